@@ -1,0 +1,83 @@
+//! Names of content-addressed binary objects.
+
+use crate::ids::JobId;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::{fmt, str::FromStr};
+
+/// The SHA-256 of some bytes; prints as 64 hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentHash(pub [u8; 32]);
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+/// A text that is not 64 hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a content hash takes 64 hexadecimal digits")]
+pub struct ParseHashError;
+
+impl FromStr for ContentHash {
+    type Err = ParseHashError;
+    fn from_str(s: &str) -> Result<Self, ParseHashError> {
+        if s.len() != 64 || !s.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(ParseHashError);
+        }
+        let mut bytes = [0; 32];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            let pair = s.get(2 * i..2 * i + 2).ok_or(ParseHashError)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| ParseHashError)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+impl Serialize for ContentHash {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        if s.is_human_readable() {
+            s.collect_str(self)
+        } else {
+            s.serialize_bytes(&self.0)
+        }
+    }
+}
+impl<'de> Deserialize<'de> for ContentHash {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        if d.is_human_readable() {
+            String::deserialize(d)?
+                .parse()
+                .map_err(serde::de::Error::custom)
+        } else {
+            Ok(Self(
+                serde_bytes::ByteArray::<32>::deserialize(d)?.into_array(),
+            ))
+        }
+    }
+}
+
+/// How long a blob is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum BlobKind {
+    /// Until its job has ended; survives the JobManager with HA.
+    Permanent,
+    /// Until it was fetched or `blob.cleanup-interval` has passed.
+    Transient,
+}
+
+/// The name of a blob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BlobKey {
+    /// The job it belongs to; `None` for programs and what no job owns.
+    pub job: Option<JobId>,
+    /// What it holds.
+    pub hash: ContentHash,
+    /// How long it is kept.
+    pub kind: BlobKind,
+    /// Bytes.
+    pub size: u64,
+}

@@ -1,0 +1,94 @@
+//! Leader sessions: ordered epochs with a nonce, one distinct type per component (invariant I-4).
+//!
+//! A token never changes during an actor's life: a new leadership is a new actor.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The order of leaderships, compared as a pair.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Epoch {
+    /// The HA store's counter; without HA the process's start time in ms; on YARN the attempt number.
+    pub store: u64,
+    /// A counter of the process that grows with every grant.
+    pub process: u64,
+}
+
+/// One leadership of one component.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct LeaderSession {
+    /// Its place in the order of leaderships.
+    pub epoch: Epoch,
+    /// Random, so that two leaders that were given the same epoch by mistake do not look the same.
+    pub nonce: u64,
+}
+
+impl fmt::Display for LeaderSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}.{}/{:016x}",
+            self.epoch.store, self.epoch.process, self.nonce
+        )
+    }
+}
+impl fmt::Debug for LeaderSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A component's fencing token: a typed [`LeaderSession`].
+pub trait Fence: Copy + Eq + Ord + fmt::Debug + fmt::Display + Send + Sync + 'static {
+    /// From the session that the wire carries.
+    fn from_session(session: LeaderSession) -> Self;
+    /// The session that the wire carries.
+    fn session(self) -> LeaderSession;
+}
+
+macro_rules! fence {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub LeaderSession);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+        impl Fence for $name {
+            fn from_session(session: LeaderSession) -> Self {
+                Self(session)
+            }
+            fn session(self) -> LeaderSession {
+                self.0
+            }
+        }
+    };
+}
+
+fence!(
+    /// The session of a Dispatcher.
+    DispatcherId);
+fence!(
+    /// The session of a ResourceManager.
+    ResourceManagerId);
+fence!(
+    /// The session of a SlotManager: that of the ResourceManager it lives and dies with.
+    SlotManagerId);
+fence!(
+    /// The session of a JobMaster.
+    JobMasterId);
+fence!(
+    /// The session of anything else: the process incarnation of a TaskExecutor, a program host, a
+    /// BlobServer, a heartbeat or election service. Its epoch's `store` is the process's start in ms.
+    ProcessSession);

@@ -1,0 +1,164 @@
+//! States of jobs and tasks, with Flink's names.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The state of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum JobStatus {
+    /// The JobMaster has not been started yet.
+    Initializing,
+    /// Known, nothing of it runs.
+    Created,
+    /// Tasks are scheduled or run.
+    Running,
+    /// Failed, waiting for its tasks to end.
+    Failing,
+    /// Ended by a failure.
+    Failed,
+    /// Cancelled, waiting for its tasks to end.
+    Cancelling,
+    /// Ended by the user.
+    Canceled,
+    /// Every task has finished.
+    Finished,
+    /// Waiting for its tasks to end, to be started again.
+    Restarting,
+    /// Given up here, kept for another JobManager (leadership lost).
+    Suspended,
+    /// Recovered, waiting for TaskManagers to report what they run.
+    Reconciling,
+}
+
+impl JobStatus {
+    /// Ended for good, in every JobManager: FINISHED, CANCELED, FAILED.
+    pub fn is_globally_terminal(self) -> bool {
+        matches!(self, Self::Finished | Self::Canceled | Self::Failed)
+    }
+    /// Ended in this JobManager: globally terminal, or SUSPENDED.
+    pub fn is_terminal(self) -> bool {
+        self.is_globally_terminal() || self == Self::Suspended
+    }
+    /// Flink's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Initializing => "INITIALIZING",
+            Self::Created => "CREATED",
+            Self::Running => "RUNNING",
+            Self::Failing => "FAILING",
+            Self::Failed => "FAILED",
+            Self::Cancelling => "CANCELLING",
+            Self::Canceled => "CANCELED",
+            Self::Finished => "FINISHED",
+            Self::Restarting => "RESTARTING",
+            Self::Suspended => "SUSPENDED",
+            Self::Reconciling => "RECONCILING",
+        }
+    }
+}
+
+impl fmt::Display for JobStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The state of one attempt of one subtask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ExecutionState {
+    /// Not scheduled.
+    Created,
+    /// Waits for a slot.
+    Scheduled,
+    /// Sent to its TaskExecutor.
+    Deploying,
+    /// The task's process rebuilds its program, restores state and opens its operators.
+    Initializing,
+    /// `open` is done and the loop is entered.
+    Running,
+    /// Ended well.
+    Finished,
+    /// Was told to stop.
+    Canceling,
+    /// Stopped as told.
+    Canceled,
+    /// Ended by a failure.
+    Failed,
+}
+
+impl ExecutionState {
+    /// FINISHED, CANCELED or FAILED.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Finished | Self::Canceled | Self::Failed)
+    }
+    /// Flink's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "CREATED",
+            Self::Scheduled => "SCHEDULED",
+            Self::Deploying => "DEPLOYING",
+            Self::Initializing => "INITIALIZING",
+            Self::Running => "RUNNING",
+            Self::Finished => "FINISHED",
+            Self::Canceling => "CANCELING",
+            Self::Canceled => "CANCELED",
+            Self::Failed => "FAILED",
+        }
+    }
+    /// All states, in Flink's order (as REST counts them).
+    pub const ALL: [Self; 9] = [
+        Self::Created,
+        Self::Scheduled,
+        Self::Deploying,
+        Self::Initializing,
+        Self::Running,
+        Self::Finished,
+        Self::Canceling,
+        Self::Canceled,
+        Self::Failed,
+    ];
+}
+
+impl fmt::Display for ExecutionState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why something failed, as it is shown to people and sent on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FailureCause {
+    /// A stable name of the kind, e.g. `TaskManagerLost`, `UserError`, `NoResourceAvailable`.
+    pub kind: String,
+    /// What happened, where, and what to do: one or more lines.
+    pub message: String,
+    /// Whether a restart may help; a wrong program or configuration may not.
+    pub recoverable: bool,
+}
+
+impl FailureCause {
+    /// A failure that a restart may mend.
+    pub fn recoverable(kind: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            kind: kind.into(),
+            message: message.into(),
+            recoverable: true,
+        }
+    }
+    /// A failure that no restart mends: the restart strategy is not asked.
+    pub fn fatal(kind: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            kind: kind.into(),
+            message: message.into(),
+            recoverable: false,
+        }
+    }
+}
+
+impl fmt::Display for FailureCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.message)
+    }
+}

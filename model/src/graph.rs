@@ -1,0 +1,193 @@
+//! The JobGraph: what the control plane knows of a program. It holds no user code and no records,
+//! only names, shapes and opaque bytes; every process rebuilds the code from the program itself.
+
+use crate::{
+    blob::ContentHash,
+    ids::{EdgeId, JobId, JobVertexId, NodeId, OperatorId},
+    resources::ResourceProfile,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A job as it is submitted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobGraph {
+    /// Given by the client, or drawn when the graph is made.
+    pub job_id: JobId,
+    /// For people.
+    pub name: String,
+    /// The program and the inputs that a rebuild runs with.
+    pub program: ProgramRef,
+    /// The program's nodes (operators), by ascending [`NodeId`].
+    pub nodes: Vec<GraphNode>,
+    /// Chains, in topological order: every edge goes from an earlier vertex to a later one.
+    pub vertices: Vec<JobVertex>,
+    /// Edges, by ascending [`EdgeId`].
+    pub edges: Vec<JobEdge>,
+    /// Whether every source ends.
+    pub bounded: bool,
+    /// Options of this job alone (`-D`, `-p`, what the program set): Flink's keys, and `program.*`.
+    pub options: BTreeMap<String, String>,
+    /// SHA-256 over the shape (nodes, kinds, types, edges, state schemas), nothing that scheduling
+    /// may change: two processes whose rebuilds differ have different fingerprints.
+    pub fingerprint: ContentHash,
+}
+
+/// A program and what a rebuild needs to make the same graph.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramRef {
+    /// SHA-256 of the executable.
+    pub hash: ContentHash,
+    /// File name, for people.
+    pub name: String,
+    /// Bytes of the executable.
+    pub size: u64,
+    /// Arguments after the program's name.
+    pub args: Vec<String>,
+    /// Declared environment variables and their values where the graph was made.
+    pub env: BTreeMap<String, String>,
+    /// Values of `env.once(name, …)`: opaque serialised bytes.
+    #[serde(with = "once_values")]
+    pub once: BTreeMap<String, Vec<u8>>,
+    /// Which of the program's registered jobs; `None` where it has one.
+    pub job: Option<String>,
+}
+
+mod once_values {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::collections::BTreeMap;
+    pub(super) fn serialize<S: Serializer>(
+        map: &BTreeMap<String, Vec<u8>>,
+        s: S,
+    ) -> Result<S::Ok, S::Error> {
+        let by_name: BTreeMap<&str, &serde_bytes::Bytes> = map
+            .iter()
+            .map(|(k, v)| (k.as_str(), serde_bytes::Bytes::new(v)))
+            .collect();
+        by_name.serialize(s)
+    }
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        d: D,
+    ) -> Result<BTreeMap<String, Vec<u8>>, D::Error> {
+        let by_name = BTreeMap::<String, serde_bytes::ByteBuf>::deserialize(d)?;
+        Ok(by_name
+            .into_iter()
+            .map(|(k, v)| (k, v.into_vec()))
+            .collect())
+    }
+}
+
+/// One operator of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphNode {
+    /// Order of creation.
+    pub id: NodeId,
+    /// Hash of the `uid`, or of the place in the graph where none was given.
+    pub operator_id: OperatorId,
+    /// `uid` as the user wrote it.
+    pub uid: Option<String>,
+    /// `map`, `filter`, `text_source`, …
+    pub kind: String,
+    /// For people; the user's `name`, or one made from the kind.
+    pub name: String,
+    /// Record types that come in, one per input.
+    pub inputs: Vec<String>,
+    /// Record type that goes out.
+    pub output: Option<String>,
+    /// Nodes this one reads from.
+    pub reads: Vec<NodeId>,
+    /// Declared states.
+    pub states: Vec<StateDeclaration>,
+    /// Whether a coordinator (a split enumerator, a collector) runs for it in the JobManager-side host.
+    pub coordinated: bool,
+}
+
+/// A declared state of an operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateDeclaration {
+    /// Unique within its operator.
+    pub name: String,
+    /// `value`, `list`, `map`, `timers`, `broadcast`, …
+    pub kind: String,
+    /// Schema fingerprints by role, e.g. `key`, `value`.
+    pub schemas: BTreeMap<String, String>,
+    /// Milliseconds after which an entry may be dropped.
+    pub ttl_ms: Option<u64>,
+}
+
+/// One chain of operators: what is deployed as one task per subtask.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobVertex {
+    /// Id of its first operator.
+    pub id: JobVertexId,
+    /// Names of its operators joined with ` -> `.
+    pub name: String,
+    /// Its operators, first to last.
+    pub nodes: Vec<NodeId>,
+    /// Subtasks; ≥ 1. Always taken from here, never from a rebuild.
+    pub parallelism: u32,
+    /// Key groups, hence the most subtasks it may ever have.
+    pub max_parallelism: u32,
+    /// Slot sharing group.
+    pub slot_sharing_group: String,
+    /// What one subtask's slot needs, where the user says it for the vertex's group.
+    pub resources: Option<ResourceProfile>,
+    /// Whether it has no input.
+    pub source: bool,
+}
+
+/// How records of an edge find their subtask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ShipStrategy {
+    /// Subtask i to subtask i; both sides have the same parallelism.
+    Forward,
+    /// By key group of the key.
+    Hash,
+    /// Round robin to all.
+    Rebalance,
+    /// Every record to all.
+    Broadcast,
+}
+
+/// An edge between two vertices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobEdge {
+    /// Order of creation.
+    pub id: EdgeId,
+    /// Producer.
+    pub from: JobVertexId,
+    /// Consumer.
+    pub to: JobVertexId,
+    /// The producing operator.
+    pub from_node: NodeId,
+    /// The consuming operator.
+    pub to_node: NodeId,
+    /// Which output of the producing chain, 0-based.
+    pub output: u32,
+    /// Which input of the consuming chain, 0-based.
+    pub input: u32,
+    /// How records find their subtask.
+    pub ship: ShipStrategy,
+    /// Record type.
+    pub record: String,
+}
+
+impl JobGraph {
+    /// The vertex of that id.
+    pub fn vertex(&self, id: JobVertexId) -> Option<&JobVertex> {
+        self.vertices.iter().find(|v| v.id == id)
+    }
+    /// Edges that end at a vertex, by input.
+    pub fn inputs_of(&self, id: JobVertexId) -> impl Iterator<Item = &JobEdge> {
+        self.edges.iter().filter(move |e| e.to == id)
+    }
+    /// Edges that start at a vertex, by output.
+    pub fn outputs_of(&self, id: JobVertexId) -> impl Iterator<Item = &JobEdge> {
+        self.edges.iter().filter(move |e| e.from == id)
+    }
+    /// Subtasks of all vertices.
+    pub fn total_subtasks(&self) -> u64 {
+        self.vertices.iter().map(|v| u64::from(v.parallelism)).sum()
+    }
+}

@@ -1,0 +1,198 @@
+//! Identities. Each is a type of its own, so that one can't stand where another is meant.
+//!
+//! 128-bit ids print and serialise for people as 32 lower-case hex digits, as Flink's do.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::{fmt, str::FromStr};
+use thiserror::Error;
+
+/// Why a text is not an id.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("'{text}' is not a {what}: it takes 32 hexadecimal digits")]
+pub struct ParseIdError {
+    /// The kind of id that was expected.
+    pub what: &'static str,
+    /// What was given (first 64 characters).
+    pub text: String,
+}
+
+fn parse_hex(what: &'static str, s: &str) -> Result<u128, ParseIdError> {
+    let wrong = || ParseIdError {
+        what,
+        text: s.chars().take(64).collect(),
+    };
+    if s.len() != 32 || !s.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(wrong());
+    }
+    u128::from_str_radix(s, 16).map_err(|_| wrong())
+}
+
+macro_rules! hex_id {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u128);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:032x}", self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:032x}", self.0)
+            }
+        }
+        impl FromStr for $name {
+            type Err = ParseIdError;
+            fn from_str(s: &str) -> Result<Self, ParseIdError> {
+                parse_hex($what, s).map(Self)
+            }
+        }
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                if s.is_human_readable() {
+                    s.collect_str(self)
+                } else {
+                    // 16 big-endian bytes: half of the hex form on the wire.
+                    s.serialize_bytes(&self.0.to_be_bytes())
+                }
+            }
+        }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                if d.is_human_readable() {
+                    String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+                } else {
+                    let bytes = serde_bytes::ByteArray::<16>::deserialize(d)?;
+                    Ok(Self(u128::from_be_bytes(bytes.into_array())))
+                }
+            }
+        }
+    };
+}
+
+hex_id!(
+    /// One submitted job.
+    JobId, "job id");
+hex_id!(
+    /// One incarnation of a TaskExecutor: a new one with every registration at a ResourceManager.
+    InstanceId, "instance id");
+hex_id!(
+    /// One allocation of a slot to a job.
+    AllocationId, "allocation id");
+hex_id!(
+    /// An operator across versions of a program: the hash of its `uid`, or of its place in the graph.
+    OperatorId, "operator id");
+hex_id!(
+    /// A job vertex (one chain): the id of its first operator.
+    JobVertexId, "job vertex id");
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub String);
+
+        impl $name {
+            /// From any text.
+            pub fn new(text: impl Into<String>) -> Self {
+                Self(text.into())
+            }
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+text_id!(
+    /// A process as a resource: a TaskManager, a JobMaster's or ResourceManager's process. Stable while
+    /// the process lives (a container id, or `host:port-nonce`); apart from its incarnation, [`InstanceId`].
+    ResourceId);
+text_id!(
+    /// The cluster that a process belongs to; compared in every handshake.
+    ClusterId);
+
+/// A node of a program's graph, in order of creation; valid within one [`crate::JobGraph`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeId(pub u32);
+
+/// An edge between two vertices, in order of creation; valid within one [`crate::JobGraph`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EdgeId(pub u32);
+
+/// One slot of one TaskExecutor.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SlotId {
+    /// The TaskExecutor.
+    pub resource_id: ResourceId,
+    /// 0-based.
+    pub index: u32,
+}
+
+impl fmt::Display for SlotId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.resource_id, self.index)
+    }
+}
+
+/// One attempt to run one subtask. Attempts of one subtask are ordered: a lower one is superseded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ExecutionAttemptId {
+    /// The execution graph: the JobMaster epoch's process counter mixed with its nonce, so that
+    /// attempts of two JobMasters never meet.
+    pub graph: u64,
+    /// The vertex.
+    pub vertex: JobVertexId,
+    /// 0-based.
+    pub subtask: u32,
+    /// 0-based, grows with every restart of the subtask.
+    pub attempt: u32,
+}
+
+impl fmt::Display for ExecutionAttemptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:016x}_{}_{}_{}",
+            self.graph, self.vertex, self.subtask, self.attempt
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_ids_print_32_digits_and_parse_back() {
+        let id = JobId(0xab);
+        assert_eq!(id.to_string(), "000000000000000000000000000000ab");
+        assert_eq!(id.to_string().parse(), Ok(id));
+    }
+
+    #[test]
+    fn a_text_that_is_no_id_is_refused_by_name() {
+        let wrong = "xyz".parse::<JobId>().unwrap_err();
+        assert_eq!(
+            wrong.to_string(),
+            "'xyz' is not a job id: it takes 32 hexadecimal digits"
+        );
+        assert!("+0000000000000000000000000000000".parse::<JobId>().is_err());
+    }
+}

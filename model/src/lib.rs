@@ -1,0 +1,28 @@
+//! Plain values shared by every crate: ids, epochs, job graphs, resources, memory, reports.
+//!
+//! This crate must never do I/O, read a clock, spawn anything or hold behaviour beyond parsing,
+//! printing and arithmetic on its own values. Types of one interface live beside that interface.
+
+pub mod blob;
+pub mod epoch;
+pub mod execution;
+pub mod graph;
+pub mod ids;
+pub mod memory;
+pub mod resources;
+pub mod slots;
+
+pub use blob::{BlobKey, BlobKind, ContentHash};
+pub use epoch::{
+    DispatcherId, Epoch, Fence, JobMasterId, LeaderSession, ProcessSession, ResourceManagerId,
+    SlotManagerId,
+};
+pub use execution::{ExecutionState, FailureCause, JobStatus};
+pub use graph::{JobEdge, JobGraph, JobVertex, ProgramRef, ShipStrategy};
+pub use ids::{
+    AllocationId, ClusterId, EdgeId, ExecutionAttemptId, InstanceId, JobId, JobVertexId, NodeId,
+    OperatorId, ResourceId, SlotId,
+};
+pub use memory::MemorySize;
+pub use resources::{ResourceProfile, WorkerResourceSpec};
+pub use slots::{ResourceRequirement, SlotReport, SlotStatus};

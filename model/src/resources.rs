@@ -1,0 +1,97 @@
+//! What slots and workers are made of.
+
+use crate::memory::MemorySize;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt};
+
+/// What one slot offers or needs. Amounts are exact: CPU in thousandths of a core, memory in bytes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct ResourceProfile {
+    /// Thousandths of a core.
+    pub cpu_millis: u64,
+    /// User code's memory.
+    pub task: MemorySize,
+    /// State backends' and operators' memory.
+    pub managed: MemorySize,
+    /// Exchange buffers.
+    pub network: MemorySize,
+    /// Anything else, by name (`gpu`).
+    pub extended: BTreeMap<String, u64>,
+}
+
+impl ResourceProfile {
+    /// Needs nothing in particular: any slot will do. A requirement of a job that asks for nothing.
+    pub fn unknown() -> Self {
+        Self::default()
+    }
+    /// Whether this is [`ResourceProfile::unknown`].
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+    /// Whether a slot of this profile can serve `need`. An unknown need is served by every slot.
+    pub fn fulfils(&self, need: &Self) -> bool {
+        self.cpu_millis >= need.cpu_millis
+            && self.task >= need.task
+            && self.managed >= need.managed
+            && self.network >= need.network
+            && need
+                .extended
+                .iter()
+                .all(|(name, n)| self.extended.get(name).copied().unwrap_or(0) >= *n)
+    }
+}
+
+impl fmt::Display for ResourceProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_unknown() {
+            return f.write_str("any size");
+        }
+        write!(
+            f,
+            "{}.{:03} cores, task {}, managed {}, network {}",
+            self.cpu_millis / 1000,
+            self.cpu_millis % 1000,
+            self.task,
+            self.managed,
+            self.network
+        )?;
+        self.extended
+            .iter()
+            .try_for_each(|(name, n)| write!(f, ", {n} {name}"))
+    }
+}
+
+/// What one TaskManager is to be made of: asked from a driver, told in a registration.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct WorkerResourceSpec {
+    /// Thousandths of a core.
+    pub cpu_millis: u64,
+    /// User code's memory, all slots together.
+    pub task: MemorySize,
+    /// Exchange buffers, all slots together.
+    pub network: MemorySize,
+    /// Managed memory, all slots together.
+    pub managed: MemorySize,
+    /// Slots.
+    pub slots: u32,
+    /// Anything else, by name.
+    pub extended: BTreeMap<String, u64>,
+}
+
+impl WorkerResourceSpec {
+    /// What each of its equal slots offers.
+    pub fn slot_profile(&self) -> ResourceProfile {
+        let n = u64::from(self.slots.max(1));
+        ResourceProfile {
+            cpu_millis: self.cpu_millis / n,
+            task: MemorySize(self.task.0 / n),
+            managed: MemorySize(self.managed.0 / n),
+            network: MemorySize(self.network.0 / n),
+            extended: self
+                .extended
+                .iter()
+                .map(|(k, v)| (k.clone(), v / n))
+                .collect(),
+        }
+    }
+}
