@@ -1,0 +1,4 @@
+//! What must survive a process: blobs, job graphs, job results, leader records and election
+//! drivers. It must never know actors.
+
+pub mod objects;

@@ -1,0 +1,281 @@
+//! Objects as files below one directory: written to a temporary name, synced, then linked or renamed.
+//!
+//! Format: `FLOTTOB1`, length (u64, big-endian), SHA-256 of the content, content. It must never show a
+//! file that was not written to its end, and never leave its directory.
+
+use super::{ObjectStore, PutNew, StoreError, check_name};
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+const MAGIC: &[u8; 8] = b"FLOTTOB1";
+const HEADER_BYTES: usize = 8 + 8 + 32;
+/// Temporary files older than this belong to nobody: a write takes milliseconds.
+const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
+const TEMPORARY_PREFIX: &str = ".tmp-";
+
+/// Distinguishes temporary files of one process; `create_new` does so among processes.
+static TEMPORARY_COUNTER: AtomicU64 = AtomicU64::new(0);
+
+/// A store in a directory of a local (or mounted) file system.
+#[derive(Debug)]
+pub struct FileObjects {
+    root: PathBuf,
+}
+
+impl FileObjects {
+    /// Opens the store, creating the directory; fails at once if it can't be written to.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let store = Self { root: root.into() };
+        create_dirs(&store.root)?;
+        // The probe shows that the directory takes writes, and its time is "now" on that file system.
+        let (probe, file) = create_temporary(&store.root)?;
+        let now = file.metadata().and_then(|m| m.modified());
+        drop(file);
+        fs::remove_file(&probe).map_err(|e| StoreError::from_io(&probe, &e))?;
+        if let Ok(now) = now {
+            store.sweep_abandoned(now);
+        }
+        Ok(store)
+    }
+
+    /// Removes what writers that were killed left behind. Failures are ignored: it is only tidiness.
+    fn sweep_abandoned(&self, now: std::time::SystemTime) {
+        let mut folders = vec![self.root.clone()];
+        while let Some(folder) = folders.pop() {
+            let Ok(entries) = fs::read_dir(&folder) else {
+                continue;
+            };
+            for entry in entries.flatten() {
+                let Ok(meta) = entry.metadata() else { continue };
+                let name = entry.file_name();
+                let temporary = name.to_string_lossy().starts_with(TEMPORARY_PREFIX);
+                let age = meta
+                    .modified()
+                    .ok()
+                    .and_then(|at| now.duration_since(at).ok());
+                if meta.is_dir() && !name.to_string_lossy().starts_with('.') {
+                    folders.push(entry.path());
+                } else if temporary && age.is_some_and(|age| age > ABANDONED_AFTER) {
+                    let _ = fs::remove_file(entry.path());
+                }
+            }
+        }
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf, StoreError> {
+        check_name(name)?;
+        Ok(self.root.join(name))
+    }
+
+    /// Writes and syncs a temporary file beside `target`.
+    fn write_temporary(&self, target: &Path, bytes: &[u8]) -> Result<Temporary, StoreError> {
+        let folder = target.parent().unwrap_or(&self.root);
+        create_dirs(folder)?;
+        let (path, mut file) = create_temporary(folder)?;
+        let temporary = Temporary { path };
+        let write = |file: &mut File| -> io::Result<()> {
+            file.write_all(MAGIC)?;
+            file.write_all(&(bytes.len() as u64).to_be_bytes())?;
+            file.write_all(&Sha256::digest(bytes))?;
+            file.write_all(bytes)?;
+            file.sync_all()
+        };
+        write(&mut file).map_err(|e| StoreError::from_io(target, &e))?;
+        Ok(temporary)
+    }
+}
+
+impl ObjectStore for FileObjects {
+    fn get(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
+        let path = self.path(name)?;
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(e) if absent(&e) => return Ok(None),
+            Err(e) => return Err(StoreError::from_io(&path, &e)),
+        };
+        let meta = file
+            .metadata()
+            .map_err(|e| StoreError::from_io(&path, &e))?;
+        if meta.is_dir() {
+            return Ok(None);
+        }
+        let mut all = Vec::new();
+        file.read_to_end(&mut all)
+            .map_err(|e| StoreError::from_io(&path, &e))?;
+        checked_content(&path, all).map(Some)
+    }
+
+    fn put_new(&self, name: &str, bytes: Bytes) -> Result<PutNew, StoreError> {
+        let target = self.path(name)?;
+        // Cheap when it exists; the link below decides when two come at once.
+        if target.exists() {
+            return Ok(PutNew::Exists);
+        }
+        let temporary = self.write_temporary(&target, &bytes)?;
+        match fs::hard_link(&temporary.path, &target) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(PutNew::Exists),
+            Err(e) => return Err(StoreError::from_io(&target, &e)),
+        }
+        sync_folder_of(&target)?;
+        Ok(PutNew::Created)
+    }
+
+    fn put(&self, name: &str, bytes: Bytes) -> Result<(), StoreError> {
+        let target = self.path(name)?;
+        let temporary = self.write_temporary(&target, &bytes)?;
+        fs::rename(&temporary.path, &target).map_err(|e| StoreError::from_io(&target, &e))?;
+        sync_folder_of(&target)
+    }
+
+    fn delete(&self, name: &str) -> Result<bool, StoreError> {
+        let path = self.path(name)?;
+        match fs::remove_file(&path) {
+            Ok(()) => sync_folder_of(&path).map(|()| true),
+            Err(e) if absent(&e) => Ok(false),
+            Err(e) => Err(StoreError::from_io(&path, &e)),
+        }
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        // Start at the deepest folder that the prefix names whole.
+        let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
+        if !folder.is_empty() {
+            check_name(folder)?;
+        }
+        let mut names = Vec::new();
+        let mut folders = vec![folder.to_owned()];
+        while let Some(folder) = folders.pop() {
+            let path = self.root.join(&folder);
+            let entries = match fs::read_dir(&path) {
+                Ok(entries) => entries,
+                Err(e) if absent(&e) => continue,
+                Err(e) => return Err(StoreError::from_io(&path, &e)),
+            };
+            for entry in entries {
+                let entry = entry.map_err(|e| StoreError::from_io(&path, &e))?;
+                let file_name = entry.file_name();
+                let Some(segment) = file_name.to_str().filter(|s| check_name(s).is_ok()) else {
+                    continue;
+                };
+                let name = match folder.as_str() {
+                    "" => segment.to_owned(),
+                    folder => format!("{folder}/{segment}"),
+                };
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => {
+                        if name.starts_with(prefix) || prefix.starts_with(&format!("{name}/")) {
+                            folders.push(name);
+                        }
+                    }
+                    Ok(_) if name.starts_with(prefix) => names.push(name),
+                    _ => {}
+                }
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn location(&self) -> String {
+        self.root.display().to_string()
+    }
+}
+
+/// A temporary file that goes when it goes out of scope; after a rename there is nothing to remove.
+struct Temporary {
+    path: PathBuf,
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn create_temporary(folder: &Path) -> Result<(PathBuf, File), StoreError> {
+    loop {
+        let n = TEMPORARY_COUNTER.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(format!("{TEMPORARY_PREFIX}{}-{n}", std::process::id()));
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(file) => return Ok((path, file)),
+            // Left by another process of that id, or by another host on a shared disk: take the next.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(StoreError::from_io(folder, &e)),
+        }
+    }
+}
+
+/// Creates the missing folders and syncs the parents of each, so that they survive what is in them.
+fn create_dirs(folder: &Path) -> Result<(), StoreError> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let missing: Vec<&Path> = folder
+        .ancestors()
+        .take_while(|p| !p.as_os_str().is_empty() && !p.exists())
+        .collect();
+    fs::create_dir_all(folder).map_err(|e| StoreError::from_io(folder, &e))?;
+    missing.iter().try_for_each(|made| sync_folder_of(made))
+}
+
+fn sync_folder_of(path: &Path) -> Result<(), StoreError> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    File::open(folder)
+        .and_then(|f| f.sync_all())
+        .map_err(|e| StoreError::from_io(folder, &e))
+}
+
+/// Whether the error says that there is no such file: a missing one, or a file where a folder would be.
+fn absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory
+    )
+}
+
+fn checked_content(path: &Path, file: Vec<u8>) -> Result<Bytes, StoreError> {
+    let corrupt = |why: String| StoreError::Corrupt {
+        path: path.display().to_string(),
+        why,
+    };
+    let file = Bytes::from(file);
+    if file.len() < HEADER_BYTES {
+        return Err(corrupt(format!(
+            "{} bytes are too few for its header",
+            file.len()
+        )));
+    }
+    let content = file.slice(HEADER_BYTES..);
+    let (Some(magic), Some(length), Some(hash)) =
+        (file.get(..8), file.get(8..16), file.get(16..48))
+    else {
+        return Err(corrupt("its header is cut".into()));
+    };
+    if magic != MAGIC {
+        return Err(corrupt(
+            "it does not start like an object of this store".into(),
+        ));
+    }
+    let length = length.iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
+    if length != content.len() as u64 {
+        return Err(corrupt(format!(
+            "it should hold {length} bytes and holds {}",
+            content.len()
+        )));
+    }
+    if Sha256::digest(&content).as_slice() != hash {
+        return Err(corrupt("its checksum does not match its content".into()));
+    }
+    Ok(content)
+}

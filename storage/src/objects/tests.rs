@@ -1,0 +1,315 @@
+//! Both implementations against one contract, then what only files can suffer.
+
+use super::*;
+use proptest::prelude::*;
+use std::{collections::BTreeMap, fs};
+
+fn both(check: impl Fn(&dyn ObjectStore)) {
+    check(&MemoryObjects::new());
+    let dir = tempfile::tempdir().unwrap();
+    check(&FileObjects::open(dir.path().join("a/b")).unwrap());
+}
+
+#[test]
+fn an_object_is_created_once_and_read_back() {
+    both(|store| {
+        assert_eq!(store.get("jobs/1"), Ok(None));
+        assert_eq!(store.put_new("jobs/1", "one".into()), Ok(PutNew::Created));
+        assert_eq!(store.put_new("jobs/1", "two".into()), Ok(PutNew::Exists));
+        assert_eq!(store.get("jobs/1"), Ok(Some("one".into())));
+        assert_eq!(store.put("jobs/1", "three".into()), Ok(()));
+        assert_eq!(store.get("jobs/1"), Ok(Some("three".into())));
+        assert_eq!(store.delete("jobs/1"), Ok(true));
+        assert_eq!(store.delete("jobs/1"), Ok(false));
+        assert_eq!(store.get("jobs/1"), Ok(None));
+        assert_eq!(store.get("jobs"), Ok(None));
+        assert_eq!(store.get("jobs/1/below"), Ok(None));
+    });
+}
+
+#[test]
+fn listing_takes_a_text_prefix_in_order() {
+    both(|store| {
+        for name in ["jobs/b", "jobs/a", "jobsx", "leader/1/x", "leader/12", "z"] {
+            assert_eq!(store.put_new(name, "".into()), Ok(PutNew::Created));
+        }
+        let list = |prefix| store.list(prefix).unwrap();
+        assert_eq!(
+            list(""),
+            ["jobs/a", "jobs/b", "jobsx", "leader/1/x", "leader/12", "z"]
+        );
+        assert_eq!(list("jobs"), ["jobs/a", "jobs/b", "jobsx"]);
+        assert_eq!(list("jobs/"), ["jobs/a", "jobs/b"]);
+        assert_eq!(list("leader/1"), ["leader/1/x", "leader/12"]);
+        assert_eq!(list("nothing/here"), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn names_stay_inside_the_store() {
+    both(|store| {
+        for name in [
+            "",
+            "/etc/passwd",
+            "..",
+            "a/../b",
+            "a//b",
+            "a/",
+            ".hidden",
+            "a b",
+            "ä",
+            "a\0b",
+            &"x".repeat(600),
+        ] {
+            assert!(
+                matches!(store.get(name), Err(StoreError::BadName { .. })),
+                "{name}"
+            );
+            assert!(
+                matches!(
+                    store.put_new(name, "".into()),
+                    Err(StoreError::BadName { .. })
+                ),
+                "{name}"
+            );
+            assert!(
+                matches!(store.put(name, "".into()), Err(StoreError::BadName { .. })),
+                "{name}"
+            );
+            assert!(
+                matches!(store.delete(name), Err(StoreError::BadName { .. })),
+                "{name}"
+            );
+        }
+    });
+}
+
+#[test]
+fn one_of_many_creators_wins() {
+    let dir = tempfile::tempdir().unwrap();
+    let wins: usize = std::thread::scope(|scope| {
+        let creators: Vec<_> = (0..8u8)
+            .map(|n| {
+                let store = FileObjects::open(dir.path()).unwrap();
+                scope.spawn(move || {
+                    (0..20)
+                        .filter(|i| {
+                            let put =
+                                store.put_new(&format!("epoch/{i}"), Bytes::from(vec![n; 100]));
+                            put.unwrap() == PutNew::Created
+                        })
+                        .count()
+                })
+            })
+            .collect();
+        creators.into_iter().map(|c| c.join().unwrap()).sum()
+    });
+    assert_eq!(wins, 20);
+    let store = FileObjects::open(dir.path()).unwrap();
+    for i in 0..20 {
+        let bytes = store.get(&format!("epoch/{i}")).unwrap().unwrap();
+        assert!(bytes.len() == 100 && bytes.iter().all(|b| *b == bytes[0]));
+    }
+    let left = fs::read_dir(dir.path().join("epoch")).unwrap().count();
+    assert_eq!(left, 20, "temporary files were left behind");
+}
+
+#[test]
+fn objects_survive_the_store_that_wrote_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let _ = FileObjects::open(dir.path())
+        .unwrap()
+        .put_new("a", "x".into())
+        .unwrap();
+    assert_eq!(
+        open(dir.path().to_str().unwrap()).unwrap().get("a"),
+        Ok(Some("x".into()))
+    );
+    let uri = format!("file://{}", dir.path().display());
+    assert_eq!(open(&uri).unwrap().get("a"), Ok(Some("x".into())));
+}
+
+#[test]
+fn every_damage_to_a_file_is_seen_and_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileObjects::open(dir.path()).unwrap();
+    store.put("graph", Bytes::from(vec![7; 64])).unwrap();
+    let path = dir.path().join("graph");
+    let whole = fs::read(&path).unwrap();
+    let corrupt = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        match store.get("graph") {
+            Err(StoreError::Corrupt { path: named, .. }) => {
+                assert_eq!(named, path.display().to_string())
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    for length in 0..whole.len() {
+        corrupt(&whole[..length]);
+    }
+    for at in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        corrupt(&damaged);
+    }
+    corrupt(&[whole.as_slice(), b"x"].concat());
+    fs::write(&path, &whole).unwrap();
+    assert_eq!(store.get("graph"), Ok(Some(Bytes::from(vec![7; 64]))));
+}
+
+#[test]
+fn an_unwritten_temporary_file_is_no_object() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join(".tmp-1-1"), "half").unwrap();
+    let store = FileObjects::open(dir.path()).unwrap();
+    assert_eq!(store.list(""), Ok(vec![]));
+    assert!(
+        dir.path().join(".tmp-1-1").exists(),
+        "a young one may be in use"
+    );
+    let old = fs::File::options()
+        .write(true)
+        .open(dir.path().join(".tmp-1-1"))
+        .unwrap();
+    old.set_modified(std::time::UNIX_EPOCH).unwrap();
+    FileObjects::open(dir.path()).unwrap();
+    assert!(!dir.path().join(".tmp-1-1").exists());
+}
+
+#[test]
+fn system_errors_are_typed() {
+    let at = |kind: io::ErrorKind| StoreError::from_io(Path::new("/x"), &kind.into());
+    assert_eq!(
+        at(io::ErrorKind::StorageFull),
+        StoreError::DiskFull { path: "/x".into() }
+    );
+    assert_eq!(
+        at(io::ErrorKind::NotFound),
+        StoreError::NotFound { path: "/x".into() }
+    );
+    assert!(matches!(
+        at(io::ErrorKind::PermissionDenied),
+        StoreError::Permission { .. }
+    ));
+    assert!(matches!(at(io::ErrorKind::TimedOut), StoreError::Io { .. }));
+    // The device that is always full gives the system's own error.
+    let full = fs::write("/dev/full", "x").unwrap_err();
+    assert!(matches!(
+        StoreError::from_io(Path::new("/dev/full"), &full),
+        StoreError::DiskFull { .. }
+    ));
+}
+
+#[test]
+fn a_folder_that_takes_no_writes_is_refused_when_it_is_opened() {
+    // Not even the superuser makes folders in sysfs.
+    let opened = FileObjects::open("/sys/flott-objects");
+    assert!(
+        matches!(opened, Err(StoreError::Permission { .. })),
+        "{opened:?}"
+    );
+}
+
+#[test]
+fn uris_name_directories_and_other_schemes_are_refused_by_name() {
+    let path = |uri: &str| local_path(uri).map(|p| p.display().to_string());
+    assert_eq!(path("/a/b"), Ok("/a/b".into()));
+    assert_eq!(
+        path("a:b/c"),
+        Err(StoreError::UnknownUri {
+            uri: "a:b/c".into(),
+            why: "no file system has the scheme 'a'".into()
+        })
+    );
+    assert_eq!(path("file:///a/b%20c"), Ok("/a/b c".into()));
+    assert_eq!(path("file://localhost/a"), Ok("/a".into()));
+    assert_eq!(path("FILE:/a"), Ok("/a".into()));
+    let message = path("hdfs://nn/flott").unwrap_err().to_string();
+    assert!(
+        message.contains("'hdfs'") && message.contains("file:///directory"),
+        "{message}"
+    );
+    for wrong in [
+        "",
+        "file://",
+        "file://other/a",
+        "file:///%zz",
+        "file:///a%00b",
+    ] {
+        assert!(path(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn memory_fails_like_a_disk_when_told() {
+    let store = MemoryObjects::new();
+    let full = StoreError::DiskFull {
+        path: "memory".into(),
+    };
+    store.put("a", "x".into()).unwrap();
+    store.fail_writes(Some(full.clone()));
+    assert_eq!(store.put_new("b", "x".into()), Err(full.clone()));
+    assert_eq!(store.put("a", "y".into()), Err(full));
+    assert_eq!(store.get("a"), Ok(Some("x".into())));
+    store.fail_writes(None);
+    assert_eq!(store.put_new("b", "x".into()), Ok(PutNew::Created));
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    New(u8, Vec<u8>),
+    Put(u8, Vec<u8>),
+    Delete(u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let bytes = proptest::collection::vec(any::<u8>(), 0..40);
+    prop_oneof![
+        (0..5u8, bytes.clone()).prop_map(|(n, b)| Op::New(n, b)),
+        (0..5u8, bytes).prop_map(|(n, b)| Op::Put(n, b)),
+        (0..5u8).prop_map(Op::Delete),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+    /// Files and memory are one contract: any history leaves both equal to a plain map.
+    #[test]
+    fn any_history_leaves_both_stores_like_a_map(ops in proptest::collection::vec(op(), 0..12)) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = FileObjects::open(dir.path()).unwrap();
+        let memory = MemoryObjects::new();
+        let mut map = BTreeMap::<String, Vec<u8>>::new();
+        for op in ops {
+            match op {
+                Op::New(n, bytes) => {
+                    let name = format!("d{}/o{n}", n % 2);
+                    let expected = if map.contains_key(&name) { PutNew::Exists } else { PutNew::Created };
+                    prop_assert_eq!(file.put_new(&name, bytes.clone().into()), Ok(expected));
+                    prop_assert_eq!(memory.put_new(&name, bytes.clone().into()), Ok(expected));
+                    map.entry(name).or_insert(bytes);
+                }
+                Op::Put(n, bytes) => {
+                    let name = format!("d{}/o{n}", n % 2);
+                    prop_assert_eq!(file.put(&name, bytes.clone().into()), Ok(()));
+                    prop_assert_eq!(memory.put(&name, bytes.clone().into()), Ok(()));
+                    map.insert(name, bytes);
+                }
+                Op::Delete(n) => {
+                    let name = format!("d{}/o{n}", n % 2);
+                    let was = map.remove(&name).is_some();
+                    prop_assert_eq!(file.delete(&name), Ok(was));
+                    prop_assert_eq!(memory.delete(&name), Ok(was));
+                }
+            }
+        }
+        let names: Vec<String> = map.keys().cloned().collect();
+        for store in [&file as &dyn ObjectStore, &memory] {
+            prop_assert_eq!(store.list("").unwrap(), names.clone());
+            for (name, bytes) in &map {
+                prop_assert_eq!(store.get(name).unwrap().unwrap().to_vec(), bytes.clone());
+            }
+        }
+    }
+}
