@@ -1,0 +1,87 @@
+//! From what a program declared to a JobGraph, and how two graphs differ. No user code runs here.
+
+mod built;
+
+pub use built::BuiltJob;
+
+use model::{JobGraph, graph::GraphNode};
+
+/// Which node of `ours` differs from `theirs`, in words; `None`: their fingerprints are equal.
+pub fn difference(ours: &JobGraph, theirs: &JobGraph) -> Option<String> {
+    if ours.fingerprint == theirs.fingerprint {
+        return None;
+    }
+    for (here, there) in ours.nodes.iter().zip(&theirs.nodes) {
+        if let Some(what) = node_difference(here, there) {
+            return Some(format!("node {} '{}': {what}", here.id.0, here.name));
+        }
+    }
+    let (here, there) = (ours.nodes.len(), theirs.nodes.len());
+    if let Some(extra) = ours.nodes.get(there) {
+        return Some(format!(
+            "node {} '{}' is only here ({here} nodes, {there} there)",
+            extra.id.0, extra.name
+        ));
+    }
+    if let Some(missing) = theirs.nodes.get(here) {
+        return Some(format!(
+            "node {} '{}' is only there ({here} nodes here, {there} there)",
+            missing.id.0, missing.name
+        ));
+    }
+    let edge = ours.edges.iter().zip(&theirs.edges).find(|(here, there)| {
+        (here.from_node, here.to_node, &here.record)
+            != (there.from_node, there.to_node, &there.record)
+    });
+    Some(match edge {
+        Some((here, there)) => format!(
+            "edge {} goes from node {} to node {} here, from node {} to node {} there",
+            here.id.0, here.from_node.0, here.to_node.0, there.from_node.0, there.to_node.0
+        ),
+        None => format!(
+            "edges ({} here, {} there) or chains",
+            ours.edges.len(),
+            theirs.edges.len()
+        ),
+    })
+}
+
+fn node_difference(here: &GraphNode, there: &GraphNode) -> Option<String> {
+    let pairs = [
+        (
+            "kind",
+            format!("{:?}", here.kind),
+            format!("{:?}", there.kind),
+        ),
+        ("uid", format!("{:?}", here.uid), format!("{:?}", there.uid)),
+        (
+            "input",
+            format!("{:?}", here.inputs),
+            format!("{:?}", there.inputs),
+        ),
+        (
+            "output",
+            format!("{:?}", here.output),
+            format!("{:?}", there.output),
+        ),
+        (
+            "upstream",
+            format!("{:?}", here.reads),
+            format!("{:?}", there.reads),
+        ),
+        (
+            "states",
+            format!("{:?}", here.states),
+            format!("{:?}", there.states),
+        ),
+        (
+            "operator id",
+            here.operator_id.to_string(),
+            there.operator_id.to_string(),
+        ),
+    ];
+    pairs
+        .into_iter()
+        .find(|(_, here, there)| here != there)
+        .map(|(what, here, there)| format!("{what} is {here} here, {there} there"))
+}

@@ -1,0 +1,13 @@
+//! The data plane: API, operators, exchange, task life cycle. It must never know actors, gateways
+//! or control.
+
+pub mod graph;
+pub mod seam;
+pub mod types;
+
+pub use graph::BuiltJob;
+pub use seam::{
+    Barrier, BuildInputs, BuildProgramError, Coordinator, CoordinatorContext, EdgeCodec, Element,
+    ErasedBatch, InputPort, Mail, OutputPort, Polled, Progress, StreamEvent, Subtask,
+    SubtaskContext, TaskCounters, TaskError, TaskUpcalls,
+};

@@ -1,0 +1,549 @@
+//! The seam between the chains of a program and the tasks that drive them.
+//!
+//! Chains (this crate's API, operators, sources and sinks) implement [`Subtask`] and [`Coordinator`]; the task
+//! runtime implements the ports and [`TaskUpcalls`]. Everything here is dynamic, paid once per batch; nothing
+//! here may be called per record, block a thread or read a clock.
+
+use crate::types::CodecError;
+use futures::future::BoxFuture;
+use model::{ContentHash, ExecutionAttemptId, JobId, JobVertexId, OperatorId};
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    fmt,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use thiserror::Error;
+
+/// A checkpoint barrier: what came before it belongs to the checkpoint, what comes after does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Barrier {
+    /// Id of the checkpoint; grows within a job.
+    pub checkpoint: u64,
+    /// When it was triggered, milliseconds since 1970.
+    pub triggered_ms: u64,
+    /// Whether this is the last checkpoint of the job: sources end behind it.
+    pub last: bool,
+}
+
+/// Control elements; they travel in order with the records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamEvent {
+    /// No record with an event time of at most this many milliseconds follows on this channel.
+    Watermark(i64),
+    /// The channel is idle (`true`): its watermark holds nobody back until it is active again.
+    Idle(bool),
+    /// A checkpoint barrier.
+    Barrier(Barrier),
+    /// Nothing follows on this channel.
+    EndOfInput,
+}
+
+impl StreamEvent {
+    /// Appends the event: a tag byte, then little-endian fields (at most 18 bytes).
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::Watermark(ms) => {
+                out.push(0);
+                out.extend_from_slice(&ms.to_le_bytes());
+            }
+            Self::Idle(idle) => out.extend_from_slice(&[1, u8::from(idle)]),
+            Self::Barrier(b) => {
+                out.push(2);
+                out.extend_from_slice(&b.checkpoint.to_le_bytes());
+                out.extend_from_slice(&b.triggered_ms.to_le_bytes());
+                out.push(u8::from(b.last));
+            }
+            Self::EndOfInput => out.push(3),
+        }
+    }
+
+    /// Reads what [`StreamEvent::encode`] wrote.
+    ///
+    /// # Errors
+    /// When the bytes are no event, or more than one.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
+        fn flag(byte: u8) -> Result<bool, CodecError> {
+            match byte {
+                0 => Ok(false),
+                1 => Ok(true),
+                _ => Err(CodecError::Invalid {
+                    what: "flag of an event",
+                }),
+            }
+        }
+        let (tag, rest) = bytes.split_first().ok_or(CodecError::Truncated)?;
+        match (*tag, rest) {
+            (0, rest) => {
+                let ms: [u8; 8] = rest.try_into().map_err(|_| CodecError::Truncated)?;
+                Ok(Self::Watermark(i64::from_le_bytes(ms)))
+            }
+            (1, [idle]) => Ok(Self::Idle(flag(*idle)?)),
+            (2, rest) => {
+                let (checkpoint, rest) = rest.split_first_chunk().ok_or(CodecError::Truncated)?;
+                let (triggered, rest) = rest.split_first_chunk().ok_or(CodecError::Truncated)?;
+                let [last] = rest else {
+                    return Err(CodecError::Truncated);
+                };
+                Ok(Self::Barrier(Barrier {
+                    checkpoint: u64::from_le_bytes(*checkpoint),
+                    triggered_ms: u64::from_le_bytes(*triggered),
+                    last: flag(*last)?,
+                }))
+            }
+            (3, []) => Ok(Self::EndOfInput),
+            _ => Err(CodecError::Invalid {
+                what: "tag of an event",
+            }),
+        }
+    }
+}
+
+/// A `Vec<T>` whose type only its two ends know, with its length. Inside a process it is handed over as it is.
+pub struct ErasedBatch {
+    records: Box<dyn Any + Send>,
+    len: usize,
+}
+
+impl ErasedBatch {
+    /// Hides the type.
+    pub fn new<T: Send + 'static>(records: Vec<T>) -> Self {
+        let len = records.len();
+        Self {
+            records: Box::new(records),
+            len,
+        }
+    }
+    /// Records.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    /// Whether it holds no record.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// The records, where they are of this type.
+    ///
+    /// # Errors
+    /// The batch itself, where they are of another.
+    pub fn downcast<T: Send + 'static>(self) -> Result<Vec<T>, Self> {
+        let len = self.len;
+        match self.records.downcast::<Vec<T>>() {
+            Ok(records) => Ok(*records),
+            Err(records) => Err(Self { records, len }),
+        }
+    }
+    /// The records in place, where they are of this type.
+    pub fn downcast_ref<T: Send + 'static>(&self) -> Option<&[T]> {
+        self.records.downcast_ref::<Vec<T>>().map(Vec::as_slice)
+    }
+}
+
+impl fmt::Debug for ErasedBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ErasedBatch({} records)", self.len)
+    }
+}
+
+/// What travels on a channel.
+#[derive(Debug)]
+pub enum Element {
+    /// Records.
+    Batch(ErasedBatch),
+    /// A control element.
+    Event(StreamEvent),
+}
+
+/// What the exchange needs to know of an edge's record type.
+pub trait EdgeCodec: Send + Sync {
+    /// Appends a batch: its length, then its records.
+    ///
+    /// # Errors
+    /// When the batch holds records of another type.
+    fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError>;
+    /// Reads what [`EdgeCodec::encode`] wrote. Never panics, and allocates in proportion to the bytes given.
+    ///
+    /// # Errors
+    /// When the bytes are not exactly one batch.
+    fn decode(&self, bytes: &[u8]) -> Result<ErasedBatch, CodecError>;
+    /// A copy (for broadcasting inside a process).
+    ///
+    /// # Errors
+    /// When the batch holds records of another type.
+    fn duplicate(&self, batch: &ErasedBatch) -> Result<ErasedBatch, CodecError>;
+    /// Estimated bytes in memory, for accounting. Cheap: a few records stand for all.
+    fn weight(&self, batch: &ErasedBatch) -> usize;
+}
+
+/// The producing side of an edge in one subtask.
+pub trait OutputPort: Send {
+    /// Consuming subtasks this producer is connected with: 1 on a forward edge, else the consumer's parallelism.
+    /// On a forward edge channel 0 is the consumer of the same index.
+    fn channels(&self) -> usize;
+    /// Sends one element, in order within its channel.
+    ///
+    /// # Errors
+    /// The element itself, when the channel is full; the task's waker is registered then.
+    fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element>;
+    /// Whether each channel takes at least one element; when not, the task's waker is registered.
+    fn writable(&mut self) -> bool;
+}
+
+/// What a poll of an input found.
+#[derive(Debug)]
+pub enum Polled {
+    /// The next element of some channel.
+    Element {
+        /// Which channel: the producer's subtask index on all-to-all edges, 0 on forward ones.
+        channel: usize,
+        /// The element.
+        element: Element,
+    },
+    /// Nothing yet; the task's waker is registered.
+    Empty,
+    /// Every channel has delivered its [`StreamEvent::EndOfInput`] (as an element, before this).
+    Finished,
+}
+
+/// The consuming side of an edge in one subtask.
+pub trait InputPort: Send {
+    /// Producing subtasks this consumer is connected with.
+    fn channels(&self) -> usize;
+    /// The next element. Fair between channels.
+    fn poll(&mut self) -> Polled;
+    /// Keeps the elements of a channel where they are until it is let go again (barrier alignment).
+    fn pause(&mut self, channel: usize, paused: bool);
+}
+
+/// What a running task asks of its host. Replies come back as [`Mail`] through the mailbox, with the ticket.
+pub trait TaskUpcalls: Send + Sync {
+    /// Sends an event to the operator's coordinator; its answer comes as [`Mail::Reply`].
+    fn operator_event(&self, operator: OperatorId, event: Vec<u8>, ticket: u64);
+    /// Runs I/O on the process's runtime; what it returns comes as [`Mail::Reply`]. Dropped with the task.
+    fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u64);
+    /// Milliseconds since 1970.
+    fn now_unix_ms(&self) -> u64;
+    /// [`Mail::Timer`] with this ticket comes after so long.
+    fn wake_at(&self, after: Duration, ticket: u64);
+    /// A checkpoint of this subtask is complete: each operator's snapshot, opaque.
+    fn acknowledge(&self, checkpoint: u64, snapshots: Vec<(OperatorId, Vec<u8>)>);
+}
+
+/// What comes to a task from outside of its inputs. Mail is delivered between two steps.
+#[derive(Debug)]
+pub enum Mail {
+    /// The answer to an upcall; `Err` says why there is none.
+    Reply {
+        /// Of the upcall.
+        ticket: u64,
+        /// Opaque.
+        result: Result<Vec<u8>, String>,
+    },
+    /// The time of [`TaskUpcalls::wake_at`] is up.
+    Timer {
+        /// Of the upcall.
+        ticket: u64,
+    },
+    /// Start a checkpoint (sources only).
+    Trigger(Barrier),
+    /// This checkpoint is complete everywhere.
+    NotifyComplete(u64),
+    /// Stop taking input: the next step returns [`Progress::Finished`] or an error without more work.
+    Cancel,
+}
+
+/// How a step went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more to do at once.
+    Busy,
+    /// Nothing to do: park until woken (input, mail, timer).
+    Starved,
+    /// An output is full: park until woken.
+    Blocked,
+    /// Everything is sent, [`StreamEvent::EndOfInput`] included: close.
+    Finished,
+}
+
+/// Why a task failed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TaskError {
+    /// The user's code returned an error.
+    #[error("operator '{operator}' failed: {message}")]
+    User {
+        /// Name of the operator.
+        operator: String,
+        /// What it said.
+        message: String,
+    },
+    /// The user's code panicked.
+    #[error("the code of chain '{chain}' panicked: {message}")]
+    Panicked {
+        /// Name of the chain.
+        chain: String,
+        /// What the panic said.
+        message: String,
+    },
+    /// A source or sink could not reach its system.
+    #[error("operator '{operator}': {what}: {why}")]
+    Io {
+        /// Name of the operator.
+        operator: String,
+        /// What was being done, to what.
+        what: String,
+        /// The system's error.
+        why: String,
+    },
+    /// The operator's coordinator refused or can't be reached.
+    #[error("operator '{operator}' got no answer of its coordinator: {why}")]
+    Coordinator {
+        /// Name of the operator.
+        operator: String,
+        /// Why.
+        why: String,
+    },
+    /// Bytes from an edge, a coordinator or a snapshot are not what they must be.
+    #[error("'{place}' was given bytes that it can't read: {source}")]
+    Codec {
+        /// Where.
+        place: String,
+        /// Why.
+        source: CodecError,
+    },
+    /// The deployment does not fit the program.
+    #[error("the task does not fit the program: {0}")]
+    Deployment(String),
+}
+
+impl TaskError {
+    /// Whether a restart may help: another machine, another try. A deployment that does not fit never will.
+    pub fn is_recoverable(&self) -> bool {
+        !matches!(self, Self::Deployment(_))
+    }
+    /// A stable name of the kind, for `FailureCause::kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::User { .. } => "UserError",
+            Self::Panicked { .. } => "UserPanic",
+            Self::Io { .. } => "IoError",
+            Self::Coordinator { .. } => "CoordinatorUnavailable",
+            Self::Codec { .. } => "CodecError",
+            Self::Deployment(_) => "DeploymentMismatch",
+        }
+    }
+}
+
+/// What a subtask has done so far; the exchange adds bytes, the chain adds records.
+#[derive(Debug, Default)]
+pub struct TaskCounters {
+    /// Records taken from inputs; for a source, 0.
+    pub records_in: AtomicU64,
+    /// Records given to outputs, once per record and output.
+    pub records_out: AtomicU64,
+    /// Bytes taken from inputs (encoded ones, estimated where nothing was encoded).
+    pub bytes_in: AtomicU64,
+    /// Bytes given to outputs.
+    pub bytes_out: AtomicU64,
+    /// Milliseconds since 1970 of the newest watermark that was sent on, as `i64` bits; 0: none yet.
+    pub watermark_ms: AtomicU64,
+}
+
+impl TaskCounters {
+    /// Adds; the order between counters is not kept.
+    pub fn add(counter: &AtomicU64, n: u64) {
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+}
+
+/// What a subtask is made with.
+pub struct SubtaskContext {
+    /// The vertex.
+    pub vertex: JobVertexId,
+    /// 0-based.
+    pub subtask: u32,
+    /// Of the vertex, from the submitted graph.
+    pub parallelism: u32,
+    /// Key groups of the vertex, from the submitted graph.
+    pub max_parallelism: u32,
+    /// This attempt.
+    pub attempt: ExecutionAttemptId,
+    /// One per input, by `JobEdge::input`.
+    pub inputs: Vec<Box<dyn InputPort>>,
+    /// One per output, by `JobEdge::output`.
+    pub outputs: Vec<Box<dyn OutputPort>>,
+    /// The host.
+    pub upcalls: Arc<dyn TaskUpcalls>,
+    /// For temporary files; exists.
+    pub tmp_dir: PathBuf,
+    /// The job's options.
+    pub options: Arc<BTreeMap<String, String>>,
+    /// What to restore from, by operator: the snapshots that [`TaskUpcalls::acknowledge`] was given.
+    pub restore: BTreeMap<OperatorId, Vec<Vec<u8>>>,
+    /// Shared with the ports.
+    pub counters: Arc<TaskCounters>,
+}
+
+/// One subtask of a chain. One thread at a time calls it.
+pub trait Subtask: Send {
+    /// Before the first step.
+    ///
+    /// # Errors
+    /// When the user's code or a resource fails.
+    fn open(&mut self) -> Result<(), TaskError>;
+    /// Works on about `budget` records (a batch at least is finished), then returns.
+    ///
+    /// # Errors
+    /// When the task has failed; it is only disposed of then.
+    fn step(&mut self, budget: usize) -> Result<Progress, TaskError>;
+    /// Hands in mail, in the order of arrival.
+    ///
+    /// # Errors
+    /// As [`Subtask::step`].
+    fn deliver(&mut self, mail: Mail) -> Result<(), TaskError>;
+    /// After the last step of a finished task.
+    ///
+    /// # Errors
+    /// As [`Subtask::step`].
+    fn close(&mut self) -> Result<(), TaskError>;
+    /// Instead of `close`, when cancelled or failed: private files of the attempt go.
+    fn dispose(&mut self);
+    /// What it has done so far.
+    fn counters(&self) -> Arc<TaskCounters>;
+}
+
+/// What a coordinator is made with.
+#[derive(Debug, Clone)]
+pub struct CoordinatorContext {
+    /// The job.
+    pub job_id: JobId,
+    /// The operator.
+    pub operator: OperatorId,
+    /// Parallelism of its vertex, from the submitted graph.
+    pub parallelism: u32,
+    /// For temporary files; exists.
+    pub tmp_dir: PathBuf,
+    /// The job's options.
+    pub options: Arc<BTreeMap<String, String>>,
+}
+
+/// The part of an operator that runs once per job, beside the JobMaster: a split enumerator, a collector.
+pub trait Coordinator: Send {
+    /// Before anything else.
+    ///
+    /// # Errors
+    /// What is wrong, e.g. an absent file; the job fails with it.
+    fn start(&mut self, restore: Option<Vec<u8>>) -> Result<(), String>;
+    /// An event of a subtask, and its answer.
+    ///
+    /// # Errors
+    /// What is wrong; the asking task fails with it.
+    fn handle_event(&mut self, from: ExecutionAttemptId, event: &[u8]) -> Result<Vec<u8>, String>;
+    /// A request of a client, and its answer.
+    ///
+    /// # Errors
+    /// What is wrong; the client is told.
+    fn handle_request(&mut self, request: &[u8]) -> Result<Vec<u8>, String>;
+    /// These attempts are over without success: what they had been given is given again.
+    fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]);
+    /// The job is over; `finished`: every task has finished, publish.
+    ///
+    /// # Errors
+    /// What could not be published.
+    fn job_ended(&mut self, finished: bool) -> Result<(), String>;
+}
+
+/// The inputs of a build. The same inputs give the same graph in every process.
+#[derive(Debug, Clone)]
+pub struct BuildInputs {
+    /// Arguments after the program's name.
+    pub args: Vec<String>,
+    /// Declared environment variables with their values; where `None`, this process's environment is asked and
+    /// the values travel in the graph.
+    pub env: Option<BTreeMap<String, String>>,
+    /// Values of `env.once`; where `None`, the expressions are evaluated and the values travel in the graph.
+    pub once: Option<BTreeMap<String, Vec<u8>>>,
+    /// Which of the program's jobs; `None` where it has one.
+    pub job: Option<String>,
+    /// The id that the graph gets.
+    pub job_id: JobId,
+    /// `parallelism.default`.
+    pub parallelism: u32,
+    /// The job's options.
+    pub options: BTreeMap<String, String>,
+    /// Whether relative paths are allowed: they resolve against the working directory.
+    pub embedded: bool,
+    /// SHA-256 of the executable.
+    pub program_hash: ContentHash,
+    /// File name of the executable.
+    pub program_name: String,
+    /// Bytes of the executable.
+    pub program_size: u64,
+}
+
+/// Why a program could not be built.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BuildProgramError {
+    /// The arguments are wrong, or help was asked for.
+    #[error("{text}")]
+    Usage {
+        /// What to print.
+        text: String,
+        /// Whether help or the version was asked for: printed to stdout, exit code 0.
+        help: bool,
+    },
+    /// `build` returned an error.
+    #[error("{0}")]
+    Program(String),
+    /// `build` panicked.
+    #[error("the program's build panicked: {0}")]
+    Panicked(String),
+    /// A path that is neither absolute nor a URI, outside embedded mode.
+    #[error(
+        "operator '{operator}': the path '{path}' is relative; on a cluster give an absolute path or a URI"
+    )]
+    RelativePath {
+        /// Name of the operator.
+        operator: String,
+        /// The path.
+        path: String,
+    },
+    /// The program has several jobs and none, or an unknown one, was named.
+    #[error("{}", no_such_job(asked.as_deref(), known))]
+    NoSuchJob {
+        /// What was asked for.
+        asked: Option<String>,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The graph can't be run: duplicate uid, no sink, parallelism out of range…
+    #[error("{0}")]
+    Invalid(String),
+}
+
+fn no_such_job(asked: Option<&str>, known: &[String]) -> String {
+    let known = known.join(", ");
+    match asked {
+        Some(asked) => format!("the program has no job '{asked}'; it has: {known}"),
+        None => format!("the program has several jobs, name one of: {known}"),
+    }
+}
+
+/// Makes the subtasks of one vertex.
+pub trait SubtaskFactory: Send {
+    /// A new subtask.
+    ///
+    /// # Errors
+    /// When the context does not fit.
+    fn subtask(&mut self, context: SubtaskContext) -> Result<Box<dyn Subtask>, TaskError>;
+}
+
+/// Makes the coordinator of one operator.
+pub trait CoordinatorFactory: Send {
+    /// A new coordinator.
+    fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator>;
+}
