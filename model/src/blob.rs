@@ -39,23 +39,15 @@ impl FromStr for ContentHash {
 }
 impl Serialize for ContentHash {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        if s.is_human_readable() {
-            s.collect_str(self)
-        } else {
-            s.serialize_bytes(&self.0)
-        }
+        if s.is_human_readable() { s.collect_str(self) } else { s.serialize_bytes(&self.0) }
     }
 }
 impl<'de> Deserialize<'de> for ContentHash {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         if d.is_human_readable() {
-            String::deserialize(d)?
-                .parse()
-                .map_err(serde::de::Error::custom)
+            String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
         } else {
-            Ok(Self(
-                serde_bytes::ByteArray::<32>::deserialize(d)?.into_array(),
-            ))
+            Ok(Self(serde_bytes::ByteArray::<32>::deserialize(d)?.into_array()))
         }
     }
 }

@@ -27,11 +27,7 @@ pub struct LeaderSession {
 
 impl fmt::Display for LeaderSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}.{}/{:016x}",
-            self.epoch.store, self.epoch.process, self.nonce
-        )
+        write!(f, "{}.{}/{:016x}", self.epoch.store, self.epoch.process, self.nonce)
     }
 }
 impl fmt::Debug for LeaderSession {

@@ -141,19 +141,11 @@ pub struct FailureCause {
 impl FailureCause {
     /// A failure that a restart may mend.
     pub fn recoverable(kind: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            kind: kind.into(),
-            message: message.into(),
-            recoverable: true,
-        }
+        Self { kind: kind.into(), message: message.into(), recoverable: true }
     }
     /// A failure that no restart mends: the restart strategy is not asked.
     pub fn fatal(kind: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            kind: kind.into(),
-            message: message.into(),
-            recoverable: false,
-        }
+        Self { kind: kind.into(), message: message.into(), recoverable: false }
     }
 }
 

@@ -60,20 +60,15 @@ mod once_values {
         map: &BTreeMap<String, Vec<u8>>,
         s: S,
     ) -> Result<S::Ok, S::Error> {
-        let by_name: BTreeMap<&str, &serde_bytes::Bytes> = map
-            .iter()
-            .map(|(k, v)| (k.as_str(), serde_bytes::Bytes::new(v)))
-            .collect();
+        let by_name: BTreeMap<&str, &serde_bytes::Bytes> =
+            map.iter().map(|(k, v)| (k.as_str(), serde_bytes::Bytes::new(v))).collect();
         by_name.serialize(s)
     }
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         d: D,
     ) -> Result<BTreeMap<String, Vec<u8>>, D::Error> {
         let by_name = BTreeMap::<String, serde_bytes::ByteBuf>::deserialize(d)?;
-        Ok(by_name
-            .into_iter()
-            .map(|(k, v)| (k, v.into_vec()))
-            .collect())
+        Ok(by_name.into_iter().map(|(k, v)| (k, v.into_vec())).collect())
     }
 }
 

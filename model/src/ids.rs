@@ -17,10 +17,7 @@ pub struct ParseIdError {
 }
 
 fn parse_hex(what: &'static str, s: &str) -> Result<u128, ParseIdError> {
-    let wrong = || ParseIdError {
-        what,
-        text: s.chars().take(64).collect(),
-    };
+    let wrong = || ParseIdError { what, text: s.chars().take(64).collect() };
     if s.len() != 32 || !s.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(wrong());
     }
@@ -167,11 +164,7 @@ pub struct ExecutionAttemptId {
 
 impl fmt::Display for ExecutionAttemptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:016x}_{}_{}_{}",
-            self.graph, self.vertex, self.subtask, self.attempt
-        )
+        write!(f, "{:016x}_{}_{}_{}", self.graph, self.vertex, self.subtask, self.attempt)
     }
 }
 
@@ -189,10 +182,7 @@ mod tests {
     #[test]
     fn a_text_that_is_no_id_is_refused_by_name() {
         let wrong = "xyz".parse::<JobId>().unwrap_err();
-        assert_eq!(
-            wrong.to_string(),
-            "'xyz' is not a job id: it takes 32 hexadecimal digits"
-        );
+        assert_eq!(wrong.to_string(), "'xyz' is not a job id: it takes 32 hexadecimal digits");
         assert!("+0000000000000000000000000000000".parse::<JobId>().is_err());
     }
 }

@@ -8,6 +8,7 @@ pub mod epoch;
 pub mod execution;
 pub mod graph;
 pub mod ids;
+pub mod job;
 pub mod memory;
 pub mod resources;
 pub mod slots;

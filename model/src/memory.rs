@@ -40,16 +40,9 @@ impl Sum for MemorySize {
 
 impl fmt::Display for MemorySize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 4] = [
-            (1 << 40, "t"),
-            (1 << 30, "g"),
-            (1 << 20, "m"),
-            (1 << 10, "k"),
-        ];
-        match UNITS
-            .iter()
-            .find(|(size, _)| self.0 >= *size && self.0 % size == 0)
-        {
+        const UNITS: [(u64, &str); 4] =
+            [(1 << 40, "t"), (1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")];
+        match UNITS.iter().find(|(size, _)| self.0 >= *size && self.0 % size == 0) {
             Some((size, unit)) => write!(f, "{}{unit}", self.0 / size),
             None if self.0 >= 1 << 20 => write!(f, "{:.1}m", self.0 as f64 / f64::from(1 << 20)),
             None => write!(f, "{}b", self.0),
@@ -69,9 +62,7 @@ impl FromStr for MemorySize {
     fn from_str(s: &str) -> Result<Self, ParseMemoryError> {
         let wrong = || ParseMemoryError(s.chars().take(64).collect());
         let text = s.trim().to_ascii_lowercase();
-        let digits = text
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(text.len());
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
         let shift = match unit.trim() {
             "" | "b" | "bytes" => 0,

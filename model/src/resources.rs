@@ -55,9 +55,7 @@ impl fmt::Display for ResourceProfile {
             self.managed,
             self.network
         )?;
-        self.extended
-            .iter()
-            .try_for_each(|(name, n)| write!(f, ", {n} {name}"))
+        self.extended.iter().try_for_each(|(name, n)| write!(f, ", {n} {name}"))
     }
 }
 
@@ -87,11 +85,7 @@ impl WorkerResourceSpec {
             task: MemorySize(self.task.0 / n),
             managed: MemorySize(self.managed.0 / n),
             network: MemorySize(self.network.0 / n),
-            extended: self
-                .extended
-                .iter()
-                .map(|(k, v)| (k.clone(), v / n))
-                .collect(),
+            extended: self.extended.iter().map(|(k, v)| (k.clone(), v / n)).collect(),
         }
     }
 }

@@ -1,0 +1,10 @@
+//! What every benchmark shares: JSON lines on standard output, medians, CPU time and memory of processes.
+//!
+//! Nothing but JSON lines may reach standard output; remarks for people go to standard error. Timings are
+//! never asserted: goals are compared in `RESULTS.md`.
+
+pub mod process;
+pub mod report;
+
+pub use process::{CpuTime, cpu_of_children, cpu_of_self, rss_mib};
+pub use report::{Report, median};
