@@ -1,4 +1,5 @@
 //! What must survive a process: blobs, job graphs, job results, leader records and election
 //! drivers. It must never know actors.
 
+pub mod blobs;
 pub mod objects;

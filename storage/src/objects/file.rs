@@ -17,8 +17,8 @@ use std::{
 const MAGIC: &[u8; 8] = b"FLOTTOB1";
 const HEADER_BYTES: usize = 8 + 8 + 32;
 /// Temporary files older than this belong to nobody: a write takes milliseconds.
-const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
-const TEMPORARY_PREFIX: &str = ".tmp-";
+pub(crate) const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
+pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
 
 /// Distinguishes temporary files of one process; `create_new` does so among processes.
 static TEMPORARY_COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -170,11 +170,8 @@ impl ObjectStore for FileObjects {
                     folder => format!("{folder}/{segment}"),
                 };
                 match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => {
-                        if name.starts_with(prefix) || prefix.starts_with(&format!("{name}/")) {
-                            folders.push(name);
-                        }
-                    }
+                    Ok(kind) if kind.is_dir() && name.starts_with(prefix) => folders.push(name),
+                    Ok(kind) if kind.is_dir() => {}
                     Ok(_) if name.starts_with(prefix) => names.push(name),
                     _ => {}
                 }
@@ -200,7 +197,7 @@ impl Drop for Temporary {
     }
 }
 
-fn create_temporary(folder: &Path) -> Result<(PathBuf, File), StoreError> {
+pub(crate) fn create_temporary(folder: &Path) -> Result<(PathBuf, File), StoreError> {
     loop {
         let n = TEMPORARY_COUNTER.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("{TEMPORARY_PREFIX}{}-{n}", std::process::id()));
@@ -214,7 +211,7 @@ fn create_temporary(folder: &Path) -> Result<(PathBuf, File), StoreError> {
 }
 
 /// Creates the missing folders and syncs the parents of each, so that they survive what is in them.
-fn create_dirs(folder: &Path) -> Result<(), StoreError> {
+pub(crate) fn create_dirs(folder: &Path) -> Result<(), StoreError> {
     if folder.is_dir() {
         return Ok(());
     }
@@ -226,7 +223,7 @@ fn create_dirs(folder: &Path) -> Result<(), StoreError> {
     missing.iter().try_for_each(|made| sync_folder_of(made))
 }
 
-fn sync_folder_of(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn sync_folder_of(path: &Path) -> Result<(), StoreError> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -237,7 +234,7 @@ fn sync_folder_of(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Whether the error says that there is no such file: a missing one, or a file where a folder would be.
-fn absent(error: &io::Error) -> bool {
+pub(crate) fn absent(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory

@@ -5,7 +5,7 @@
 //! is what higher layers build fencing on. A store must never interpret what it keeps, retry, or read
 //! a clock.
 
-mod file;
+pub(crate) mod file;
 mod memory;
 #[cfg(test)]
 mod tests;
