@@ -1,0 +1,208 @@
+//! What an option is, and the macro that declares them.
+//!
+//! A declaration is the only place where an option's key, type, default and documentation stand.
+
+use crate::value::OptionValue;
+
+/// An option of type `T`.
+#[derive(Debug)]
+pub struct Opt<T: 'static> {
+    pub(crate) key: &'static str,
+    pub(crate) doc: &'static str,
+    pub(crate) default: fn() -> T,
+    pub(crate) other_names: &'static [&'static str],
+    pub(crate) falls_back: Option<&'static str>,
+    pub(crate) complaint: fn(&T) -> Option<&'static str>,
+    pub(crate) secret: bool,
+}
+
+impl<T> Opt<T> {
+    /// Its name in `flott.yaml`.
+    pub fn key(&self) -> &'static str {
+        self.key
+    }
+}
+
+/// Options whose keys differ in one name: `external-resource.<name>.amount`.
+#[derive(Debug)]
+pub struct Family<T: 'static> {
+    pub(crate) prefix: &'static str,
+    pub(crate) suffix: &'static str,
+    pub(crate) key: &'static str,
+    pub(crate) doc: &'static str,
+    pub(crate) value: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T> Family<T> {
+    /// The name inside `key`, where `key` belongs to this family.
+    pub(crate) fn name_in<'k>(&self, key: &'k str) -> Option<&'k str> {
+        key.strip_prefix(self.prefix)?.strip_suffix(self.suffix).filter(|name| !name.is_empty())
+    }
+}
+
+/// What is known of an option without its type.
+pub trait Declaration: Sync {
+    /// Its name in `flott.yaml`; a family's has `<name>` in it.
+    fn key(&self) -> &'static str;
+    /// What it does, for the user.
+    fn doc(&self) -> &'static str;
+    /// What it takes, as a phrase.
+    fn kind(&self) -> String;
+    /// The default's text, where there is one.
+    fn default_text(&self) -> Option<String>;
+    /// Names that mean the same, of Flink or of older versions.
+    fn other_names(&self) -> &'static [&'static str];
+    /// The option whose value is taken where this one is not set.
+    fn falls_back(&self) -> Option<&'static str>;
+    /// Whether its value is to be masked wherever it is shown.
+    fn is_secret(&self) -> bool;
+    /// What is expected, where `text` is not it.
+    fn complaint(&self, text: &str) -> Option<String>;
+    /// Whether `key` is this option's.
+    fn owns(&self, key: &str) -> bool {
+        self.key() == key
+    }
+    /// Whether this stands for many keys.
+    fn is_family(&self) -> bool {
+        false
+    }
+}
+
+impl<T: OptionValue> Declaration for Opt<T> {
+    fn key(&self) -> &'static str {
+        self.key
+    }
+    fn doc(&self) -> &'static str {
+        self.doc
+    }
+    fn kind(&self) -> String {
+        T::kind()
+    }
+    fn default_text(&self) -> Option<String> {
+        (self.default)().show()
+    }
+    fn other_names(&self) -> &'static [&'static str] {
+        self.other_names
+    }
+    fn falls_back(&self) -> Option<&'static str> {
+        self.falls_back
+    }
+    fn is_secret(&self) -> bool {
+        self.secret
+    }
+    fn complaint(&self, text: &str) -> Option<String> {
+        match T::parse(text) {
+            None => Some(T::kind()),
+            Some(value) => (self.complaint)(&value).map(str::to_owned),
+        }
+    }
+}
+
+impl<T: OptionValue> Declaration for Family<T> {
+    fn key(&self) -> &'static str {
+        self.key
+    }
+    fn doc(&self) -> &'static str {
+        self.doc
+    }
+    fn kind(&self) -> String {
+        T::kind()
+    }
+    fn default_text(&self) -> Option<String> {
+        None
+    }
+    fn other_names(&self) -> &'static [&'static str] {
+        &[]
+    }
+    fn falls_back(&self) -> Option<&'static str> {
+        None
+    }
+    fn is_secret(&self) -> bool {
+        false
+    }
+    fn complaint(&self, text: &str) -> Option<String> {
+        T::parse(text).is_none().then(T::kind)
+    }
+    fn owns(&self, key: &str) -> bool {
+        self.name_in(key).is_some()
+    }
+    fn is_family(&self) -> bool {
+        true
+    }
+}
+
+/// Complaints shared by declarations: what a value must be beyond its type.
+pub(crate) mod must {
+    use std::time::Duration;
+
+    pub(crate) fn be_longer_than_zero(value: &Duration) -> Option<&'static str> {
+        value.is_zero().then_some("a duration above zero")
+    }
+    pub(crate) fn be_a_fraction(value: &f64) -> Option<&'static str> {
+        (!(0.0..1.0).contains(value)).then_some("a fraction: from 0.0 to below 1.0")
+    }
+    pub(crate) fn be_a_share(value: &f64) -> Option<&'static str> {
+        (!(0.0..=1.0).contains(value)).then_some("a number from 0.0 to 1.0")
+    }
+    pub(crate) fn be_at_least_one(value: &f64) -> Option<&'static str> {
+        (*value < 1.0).then_some("a number from 1.0")
+    }
+    pub(crate) fn be_above_zero(value: &f64) -> Option<&'static str> {
+        (*value <= 0.0).then_some("a number above 0.0")
+    }
+    pub(crate) fn be_cores(value: &Option<f64>) -> Option<&'static str> {
+        value
+            .is_some_and(|cores| !(0.001..=1_000_000.0).contains(&cores))
+            .then_some("a number of cores above 0.0")
+    }
+}
+
+/// Declares options as statics of their type, and `ALL` of the module's.
+///
+/// ```text
+/// /// What it does, for the user.
+/// NAME: Type = "key" => default, other ["old.key"], falls_back "other.option", must check, secret;
+/// ```
+/// The clauses stand in this order, each may be left out.
+macro_rules! options {
+    ($($(#[doc = $doc:literal])* $name:ident: $type:ty = $key:literal => $default:expr
+       $(, other [$($other:literal),* $(,)?])?
+       $(, falls_back $falls_back:literal)?
+       $(, must $must:ident)?
+       $(, secret $secret:literal)?;)*) => {
+        $(
+            $(#[doc = $doc])*
+            #[doc = concat!("\n\n`", $key, "`")]
+            pub static $name: $crate::Opt<$type> = $crate::Opt {
+                key: $key,
+                doc: concat!($($doc, "\n"),*),
+                default: || $default,
+                other_names: &[$($($other),*)?],
+                falls_back: $crate::declare::first(&[$(Some($falls_back),)? None]),
+                complaint: $crate::declare::first_check(&[$($crate::declare::must::$must,)? |_| None]),
+                secret: $crate::declare::any(&[$($secret)?]),
+            };
+        )*
+        pub(crate) static ALL: &[&dyn $crate::Declaration] = &[$(&$name),*];
+    };
+}
+pub(crate) use options;
+
+pub(crate) const fn first(of: &[Option<&'static str>]) -> Option<&'static str> {
+    match of {
+        [first, ..] => *first,
+        [] => None,
+    }
+}
+pub(crate) const fn any(of: &[bool]) -> bool {
+    matches!(of, [true, ..])
+}
+/// The first of some checks.
+pub(crate) const fn first_check<T>(
+    of: &[fn(&T) -> Option<&'static str>],
+) -> fn(&T) -> Option<&'static str> {
+    match of {
+        [first, ..] => *first,
+        [] => |_| None,
+    }
+}

@@ -1,0 +1,20 @@
+//! Options of the cluster as a whole.
+
+use crate::{List, declare::options};
+use std::{path::PathBuf, time::Duration};
+
+options! {
+    /// The cluster's id. Processes of different clusters refuse each other. Made by `start-cluster.sh` or the
+    /// client where it is not set.
+    ID: Option<String> = "cluster.id" => None;
+    /// A file that holds the cluster's id; every role waits for it and reads it. Made by `start-cluster.sh`.
+    ID_FILE: Option<PathBuf> = "cluster.id-file" => None;
+    /// How long a role waits for the files of `cluster.id-file` and `security.cluster-secret-file` to appear.
+    FILES_TIMEOUT: Duration = "cluster.files-timeout" => Duration::from_secs(10);
+    /// How long an ordered shutdown may take before the process ends anyway.
+    SHUTDOWN_TIMEOUT: Duration = "cluster.shutdown-timeout" => Duration::from_secs(10), must be_longer_than_zero;
+    /// Directories for blobs, programs, spilled data and working directories of program hosts. Where a container
+    /// has local directories of its own, those are the default.
+    TMP_DIRS: List = "io.tmp.dirs" => List(vec!["/tmp".to_owned()]),
+        other ["taskmanager.tmp.dirs", "web.tmpdir"];
+}

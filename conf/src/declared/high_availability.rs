@@ -1,0 +1,30 @@
+//! Options of high availability.
+
+use crate::{declare::options, value::choices};
+use std::time::Duration;
+
+choices! {
+    /// What survives a JobManager.
+    pub enum HaType {
+        /// Nothing.
+        None = "none",
+        /// Everything, in `high-availability.storageDir`.
+        Filesystem = "filesystem",
+    }
+}
+
+options! {
+    /// What survives a JobManager: `none`, or `filesystem` (jobs, checkpoints' pointers and the election itself in
+    /// `high-availability.storageDir`).
+    TYPE: HaType = "high-availability.type" => HaType::None, other ["high-availability"];
+    /// Where it survives: a path or a URI that every JobManager and TaskManager can reach.
+    STORAGE_DIR: Option<String> = "high-availability.storageDir" => None;
+    /// The cluster's own name under `high-availability.storageDir`.
+    CLUSTER_ID: String = "high-availability.cluster-id" => "default".to_owned();
+    /// How long a leader's lease is valid without being renewed.
+    LEASE_DURATION: Duration = "high-availability.filesystem.lease-duration" => Duration::from_secs(5),
+        must be_longer_than_zero;
+    /// How often a leader renews its lease, and the others look at it.
+    LEASE_RENEW_INTERVAL: Duration = "high-availability.filesystem.renew-interval" => Duration::from_secs(1),
+        must be_longer_than_zero;
+}

@@ -1,0 +1,49 @@
+//! Options of the JobManager process.
+
+use crate::{Ports, declare::options};
+use model::MemorySize;
+use std::{path::PathBuf, time::Duration};
+
+options! {
+    /// The host name or address under which others reach the JobManager.
+    RPC_ADDRESS: String = "jobmanager.rpc.address" => "localhost".to_owned();
+    /// The port of the JobManager's RPC service. TaskManagers without high availability dial the first of them.
+    RPC_PORT: Ports = "jobmanager.rpc.port" => Ports::one(6123);
+    /// The interface that the JobManager binds to; `0.0.0.0` for all.
+    BIND_HOST: String = "jobmanager.bind-host" => "localhost".to_owned();
+    /// The port that the RPC service binds to, where it differs from the advertised `jobmanager.rpc.port`.
+    RPC_BIND_PORT: Option<Ports> = "jobmanager.rpc.bind-port" => None;
+    /// A name for this JobManager in logs and metrics; made from its host and process where it is not set.
+    RESOURCE_ID: Option<String> = "jobmanager.resource-id" => None;
+    /// All memory of the JobManager and its program hosts together: the one number to set. It is split into
+    /// framework, jobs and overhead.
+    PROCESS_SIZE: Option<MemorySize> = "jobmanager.memory.process.size" => Some(MemorySize::from_mib(1600));
+    /// The process' memory without the overhead; for setting instead of `jobmanager.memory.process.size`.
+    FLINK_SIZE: Option<MemorySize> = "jobmanager.memory.flink.size" => None;
+    /// Memory of the runtime itself: RPC, REST, blob transfers.
+    FRAMEWORK_SIZE: MemorySize = "jobmanager.memory.framework.size" => MemorySize::from_mib(64);
+    /// Memory of job graphs, execution graphs, checkpoints' metadata and coordinators; the rest of the process where
+    /// it is not set.
+    JOBS_SIZE: Option<MemorySize> = "jobmanager.memory.jobs.size" => None;
+    /// A part of `jobmanager.memory.jobs.size`, under Flink's name; the two parts are added.
+    HEAP_SIZE: Option<MemorySize> = "jobmanager.memory.heap.size" => None;
+    /// A part of `jobmanager.memory.jobs.size`, under Flink's name; the two parts are added.
+    OFF_HEAP_SIZE: Option<MemorySize> = "jobmanager.memory.off-heap.size" => None;
+    /// The least overhead: stacks, allocator fragmentation, the executable itself.
+    OVERHEAD_MIN: MemorySize = "jobmanager.memory.overhead.min" => MemorySize::from_mib(64),
+        other ["jobmanager.memory.jvm-overhead.min"];
+    /// The most overhead.
+    OVERHEAD_MAX: MemorySize = "jobmanager.memory.overhead.max" => MemorySize::from_mib(1024),
+        other ["jobmanager.memory.jvm-overhead.max"];
+    /// The overhead as a fraction of the process' memory.
+    OVERHEAD_FRACTION: f64 = "jobmanager.memory.overhead.fraction" => 0.1,
+        other ["jobmanager.memory.jvm-overhead.fraction"], must be_a_fraction;
+    /// How long a TaskManager that lost the JobManager looks for its successor before it ends.
+    FAILOVER_TIMEOUT: Duration = "jobmanager.failover-timeout" => Duration::from_secs(300), must be_longer_than_zero;
+    /// The directory where finished jobs are archived as JSON; nothing is archived where it is not set.
+    ARCHIVE_DIR: Option<PathBuf> = "jobmanager.archive.fs.dir" => None;
+    /// How many finished jobs the JobManager keeps for REST.
+    STORE_CAPACITY: u32 = "jobstore.max-capacity" => 1000;
+    /// How long a finished job is kept for REST.
+    STORE_EXPIRATION: Duration = "jobstore.expiration-time" => Duration::from_secs(3600), must be_longer_than_zero;
+}

@@ -1,0 +1,37 @@
+//! Options of the ResourceManager, the SlotManager and slot requests.
+
+use crate::declare::options;
+use std::time::Duration;
+
+options! {
+    /// On a standalone cluster: how long after its start requirements wait for TaskManagers to register before they
+    /// fail.
+    START_UP_TIME: Duration = "resourcemanager.standalone.start-up-time" => Duration::from_secs(300),
+        falls_back "slot.request.timeout";
+    /// How long a job waits for the slots it declared.
+    SLOT_REQUEST_TIMEOUT: Duration = "slot.request.timeout" => Duration::from_secs(300), must be_longer_than_zero;
+    /// A slot that a job does not use for so long is given back.
+    SLOT_IDLE_TIMEOUT: Duration = "slot.idle.timeout" => Duration::from_secs(50), must be_longer_than_zero;
+    /// On YARN and Kubernetes: a TaskManager without any used slot for so long is released.
+    TASKMANAGER_TIMEOUT: Duration = "resourcemanager.taskmanager-timeout" => Duration::from_secs(30),
+        must be_longer_than_zero;
+    /// A job without a leading JobMaster for so long is removed and its slots freed.
+    JOB_TIMEOUT: Duration = "resourcemanager.job.timeout" => Duration::from_secs(300), must be_longer_than_zero;
+    /// On YARN and Kubernetes: the pause before a worker that failed to start is asked for again; it doubles, capped
+    /// at 32 times.
+    START_WORKER_RETRY_INTERVAL: Duration = "resourcemanager.start-worker.retry-interval" => Duration::from_secs(3),
+        must be_longer_than_zero;
+    /// On YARN and Kubernetes: how many workers may fail to start per minute before new ones have to wait.
+    START_WORKER_MAX_FAILURE_RATE: f64 = "resourcemanager.start-worker.max-failure-rate" => 10.0, must be_above_zero;
+    /// On YARN and Kubernetes: a worker that started but does not register for so long is given up.
+    WORKER_REGISTRATION_TIMEOUT: Duration = "resourcemanager.taskmanager-registration.timeout" =>
+        Duration::from_secs(300), must be_longer_than_zero;
+    /// On YARN and Kubernetes: the most slots that are ever asked for.
+    SLOTS_MAX: Option<u32> = "slotmanager.number-of-slots.max" => None;
+    /// On YARN and Kubernetes: TaskManagers beyond what is needed, kept ready.
+    REDUNDANT_TASKMANAGERS: u32 = "slotmanager.redundant-taskmanager-num" => 0;
+    /// How long requirements are collected before they are matched with slots.
+    REQUIREMENTS_CHECK_DELAY: Duration = "slotmanager.requirement-check.delay" => Duration::from_millis(5);
+    /// Spreads slots over all TaskManagers, instead of filling one after the other.
+    SPREAD_OUT: bool = "cluster.evenly-spread-out-slots" => false;
+}

@@ -1,0 +1,41 @@
+//! Options of the REST endpoint and the dashboard.
+
+use crate::{Ports, declare::options};
+use model::MemorySize;
+use std::{path::PathBuf, time::Duration};
+
+options! {
+    /// The host name or address under which clients reach REST.
+    ADDRESS: String = "rest.address" => "localhost".to_owned(), falls_back "jobmanager.rpc.address";
+    /// The port under which clients reach REST; also bound, unless `rest.bind-port` says otherwise.
+    PORT: Ports = "rest.port" => Ports::one(8081);
+    /// The interface that REST binds to. REST has no credentials yet: anywhere but on loopback, uploads are off
+    /// unless `web.submit.enable` is set.
+    BIND_ADDRESS: String = "rest.bind-address" => "localhost".to_owned();
+    /// The port that REST binds to, where it differs from the advertised one.
+    BIND_PORT: Ports = "rest.bind-port" => Ports::one(8081), falls_back "rest.port";
+    /// The largest request body, uploads aside.
+    MAX_CONTENT_LENGTH: MemorySize = "rest.server.max-content-length" => MemorySize::from_mib(100);
+    /// The most connections at once.
+    MAX_CONNECTIONS: u32 = "rest.server.max-connections" => 1024;
+    /// How long a client waits for a connection.
+    CONNECT_TIMEOUT: Duration = "rest.connection-timeout" => Duration::from_secs(15), must be_longer_than_zero;
+    /// How long a client waits for more of an answer.
+    IDLENESS_TIMEOUT: Duration = "rest.idleness-timeout" => Duration::from_secs(300), must be_longer_than_zero;
+    /// How often a client tries again, at most.
+    RETRY_MAX_ATTEMPTS: u32 = "rest.retry.max-attempts" => 20;
+    /// How long a client waits between two tries.
+    RETRY_DELAY: Duration = "rest.retry.delay" => Duration::from_secs(3);
+    /// Whether programs may be uploaded and run through REST. Where it is not set: only while REST binds to loopback.
+    SUBMIT_ENABLE: Option<bool> = "web.submit.enable" => None;
+    /// Whether jobs may be cancelled through REST.
+    CANCEL_ENABLE: bool = "web.cancel.enable" => true;
+    /// Where uploaded programs are kept; a directory under `io.tmp.dirs`, emptied at the end, where it is not set.
+    UPLOAD_DIR: Option<PathBuf> = "web.upload.dir" => None;
+    /// The largest program that can be uploaded.
+    MAX_UPLOAD_SIZE: MemorySize = "web.max-upload-size" => MemorySize::from_mib(1024);
+    /// How many of a job's failures are kept and shown.
+    EXCEPTION_HISTORY_SIZE: u32 = "web.exception-history-size" => 16;
+    /// How long what is shown may be old.
+    REFRESH_INTERVAL: Duration = "web.refresh-interval" => Duration::from_secs(3), must be_longer_than_zero;
+}

@@ -1,0 +1,35 @@
+//! Options of the RPC fabric and the BlobServer.
+
+use crate::declare::options;
+use model::MemorySize;
+use std::{num::NonZeroU32, path::PathBuf, time::Duration};
+
+options! {
+    /// How long a call may take, unless it says otherwise.
+    ASK_TIMEOUT: Duration = "rpc.ask-timeout" => Duration::from_secs(10),
+        other ["akka.ask.timeout", "pekko.ask.timeout"], must be_longer_than_zero;
+    /// How long a connection may take to be made, the handshake included.
+    CONNECT_TIMEOUT: Duration = "rpc.connect-timeout" => Duration::from_secs(5),
+        other ["akka.tcp.timeout", "pekko.tcp.timeout"], must be_longer_than_zero;
+    /// The longest pause between two attempts to connect.
+    RECONNECT_BACKOFF_MAX: Duration = "rpc.reconnect-backoff.max" => Duration::from_secs(2),
+        must be_longer_than_zero;
+    /// The largest frame; longer calls are split into several.
+    FRAME_MAX: MemorySize = "rpc.frame-max" => MemorySize::from_mib(8);
+    /// The largest call or answer.
+    PAYLOAD_MAX: MemorySize = "rpc.payload-max" => MemorySize::from_mib(256),
+        other ["akka.framesize", "pekko.framesize"];
+    /// The most calls that wait for one endpoint; more are answered `Overloaded` at once.
+    MAILBOX_SIZE: NonZeroU32 = "rpc.mailbox-size" => NonZeroU32::new(4096).unwrap_or(NonZeroU32::MIN);
+    /// The most connections at once.
+    CONNECTIONS_MAX: u32 = "rpc.connections-max" => 16_384;
+    /// Where blobs are kept; a directory under `io.tmp.dirs` where it is not set.
+    BLOB_DIRECTORY: Option<PathBuf> = "blob.storage.directory" => None;
+    /// How long a blob that nobody needs any more is kept.
+    BLOB_CLEANUP_INTERVAL: Duration = "blob.cleanup-interval" => Duration::from_secs(3600),
+        must be_longer_than_zero;
+    /// How often a cache tries to fetch a blob.
+    BLOB_FETCH_RETRIES: u32 = "blob.fetch.retries" => 5;
+    /// The most bytes of programs and blobs that a cache keeps on disk.
+    BLOB_CACHE_MAX: MemorySize = "blob.cache.size-max" => MemorySize::from_mib(10 << 10);
+}

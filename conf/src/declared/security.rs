@@ -1,0 +1,18 @@
+//! Options of security.
+
+use crate::declare::options;
+use std::path::PathBuf;
+
+options! {
+    /// A 0600 file that holds the cluster's secret, which every process of the cluster proves (it is never sent).
+    /// Made by `start-cluster.sh`.
+    CLUSTER_SECRET_FILE: Option<PathBuf> = "security.cluster-secret-file" => None;
+    /// Whether RPC, blob and data connections use TLS, each side showing a certificate.
+    SSL_INTERNAL_ENABLED: bool = "security.ssl.internal.enabled" => false;
+    /// This process' certificate chain, PEM.
+    SSL_INTERNAL_CERT: Option<PathBuf> = "security.ssl.internal.cert" => None;
+    /// Its private key, PEM.
+    SSL_INTERNAL_KEY: Option<PathBuf> = "security.ssl.internal.key" => None;
+    /// The certificates of the authority that signed the other processes' certificates, PEM.
+    SSL_INTERNAL_CA: Option<PathBuf> = "security.ssl.internal.ca" => None;
+}

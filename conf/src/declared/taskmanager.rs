@@ -1,0 +1,98 @@
+//! Options of the TaskManager process, memory aside.
+
+use crate::{Declaration, Family, OptionValue, Ports, declare::options};
+use std::{marker::PhantomData, num::NonZeroU32, time::Duration};
+
+/// How many slots a TaskManager offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slots {
+    /// This many.
+    Count(NonZeroU32),
+    /// As many as there are cores.
+    Auto,
+}
+
+impl Slots {
+    /// The number of slots on a machine of `cores`.
+    pub fn on(self, cores: NonZeroU32) -> NonZeroU32 {
+        match self {
+            Self::Count(count) => count,
+            Self::Auto => cores,
+        }
+    }
+}
+
+/// More slots than this on one TaskManager are a mistake.
+const SLOTS_MAX: u32 = 10_000;
+
+impl OptionValue for Slots {
+    fn kind() -> String {
+        format!("a whole number from 1 to {SLOTS_MAX}, or auto (the number of cores)")
+    }
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim() {
+            "auto" => Some(Self::Auto),
+            number => NonZeroU32::parse(number).filter(|n| n.get() <= SLOTS_MAX).map(Self::Count),
+        }
+    }
+    fn show(&self) -> Option<String> {
+        match self {
+            Self::Count(count) => count.show(),
+            Self::Auto => Some("auto".to_owned()),
+        }
+    }
+}
+
+options! {
+    /// The host name or address under which others reach this TaskManager; found from the route to the JobManager
+    /// where it is not set.
+    HOST: Option<String> = "taskmanager.host" => None;
+    /// The interface that the TaskManager binds to; `0.0.0.0` for all.
+    BIND_HOST: String = "taskmanager.bind-host" => "localhost".to_owned();
+    /// The port of the TaskManager's RPC service.
+    RPC_PORT: Ports = "taskmanager.rpc.port" => Ports::any();
+    /// The port on which task processes exchange records; each takes one.
+    DATA_PORT: Ports = "taskmanager.data.port" => Ports::any();
+    /// How many slots it offers: how many pipelines of one subtask each run in it at once.
+    SLOTS: Slots = "taskmanager.numberOfTaskSlots" => Slots::Count(NonZeroU32::MIN);
+    /// The cores it counts with; the number of slots where it is not set.
+    CPU_CORES: Option<f64> = "taskmanager.cpu.cores" => None, must be_cores;
+    /// A name for this TaskManager that outlives its process; made from its host and process where it is not set.
+    RESOURCE_ID: Option<String> = "taskmanager.resource-id" => None;
+    /// A TaskManager that is not registered at a ResourceManager for so long ends.
+    REGISTRATION_TIMEOUT: Duration = "taskmanager.registration.timeout" => Duration::from_secs(300),
+        other ["taskmanager.maxRegistrationDuration"], must be_longer_than_zero;
+    /// The pause before a failed registration is tried again; it doubles up to `cluster.registration.max-timeout`.
+    REGISTRATION_RETRY: Duration = "cluster.registration.error-delay" => Duration::from_millis(100),
+        must be_longer_than_zero;
+    /// The longest pause between two registration attempts.
+    REGISTRATION_RETRY_MAX: Duration = "cluster.registration.max-timeout" => Duration::from_secs(10),
+        must be_longer_than_zero;
+    /// The pause after a registration was refused, before it is tried once more.
+    REFUSED_REGISTRATION_DELAY: Duration = "cluster.registration.refused-registration-delay" =>
+        Duration::from_secs(30), must be_longer_than_zero;
+    /// User code that does not return so long after its task was cancelled costs its process.
+    CANCELLATION_TIMEOUT: Duration = "task.cancellation.timeout" => Duration::from_secs(10),
+        must be_longer_than_zero;
+    /// How often a task that is being cancelled is reminded, and its stack logged.
+    CANCELLATION_INTERVAL: Duration = "task.cancellation.interval" => Duration::from_secs(3),
+        must be_longer_than_zero;
+    /// A slot that was allocated to a job but holds no task for so long is freed.
+    SLOT_TIMEOUT: Duration = "taskmanager.slot.timeout" => Duration::from_secs(10), must be_longer_than_zero;
+    /// How long a program host may take from its start to its first answer.
+    HOST_START_TIMEOUT: Duration = "taskmanager.program-host.start-timeout" => Duration::from_secs(30),
+        must be_longer_than_zero;
+    /// A program host without tasks is kept so long for the job's next deployment.
+    HOST_IDLE_TIMEOUT: Duration = "taskmanager.program-host.idle-timeout" => Duration::from_secs(10);
+}
+
+/// The amount of an external resource on each TaskManager, by the resource's name (`gpu`).
+pub static EXTERNAL_RESOURCE_AMOUNT: Family<u64> = Family {
+    prefix: "external-resource.",
+    suffix: ".amount",
+    key: "external-resource.<name>.amount",
+    doc: "How much of an external resource (`gpu`) each TaskManager has.",
+    value: PhantomData,
+};
+
+pub(crate) static FAMILIES: &[&dyn Declaration] = &[&EXTERNAL_RESOURCE_AMOUNT];

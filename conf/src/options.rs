@@ -1,0 +1,245 @@
+//! The options of a process: an immutable value, made of layers.
+
+use crate::{
+    declare::{Family, Opt},
+    declared::find,
+    error::ConfError,
+    layer::{Layer, MASK, USER_PREFIX, check},
+    value::OptionValue,
+    yaml,
+};
+use std::{
+    collections::BTreeMap,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// The file in a configuration directory.
+const FILE_NAME: &str = "flott.yaml";
+/// The variable that names the configuration directory.
+const DIR_VARIABLE: &str = "FLOTT_CONF_DIR";
+
+/// Where the options of a process come from, lowest layer first.
+#[derive(Debug, Clone, Default)]
+pub struct LoadSources {
+    /// `--config-dir`; else the variable `FLOTT_CONF_DIR` names the directory of `flott.yaml`. With
+    /// neither there is no file.
+    pub config_dir: Option<PathBuf>,
+    /// The environment; only `FLOTT_…` is looked at.
+    pub env: BTreeMap<String, String>,
+    /// `-D key=value` and `-p`, in order; the last one of a key counts.
+    pub overrides: Vec<(String, String)>,
+}
+
+impl LoadSources {
+    /// With the environment of this process. Variables that are not UTF-8 are passed over.
+    pub fn from_process(config_dir: Option<PathBuf>, overrides: Vec<(String, String)>) -> Self {
+        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self { config_dir, env: std::env::vars_os().filter_map(text).collect(), overrides }
+    }
+
+    /// The directory of `flott.yaml`, where one is named.
+    pub fn directory(&self) -> Option<PathBuf> {
+        let named = || self.env.get(DIR_VARIABLE).filter(|dir| !dir.is_empty());
+        self.config_dir.clone().or_else(|| named().map(PathBuf::from))
+    }
+}
+
+/// One option that was set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    text: String,
+    place: String,
+}
+
+/// Immutable options; cheap to clone. What is not set has its default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    entries: Arc<BTreeMap<String, Entry>>,
+}
+
+impl Options {
+    /// Merges the layers of a process: file < environment < overrides.
+    ///
+    /// # Errors
+    /// The first setting that is unknown, refused, wrong or set twice; or an unreadable file.
+    pub fn load(sources: &LoadSources) -> Result<Self, ConfError> {
+        let file = match sources.directory() {
+            Some(dir) => file_layer(&dir.join(FILE_NAME))?,
+            None => Layer::default(),
+        };
+        let environment = Layer::from_environment(&sources.env)?;
+        let mut overrides = Layer::default();
+        for (key, text) in &sources.overrides {
+            overrides.replace(key, text.clone(), "command line")?;
+        }
+        Self::merge([file, environment, overrides])
+    }
+
+    /// From settings that another process or a test made.
+    ///
+    /// # Errors
+    /// The first setting that is unknown, refused or wrong.
+    pub fn from_map<K: AsRef<str>, V: Into<String>>(
+        map: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self, ConfError> {
+        Self::default().overlaid(map, "given")
+    }
+
+    /// From the text of a `flott.yaml`; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// As [`Options::load`].
+    pub fn from_yaml(name: &str, text: &str) -> Result<Self, ConfError> {
+        Self::merge([yaml_layer(name, text)?])
+    }
+
+    /// With `map` laid over: a job's own options over its cluster's, say. `place` is named in errors.
+    ///
+    /// # Errors
+    /// The first setting that is unknown, refused or wrong.
+    pub fn overlaid<K: AsRef<str>, V: Into<String>>(
+        &self,
+        map: impl IntoIterator<Item = (K, V)>,
+        place: &str,
+    ) -> Result<Self, ConfError> {
+        let mut entries = (*self.entries).clone();
+        for (key, text) in map {
+            let text = text.into();
+            let own = check(key.as_ref(), &text, place)?.to_owned();
+            let place = place.to_owned();
+            entries.insert(own, Entry { text, place });
+        }
+        Ok(Self { entries: Arc::new(entries) })
+    }
+
+    /// With one more setting, from text.
+    ///
+    /// # Errors
+    /// As [`Options::overlaid`].
+    pub fn with(&self, key: &str, value: impl Into<String>) -> Result<Self, ConfError> {
+        self.overlaid([(key, value)], "given")
+    }
+
+    /// With one more setting, from a value; an absent value unsets it.
+    #[must_use]
+    pub fn with_value<T: OptionValue>(&self, option: &Opt<T>, value: &T) -> Self {
+        let mut entries = (*self.entries).clone();
+        match value.show() {
+            Some(text) => {
+                let place = "given".to_owned();
+                entries.insert(option.key.to_owned(), Entry { text, place })
+            }
+            None => entries.remove(option.key),
+        };
+        Self { entries: Arc::new(entries) }
+    }
+
+    /// The value of `option`: as it was set, else of the option it falls back to, else its default.
+    pub fn get<T: OptionValue>(&self, option: &Opt<T>) -> T {
+        let keys = std::iter::once(option.key).chain(option.falls_back);
+        keys.filter_map(|key| self.entries.get(key))
+            .find_map(|entry| T::parse(&entry.text))
+            .unwrap_or_else(option.default)
+    }
+
+    /// The values of a family's members, by the name that distinguishes them.
+    pub fn get_family<T: OptionValue>(&self, family: &Family<T>) -> BTreeMap<String, T> {
+        let member = |(key, entry): (&String, &Entry)| {
+            let name = family.name_in(key)?;
+            Some((name.to_owned(), T::parse(&entry.text)?))
+        };
+        self.entries.iter().filter_map(member).collect()
+    }
+
+    /// The user's own settings, without their `program.`.
+    pub fn program(&self) -> BTreeMap<String, String> {
+        let own = |(key, entry): (&String, &Entry)| {
+            Some((key.strip_prefix(USER_PREFIX)?.to_owned(), entry.text.clone()))
+        };
+        self.entries.iter().filter_map(own).collect()
+    }
+
+    /// Whether `option` itself was set, not only by what it falls back to.
+    pub fn is_set<T: OptionValue>(&self, option: &Opt<T>) -> bool {
+        self.entries.contains_key(option.key)
+    }
+
+    /// Where `key` was set: file and line, variable, `command line`; `None` where it has its default.
+    pub fn source_of(&self, key: &str) -> Option<&str> {
+        self.entries.get(key).map(|entry| entry.place.as_str())
+    }
+
+    /// What was set, for [`Options::from_map`] in another process. Holds secrets.
+    pub fn to_map(&self) -> BTreeMap<String, String> {
+        let pair = |(key, entry): (&String, &Entry)| (key.clone(), entry.text.clone());
+        self.entries.iter().map(pair).collect()
+    }
+
+    /// What was set, for logs and REST: values of secrets are masked.
+    pub fn to_masked_map(&self) -> BTreeMap<String, String> {
+        let mut map = self.to_map();
+        for (key, text) in &mut map {
+            if is_secret(key) {
+                MASK.clone_into(text);
+            }
+        }
+        map
+    }
+
+    fn merge(layers: impl IntoIterator<Item = Layer>) -> Result<Self, ConfError> {
+        let wrong = |e: config::ConfigError| ConfError::Merge(e.to_string());
+        let mut builder = config::Config::builder();
+        for layer in layers {
+            builder = builder.add_source(layer);
+        }
+        let merged = config::Source::collect(&builder.build().map_err(wrong)?).map_err(wrong)?;
+        let mut entries = BTreeMap::new();
+        for (key, value) in merged {
+            let place = value.origin().unwrap_or("given").to_owned();
+            let text = value.into_string().map_err(wrong)?;
+            entries.insert(key, Entry { text, place });
+        }
+        Ok(Self { entries: Arc::new(entries) })
+    }
+}
+
+/// Whether the value of `key` is to be masked: as declared; the user's own keys by what they are
+/// called.
+fn is_secret(key: &str) -> bool {
+    const TELLING: [&str; 7] =
+        ["password", "secret", "token", "apikey", "api-key", "credential", "access-key"];
+    match find(key) {
+        Some(option) => option.is_secret(),
+        None => {
+            let key = key.to_ascii_lowercase();
+            TELLING.iter().any(|part| key.contains(part))
+        }
+    }
+}
+
+fn file_layer(path: &Path) -> Result<Layer, ConfError> {
+    let unreadable = |why: String| ConfError::Unreadable { path: path.to_owned(), why };
+    let file = std::fs::File::open(path).map_err(|e| unreadable(e.to_string()))?;
+    // One byte more than is allowed, so that a device or an endless pipe cannot fill the memory.
+    let mut text = String::new();
+    file.take(yaml::BYTES_MAX as u64 + 1)
+        .read_to_string(&mut text)
+        .map_err(|e| unreadable(e.to_string()))?;
+    yaml_layer(&path.display().to_string(), &text)
+}
+
+fn yaml_layer(name: &str, text: &str) -> Result<Layer, ConfError> {
+    let mut layer = Layer::default();
+    for setting in yaml::parse(name, text)? {
+        layer.set(&setting.key, setting.text, setting.place)?;
+    }
+    Ok(layer)
+}
+
+#[cfg(test)]
+#[path = "options_tests.rs"]
+mod tests;

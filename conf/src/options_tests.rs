@@ -1,0 +1,185 @@
+use super::*;
+use crate::{cluster, heartbeat, jobmanager, resourcemanager, rest, taskmanager};
+use std::time::Duration;
+
+fn sources(
+    yaml: &str,
+    env: &[(&str, &str)],
+    overrides: &[(&str, &str)],
+) -> (tempfile::TempDir, LoadSources) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("flott.yaml"), yaml).unwrap();
+    let own = |(a, b): &(&str, &str)| ((*a).to_owned(), (*b).to_owned());
+    let sources = LoadSources {
+        config_dir: Some(dir.path().to_owned()),
+        env: env.iter().map(own).collect(),
+        overrides: overrides.iter().map(own).collect(),
+    };
+    (dir, sources)
+}
+
+fn message(yaml: &str) -> String {
+    Options::from_yaml("flott.yaml", yaml).unwrap_err().to_string()
+}
+
+#[test]
+fn higher_layers_win_and_each_value_knows_its_place() {
+    let yaml = "jobmanager.rpc.port: 1\nrest:\n  port: 2\nheartbeat.interval: 3 s\n";
+    let env = [("FLOTT_REST_PORT", "20"), ("FLOTT_HEARTBEAT_INTERVAL", "30 s"), ("PATH", "/bin")];
+    let (_dir, sources) =
+        sources(yaml, &env, &[("heartbeat.interval", "100 s"), ("heartbeat.interval", "300 s")]);
+    let options = Options::load(&sources).unwrap();
+
+    assert_eq!(options.get(&jobmanager::RPC_PORT).first(), 1);
+    assert_eq!(options.get(&rest::PORT).first(), 20);
+    assert_eq!(options.get(&heartbeat::INTERVAL), Duration::from_secs(300));
+    assert_eq!(options.get(&heartbeat::TIMEOUT), Duration::from_secs(5));
+    assert!(options.source_of("jobmanager.rpc.port").unwrap().ends_with("flott.yaml line 1"));
+    assert_eq!(options.source_of("rest.port"), Some("environment variable FLOTT_REST_PORT"));
+    assert_eq!(options.source_of("heartbeat.interval"), Some("command line"));
+    assert_eq!(options.source_of("heartbeat.timeout"), None);
+}
+
+#[test]
+fn an_old_name_in_a_higher_layer_wins_over_the_own_name_in_a_lower_one() {
+    let (_dir, sources) = sources("rpc.ask-timeout: 1 s\n", &[], &[("akka.ask.timeout", "2 s")]);
+    let options = Options::load(&sources).unwrap();
+    assert_eq!(options.get(&crate::rpc::ASK_TIMEOUT), Duration::from_secs(2));
+}
+
+#[test]
+fn camel_case_keys_and_program_keys_are_reached_from_the_environment() {
+    let env = [
+        ("FLOTT_TASKMANAGER_NUMBEROFTASKSLOTS", "4"),
+        ("FLOTT_PROGRAM_INPUT", "/a"),
+        ("FLOTT_program.some.Key", "b"),
+        ("FLOTT_INTERNAL_SOCKET", "3"),
+    ];
+    let (_dir, sources) = sources("", &env, &[]);
+    let options = Options::load(&sources).unwrap();
+    let four = taskmanager::Slots::Count(4.try_into().unwrap());
+    assert_eq!(options.get(&taskmanager::SLOTS), four);
+    let expected = [("input", "/a"), ("some.Key", "b")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+    assert_eq!(options.program(), expected.into());
+}
+
+#[test]
+fn variables_that_kubernetes_sets_for_a_service_are_no_options() {
+    let env = [
+        ("FLOTT_REST_PORT", "tcp://10.0.0.1:8081"),
+        ("FLOTT_REST_PORT_8081_TCP", "tcp://10.0.0.1:8081"),
+        ("FLOTT_REST_PORT_8081_TCP_ADDR", "10.0.0.1"),
+        ("FLOTT_REST_SERVICE_HOST", "10.0.0.1"),
+        ("FLOTT_REST_SERVICE_PORT_HTTP", "8081"),
+    ];
+    let (_dir, sources) = sources("", &env, &[]);
+    assert_eq!(Options::load(&sources).unwrap(), Options::default());
+}
+
+#[test]
+fn a_wrong_value_is_named_with_its_place_key_and_what_is_expected() {
+    assert_eq!(
+        message("a:\nrest.port: 123456\n"),
+        "option 'rest.port' (flott.yaml line 2): '123456' is wrong, it takes a port, 0 (any free one), \
+         a range or a list of them, e.g. 6123 or 50100-50200,50300"
+    );
+    assert_eq!(
+        message("heartbeat.interval: 0 s"),
+        "option 'heartbeat.interval' (flott.yaml line 1): '0 s' is wrong, it takes a duration above zero"
+    );
+    assert_eq!(
+        message("external-resource.gpu.amount: many"),
+        "option 'external-resource.gpu.amount' (flott.yaml line 1): 'many' is wrong, it takes a whole number from 0"
+    );
+}
+
+#[test]
+fn an_unknown_option_names_the_nearest_and_a_refused_one_its_successor() {
+    assert_eq!(
+        message("taskmanager.numberOfTaskSlot: 2"),
+        "unknown option 'taskmanager.numberOfTaskSlot' (flott.yaml line 1); did you mean 'taskmanager.numberOfTaskSlots'?"
+    );
+    assert_eq!(message("zzz: 2"), "unknown option 'zzz' (flott.yaml line 1)");
+    assert_eq!(
+        message("taskmanager.memory.jvm-metaspace.size: 256m"),
+        "option 'taskmanager.memory.jvm-metaspace.size' (flott.yaml line 1) does not exist in Flott: \
+         there is no JVM and so no metaspace; drop it"
+    );
+    assert!(message("env.java.opts.all: -Xmx1g").contains("there is no JVM"));
+}
+
+#[test]
+fn a_key_that_stands_twice_is_refused_under_either_name() {
+    assert_eq!(
+        message("rest.port: 1\nrest:\n  port: 2\n"),
+        "option 'rest.port' is set twice: flott.yaml line 1 and flott.yaml line 3"
+    );
+    assert!(message("rpc.ask-timeout: 1 s\nakka.ask.timeout: 2 s\n").contains("is set twice"));
+}
+
+#[test]
+fn an_absent_file_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let env = [("FLOTT_CONF_DIR".to_owned(), dir.path().display().to_string())];
+    let sources = LoadSources { env: env.into(), ..LoadSources::default() };
+    let error = Options::load(&sources).unwrap_err();
+    assert!(
+        matches!(&error, ConfError::Unreadable { path, .. } if path.ends_with("flott.yaml")),
+        "{error}"
+    );
+    assert!(error.to_string().contains("No such file"), "{error}");
+}
+
+#[test]
+fn what_is_not_set_falls_back() {
+    let options =
+        Options::from_map([("jobmanager.rpc.address", "jm"), ("slot.request.timeout", "7 s")])
+            .unwrap();
+    assert_eq!(options.get(&rest::ADDRESS), "jm");
+    assert_eq!(options.get(&resourcemanager::START_UP_TIME), Duration::from_secs(7));
+    assert!(!options.is_set(&rest::ADDRESS));
+}
+
+#[test]
+fn secrets_are_masked_for_logs_and_kept_for_other_processes() {
+    let options = Options::from_map([
+        ("program.db.Password", "x"),
+        ("security.cluster-secret-file", "/run/secret"),
+    ])
+    .unwrap();
+    let masked = options.to_masked_map();
+    assert_eq!(masked["program.db.Password"], "******");
+    assert_eq!(masked["security.cluster-secret-file"], "/run/secret");
+    assert_eq!(Options::from_map(options.to_map()).unwrap().to_map(), options.to_map());
+}
+
+#[test]
+fn a_users_key_is_a_name_and_never_a_path() {
+    let options = Options::from_yaml("f", "program:\n  \"x[99999999]\": 1\n  a b: 2\n").unwrap();
+    assert_eq!(options.program()["x[99999999]"], "1");
+    assert_eq!(options.program()["a b"], "2");
+}
+
+#[test]
+fn values_can_be_set_typed_and_unset() {
+    let options = Options::default().with_value(&jobmanager::RPC_PORT, &crate::Ports::any());
+    assert_eq!(options.get(&jobmanager::RPC_PORT), crate::Ports::any());
+    let options = options.with_value(&cluster::ID, &Some("a".to_owned()));
+    assert_eq!(options.with_value(&cluster::ID, &None).get(&cluster::ID), None);
+}
+
+#[test]
+fn the_file_that_users_get_sets_only_what_is_known() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("flott.yaml");
+    let text = std::fs::read_to_string(path).unwrap();
+    Options::from_yaml("flott.yaml", &text).unwrap();
+    // What is commented out must be right too: it is there to be uncommented.
+    let uncommented: String = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("#"))
+        .filter(|line| !line.starts_with(' ') && !line.is_empty() && !line.starts_with('#'))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let all = Options::from_yaml("uncommented", &uncommented).unwrap();
+    assert!(all.to_map().len() > 20, "{uncommented}");
+}

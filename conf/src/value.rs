@@ -1,0 +1,340 @@
+//! The types of option values: how each is parsed, printed and described.
+//!
+//! Parsing must never panic and never allocate more than a small multiple of its input.
+
+use model::MemorySize;
+use std::{fmt, num::NonZeroU32, ops::RangeInclusive, path::PathBuf, time::Duration};
+
+/// A type that an option can have.
+pub trait OptionValue: Sized + 'static {
+    /// What it takes, as a phrase that completes "it takes …".
+    fn kind() -> String;
+    /// From text, as it stands in a file, a variable or on the command line.
+    fn parse(text: &str) -> Option<Self>;
+    /// Back to text that [`OptionValue::parse`] takes; `None` for "not set".
+    fn show(&self) -> Option<String>;
+}
+
+macro_rules! by_from_str {
+    ($($type:ty => $kind:literal),* $(,)?) => {$(
+        impl OptionValue for $type {
+            fn kind() -> String {
+                $kind.to_owned()
+            }
+            fn parse(text: &str) -> Option<Self> {
+                text.trim().parse().ok()
+            }
+            fn show(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+        }
+    )*};
+}
+by_from_str! {
+    u32 => "a whole number from 0 to 4294967295",
+    u64 => "a whole number from 0",
+    NonZeroU32 => "a whole number from 1",
+    MemorySize => "an amount of memory: a number with b, k, m, g or t (powers of 1024), e.g. 1728m",
+}
+
+impl OptionValue for bool {
+    fn kind() -> String {
+        "true or false".to_owned()
+    }
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        }
+    }
+    fn show(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl OptionValue for f64 {
+    fn kind() -> String {
+        "a number".to_owned()
+    }
+    fn parse(text: &str) -> Option<Self> {
+        text.trim().parse().ok().filter(|n: &f64| n.is_finite())
+    }
+    fn show(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+impl OptionValue for String {
+    fn kind() -> String {
+        "a text".to_owned()
+    }
+    fn parse(text: &str) -> Option<Self> {
+        Some(text.to_owned())
+    }
+    fn show(&self) -> Option<String> {
+        Some(self.clone())
+    }
+}
+
+impl OptionValue for PathBuf {
+    fn kind() -> String {
+        "a path".to_owned()
+    }
+    fn parse(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| PathBuf::from(text))
+    }
+    fn show(&self) -> Option<String> {
+        Some(self.display().to_string())
+    }
+}
+
+impl<T: OptionValue> OptionValue for Option<T> {
+    fn kind() -> String {
+        T::kind()
+    }
+    fn parse(text: &str) -> Option<Self> {
+        T::parse(text).map(Some)
+    }
+    fn show(&self) -> Option<String> {
+        self.as_ref().and_then(T::show)
+    }
+}
+
+const NANOS_PER_DAY: u128 = 86_400_000_000_000;
+const UNITS: [(u128, &[&str]); 7] = [
+    (NANOS_PER_DAY, &["d", "day", "days"]),
+    (3_600_000_000_000, &["h", "hour", "hours"]),
+    (60_000_000_000, &["min", "m", "minute", "minutes"]),
+    (1_000_000_000, &["s", "sec", "secs", "second", "seconds"]),
+    (1_000_000, &["ms", "milli", "millis", "millisecond", "milliseconds"]),
+    (1_000, &["us", "µs", "micro", "micros", "microsecond", "microseconds"]),
+    (1, &["ns", "nano", "nanos", "nanosecond", "nanoseconds"]),
+];
+
+/// A duration as Flink writes it: `10 s`, `500ms`, `2 min`; a bare number is milliseconds.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let text = text.trim().to_lowercase();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits)?;
+    let unit = match unit.trim() {
+        "" => "ms",
+        unit => unit,
+    };
+    let (nanos, _) = UNITS.iter().find(|(_, names)| names.contains(&unit))?;
+    let total = number.parse::<u128>().ok()?.checked_mul(*nanos)?;
+    // Waits of more than ten thousand years are mistakes, and would overflow sums of deadlines.
+    (total < 3_650_000 * NANOS_PER_DAY)
+        .then(|| Duration::new((total / 1_000_000_000) as u64, (total % 1_000_000_000) as u32))
+}
+
+/// The text of a duration in the largest unit that is exact.
+pub fn show_duration(duration: Duration) -> String {
+    let nanos = duration.as_nanos();
+    let unit = UNITS.iter().find(|(size, _)| nanos >= *size && nanos.is_multiple_of(*size));
+    match unit {
+        Some((size, names)) => format!("{} {}", nanos / size, names.first().unwrap_or(&"ms")),
+        None => "0 ms".to_owned(),
+    }
+}
+
+impl OptionValue for Duration {
+    fn kind() -> String {
+        "a duration: a number with ms, s, min, h or d, e.g. 10 s".to_owned()
+    }
+    fn parse(text: &str) -> Option<Self> {
+        parse_duration(text)
+    }
+    fn show(&self) -> Option<String> {
+        Some(show_duration(*self))
+    }
+}
+
+/// The ports that a socket may be bound to, in the order in which they are tried: a number, a list
+/// or a range; 0 lets the system choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ports(Vec<RangeInclusive<u16>>);
+
+impl Ports {
+    /// Exactly this one.
+    pub fn one(port: u16) -> Self {
+        Self(vec![port..=port])
+    }
+    /// Whichever the system chooses.
+    pub fn any() -> Self {
+        Self::one(0)
+    }
+    /// Each candidate once written, in order; never empty.
+    pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
+        self.0.iter().cloned().flatten()
+    }
+    /// The first candidate: what a client dials where only a number can be dialled.
+    pub fn first(&self) -> u16 {
+        self.iter().next().unwrap_or(0)
+    }
+    /// Whether there is one candidate, and it is not the system's choice.
+    pub fn is_fixed(&self) -> bool {
+        let mut ports = self.iter();
+        ports.next().is_some_and(|port| port != 0) && ports.next().is_none()
+    }
+}
+
+impl fmt::Display for Ports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, range) in self.0.iter().enumerate() {
+            let comma = if i == 0 { "" } else { "," };
+            if range.start() == range.end() {
+                write!(f, "{comma}{}", range.start())?;
+            } else {
+                write!(f, "{comma}{}-{}", range.start(), range.end())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl OptionValue for Ports {
+    fn kind() -> String {
+        "a port, 0 (any free one), a range or a list of them, e.g. 6123 or 50100-50200,50300"
+            .to_owned()
+    }
+    fn parse(text: &str) -> Option<Self> {
+        let mut ranges = Vec::new();
+        for part in List::parse(text)?.0 {
+            let (from, to) = part.split_once('-').unwrap_or((&part, &part));
+            let (from, to): (u16, u16) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
+            // More parts than there are ports say the same port twice.
+            if from > to || (from == 0 && to != 0) || ranges.len() >= 1024 {
+                return None;
+            }
+            ranges.push(from..=to);
+        }
+        (!ranges.is_empty()).then_some(Self(ranges))
+    }
+    fn show(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+}
+
+/// A list of texts: separated by `,` or `;`, or a JSON array where an element holds one of these.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct List(pub Vec<String>);
+
+impl OptionValue for List {
+    fn kind() -> String {
+        "a list: elements separated by ',' or ';', or a JSON array of texts".to_owned()
+    }
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        if text.starts_with('[') {
+            return serde_json::from_str(text).ok().map(Self);
+        }
+        let parts = text.split([',', ';']).map(str::trim);
+        Some(Self(parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()))
+    }
+    fn show(&self) -> Option<String> {
+        let plain = |s: &String| {
+            !s.is_empty() && s.trim() == s && !s.contains([',', ';']) && !s.starts_with('[')
+        };
+        if self.0.iter().all(plain) {
+            Some(self.0.join(","))
+        } else {
+            serde_json::to_string(&self.0).ok()
+        }
+    }
+}
+
+/// Declares an enum that is an option's type: variants with the texts that are accepted, the first
+/// of which is printed.
+macro_rules! choices {
+    ($(#[$meta:meta])* pub enum $name:ident {
+        $($(#[$doc:meta])* $variant:ident = $first:literal $(| $other:literal)*),* $(,)?
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$doc])* $variant),*
+        }
+        impl $name {
+            /// As it is written in a configuration.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $first),*
+                }
+            }
+        }
+        impl $crate::OptionValue for $name {
+            fn kind() -> String {
+                let names: &[&str] = &[$($first),*];
+                format!("one of {}", names.join(", "))
+            }
+            fn parse(text: &str) -> Option<Self> {
+                match text.trim().to_ascii_lowercase().as_str() {
+                    $($first $(| $other)* => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+            fn show(&self) -> Option<String> {
+                Some(self.as_str().to_owned())
+            }
+        }
+    };
+}
+pub(crate) use choices;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn durations_take_flinks_units() {
+        assert_eq!(parse_duration("10 s"), Some(Duration::from_secs(10)));
+        assert_eq!(parse_duration("500ms"), Some(Duration::from_millis(500)));
+        assert_eq!(parse_duration("250"), Some(Duration::from_millis(250)));
+        assert_eq!(parse_duration("2 min"), Some(Duration::from_secs(120)));
+        assert_eq!(parse_duration("1 d"), Some(Duration::from_secs(86_400)));
+        for wrong in ["", "s", "-1 s", "1.5 s", "10 parsecs", "99999999999999 d", "µ"] {
+            assert_eq!(parse_duration(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ports_are_tried_in_the_order_written() {
+        let ports = Ports::parse("6125, 6123-6124").unwrap();
+        assert_eq!(ports.iter().collect::<Vec<_>>(), [6125, 6123, 6124]);
+        assert_eq!(ports.to_string(), "6125,6123-6124");
+        assert!(Ports::one(6123).is_fixed() && !Ports::any().is_fixed() && !ports.is_fixed());
+        for wrong in ["", "70000", "10-5", "a", "1-", "0-7", ","] {
+            assert_eq!(Ports::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_list_element_may_hold_a_separator_in_json() {
+        assert_eq!(List::parse("a, b;c").unwrap().0, ["a", "b", "c"]);
+        assert_eq!(List::parse(r#"["a,b", "c"]"#).unwrap().0, ["a,b", "c"]);
+        assert_eq!(List::parse("[1]"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_parses_back(
+            parts in proptest::collection::vec(".{0,6}", 0..5),
+            ms in 0_u64..10_000_000_000,
+            from in 1_u16.., more in 0_u16..9,
+        ) {
+            let list = List(parts);
+            prop_assert_eq!(list.show().and_then(|s| List::parse(&s)), Some(list));
+            let duration = Duration::from_millis(ms);
+            prop_assert_eq!(parse_duration(&show_duration(duration)), Some(duration));
+            let ports = Ports(vec![from..=from.saturating_add(more), 0..=0]);
+            prop_assert_eq!(ports.show().and_then(|s| Ports::parse(&s)), Some(ports));
+        }
+
+        #[test]
+        fn no_text_makes_a_parser_panic(text in ".{0,40}") {
+            let _ = (parse_duration(&text), Ports::parse(&text), List::parse(&text), f64::parse(&text));
+        }
+    }
+}
