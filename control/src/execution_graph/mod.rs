@@ -1,0 +1,352 @@
+//! The ExecutionGraph: every subtask's current attempt, its state, place and counts, in one dense table.
+//! It must never decide what happens next: it applies transitions that are legal and refuses the others.
+//!
+//! A subtask is named by its [`TaskIndex`]: vertices in topological order, subtasks in order within. The
+//! table costs about 200 bytes a subtask, so that a JobManager holds tens of thousands of them in a few
+//! megabytes.
+
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub use status::{IllegalTransition, StatusMachine};
+
+use model::job::{SubtaskDetails, TaskIo, VertexDetails};
+use model::{
+    AllocationId, ExecutionAttemptId, ExecutionState, FailureCause, InstanceId, JobGraph,
+    JobVertexId, ResourceId,
+};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A subtask's place in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskIndex(pub u32);
+
+/// A TaskExecutor in one incarnation, as it registered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worker {
+    /// The process.
+    pub resource_id: ResourceId,
+    /// Its incarnation.
+    pub instance_id: InstanceId,
+    /// Its host name, for people.
+    pub host: String,
+}
+
+/// Where an attempt runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// On which TaskExecutor.
+    pub worker: Arc<Worker>,
+    /// In which slot.
+    pub allocation: AllocationId,
+    /// Where its program host exchanges data.
+    pub data_address: Arc<str>,
+}
+
+/// The current attempt of one subtask.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// Which attempt: 0 first.
+    pub attempt: u32,
+    /// Its state.
+    pub state: ExecutionState,
+    /// Counts so far.
+    pub io: TaskIo,
+    /// Its place, once deployed.
+    pub placement: Option<Placement>,
+    /// Why it failed.
+    pub cause: Option<Box<FailureCause>>,
+    /// Whether its TaskExecutor has confirmed the deployment.
+    pub confirmed: bool,
+    /// Reports in a row in which its TaskExecutor did not list it, though it had confirmed it.
+    missed: u8,
+    /// Unix milliseconds of each state's entry, 0 = never; in the order of [`ExecutionState::ALL`].
+    entered: [u64; STATES],
+}
+
+const STATES: usize = ExecutionState::ALL.len();
+
+impl Task {
+    fn new(attempt: u32, now_ms: u64) -> Self {
+        let mut task = Self {
+            attempt,
+            state: ExecutionState::Created,
+            io: TaskIo::default(),
+            placement: None,
+            cause: None,
+            confirmed: false,
+            missed: 0,
+            entered: [0; STATES],
+        };
+        task.enter(ExecutionState::Created, now_ms);
+        task
+    }
+
+    fn enter(&mut self, state: ExecutionState, now_ms: u64) {
+        self.state = state;
+        if let Some(slot) = self.entered.get_mut(state as usize) {
+            *slot = now_ms.max(1);
+        }
+    }
+
+    /// Unix milliseconds of each state that was entered.
+    pub fn timestamps(&self) -> BTreeMap<ExecutionState, u64> {
+        let at = |state: ExecutionState| self.entered.get(state as usize).copied().unwrap_or(0);
+        ExecutionState::ALL
+            .into_iter()
+            .filter(|state| at(*state) != 0)
+            .map(|state| (state, at(state)))
+            .collect()
+    }
+}
+
+/// Whether `to` may follow `from`. States may be skipped forwards (reports are batched, and a lost one is
+/// made good by the next), never walked backwards, and nothing follows a terminal one.
+pub fn may_follow(from: ExecutionState, to: ExecutionState) -> bool {
+    use ExecutionState as S;
+    if from.is_terminal() || from == to {
+        return false;
+    }
+    match to {
+        S::Created => false,
+        S::Scheduled => from == S::Created,
+        S::Deploying => from == S::Scheduled,
+        S::Initializing => from == S::Deploying,
+        S::Running => matches!(from, S::Deploying | S::Initializing),
+        S::Finished => matches!(from, S::Deploying | S::Initializing | S::Running),
+        S::Canceling => matches!(from, S::Deploying | S::Initializing | S::Running),
+        S::Canceled | S::Failed => true,
+    }
+}
+
+/// All subtasks of a job.
+#[derive(Debug, Clone)]
+pub struct ExecutionGraph {
+    graph: Arc<JobGraph>,
+    id: u64,
+    /// First task of each vertex, and the end.
+    starts: Vec<u32>,
+    by_vertex: BTreeMap<JobVertexId, u32>,
+    tasks: Vec<Task>,
+    counts: [u32; STATES],
+}
+
+impl ExecutionGraph {
+    /// Of a graph that passed [`crate::job_graph::check`]. `id` keeps attempts of different JobMasters apart.
+    pub fn new(graph: Arc<JobGraph>, id: u64, now_ms: u64) -> Self {
+        let mut starts = Vec::with_capacity(graph.vertices.len() + 1);
+        let mut by_vertex = BTreeMap::new();
+        let mut end = 0u32;
+        for (place, vertex) in graph.vertices.iter().enumerate() {
+            starts.push(end);
+            by_vertex.insert(vertex.id, u32::try_from(place).unwrap_or(u32::MAX));
+            end = end.saturating_add(vertex.parallelism);
+        }
+        starts.push(end);
+        let tasks = (0..end).map(|_| Task::new(0, now_ms)).collect();
+        let mut counts = [0; STATES];
+        counts[ExecutionState::Created as usize] = end;
+        Self { graph, id, starts, by_vertex, tasks, counts }
+    }
+
+    /// The graph it was made of.
+    pub fn graph(&self) -> &Arc<JobGraph> {
+        &self.graph
+    }
+
+    /// How many subtasks there are.
+    pub fn len(&self) -> u32 {
+        u32::try_from(self.tasks.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// One subtask.
+    pub fn task(&self, index: TaskIndex) -> Option<&Task> {
+        self.tasks.get(index.0 as usize)
+    }
+
+    /// Subtasks of the vertex at a place of the topological order.
+    pub fn tasks_of(&self, vertex: usize) -> Range<u32> {
+        match (self.starts.get(vertex), self.starts.get(vertex + 1)) {
+            (Some(start), Some(end)) => *start..*end,
+            _ => 0..0,
+        }
+    }
+
+    /// The place of a vertex in the topological order.
+    pub fn place_of(&self, vertex: JobVertexId) -> Option<usize> {
+        self.by_vertex.get(&vertex).map(|place| *place as usize)
+    }
+
+    /// The vertex's place and the subtask's number.
+    pub fn split(&self, index: TaskIndex) -> (usize, u32) {
+        let vertex = self.starts.partition_point(|start| *start <= index.0).saturating_sub(1);
+        let start = self.starts.get(vertex).copied().unwrap_or(0);
+        (vertex, index.0 - start)
+    }
+
+    /// The id of a subtask's current attempt.
+    pub fn attempt_id(&self, index: TaskIndex) -> Option<ExecutionAttemptId> {
+        let task = self.task(index)?;
+        let (place, subtask) = self.split(index);
+        let vertex = self.graph.vertices.get(place)?.id;
+        Some(ExecutionAttemptId { graph: self.id, vertex, subtask, attempt: task.attempt })
+    }
+
+    /// The subtask whose *current* attempt this is; `None` for a superseded, a foreign or an unknown one.
+    pub fn locate(&self, attempt: &ExecutionAttemptId) -> Option<TaskIndex> {
+        if attempt.graph != self.id {
+            return None;
+        }
+        let range = self.tasks_of(self.place_of(attempt.vertex)?);
+        let index = range.start.checked_add(attempt.subtask)?;
+        let current = self.tasks.get(index as usize).map(|task| task.attempt);
+        (index < range.end && current == Some(attempt.attempt)).then_some(TaskIndex(index))
+    }
+
+    /// "name (3/8)": a subtask for people.
+    pub fn describe(&self, index: TaskIndex) -> String {
+        let (place, subtask) = self.split(index);
+        match self.graph.vertices.get(place) {
+            Some(vertex) => format!("{} ({}/{})", vertex.name, subtask + 1, vertex.parallelism),
+            None => String::new(),
+        }
+    }
+
+    /// Moves a subtask to a state, if that is legal; says whether it was.
+    pub fn advance(&mut self, index: TaskIndex, to: ExecutionState, now_ms: u64) -> bool {
+        let Some(task) = self.tasks.get_mut(index.0 as usize) else {
+            return false;
+        };
+        if !may_follow(task.state, to) {
+            return false;
+        }
+        let from = task.state;
+        task.enter(to, now_ms);
+        self.recount(from, to);
+        true
+    }
+
+    /// Notes why a subtask failed.
+    pub fn blame(&mut self, index: TaskIndex, cause: FailureCause) {
+        if let Some(task) = self.tasks.get_mut(index.0 as usize) {
+            task.cause = Some(Box::new(cause));
+        }
+    }
+
+    /// Notes a subtask's counts. Reports may overtake each other; counts only grow.
+    pub fn count(&mut self, index: TaskIndex, io: TaskIo) {
+        if let Some(task) = self.tasks.get_mut(index.0 as usize) {
+            let old = task.io;
+            task.io = TaskIo {
+                records_in: old.records_in.max(io.records_in),
+                records_out: old.records_out.max(io.records_out),
+                bytes_in: old.bytes_in.max(io.bytes_in),
+                bytes_out: old.bytes_out.max(io.bytes_out),
+            };
+        }
+    }
+
+    /// Gives a subtask its place.
+    pub fn place(&mut self, index: TaskIndex, placement: Placement) {
+        if let Some(task) = self.tasks.get_mut(index.0 as usize) {
+            task.placement = Some(placement);
+        }
+    }
+
+    /// Its TaskExecutor has confirmed the deployment.
+    pub fn confirm(&mut self, index: TaskIndex) {
+        if let Some(task) = self.tasks.get_mut(index.0 as usize) {
+            task.confirmed = true;
+        }
+    }
+
+    /// Its TaskExecutor's full report did or did not list a confirmed, live subtask; returns for how many
+    /// reports in a row it was missing.
+    pub fn listed(&mut self, index: TaskIndex, listed: bool) -> u8 {
+        let Some(task) = self.tasks.get_mut(index.0 as usize) else {
+            return 0;
+        };
+        let live = task.confirmed && !task.state.is_terminal();
+        task.missed = if listed || !live { 0 } else { task.missed.saturating_add(1) };
+        task.missed
+    }
+
+    /// A new attempt of a subtask whose last one has ended, in state CREATED.
+    pub fn renew(&mut self, index: TaskIndex, now_ms: u64) {
+        let Some(task) = self.tasks.get_mut(index.0 as usize) else {
+            return;
+        };
+        let from = task.state;
+        *task = Task::new(task.attempt.saturating_add(1), now_ms);
+        self.recount(from, ExecutionState::Created);
+    }
+
+    fn recount(&mut self, from: ExecutionState, to: ExecutionState) {
+        if let Some(n) = self.counts.get_mut(from as usize) {
+            *n = n.saturating_sub(1);
+        }
+        if let Some(n) = self.counts.get_mut(to as usize) {
+            *n += 1;
+        }
+    }
+
+    /// How many subtasks are in a state.
+    pub fn in_state(&self, state: ExecutionState) -> u32 {
+        self.counts.get(state as usize).copied().unwrap_or(0)
+    }
+
+    /// Whether every subtask has finished.
+    pub fn all_finished(&self) -> bool {
+        self.in_state(ExecutionState::Finished) == self.len()
+    }
+
+    /// Whether no subtask can still do anything.
+    pub fn all_ended(&self) -> bool {
+        let ended = self.in_state(ExecutionState::Finished)
+            + self.in_state(ExecutionState::Canceled)
+            + self.in_state(ExecutionState::Failed);
+        ended == self.len()
+    }
+
+    /// Subtasks by state, states without any left out.
+    pub fn states(&self) -> BTreeMap<ExecutionState, u32> {
+        ExecutionState::ALL
+            .into_iter()
+            .map(|state| (state, self.in_state(state)))
+            .filter(|(_, n)| *n > 0)
+            .collect()
+    }
+
+    /// Every vertex with every subtask, as REST shows them.
+    pub fn details(&self) -> Vec<VertexDetails> {
+        let vertices = self.graph.vertices.iter().enumerate();
+        vertices
+            .map(|(place, vertex)| VertexDetails {
+                id: vertex.id,
+                subtasks: self.tasks_of(place).filter_map(|i| self.subtask(TaskIndex(i))).collect(),
+            })
+            .collect()
+    }
+
+    fn subtask(&self, index: TaskIndex) -> Option<SubtaskDetails> {
+        let task = self.task(index)?;
+        let worker = task.placement.as_ref().map(|p| &p.worker);
+        Some(SubtaskDetails {
+            attempt: self.attempt_id(index)?,
+            state: task.state,
+            timestamps: task.timestamps(),
+            resource_id: worker.map(|w| w.resource_id.clone()),
+            host: worker.map(|w| w.host.clone()),
+            io: task.io,
+            cause: task.cause.as_deref().cloned(),
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! The job status machine: which job state may follow which, and when each was entered. It must never
+//! leave a globally terminal state.
+
+use model::JobStatus;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// A step that the machine does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("a job can't go from {from} to {to}")]
+pub struct IllegalTransition {
+    /// Where it is.
+    pub from: JobStatus,
+    /// Where it was to go.
+    pub to: JobStatus,
+}
+
+/// A job's state with its history.
+#[derive(Debug, Clone)]
+pub struct StatusMachine {
+    current: JobStatus,
+    entered: BTreeMap<JobStatus, u64>,
+}
+
+impl StatusMachine {
+    /// INITIALIZING at `initialized_ms`, CREATED at `now_ms` (Unix milliseconds).
+    pub fn new(initialized_ms: u64, now_ms: u64) -> Self {
+        let entered = BTreeMap::from([
+            (JobStatus::Initializing, initialized_ms),
+            (JobStatus::Created, now_ms),
+        ]);
+        Self { current: JobStatus::Created, entered }
+    }
+
+    /// The state.
+    pub fn current(&self) -> JobStatus {
+        self.current
+    }
+
+    /// Unix milliseconds of each state's latest entry.
+    pub fn entered(&self) -> &BTreeMap<JobStatus, u64> {
+        &self.entered
+    }
+
+    /// Whether `to` may follow now.
+    pub fn may(&self, to: JobStatus) -> bool {
+        follows(self.current, to)
+    }
+
+    /// Moves on.
+    pub fn advance(&mut self, to: JobStatus, now_ms: u64) -> Result<(), IllegalTransition> {
+        if !self.may(to) {
+            return Err(IllegalTransition { from: self.current, to });
+        }
+        self.current = to;
+        self.entered.insert(to, now_ms);
+        Ok(())
+    }
+}
+
+fn follows(from: JobStatus, to: JobStatus) -> bool {
+    use JobStatus as S;
+    match from {
+        S::Initializing => matches!(to, S::Created | S::Failed | S::Canceled | S::Suspended),
+        S::Created => {
+            matches!(to, S::Running | S::Failing | S::Cancelling | S::Suspended | S::Reconciling)
+        }
+        S::Reconciling => matches!(to, S::Running | S::Failing | S::Cancelling | S::Suspended),
+        S::Running => {
+            matches!(to, S::Restarting | S::Failing | S::Cancelling | S::Finished | S::Suspended)
+        }
+        S::Restarting => matches!(to, S::Running | S::Failing | S::Cancelling | S::Suspended),
+        // A job that is failing can be cancelled no more: its own failure is what people must see.
+        S::Failing => matches!(to, S::Failed | S::Suspended),
+        S::Cancelling => matches!(to, S::Canceled | S::Suspended),
+        S::Failed | S::Canceled | S::Finished | S::Suspended => false,
+    }
+}

@@ -1,0 +1,141 @@
+//! How a job ends: finished, cancelled, failed, suspended.
+
+use super::{Command, Coordinators, JobCore, Now, Phase};
+use crate::execution_graph::TaskIndex;
+use crate::scheduler::RegionIndex;
+use model::{FailureCause, JobStatus};
+
+impl JobCore {
+    /// Whatever changed: stopped regions whose tasks have ended rest, and the job ends if nothing is left
+    /// to do.
+    pub(super) fn settle(&mut self, now: Now) {
+        match self.status() {
+            JobStatus::Running | JobStatus::Restarting => {
+                self.rest_stopped_regions(now);
+                let active = |state: &super::RegionState| state.phase == Phase::Active;
+                let done = self.exec.all_finished() && self.states.iter().all(active);
+                if done && !self.publishing {
+                    self.publish(now);
+                }
+            }
+            JobStatus::Failing if self.exec.all_ended() => self.end(JobStatus::Failed, now),
+            JobStatus::Cancelling if self.exec.all_ended() => self.end(JobStatus::Canceled, now),
+            _ => {}
+        }
+    }
+
+    fn rest_stopped_regions(&mut self, now: Now) {
+        // Only a job that is restarting has stopped regions.
+        if self.status() != JobStatus::Restarting {
+            return;
+        }
+        let stopped: Vec<(RegionIndex, _)> = self
+            .regions
+            .iter()
+            .zip(&self.states)
+            .filter_map(|((index, _), state)| match state.phase {
+                Phase::Stopping { resume } if state.alive == 0 => Some((index, resume)),
+                _ => None,
+            })
+            .collect();
+        for (region, resume) in stopped {
+            let slots =
+                self.states.get(region.0 as usize).map(|s| s.slots.clone()).unwrap_or_default();
+            for slot in slots {
+                self.release_if_idle(slot);
+            }
+            self.enter_phase(region, Phase::Resting { resume: resume.max(now.mono) });
+        }
+    }
+
+    /// A shared slot none of whose tasks runs may serve something else.
+    fn release_if_idle(&mut self, slot: crate::scheduler::SharedSlot) {
+        let mut tasks = self.plan.tasks_in(&self.exec, slot);
+        let idle = tasks.all(|t| self.exec.task(t).is_none_or(|task| task.state.is_terminal()));
+        if idle {
+            self.pool.set_in_use(slot, false);
+        }
+    }
+
+    /// Every task has finished. Coordinators publish what the job made; only then it is FINISHED.
+    fn publish(&mut self, now: Now) {
+        if self.coordinators == Coordinators::Absent {
+            self.end(JobStatus::Finished, now);
+            return;
+        }
+        self.publishing = true;
+        self.round += 1;
+        self.out.push(Command::PublishResults { round: self.round });
+    }
+
+    /// The coordinators have published, or failed to: then everything they serve runs again.
+    pub fn results_published(&mut self, now: Now, round: u64, outcome: Result<(), FailureCause>) {
+        if !self.publishing || round != self.round {
+            return;
+        }
+        match outcome {
+            Ok(()) => {
+                self.publishing = false;
+                self.end(JobStatus::Finished, now);
+            }
+            Err(cause) => self.coordinator_failed(now, cause),
+        }
+    }
+
+    /// The user cancels the job. While results are being published it is too late unless that fails: what
+    /// is half visible can't be taken back.
+    pub fn cancel(&mut self, now: Now) {
+        if self.publishing {
+            self.cancel_requested = true;
+            return;
+        }
+        if !self.status.may(JobStatus::Cancelling) {
+            return;
+        }
+        self.advance_status(JobStatus::Cancelling, now);
+        self.stop_everything(now);
+    }
+
+    /// Nothing will be tried again.
+    pub(super) fn fail_job(&mut self, cause: FailureCause, now: Now) {
+        if !self.status.may(JobStatus::Failing) {
+            return;
+        }
+        self.root_cause = Some(cause);
+        self.advance_status(JobStatus::Failing, now);
+        self.stop_everything(now);
+    }
+
+    /// Something outside of the tasks failed for good: the job fails with it.
+    pub fn fail(&mut self, now: Now, cause: FailureCause) {
+        if self.status.may(JobStatus::Failing) {
+            self.fail_job(cause, now);
+        }
+    }
+
+    fn stop_everything(&mut self, now: Now) {
+        self.publishing = false;
+        self.timers.clear();
+        let all: Vec<TaskIndex> = (0..self.exec.len()).map(TaskIndex).collect();
+        self.cancel_tasks(&all, now);
+        self.settle(now);
+    }
+
+    /// The JobMaster gives the job up; another one will take it over.
+    pub fn suspend(&mut self, now: Now) {
+        self.timers.clear();
+        self.advance_status(JobStatus::Suspended, now);
+    }
+
+    fn end(&mut self, status: JobStatus, now: Now) {
+        if !self.status.may(status) {
+            return;
+        }
+        self.timers.clear();
+        if status != JobStatus::Finished && self.coordinators != Coordinators::Absent {
+            self.out.push(Command::AbandonResults);
+        }
+        self.advance_status(status, now);
+        self.out.push(Command::Ended(status));
+    }
+}

@@ -1,0 +1,186 @@
+//! Failures: what a failed task, slot, TaskExecutor or coordinator takes with it, and when that is
+//! started again.
+
+use super::{Command, Coordinators, JobCore, Now, Phase};
+use crate::execution_graph::{TaskIndex, Worker};
+use crate::restart::Verdict;
+use crate::scheduler::RegionIndex;
+use model::job::FailureRecord;
+use model::{ExecutionAttemptId, ExecutionState, FailureCause, JobStatus, ResourceId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+impl JobCore {
+    /// A task has ended otherwise than well. One that was told to stop is CANCELED, whatever it says;
+    /// any other failed with the cause and is added to `failed`. Says whether anything changed.
+    pub(super) fn end_task(
+        &mut self,
+        index: TaskIndex,
+        cause: Option<FailureCause>,
+        now: Now,
+        failed: &mut Vec<TaskIndex>,
+    ) -> bool {
+        let Some(state) = self.exec.task(index).map(|task| task.state) else {
+            return false;
+        };
+        let stopped = state == ExecutionState::Canceling;
+        let to = if stopped { ExecutionState::Canceled } else { ExecutionState::Failed };
+        if !self.exec.advance(index, to, now.unix_ms) {
+            return false;
+        }
+        self.one_less_alive(index);
+        if let Some(cause) = cause.filter(|_| !stopped) {
+            self.exec.blame(index, cause);
+            failed.push(index);
+        }
+        true
+    }
+
+    pub(super) fn finish_task(&mut self, index: TaskIndex, now: Now) -> bool {
+        let done = self.exec.advance(index, ExecutionState::Finished, now.unix_ms);
+        if done {
+            self.one_less_alive(index);
+        }
+        done
+    }
+
+    fn one_less_alive(&mut self, index: TaskIndex) {
+        let region = self.regions.of_task(index);
+        if let Some(state) = region.and_then(|region| self.region_state(region)) {
+            state.alive = state.alive.saturating_sub(1);
+        }
+    }
+
+    /// After tasks have ended: fails over the regions of those that failed, lets stopped regions rest,
+    /// ends the job if that was the last.
+    pub(super) fn conclude(&mut self, failed: Vec<TaskIndex>, now: Now) {
+        if let Some(first) = failed.first().copied() {
+            let regions: BTreeSet<RegionIndex> =
+                failed.iter().filter_map(|task| self.regions.of_task(*task)).collect();
+            let regions: Vec<RegionIndex> = regions.into_iter().collect();
+            let cause = self.exec.task(first).and_then(|task| task.cause.as_deref().cloned());
+            if let Some(cause) = cause {
+                self.fail_regions(&regions, cause, Some(first), now);
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Regions failed together, for one cause: one decision of the restart strategy. Regions that are
+    /// stopped already are left alone.
+    pub(super) fn fail_regions(
+        &mut self,
+        regions: &[RegionIndex],
+        cause: FailureCause,
+        task: Option<TaskIndex>,
+        now: Now,
+    ) {
+        if !self.is_live() {
+            return;
+        }
+        let running =
+            |r: &RegionIndex| matches!(self.phase(*r), Phase::Waiting { .. } | Phase::Active);
+        let regions: Vec<RegionIndex> = regions.iter().copied().filter(running).collect();
+        if regions.is_empty() {
+            return;
+        }
+        self.record(&cause, task, now);
+        let state = |r: &RegionIndex| self.states.get(r.0 as usize);
+        let deployed_once = regions.iter().all(|r| state(r).is_some_and(|s| s.deployed_once));
+        let draw = self.draw();
+        match self.restart.failed(now.mono, &cause, deployed_once, draw) {
+            Verdict::GiveUp => self.fail_job(cause, now),
+            Verdict::RestartAfter(delay) => {
+                self.restarts = self.restarts.saturating_add(1);
+                let resume = now.mono.saturating_add(delay);
+                self.publishing = false;
+                self.advance_status(JobStatus::Restarting, now);
+                for region in &regions {
+                    self.stop_coordinators_of(*region);
+                    self.enter_phase(*region, Phase::Stopping { resume });
+                }
+                let tasks: Vec<TaskIndex> =
+                    regions.iter().flat_map(|r| self.tasks_of(*r)).collect();
+                self.cancel_tasks(&tasks, now);
+            }
+        }
+        self.settle(now);
+    }
+
+    fn stop_coordinators_of(&mut self, region: RegionIndex) {
+        if self.regions.get(region).is_some_and(|r| r.coordinated) {
+            self.coordinators = Coordinators::Down;
+        }
+    }
+
+    fn record(&mut self, cause: &FailureCause, task: Option<TaskIndex>, now: Now) {
+        let placement = task.and_then(|t| self.exec.task(t)).and_then(|t| t.placement.as_ref());
+        let record = FailureRecord {
+            at_ms: now.unix_ms,
+            task: task.map(|t| self.exec.describe(t)),
+            resource_id: placement.map(|p| p.worker.resource_id.clone()),
+            cause: cause.clone(),
+        };
+        self.failures.push_front(record);
+        self.failures.truncate(self.config.history.max(1));
+    }
+
+    /// Stops subtasks: those that were not deployed end at once, the others are told to.
+    pub(super) fn cancel_tasks(&mut self, tasks: &[TaskIndex], now: Now) {
+        let mut by_worker: BTreeMap<ResourceId, (Arc<Worker>, Vec<ExecutionAttemptId>)> =
+            BTreeMap::new();
+        for index in tasks {
+            let Some(task) = self.exec.task(*index) else { continue };
+            match task.state {
+                ExecutionState::Created | ExecutionState::Scheduled => {
+                    if self.exec.advance(*index, ExecutionState::Canceled, now.unix_ms) {
+                        self.one_less_alive(*index);
+                    }
+                }
+                ExecutionState::Deploying
+                | ExecutionState::Initializing
+                | ExecutionState::Running => {
+                    let worker = task.placement.as_ref().map(|p| p.worker.clone());
+                    self.exec.advance(*index, ExecutionState::Canceling, now.unix_ms);
+                    if let (Some(worker), Some(attempt)) = (worker, self.exec.attempt_id(*index)) {
+                        let resource = worker.resource_id.clone();
+                        by_worker
+                            .entry(resource)
+                            .or_insert_with(|| (worker, Vec::new()))
+                            .1
+                            .push(attempt);
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (worker, attempts) in by_worker.into_values() {
+            self.out.push(Command::CancelTasks { worker, attempts });
+        }
+    }
+
+    /// Whether a region waits and misses slots.
+    pub(super) fn misses_slots(&self, region: RegionIndex) -> bool {
+        let Some(state) = self.states.get(region.0 as usize) else {
+            return false;
+        };
+        let waiting = matches!(state.phase, Phase::Waiting { .. });
+        waiting && !state.slots.iter().all(|slot| self.pool.is_served(*slot))
+    }
+
+    /// A coordinator failed, or the host that runs them died: their region fails with it.
+    pub fn coordinator_failed(&mut self, now: Now, cause: FailureCause) {
+        if !self.is_live() || matches!(self.coordinators, Coordinators::Absent | Coordinators::Down)
+        {
+            return;
+        }
+        let region = self.coordinated_region();
+        self.coordinators = Coordinators::Down;
+        if self.publishing && self.cancel_requested {
+            self.publishing = false;
+            self.cancel(now);
+            return;
+        }
+        self.fail_regions(region.as_slice(), cause, None, now);
+    }
+}

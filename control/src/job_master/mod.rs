@@ -1,0 +1,312 @@
+//! The JobMaster's decisions: when regions are deployed, what a failure takes with it, when it is
+//! started again, when the job has ended. Events come in as method calls with the time; what is to be
+//! done goes out as [`Command`]s in order. It must never wait: everything slow is a command whose outcome
+//! comes back as an event.
+
+mod ending;
+mod failover;
+mod reports;
+mod schedule;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+pub use reports::Unroutable;
+pub use slots::NotRegistered;
+
+use crate::execution_graph::{ExecutionGraph, StatusMachine, TaskIndex, Worker};
+use crate::restart::{RestartPolicy, RestartStrategy};
+use crate::scheduler::{Deployment, RegionIndex, Regions, SharedSlot, SlotPlan};
+use crate::slot_pool::SlotPool;
+use model::job::{FailureRecord, JobDetails};
+use model::{
+    ExecutionAttemptId, FailureCause, JobGraph, JobStatus, OperatorId, ResourceId,
+    ResourceRequirement,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The time, in both forms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Now {
+    /// Monotonic, since some start.
+    pub mono: Duration,
+    /// Unix milliseconds, for people.
+    pub unix_ms: u64,
+}
+
+/// What a job is run with.
+#[derive(Debug, Clone)]
+pub struct JobConfig {
+    /// What becomes of failures.
+    pub restart: RestartPolicy,
+    /// So long may a region wait for slots (`slot.request.timeout`).
+    pub slot_timeout: Duration,
+    /// Failures that are kept for people (`web.exception-history-size`).
+    pub history: usize,
+    /// Keeps attempts of this JobMaster apart from those of others.
+    pub graph_id: u64,
+    /// Start of the random numbers for restart jitter.
+    pub seed: u64,
+    /// Unix milliseconds of the submission.
+    pub initialized_ms: u64,
+}
+
+/// What is to be done, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Tell the ResourceManager what the job needs in all.
+    Declare(Vec<ResourceRequirement>),
+    /// Send tasks to a TaskExecutor. Its answer is [`JobCore::deploy_answered`].
+    Deploy(Deployment),
+    /// Have attempts cancelled; they report when they have ended.
+    CancelTasks {
+        /// Where.
+        worker: Arc<Worker>,
+        /// Which.
+        attempts: Vec<ExecutionAttemptId>,
+    },
+    /// Start all coordinators anew. The outcome is [`JobCore::coordinators_started`].
+    StartCoordinators {
+        /// Names this start.
+        round: u64,
+    },
+    /// Every task has finished: coordinators publish. The outcome is [`JobCore::results_published`].
+    PublishResults {
+        /// Names this try.
+        round: u64,
+    },
+    /// Nothing will be published.
+    AbandonResults,
+    /// What the job holds on a TaskExecutor has changed: the next heartbeat says so.
+    HoldingsChanged(ResourceId),
+    /// The job's state has changed.
+    StatusChanged(JobStatus),
+    /// The job has ended; nothing follows.
+    Ended(JobStatus),
+}
+
+/// Where a region is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Not started.
+    Idle,
+    /// Wants slots (and coordinators).
+    Waiting { deadline: Duration },
+    /// Deployed.
+    Active,
+    /// Its tasks are being cancelled, to be started again not before a time.
+    Stopping { resume: Duration },
+    /// Its tasks have ended, it waits for that time.
+    Resting { resume: Duration },
+}
+
+#[derive(Debug, Clone)]
+struct RegionState {
+    phase: Phase,
+    /// Its shared slots, ascending.
+    slots: Vec<SharedSlot>,
+    /// Where the last look for an unserved slot stopped.
+    cursor: usize,
+    /// Tasks that have not ended.
+    alive: u32,
+    /// Whether it was ever deployed.
+    deployed_once: bool,
+}
+
+/// The coordinators of the JobManager-side host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coordinators {
+    /// The job has none.
+    Absent,
+    /// They are to be started with the region they belong to.
+    Down,
+    /// Being started.
+    Starting,
+    /// They answer.
+    Up,
+}
+
+/// The state of one job under one JobMaster.
+#[derive(Debug)]
+pub struct JobCore {
+    config: JobConfig,
+    exec: ExecutionGraph,
+    regions: Regions,
+    plan: SlotPlan,
+    pool: SlotPool,
+    states: Vec<RegionState>,
+    status: StatusMachine,
+    restart: RestartStrategy,
+    coordinators: Coordinators,
+    /// Number of the latest start or publication of coordinators.
+    round: u64,
+    /// Vertex of each coordinated operator, by place.
+    coordinated: BTreeMap<OperatorId, usize>,
+    /// Whether coordinators are publishing.
+    publishing: bool,
+    /// Cancelled while publishing.
+    cancel_requested: bool,
+    /// Region timers; stale ones are ignored when they come.
+    timers: BTreeSet<(Duration, RegionIndex)>,
+    failures: VecDeque<FailureRecord>,
+    root_cause: Option<FailureCause>,
+    last_shortage: Option<String>,
+    restarts: u32,
+    random: u64,
+    out: Vec<Command>,
+}
+
+impl JobCore {
+    /// Of a graph that passed [`crate::job_graph::check`]; nothing happens before [`JobCore::start`].
+    pub fn new(graph: Arc<JobGraph>, config: JobConfig, now: Now) -> Self {
+        let coordinated = coordinated_operators(&graph);
+        let exec = ExecutionGraph::new(graph, config.graph_id, now.unix_ms);
+        let regions = Regions::of(&exec);
+        let plan = SlotPlan::of(&exec);
+        let states = region_states(&exec, &regions, &plan);
+        let coordinators =
+            if coordinated.is_empty() { Coordinators::Absent } else { Coordinators::Down };
+        Self {
+            pool: SlotPool::new(&plan),
+            status: StatusMachine::new(config.initialized_ms, now.unix_ms),
+            restart: RestartStrategy::new(config.restart.clone()),
+            random: config.seed,
+            coordinators,
+            round: 0,
+            coordinated,
+            publishing: false,
+            cancel_requested: false,
+            timers: BTreeSet::new(),
+            failures: VecDeque::new(),
+            root_cause: None,
+            last_shortage: None,
+            restarts: 0,
+            out: Vec::new(),
+            config,
+            exec,
+            regions,
+            plan,
+            states,
+        }
+    }
+
+    /// What is to be done, in order; empties the list.
+    pub fn take_commands(&mut self) -> Vec<Command> {
+        let mut changed = BTreeSet::new();
+        let mut commands = std::mem::take(&mut self.out);
+        // One holdings notice per TaskExecutor and turn, after everything that changed them.
+        commands.retain(|command| match command {
+            Command::HoldingsChanged(resource) => {
+                changed.insert(resource.clone());
+                false
+            }
+            _ => true,
+        });
+        commands.extend(changed.into_iter().map(Command::HoldingsChanged));
+        commands
+    }
+
+    /// The job's state.
+    pub fn status(&self) -> JobStatus {
+        self.status.current()
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Arc<JobGraph> {
+        self.exec.graph()
+    }
+
+    /// Subtasks and their states.
+    pub fn execution(&self) -> &ExecutionGraph {
+        &self.exec
+    }
+
+    /// What the job declares at a ResourceManager: everything while it lives, nothing once it has ended.
+    pub fn requirements(&self) -> Vec<ResourceRequirement> {
+        match self.status() {
+            JobStatus::Created | JobStatus::Running | JobStatus::Restarting => {
+                self.plan.requirements()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Everything about the job, for people and the archive.
+    pub fn details(&self, now: Now) -> JobDetails {
+        let entered = self.status.entered();
+        let ended = self.status().is_globally_terminal();
+        JobDetails {
+            graph: self.exec.graph().clone(),
+            status: self.status(),
+            timestamps: entered.clone(),
+            start_ms: self.config.initialized_ms,
+            end_ms: ended.then(|| entered.get(&self.status()).copied().unwrap_or(now.unix_ms)),
+            now_ms: now.unix_ms,
+            vertices: self.exec.details(),
+            cause: self.root_cause.clone(),
+            failures: self.failures.iter().cloned().collect(),
+            restarts: self.restarts,
+        }
+    }
+
+    fn advance_status(&mut self, to: JobStatus, now: Now) {
+        if self.status.advance(to, now.unix_ms).is_ok() {
+            self.out.push(Command::StatusChanged(to));
+        }
+    }
+
+    /// Whether tasks may be started and restarted.
+    fn is_live(&self) -> bool {
+        matches!(self.status(), JobStatus::Running | JobStatus::Restarting)
+    }
+
+    fn draw(&mut self) -> u64 {
+        // splitmix64: a good enough spread for jitter, from one seed.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn region_state(&mut self, region: RegionIndex) -> Option<&mut RegionState> {
+        self.states.get_mut(region.0 as usize)
+    }
+
+    fn phase(&self, region: RegionIndex) -> Phase {
+        self.states.get(region.0 as usize).map_or(Phase::Idle, |state| state.phase)
+    }
+
+    fn tasks_of(&self, region: RegionIndex) -> Vec<TaskIndex> {
+        self.regions.get(region).map(|r| r.tasks.clone()).unwrap_or_default()
+    }
+}
+
+fn coordinated_operators(graph: &JobGraph) -> BTreeMap<OperatorId, usize> {
+    let coordinated = graph.nodes.iter().filter(|node| node.coordinated);
+    coordinated
+        .filter_map(|node| {
+            let vertex = graph.vertices.iter().position(|v| v.nodes.contains(&node.id))?;
+            Some((node.operator_id, vertex))
+        })
+        .collect()
+}
+
+fn region_states(exec: &ExecutionGraph, regions: &Regions, plan: &SlotPlan) -> Vec<RegionState> {
+    regions
+        .iter()
+        .map(|(_, region)| {
+            let slots: BTreeSet<SharedSlot> =
+                region.tasks.iter().filter_map(|task| plan.slot_of(exec, *task)).collect();
+            RegionState {
+                phase: Phase::Idle,
+                slots: slots.into_iter().collect(),
+                cursor: 0,
+                alive: u32::try_from(region.tasks.len()).unwrap_or(u32::MAX),
+                deployed_once: false,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,219 @@
+//! What TaskExecutors report: states of tasks, full reports by heartbeat; and who may talk to which
+//! coordinator.
+
+use super::{Command, Coordinators, JobCore, Now};
+use crate::execution_graph::TaskIndex;
+use model::job::TaskStateUpdate;
+use model::{
+    AllocationId, ExecutionAttemptId, ExecutionState, FailureCause, InstanceId, OperatorId,
+    ResourceId,
+};
+use std::collections::BTreeSet;
+use thiserror::Error;
+
+use super::slots::NotRegistered;
+
+/// Full reports in a row that must miss a thing before it counts as lost. The first may have been made
+/// before the thing was there; the next one was not.
+const STRIKES: u8 = 2;
+
+/// Why a message does not reach a coordinator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Unroutable {
+    /// The attempt is superseded, ended or unknown.
+    #[error("the attempt is not current")]
+    StaleAttempt,
+    /// No such operator, it has no coordinator, or the attempt is not of it.
+    #[error("the operator has no coordinator")]
+    NoSuchOperator,
+    /// The coordinators are being started.
+    #[error("the coordinators are being started")]
+    Unavailable,
+}
+
+impl JobCore {
+    /// States of tasks, in order. Returns the attempts that are not known here and have not ended: their
+    /// TaskExecutor is to end them.
+    pub fn update_tasks(
+        &mut self,
+        now: Now,
+        resource: &ResourceId,
+        instance: InstanceId,
+        updates: Vec<TaskStateUpdate>,
+    ) -> Result<Vec<ExecutionAttemptId>, NotRegistered> {
+        if self.pool.worker(resource, instance).is_none() {
+            return Err(NotRegistered);
+        }
+        let mut unknown = Vec::new();
+        let mut failed = Vec::new();
+        let mut ended = false;
+        for update in updates {
+            match self.exec.locate(&update.attempt).filter(|task| self.runs_on(*task, resource)) {
+                Some(task) => ended |= self.apply(task, update, now, &mut failed),
+                None if update.state.is_terminal() => {}
+                None => unknown.push(update.attempt),
+            }
+        }
+        if ended {
+            self.out.push(Command::HoldingsChanged(resource.clone()));
+        }
+        self.conclude(failed, now);
+        Ok(unknown)
+    }
+
+    fn runs_on(&self, task: TaskIndex, resource: &ResourceId) -> bool {
+        let placement = self.exec.task(task).and_then(|task| task.placement.as_ref());
+        placement.is_some_and(|p| p.worker.resource_id == *resource)
+    }
+
+    /// Applies one report; says whether the task ended with it.
+    fn apply(
+        &mut self,
+        task: TaskIndex,
+        update: TaskStateUpdate,
+        now: Now,
+        failed: &mut Vec<TaskIndex>,
+    ) -> bool {
+        self.exec.count(task, update.io);
+        let canceling = self.exec.task(task).is_some_and(|t| t.state == ExecutionState::Canceling);
+        match update.state {
+            ExecutionState::Failed => {
+                let unknown =
+                    || FailureCause::recoverable("TaskFailed", "the task failed without a cause");
+                let cause = update.cause.unwrap_or_else(unknown);
+                self.end_task(task, Some(cause), now, failed)
+            }
+            ExecutionState::Canceled => {
+                let message = "the task was cancelled by its TaskManager";
+                self.end_task(
+                    task,
+                    Some(FailureCause::recoverable("TaskCanceled", message)),
+                    now,
+                    failed,
+                )
+            }
+            // It ended well before the word reached it; what it did does not count any more.
+            ExecutionState::Finished if canceling => self.end_task(task, None, now, failed),
+            ExecutionState::Finished => self.finish_task(task, now),
+            state @ (ExecutionState::Initializing | ExecutionState::Running) => {
+                self.exec.advance(task, state, now.unix_ms);
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// A TaskExecutor's full report, which came with a heartbeat: both sides are brought together.
+    pub fn reconcile(
+        &mut self,
+        now: Now,
+        resource: &ResourceId,
+        instance: InstanceId,
+        allocations: &[AllocationId],
+        tasks: Vec<TaskStateUpdate>,
+    ) {
+        let Some(worker) = self.pool.worker(resource, instance).cloned() else {
+            return;
+        };
+        let listed: BTreeSet<ExecutionAttemptId> = tasks.iter().map(|t| t.attempt).collect();
+        let missing = self.missing_tasks(resource, &listed);
+        // Told to cancel, and running all the same: the word was lost.
+        let deaf: Vec<ExecutionAttemptId> =
+            tasks.iter().filter(|t| self.is_deaf(t)).map(|t| t.attempt).collect();
+        let unknown = self.update_tasks(now, resource, instance, tasks).unwrap_or_default();
+        let attempts: Vec<ExecutionAttemptId> = deaf.into_iter().chain(unknown).collect();
+        if !attempts.is_empty() {
+            self.out.push(Command::CancelTasks { worker, attempts });
+        }
+        let mut failed = Vec::new();
+        for task in missing {
+            let message = format!("TaskManager {resource} no longer runs the task");
+            let cause = FailureCause::recoverable("TaskLost", message);
+            self.end_task(task, Some(cause), now, &mut failed);
+        }
+        self.conclude(failed, now);
+        let listed: BTreeSet<AllocationId> = allocations.iter().copied().collect();
+        for allocation in self.pool.reconcile(resource, &listed, STRIKES) {
+            let message = format!("TaskManager {resource} no longer holds slot {allocation}");
+            self.slot_failed(
+                now,
+                resource,
+                allocation,
+                &FailureCause::recoverable("SlotLost", message),
+            );
+        }
+    }
+
+    fn is_deaf(&self, update: &TaskStateUpdate) -> bool {
+        let task = self.exec.locate(&update.attempt).and_then(|index| self.exec.task(index));
+        let running = matches!(
+            update.state,
+            ExecutionState::Deploying | ExecutionState::Initializing | ExecutionState::Running
+        );
+        running && task.is_some_and(|task| task.state == ExecutionState::Canceling)
+    }
+
+    fn missing_tasks(
+        &mut self,
+        resource: &ResourceId,
+        listed: &BTreeSet<ExecutionAttemptId>,
+    ) -> Vec<TaskIndex> {
+        let on_worker = self.tasks_on(resource);
+        let mut missing = Vec::new();
+        for task in on_worker {
+            let is_listed = self.exec.attempt_id(task).is_some_and(|id| listed.contains(&id));
+            if self.exec.listed(task, is_listed) >= STRIKES {
+                missing.push(task);
+            }
+        }
+        missing
+    }
+
+    /// Whether an attempt may talk to the coordinator of an operator now.
+    pub fn route_event(
+        &self,
+        attempt: &ExecutionAttemptId,
+        operator: OperatorId,
+    ) -> Result<(), Unroutable> {
+        let index = self.exec.locate(attempt).ok_or(Unroutable::StaleAttempt)?;
+        let live = self.exec.task(index).is_some_and(|task| {
+            !task.state.is_terminal() && task.state != ExecutionState::Canceling
+        });
+        if !live {
+            return Err(Unroutable::StaleAttempt);
+        }
+        if self.coordinated.get(&operator) != Some(&self.exec.split(index).0) {
+            return Err(Unroutable::NoSuchOperator);
+        }
+        self.coordinators_answer()
+    }
+
+    /// Whether a client may talk to the coordinator of an operator now.
+    pub fn route_request(&self, operator: OperatorId) -> Result<(), Unroutable> {
+        if !self.coordinated.contains_key(&operator) {
+            return Err(Unroutable::NoSuchOperator);
+        }
+        self.coordinators_answer()
+    }
+
+    fn coordinators_answer(&self) -> Result<(), Unroutable> {
+        match self.coordinators {
+            Coordinators::Up => Ok(()),
+            _ => Err(Unroutable::Unavailable),
+        }
+    }
+
+    /// Tasks that were deployed into slots of a TaskExecutor.
+    fn tasks_on(&self, resource: &ResourceId) -> Vec<TaskIndex> {
+        let mut tasks = Vec::new();
+        for (allocation, slot) in self.pool.slots_on(resource) {
+            for index in self.plan.tasks_in(&self.exec, slot) {
+                let placement = self.exec.task(index).and_then(|task| task.placement.as_ref());
+                if placement.is_some_and(|p| p.allocation == allocation) {
+                    tasks.push(index);
+                }
+            }
+        }
+        tasks
+    }
+}

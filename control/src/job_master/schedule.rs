@@ -1,0 +1,261 @@
+//! Starting, waiting for slots and coordinators, deploying, and the timers of regions.
+
+use super::{Command, Coordinators, JobCore, Now, Phase};
+use crate::execution_graph::TaskIndex;
+use crate::restart::NO_RESOURCE;
+use crate::scheduler::{RegionIndex, deployments};
+use model::{ExecutionAttemptId, ExecutionState, FailureCause, JobStatus, ResourceId};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+impl JobCore {
+    /// The JobMaster is up: declare what is needed, start coordinators, wait for slots.
+    pub fn start(&mut self, now: Now) {
+        if self.status() != JobStatus::Created {
+            return;
+        }
+        self.advance_status(JobStatus::Running, now);
+        let all: Vec<RegionIndex> = self.regions.iter().map(|(index, _)| index).collect();
+        self.schedule(&all, now);
+    }
+
+    /// Lets regions wait for what they need, and says what that is.
+    pub(super) fn schedule(&mut self, regions: &[RegionIndex], now: Now) {
+        let deadline = now.mono.saturating_add(self.config.slot_timeout);
+        let mut coordinated = false;
+        for region in regions {
+            for task in self.tasks_of(*region) {
+                self.exec.advance(task, ExecutionState::Scheduled, now.unix_ms);
+            }
+            coordinated |= self.regions.get(*region).is_some_and(|r| r.coordinated);
+            self.enter_phase(*region, Phase::Waiting { deadline });
+        }
+        self.out.push(Command::Declare(self.plan.requirements()));
+        if coordinated {
+            self.round += 1;
+            self.coordinators = Coordinators::Starting;
+            self.out.push(Command::StartCoordinators { round: self.round });
+        }
+        self.deploy_ready(regions.iter().copied(), now);
+    }
+
+    pub(super) fn enter_phase(&mut self, region: RegionIndex, phase: Phase) {
+        if let Some(state) = self.region_state(region) {
+            state.phase = phase;
+            state.cursor = 0;
+        }
+        match phase {
+            Phase::Waiting { deadline: at } | Phase::Resting { resume: at } => {
+                self.timers.insert((at, region));
+            }
+            Phase::Idle | Phase::Active | Phase::Stopping { .. } => {}
+        }
+    }
+
+    /// Deploys those of the regions that have all they need: one deployment per TaskExecutor for all.
+    pub(super) fn deploy_ready(
+        &mut self,
+        regions: impl IntoIterator<Item = RegionIndex>,
+        now: Now,
+    ) {
+        let mut tasks = Vec::new();
+        for region in regions {
+            if self.is_ready(region) {
+                self.place(region, now, &mut tasks);
+            }
+        }
+        if tasks.is_empty() {
+            return;
+        }
+        tasks.sort_unstable();
+        for deployment in deployments(&self.exec, &tasks) {
+            self.out.push(Command::HoldingsChanged(deployment.worker.resource_id.clone()));
+            self.out.push(Command::Deploy(deployment));
+        }
+    }
+
+    fn is_ready(&mut self, region: RegionIndex) -> bool {
+        let coordinated = self.regions.get(region).is_some_and(|r| r.coordinated);
+        if coordinated && self.coordinators != Coordinators::Up {
+            return false;
+        }
+        let waiting = self.is_live() && matches!(self.phase(region), Phase::Waiting { .. });
+        waiting && self.first_unserved(region).is_none()
+    }
+
+    /// The first slot of a region that nothing serves, as a place in its list. The cursor makes repeated
+    /// looks cost only what has come since.
+    fn first_unserved(&mut self, region: RegionIndex) -> Option<usize> {
+        let pool = &self.pool;
+        let state = self.states.get_mut(region.0 as usize)?;
+        let unserved = |from: usize| {
+            let slots = state.slots.get(from..).unwrap_or_default();
+            slots.iter().position(|slot| !pool.is_served(*slot)).map(|at| from + at)
+        };
+        // What lies before the cursor may have been lost since.
+        let found = unserved(state.cursor).or_else(|| unserved(0));
+        state.cursor = found.unwrap_or(0);
+        found
+    }
+
+    fn place(&mut self, region: RegionIndex, now: Now, placed: &mut Vec<TaskIndex>) {
+        for task in self.tasks_of(region) {
+            let slot = self.plan.slot_of(&self.exec, task);
+            let Some((slot, placement)) = slot.and_then(|s| Some((s, self.pool.placement(s)?)))
+            else {
+                continue;
+            };
+            self.pool.set_in_use(slot, true);
+            self.exec.place(task, placement);
+            self.exec.advance(task, ExecutionState::Deploying, now.unix_ms);
+            placed.push(task);
+        }
+        if let Some(state) = self.region_state(region) {
+            state.deployed_once = true;
+        }
+        self.enter_phase(region, Phase::Active);
+    }
+
+    /// A TaskExecutor has answered a deployment: those it refused, or why the whole call failed.
+    pub fn deploy_answered(
+        &mut self,
+        now: Now,
+        resource: &ResourceId,
+        attempts: &[ExecutionAttemptId],
+        answer: Result<Vec<(ExecutionAttemptId, FailureCause)>, FailureCause>,
+    ) {
+        let refused = match answer {
+            Ok(refused) => refused,
+            Err(cause) => {
+                // It may have been executed: what runs there must not go on.
+                let live = attempts.iter().copied().filter(|a| self.is_live_on(a, resource));
+                let live: Vec<_> = live.collect();
+                self.cancel_on(resource, live.clone());
+                live.into_iter().map(|attempt| (attempt, cause.clone())).collect()
+            }
+        };
+        let refused_ids: BTreeSet<ExecutionAttemptId> = refused.iter().map(|(id, _)| *id).collect();
+        for attempt in attempts.iter().filter(|a| !refused_ids.contains(a)) {
+            if let Some(task) = self.exec.locate(attempt) {
+                self.exec.confirm(task);
+            }
+        }
+        let mut failed = Vec::new();
+        for (attempt, cause) in refused {
+            if let Some(task) = self.exec.locate(&attempt) {
+                self.end_task(task, Some(cause), now, &mut failed);
+            }
+        }
+        self.conclude(failed, now);
+    }
+
+    fn is_live_on(&self, attempt: &ExecutionAttemptId, resource: &ResourceId) -> bool {
+        let task = self.exec.locate(attempt).and_then(|index| self.exec.task(index));
+        task.is_some_and(|task| {
+            let there = task.placement.as_ref().is_some_and(|p| p.worker.resource_id == *resource);
+            there && !task.state.is_terminal()
+        })
+    }
+
+    fn cancel_on(&mut self, resource: &ResourceId, attempts: Vec<ExecutionAttemptId>) {
+        let worker = self.pool.workers().find(|w| w.resource_id == *resource).cloned();
+        if let Some(worker) = worker
+            && !attempts.is_empty()
+        {
+            self.out.push(Command::CancelTasks { worker, attempts });
+        }
+    }
+
+    /// All coordinators of a start answer, or they could not be started.
+    pub fn coordinators_started(
+        &mut self,
+        now: Now,
+        round: u64,
+        outcome: Result<(), FailureCause>,
+    ) {
+        if round != self.round || self.coordinators != Coordinators::Starting {
+            return;
+        }
+        match outcome {
+            Ok(()) => {
+                self.coordinators = Coordinators::Up;
+                let region = self.coordinated_region();
+                self.deploy_ready(region, now);
+            }
+            Err(cause) => self.coordinator_failed(now, cause),
+        }
+    }
+
+    pub(super) fn coordinated_region(&self) -> Option<RegionIndex> {
+        self.regions.iter().find(|(_, region)| region.coordinated).map(|(index, _)| index)
+    }
+
+    /// When [`JobCore::tick`] is to be called next (monotonic).
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Time has passed: regions are started again, or have waited too long.
+    pub fn tick(&mut self, now: Now) {
+        let mut resume = Vec::new();
+        let mut starved = Vec::new();
+        while let Some((at, region)) = self.timers.first().copied() {
+            if at > now.mono {
+                break;
+            }
+            self.timers.pop_first();
+            match self.phase(region) {
+                Phase::Resting { resume: due } if due == at => resume.push(region),
+                Phase::Waiting { deadline } if deadline == at => starved.push(region),
+                _ => {}
+            }
+        }
+        if !self.is_live() {
+            return;
+        }
+        starved.retain(|region| self.first_unserved(*region).is_some());
+        if !starved.is_empty() {
+            let cause = self.shortage();
+            self.fail_regions(&starved, cause, None, now);
+        }
+        resume.retain(|region| matches!(self.phase(*region), Phase::Resting { .. }));
+        if self.is_live() && !resume.is_empty() {
+            self.resume(&resume, now);
+        }
+    }
+
+    /// Regions start again with new attempts.
+    fn resume(&mut self, regions: &[RegionIndex], now: Now) {
+        for region in regions {
+            let tasks = self.tasks_of(*region);
+            for task in &tasks {
+                self.exec.renew(*task, now.unix_ms);
+            }
+            if let Some(state) = self.region_state(*region) {
+                state.alive = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
+                state.phase = Phase::Idle;
+            }
+        }
+        let pending = |state: &super::RegionState| {
+            matches!(state.phase, Phase::Stopping { .. } | Phase::Resting { .. })
+        };
+        if !self.states.iter().any(pending) {
+            self.advance_status(JobStatus::Running, now);
+        }
+        self.schedule(regions, now);
+    }
+
+    fn shortage(&self) -> FailureCause {
+        let seconds = self.config.slot_timeout.as_secs();
+        let why = match &self.last_shortage {
+            Some(message) => message.clone(),
+            None => "no ResourceManager said why".to_owned(),
+        };
+        let message = format!(
+            "needs {} slots, has {}; the others did not come within {seconds} s (slot.request.timeout): {why}",
+            self.plan.len(),
+            self.pool.len(),
+        );
+        FailureCause::recoverable(NO_RESOURCE, message)
+    }
+}

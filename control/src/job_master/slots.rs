@@ -1,0 +1,170 @@
+//! TaskExecutors come and go, offer slots and lose them.
+
+use super::{Command, JobCore, Now};
+use crate::execution_graph::{TaskIndex, Worker};
+use crate::restart::NO_RESOURCE;
+use crate::scheduler::{RegionIndex, SharedSlot};
+use crate::slot_pool::Registration;
+use model::job::SlotOffer;
+use model::{AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobStatus, ResourceId};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// A TaskExecutor calls that is not registered in this incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the TaskExecutor is not registered in this incarnation")]
+pub struct NotRegistered;
+
+impl JobCore {
+    /// A TaskExecutor introduces itself. An earlier incarnation of it is gone.
+    pub fn register_worker(&mut self, now: Now, worker: Worker) -> Registration {
+        let resource = worker.resource_id.clone();
+        let registration = self.pool.register(&self.plan, worker);
+        if let Registration::Replaced { lost } = &registration {
+            let message = format!("TaskManager {resource} came back as a new process");
+            let cause = FailureCause::recoverable("TaskManagerLost", message);
+            self.slots_lost(lost, &cause, now);
+        }
+        registration
+    }
+
+    /// The registered TaskExecutor of that incarnation.
+    pub fn worker(&self, resource: &ResourceId, instance: InstanceId) -> Option<&Arc<Worker>> {
+        self.pool.worker(resource, instance)
+    }
+
+    /// All registered TaskExecutors.
+    pub fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
+        self.pool.workers()
+    }
+
+    /// What the job believes to hold on a TaskExecutor: allocations, and attempts that have not ended.
+    pub fn holdings(&self, resource: &ResourceId) -> (Vec<AllocationId>, Vec<ExecutionAttemptId>) {
+        let mut allocations = Vec::new();
+        let mut attempts = Vec::new();
+        for (allocation, slot) in self.pool.slots_on(resource) {
+            allocations.push(allocation);
+            for index in self.plan.tasks_in(&self.exec, slot) {
+                let live = self.exec.task(index).filter(|task| !task.state.is_terminal());
+                let there = live
+                    .and_then(|task| task.placement.as_ref())
+                    .is_some_and(|p| p.allocation == allocation);
+                if there {
+                    attempts.extend(self.exec.attempt_id(index));
+                }
+            }
+        }
+        (allocations, attempts)
+    }
+
+    /// Slots are offered: those that are accepted. An offer may be repeated.
+    pub fn offer(
+        &mut self,
+        now: Now,
+        resource: &ResourceId,
+        instance: InstanceId,
+        offers: &[SlotOffer],
+        data_address: &str,
+    ) -> Result<Vec<AllocationId>, NotRegistered> {
+        let needed = matches!(
+            self.status(),
+            JobStatus::Created | JobStatus::Running | JobStatus::Restarting
+        );
+        if !needed {
+            return self.pool.worker(resource, instance).map(|_| Vec::new()).ok_or(NotRegistered);
+        }
+        let data_address = Arc::from(data_address);
+        let answer = self
+            .pool
+            .offer(&self.plan, resource, instance, offers, &data_address)
+            .ok_or(NotRegistered)?;
+        if !answer.moved.is_empty() {
+            let message = format!("the program host on TaskManager {resource} was replaced");
+            self.tasks_gone(
+                &answer.moved,
+                &FailureCause::recoverable("ProgramHostLost", message),
+                now,
+            );
+        }
+        if !answer.served.is_empty() {
+            self.out.push(Command::HoldingsChanged(resource.clone()));
+            let ready = self.regions_of(&answer.served);
+            self.deploy_ready(ready, now);
+        }
+        Ok(answer.accepted)
+    }
+
+    fn regions_of(&self, slots: &[SharedSlot]) -> BTreeSet<RegionIndex> {
+        let tasks = slots.iter().flat_map(|slot| self.plan.tasks_in(&self.exec, *slot));
+        tasks.filter_map(|task| self.regions.of_task(task)).collect()
+    }
+
+    /// A TaskExecutor is gone: died, unreachable, or it said so.
+    pub fn worker_lost(
+        &mut self,
+        now: Now,
+        resource: &ResourceId,
+        instance: InstanceId,
+        cause: &FailureCause,
+    ) {
+        let lost = self.pool.release_worker(&self.plan, resource, instance);
+        self.slots_lost(&lost, cause, now);
+    }
+
+    /// A slot is gone though its TaskExecutor lives.
+    pub fn slot_failed(
+        &mut self,
+        now: Now,
+        resource: &ResourceId,
+        allocation: AllocationId,
+        cause: &FailureCause,
+    ) {
+        if !self.pool.holds(resource, allocation) {
+            return;
+        }
+        let lost = self.pool.release_slot(&self.plan, allocation);
+        self.out.push(Command::HoldingsChanged(resource.clone()));
+        self.slots_lost(lost.as_slice(), cause, now);
+    }
+
+    /// Slots were lost: what ran there has ended. What is needed is said again, so that the
+    /// ResourceManager looks for replacements.
+    fn slots_lost(&mut self, slots: &[SharedSlot], cause: &FailureCause, now: Now) {
+        if slots.is_empty() {
+            return;
+        }
+        self.tasks_gone(slots, cause, now);
+        if self.is_live() {
+            self.out.push(Command::Declare(self.plan.requirements()));
+        }
+    }
+
+    fn tasks_gone(&mut self, slots: &[SharedSlot], cause: &FailureCause, now: Now) {
+        let tasks: Vec<TaskIndex> =
+            slots.iter().flat_map(|slot| self.plan.tasks_in(&self.exec, *slot)).collect();
+        let mut failed = Vec::new();
+        for index in tasks {
+            let placed = self.exec.task(index).is_some_and(|task| task.placement.is_some());
+            if placed {
+                self.end_task(index, Some(cause.clone()), now, &mut failed);
+            }
+        }
+        self.conclude(failed, now);
+    }
+
+    /// The ResourceManager can't meet what was declared. Regions that miss slots fail with its words.
+    pub fn not_enough_resources(&mut self, now: Now, message: &str) {
+        if !self.is_live() {
+            return;
+        }
+        self.last_shortage = Some(message.to_owned());
+        let starving: Vec<RegionIndex> = self.regions.iter().map(|(index, _)| index).collect();
+        let starving: Vec<RegionIndex> =
+            starving.into_iter().filter(|region| self.misses_slots(*region)).collect();
+        if !starving.is_empty() {
+            let cause = FailureCause::recoverable(NO_RESOURCE, message);
+            self.fail_regions(&starving, cause, None, now);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Restart strategies: whether and when a failed part of a job is started again. Pure: time and
+//! randomness come in. It must never look at what failed beyond the failure's own words.
+
+use model::FailureCause;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+#[cfg(test)]
+mod tests;
+
+/// How a strategy is set up (Flink's `restart-strategy.*`).
+#[derive(Debug, Clone, PartialEq)]
+pub enum RestartSpec {
+    /// The first failure ends the job.
+    None,
+    /// So many restarts in all, each after the same delay.
+    FixedDelay {
+        /// Restarts in the life of the job.
+        attempts: u32,
+        /// Before each.
+        delay: Duration,
+    },
+    /// Delays that grow with each failure and start over after a time without one.
+    Exponential {
+        /// Before the first restart.
+        initial: Duration,
+        /// Never longer than this.
+        max: Duration,
+        /// Growth per failure; at least 1.
+        multiplier: f64,
+        /// So long without a failure, and the delay is `initial` again.
+        reset_after: Duration,
+        /// Part of the delay (0 to 1) that is drawn at random, to either side.
+        jitter: f64,
+        /// Restarts since the last reset before giving up; `None`: never.
+        attempts: Option<u32>,
+    },
+    /// Gives up when failures come too fast.
+    FailureRate {
+        /// Most failures within the interval.
+        max: u32,
+        /// The interval.
+        interval: Duration,
+        /// Before each restart.
+        delay: Duration,
+    },
+}
+
+/// A strategy and which failures it is asked about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RestartPolicy {
+    /// The strategy.
+    pub spec: RestartSpec,
+    /// Whether errors of the user's own code (kind `UserError`) are restarted.
+    pub user_errors: bool,
+    /// Whether a job that never got its slots waits for them again.
+    pub never_scheduled: bool,
+}
+
+impl RestartPolicy {
+    /// What somebody chose: it is asked about every recoverable failure.
+    pub fn chosen(spec: RestartSpec) -> Self {
+        Self { spec, user_errors: true, never_scheduled: true }
+    }
+    /// Nobody chose. What the cluster did to a job is mended (a lost TaskManager, a killed process), so
+    /// that a bounded job survives it exactly; an error of the program, or a cluster that is too small
+    /// from the start, is told at once instead of being tried again in silence.
+    pub fn unset() -> Self {
+        Self {
+            spec: RestartSpec::Exponential {
+                initial: Duration::from_millis(200),
+                max: Duration::from_secs(60),
+                multiplier: 2.0,
+                reset_after: Duration::from_secs(600),
+                jitter: 0.1,
+                attempts: Some(10),
+            },
+            user_errors: false,
+            never_scheduled: false,
+        }
+    }
+}
+
+/// The kind of a failure that user code caused.
+pub const USER_ERROR: &str = "UserError";
+/// The kind of a failure for want of slots.
+pub const NO_RESOURCE: &str = "NoResourceAvailable";
+
+/// What becomes of a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Start again after this.
+    RestartAfter(Duration),
+    /// Let the job fail.
+    GiveUp,
+}
+
+/// A strategy at work.
+#[derive(Debug, Clone)]
+pub struct RestartStrategy {
+    policy: RestartPolicy,
+    /// Restarts granted since the start, or since the last reset (exponential).
+    granted: u32,
+    /// Times of recent failures (failure rate); at most `max + 1` of them.
+    recent: VecDeque<Duration>,
+    last_failure: Option<Duration>,
+}
+
+impl RestartStrategy {
+    /// Ready.
+    pub fn new(policy: RestartPolicy) -> Self {
+        Self { policy, granted: 0, recent: VecDeque::new(), last_failure: None }
+    }
+
+    /// A part of the job failed at `now` (monotonic). `ever_scheduled`: whether the job had all its slots
+    /// before. `draw` is a random number for the jitter.
+    pub fn failed(
+        &mut self,
+        now: Duration,
+        cause: &FailureCause,
+        ever_scheduled: bool,
+        draw: u64,
+    ) -> Verdict {
+        let refused = !cause.recoverable
+            || (cause.kind == USER_ERROR && !self.policy.user_errors)
+            || (cause.kind == NO_RESOURCE && !ever_scheduled && !self.policy.never_scheduled);
+        if refused {
+            return Verdict::GiveUp;
+        }
+        let verdict = self.decide(now, draw);
+        self.last_failure = Some(now);
+        if verdict != Verdict::GiveUp {
+            self.granted = self.granted.saturating_add(1);
+        }
+        verdict
+    }
+
+    fn decide(&mut self, now: Duration, draw: u64) -> Verdict {
+        match self.policy.spec {
+            RestartSpec::None => Verdict::GiveUp,
+            RestartSpec::FixedDelay { attempts, delay } => {
+                if self.granted < attempts {
+                    Verdict::RestartAfter(delay)
+                } else {
+                    Verdict::GiveUp
+                }
+            }
+            RestartSpec::Exponential {
+                initial,
+                max,
+                multiplier,
+                reset_after,
+                jitter,
+                attempts,
+            } => {
+                let quiet = self.last_failure.map(|last| now.saturating_sub(last));
+                if quiet.is_some_and(|quiet| quiet >= reset_after) {
+                    self.granted = 0;
+                }
+                if attempts.is_some_and(|attempts| self.granted >= attempts) {
+                    return Verdict::GiveUp;
+                }
+                Verdict::RestartAfter(grown(initial, max, multiplier, jitter, self.granted, draw))
+            }
+            RestartSpec::FailureRate { max, interval, delay } => {
+                while self.recent.front().is_some_and(|t| now.saturating_sub(*t) > interval) {
+                    self.recent.pop_front();
+                }
+                self.recent.push_back(now);
+                if self.recent.len() > max as usize {
+                    return Verdict::GiveUp;
+                }
+                Verdict::RestartAfter(delay)
+            }
+        }
+    }
+}
+
+/// `initial × multiplier^n`, at most `max`, moved by up to ± jitter; never above `max`.
+fn grown(
+    initial: Duration,
+    max: Duration,
+    multiplier: f64,
+    jitter: f64,
+    n: u32,
+    draw: u64,
+) -> Duration {
+    let exponent = i32::try_from(n).unwrap_or(i32::MAX);
+    let factor = multiplier.max(1.0).powi(exponent);
+    let plain = (initial.as_secs_f64() * factor).min(max.as_secs_f64());
+    // 53 bits of the draw make an exact fraction in 0..1.
+    let fraction = (draw >> 11) as f64 / (1u64 << 53) as f64;
+    let moved = plain * (1.0 + jitter.clamp(0.0, 1.0) * (2.0 * fraction - 1.0));
+    Duration::try_from_secs_f64(moved).unwrap_or(max).min(max)
+}

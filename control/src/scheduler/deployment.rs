@@ -1,0 +1,131 @@
+//! What each TaskExecutor is sent: its tasks, and per input edge one table of where the producers run.
+//! A table is made once and shared by all deployments of a turn. It must never cost anything per edge and
+//! consuming task.
+
+use crate::execution_graph::{ExecutionGraph, Placement, TaskIndex, Worker};
+use model::{AllocationId, EdgeId, ExecutionAttemptId, JobVertexId, ResourceId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Where the producers of one edge run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProducerTable {
+    /// Which edge.
+    pub edge: EdgeId,
+    /// The producing vertex.
+    pub vertex: JobVertexId,
+    /// Distinct data addresses.
+    pub addresses: Vec<Arc<str>>,
+    /// Per producing subtask: attempt number and index into `addresses`.
+    pub subtasks: Vec<(u32, u32)>,
+}
+
+/// One task of a deployment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskPlacement {
+    /// Which attempt.
+    pub attempt: ExecutionAttemptId,
+    /// In which slot.
+    pub allocation: AllocationId,
+}
+
+/// Everything for one program host of one TaskExecutor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Deployment {
+    /// To whom.
+    pub worker: Arc<Worker>,
+    /// Which host of the job there.
+    pub data_address: Arc<str>,
+    /// One table per input edge of the tasks.
+    pub producers: Vec<Arc<ProducerTable>>,
+    /// The tasks, in topological order.
+    pub tasks: Vec<TaskPlacement>,
+}
+
+/// Deployments for subtasks that have been placed, by TaskExecutor; subtasks without a place are left out.
+pub fn deployments(exec: &ExecutionGraph, tasks: &[TaskIndex]) -> Vec<Deployment> {
+    let mut by_worker: BTreeMap<(&ResourceId, &Arc<str>), (Deployment, BTreeSet<usize>)> =
+        BTreeMap::new();
+    for index in tasks {
+        let placed = exec.task(*index).and_then(|task| task.placement.as_ref());
+        let (Some(placement), Some(attempt)) = (placed, exec.attempt_id(*index)) else {
+            continue;
+        };
+        let key = (&placement.worker.resource_id, &placement.data_address);
+        let (deployment, vertices) =
+            by_worker.entry(key).or_insert_with(|| (empty(placement), BTreeSet::new()));
+        vertices.insert(exec.split(*index).0);
+        deployment.tasks.push(TaskPlacement { attempt, allocation: placement.allocation });
+    }
+    let mut tables = Tables::new(exec);
+    let mut out = Vec::with_capacity(by_worker.len());
+    for (mut deployment, vertices) in by_worker.into_values() {
+        deployment.producers = vertices.iter().flat_map(|v| tables.inputs_of(*v)).collect();
+        out.push(deployment);
+    }
+    out
+}
+
+fn empty(placement: &Placement) -> Deployment {
+    Deployment {
+        worker: placement.worker.clone(),
+        data_address: placement.data_address.clone(),
+        producers: Vec::new(),
+        tasks: Vec::new(),
+    }
+}
+
+/// Producer tables, each made when it is first asked for.
+struct Tables<'a> {
+    exec: &'a ExecutionGraph,
+    by_consumer: BTreeMap<usize, Vec<Arc<ProducerTable>>>,
+}
+
+impl<'a> Tables<'a> {
+    fn new(exec: &'a ExecutionGraph) -> Self {
+        Self { exec, by_consumer: BTreeMap::new() }
+    }
+
+    fn inputs_of(&mut self, vertex: usize) -> Vec<Arc<ProducerTable>> {
+        let exec = self.exec;
+        self.by_consumer.entry(vertex).or_insert_with(|| tables_of(exec, vertex)).clone()
+    }
+}
+
+fn tables_of(exec: &ExecutionGraph, vertex: usize) -> Vec<Arc<ProducerTable>> {
+    let graph = exec.graph();
+    let Some(id) = graph.vertices.get(vertex).map(|v| v.id) else {
+        return Vec::new();
+    };
+    let edges = graph.edges.iter().filter(|edge| edge.to == id);
+    edges
+        .filter_map(|edge| {
+            Some(Arc::new(table(exec, edge.id, edge.from, exec.place_of(edge.from)?)))
+        })
+        .collect()
+}
+
+fn table(exec: &ExecutionGraph, edge: EdgeId, vertex: JobVertexId, place: usize) -> ProducerTable {
+    let mut indexes: BTreeMap<Arc<str>, u32> = BTreeMap::new();
+    let mut addresses = Vec::new();
+    let mut subtasks = Vec::new();
+    // Neighbours mostly share their host: the last address is tried before the map.
+    let mut last: Option<(Arc<str>, u32)> = None;
+    for index in exec.tasks_of(place) {
+        let Some(task) = exec.task(TaskIndex(index)) else { continue };
+        // A producer without a place can't be (a region is deployed whole); an empty address would be
+        // refused by the consumer's host.
+        let address =
+            task.placement.as_ref().map_or_else(|| Arc::from(""), |p| p.data_address.clone());
+        let at = match &last {
+            Some((known, at)) if Arc::ptr_eq(known, &address) || *known == address => *at,
+            _ => *indexes.entry(address.clone()).or_insert_with(|| {
+                addresses.push(address.clone());
+                u32::try_from(addresses.len() - 1).unwrap_or(u32::MAX)
+            }),
+        };
+        last = Some((address, at));
+        subtasks.push((task.attempt, at));
+    }
+    ProducerTable { edge, vertex, addresses, subtasks }
+}

@@ -1,0 +1,137 @@
+//! Slot sharing: one subtask of each vertex of a group per slot. Shared slot *i* of a group holds subtask
+//! *i* of every vertex of the group that has so many. It must never put two subtasks of one vertex into
+//! one slot.
+
+use crate::execution_graph::{ExecutionGraph, TaskIndex};
+use model::{MemorySize, ResourceProfile, ResourceRequirement};
+use std::collections::BTreeMap;
+
+/// A slot that the job needs, whichever real one serves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SharedSlot(pub u32);
+
+/// A slot sharing group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotGroup {
+    /// Its name.
+    pub name: String,
+    /// What each of its slots must have.
+    pub profile: ResourceProfile,
+    /// Its first slot.
+    pub first: u32,
+    /// How many slots: its highest parallelism.
+    pub slots: u32,
+    /// Its vertices, by place in the topological order.
+    vertices: Vec<usize>,
+}
+
+/// All slots that a job needs.
+#[derive(Debug, Clone)]
+pub struct SlotPlan {
+    groups: Vec<SlotGroup>,
+    /// Group of each vertex.
+    of_vertex: Vec<u32>,
+    slots: u32,
+}
+
+impl SlotPlan {
+    /// Of a job; groups in the order of their names.
+    pub fn of(exec: &ExecutionGraph) -> Self {
+        let graph = exec.graph();
+        let mut by_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (place, vertex) in graph.vertices.iter().enumerate() {
+            by_name.entry(&vertex.slot_sharing_group).or_default().push(place);
+        }
+        let mut of_vertex = vec![0; graph.vertices.len()];
+        let mut groups = Vec::new();
+        let mut first = 0u32;
+        for (name, vertices) in by_name {
+            let mut slots = 0;
+            let mut profile = ResourceProfile::unknown();
+            for place in &vertices {
+                let Some(vertex) = graph.vertices.get(*place) else { continue };
+                slots = slots.max(vertex.parallelism);
+                if let Some(needs) = &vertex.resources {
+                    widen(&mut profile, needs);
+                }
+                if let Some(group) = of_vertex.get_mut(*place) {
+                    *group = u32::try_from(groups.len()).unwrap_or(u32::MAX);
+                }
+            }
+            groups.push(SlotGroup { name: name.to_owned(), profile, first, slots, vertices });
+            first = first.saturating_add(slots);
+        }
+        Self { groups, of_vertex, slots: first }
+    }
+
+    /// All groups.
+    pub fn groups(&self) -> &[SlotGroup] {
+        &self.groups
+    }
+
+    /// How many slots there are.
+    pub fn len(&self) -> u32 {
+        self.slots
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.slots == 0
+    }
+
+    /// The group of a slot.
+    pub fn group_of(&self, slot: SharedSlot) -> Option<usize> {
+        let group = self.groups.partition_point(|g| g.first <= slot.0).checked_sub(1)?;
+        (slot.0 < self.slots).then_some(group)
+    }
+
+    /// The slot of a subtask.
+    pub fn slot_of(&self, exec: &ExecutionGraph, task: TaskIndex) -> Option<SharedSlot> {
+        let (vertex, subtask) = exec.split(task);
+        let group = self.groups.get(*self.of_vertex.get(vertex)? as usize)?;
+        Some(SharedSlot(group.first.checked_add(subtask)?))
+    }
+
+    /// Subtasks in a slot, in topological order.
+    pub fn tasks_in<'a>(
+        &'a self,
+        exec: &'a ExecutionGraph,
+        slot: SharedSlot,
+    ) -> impl Iterator<Item = TaskIndex> + 'a {
+        let group = self.group_of(slot).and_then(|g| self.groups.get(g));
+        group.into_iter().flat_map(move |group| {
+            let subtask = slot.0.saturating_sub(group.first);
+            group.vertices.iter().filter_map(move |vertex| {
+                let range = exec.tasks_of(*vertex);
+                let task = range.start.checked_add(subtask)?;
+                (task < range.end).then_some(TaskIndex(task))
+            })
+        })
+    }
+
+    /// What the job declares at the ResourceManager: whole amounts by profile, profiles in order.
+    pub fn requirements(&self) -> Vec<ResourceRequirement> {
+        let mut by_profile: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
+        for group in &self.groups {
+            let slots = by_profile.entry(&group.profile).or_default();
+            *slots = slots.saturating_add(group.slots);
+        }
+        by_profile
+            .into_iter()
+            .map(|(profile, slots)| ResourceRequirement { profile: profile.clone(), slots })
+            .collect()
+    }
+}
+
+/// Makes `profile` serve `needs` too.
+fn widen(profile: &mut ResourceProfile, needs: &ResourceProfile) {
+    let most = |a: MemorySize, b: MemorySize| a.max(b);
+    profile.cpu_millis = profile.cpu_millis.max(needs.cpu_millis);
+    profile.task = most(profile.task, needs.task);
+    profile.managed = most(profile.managed, needs.managed);
+    profile.network = most(profile.network, needs.network);
+    for (name, amount) in &needs.extended {
+        let entry = profile.extended.entry(name.clone()).or_default();
+        *entry = (*entry).max(*amount);
+    }
+}

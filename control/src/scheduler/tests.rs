@@ -1,0 +1,176 @@
+use super::*;
+use crate::execution_graph::{ExecutionGraph, Placement, TaskIndex, Worker};
+use crate::testing::{coordinate, edge, graph, vertex};
+use model::{
+    AllocationId, InstanceId, JobGraph, MemorySize, ResourceId, ResourceProfile, ShipStrategy,
+};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+fn exec(graph: JobGraph) -> ExecutionGraph {
+    ExecutionGraph::new(Arc::new(graph), 1, 0)
+}
+
+fn region_sizes(exec: &ExecutionGraph) -> Vec<usize> {
+    Regions::of(exec).iter().map(|(_, r)| r.tasks.len()).collect()
+}
+
+#[test]
+fn an_exchange_joins_all_subtasks_of_both_sides() {
+    let exec =
+        exec(graph(vec![vertex(1, 3), vertex(2, 2)], vec![edge(0, 1, 2, ShipStrategy::Hash)]));
+    assert_eq!(region_sizes(&exec), [5]);
+}
+
+#[test]
+fn forward_edges_join_pairs_of_subtasks_only() {
+    let exec =
+        exec(graph(vec![vertex(1, 3), vertex(2, 3)], vec![edge(0, 1, 2, ShipStrategy::Forward)]));
+    assert_eq!(region_sizes(&exec), [2, 2, 2]);
+}
+
+#[test]
+fn what_is_coordinated_is_one_region() {
+    let mut graph = graph(
+        vec![vertex(1, 3), vertex(2, 3), vertex(3, 2), vertex(4, 1)],
+        vec![edge(0, 1, 2, ShipStrategy::Forward)],
+    );
+    coordinate(&mut graph, 1);
+    coordinate(&mut graph, 3);
+    let regions = Regions::of(&exec(graph));
+    let shown: Vec<(usize, bool)> =
+        regions.iter().map(|(_, r)| (r.tasks.len(), r.coordinated)).collect();
+    assert_eq!(shown, [(8, true), (1, false)]);
+}
+
+#[test]
+fn a_slot_holds_one_subtask_of_each_vertex_of_its_group() {
+    let mut other = vertex(3, 2);
+    other.slot_sharing_group = "other".into();
+    other.resources = Some(ResourceProfile { task: MemorySize(5), ..ResourceProfile::default() });
+    let exec = exec(graph(vec![vertex(1, 3), vertex(2, 1), other], vec![]));
+    let plan = SlotPlan::of(&exec);
+    assert_eq!(plan.len(), 5);
+    let in_slot = |slot| plan.tasks_in(&exec, SharedSlot(slot)).map(|t| t.0).collect::<Vec<_>>();
+    assert_eq!(in_slot(0), [0, 3]);
+    assert_eq!(in_slot(2), [2]);
+    assert_eq!(in_slot(3), [4]);
+    assert_eq!(in_slot(5), Vec::<u32>::new());
+    let needs = plan.requirements();
+    assert_eq!(
+        needs.iter().map(|r| (r.profile.task.0, r.slots)).collect::<Vec<_>>(),
+        [(0, 3), (5, 2)]
+    );
+}
+
+#[test]
+fn each_task_executor_gets_one_deployment_and_edges_share_one_table() {
+    let mut exec =
+        exec(graph(vec![vertex(1, 4), vertex(2, 4)], vec![edge(0, 1, 2, ShipStrategy::Hash)]));
+    let workers: Vec<Arc<Worker>> = (0..2)
+        .map(|i| {
+            Arc::new(Worker {
+                resource_id: ResourceId::new(format!("tm{i}")),
+                instance_id: InstanceId(i),
+                host: "h".into(),
+            })
+        })
+        .collect();
+    let all: Vec<TaskIndex> = (0..8).map(TaskIndex).collect();
+    for task in &all {
+        let on = (task.0 % 4) as usize / 2;
+        exec.place(
+            *task,
+            Placement {
+                worker: workers[on].clone(),
+                allocation: AllocationId(u128::from(task.0 % 4)),
+                data_address: Arc::from(format!("host{on}:1")),
+            },
+        );
+    }
+    let sent = deployments(&exec, &all);
+    assert_eq!(sent.len(), 2);
+    assert_eq!(sent[0].tasks.len(), 4);
+    assert!(Arc::ptr_eq(&sent[0].producers[0], &sent[1].producers[0]));
+    let table = &sent[0].producers[0];
+    assert_eq!(table.subtasks, [(0, 0), (0, 0), (0, 1), (0, 1)]);
+    assert_eq!(
+        table.addresses.iter().map(|a| a.to_string()).collect::<Vec<_>>(),
+        ["host0:1", "host1:1"]
+    );
+}
+
+proptest! {
+    #[test]
+    fn regions_partition_the_subtasks_and_edges_never_leave_one(
+        parallelism in prop::collection::vec(1u32..6, 2..6),
+        edges in prop::collection::vec((0usize..5, 0usize..5, 0usize..3), 0..8),
+        coordinated in prop::collection::vec(0usize..6, 0..3),
+    ) {
+        let vertices: Vec<_> = parallelism.iter().enumerate().map(|(i, p)| vertex(i as u32, *p)).collect();
+        let ships = [ShipStrategy::Hash, ShipStrategy::Broadcast, ShipStrategy::Forward];
+        let mut list = Vec::new();
+        for (a, b, ship) in edges {
+            let (a, b) = (a % vertices.len(), b % vertices.len());
+            let ship = ships[ship];
+            let fits = ship != ShipStrategy::Forward || vertices[a].parallelism == vertices[b].parallelism;
+            if a < b && fits {
+                list.push(edge(list.len() as u32, a as u32, b as u32, ship));
+            }
+        }
+        let mut graph = graph(vertices, list);
+        for vertex in coordinated {
+            coordinate(&mut graph, vertex as u32);
+        }
+        prop_assert_eq!(crate::job_graph::check(&graph), Ok(()));
+        let exec = exec(graph);
+        let regions = Regions::of(&exec);
+        let mut seen = BTreeSet::new();
+        for (index, region) in regions.iter() {
+            for task in &region.tasks {
+                prop_assert!(seen.insert(*task));
+                prop_assert_eq!(regions.of_task(*task), Some(index));
+            }
+        }
+        prop_assert_eq!(seen.len(), exec.len() as usize);
+        for edge in &exec.graph().edges {
+            let from: Vec<u32> = exec.tasks_of(exec.place_of(edge.from).unwrap()).collect();
+            let to: Vec<u32> = exec.tasks_of(exec.place_of(edge.to).unwrap()).collect();
+            for (i, a) in from.iter().enumerate() {
+                for (j, b) in to.iter().enumerate() {
+                    if edge.ship != ShipStrategy::Forward || i == j {
+                        prop_assert_eq!(regions.of_task(TaskIndex(*a)), regions.of_task(TaskIndex(*b)));
+                    }
+                }
+            }
+        }
+        prop_assert!(regions.iter().filter(|(_, r)| r.coordinated).count() <= 1);
+    }
+
+    #[test]
+    fn every_subtask_has_a_slot_and_no_slot_has_two_of_a_vertex(
+        vertices in prop::collection::vec((1u32..6, 0u32..3), 1..6),
+    ) {
+        let vertices: Vec<_> = vertices.iter().enumerate().map(|(i, (p, group))| {
+            let mut v = vertex(i as u32, *p);
+            v.slot_sharing_group = format!("g{group}");
+            v
+        }).collect();
+        let exec = exec(graph(vertices, vec![]));
+        let plan = SlotPlan::of(&exec);
+        let mut seen = BTreeSet::new();
+        for slot in 0..plan.len() {
+            let mut of = BTreeSet::new();
+            for task in plan.tasks_in(&exec, SharedSlot(slot)) {
+                prop_assert!(of.insert(exec.split(task).0));
+                prop_assert!(seen.insert(task));
+                prop_assert_eq!(plan.slot_of(&exec, task), Some(SharedSlot(slot)));
+            }
+            prop_assert!(!of.is_empty());
+        }
+        prop_assert_eq!(seen.len(), exec.len() as usize);
+        let declared: u32 = plan.requirements().iter().map(|r| r.slots).sum();
+        prop_assert_eq!(declared, plan.len());
+    }
+}

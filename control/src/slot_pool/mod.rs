@@ -1,0 +1,360 @@
+//! The slot pool of one job: which TaskExecutors are registered, which of their slots it holds, and which
+//! shared slot each of them serves. It must never give one slot to two shared slots, nor keep a slot that
+//! nothing needs.
+
+#[cfg(test)]
+mod tests;
+
+use crate::execution_graph::{Placement, Worker};
+use crate::scheduler::{SharedSlot, SlotPlan};
+use model::job::SlotOffer;
+use model::{AllocationId, InstanceId, ResourceId, ResourceProfile};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A slot that the job holds.
+#[derive(Debug, Clone)]
+struct HeldSlot {
+    worker: Arc<Worker>,
+    profile: ResourceProfile,
+    data_address: Arc<str>,
+    serves: SharedSlot,
+    /// Whether tasks were deployed into it: then it can't serve anything else.
+    in_use: bool,
+    /// Reports in a row in which its TaskExecutor did not list it.
+    missed: u8,
+}
+
+#[derive(Debug, Clone)]
+struct Registered {
+    worker: Arc<Worker>,
+    allocations: BTreeSet<AllocationId>,
+}
+
+/// A group's unserved slots, lowest first.
+#[derive(Debug, Clone)]
+struct GroupState {
+    profile: ResourceProfile,
+    missing: BTreeSet<u32>,
+}
+
+/// What a registration found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Registration {
+    /// A new TaskExecutor.
+    New,
+    /// The same incarnation again.
+    Known,
+    /// Another incarnation was registered and is gone with all its slots.
+    Replaced {
+        /// Shared slots that it served.
+        lost: Vec<SharedSlot>,
+    },
+}
+
+/// What came of an offer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Accepted {
+    /// Those that are held now, also those that were before.
+    pub accepted: Vec<AllocationId>,
+    /// Shared slots that are served now and were not before.
+    pub served: Vec<SharedSlot>,
+    /// Shared slots whose program host was replaced by another: what ran there is gone.
+    pub moved: Vec<SharedSlot>,
+}
+
+/// The pool.
+#[derive(Debug, Clone)]
+pub struct SlotPool {
+    groups: Vec<GroupState>,
+    /// Groups, the most demanding profile first.
+    by_demand: Vec<usize>,
+    /// The slot that serves each shared slot.
+    serving: Vec<Option<AllocationId>>,
+    held: BTreeMap<AllocationId, HeldSlot>,
+    workers: BTreeMap<ResourceId, Registered>,
+}
+
+impl SlotPool {
+    /// Empty, for a job's plan.
+    pub fn new(plan: &SlotPlan) -> Self {
+        let groups: Vec<GroupState> = plan
+            .groups()
+            .iter()
+            .map(|g| GroupState {
+                profile: g.profile.clone(),
+                missing: (g.first..g.first.saturating_add(g.slots)).collect(),
+            })
+            .collect();
+        let mut by_demand: Vec<usize> = (0..groups.len()).collect();
+        by_demand.sort_by(|a, b| demand(&groups, *b).cmp(&demand(&groups, *a)));
+        Self {
+            groups,
+            by_demand,
+            serving: vec![None; plan.len() as usize],
+            held: BTreeMap::new(),
+            workers: BTreeMap::new(),
+        }
+    }
+
+    /// A TaskExecutor introduces itself.
+    pub fn register(&mut self, plan: &SlotPlan, worker: Worker) -> Registration {
+        let found = match self.workers.get(&worker.resource_id) {
+            Some(known) if known.worker.instance_id == worker.instance_id => {
+                return Registration::Known;
+            }
+            Some(known) => Some(known.worker.instance_id),
+            None => None,
+        };
+        let lost = found.map(|instance| self.release_worker(plan, &worker.resource_id, instance));
+        let entry = Registered { worker: Arc::new(worker.clone()), allocations: BTreeSet::new() };
+        self.workers.insert(worker.resource_id, entry);
+        match lost {
+            Some(lost) => Registration::Replaced { lost },
+            None => Registration::New,
+        }
+    }
+
+    /// The registered TaskExecutor of that incarnation.
+    pub fn worker(&self, resource: &ResourceId, instance: InstanceId) -> Option<&Arc<Worker>> {
+        self.current(resource, instance).map(|known| &known.worker)
+    }
+
+    fn current(&self, resource: &ResourceId, instance: InstanceId) -> Option<&Registered> {
+        self.workers.get(resource).filter(|known| known.worker.instance_id == instance)
+    }
+
+    /// All registered TaskExecutors.
+    pub fn workers(&self) -> impl Iterator<Item = &Arc<Worker>> {
+        self.workers.values().map(|known| &known.worker)
+    }
+
+    /// A TaskExecutor offers slots. What is not accepted is for it to free. `None`: it is not registered.
+    pub fn offer(
+        &mut self,
+        plan: &SlotPlan,
+        resource: &ResourceId,
+        instance: InstanceId,
+        offers: &[SlotOffer],
+        data_address: &Arc<str>,
+    ) -> Option<Accepted> {
+        let worker = self.current(resource, instance)?.worker.clone();
+        let mut answer = Accepted::default();
+        for offer in offers {
+            match self.held.get_mut(&offer.allocation_id) {
+                Some(slot) if slot.worker == worker => {
+                    slot.missed = 0;
+                    if slot.data_address != *data_address {
+                        slot.data_address = data_address.clone();
+                        answer.moved.push(slot.serves);
+                    }
+                }
+                Some(_) => continue,
+                None => match self.take(plan, &worker, offer, data_address) {
+                    Some(served) => answer.served.push(served),
+                    None => continue,
+                },
+            }
+            answer.accepted.push(offer.allocation_id);
+        }
+        Some(answer)
+    }
+
+    /// Holds a slot, if something needs it; returns the shared slot that is served with it.
+    fn take(
+        &mut self,
+        plan: &SlotPlan,
+        worker: &Arc<Worker>,
+        offer: &SlotOffer,
+        data_address: &Arc<str>,
+    ) -> Option<SharedSlot> {
+        let (serves, served) = self.find_use(plan, &offer.profile)?;
+        self.serve(plan, serves, Some(offer.allocation_id));
+        let slot = HeldSlot {
+            worker: worker.clone(),
+            profile: offer.profile.clone(),
+            data_address: data_address.clone(),
+            serves,
+            in_use: false,
+            missed: 0,
+        };
+        self.held.insert(offer.allocation_id, slot);
+        if let Some(known) = self.workers.get_mut(&worker.resource_id) {
+            known.allocations.insert(offer.allocation_id);
+        }
+        Some(served)
+    }
+
+    /// The shared slot that a slot of this profile serves best, and the one that is served with it: that
+    /// of the most demanding group that it can serve and that misses one; else it takes over from an idle
+    /// slot that can serve a group it can't.
+    fn find_use(
+        &mut self,
+        plan: &SlotPlan,
+        profile: &ResourceProfile,
+    ) -> Option<(SharedSlot, SharedSlot)> {
+        let fits = |g: &usize| {
+            self.groups
+                .get(*g)
+                .is_some_and(|g| !g.missing.is_empty() && profile.fulfils(&g.profile))
+        };
+        if let Some(group) = self.by_demand.iter().copied().find(fits) {
+            let slot = self.groups.get(group)?.missing.first().copied().map(SharedSlot)?;
+            return Some((slot, slot));
+        }
+        if self.groups.len() < 2 || self.is_complete() {
+            return None;
+        }
+        self.exchange(plan, profile)
+    }
+
+    /// Moves one idle slot to a group that misses one, so that a slot of `profile` can take its place.
+    fn exchange(
+        &mut self,
+        plan: &SlotPlan,
+        profile: &ResourceProfile,
+    ) -> Option<(SharedSlot, SharedSlot)> {
+        let idle = self.held.iter().filter(|(_, slot)| !slot.in_use);
+        let (allocation, from, to) = idle.into_iter().find_map(|(allocation, slot)| {
+            let group = self.groups.get(plan.group_of(slot.serves)?)?;
+            if !profile.fulfils(&group.profile) {
+                return None;
+            }
+            let mut others = self.groups.iter().filter(|g| slot.profile.fulfils(&g.profile));
+            let to = others.find_map(|g| g.missing.first().copied())?;
+            Some((*allocation, slot.serves, SharedSlot(to)))
+        })?;
+        self.serve(plan, from, None);
+        self.serve(plan, to, Some(allocation));
+        if let Some(slot) = self.held.get_mut(&allocation) {
+            slot.serves = to;
+        }
+        Some((from, to))
+    }
+
+    fn serve(&mut self, plan: &SlotPlan, slot: SharedSlot, by: Option<AllocationId>) {
+        if let Some(entry) = self.serving.get_mut(slot.0 as usize) {
+            *entry = by;
+        }
+        let group = plan.group_of(slot).and_then(|g| self.groups.get_mut(g));
+        if let Some(group) = group {
+            match by {
+                Some(_) => group.missing.remove(&slot.0),
+                None => group.missing.insert(slot.0),
+            };
+        }
+    }
+
+    /// A TaskExecutor is gone; returns the shared slots that it served. Nothing happens where another
+    /// incarnation is registered.
+    pub fn release_worker(
+        &mut self,
+        plan: &SlotPlan,
+        resource: &ResourceId,
+        instance: InstanceId,
+    ) -> Vec<SharedSlot> {
+        if self.current(resource, instance).is_none() {
+            return Vec::new();
+        }
+        let gone = self.workers.remove(resource);
+        let allocations = gone.map(|known| known.allocations).unwrap_or_default();
+        allocations.into_iter().filter_map(|a| self.release_slot(plan, a)).collect()
+    }
+
+    /// A slot is gone; returns the shared slot that it served.
+    pub fn release_slot(
+        &mut self,
+        plan: &SlotPlan,
+        allocation: AllocationId,
+    ) -> Option<SharedSlot> {
+        let slot = self.held.remove(&allocation)?;
+        if let Some(known) = self.workers.get_mut(&slot.worker.resource_id) {
+            known.allocations.remove(&allocation);
+        }
+        self.serve(plan, slot.serves, None);
+        Some(slot.serves)
+    }
+
+    /// Where a shared slot is, if it is served.
+    pub fn placement(&self, slot: SharedSlot) -> Option<Placement> {
+        let allocation = (*self.serving.get(slot.0 as usize)?)?;
+        let held = self.held.get(&allocation)?;
+        Some(Placement {
+            worker: held.worker.clone(),
+            allocation,
+            data_address: held.data_address.clone(),
+        })
+    }
+
+    /// Tasks were deployed into a shared slot, or all of them have ended.
+    pub fn set_in_use(&mut self, slot: SharedSlot, in_use: bool) {
+        let allocation = self.serving.get(slot.0 as usize).copied().flatten();
+        if let Some(held) = allocation.and_then(|a| self.held.get_mut(&a)) {
+            held.in_use = in_use;
+        }
+    }
+
+    /// A TaskExecutor's full report of what it holds for the job: returns held slots that it has not
+    /// listed for `strikes` reports in a row.
+    pub fn reconcile(
+        &mut self,
+        resource: &ResourceId,
+        listed: &BTreeSet<AllocationId>,
+        strikes: u8,
+    ) -> Vec<AllocationId> {
+        let Some(known) = self.workers.get(resource) else {
+            return Vec::new();
+        };
+        let mut gone = Vec::new();
+        for allocation in &known.allocations {
+            let Some(slot) = self.held.get_mut(allocation) else { continue };
+            slot.missed =
+                if listed.contains(allocation) { 0 } else { slot.missed.saturating_add(1) };
+            if slot.missed >= strikes {
+                gone.push(*allocation);
+            }
+        }
+        gone
+    }
+
+    /// Whether a shared slot is served.
+    pub fn is_served(&self, slot: SharedSlot) -> bool {
+        self.serving.get(slot.0 as usize).is_some_and(Option::is_some)
+    }
+
+    /// Whether every shared slot is served.
+    pub fn is_complete(&self) -> bool {
+        self.groups.iter().all(|g| g.missing.is_empty())
+    }
+
+    /// Slots held.
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether no slot is held.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Slots of a TaskExecutor, ascending, with the shared slots they serve.
+    pub fn slots_on(
+        &self,
+        resource: &ResourceId,
+    ) -> impl Iterator<Item = (AllocationId, SharedSlot)> {
+        let known = self.workers.get(resource);
+        known
+            .into_iter()
+            .flat_map(|known| &known.allocations)
+            .filter_map(|a| Some((*a, self.held.get(a)?.serves)))
+    }
+
+    /// Whether a slot is held, and held of that TaskExecutor.
+    pub fn holds(&self, resource: &ResourceId, allocation: AllocationId) -> bool {
+        self.workers.get(resource).is_some_and(|known| known.allocations.contains(&allocation))
+    }
+}
+
+fn demand(groups: &[GroupState], group: usize) -> Option<&ResourceProfile> {
+    groups.get(group).map(|g| &g.profile)
+}
