@@ -1,0 +1,16 @@
+//! Pure decisions: each is a function of state, now and event that returns commands. It must never
+//! touch a clock, a thread, I/O or a random source.
+
+pub mod execution_graph;
+pub mod ids;
+pub mod job_graph;
+pub mod job_master;
+pub mod liveness;
+pub mod mutation;
+pub mod restart;
+pub mod scheduler;
+pub mod slot_manager;
+pub mod slot_pool;
+
+#[cfg(test)]
+mod testing;
