@@ -23,9 +23,16 @@ const NO_OPTIONS: &[&str] = &[
     "FLOTT_PID_DIR",
     "FLOTT_SSH_OPTS",
     "FLOTT_IDENT_STRING",
+    "FLOTT_ROLE",
+    "FLOTT_BINARY",
+    "FLOTT_LOG_FILE",
+    "FLOTT_COMMIT",
 ];
 /// Variables under this are handed from process to process, never by users.
 const INTERNAL_PREFIX: &str = "FLOTT_INTERNAL_";
+
+/// The one table of a merged configuration.
+pub(crate) const TABLE: &str = "options";
 
 /// Settings by key, each with the place where it was set.
 #[derive(Debug, Clone, Default)]
@@ -155,20 +162,14 @@ impl Source for Layer {
         Box::new(self.clone())
     }
 
+    // All options stand in one table, under their whole names. At the top level the crate would read
+    // dots and `[0]` as paths, and a user's `program.x[9999999]` is a name and not an allocation.
     fn collect(&self) -> Result<Map<String, Value>, ConfigError> {
         let value = |(key, (text, place)): (&String, &(String, String))| {
             let value = Value::new(Some(place), ValueKind::String(text.clone()));
             (key.clone(), value)
         };
-        Ok(self.0.iter().map(value).collect())
-    }
-
-    // The crate's own way reads `[0]` and dots in keys as paths into arrays and tables; keys here
-    // are names, so that a user's `program.x[9999999]` is a key and not an allocation.
-    fn collect_to(&self, cache: &mut Value) -> Result<(), ConfigError> {
-        if let ValueKind::Table(table) = &mut cache.kind {
-            table.extend(self.collect()?);
-        }
-        Ok(())
+        let options: Map<String, Value> = self.0.iter().map(value).collect();
+        Ok(Map::from([(TABLE.to_owned(), Value::from(options))]))
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     declare::{Family, Opt},
     declared::find,
     error::ConfError,
-    layer::{Layer, MASK, USER_PREFIX, check},
+    layer::{Layer, MASK, TABLE, USER_PREFIX, check},
     value::OptionValue,
     yaml,
 };
@@ -196,7 +196,8 @@ impl Options {
         for layer in layers {
             builder = builder.add_source(layer);
         }
-        let merged = config::Source::collect(&builder.build().map_err(wrong)?).map_err(wrong)?;
+        let merged = builder.build().map_err(wrong)?;
+        let merged = merged.get_table(TABLE).map_err(wrong)?;
         let mut entries = BTreeMap::new();
         for (key, value) in merged {
             let place = value.origin().unwrap_or("given").to_owned();

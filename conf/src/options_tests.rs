@@ -177,7 +177,7 @@ fn the_file_that_users_get_sets_only_what_is_known() {
     let uncommented: String = text
         .lines()
         .filter_map(|line| line.strip_prefix("#"))
-        .filter(|line| !line.starts_with(' ') && !line.is_empty() && !line.starts_with('#'))
+        .filter(|line| !line.is_empty() && !line.starts_with([' ', '=']))
         .map(|line| format!("{line}\n"))
         .collect();
     let all = Options::from_yaml("uncommented", &uncommented).unwrap();

@@ -87,6 +87,7 @@ impl<'a> Reader<'a> {
             Event::SequenceStart(..) => self.open_sequence(mark),
             Event::MappingEnd => {
                 self.levels.pop();
+                self.clear_key();
                 Ok(())
             }
             Event::SequenceEnd => self.close_sequence(),
@@ -242,7 +243,7 @@ mod tests {
             ("a:\n  - b: 1\n", "flott.yaml line 2: a list holds plain values only"),
             ("? {a: b}\n: c\n", "a key must be a plain text"),
             ("a: \"unclosed\n", "flott.yaml line"),
-            (&deep, "a configuration is 'key: value' lines"),
+            (&deep, "recursion limit exceeded"),
             (&nested, "nested deeper than 32 levels"),
         ] {
             let error = parse("flott.yaml", text).unwrap_err().to_string();

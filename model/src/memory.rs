@@ -42,7 +42,7 @@ impl fmt::Display for MemorySize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 4] =
             [(1 << 40, "t"), (1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")];
-        match UNITS.iter().find(|(size, _)| self.0 >= *size && self.0 % size == 0) {
+        match UNITS.iter().find(|(size, _)| self.0 >= *size && self.0.is_multiple_of(*size)) {
             Some((size, unit)) => write!(f, "{}{unit}", self.0 / size),
             None if self.0 >= 1 << 20 => write!(f, "{:.1}m", self.0 as f64 / f64::from(1 << 20)),
             None => write!(f, "{}b", self.0),

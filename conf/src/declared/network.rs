@@ -12,8 +12,7 @@ options! {
     /// Buffers that the channels of one input share on top.
     FLOATING_BUFFERS_PER_GATE: u32 = "taskmanager.network.memory.floating-buffers-per-gate" => 8;
     /// How long a task waits for a connection to the process of its producer.
-    CONNECT_TIMEOUT: Duration = "taskmanager.network.connect-timeout" => Duration::from_secs(10),
-        other ["taskmanager.network.netty.client.connectTimeoutSec"], must be_longer_than_zero;
+    CONNECT_TIMEOUT: Duration = "taskmanager.network.connect-timeout" => Duration::from_secs(10), must be_longer_than_zero;
     /// How often a lost or refused data connection is tried again.
     CONNECT_RETRIES: u32 = "taskmanager.network.retries" => 3;
     /// Serialises records also where both tasks run in one process; for tests of codecs.

@@ -1,0 +1,72 @@
+//! The memory of a JobManager.
+
+use super::{
+    AMOUNT_MAX, JobManagerMemory, MemoryError, REST_MIN,
+    share::{OverheadOptions, Share, Whole, checked, explicit_process, size, whole_or_parts},
+};
+use crate::{Options, jobmanager};
+use model::MemorySize;
+
+static JM_OVERHEAD: OverheadOptions = OverheadOptions {
+    part: "jobmanager.memory.overhead",
+    min: &jobmanager::OVERHEAD_MIN,
+    max: &jobmanager::OVERHEAD_MAX,
+    fraction: &jobmanager::OVERHEAD_FRACTION,
+};
+
+/// The memory of a JobManager with these options; `limit` is its container's.
+///
+/// # Errors
+/// Parts that do not fit their total or contradict each other.
+pub fn job_manager_memory(
+    options: &Options,
+    limit: Option<MemorySize>,
+) -> Result<JobManagerMemory, MemoryError> {
+    let overhead = Share::overhead(&JM_OVERHEAD, options)?;
+    let framework = options.get(&jobmanager::FRAMEWORK_SIZE);
+    let framework = checked(jobmanager::FRAMEWORK_SIZE.key(), framework)?;
+    let process = explicit_process(options, &jobmanager::PROCESS_SIZE, limit)?;
+    let total = size(options, &jobmanager::FLINK_SIZE)?;
+    let jobs = whole_or_parts(
+        options,
+        &jobmanager::JOBS_SIZE,
+        &[&jobmanager::HEAP_SIZE, &jobmanager::OFF_HEAP_SIZE],
+    )?;
+
+    let rest_of = |whole: Whole, total: MemorySize, jobs: Option<MemorySize>| {
+        let parts = [
+            (jobmanager::FRAMEWORK_SIZE.key(), framework),
+            ("what is left at least", jobs.unwrap_or(REST_MIN)),
+        ];
+        whole.rest(total, &parts)?;
+        Ok(total.checked_sub(framework).unwrap_or_default())
+    };
+    let jobs = match (total, jobs) {
+        (Some(total), jobs) => {
+            let rest = rest_of(Whole(jobmanager::FLINK_SIZE.key(), total), total, jobs)?;
+            match jobs {
+                Some(jobs) if jobs != rest => {
+                    return Err(MemoryError::Contradiction {
+                        option: jobmanager::FLINK_SIZE.key(),
+                        whole: total,
+                        parts: format!("{} and the jobs' memory", jobmanager::FRAMEWORK_SIZE.key()),
+                        sum: framework + jobs,
+                    });
+                }
+                _ => rest,
+            }
+        }
+        (None, Some(jobs)) => jobs,
+        (None, None) => {
+            let default = || options.get(&jobmanager::PROCESS_SIZE).unwrap_or(AMOUNT_MAX);
+            let whole = process.or(limit).unwrap_or_else(default);
+            let overhead = overhead.of(whole);
+            let total = whole.checked_sub(overhead).unwrap_or_default();
+            let jobs = rest_of(Whole(jobmanager::PROCESS_SIZE.key(), whole), total, None)?;
+            return Ok(JobManagerMemory { framework, jobs, overhead });
+        }
+    };
+    let key = jobmanager::PROCESS_SIZE.key();
+    let overhead = overhead.beside(framework + jobs, process, key)?;
+    Ok(JobManagerMemory { framework, jobs, overhead })
+}

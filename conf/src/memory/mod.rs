@@ -1,0 +1,185 @@
+//! How one number becomes the parts of a process' memory.
+//!
+//! ```text
+//! taskmanager.memory.process.size
+//! ├── taskmanager.memory.flink.size
+//! │   ├── framework   the runtime itself
+//! │   ├── task        user code, all slots (derived parts leave the rest to it)
+//! │   ├── network     exchange buffers
+//! │   └── managed     state backends, sorting operators
+//! └── overhead        stacks, fragmentation, executables
+//! ```
+//!
+//! It is derived from whichever is set: task and managed, or flink.size, or process.size. Pure
+//! arithmetic: parts add up to the total exactly, or there is an error that names the options.
+//! Nothing here may look at the machine; what is known of it is given.
+
+mod job_manager;
+mod share;
+mod task_manager;
+
+pub use job_manager::job_manager_memory;
+pub use task_manager::{task_manager_memory, task_manager_memory_for, worker_resource_spec};
+
+use model::MemorySize;
+use std::{fmt, num::NonZeroU32};
+use thiserror::Error;
+
+/// What a TaskManager has to know of its machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    /// Cores that the process may use.
+    pub cores: NonZeroU32,
+    /// The container's limit: the process' memory where it is not set. `None` on plain hosts.
+    pub memory_limit: Option<MemorySize>,
+}
+
+/// The parts of a TaskManager's memory, its program hosts included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TaskManagerMemory {
+    /// The runtime itself.
+    pub framework: MemorySize,
+    /// User code, all slots together.
+    pub task: MemorySize,
+    /// Exchange buffers.
+    pub network: MemorySize,
+    /// State backends and sorting operators, all slots together.
+    pub managed: MemorySize,
+    /// Stacks, allocator fragmentation, the executables themselves.
+    pub overhead: MemorySize,
+}
+
+impl TaskManagerMemory {
+    /// All of it: what a container is asked for.
+    pub fn total(&self) -> MemorySize {
+        self.without_overhead() + self.overhead
+    }
+    fn without_overhead(&self) -> MemorySize {
+        self.framework + self.task + self.network + self.managed
+    }
+}
+
+impl fmt::Display for TaskManagerMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} (framework {}, task {}, network {}, managed {}, overhead {})",
+            self.total(),
+            self.framework,
+            self.task,
+            self.network,
+            self.managed,
+            self.overhead
+        )
+    }
+}
+
+/// The parts of a JobManager's memory, its program hosts included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct JobManagerMemory {
+    /// The runtime itself.
+    pub framework: MemorySize,
+    /// Job graphs, execution graphs, checkpoints' metadata, coordinators.
+    pub jobs: MemorySize,
+    /// Stacks, allocator fragmentation, the executables themselves.
+    pub overhead: MemorySize,
+}
+
+impl JobManagerMemory {
+    /// All of it: what a container is asked for.
+    pub fn total(&self) -> MemorySize {
+        self.framework + self.jobs + self.overhead
+    }
+}
+
+impl fmt::Display for JobManagerMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (framework, jobs, overhead) = (self.framework, self.jobs, self.overhead);
+        let total = self.total();
+        write!(f, "{total} (framework {framework}, jobs {jobs}, overhead {overhead})")
+    }
+}
+
+/// Why memory options do not make a process.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum MemoryError {
+    /// The parts that are fixed do not fit.
+    #[error(
+        "{option} of {given} is too little: {parts}, together {needed}; raise it, or lower these"
+    )]
+    TooLittle {
+        /// The total that was set.
+        option: &'static str,
+        /// How much.
+        given: MemorySize,
+        /// The parts, by option.
+        parts: String,
+        /// Their sum.
+        needed: MemorySize,
+    },
+    /// What is left for a part is not within its bounds.
+    #[error(
+        "{settings} leave {rest} for {part}, which is not within {part}.min ({min}) and {part}.max ({max})"
+    )]
+    OutOfRange {
+        /// The settings that leave it.
+        settings: String,
+        /// How much.
+        rest: MemorySize,
+        /// The prefix of the part's options.
+        part: &'static str,
+        /// The least.
+        min: MemorySize,
+        /// The most.
+        max: MemorySize,
+    },
+    /// A minimum above its maximum.
+    #[error("{part}.min ({min}) is above {part}.max ({max})")]
+    EmptyRange {
+        /// The prefix of both options.
+        part: &'static str,
+        /// The least.
+        min: MemorySize,
+        /// The most.
+        max: MemorySize,
+    },
+    /// More than any machine has.
+    #[error("{option} of {given} is more than {AMOUNT_MAX}")]
+    TooMuch {
+        /// The option.
+        option: &'static str,
+        /// How much.
+        given: MemorySize,
+    },
+    /// More than the container may use.
+    #[error("{option} of {given} is more than the container's limit of {limit}")]
+    AboveLimit {
+        /// The option.
+        option: &'static str,
+        /// How much.
+        given: MemorySize,
+        /// The limit.
+        limit: MemorySize,
+    },
+    /// One amount set in whole and in parts that do not add up to it.
+    #[error("{option} is {whole}, but {parts} are {sum} together; set one or the other")]
+    Contradiction {
+        /// The whole.
+        option: &'static str,
+        /// How much.
+        whole: MemorySize,
+        /// The parts' options.
+        parts: String,
+        /// Their sum.
+        sum: MemorySize,
+    },
+}
+
+/// 1 PiB: sums of a few of these are far from overflow.
+const AMOUNT_MAX: MemorySize = MemorySize(1 << 50);
+/// User code gets at least this where its memory is the rest.
+const REST_MIN: MemorySize = MemorySize::from_mib(1);
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,281 @@
+//! Names and the metrics behind them.
+
+use crate::{Histogram, Meter};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// A count that only grows. Clones count together.
+#[derive(Debug, Clone, Default)]
+pub struct Counter(Arc<AtomicU64>);
+
+impl Counter {
+    /// One more.
+    pub fn inc(&self) {
+        self.add(1);
+    }
+    /// `n` more; wraps at 2^64.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+    /// The count so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A value that goes up and down. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Gauge(Arc<AtomicU64>);
+
+impl Gauge {
+    /// The value from now on.
+    pub fn set(&self, value: f64) {
+        self.0.store(value.to_bits(), Ordering::Relaxed);
+    }
+    /// The value.
+    pub fn get(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
+}
+
+type Read = Arc<dyn Fn() -> f64 + Send + Sync>;
+
+#[derive(Clone)]
+enum Metric {
+    Counter(Counter),
+    Gauge(Gauge),
+    Read(Read),
+    Meter(Meter),
+    Histogram(Histogram),
+}
+
+/// All metrics of a process. Clones are the same registry.
+#[derive(Clone, Default)]
+pub struct Registry(Arc<RwLock<BTreeMap<String, Metric>>>);
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.read().keys()).finish()
+    }
+}
+
+impl Registry {
+    /// The scope `name`: its metrics are called `name.…`.
+    pub fn scope(&self, name: impl Into<String>) -> Scope {
+        Scope { registry: self.clone(), name: name.into() }
+    }
+
+    /// Every value whose name begins with `prefix`, by ascending name. A meter gives `…` (events per
+    /// second) and `….count`; a histogram `….count`, `….min`, `….max`, `….mean`, `….p50`, `….p95`, `….p99`.
+    pub fn snapshot(&self, prefix: &str) -> Vec<(String, f64)> {
+        // Values are read outside the lock: a gauge's function may take locks of its own.
+        let metrics: Vec<(String, Metric)> = self
+            .read()
+            .range(prefix.to_owned()..)
+            .take_while(|(name, _)| name.starts_with(prefix))
+            .map(|(name, metric)| (name.clone(), metric.clone()))
+            .collect();
+        let mut values = Vec::with_capacity(metrics.len());
+        for (name, metric) in metrics {
+            metric.values(name, &mut values);
+        }
+        values.sort_by(|a, b| a.0.cmp(&b.0));
+        values
+    }
+
+    /// Tells meters that `elapsed` has passed since the last call; call it every few seconds.
+    pub fn tick(&self, elapsed: Duration) {
+        for metric in self.read().values() {
+            if let Metric::Meter(meter) = metric {
+                meter.tick(elapsed);
+            }
+        }
+    }
+
+    /// Forgets every metric whose name begins with `prefix`: a task's, when it has ended.
+    pub fn remove(&self, prefix: &str) {
+        self.write().retain(|name, _| !name.starts_with(prefix));
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Metric>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Metric>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The metric of this name; made, or made anew where the name was of another kind.
+    fn get_or_insert<T: Clone + Default>(
+        &self,
+        name: String,
+        as_kind: fn(&Metric) -> Option<&T>,
+        into_metric: fn(T) -> Metric,
+    ) -> T {
+        let mut metrics = self.write();
+        if let Some(known) = metrics.get(&name).and_then(as_kind) {
+            return known.clone();
+        }
+        let new = T::default();
+        metrics.insert(name, into_metric(new.clone()));
+        new
+    }
+}
+
+macro_rules! kinds {
+    ($($name:ident: $kind:ident),*) => {
+        impl Metric {
+            $(fn $name(&self) -> Option<&$kind> {
+                match self {
+                    Self::$kind(metric) => Some(metric),
+                    _ => None,
+                }
+            })*
+        }
+    };
+}
+kinds!(counter: Counter, gauge: Gauge, meter: Meter, histogram: Histogram);
+
+impl Metric {
+    fn values(&self, name: String, into: &mut Vec<(String, f64)>) {
+        match self {
+            Self::Counter(counter) => into.push((name, counter.get() as f64)),
+            Self::Gauge(gauge) => into.push((name, gauge.get())),
+            Self::Read(read) => into.push((name, read())),
+            Self::Meter(meter) => {
+                into.push((format!("{name}.count"), meter.count() as f64));
+                into.push((name, meter.per_second()));
+            }
+            Self::Histogram(histogram) => {
+                let summary = histogram.summary();
+                let values = [
+                    ("count", summary.count as f64),
+                    ("min", summary.min as f64),
+                    ("max", summary.max as f64),
+                    ("mean", summary.mean),
+                    ("p50", summary.p50 as f64),
+                    ("p95", summary.p95 as f64),
+                    ("p99", summary.p99 as f64),
+                ];
+                into.extend(values.map(|(part, value)| (format!("{name}.{part}"), value)));
+            }
+        }
+    }
+}
+
+/// Metrics of one thing: a component, a job, a task.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    registry: Registry,
+    name: String,
+}
+
+impl Scope {
+    /// A scope inside this one.
+    pub fn scope(&self, name: impl fmt::Display) -> Self {
+        Self { registry: self.registry.clone(), name: self.full(name) }
+    }
+    /// Its full name, without a dot at its end.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// The counter `name`, made where there is none.
+    pub fn counter(&self, name: &str) -> Counter {
+        self.registry.get_or_insert(self.full(name), Metric::counter, Metric::Counter)
+    }
+    /// The gauge `name`, made where there is none.
+    pub fn gauge(&self, name: &str) -> Gauge {
+        self.registry.get_or_insert(self.full(name), Metric::gauge, Metric::Gauge)
+    }
+    /// A gauge that is read when it is asked for; takes the place of another of this name.
+    pub fn gauge_of(&self, name: &str, read: impl Fn() -> f64 + Send + Sync + 'static) {
+        let metric = Metric::Read(Arc::new(read));
+        self.registry.write().insert(self.full(name), metric);
+    }
+    /// The meter `name`, made where there is none.
+    pub fn meter(&self, name: &str) -> Meter {
+        self.registry.get_or_insert(self.full(name), Metric::meter, Metric::Meter)
+    }
+    /// The histogram `name`, made where there is none.
+    pub fn histogram(&self, name: &str) -> Histogram {
+        self.registry.get_or_insert(self.full(name), Metric::histogram, Metric::Histogram)
+    }
+    /// Forgets the metrics of this scope.
+    pub fn remove(&self) {
+        self.registry.remove(&self.full(""));
+    }
+    fn full(&self, name: impl fmt::Display) -> String {
+        format!("{}.{name}", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_is_ordered_and_of_one_prefix() {
+        let registry = Registry::default();
+        let job = registry.scope("job");
+        job.counter("b").add(2);
+        job.scope("task").gauge("a").set(0.5);
+        job.gauge_of("c", || 7.0);
+        registry.scope("jobs").counter("running").inc();
+        let expected = [("job.b", 2.0), ("job.c", 7.0), ("job.task.a", 0.5)];
+        assert_eq!(registry.snapshot("job."), expected.map(|(n, v)| (n.to_owned(), v)));
+        assert_eq!(registry.snapshot("").len(), 4);
+    }
+
+    #[test]
+    fn the_same_name_is_the_same_metric_until_its_scope_is_removed() {
+        let registry = Registry::default();
+        let scope = registry.scope("x");
+        scope.counter("n").inc();
+        scope.counter("n").inc();
+        assert_eq!(scope.counter("n").get(), 2);
+        registry.scope("xy").counter("n").inc();
+        scope.remove();
+        assert_eq!(registry.snapshot(""), [("xy.n".to_owned(), 1.0)]);
+        assert_eq!(scope.counter("n").get(), 0);
+    }
+
+    #[test]
+    fn a_name_of_another_kind_is_made_anew() {
+        let scope = Registry::default().scope("x");
+        scope.counter("n").inc();
+        scope.gauge("n").set(9.0);
+        assert_eq!(scope.gauge("n").get(), 9.0);
+    }
+
+    #[test]
+    fn a_gauge_may_ask_the_registry_itself() {
+        let registry = Registry::default();
+        let scope = registry.scope("x");
+        let (own, weak) = (scope.counter("n"), scope.clone());
+        own.inc();
+        scope.gauge_of("total", move || weak.counter("n").get() as f64);
+        assert_eq!(registry.snapshot("x.total"), [("x.total".to_owned(), 1.0)]);
+    }
+
+    #[test]
+    fn a_meter_and_a_histogram_show_their_parts() {
+        let registry = Registry::default();
+        let scope = registry.scope("x");
+        scope.meter("m").mark(10);
+        registry.tick(Duration::from_secs(5));
+        scope.histogram("h").record(3);
+        let names: Vec<_> = registry.snapshot("").into_iter().map(|(n, _)| n).collect();
+        let expected = "x.h.count x.h.max x.h.mean x.h.min x.h.p50 x.h.p95 x.h.p99 x.m x.m.count";
+        assert_eq!(names.join(" "), expected);
+        assert_eq!(
+            registry.snapshot("x.m"),
+            [("x.m".to_owned(), 2.0), ("x.m.count".to_owned(), 10.0)]
+        );
+    }
+}
