@@ -5,12 +5,16 @@ pub mod execution_graph;
 pub mod ids;
 pub mod job_graph;
 pub mod job_master;
+pub mod job_table;
 pub mod liveness;
 pub mod mutation;
+pub mod registration;
 pub mod restart;
 pub mod scheduler;
 pub mod slot_manager;
 pub mod slot_pool;
+pub mod slot_table;
+pub mod task_executor;
 
 #[cfg(test)]
 mod testing;

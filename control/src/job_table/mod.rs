@@ -1,0 +1,351 @@
+//! The jobs of one TaskExecutor: for each its program host, its JobMaster, its tasks, and the reports that
+//! the JobMaster has not confirmed yet.
+//!
+//! Reports leave in the order in which they were made, one batch at a time. A report must never be
+//! dropped while its JobMaster is connected, and never go to another JobMaster.
+
+#[cfg(test)]
+mod tests;
+
+use crate::registration::backoff;
+use model::job::{TaskIo, TaskStateUpdate};
+use model::{
+    AllocationId, BlobKey, ExecutionAttemptId, ExecutionState, FailureCause, InstanceId,
+    JobMasterId,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// Most state updates in one call.
+pub const UPDATES_PER_CALL_MAX: usize = 2_000;
+const RETRY_FIRST: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+
+/// One job on this TaskExecutor.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// What its host runs; `None`: this process is the program.
+    pub program: Option<BlobKey>,
+    /// Its program host.
+    pub host: Host,
+    /// Whether a host is to be launched as soon as the last one is gone.
+    pub wants_host: bool,
+    /// Whether its JobMaster is looked for.
+    pub watched: bool,
+    /// The JobMaster that accepted this TaskExecutor.
+    pub job_master: Option<Connection>,
+    /// What was offered and is not answered.
+    pub offering: Option<BTreeSet<AllocationId>>,
+    offer_retry_at: Option<Duration>,
+    offer_failures: u32,
+    tasks: BTreeMap<ExecutionAttemptId, Task>,
+    outbox: Outbox,
+}
+
+/// The program host of a job. `launch` counts the launches of a job's host in this process, so that what a
+/// former one does is not taken for the present one's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Host {
+    /// None.
+    Absent,
+    /// Being launched.
+    Launching {
+        /// Which.
+        launch: u64,
+    },
+    /// Takes tasks.
+    Up {
+        /// Which.
+        launch: u64,
+    },
+    /// Being ended.
+    Ending {
+        /// Which.
+        launch: u64,
+    },
+}
+
+/// A connected JobMaster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connection {
+    /// Its session.
+    pub id: JobMasterId,
+    /// The incarnation under which it knows this TaskExecutor.
+    pub instance: InstanceId,
+    /// Counts the connections of this process: an answer that belongs to an earlier one is not believed.
+    pub number: u64,
+}
+
+/// One attempt that runs, or whose end was not confirmed yet.
+#[derive(Debug, Clone, PartialEq)]
+struct Task {
+    allocation: AllocationId,
+    state: ExecutionState,
+    cause: Option<FailureCause>,
+    io: TaskIo,
+}
+
+/// Something that the JobMaster has to know.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Report {
+    /// A task's new state.
+    State(TaskStateUpdate),
+    /// A slot is lost.
+    SlotFailed {
+        /// Which.
+        allocation: AllocationId,
+        /// Why.
+        cause: FailureCause,
+    },
+}
+
+/// The next call to make.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Batch {
+    /// Task states, in order.
+    States(Vec<TaskStateUpdate>),
+    /// One failed slot.
+    SlotFailed {
+        /// Which.
+        allocation: AllocationId,
+        /// Why.
+        cause: FailureCause,
+    },
+}
+
+#[derive(Debug, Clone, Default)]
+struct Outbox {
+    waiting: VecDeque<Report>,
+    /// How many of the first are under way.
+    under_way: usize,
+    retry_at: Option<Duration>,
+    failures: u32,
+}
+
+impl Job {
+    /// A job with its first slot.
+    pub fn new(program: Option<BlobKey>) -> Self {
+        Self {
+            program,
+            host: Host::Absent,
+            wants_host: true,
+            watched: false,
+            job_master: None,
+            offering: None,
+            offer_retry_at: None,
+            offer_failures: 0,
+            tasks: BTreeMap::new(),
+            outbox: Outbox::default(),
+        }
+    }
+
+    /// The present host's launch, if it takes tasks.
+    pub fn host_up(&self) -> Option<u64> {
+        match self.host {
+            Host::Up { launch } => Some(launch),
+            _ => None,
+        }
+    }
+
+    /// Whether this is the present connection.
+    pub fn is_connection(&self, number: u64) -> bool {
+        self.job_master.is_some_and(|c| c.number == number)
+    }
+
+    /// Whether this JobMaster is the connected one.
+    pub fn is_connected_to(&self, id: JobMasterId) -> bool {
+        self.job_master.is_some_and(|c| c.id == id)
+    }
+
+    /// A task is deployed into a slot.
+    pub fn add_task(&mut self, attempt: ExecutionAttemptId, allocation: AllocationId) {
+        let task = Task {
+            allocation,
+            state: ExecutionState::Deploying,
+            cause: None,
+            io: TaskIo::default(),
+        };
+        self.tasks.insert(attempt, task);
+    }
+
+    /// A task that never started is not here.
+    pub fn remove_task(&mut self, attempt: ExecutionAttemptId) -> bool {
+        self.tasks.remove(&attempt).is_some()
+    }
+
+    /// Whether the attempt is here, running or ended.
+    pub fn has_task(&self, attempt: ExecutionAttemptId) -> bool {
+        self.tasks.contains_key(&attempt)
+    }
+
+    /// Whether the attempt is here and has not ended.
+    pub fn is_running(&self, attempt: ExecutionAttemptId) -> bool {
+        self.tasks.get(&attempt).is_some_and(|t| !t.state.is_terminal())
+    }
+
+    /// The tasks that have not ended.
+    pub fn running(&self) -> impl Iterator<Item = ExecutionAttemptId> {
+        let running = self.tasks.iter().filter(|(_, t)| !t.state.is_terminal());
+        running.map(|(attempt, _)| *attempt)
+    }
+
+    /// Whether a task that has not ended is in this slot.
+    pub fn slot_is_busy(&self, allocation: AllocationId) -> bool {
+        let mut tasks = self.tasks.values();
+        tasks.any(|t| t.allocation == allocation && !t.state.is_terminal())
+    }
+
+    /// A host reports a task. What it says of an attempt that is not here, or that has ended, is not
+    /// believed. Whether the state is new.
+    pub fn update(&mut self, update: TaskStateUpdate) -> bool {
+        let Some(task) = self.tasks.get_mut(&update.attempt) else {
+            return false;
+        };
+        if task.state.is_terminal() {
+            return false;
+        }
+        task.io = update.io;
+        if task.state == update.state {
+            return false;
+        }
+        task.state = update.state;
+        task.cause.clone_from(&update.cause);
+        self.outbox.waiting.push_back(Report::State(update));
+        true
+    }
+
+    /// Every task that has not ended fails for this reason, because its host is gone.
+    pub fn fail_running(&mut self, cause: &FailureCause) {
+        for (attempt, task) in &mut self.tasks {
+            if task.state.is_terminal() {
+                continue;
+            }
+            task.state = ExecutionState::Failed;
+            task.cause = Some(cause.clone());
+            self.outbox.waiting.push_back(Report::State(TaskStateUpdate {
+                attempt: *attempt,
+                state: ExecutionState::Failed,
+                cause: Some(cause.clone()),
+                io: task.io,
+            }));
+        }
+    }
+
+    /// The JobMaster has to know that a slot is lost.
+    pub fn slot_failed(&mut self, allocation: AllocationId, cause: FailureCause) {
+        let report = Report::SlotFailed { allocation, cause };
+        self.outbox.waiting.push_back(report);
+    }
+
+    /// Whether every report was confirmed.
+    pub fn reported_all(&self) -> bool {
+        self.outbox.waiting.is_empty()
+    }
+
+    /// The next call, if none is under way and the pause after a failure is over.
+    pub fn next_batch(&mut self, now: Duration) -> Option<Batch> {
+        let outbox = &mut self.outbox;
+        if outbox.under_way > 0 || outbox.retry_at.is_some_and(|at| now < at) {
+            return None;
+        }
+        if let Some(Report::SlotFailed { allocation, cause }) = outbox.waiting.front() {
+            outbox.under_way = 1;
+            return Some(Batch::SlotFailed { allocation: *allocation, cause: cause.clone() });
+        }
+        let states = outbox.waiting.iter().map_while(|report| match report {
+            Report::State(update) => Some(update.clone()),
+            Report::SlotFailed { .. } => None,
+        });
+        let states: Vec<_> = states.take(UPDATES_PER_CALL_MAX).collect();
+        outbox.under_way = states.len();
+        (!states.is_empty()).then_some(Batch::States(states))
+    }
+
+    /// The call under way was answered: its reports are done, and so are the tasks whose end they told.
+    /// Returns them.
+    pub fn batch_confirmed(&mut self) -> Vec<Report> {
+        let n = self.outbox.under_way.min(self.outbox.waiting.len());
+        let done: Vec<Report> = self.outbox.waiting.drain(..n).collect();
+        self.outbox.under_way = 0;
+        self.outbox.retry_at = None;
+        self.outbox.failures = 0;
+        for report in &done {
+            if let Report::State(update) = report
+                && update.state.is_terminal()
+            {
+                self.tasks.remove(&update.attempt);
+            }
+        }
+        done
+    }
+
+    /// The call under way failed: the same again after a pause.
+    pub fn batch_failed(&mut self, now: Duration) {
+        let outbox = &mut self.outbox;
+        if outbox.under_way == 0 {
+            return;
+        }
+        outbox.under_way = 0;
+        outbox.retry_at =
+            Some(now.saturating_add(backoff(RETRY_FIRST, RETRY_MAX, outbox.failures)));
+        outbox.failures = outbox.failures.saturating_add(1);
+    }
+
+    /// When the next try of reports or offers is due.
+    pub fn deadline(&self) -> Option<Duration> {
+        let reports = match (self.outbox.waiting.is_empty(), self.outbox.under_way) {
+            (false, 0) => self.outbox.retry_at,
+            _ => None,
+        };
+        [reports, self.offer_retry_at].into_iter().flatten().min()
+    }
+
+    /// Whether offers may be made now: none is under way, and the pause after a failed one is over.
+    pub fn may_offer(&mut self, now: Duration) -> bool {
+        if self.offer_retry_at.is_some_and(|at| now < at) {
+            return false;
+        }
+        self.offer_retry_at = None;
+        self.offering.is_none()
+    }
+
+    /// The offer under way was answered; what was offered.
+    pub fn offer_answered(&mut self) -> BTreeSet<AllocationId> {
+        self.offer_failures = 0;
+        self.offering.take().unwrap_or_default()
+    }
+
+    /// The offer under way failed: the same again after a pause.
+    pub fn offer_failed(&mut self, now: Duration) {
+        let pause = backoff(RETRY_FIRST, RETRY_MAX, self.offer_failures);
+        self.offering = None;
+        self.offer_failures = self.offer_failures.saturating_add(1);
+        self.offer_retry_at = Some(now.saturating_add(pause));
+    }
+
+    /// A host is to be launched, unless there is one.
+    pub fn want_host(&mut self) {
+        self.wants_host = !matches!(self.host, Host::Launching { .. } | Host::Up { .. });
+    }
+
+    /// The connection is over, and with it all that was deployed, offered or reported over it.
+    pub fn disconnect(&mut self) -> Option<Connection> {
+        self.offering = None;
+        self.offer_retry_at = None;
+        self.offer_failures = 0;
+        self.tasks.clear();
+        self.outbox = Outbox::default();
+        self.job_master.take()
+    }
+
+    /// Every task that is here, with its newest state and counts: ended ones too, until that was confirmed.
+    pub fn snapshot(&self) -> Vec<TaskStateUpdate> {
+        let tasks = self.tasks.iter().map(|(attempt, task)| TaskStateUpdate {
+            attempt: *attempt,
+            state: task.state,
+            cause: task.cause.clone(),
+            io: task.io,
+        });
+        tasks.collect()
+    }
+}

@@ -1,0 +1,576 @@
+//! Decides what a TaskExecutor does: registers at the ResourceManager, gives slots, has hosts launched,
+//! offers slots to JobMasters, takes tasks, passes states on, fences itself.
+//!
+//! Leaders come and go; an answer or a request of one that is not the present one changes nothing. A slot
+//! that is given back must never be free for others before what ran in it has ended; a job's tasks must
+//! never outlive the connection to the JobMaster that deployed them.
+
+mod jobs;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+pub use jobs::Deployment;
+
+use crate::job_table::Job;
+use crate::registration::{Next, Pauses, Registration};
+use crate::slot_table::{Phase, SlotTable};
+use model::job::{SlotOffer, TaskStateUpdate};
+use model::{
+    AllocationId, BlobKey, ExecutionAttemptId, FailureCause, InstanceId, JobId, JobMasterId,
+    ResourceId, ResourceManagerId, ResourceProfile, SlotReport,
+};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use thiserror::Error;
+
+/// What the TaskExecutor is told at its start.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The process.
+    pub resource_id: ResourceId,
+    /// What each slot offers.
+    pub slots: Vec<ResourceProfile>,
+    /// `cluster.registration.*`.
+    pub registration: Pauses,
+    /// `taskmanager.registration.timeout`.
+    pub registration_timeout: Duration,
+    /// `taskmanager.slot.timeout`: a slot that no JobMaster accepts for so long is freed.
+    pub slot_timeout: Duration,
+    /// How long a slot that was given back may keep its host busy, before the host is killed.
+    pub release_timeout: Duration,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Who leads the ResourceManagers now.
+    ResourceManager(Option<ResourceManagerId>),
+    /// It accepted.
+    RegistrationAccepted {
+        /// Which.
+        by: ResourceManagerId,
+        /// The new incarnation.
+        instance: InstanceId,
+    },
+    /// It refused.
+    RegistrationRefused {
+        /// Which.
+        by: ResourceManagerId,
+        /// Why.
+        reason: String,
+        /// Whether asking again may help.
+        retry: bool,
+    },
+    /// It did not answer.
+    RegistrationFailed {
+        /// Which.
+        at: ResourceManagerId,
+        /// Why.
+        reason: String,
+    },
+    /// Its heartbeats ended, or it ended the connection.
+    ResourceManagerLost {
+        /// Which.
+        id: ResourceManagerId,
+        /// Why.
+        reason: String,
+    },
+    /// It wants this process to end.
+    ResourceManagerReleases {
+        /// Which.
+        id: ResourceManagerId,
+        /// Why.
+        reason: String,
+    },
+    /// The JobLeaderService registered at a JobMaster.
+    JobMasterGained {
+        /// The job.
+        job: JobId,
+        /// Its session.
+        id: JobMasterId,
+        /// Under which incarnation.
+        instance: InstanceId,
+    },
+    /// A JobMaster leads no more, is not heard, or ended the connection.
+    JobMasterLost {
+        /// The job.
+        job: JobId,
+        /// Its session.
+        id: JobMasterId,
+        /// Why.
+        reason: String,
+        /// Whether the same one may be registered at again.
+        reconnect: bool,
+    },
+    /// A JobMaster refused for good.
+    JobMasterRefused {
+        /// The job.
+        job: JobId,
+        /// Why.
+        reason: String,
+    },
+    /// A JobMaster was not heard for so long that it may soon declare this process dead.
+    JobMasterSilent {
+        /// The job.
+        job: JobId,
+        /// Its session.
+        id: JobMasterId,
+    },
+    /// A host takes tasks.
+    HostUp {
+        /// The job.
+        job: JobId,
+        /// Which launch.
+        launch: u64,
+    },
+    /// A host is gone, or could not be launched.
+    HostLost {
+        /// The job.
+        job: JobId,
+        /// Which launch.
+        launch: u64,
+        /// Why.
+        cause: FailureCause,
+    },
+    /// A host that was told to end has ended.
+    HostEnded {
+        /// The job.
+        job: JobId,
+        /// Which launch.
+        launch: u64,
+    },
+    /// A JobMaster answered an offer with what it takes.
+    OffersAnswered {
+        /// The job.
+        job: JobId,
+        /// Which connection.
+        connection: u64,
+        /// What it takes.
+        accepted: Vec<AllocationId>,
+    },
+    /// A JobMaster did not answer an offer.
+    OffersFailed {
+        /// The job.
+        job: JobId,
+        /// Which connection.
+        connection: u64,
+    },
+    /// A JobMaster took a batch of reports.
+    ReportsTaken {
+        /// The job.
+        job: JobId,
+        /// Which connection.
+        connection: u64,
+        /// Attempts that it does not know.
+        unknown: Vec<ExecutionAttemptId>,
+    },
+    /// A JobMaster did not answer a batch of reports.
+    ReportsFailed {
+        /// The job.
+        job: JobId,
+        /// Which connection.
+        connection: u64,
+    },
+    /// A host reports tasks.
+    TaskStates {
+        /// The job.
+        job: JobId,
+        /// In order.
+        updates: Vec<TaskStateUpdate>,
+    },
+    /// These tasks of an accepted deployment never started.
+    NotDeployed {
+        /// The job.
+        job: JobId,
+        /// Which.
+        attempts: Vec<ExecutionAttemptId>,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// What is to be done, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Register at a ResourceManager.
+    Register {
+        /// Which.
+        at: ResourceManagerId,
+    },
+    /// Registered: send the slot report, expect heartbeats.
+    ConnectResourceManager {
+        /// Which.
+        id: ResourceManagerId,
+        /// The incarnation.
+        instance: InstanceId,
+    },
+    /// Heartbeats with this ResourceManager are over.
+    DropResourceManager {
+        /// Which.
+        id: ResourceManagerId,
+        /// The incarnation.
+        instance: InstanceId,
+    },
+    /// Tell the ResourceManager of a free slot.
+    NotifySlotAvailable {
+        /// Which.
+        id: ResourceManagerId,
+        /// The incarnation.
+        instance: InstanceId,
+        /// The slot.
+        index: u32,
+        /// The allocation that ended.
+        allocation: AllocationId,
+    },
+    /// Find and register at the job's JobMaster.
+    WatchJob {
+        /// Which.
+        job: JobId,
+        /// Under which incarnation.
+        instance: InstanceId,
+    },
+    /// Register again at the job's JobMaster.
+    ReconnectJob {
+        /// Which.
+        job: JobId,
+    },
+    /// The job has no slots here any more.
+    ForgetJob {
+        /// Which.
+        job: JobId,
+    },
+    /// Expect heartbeats of a JobMaster.
+    ConnectJobMaster {
+        /// The job.
+        job: JobId,
+        /// Its session.
+        id: JobMasterId,
+        /// The incarnation under which it knows this process.
+        instance: InstanceId,
+    },
+    /// Heartbeats with this JobMaster are over.
+    DropJobMaster {
+        /// The job.
+        job: JobId,
+        /// Its session.
+        id: JobMasterId,
+        /// The incarnation under which it knows this process.
+        instance: InstanceId,
+        /// Tell it, and why.
+        tell: Option<FailureCause>,
+    },
+    /// Launch the job's host.
+    LaunchHost {
+        /// The job.
+        job: JobId,
+        /// Which launch.
+        launch: u64,
+        /// What it runs.
+        program: Option<BlobKey>,
+    },
+    /// End the job's host; answered with [`Event::HostEnded`].
+    EndHost {
+        /// The job.
+        job: JobId,
+        /// Which launch.
+        launch: u64,
+        /// Kill it, or let it cancel its tasks first.
+        at_once: bool,
+    },
+    /// Tell the host what memory it has, because its number of slots has changed.
+    ResizeHost {
+        /// The job.
+        job: JobId,
+        /// Which launch.
+        launch: u64,
+    },
+    /// Cancel attempts on the job's host.
+    CancelOnHost {
+        /// The job.
+        job: JobId,
+        /// Which.
+        attempts: Vec<ExecutionAttemptId>,
+    },
+    /// The host ends what runs in a slot.
+    ReleaseSlotOnHost {
+        /// The job.
+        job: JobId,
+        /// Which.
+        allocation: AllocationId,
+    },
+    /// Offer slots.
+    OfferSlots {
+        /// The job.
+        job: JobId,
+        /// To whom.
+        to: crate::job_table::Connection,
+        /// Which.
+        slots: Vec<SlotOffer>,
+    },
+    /// Report task states.
+    UpdateTaskStates {
+        /// The job.
+        job: JobId,
+        /// To whom.
+        to: crate::job_table::Connection,
+        /// In order.
+        updates: Vec<TaskStateUpdate>,
+    },
+    /// Report a lost slot.
+    FailSlot {
+        /// The job.
+        job: JobId,
+        /// To whom.
+        to: crate::job_table::Connection,
+        /// Which.
+        allocation: AllocationId,
+        /// Why.
+        cause: FailureCause,
+    },
+    /// What heartbeats tell the ResourceManager has changed.
+    PublishSlots,
+    /// What heartbeats tell this job's JobMaster has changed.
+    PublishJob {
+        /// Which.
+        job: JobId,
+    },
+    /// The process can't go on.
+    Fail {
+        /// Why.
+        reason: String,
+    },
+    /// The process is not needed any more.
+    End {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Why a slot is not given.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SlotRefusal {
+    /// The caller is not the ResourceManager that this process is registered at.
+    #[error("not from the ResourceManager this TaskExecutor is registered at")]
+    NotMyResourceManager,
+    /// See there.
+    #[error(transparent)]
+    Table(#[from] crate::slot_table::AllocateError),
+}
+
+/// Why a call of a JobMaster is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum JobMasterRefusal {
+    /// No JobMaster of that job is connected.
+    #[error("no JobMaster of job {0} is connected")]
+    NoJobMaster(JobId),
+    /// Another one is.
+    #[error("another JobMaster of the job is connected")]
+    OtherJobMaster,
+    /// The slot is not one of that job.
+    #[error("allocation {0} is no slot of the job")]
+    NoSuchAllocation(AllocationId),
+    /// The job's host does not take tasks now.
+    #[error("the job's program host is not up")]
+    HostNotUp,
+}
+
+/// What a ResourceManager asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotRequest {
+    /// Its session.
+    pub by: ResourceManagerId,
+    /// Which slot.
+    pub index: u32,
+    /// For which job.
+    pub job: JobId,
+    /// The allocation.
+    pub allocation: AllocationId,
+    /// What is needed.
+    pub need: ResourceProfile,
+    /// What the job's host runs.
+    pub program: Option<BlobKey>,
+}
+
+/// The state of a TaskExecutor.
+#[derive(Debug, Clone)]
+pub struct TaskExecutor {
+    settings: Settings,
+    registration: Registration<ResourceManagerId>,
+    /// The newest incarnation, and the ResourceManager that gave it.
+    instance: Option<(ResourceManagerId, InstanceId)>,
+    /// Since when it is not registered, and what was last in the way.
+    unregistered: Option<(Duration, String)>,
+    slots: SlotTable,
+    jobs: BTreeMap<JobId, Job>,
+    launches: u64,
+    connections: u64,
+    out: Vec<Command>,
+}
+
+impl TaskExecutor {
+    /// Nothing is registered and no slot given.
+    pub fn new(now: Duration, settings: Settings) -> Self {
+        Self {
+            registration: Registration::new(settings.registration),
+            instance: None,
+            unregistered: Some((now, "no ResourceManager was found".into())),
+            slots: SlotTable::new(settings.resource_id.clone(), settings.slots.clone()),
+            jobs: BTreeMap::new(),
+            launches: 0,
+            connections: 0,
+            out: Vec::new(),
+            settings,
+        }
+    }
+
+    /// Takes an event; what follows from it.
+    pub fn step(&mut self, now: Duration, event: Event) -> Vec<Command> {
+        match event {
+            Event::ResourceManager(leader) => self.resource_manager_changed(now, leader),
+            Event::RegistrationAccepted { by, instance } => self.registered(by, instance),
+            Event::RegistrationRefused { by, reason, retry } => {
+                self.registration_refused(now, by, reason, retry);
+            }
+            Event::RegistrationFailed { at, reason } => {
+                if self.registration.leader() == Some(at) {
+                    self.note_obstacle(reason);
+                }
+                self.registration.failed(now, at);
+            }
+            Event::ResourceManagerLost { id, reason } => {
+                if self.registration.lost(now, id) {
+                    self.drop_resource_manager(now, reason);
+                }
+            }
+            Event::ResourceManagerReleases { id, reason } => {
+                if self.registration.registered() == Some(id) {
+                    self.out.push(Command::End { reason });
+                }
+            }
+            Event::Tick => self.tick(now),
+            of_a_job => self.job_event(now, of_a_job),
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// When [`Event::Tick`] is due.
+    pub fn deadline(&self) -> Option<Duration> {
+        let registration = self.unregistered.as_ref();
+        let give_up =
+            registration.map(|(since, _)| since.saturating_add(self.settings.registration_timeout));
+        let jobs = self.jobs.values().filter_map(Job::deadline);
+        let slots = self.slots.held().filter_map(|held| self.slot_deadline(&held));
+        let one = [give_up, self.registration.deadline()];
+        one.into_iter().flatten().chain(jobs).chain(slots).min()
+    }
+
+    /// The incarnation that the present ResourceManager gave, if it is registered.
+    pub fn registered_at(&self) -> Option<(ResourceManagerId, InstanceId)> {
+        self.instance.filter(|(id, _)| self.registration.registered() == Some(*id))
+    }
+
+    /// Every slot, as the ResourceManager is told.
+    pub fn slot_report(&self) -> SlotReport {
+        self.slots.report()
+    }
+
+    /// What the JobMaster of a job is told: the slots it accepted and the tasks that are here.
+    pub fn job_report(&self, job: JobId) -> (Vec<AllocationId>, Vec<TaskStateUpdate>) {
+        let active = self.slots.of_job(job).filter(|held| held.phase == Phase::Active);
+        let tasks = self.jobs.get(&job).map(Job::snapshot).unwrap_or_default();
+        (active.map(|held| held.allocation).collect(), tasks)
+    }
+
+    /// The connected JobMaster of a job.
+    pub fn job_master(&self, job: JobId) -> Option<crate::job_table::Connection> {
+        self.jobs.get(&job)?.job_master
+    }
+
+    /// The jobs that have slots here or whose reports are not confirmed.
+    pub fn jobs(&self) -> impl Iterator<Item = JobId> {
+        self.jobs.keys().copied()
+    }
+
+    /// How many slots of this process are a job's.
+    pub fn slots_of(&self, job: JobId) -> usize {
+        self.slots.of_job(job).count()
+    }
+
+    /// Whether an attempt is here and has not ended.
+    pub fn is_running(&self, job: JobId, attempt: ExecutionAttemptId) -> bool {
+        self.jobs.get(&job).is_some_and(|j| j.is_running(attempt))
+    }
+
+    fn resource_manager_changed(&mut self, now: Duration, leader: Option<ResourceManagerId>) {
+        let before = self.registered_at();
+        let next = self.registration.leader_changed(leader);
+        if let Some((id, instance)) = before
+            && self.registration.registered() != Some(id)
+        {
+            self.out.push(Command::DropResourceManager { id, instance });
+            self.unregistered =
+                Some((now, "the ResourceManager it was registered at leads no more".into()));
+        }
+        if let Next::Ask(at) = next {
+            self.out.push(Command::Register { at });
+        }
+    }
+
+    fn registered(&mut self, by: ResourceManagerId, instance: InstanceId) {
+        if !self.registration.accepted(by) {
+            return;
+        }
+        self.instance = Some((by, instance));
+        self.unregistered = None;
+        self.out.push(Command::ConnectResourceManager { id: by, instance });
+    }
+
+    fn registration_refused(
+        &mut self,
+        now: Duration,
+        by: ResourceManagerId,
+        reason: String,
+        retry: bool,
+    ) {
+        if !self.registration.refused(now, by, retry) {
+            return;
+        }
+        if retry {
+            self.note_obstacle(format!("it refused: {reason}"));
+        } else {
+            let reason = format!("the ResourceManager refused this TaskManager: {reason}");
+            self.out.push(Command::Fail { reason });
+        }
+    }
+
+    fn drop_resource_manager(&mut self, now: Duration, reason: String) {
+        if let Some((id, instance)) = self.instance {
+            self.out.push(Command::DropResourceManager { id, instance });
+        }
+        self.unregistered = Some((now, reason));
+    }
+
+    fn note_obstacle(&mut self, reason: String) {
+        if let Some((_, obstacle)) = &mut self.unregistered {
+            *obstacle = reason;
+        }
+    }
+
+    fn tick(&mut self, now: Duration) {
+        if let Next::Ask(at) = self.registration.tick(now) {
+            self.out.push(Command::Register { at });
+        }
+        if let Some((since, obstacle)) = &self.unregistered
+            && now >= since.saturating_add(self.settings.registration_timeout)
+        {
+            let timeout = self.settings.registration_timeout.as_millis();
+            let reason =
+                format!("not registered at a ResourceManager within {timeout} ms: {obstacle}");
+            self.out.push(Command::Fail { reason });
+            self.unregistered = None;
+        }
+        self.tick_slots(now);
+        self.tick_jobs(now);
+    }
+}

@@ -1,0 +1,134 @@
+//! Slots of the TaskExecutor: given at the ResourceManager's word, taken back at the JobMaster's, or when
+//! nobody takes them in time.
+
+use super::{Command, JobMasterRefusal, SlotRefusal, SlotRequest, TaskExecutor};
+use crate::job_table::{Host, Job};
+use crate::slot_table::{Allocated, Held, Phase};
+use model::{AllocationId, FailureCause, JobId, JobMasterId};
+use std::time::Duration;
+
+impl TaskExecutor {
+    /// The ResourceManager gives a slot to a job. Repeating it is harmless.
+    pub fn request_slot(
+        &mut self,
+        now: Duration,
+        request: &SlotRequest,
+    ) -> Result<Vec<Command>, SlotRefusal> {
+        let registered = self.registered_at().filter(|(id, _)| *id == request.by);
+        let Some((_, instance)) = registered else {
+            return Err(SlotRefusal::NotMyResourceManager);
+        };
+        let SlotRequest { index, job: id, allocation, .. } = *request;
+        let outcome = self.slots.allocate(now, index, id, allocation, &request.need)?;
+        let job = self.jobs.entry(id).or_insert_with(|| Job::new(request.program));
+        job.watched = true;
+        self.out.push(Command::WatchJob { job: id, instance });
+        if outcome == Allocated::New {
+            job.want_host();
+            job.program = request.program;
+            self.out.push(Command::PublishSlots);
+            self.launch_if_wanted(id);
+            self.resize_host(id);
+            self.offer(now, id);
+        }
+        Ok(std::mem::take(&mut self.out))
+    }
+
+    /// The job's JobMaster gives a slot back.
+    pub fn free_slot(
+        &mut self,
+        now: Duration,
+        by: JobMasterId,
+        allocation: AllocationId,
+    ) -> Result<Vec<Command>, JobMasterRefusal> {
+        let held = self.slots.get(allocation);
+        let held = held.ok_or(JobMasterRefusal::NoSuchAllocation(allocation))?;
+        self.check_job_master(held.job, by)?;
+        self.give_back(now, &held);
+        Ok(std::mem::take(&mut self.out))
+    }
+
+    /// Frees a slot once nothing runs in it.
+    pub(super) fn give_back(&mut self, now: Duration, held: &Held) {
+        let Held { job: id, allocation, phase, .. } = *held;
+        let job = self.jobs.get(&id);
+        let busy = job.is_some_and(|j| j.host_up().is_some() && j.slot_is_busy(allocation));
+        match (busy, phase) {
+            (true, Phase::Releasing) => {}
+            (true, _) => {
+                self.slots.set_phase(now, allocation, Phase::Releasing);
+                self.out.push(Command::ReleaseSlotOnHost { job: id, allocation });
+                self.out.push(Command::PublishJob { job: id });
+            }
+            (false, _) => self.free_now(id, allocation),
+        }
+    }
+
+    /// Frees a slot; with the last one the job's host ends and, when nothing is left to report, the job
+    /// is forgotten.
+    pub(super) fn free_now(&mut self, id: JobId, allocation: AllocationId) {
+        let Some(freed) = self.slots.free(allocation) else {
+            return;
+        };
+        if let Some(offering) = self.jobs.get_mut(&id).and_then(|j| j.offering.as_mut()) {
+            offering.remove(&allocation);
+        }
+        self.out.push(Command::PublishSlots);
+        self.out.push(Command::PublishJob { job: id });
+        if let Some((manager, instance)) = self.registered_at() {
+            self.out.push(Command::NotifySlotAvailable {
+                id: manager,
+                instance,
+                index: freed.index,
+                allocation,
+            });
+        }
+        if self.slots.of_job(id).next().is_none() {
+            if let Some(job) = self.jobs.get_mut(&id) {
+                job.wants_host = false;
+            }
+            self.end_host(id, false);
+            self.close_if_done(id);
+        }
+    }
+
+    /// When something has to be done about an allocated slot.
+    pub(super) fn slot_deadline(&self, held: &Held) -> Option<Duration> {
+        let host = self.jobs.get(&held.job).map(|job| (job.host, job.wants_host));
+        let wait = match (held.phase, host) {
+            (Phase::Active, _) => return None,
+            // The launch has a time-out of its own.
+            (Phase::Inactive, Some((Host::Launching { .. }, _) | (Host::Ending { .. }, true))) => {
+                return None;
+            }
+            (Phase::Inactive | Phase::Failing, _) => self.settings.slot_timeout,
+            (Phase::Releasing, _) => self.settings.release_timeout,
+        };
+        Some(held.since.saturating_add(wait))
+    }
+
+    pub(super) fn tick_slots(&mut self, now: Duration) {
+        let due = |held: &Held| self.slot_deadline(held).is_some_and(|at| now >= at);
+        let overdue: Vec<Held> = self.slots.held().filter(due).collect();
+        for held in overdue {
+            // An earlier one of this round may have taken it along.
+            let Some(held) = self.slots.get(held.allocation) else {
+                continue;
+            };
+            match held.phase {
+                Phase::Active => {}
+                Phase::Inactive | Phase::Failing => self.give_back(now, &held),
+                Phase::Releasing => {
+                    let message = format!(
+                        "tasks in the released slot {} did not end within {} ms, so their process was ended",
+                        held.allocation,
+                        self.settings.release_timeout.as_millis()
+                    );
+                    let cause = FailureCause::recoverable("TaskCancellationTimeout", message);
+                    self.end_host(held.job, true);
+                    self.fail_job(now, held.job, &cause);
+                }
+            }
+        }
+    }
+}
