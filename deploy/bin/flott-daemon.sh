@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# Starts, stops and lists the background processes of one role on this host.
+#
+# usage: flott-daemon.sh (start|start-foreground|stop|stop-all) (jobmanager|standalone-job|taskmanager) [arguments]
+
+set -u
+source "$(dirname "${BASH_SOURCE[0]}")/config.sh"
+
+usage="usage: flott-daemon.sh (start|start-foreground|stop|stop-all) (jobmanager|standalone-job|taskmanager) [arguments]"
+[ $# -ge 2 ] || die "$usage"
+action="$1"
+daemon="$2"
+shift 2
+
+case "$daemon" in
+    jobmanager) role=(jobmanager --mode session) ;;
+    standalone-job) role=(jobmanager --mode application) ;;
+    taskmanager) role=(taskmanager) ;;
+    *) die "unknown role '$daemon'; $usage" ;;
+esac
+
+load_options
+pid_file="$FLOTT_PID_DIR/flott-$FLOTT_IDENT_STRING-$daemon.pid"
+
+# A pid counts as ours only while that process runs in this role: numbers are used again.
+is_ours() {
+    local pid="$1" line
+    kill -0 "$pid" 2>/dev/null || return 1
+    line="$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)" || return 0
+    case " $line " in
+        *" ${role[0]} "*) return 0 ;;
+        *) return 1 ;;
+    esac
+}
+
+running() {
+    local pid
+    [ -f "$pid_file" ] || return 0
+    while read -r pid; do
+        if [ -n "$pid" ] && is_ours "$pid"; then
+            echo "$pid"
+        fi
+    done <"$pid_file"
+}
+
+# One script at a time changes a pid file.
+lock() {
+    mkdir -p "$FLOTT_PID_DIR" || die "cannot make $FLOTT_PID_DIR"
+    exec 9>"$pid_file.lock" || die "cannot write $pid_file.lock"
+    flock 9
+}
+
+rotate() {
+    local file="$1" max i
+    [ -f "$file" ] || return 0
+    max="$(option env.log.max)" || max=10
+    i="$max"
+    while [ "$i" -gt 1 ]; do
+        [ -f "$file.$((i - 1))" ] && mv -f "$file.$((i - 1))" "$file.$i"
+        i=$((i - 1))
+    done
+    [ "$max" -gt 0 ] && mv -f "$file" "$file.1"
+}
+
+start() {
+    lock
+    local alive number base pid
+    alive="$(running | paste -sd, -)"
+    if [ -n "$alive" ] && [ "$daemon" != taskmanager ]; then
+        die "$daemon is running already on $(hostname) (pid $alive); stop it first, or set FLOTT_IDENT_STRING"
+    fi
+    mkdir -p "$FLOTT_LOG_DIR" || die "cannot make $FLOTT_LOG_DIR"
+    number="$(running | wc -l)"
+    base="$FLOTT_LOG_DIR/flott-$FLOTT_IDENT_STRING-$daemon-$number-$(hostname)"
+    rotate "$base.log"
+    rotate "$base.out"
+    FLOTT_LOG_FILE="$base.log" nohup "$FLOTT_BINARY" "${role[@]}" "$@" \
+        >"$base.out" 2>&1 </dev/null 9>&- &
+    pid=$!
+    # A wrong configuration or a port in use shows at once: better here than in a log that nobody reads.
+    local i
+    for i in 1 2 3 4 5 6; do
+        sleep 0.05
+        if ! kill -0 "$pid" 2>/dev/null; then
+            wait "$pid"
+            local code=$?
+            # An application can be over before one looks.
+            if [ "$code" -eq 0 ]; then
+                echo "$daemon on $(hostname) ended already: $base.log"
+                exit 0
+            fi
+            echo "error: $daemon ended at once with code $code on $(hostname):" >&2
+            tail -n 5 "$base.out" >&2
+            exit "$code"
+        fi
+    done
+    { running; echo "$pid"; } >"$pid_file.new"
+    mv -f "$pid_file.new" "$pid_file"
+    echo "started $daemon on $(hostname) (pid $pid, log $base.log)"
+}
+
+end() {
+    local pid="$1" i
+    echo "stopping $daemon on $(hostname) (pid $pid)"
+    kill "$pid" 2>/dev/null || return 0
+    for ((i = 0; i < 600; i++)); do
+        kill -0 "$pid" 2>/dev/null || return 0
+        sleep 0.05
+    done
+    echo "$daemon (pid $pid) has not ended within 30 s: killing it" >&2
+    kill -9 "$pid" 2>/dev/null
+}
+
+stop() {
+    lock
+    local alive last
+    alive="$(running)"
+    if [ -z "$alive" ]; then
+        echo "no $daemon to stop on $(hostname)"
+        rm -f "$pid_file"
+        return
+    fi
+    if [ "$1" = all ]; then
+        local pid
+        for pid in $alive; do end "$pid"; done
+        rm -f "$pid_file"
+        return
+    fi
+    last="$(echo "$alive" | tail -n 1)"
+    end "$last"
+    alive="$(running)"
+    if [ -n "$alive" ]; then echo "$alive" >"$pid_file"; else rm -f "$pid_file"; fi
+}
+
+case "$action" in
+    start) start "$@" ;;
+    start-foreground) exec "$FLOTT_BINARY" "${role[@]}" "$@" ;;
+    stop) stop last ;;
+    stop-all) stop all ;;
+    *) die "unknown action '$action'; $usage" ;;
+esac

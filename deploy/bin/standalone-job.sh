@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Starts or stops the JobManager of one application on this host: it runs the program's job, then ends.
+# TaskManagers are started beside it: taskmanager.sh start --program PATH.
+#
+# usage: standalone-job.sh (start|start-foreground) --program PATH [--job-id ID] [--job NAME] [-p N]
+#                          [-D key=value …] [-- ARGS of the program]
+#        standalone-job.sh (stop|stop-all)
+
+set -u
+source "$(dirname "${BASH_SOURCE[0]}")/config.sh"
+
+usage="usage: standalone-job.sh (start|start-foreground|stop|stop-all) --program PATH [options] [-- ARGS]"
+[ $# -ge 1 ] || die "$usage"
+action="$1"
+shift
+if [ "$action" = start ] || [ "$action" = start-foreground ]; then
+    case " $* " in
+        *" --program "* | *" --program="*) ;;
+        *) die "--program PATH is missing; $usage" ;;
+    esac
+    "$FLOTT_BINARY" make-secret >/dev/null || exit 1
+fi
+exec "$FLOTT_BIN_DIR/flott-daemon.sh" "$action" standalone-job "$@"

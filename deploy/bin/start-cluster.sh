@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Starts a session: a JobManager on every line of conf/masters, a TaskManager on every line of conf/workers.
+#
+# The cluster's id and secret are made once and copied to the other hosts; they outlive the cluster.
+#
+# usage: start-cluster.sh [-D key=value …]
+
+set -u
+source "$(dirname "${BASH_SOURCE[0]}")/config.sh"
+load_options
+
+files="$("$FLOTT_BINARY" make-secret)" || exit 1
+
+copy_files() {
+    local host="$1" file folder
+    while read -r file; do
+        folder="$(dirname "$file")"
+        # shellcheck disable=SC2029,SC2086
+        ssh $FLOTT_SSH_OPTS "$host" -- "umask 077 && mkdir -p $(quote "$folder") && cat > $(quote "$file")" <"$file" ||
+            die "the cluster's files could not be copied to $host"
+    done <<<"$files"
+}
+
+others="$({ hosts_of masters | sed 's/:[0-9]*$//'; hosts_of workers; } | sort -u)"
+for host in $others; do
+    is_local "$host" || copy_files "$host"
+done
+
+masters="$(hosts_of masters)"
+[ -n "$masters" ] || die "$FLOTT_CONF_DIR/masters names no host"
+failed=0
+for master in $masters; do
+    host="${master%%:*}"
+    arguments=()
+    if [ "$(echo "$masters" | wc -l)" -gt 1 ] || ! is_local "$host"; then
+        arguments+=("$host")
+        [ "$master" = "$host" ] || arguments+=("${master#*:}")
+    elif [ "$master" != "$host" ] && [ "${master#*:}" != 8081 ]; then
+        # The port that conf/masters names counts, unless flott.yaml or the command line says another one.
+        arguments+=("$host" "${master#*:}")
+    fi
+    on_host "$host" jobmanager.sh start "${arguments[@]+"${arguments[@]}"}" "$@" || failed=1
+done
+[ "$failed" -eq 0 ] || exit 1
+
+for host in $(hosts_of workers); do
+    on_host "$host" taskmanager.sh start "$@" || failed=1
+done
+exit "$failed"

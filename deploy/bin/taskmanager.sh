@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Starts or stops a TaskManager on this host; several may run.
+#
+# usage: taskmanager.sh (start|start-foreground) [--program PATH] [-D key=value …]
+#        taskmanager.sh (stop|stop-all)
+
+set -u
+source "$(dirname "${BASH_SOURCE[0]}")/config.sh"
+
+[ $# -ge 1 ] || die "usage: taskmanager.sh (start|start-foreground|stop|stop-all) [--program PATH] [-D key=value …]"
+action="$1"
+shift
+exec "$FLOTT_BIN_DIR/flott-daemon.sh" "$action" taskmanager "$@"

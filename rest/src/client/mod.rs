@@ -1,0 +1,248 @@
+//! The typed client of the endpoint: what the command line and tests talk through.
+//!
+//! One request, one connection: a client holds nothing open, so it can't hold a cluster up. Every wait is
+//! bounded; uploads stream from disk and report their progress.
+
+mod transport;
+mod upload;
+
+pub use transport::ClientError;
+
+use crate::decode;
+use crate::messages::{
+    ClusterOverview, ConfigurationEntry, CoordinationRequestBody, CoordinationResponseBody,
+    DashboardConfiguration, EmptyBody, ExecutionResult, JarList, JarRequest, JarRunResponse,
+    JarUploaded, JobDetailsInfo, JobExceptions, JobStatusInfo, JobsOverview, LogList, PlanResponse,
+    TaskManagerInfo, TaskManagers, VertexDetailsInfo,
+};
+use hyper::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::path::Path;
+use std::time::Duration;
+use transport::{Transport, escape};
+
+/// Waits of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientTimeouts {
+    /// For a connection.
+    pub connect: Duration,
+    /// For an ordinary answer.
+    pub answer: Duration,
+    /// For a program to be built and submitted.
+    pub build: Duration,
+}
+
+impl Default for ClientTimeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            answer: Duration::from_secs(30),
+            build: Duration::from_secs(180),
+        }
+    }
+}
+
+/// A client of one endpoint.
+#[derive(Debug, Clone)]
+pub struct RestClient {
+    transport: Transport,
+    timeouts: ClientTimeouts,
+}
+
+impl RestClient {
+    /// A client of the endpoint at `host:port`.
+    pub fn new(host: &str, port: u16, timeouts: ClientTimeouts) -> Self {
+        Self {
+            transport: Transport::new(host, port, timeouts.connect),
+            timeouts,
+        }
+    }
+
+    /// `host:port`.
+    pub fn authority(&self) -> &str {
+        self.transport.authority()
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.call(Method::GET, path, None::<&EmptyBody>, self.timeouts.answer)
+            .await
+    }
+
+    async fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+        within: Duration,
+    ) -> Result<T, ClientError> {
+        let body = match body {
+            Some(body) => serde_json::to_vec(body).map_err(|e| ClientError::Malformed {
+                what: path.to_owned(),
+                why: e.to_string(),
+            })?,
+            None => Vec::new(),
+        };
+        let answer = self.transport.send(method, path, body, within).await?;
+        serde_json::from_slice(&answer).map_err(|e| ClientError::Malformed {
+            what: path.to_owned(),
+            why: e.to_string(),
+        })
+    }
+
+    /// `GET /overview`.
+    pub async fn overview(&self) -> Result<ClusterOverview, ClientError> {
+        self.get("/overview").await
+    }
+    /// `GET /config`.
+    pub async fn dashboard_config(&self) -> Result<DashboardConfiguration, ClientError> {
+        self.get("/config").await
+    }
+    /// `GET /jobmanager/config`.
+    pub async fn configuration(&self) -> Result<Vec<ConfigurationEntry>, ClientError> {
+        self.get("/jobmanager/config").await
+    }
+    /// `GET /jobmanager/logs`.
+    pub async fn logs(&self) -> Result<LogList, ClientError> {
+        self.get("/jobmanager/logs").await
+    }
+    /// `GET /jobs/overview`.
+    pub async fn jobs_overview(&self) -> Result<JobsOverview, ClientError> {
+        self.get("/jobs/overview").await
+    }
+    /// `GET /jobs/:jobid`.
+    pub async fn job(&self, job: &str) -> Result<JobDetailsInfo, ClientError> {
+        self.get(&format!("/jobs/{}", escape(job))).await
+    }
+    /// `GET /jobs/:jobid/status`.
+    pub async fn job_status(&self, job: &str) -> Result<JobStatusInfo, ClientError> {
+        self.get(&format!("/jobs/{}/status", escape(job))).await
+    }
+    /// `GET /jobs/:jobid/plan`.
+    pub async fn job_plan(&self, job: &str) -> Result<PlanResponse, ClientError> {
+        self.get(&format!("/jobs/{}/plan", escape(job))).await
+    }
+    /// `GET /jobs/:jobid/exceptions`.
+    pub async fn job_exceptions(&self, job: &str) -> Result<JobExceptions, ClientError> {
+        self.get(&format!("/jobs/{}/exceptions", escape(job))).await
+    }
+    /// `GET /jobs/:jobid/vertices/:vertexid`.
+    pub async fn vertex(&self, job: &str, vertex: &str) -> Result<VertexDetailsInfo, ClientError> {
+        self.get(&format!(
+            "/jobs/{}/vertices/{}",
+            escape(job),
+            escape(vertex)
+        ))
+        .await
+    }
+    /// `GET /jobs/:jobid/execution-result`, answered when the job has ended or after `wait`.
+    pub async fn execution_result(
+        &self,
+        job: &str,
+        wait: Duration,
+    ) -> Result<ExecutionResult, ClientError> {
+        let path = format!(
+            "/jobs/{}/execution-result?wait={}",
+            escape(job),
+            wait.as_millis()
+        );
+        let within = self.timeouts.answer + wait;
+        self.call(Method::GET, &path, None::<&EmptyBody>, within)
+            .await
+    }
+    /// `PATCH /jobs/:jobid?mode=cancel`.
+    pub async fn cancel(&self, job: &str) -> Result<(), ClientError> {
+        let path = format!("/jobs/{}?mode=cancel", escape(job));
+        let _: EmptyBody = self
+            .call(
+                Method::PATCH,
+                &path,
+                None::<&EmptyBody>,
+                self.timeouts.answer,
+            )
+            .await?;
+        Ok(())
+    }
+    /// `POST /jobs/:jobid/coordinators/:operatorUid`.
+    pub async fn coordinate(
+        &self,
+        job: &str,
+        operator: &str,
+        request: &[u8],
+    ) -> Result<Vec<u8>, ClientError> {
+        let path = format!("/jobs/{}/coordinators/{}", escape(job), escape(operator));
+        let body = CoordinationRequestBody {
+            serialized_coordination_request: decode::to_base64(request),
+        };
+        let answer: CoordinationResponseBody = self
+            .call(Method::POST, &path, Some(&body), self.timeouts.answer)
+            .await?;
+        decode::from_base64(&answer.serialized_coordination_result).map_err(|e| {
+            ClientError::Malformed {
+                what: path,
+                why: e.errors.join("; "),
+            }
+        })
+    }
+    /// `GET /taskmanagers`.
+    pub async fn task_managers(&self) -> Result<TaskManagers, ClientError> {
+        self.get("/taskmanagers").await
+    }
+    /// `GET /taskmanagers/:id`.
+    pub async fn task_manager(&self, id: &str) -> Result<TaskManagerInfo, ClientError> {
+        self.get(&format!("/taskmanagers/{}", escape(id))).await
+    }
+    /// `GET /jars`.
+    pub async fn jars(&self) -> Result<JarList, ClientError> {
+        self.get("/jars").await
+    }
+    /// `POST /jars/upload`: streams the file at `path`; `progress` is told the bytes that were sent so far.
+    pub async fn upload(
+        &self,
+        path: &Path,
+        progress: impl FnMut(u64) + Send + Sync + 'static,
+    ) -> Result<JarUploaded, ClientError> {
+        let answer = upload::send(&self.transport, path, progress, self.timeouts.build).await?;
+        serde_json::from_slice(&answer).map_err(|e| ClientError::Malformed {
+            what: "/jars/upload".to_owned(),
+            why: e.to_string(),
+        })
+    }
+    /// `POST /jars/:jarid/run`.
+    pub async fn run(&self, jar: &str, request: &JarRequest) -> Result<JarRunResponse, ClientError> {
+        let path = format!("/jars/{}/run", escape(jar));
+        self.call(Method::POST, &path, Some(request), self.timeouts.build)
+            .await
+    }
+    /// `POST /jars/:jarid/plan`.
+    pub async fn plan(&self, jar: &str, request: &JarRequest) -> Result<PlanResponse, ClientError> {
+        let path = format!("/jars/{}/plan", escape(jar));
+        self.call(Method::POST, &path, Some(request), self.timeouts.build)
+            .await
+    }
+    /// `DELETE /jars/:jarid`.
+    pub async fn delete_jar(&self, jar: &str) -> Result<(), ClientError> {
+        let path = format!("/jars/{}", escape(jar));
+        let _: EmptyBody = self
+            .call(
+                Method::DELETE,
+                &path,
+                None::<&EmptyBody>,
+                self.timeouts.answer,
+            )
+            .await?;
+        Ok(())
+    }
+    /// `DELETE /cluster`.
+    pub async fn shut_down_cluster(&self) -> Result<(), ClientError> {
+        let _: EmptyBody = self
+            .call(
+                Method::DELETE,
+                "/cluster",
+                None::<&EmptyBody>,
+                self.timeouts.answer,
+            )
+            .await?;
+        Ok(())
+    }
+}

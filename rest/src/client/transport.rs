@@ -1,0 +1,266 @@
+//! One HTTP/1.1 exchange on one connection, bounded in time and size.
+
+use bytes::Bytes;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Largest answer that is read.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// Why a request has no answer.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// Nobody answers there.
+    #[error("no REST endpoint answers at {authority}: {why}")]
+    Unreachable {
+        /// `host:port`.
+        authority: String,
+        /// The system's reason.
+        why: String,
+    },
+    /// The connection broke, or the answer did not come in time.
+    #[error("the REST endpoint at {authority} did not answer {path}: {why}")]
+    Broken {
+        /// `host:port`.
+        authority: String,
+        /// What was asked.
+        path: String,
+        /// What happened.
+        why: String,
+    },
+    /// The endpoint refuses the request.
+    #[error("{}", errors.join("; "))]
+    Refused {
+        /// HTTP status.
+        status: u16,
+        /// Its reasons.
+        errors: Vec<String>,
+    },
+    /// The answer is not what such an endpoint sends.
+    #[error("the answer to {what} is not understood (is this a Flott endpoint?): {why}")]
+    Malformed {
+        /// What was asked.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file to send can't be read.
+    #[error("'{path}' cannot be read: {why}")]
+    File {
+        /// Which.
+        path: String,
+        /// The system's reason.
+        why: String,
+    },
+}
+
+impl ClientError {
+    /// The HTTP status, where the endpoint answered.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Refused { status, .. } => Some(*status),
+            _ => None,
+        }
+    }
+    /// Whether asking again may help: nobody answered, or nobody leads just now.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Broken { .. } => true,
+            Self::Refused { status, .. } => matches!(*status, 503 | 504),
+            _ => false,
+        }
+    }
+}
+
+pub(super) type Body = BoxBody<Bytes, std::io::Error>;
+
+/// Where requests go.
+#[derive(Debug, Clone)]
+pub(super) struct Transport {
+    host: String,
+    port: u16,
+    authority: String,
+    connect_within: Duration,
+}
+
+impl Transport {
+    pub(super) fn new(host: &str, port: u16, connect_within: Duration) -> Self {
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let shown = if bare.contains(':') {
+            format!("[{bare}]")
+        } else {
+            bare.to_owned()
+        };
+        Self {
+            host: bare.to_owned(),
+            port,
+            authority: format!("{shown}:{port}"),
+            connect_within,
+        }
+    }
+
+    pub(super) fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        within: Duration,
+    ) -> Result<Bytes, ClientError> {
+        let body = Full::new(Bytes::from(body))
+            .map_err(|never: Infallible| match never {})
+            .boxed();
+        self.exchange(method, path, "application/json", body, within)
+            .await
+    }
+
+    /// Sends and reads the whole answer; a status of 400 or more is an error with its reasons.
+    pub(super) async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Body,
+        within: Duration,
+    ) -> Result<Bytes, ClientError> {
+        let broken = |why: String| ClientError::Broken {
+            authority: self.authority.clone(),
+            path: path.to_owned(),
+            why,
+        };
+        let stream = self.connect().await?;
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("/v1{path}"))
+            .header(HOST, &self.authority)
+            .header(CONTENT_TYPE, content_type)
+            .body(body)
+            .map_err(|e| broken(e.to_string()))?;
+        let exchange = async {
+            let (mut sender, connection) =
+                hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+            let answer = async {
+                let response = sender.send_request(request).await?;
+                // The sender must live until the body has come: dropped earlier, the connection closes.
+                let read = read(response).await;
+                drop(sender);
+                hyper::Result::Ok(read)
+            };
+            tokio::pin!(connection, answer);
+            loop {
+                tokio::select! {
+                    biased;
+                    answer = &mut answer => return answer,
+                    // The connection's end shows as the answer's error; its own result adds nothing.
+                    _ = &mut connection => return answer.await,
+                }
+            }
+        };
+        match timeout(within, exchange).await {
+            Err(_) => Err(broken(format!("no answer within {} s", within.as_secs()))),
+            Ok(Err(e)) => Err(broken(describe(&e))),
+            Ok(Ok(Err(why))) => Err(broken(why)),
+            Ok(Ok(Ok((status, bytes)))) if status.is_client_error() || status.is_server_error() => {
+                Err(refusal(status, &bytes))
+            }
+            Ok(Ok(Ok((_, bytes)))) => Ok(bytes),
+        }
+    }
+
+    async fn connect(&self) -> Result<TcpStream, ClientError> {
+        let unreachable = |why: String| ClientError::Unreachable {
+            authority: self.authority.clone(),
+            why,
+        };
+        let dial = TcpStream::connect((self.host.as_str(), self.port));
+        match timeout(self.connect_within, dial).await {
+            Err(_) => Err(unreachable(format!(
+                "no connection within {} s",
+                self.connect_within.as_secs()
+            ))),
+            Ok(Err(e)) => Err(unreachable(e.to_string())),
+            Ok(Ok(stream)) => {
+                // Small requests should not wait for more to send; failing to say so only costs time.
+                let _ = stream.set_nodelay(true);
+                Ok(stream)
+            }
+        }
+    }
+}
+
+async fn read(response: Response<hyper::body::Incoming>) -> Result<(StatusCode, Bytes), String> {
+    let status = response.status();
+    let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+    let collected = body.collect().await.map_err(|e| e.to_string())?;
+    Ok((status, collected.to_bytes()))
+}
+
+fn describe(error: &hyper::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}
+
+fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
+    let errors = serde_json::from_slice::<crate::messages::ErrorBody>(bytes)
+        .map(|body| body.errors)
+        .ok()
+        .filter(|errors| !errors.is_empty())
+        .unwrap_or_else(|| vec![format!("the endpoint answered {status}")]);
+    ClientError::Refused {
+        status: status.as_u16(),
+        errors,
+    }
+}
+
+/// A path segment, percent-encoded.
+pub(super) fn escape(segment: &str) -> String {
+    segment
+        .bytes()
+        .map(|b| match b {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                char::from(b).to_string()
+            }
+            other => format!("%{other:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_segments_are_escaped() {
+        assert_eq!(escape("a b/ö"), "a%20b%2F%C3%B6");
+    }
+
+    #[tokio::test]
+    async fn nobody_there_is_said_with_the_address() {
+        let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = gone.local_addr().unwrap().port();
+        drop(gone);
+        let transport = Transport::new("127.0.0.1", port, Duration::from_secs(5));
+        let error = transport
+            .send(Method::GET, "/overview", Vec::new(), Duration::from_secs(5))
+            .await
+            .unwrap_err();
+        assert!(error.is_transient());
+        assert!(error.to_string().contains(&port.to_string()));
+    }
+}

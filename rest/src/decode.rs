@@ -1,0 +1,305 @@
+//! Request bodies and query texts to checked values: pure, total, bounded. Fuzzed.
+//!
+//! Nothing here may panic or allocate more than a small multiple of its input.
+
+use crate::error::ApiError;
+use crate::messages::{CoordinationRequestBody, JarRequest};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use model::{JobId, OperatorId};
+use std::collections::BTreeMap;
+
+/// Most arguments that one submission may carry.
+const ARGS_MAX: usize = 10_000;
+/// Most subtasks that a client may ask for by `parallelism`.
+const PARALLELISM_MAX: i64 = 1 << 15;
+
+/// What `/jars/:jarid/run` and `…/plan` are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProgramRequest {
+    /// Name of the registered job, where the program has several.
+    pub entry: Option<String>,
+    /// Arguments after the program's name.
+    pub args: Vec<String>,
+    /// Default parallelism.
+    pub parallelism: Option<u32>,
+    /// Given job id.
+    pub job_id: Option<JobId>,
+    /// Options of this job.
+    pub options: BTreeMap<String, String>,
+}
+
+/// Decodes body and query of `/jars/:jarid/run` and `…/plan`. An empty body is a body without fields; what
+/// both give must come from the body, as in Flink.
+pub fn program_request(body: &[u8], query: &[(String, String)]) -> Result<ProgramRequest, ApiError> {
+    let body: JarRequest = if body.iter().all(u8::is_ascii_whitespace) {
+        JarRequest::default()
+    } else {
+        serde_json::from_slice(body)
+            .map_err(|e| ApiError::bad_request(format!("the request body is not understood: {e}")))?
+    };
+    let mut merged = body;
+    for (key, value) in query {
+        merge_query(&mut merged, key, value)?;
+    }
+    check_request(merged)
+}
+
+fn merge_query(body: &mut JarRequest, key: &str, value: &str) -> Result<(), ApiError> {
+    match key {
+        "entry-class" => {
+            body.entry_class.get_or_insert_with(|| value.to_owned());
+        }
+        "program-args" => {
+            body.program_args.get_or_insert_with(|| value.to_owned());
+        }
+        "programArg" => {
+            body.program_args_list
+                .get_or_insert_with(|| value.split(',').map(str::to_owned).collect());
+        }
+        "parallelism" => {
+            let number = value
+                .parse()
+                .map_err(|_| ApiError::bad_request(format!("parallelism '{value}' is not a number")))?;
+            body.parallelism.get_or_insert(number);
+        }
+        "savepointPath" => {
+            body.savepoint_path.get_or_insert_with(|| value.to_owned());
+        }
+        "allowNonRestoredState" => {}
+        other => {
+            return Err(ApiError::bad_request(format!(
+                "unknown query parameter '{other}'"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn check_request(body: JarRequest) -> Result<ProgramRequest, ApiError> {
+    if body.savepoint_path.is_some() {
+        return Err(ApiError::bad_request(
+            "savepointPath: this version cannot start a job from a savepoint",
+        ));
+    }
+    let args = match (body.program_args_list, body.program_args) {
+        (Some(_), Some(_)) => {
+            return Err(ApiError::bad_request(
+                "give programArgsList or programArgs, not both",
+            ));
+        }
+        (Some(list), None) => list,
+        (None, Some(text)) => split_args(&text)?,
+        (None, None) => Vec::new(),
+    };
+    if args.len() > ARGS_MAX {
+        return Err(ApiError::bad_request(format!(
+            "{} arguments are more than {ARGS_MAX}",
+            args.len()
+        )));
+    }
+    if args.iter().any(|arg| arg.contains('\0')) {
+        return Err(ApiError::bad_request("an argument holds a NUL byte"));
+    }
+    let parallelism = match body.parallelism {
+        None => None,
+        // Flink's clients send -1 for "not given".
+        Some(-1) => None,
+        Some(n) if (1..=PARALLELISM_MAX).contains(&n) => u32::try_from(n).ok(),
+        Some(n) => {
+            return Err(ApiError::bad_request(format!(
+                "parallelism {n} is not between 1 and {PARALLELISM_MAX}"
+            )));
+        }
+    };
+    let job_id = body.job_id.as_deref().map(job_id).transpose()?;
+    Ok(ProgramRequest {
+        entry: body.entry_class.filter(|name| !name.is_empty()),
+        args,
+        parallelism,
+        job_id,
+        options: body.flink_configuration.unwrap_or_default(),
+    })
+}
+
+/// Splits a text into arguments on white space outside of single or double quotes.
+pub fn split_args(text: &str) -> Result<Vec<String>, ApiError> {
+    let mut args = Vec::new();
+    let mut current: Option<String> = None;
+    let mut quote: Option<char> = None;
+    for c in text.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), c) => current.get_or_insert_default().push(c),
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                current.get_or_insert_default();
+            }
+            (None, c) if c.is_whitespace() => args.extend(current.take()),
+            (None, c) => current.get_or_insert_default().push(c),
+        }
+    }
+    if quote.is_some() {
+        return Err(ApiError::bad_request(
+            "programArgs: a quotation mark is not closed",
+        ));
+    }
+    args.extend(current);
+    Ok(args)
+}
+
+/// A job id of a path or body.
+pub fn job_id(text: &str) -> Result<JobId, ApiError> {
+    text.parse::<JobId>()
+        .map_err(|e| ApiError::bad_request(e.to_string()))
+}
+
+/// The opaque bytes of a coordination request.
+pub fn coordination_request(body: &[u8]) -> Result<Vec<u8>, ApiError> {
+    let body: CoordinationRequestBody = serde_json::from_slice(body)
+        .map_err(|e| ApiError::bad_request(format!("the request body is not understood: {e}")))?;
+    from_base64(&body.serialized_coordination_request)
+}
+
+/// Bytes from base64.
+pub fn from_base64(text: &str) -> Result<Vec<u8>, ApiError> {
+    STANDARD
+        .decode(text)
+        .map_err(|e| ApiError::bad_request(format!("not base64: {e}")))
+}
+
+/// Bytes to base64.
+pub fn to_base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+/// An operator as a path names it: 32 hexadecimal digits, or else a `uid`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OperatorName {
+    /// Its id.
+    Id(OperatorId),
+    /// Its `uid`.
+    Uid(String),
+}
+
+/// Reads an operator's name from a path.
+pub fn operator_name(text: &str) -> OperatorName {
+    match text.parse::<OperatorId>() {
+        Ok(id) => OperatorName::Id(id),
+        Err(_) => OperatorName::Uid(text.to_owned()),
+    }
+}
+
+/// The pairs of a query text, percent-decoded.
+pub fn query_pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
+    actix_web::web::Query::<Vec<(String, String)>>::from_query(query)
+        .map(actix_web::web::Query::into_inner)
+        .map_err(|e| ApiError::bad_request(format!("the query is not understood: {e}")))
+}
+
+/// The last part of a file name that a client sent; refused where nothing safe is left.
+pub fn upload_name(name: &str) -> Result<String, ApiError> {
+    let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let safe: String = last
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(128)
+        .collect();
+    if safe.is_empty() || safe == "." || safe == ".." {
+        return Err(ApiError::bad_request(format!(
+            "'{}' is not a file name",
+            name.chars().take(64).collect::<String>()
+        )));
+    }
+    Ok(safe)
+}
+
+/// A file name of a path that must not lead out of its folder.
+pub fn plain_file_name(name: &str) -> Result<&str, ApiError> {
+    if name.is_empty() || name.contains(['/', '\\', '\0']) || name == "." || name == ".." {
+        return Err(ApiError::not_found(format!(
+            "there is no file '{}' here",
+            name.chars().take(128).collect::<String>()
+        )));
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_empty_body_asks_for_nothing_in_particular() {
+        assert_eq!(program_request(b"", &[]).unwrap(), ProgramRequest::default());
+        assert_eq!(
+            program_request(b" {} ", &[]).unwrap(),
+            ProgramRequest::default()
+        );
+    }
+
+    #[test]
+    fn the_body_wins_over_the_query() {
+        let body = br#"{"parallelism":3,"programArgsList":["--input","a b"],"jobId":"000000000000000000000000000000ab","flinkConfiguration":{"k":"v"}}"#;
+        let query = vec![
+            ("parallelism".to_owned(), "9".to_owned()),
+            ("entry-class".to_owned(), "second".to_owned()),
+        ];
+        let request = program_request(body, &query).unwrap();
+        assert_eq!(request.parallelism, Some(3));
+        assert_eq!(request.args, ["--input", "a b"]);
+        assert_eq!(request.entry.as_deref(), Some("second"));
+        assert_eq!(request.job_id, Some(JobId(0xab)));
+        assert_eq!(request.options.get("k").map(String::as_str), Some("v"));
+    }
+
+    #[test]
+    fn quoted_arguments_stay_whole() {
+        assert_eq!(
+            split_args(r#" --a 'x y' "" --b="1 2" "#).unwrap(),
+            ["--a", "x y", "", "--b=1 2"]
+        );
+        assert!(split_args("'open").is_err());
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_the_reason() {
+        for body in [
+            &br#"{"parallelism":0}"#[..],
+            br#"{"parallelism":99999999}"#,
+            br#"{"jobId":"xyz"}"#,
+            br#"{"savepointPath":"/s"}"#,
+            br#"{"unknownField":1}"#,
+            br#"{"programArgs":"a","programArgsList":["b"]}"#,
+            b"[1]",
+        ] {
+            let error = program_request(body, &[]).unwrap_err();
+            assert_eq!(error.status, actix_web::http::StatusCode::BAD_REQUEST);
+        }
+    }
+
+    #[test]
+    fn file_names_never_lead_out_of_their_folder() {
+        assert_eq!(upload_name("C:\\x\\../evil").unwrap(), "evil");
+        assert!(upload_name("a/..").is_err());
+        assert!(plain_file_name("../x").is_err());
+        assert!(plain_file_name("..").is_err());
+        assert_eq!(plain_file_name("flott.log").unwrap(), "flott.log");
+    }
+
+    proptest! {
+        #[test]
+        fn base64_round_trips(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert_eq!(from_base64(&to_base64(&bytes)).unwrap(), bytes);
+        }
+        #[test]
+        fn no_body_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300), query in ".{0,80}") {
+            let pairs = query_pairs(&query).unwrap_or_default();
+            let _ = program_request(&bytes, &pairs);
+            let _ = coordination_request(&bytes);
+            let _ = upload_name(&query);
+            let _ = split_args(&query);
+        }
+    }
+}

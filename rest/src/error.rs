@@ -1,0 +1,164 @@
+//! What a caller is told when a request can't be served: a code and `{"errors": […]}`.
+//!
+//! It must never show internals that people can't act on, and never answer a failure with 200.
+
+use crate::messages::ErrorBody;
+use actix_web::http::{StatusCode, header};
+use actix_web::{HttpResponse, ResponseError};
+use gateways::blob_server::BlobError;
+use gateways::dispatcher::{JobError, SubmitError};
+use gateways::job_master::CoordinationError;
+use gateways::rpc::{CallError, FabricError};
+use gateways::task_executor::LogError;
+use std::fmt;
+
+/// A failed request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// What went wrong.
+    pub errors: Vec<String>,
+}
+
+impl ApiError {
+    /// A failure with one message.
+    pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            errors: vec![message.into()],
+        }
+    }
+    /// 400.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+    /// 404.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+    /// 403.
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, message)
+    }
+    /// 500.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, message)
+    }
+    /// 503 where nobody leads just now.
+    pub fn no_leader(component: &str) -> Self {
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("no leading {component} is known yet; ask again"),
+        )
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.status, self.errors.join("; "))
+    }
+}
+
+impl ResponseError for ApiError {
+    fn status_code(&self) -> StatusCode {
+        self.status
+    }
+    fn error_response(&self) -> HttpResponse {
+        let mut response = HttpResponse::build(self.status);
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.insert_header((header::RETRY_AFTER, "1"));
+        }
+        response.json(ErrorBody {
+            errors: self.errors.clone(),
+        })
+    }
+}
+
+/// The status of a component's own answer.
+pub trait AnswerStatus: std::error::Error {
+    /// Which HTTP status it becomes.
+    fn http_status(&self) -> StatusCode;
+}
+
+impl AnswerStatus for gateways::Never {
+    fn http_status(&self) -> StatusCode {
+        StatusCode::INTERNAL_SERVER_ERROR
+    }
+}
+
+impl AnswerStatus for SubmitError {
+    fn http_status(&self) -> StatusCode {
+        match self {
+            Self::DuplicateRunning { .. } | Self::DuplicateTerminated { .. } => {
+                StatusCode::CONFLICT
+            }
+            Self::PartialResources { .. } | Self::Build(_) | Self::InvalidGraph(_) => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::SingleJob { .. } => StatusCode::FORBIDDEN,
+            Self::Storage(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+impl AnswerStatus for JobError {
+    fn http_status(&self) -> StatusCode {
+        match self {
+            Self::NotFound { .. } => StatusCode::NOT_FOUND,
+            Self::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Terminated { .. } => StatusCode::CONFLICT,
+        }
+    }
+}
+
+impl AnswerStatus for CoordinationError {
+    fn http_status(&self) -> StatusCode {
+        match self {
+            Self::NoSuchJob { .. } | Self::NoSuchOperator { .. } => StatusCode::NOT_FOUND,
+            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::StaleAttempt { .. } => StatusCode::CONFLICT,
+            Self::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl AnswerStatus for BlobError {
+    fn http_status(&self) -> StatusCode {
+        match self {
+            Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl AnswerStatus for LogError {
+    fn http_status(&self) -> StatusCode {
+        match self {
+            Self::NoSuchFile(_) => StatusCode::NOT_FOUND,
+            Self::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl<E: AnswerStatus> From<CallError<E>> for ApiError {
+    fn from(error: CallError<E>) -> Self {
+        match error {
+            CallError::Refused(answer) => Self::new(answer.http_status(), answer.to_string()),
+            CallError::Fabric(fabric) => fabric.into(),
+        }
+    }
+}
+
+impl From<FabricError> for ApiError {
+    fn from(error: FabricError) -> Self {
+        let status = match &error {
+            FabricError::DeadlineExceeded { .. } => StatusCode::GATEWAY_TIMEOUT,
+            _ if error.is_retriable() => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self::new(status, error.to_string())
+    }
+}

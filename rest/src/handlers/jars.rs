@@ -1,0 +1,202 @@
+//! `/jars*`: programs are uploaded, listed, planned, run and removed. The paths keep Flink's word.
+
+use super::{Answer, State, ok, on, resource};
+use crate::decode::{self, ProgramRequest};
+use crate::error::ApiError;
+use crate::messages::{EmptyBody, JarList, JarRunResponse, JarUploaded, PlanResponse};
+use crate::programs::{StoredProgram, hash_file};
+use crate::render;
+use crate::server::RestUrl;
+use actix_multipart::Multipart;
+use actix_web::HttpRequest;
+use actix_web::web::{Bytes, Data, Path, ServiceConfig};
+use futures::TryStreamExt;
+use gateways::blob_server::{CHUNK_BYTES_MAX, CloseUpload, HasBlob, OpenUpload, UploadChunk};
+use gateways::dispatcher::{PlanProgram, SubmitProgram};
+use model::{BlobKind, ContentHash, ProgramRef};
+use std::collections::BTreeMap;
+use tokio::io::AsyncReadExt;
+
+/// Most parts that are looked at for the one with a file.
+const PARTS_MAX: usize = 16;
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    config
+        .service(resource("/jars", [on!(GET list)]))
+        .service(resource("/jars/upload", [on!(POST upload)]))
+        .service(resource("/jars/{jar}", [on!(DELETE remove)]))
+        .service(resource("/jars/{jar}/run", [on!(POST run)]))
+        .service(resource("/jars/{jar}/plan", [on!(GET plan), on!(POST plan)]));
+}
+
+fn allowed(state: &State) -> Result<(), ApiError> {
+    match &state.settings.submit_refused {
+        None => Ok(()),
+        Some(why) => Err(ApiError::forbidden(why.clone())),
+    }
+}
+
+async fn list(state: State, url: Data<RestUrl>) -> Answer {
+    allowed(&state)?;
+    let programs = state.programs.clone();
+    let files = tokio::task::spawn_blocking(move || programs.list())
+        .await
+        .map_err(|e| ApiError::internal(e.to_string()))??;
+    ok(&JarList {
+        address: url.0.clone(),
+        files,
+    })
+}
+
+async fn upload(state: State, mut parts: Multipart) -> Answer {
+    allowed(&state)?;
+    let broken = |e: actix_multipart::MultipartError| {
+        ApiError::bad_request(format!(
+            "the upload is not multipart/form-data with one file: {e}"
+        ))
+    };
+    for _ in 0..PARTS_MAX {
+        let Some(part) = parts.try_next().await.map_err(broken)? else {
+            break;
+        };
+        let name = part
+            .content_disposition()
+            .and_then(|d| d.get_filename())
+            .map(str::to_owned);
+        let Some(name) = name else { continue };
+        let unique = state.platform.random_u128();
+        let stored = state.programs.store(&name, unique, part).await?;
+        return ok(&JarUploaded {
+            filename: stored.path.display().to_string(),
+            status: "success".to_owned(),
+        });
+    }
+    Err(ApiError::bad_request(
+        "exactly one file must be sent, e.g. curl -F 'jarfile=@PATH' …/jars/upload",
+    ))
+}
+
+async fn remove(state: State, jar: Path<String>) -> Answer {
+    allowed(&state)?;
+    state.programs.remove(&jar)?;
+    ok(&EmptyBody {})
+}
+
+async fn run(state: State, jar: Path<String>, request: HttpRequest, body: Bytes) -> Answer {
+    allowed(&state)?;
+    let asked = decode::program_request(&body, &decode::query_pairs(request.query_string())?)?;
+    let stored = state.programs.find(&jar)?;
+    let program = shipped(&state, &stored, &asked).await?;
+    let job = state
+        .dispatcher()?
+        .ask_within(
+            SubmitProgram {
+                program,
+                job_id: asked.job_id,
+                parallelism: asked.parallelism,
+                options: asked.options,
+            },
+            state.settings.build_within,
+        )
+        .await?;
+    ok(&JarRunResponse {
+        jobid: job.to_string(),
+    })
+}
+
+async fn plan(state: State, jar: Path<String>, request: HttpRequest, body: Bytes) -> Answer {
+    allowed(&state)?;
+    let asked = decode::program_request(&body, &decode::query_pairs(request.query_string())?)?;
+    let stored = state.programs.find(&jar)?;
+    let program = shipped(&state, &stored, &asked).await?;
+    let graph = state
+        .dispatcher()?
+        .ask_within(
+            PlanProgram {
+                program,
+                parallelism: asked.parallelism,
+                options: asked.options,
+            },
+            state.settings.build_within,
+        )
+        .await?;
+    ok(&PlanResponse {
+        plan: render::plan(&graph),
+    })
+}
+
+/// Puts the program where every process of the cluster can fetch it, and names it.
+async fn shipped(
+    state: &State,
+    stored: &StoredProgram,
+    asked: &ProgramRequest,
+) -> Result<ProgramRef, ApiError> {
+    let unreadable =
+        |e: std::io::Error| ApiError::internal(format!("'{}' cannot be read: {e}", stored.name));
+    let (hash, size) = hash_file(&stored.path).await.map_err(unreadable)?;
+    let within = state.settings.answer_within;
+    let present = state
+        .blobs
+        .ask_within(HasBlob { job: None, hash }, within)
+        .await?;
+    if present.is_none() {
+        put_blob(state, stored, hash).await?;
+    }
+    Ok(ProgramRef {
+        hash,
+        name: stored.name.clone(),
+        size,
+        args: asked.args.clone(),
+        env: BTreeMap::new(),
+        once: BTreeMap::new(),
+        job: asked.entry.clone(),
+    })
+}
+
+async fn put_blob(
+    state: &State,
+    stored: &StoredProgram,
+    hash: ContentHash,
+) -> Result<(), ApiError> {
+    let unreadable =
+        |e: std::io::Error| ApiError::internal(format!("'{}' cannot be read: {e}", stored.name));
+    let within = state.settings.answer_within;
+    let upload = state
+        .blobs
+        .ask_within(
+            OpenUpload {
+                job: None,
+                kind: BlobKind::Permanent,
+            },
+            within,
+        )
+        .await?;
+    let mut file = tokio::fs::File::open(&stored.path)
+        .await
+        .map_err(unreadable)?;
+    let mut offset = 0_u64;
+    loop {
+        let mut bytes = Vec::with_capacity(CHUNK_BYTES_MAX);
+        (&mut file)
+            .take(CHUNK_BYTES_MAX as u64)
+            .read_to_end(&mut bytes)
+            .await
+            .map_err(unreadable)?;
+        if bytes.is_empty() {
+            break;
+        }
+        let next = offset + bytes.len() as u64;
+        let chunk = UploadChunk {
+            upload,
+            offset,
+            bytes,
+        };
+        state.blobs.ask_within(chunk, within).await?;
+        offset = next;
+    }
+    state
+        .blobs
+        .ask_within(CloseUpload { upload, hash }, within)
+        .await?;
+    Ok(())
+}

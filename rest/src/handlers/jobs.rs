@@ -1,0 +1,190 @@
+//! `/jobs*`.
+
+use super::{Answer, State, ok, on, resource};
+use crate::decode::{self, OperatorName};
+use crate::error::ApiError;
+use crate::messages::{CoordinationResponseBody, EmptyBody, JobStatusInfo, PlanResponse};
+use crate::render;
+use actix_web::web::{Bytes, Path, ServiceConfig};
+use actix_web::{HttpRequest, HttpResponse};
+use gateways::dispatcher::{
+    CancelJob, DeliverCoordinationRequest, RequestJobDetails, RequestJobResult, RequestJobStatus,
+    RequestJobsOverview,
+};
+use gateways::job_master::JobDetails;
+use model::{JobId, OperatorId};
+use std::time::Duration;
+
+/// Failures that are shown where `maxExceptions` is not given: Flink's number.
+const EXCEPTIONS_DEFAULT: usize = 20;
+/// Longest wait that `execution-result?wait=` may ask for.
+const WAIT_MS_MAX: u64 = 60_000;
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    config
+        .service(resource("/jobs", [on!(GET ids)]))
+        .service(resource("/jobs/overview", [on!(GET overview)]))
+        .service(resource(
+            "/jobs/{job}",
+            [on!(GET details), on!(PATCH cancel)],
+        ))
+        .service(resource("/jobs/{job}/plan", [on!(GET plan)]))
+        .service(resource("/jobs/{job}/status", [on!(GET status)]))
+        .service(resource("/jobs/{job}/exceptions", [on!(GET exceptions)]))
+        .service(resource(
+            "/jobs/{job}/execution-result",
+            [on!(GET execution_result)],
+        ))
+        .service(resource("/jobs/{job}/vertices/{vertex}", [on!(GET vertex)]))
+        .service(resource(
+            "/jobs/{job}/coordinators/{operator}",
+            [on!(POST coordinate)],
+        ));
+}
+
+async fn ids(state: State) -> Answer {
+    let jobs = state
+        .dispatcher()?
+        .ask_within(RequestJobsOverview {}, state.settings.answer_within)
+        .await?;
+    ok(&render::job_ids(&jobs))
+}
+
+async fn overview(state: State) -> Answer {
+    let jobs = state
+        .dispatcher()?
+        .ask_within(RequestJobsOverview {}, state.settings.answer_within)
+        .await?;
+    ok(&render::jobs_overview(&jobs, state.now_ms()))
+}
+
+async fn details_of(state: &State, job_id: JobId) -> Result<JobDetails, ApiError> {
+    Ok(state
+        .dispatcher()?
+        .ask_within(RequestJobDetails { job_id }, state.settings.answer_within)
+        .await?)
+}
+
+async fn details(state: State, job: Path<String>) -> Answer {
+    let details = details_of(&state, decode::job_id(&job)?).await?;
+    ok(&render::job_details(&details))
+}
+
+async fn plan(state: State, job: Path<String>) -> Answer {
+    let details = details_of(&state, decode::job_id(&job)?).await?;
+    ok(&PlanResponse {
+        plan: render::plan(&details.graph),
+    })
+}
+
+async fn status(state: State, job: Path<String>) -> Answer {
+    let job_id = decode::job_id(&job)?;
+    let status = state
+        .dispatcher()?
+        .ask_within(RequestJobStatus { job_id }, state.settings.answer_within)
+        .await?;
+    ok(&JobStatusInfo {
+        status: status.to_string(),
+    })
+}
+
+async fn exceptions(state: State, job: Path<String>, request: HttpRequest) -> Answer {
+    let pairs = decode::query_pairs(request.query_string())?;
+    let max = number(&pairs, "maxExceptions")?.unwrap_or(EXCEPTIONS_DEFAULT as u64);
+    let details = details_of(&state, decode::job_id(&job)?).await?;
+    let max = usize::try_from(max).unwrap_or(usize::MAX);
+    ok(&render::job_exceptions(&details, max))
+}
+
+/// `?wait=MS` (ours) answers when the job has ended, at the latest after so many milliseconds.
+async fn execution_result(state: State, job: Path<String>, request: HttpRequest) -> Answer {
+    let pairs = decode::query_pairs(request.query_string())?;
+    let wait_ms = number(&pairs, "wait")?.unwrap_or(0).min(WAIT_MS_MAX);
+    let job_id = decode::job_id(&job)?;
+    let within = state.settings.answer_within + Duration::from_millis(wait_ms);
+    let result = state
+        .dispatcher()?
+        .ask_within(RequestJobResult { job_id, wait_ms }, within)
+        .await?;
+    ok(&render::execution_result(&result))
+}
+
+fn number(pairs: &[(String, String)], key: &str) -> Result<Option<u64>, ApiError> {
+    pairs
+        .iter()
+        .find(|(k, _)| k == key)
+        .map(|(_, v)| {
+            v.parse()
+                .map_err(|_| ApiError::bad_request(format!("{key} '{v}' is not a number")))
+        })
+        .transpose()
+}
+
+async fn vertex(state: State, path: Path<(String, String)>) -> Answer {
+    let (job, vertex) = path.into_inner();
+    let id = vertex
+        .parse()
+        .map_err(|e: model::ids::ParseIdError| ApiError::bad_request(e.to_string()))?;
+    let details = details_of(&state, decode::job_id(&job)?).await?;
+    let rendered = render::vertex_details(&details, id).ok_or_else(|| {
+        ApiError::not_found(format!("job {} has no vertex {id}", details.graph.job_id))
+    })?;
+    ok(&rendered)
+}
+
+async fn cancel(state: State, job: Path<String>, request: HttpRequest) -> Answer {
+    let pairs = decode::query_pairs(request.query_string())?;
+    let mode = pairs.iter().find(|(k, _)| k == "mode").map(|(_, v)| v.as_str());
+    if !matches!(mode, None | Some("cancel")) {
+        return Err(ApiError::bad_request(format!(
+            "mode '{}' is not known; possible: cancel",
+            mode.unwrap_or_default()
+        )));
+    }
+    if !state.settings.cancel_allowed {
+        return Err(ApiError::forbidden(
+            "cancelling by REST is switched off (web.cancel.enable)",
+        ));
+    }
+    let job_id = decode::job_id(&job)?;
+    state
+        .dispatcher()?
+        .ask_within(CancelJob { job_id }, state.settings.answer_within)
+        .await?;
+    Ok(HttpResponse::Accepted().json(EmptyBody {}))
+}
+
+async fn coordinate(state: State, path: Path<(String, String)>, body: Bytes) -> Answer {
+    let (job, operator) = path.into_inner();
+    let job_id = decode::job_id(&job)?;
+    let request = decode::coordination_request(&body)?;
+    let operator = match decode::operator_name(&operator) {
+        OperatorName::Id(id) => id,
+        OperatorName::Uid(uid) => operator_of(&state, job_id, &uid).await?,
+    };
+    let call = DeliverCoordinationRequest {
+        job_id,
+        operator,
+        request,
+    };
+    let answer = state
+        .dispatcher()?
+        .ask_within(call, state.settings.answer_within)
+        .await?;
+    ok(&CoordinationResponseBody {
+        serialized_coordination_result: decode::to_base64(&answer),
+    })
+}
+
+async fn operator_of(state: &State, job_id: JobId, uid: &str) -> Result<OperatorId, ApiError> {
+    details_of(state, job_id)
+        .await?
+        .graph
+        .nodes
+        .iter()
+        .find(|node| node.uid.as_deref() == Some(uid))
+        .map(|node| node.operator_id)
+        .ok_or_else(|| {
+            ApiError::not_found(format!("job {job_id} has no operator with uid '{uid}'"))
+        })
+}

@@ -1,0 +1,84 @@
+//! Log files of this process, streamed from its log folder; nothing outside of that folder.
+
+use super::Answer;
+use crate::decode;
+use crate::error::ApiError;
+use crate::messages::{LogInfo, LogList};
+use actix_web::HttpResponse;
+use futures::stream;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+use tokio::io::AsyncReadExt;
+
+const CHUNK_BYTES: usize = 1 << 16;
+const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
+
+/// A process that logs to its console only.
+pub(super) fn none_here() -> ApiError {
+    ApiError::not_found("this process has no log files: it logs to its console")
+}
+
+/// The log files of a folder, by name.
+pub(super) async fn list(folder: Option<&Path>) -> Result<LogList, ApiError> {
+    let Some(folder) = folder else {
+        return Ok(LogList::default());
+    };
+    let fail = |e: std::io::Error| {
+        ApiError::internal(format!("the log folder {} failed: {e}", folder.display()))
+    };
+    let mut logs = Vec::new();
+    let mut entries = tokio::fs::read_dir(folder).await.map_err(fail)?;
+    while let Some(entry) = entries.next_entry().await.map_err(fail)? {
+        let meta = entry.metadata().await.map_err(fail)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !meta.is_file() || !is_log(&name) {
+            continue;
+        }
+        let mtime = meta
+            .modified()
+            .ok()
+            .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
+            .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
+        logs.push(LogInfo {
+            name,
+            size: meta.len(),
+            mtime,
+        });
+    }
+    logs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(LogList { logs })
+}
+
+/// A folder of logs also holds process ids and the cluster's secret: only logs are shown.
+fn is_log(name: &str) -> bool {
+    name.ends_with(".log") || name.ends_with(".out") || name.contains(".log.")
+}
+
+/// One log file, as long as it is when it is opened.
+pub(super) async fn serve(folder: Option<&Path>, name: &str) -> Answer {
+    let folder = folder.ok_or_else(none_here)?;
+    let name = decode::plain_file_name(name)?;
+    let missing = || ApiError::not_found(format!("there is no log file '{name}' here"));
+    if !is_log(name) {
+        return Err(missing());
+    }
+    let file = tokio::fs::File::open(folder.join(name))
+        .await
+        .map_err(|_| missing())?;
+    let length = file.metadata().await.map_err(|_| missing())?.len();
+    let body = stream::try_unfold(file.take(length), |mut file| async move {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let n = file.read(&mut chunk).await?;
+        chunk.truncate(n);
+        std::io::Result::Ok((n > 0).then(|| (bytes::Bytes::from(chunk), file)))
+    });
+    Ok(HttpResponse::Ok().content_type(CONTENT_TYPE).streaming(body))
+}
+
+/// A response from chunks that another process sends.
+pub(super) fn streamed<S>(body: S) -> Answer
+where
+    S: futures::Stream<Item = Result<bytes::Bytes, ApiError>> + 'static,
+{
+    Ok(HttpResponse::Ok().content_type(CONTENT_TYPE).streaming(body))
+}

@@ -1,0 +1,97 @@
+//! One handler per path: decode, ask the component, render. No decision about jobs is made here.
+
+mod cluster;
+mod jars;
+mod jobs;
+mod logs;
+mod taskmanagers;
+
+use crate::error::ApiError;
+use crate::services::RestServices;
+use actix_web::http::Method;
+use actix_web::web::{self, Data, ServiceConfig};
+use actix_web::{HttpRequest, HttpResponse};
+use serde::Serialize;
+
+/// What a handler has.
+pub(crate) type State = Data<RestServices>;
+/// What a handler answers.
+pub(crate) type Answer = Result<HttpResponse, ApiError>;
+
+/// 200 with a body.
+pub(crate) fn ok(body: &impl Serialize) -> Answer {
+    Ok(HttpResponse::Ok().json(body))
+}
+
+/// All paths, as they stand at `/` and at `/v1/`.
+pub(crate) fn routes(config: &mut ServiceConfig) {
+    cluster::routes(config);
+    jars::routes(config);
+    jobs::routes(config);
+    taskmanagers::routes(config);
+}
+
+/// A path with its methods; other methods are answered 405 with the ones that exist.
+pub(crate) fn resource<const N: usize>(
+    path: &str,
+    methods: [(Method, actix_web::Route); N],
+) -> actix_web::Resource {
+    let allowed: Vec<String> = methods.iter().map(|(m, _)| m.to_string()).collect();
+    let allowed = allowed.join(", ");
+    methods
+        .into_iter()
+        .fold(web::resource(path), |resource, (_, route)| {
+            resource.route(route)
+        })
+        .default_service(web::to(move |request: HttpRequest| {
+            let allowed = allowed.clone();
+            async move { method_not_allowed(&request, &allowed) }
+        }))
+}
+
+fn method_not_allowed(request: &HttpRequest, allowed: &str) -> HttpResponse {
+    let error = ApiError::new(
+        actix_web::http::StatusCode::METHOD_NOT_ALLOWED,
+        format!(
+            "{} is not possible on {}; possible: {allowed}",
+            request.method(),
+            request.path()
+        ),
+    );
+    let mut response = actix_web::ResponseError::error_response(&error);
+    if let Ok(value) = actix_web::http::header::HeaderValue::from_str(allowed) {
+        response
+            .headers_mut()
+            .insert(actix_web::http::header::ALLOW, value);
+    }
+    response
+}
+
+/// Shortcuts for [`resource`]'s pairs.
+macro_rules! on {
+    (GET $handler:expr) => {
+        (
+            actix_web::http::Method::GET,
+            actix_web::web::get().to($handler),
+        )
+    };
+    (POST $handler:expr) => {
+        (
+            actix_web::http::Method::POST,
+            actix_web::web::post().to($handler),
+        )
+    };
+    (PATCH $handler:expr) => {
+        (
+            actix_web::http::Method::PATCH,
+            actix_web::web::patch().to($handler),
+        )
+    };
+    (DELETE $handler:expr) => {
+        (
+            actix_web::http::Method::DELETE,
+            actix_web::web::delete().to($handler),
+        )
+    };
+}
+pub(crate) use on;

@@ -1,0 +1,153 @@
+//! `/taskmanagers*`.
+
+use super::cluster::query_metrics;
+use super::{Answer, State, logs, ok, on, resource};
+use crate::decode;
+use crate::error::ApiError;
+use crate::messages::{LogInfo, LogList, TaskManagers};
+use crate::render;
+use actix_web::HttpRequest;
+use actix_web::web::{Path, ServiceConfig};
+use futures::stream;
+use gateways::EndpointAddress;
+use gateways::resource_manager::{RequestTaskManagers, TaskManagerSummary};
+use gateways::rpc::Remote;
+use gateways::task_executor::{ReadLog, RequestLogs, TaskExecutorGateway};
+
+const LOG_CHUNK_BYTES: u64 = 1 << 18;
+
+pub(super) fn routes(config: &mut ServiceConfig) {
+    config
+        .service(resource("/taskmanagers", [on!(GET list)]))
+        .service(resource("/taskmanagers/{id}", [on!(GET details)]))
+        .service(resource("/taskmanagers/{id}/metrics", [on!(GET metrics)]))
+        .service(resource("/taskmanagers/{id}/logs", [on!(GET log_list)]))
+        .service(resource(
+            "/taskmanagers/{id}/logs/{file}",
+            [on!(GET log_file)],
+        ))
+        .service(resource("/taskmanagers/{id}/log", [on!(GET main_log)]))
+        .service(resource("/taskmanagers/{id}/stdout", [on!(GET stdout)]));
+}
+
+async fn summaries(state: &State) -> Result<Vec<TaskManagerSummary>, ApiError> {
+    Ok(state
+        .resource_manager()?
+        .ask_within(RequestTaskManagers {}, state.settings.answer_within)
+        .await?)
+}
+
+async fn one(state: &State, id: &str) -> Result<TaskManagerSummary, ApiError> {
+    summaries(state)
+        .await?
+        .into_iter()
+        .find(|tm| tm.resource_id.as_str() == id)
+        .ok_or_else(|| ApiError::not_found(format!("TaskManager '{id}' is not registered here")))
+}
+
+async fn list(state: State) -> Answer {
+    let now = state.now_ms();
+    let taskmanagers = summaries(&state)
+        .await?
+        .iter()
+        .map(|tm| render::task_manager(tm, now))
+        .collect();
+    ok(&TaskManagers { taskmanagers })
+}
+
+async fn details(state: State, id: Path<String>) -> Answer {
+    let summary = one(&state, &id).await?;
+    ok(&render::task_manager_details(&summary, state.now_ms()))
+}
+
+async fn metrics(state: State, id: Path<String>, request: HttpRequest) -> Answer {
+    let summary = one(&state, &id).await?;
+    let address = EndpointAddress {
+        node: summary.address.node.clone(),
+        endpoint: "metric_query".to_owned(),
+    };
+    let gateway = state.rpc.gateway(&address, summary.session);
+    ok(&query_metrics(&state, &gateway, request.query_string()).await?)
+}
+
+async fn executor(state: &State, id: &str) -> Result<Remote<TaskExecutorGateway>, ApiError> {
+    let summary = one(state, id).await?;
+    Ok(state.rpc.gateway(&summary.address, summary.session))
+}
+
+async fn log_list(state: State, id: Path<String>) -> Answer {
+    let files = executor(&state, &id)
+        .await?
+        .ask_within(RequestLogs {}, state.settings.answer_within)
+        .await?;
+    let logs = files
+        .into_iter()
+        .map(|file| LogInfo {
+            name: file.name,
+            size: file.size,
+            mtime: file.modified_ms,
+        })
+        .collect();
+    ok(&LogList { logs })
+}
+
+async fn log_file(state: State, path: Path<(String, String)>) -> Answer {
+    let (id, file) = path.into_inner();
+    serve(&state, &id, decode::plain_file_name(&file)?).await
+}
+
+async fn main_log(state: State, id: Path<String>) -> Answer {
+    serve_by_suffix(&state, &id, ".log").await
+}
+
+async fn stdout(state: State, id: Path<String>) -> Answer {
+    serve_by_suffix(&state, &id, ".out").await
+}
+
+/// The TaskManager's own file is the one whose name says so; hosts of jobs have files of their own.
+async fn serve_by_suffix(state: &State, id: &str, suffix: &str) -> Answer {
+    let files = executor(state, id)
+        .await?
+        .ask_within(RequestLogs {}, state.settings.answer_within)
+        .await?;
+    let file = files
+        .iter()
+        .filter(|f| f.name.ends_with(suffix))
+        .min_by_key(|f| (!f.name.contains("taskmanager"), f.name.len()))
+        .ok_or_else(logs::none_here)?;
+    serve(state, id, &file.name).await
+}
+
+async fn serve(state: &State, id: &str, name: &str) -> Answer {
+    let gateway = executor(state, id).await?;
+    let within = state.settings.answer_within;
+    let read = move |offset: u64, name: String, gateway: Remote<TaskExecutorGateway>| async move {
+        let ask = ReadLog {
+            name,
+            offset,
+            max: LOG_CHUNK_BYTES,
+        };
+        gateway
+            .ask_within(ask, within)
+            .await
+            .map_err(ApiError::from)
+    };
+    // The first part is asked for before the answer's head goes out, so that an absent file is a 404.
+    let first = read(0, name.to_owned(), gateway.clone()).await?;
+    let rest = stream::try_unfold(
+        (first.len() as u64, first.is_empty(), name.to_owned()),
+        move |(offset, ended, name)| {
+            let gateway = gateway.clone();
+            async move {
+                if ended {
+                    return Ok(None);
+                }
+                let bytes = read(offset, name.clone(), gateway).await?.into_vec();
+                let next = (offset + bytes.len() as u64, bytes.is_empty(), name);
+                Ok((!bytes.is_empty()).then(|| (bytes::Bytes::from(bytes), next)))
+            }
+        },
+    );
+    let head = stream::once(async move { Ok(bytes::Bytes::from(first.into_vec())) });
+    logs::streamed(futures::StreamExt::chain(head, rest))
+}

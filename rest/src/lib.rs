@@ -1,0 +1,21 @@
+//! The REST endpoint with Flink's paths and its typed client. It must never reach a component but
+//! through its gateway, and never keep state of its own about jobs.
+//!
+//! ```text
+//! request → server (guards) → handlers (decode, ask, render) → gateways of the leaders
+//! ```
+
+pub mod client;
+pub mod decode;
+mod error;
+mod handlers;
+pub mod messages;
+pub mod programs;
+pub mod render;
+mod server;
+mod services;
+
+pub use error::{AnswerStatus, ApiError};
+pub use programs::{ProgramChecker, ProgramStore};
+pub use server::{RestHandle, RestServer, RestStartError};
+pub use services::{Leader, RestAddress, RestBind, RestServices, RestSettings};

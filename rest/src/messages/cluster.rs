@@ -1,0 +1,107 @@
+//! Bodies about the cluster and the JobManager.
+
+use serde::{Deserialize, Serialize};
+
+/// `GET /overview`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ClusterOverview {
+    /// Registered TaskManagers.
+    pub taskmanagers: u32,
+    /// All slots.
+    pub slots_total: u32,
+    /// Free slots.
+    pub slots_available: u32,
+    /// TaskManagers on blocked nodes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub taskmanagers_blocked: u32,
+    /// Free slots on blocked nodes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slots_free_and_blocked: u32,
+    /// Jobs that have not ended.
+    pub jobs_running: u32,
+    /// Jobs that finished.
+    pub jobs_finished: u32,
+    /// Jobs that were cancelled.
+    pub jobs_cancelled: u32,
+    /// Jobs that failed.
+    pub jobs_failed: u32,
+    /// Version of this runtime (the field keeps Flink's name).
+    pub flink_version: String,
+    /// Commit it was built from.
+    pub flink_commit: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// `GET /config`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct DashboardConfiguration {
+    /// Milliseconds between refreshes of a page.
+    pub refresh_interval: u64,
+    /// Time zone of the JobManager.
+    pub timezone_name: String,
+    /// Milliseconds east of UTC.
+    pub timezone_offset: i64,
+    /// Version of this runtime.
+    pub flink_version: String,
+    /// Commit it was built from.
+    pub flink_revision: String,
+    /// What this endpoint allows.
+    pub features: Features,
+}
+
+/// What an endpoint allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Features {
+    /// Uploading and running programs.
+    pub web_submit: bool,
+    /// Cancelling jobs.
+    pub web_cancel: bool,
+    /// Changing the parallelism of a running job.
+    pub web_rescale: bool,
+    /// Whether this is a history server.
+    pub web_history: bool,
+}
+
+/// One line of `GET /jobmanager/config`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigurationEntry {
+    /// Option.
+    pub key: String,
+    /// Value; secrets are masked.
+    pub value: String,
+}
+
+/// `GET …/logs`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LogList {
+    /// By name.
+    pub logs: Vec<LogInfo>,
+}
+
+/// One log file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogInfo {
+    /// File name.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// Unix milliseconds of the last change.
+    pub mtime: u64,
+}
+
+/// One metric: with a value where it was asked for by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricSample {
+    /// Name.
+    pub id: String,
+    /// Value as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}

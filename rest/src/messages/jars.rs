@@ -1,0 +1,110 @@
+//! Bodies about uploaded programs (`/jars*`; the paths keep Flink's word) and coordinators.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// `GET /jars`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct JarList {
+    /// URL of the endpoint.
+    pub address: String,
+    /// Newest first.
+    pub files: Vec<JarFile>,
+}
+
+/// One uploaded program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JarFile {
+    /// Its id in `/jars/:jarid`.
+    pub id: String,
+    /// Its file name.
+    pub name: String,
+    /// Unix milliseconds of the upload.
+    pub uploaded: u64,
+    /// Its jobs.
+    pub entry: Vec<JarEntry>,
+}
+
+/// One registered job of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JarEntry {
+    /// Name.
+    pub name: String,
+    /// For people.
+    pub description: Option<String>,
+}
+
+/// `POST /jars/upload`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JarUploaded {
+    /// Path on the JobManager; its last part is the id.
+    pub filename: String,
+    /// `success`.
+    pub status: String,
+}
+
+impl JarUploaded {
+    /// The id for `/jars/:jarid`.
+    pub fn jar_id(&self) -> &str {
+        self.filename.rsplit('/').next().unwrap_or(&self.filename)
+    }
+}
+
+/// Body of `POST /jars/:jarid/run` and `…/plan`; every field may be absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct JarRequest {
+    /// Name of the program's registered job, where it has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry_class: Option<String>,
+    /// Arguments in one text, split on white space outside of quotes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program_args: Option<String>,
+    /// Arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program_args_list: Option<Vec<String>>,
+    /// Default parallelism of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallelism: Option<i64>,
+    /// 32 hexadecimal digits; drawn where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
+    /// Options of this job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flink_configuration: Option<BTreeMap<String, String>>,
+    /// Savepoint to start from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub savepoint_path: Option<String>,
+    /// Whether state of the savepoint may be left behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_non_restored_state: Option<bool>,
+    /// Who owns the savepoint afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_mode: Option<String>,
+    /// Older name of `claimMode`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore_mode: Option<String>,
+}
+
+/// `POST /jars/:jarid/run`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JarRunResponse {
+    /// The job that runs.
+    pub jobid: String,
+}
+
+/// Body of `POST /jobs/:jobid/coordinators/:operatorUid`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CoordinationRequestBody {
+    /// Opaque bytes in base64.
+    pub serialized_coordination_request: String,
+}
+
+/// Its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CoordinationResponseBody {
+    /// Opaque bytes in base64.
+    pub serialized_coordination_result: String,
+}

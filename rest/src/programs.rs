@@ -1,0 +1,287 @@
+//! The programs that were uploaded to this endpoint: files in one folder, checked before they are kept.
+//!
+//! An upload is written under a name that no request can reach, and gets its id only once it is whole and
+//! known to be a program. Nothing here executes anything.
+
+use crate::decode;
+use crate::error::ApiError;
+use crate::messages::{JarEntry, JarFile};
+use futures::{Stream, StreamExt};
+use model::ContentHash;
+use sha2::{Digest, Sha256};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Looks at a file and says whether it is a program that this cluster can run, without executing it.
+pub trait ProgramChecker: Send + Sync {
+    /// The names of the program's jobs (or its own name), or why it is none.
+    fn check(&self, path: &Path) -> Result<Vec<String>, String>;
+}
+
+/// The folder of uploaded programs.
+#[derive(Clone)]
+pub struct ProgramStore {
+    folder: PathBuf,
+    bytes_max: u64,
+    checker: Arc<dyn ProgramChecker>,
+}
+
+/// One uploaded program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredProgram {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its file name as it was sent.
+    pub name: String,
+}
+
+/// Between the drawn and the given part of an id.
+const ID_SEPARATOR: char = '_';
+/// What an upload under way is called.
+const PARTIAL_PREFIX: &str = ".partial-";
+
+impl ProgramStore {
+    /// A store in `folder`, which is made if it does not exist.
+    pub fn open(
+        folder: PathBuf,
+        bytes_max: u64,
+        checker: Arc<dyn ProgramChecker>,
+    ) -> io::Result<Self> {
+        std::fs::create_dir_all(&folder)?;
+        Ok(Self {
+            folder,
+            bytes_max,
+            checker,
+        })
+    }
+
+    /// Takes a program in as it streams by; `unique` (32 hexadecimal digits) makes its id.
+    pub async fn store<S, E>(
+        &self,
+        name: &str,
+        unique: u128,
+        chunks: S,
+    ) -> Result<StoredProgram, ApiError>
+    where
+        S: Stream<Item = Result<bytes::Bytes, E>> + Unpin,
+        E: std::fmt::Display,
+    {
+        let name = decode::upload_name(name)?;
+        let partial = Partial(self.folder.join(format!("{PARTIAL_PREFIX}{unique:032x}")));
+        self.write(&partial.0, chunks).await?;
+        let checker = self.checker.clone();
+        let path = partial.0.clone();
+        let checked = tokio::task::spawn_blocking(move || checker.check(&path))
+            .await
+            .map_err(|e| ApiError::internal(format!("the upload could not be checked: {e}")))?;
+        checked.map_err(|why| ApiError::bad_request(format!("'{name}' is refused: {why}")))?;
+        let path = self
+            .folder
+            .join(format!("{unique:032x}{ID_SEPARATOR}{name}"));
+        tokio::fs::rename(&partial.0, &path)
+            .await
+            .map_err(|e| storage_error(&self.folder, &e))?;
+        Ok(StoredProgram { path, name })
+    }
+
+    async fn write<S, E>(&self, path: &Path, mut chunks: S) -> Result<(), ApiError>
+    where
+        S: Stream<Item = Result<bytes::Bytes, E>> + Unpin,
+        E: std::fmt::Display,
+    {
+        let fail = |e: io::Error| storage_error(&self.folder, &e);
+        let mut file = tokio::fs::File::create(path).await.map_err(fail)?;
+        let mut written = 0_u64;
+        while let Some(chunk) = chunks.next().await {
+            let chunk =
+                chunk.map_err(|e| ApiError::bad_request(format!("the upload broke off: {e}")))?;
+            written = written.saturating_add(chunk.len() as u64);
+            if written > self.bytes_max {
+                return Err(ApiError::new(
+                    actix_web::http::StatusCode::PAYLOAD_TOO_LARGE,
+                    format!("the program is larger than {} bytes", self.bytes_max),
+                ));
+            }
+            file.write_all(&chunk).await.map_err(fail)?;
+        }
+        file.flush().await.map_err(fail)
+    }
+
+    /// The program of that id.
+    pub fn find(&self, id: &str) -> Result<StoredProgram, ApiError> {
+        let missing = || ApiError::not_found(format!("there is no program '{id}' here"));
+        let id = decode::plain_file_name(id).map_err(|_| missing())?;
+        let name = name_of(id).ok_or_else(missing)?.to_owned();
+        let path = self.folder.join(id);
+        if !path.is_file() {
+            return Err(missing());
+        }
+        Ok(StoredProgram { path, name })
+    }
+
+    /// Removes a program.
+    pub fn remove(&self, id: &str) -> Result<(), ApiError> {
+        let program = self.find(id)?;
+        std::fs::remove_file(&program.path).map_err(|e| storage_error(&self.folder, &e))
+    }
+
+    /// All programs, newest first.
+    pub fn list(&self) -> Result<Vec<JarFile>, ApiError> {
+        let fail = |e: io::Error| storage_error(&self.folder, &e);
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(&self.folder).map_err(fail)? {
+            let entry = entry.map_err(fail)?;
+            let id = entry.file_name().to_string_lossy().into_owned();
+            let Some(name) = name_of(&id).map(str::to_owned) else {
+                continue;
+            };
+            let uploaded = entry
+                .metadata()
+                .and_then(|m| m.modified())
+                .ok()
+                .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
+                .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
+            let jobs = self.checker.check(&entry.path()).unwrap_or_default();
+            files.push(JarFile {
+                id,
+                name,
+                uploaded,
+                entry: jobs
+                    .into_iter()
+                    .map(|name| JarEntry {
+                        name,
+                        description: None,
+                    })
+                    .collect(),
+            });
+        }
+        files.sort_by(|a, b| (b.uploaded, &b.id).cmp(&(a.uploaded, &a.id)));
+        Ok(files)
+    }
+}
+
+/// Hash and size of a file's bytes.
+pub async fn hash_file(path: &Path) -> io::Result<(ContentHash, u64)> {
+    let mut file = tokio::fs::File::open(path).await?;
+    let mut hasher = Sha256::new();
+    let mut size = 0_u64;
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        let n = file.read(&mut buffer).await?;
+        let Some(read) = buffer.get(..n).filter(|read| !read.is_empty()) else {
+            return Ok((ContentHash(hasher.finalize().into()), size));
+        };
+        hasher.update(read);
+        size += read.len() as u64;
+    }
+}
+
+fn name_of(id: &str) -> Option<&str> {
+    let (unique, name) = id.split_once(ID_SEPARATOR)?;
+    let drawn = unique.len() == 32 && unique.bytes().all(|b| b.is_ascii_hexdigit());
+    (drawn && !name.is_empty()).then_some(name)
+}
+
+fn storage_error(folder: &Path, e: &io::Error) -> ApiError {
+    let message = format!("the upload folder {} failed: {e}", folder.display());
+    if e.kind() == io::ErrorKind::StorageFull {
+        return ApiError::new(
+            actix_web::http::StatusCode::INSUFFICIENT_STORAGE,
+            format!("{message}; free space there or set web.upload.dir"),
+        );
+    }
+    ApiError::internal(message)
+}
+
+/// An upload under way: its file goes unless it was renamed.
+struct Partial(PathBuf);
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // Absent after a rename: that is the good case.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::stream;
+
+    struct ByMagic;
+    impl ProgramChecker for ByMagic {
+        fn check(&self, path: &Path) -> Result<Vec<String>, String> {
+            let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
+            if bytes.starts_with(b"ours") {
+                Ok(vec!["job".to_owned()])
+            } else {
+                Err("not a Flott program".to_owned())
+            }
+        }
+    }
+
+    fn store(folder: &Path) -> ProgramStore {
+        ProgramStore::open(folder.to_owned(), 64, Arc::new(ByMagic)).unwrap()
+    }
+
+    fn chunks(parts: &[&'static [u8]]) -> impl Stream<Item = Result<bytes::Bytes, String>> + Unpin {
+        stream::iter(
+            parts
+                .iter()
+                .map(|p| Ok(bytes::Bytes::from_static(p)))
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    #[tokio::test]
+    async fn a_program_is_kept_found_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        let kept = store
+            .store("../word_count", 7, chunks(&[b"ours", b" and more"]))
+            .await
+            .unwrap();
+        assert_eq!(kept.name, "word_count");
+        let id = kept.path.file_name().unwrap().to_str().unwrap().to_owned();
+        assert_eq!(store.find(&id).unwrap(), kept);
+        let listed = store.list().unwrap();
+        assert_eq!(listed.len(), 1);
+        assert_eq!(listed[0].entry[0].name, "job");
+        let (_, size) = hash_file(&kept.path).await.unwrap();
+        assert_eq!(size, 13);
+        store.remove(&id).unwrap();
+        assert!(store.find(&id).is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_refused_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        let foreign = store.store("x", 1, chunks(&[b"#!/bin/sh"])).await;
+        assert!(foreign.unwrap_err().errors[0].contains("not a Flott program"));
+        let large: &'static [u8] = &[0; 65];
+        assert_eq!(
+            store
+                .store("x", 2, chunks(&[large]))
+                .await
+                .unwrap_err()
+                .status,
+            413
+        );
+        let broken = stream::iter(vec![Ok(bytes::Bytes::from_static(b"ours")), Err("reset")]);
+        assert!(store.store("x", 3, broken).await.is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn ids_that_lead_elsewhere_are_not_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        for id in ["..", "../x", "", "plain", "00_x"] {
+            assert_eq!(store.find(id).unwrap_err().status, 404, "{id}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! From the components' answers to Flink's JSON: pure functions, no clock, no I/O.
+
+mod jobs;
+mod taskmanagers;
+
+pub use jobs::{
+    execution_result, job_details, job_exceptions, job_ids, job_overview, jobs_overview, plan,
+    vertex_details,
+};
+pub use taskmanagers::{task_manager, task_manager_details};
+
+/// Unix milliseconds as Flink's signed number.
+fn millis(ms: u64) -> i64 {
+    i64::try_from(ms).unwrap_or(i64::MAX)
+}
