@@ -1,1 +1,828 @@
+use super::*;
+use crate::restart::{NO_RESOURCE, RestartSpec};
+use crate::slot_pool::Registration;
+use crate::testing::{coordinate, edge, graph, vertex};
+use model::job::{SlotOffer, TaskIo, TaskStateUpdate};
+use model::{AllocationId, ExecutionState, InstanceId, JobVertexId, ResourceProfile, ShipStrategy};
+use proptest::prelude::*;
 
+fn at(ms: u64) -> Now {
+    Now { mono: Duration::from_millis(ms), unix_ms: 1_000_000 + ms }
+}
+
+fn config(restart: RestartPolicy) -> JobConfig {
+    JobConfig {
+        restart,
+        slot_timeout: Duration::from_secs(300),
+        history: 16,
+        graph_id: 5,
+        seed: 1,
+        initialized_ms: 999_000,
+    }
+}
+
+fn patient() -> RestartPolicy {
+    RestartPolicy::chosen(RestartSpec::FixedDelay {
+        attempts: u32::MAX,
+        delay: Duration::from_secs(1),
+    })
+}
+
+fn cause(kind: &str) -> FailureCause {
+    FailureCause::recoverable(kind, "it broke")
+}
+
+/// A core with its commands, and TaskExecutors that do as they are told.
+struct World {
+    core: JobCore,
+    now: u64,
+    seen: Vec<Command>,
+    next_allocation: u128,
+}
+
+impl World {
+    fn new(graph: JobGraph, restart: RestartPolicy) -> Self {
+        assert_eq!(crate::job_graph::check(&graph), Ok(()));
+        let core = JobCore::new(Arc::new(graph), config(restart), at(0));
+        Self { core, now: 0, seen: Vec::new(), next_allocation: 0 }
+    }
+    fn started(graph: JobGraph, restart: RestartPolicy) -> Self {
+        let mut world = Self::new(graph, restart);
+        world.core.start(at(0));
+        world
+    }
+    fn now(&self) -> Now {
+        at(self.now)
+    }
+    fn commands(&mut self) -> Vec<Command> {
+        let commands = self.core.take_commands();
+        self.seen.extend(commands.clone());
+        commands
+    }
+    fn tm(&mut self, n: u32, slots: u32) -> Vec<AllocationId> {
+        let now = self.now();
+        self.core.register_worker(now, worker(n, 1));
+        self.offer(n, slots)
+    }
+    fn offer(&mut self, n: u32, slots: u32) -> Vec<AllocationId> {
+        let offers: Vec<SlotOffer> = (0..slots)
+            .map(|index| {
+                self.next_allocation += 1;
+                SlotOffer {
+                    allocation_id: AllocationId(self.next_allocation),
+                    index,
+                    profile: ResourceProfile { cpu_millis: 1000, ..ResourceProfile::default() },
+                }
+            })
+            .collect();
+        let now = self.now();
+        self.core.offer(now, &tm_name(n), InstanceId(1), &offers, &format!("host{n}:1")).unwrap()
+    }
+    fn report(
+        &mut self,
+        n: u32,
+        attempt: ExecutionAttemptId,
+        state: ExecutionState,
+    ) -> Vec<ExecutionAttemptId> {
+        let failed = state == ExecutionState::Failed;
+        let update = TaskStateUpdate {
+            attempt,
+            state,
+            cause: failed.then(|| cause("TaskFailed")),
+            io: TaskIo::default(),
+        };
+        let now = self.now();
+        self.core.update_tasks(now, &tm_name(n), InstanceId(1), vec![update]).unwrap()
+    }
+    fn coordinators_up(&mut self) {
+        let (now, round) = (self.now(), self.core.round);
+        self.core.coordinators_started(now, round, Ok(()));
+    }
+    fn pass(&mut self, ms: u64) {
+        self.now += ms;
+        let now = self.now();
+        self.core.tick(now);
+    }
+}
+
+fn tm_name(n: u32) -> ResourceId {
+    ResourceId::new(format!("tm{n}"))
+}
+
+fn worker(n: u32, instance: u128) -> Worker {
+    Worker { resource_id: tm_name(n), instance_id: InstanceId(instance), host: "h".into() }
+}
+
+/// (TaskExecutor, attempt) of everything in deployments.
+fn deployed(commands: &[Command]) -> Vec<(String, ExecutionAttemptId)> {
+    let deployments = commands.iter().filter_map(|c| match c {
+        Command::Deploy(d) => Some(d),
+        _ => None,
+    });
+    deployments
+        .flat_map(|d| d.tasks.iter().map(|t| (d.worker.resource_id.0.clone(), t.attempt)))
+        .collect()
+}
+
+fn cancelled(commands: &[Command]) -> Vec<ExecutionAttemptId> {
+    let cancels = commands.iter().filter_map(|c| match c {
+        Command::CancelTasks { attempts, .. } => Some(attempts.clone()),
+        _ => None,
+    });
+    cancels.flatten().collect()
+}
+
+fn pair(parallelism: u32) -> JobGraph {
+    graph(
+        vec![vertex(1, parallelism), vertex(2, parallelism)],
+        vec![edge(0, 1, 2, ShipStrategy::Hash)],
+    )
+}
+
+fn coordinated_pair() -> JobGraph {
+    let mut graph = pair(2);
+    coordinate(&mut graph, 1);
+    graph
+}
+
+#[test]
+fn a_started_job_declares_the_whole_amount_and_deploys_when_all_slots_are_there() {
+    let mut w = World::started(pair(2), patient());
+    let first = w.commands();
+    assert_eq!(first[0], Command::StatusChanged(JobStatus::Running));
+    let Command::Declare(needs) = &first[1] else { panic!("{first:?}") };
+    assert_eq!(needs.iter().map(|r| r.slots).collect::<Vec<_>>(), [2]);
+    w.tm(1, 1);
+    assert_eq!(deployed(&w.commands()), []);
+    w.tm(2, 1);
+    let sent = w.commands();
+    let on: Vec<String> = deployed(&sent).into_iter().map(|(tm, _)| tm).collect();
+    assert_eq!(on, ["tm1", "tm1", "tm2", "tm2"]);
+    assert_eq!(w.core.execution().in_state(ExecutionState::Deploying), 4);
+}
+
+#[test]
+fn surplus_slots_are_not_accepted() {
+    let mut w = World::started(pair(2), patient());
+    assert_eq!(w.tm(1, 5).len(), 2);
+}
+
+#[test]
+fn a_job_without_coordinators_finishes_with_its_last_task() {
+    let mut w = World::started(pair(1), patient());
+    w.tm(1, 1);
+    let tasks = deployed(&w.commands());
+    for (_, attempt) in &tasks {
+        assert_eq!(w.report(1, *attempt, ExecutionState::Running), []);
+        w.report(1, *attempt, ExecutionState::Finished);
+    }
+    assert!(w.commands().contains(&Command::Ended(JobStatus::Finished)));
+    let details = w.core.details(w.now());
+    assert_eq!(details.status, JobStatus::Finished);
+    assert_eq!(details.end_ms, Some(1_000_000));
+    assert_eq!(w.core.requirements(), []);
+}
+
+#[test]
+fn coordinators_start_before_tasks_and_publish_before_finished() {
+    let mut w = World::started(coordinated_pair(), patient());
+    w.tm(1, 2);
+    let sent = w.commands();
+    assert!(sent.contains(&Command::StartCoordinators { round: 1 }));
+    assert_eq!(deployed(&sent), []);
+    w.coordinators_up();
+    let tasks = deployed(&w.commands());
+    assert_eq!(tasks.len(), 4);
+    for (_, attempt) in &tasks {
+        w.report(1, *attempt, ExecutionState::Finished);
+    }
+    assert!(w.commands().contains(&Command::PublishResults { round: 2 }));
+    assert_eq!(w.core.status(), JobStatus::Running);
+    let now = w.now();
+    w.core.results_published(now, 2, Ok(()));
+    assert_eq!(w.core.status(), JobStatus::Finished);
+}
+
+#[test]
+fn a_publication_that_fails_runs_the_job_again() {
+    let mut w = World::started(coordinated_pair(), patient());
+    w.tm(1, 2);
+    w.coordinators_up();
+    for (_, attempt) in deployed(&w.commands()) {
+        w.report(1, attempt, ExecutionState::Finished);
+    }
+    w.commands();
+    let now = w.now();
+    w.core.results_published(now, 2, Err(cause("CoordinatorFailed")));
+    assert_eq!(w.core.status(), JobStatus::Restarting);
+    w.pass(1000);
+    assert!(w.commands().contains(&Command::StartCoordinators { round: 3 }));
+    w.coordinators_up();
+    let again = deployed(&w.commands());
+    assert_eq!(again.iter().map(|(_, a)| a.attempt).collect::<Vec<_>>(), [1, 1, 1, 1]);
+}
+
+#[test]
+fn cancelling_while_results_are_published_is_too_late_unless_that_fails() {
+    for (outcome, end) in
+        [(Ok(()), JobStatus::Finished), (Err(cause("CoordinatorFailed")), JobStatus::Canceled)]
+    {
+        let mut w = World::started(coordinated_pair(), patient());
+        w.tm(1, 2);
+        w.coordinators_up();
+        for (_, attempt) in deployed(&w.commands()) {
+            w.report(1, attempt, ExecutionState::Finished);
+        }
+        let now = w.now();
+        w.core.cancel(now);
+        assert_eq!(w.core.status(), JobStatus::Running);
+        w.core.results_published(now, 2, outcome);
+        assert_eq!(w.core.status(), end);
+    }
+}
+
+#[test]
+fn a_failed_task_takes_its_region_with_it_and_both_start_anew_after_the_delay() {
+    let mut w = World::started(pair(2), patient());
+    w.tm(1, 2);
+    let tasks = deployed(&w.commands());
+    w.report(1, tasks[0].1, ExecutionState::Running);
+    w.report(1, tasks[1].1, ExecutionState::Failed);
+    let sent = w.commands();
+    assert_eq!(w.core.status(), JobStatus::Restarting);
+    assert_eq!(cancelled(&sent), [tasks[0].1, tasks[2].1, tasks[3].1]);
+    w.pass(5000);
+    assert_eq!(deployed(&w.commands()), [], "nothing starts while the old attempts live");
+    // One of them ended before the word reached it, one fails with what the first one's end did to it.
+    w.report(1, tasks[0].1, ExecutionState::Canceled);
+    w.report(1, tasks[2].1, ExecutionState::Finished);
+    w.report(1, tasks[3].1, ExecutionState::Failed);
+    w.pass(0);
+    let again = deployed(&w.commands());
+    assert_eq!(again.len(), 4);
+    assert!(again.iter().all(|(_, a)| a.attempt == 1));
+    assert_eq!(w.core.status(), JobStatus::Running);
+    let details = w.core.details(w.now());
+    assert_eq!((details.restarts, details.failures.len()), (1, 1));
+    assert_eq!(details.failures[0].task.as_deref(), Some("v1 (2/2)"));
+    assert_eq!(details.failures[0].resource_id, Some(tm_name(1)));
+    // The superseded attempts are strangers now: those that still run are to be ended.
+    assert_eq!(w.report(1, tasks[0].1, ExecutionState::Running), [tasks[0].1]);
+    assert_eq!(w.report(1, tasks[0].1, ExecutionState::Failed), []);
+}
+
+#[test]
+fn regions_that_are_not_connected_do_not_fall_together() {
+    let forward =
+        graph(vec![vertex(1, 2), vertex(2, 2)], vec![edge(0, 1, 2, ShipStrategy::Forward)]);
+    let mut w = World::started(forward, patient());
+    w.tm(1, 2);
+    let tasks = deployed(&w.commands());
+    w.report(1, tasks[0].1, ExecutionState::Failed);
+    let partner =
+        tasks.iter().find(|(_, a)| a.vertex == JobVertexId(2) && a.subtask == 0).unwrap().1;
+    assert_eq!(cancelled(&w.commands()), [partner]);
+}
+
+#[test]
+fn without_restarts_the_job_fails_with_its_cause() {
+    let mut w = World::started(pair(1), RestartPolicy::chosen(RestartSpec::None));
+    w.tm(1, 1);
+    let tasks = deployed(&w.commands());
+    w.report(1, tasks[0].1, ExecutionState::Failed);
+    assert_eq!(w.core.status(), JobStatus::Failing);
+    w.report(1, tasks[1].1, ExecutionState::Canceled);
+    assert_eq!(w.core.status(), JobStatus::Failed);
+    assert_eq!(w.core.details(w.now()).cause, Some(cause("TaskFailed")));
+    assert!(w.commands().contains(&Command::Ended(JobStatus::Failed)));
+}
+
+#[test]
+fn a_lost_task_executor_is_replaced_by_another_ones_slot() {
+    let mut w = World::started(pair(2), patient());
+    w.tm(1, 1);
+    w.tm(2, 1);
+    let tasks = deployed(&w.commands());
+    let now = w.now();
+    w.core.worker_lost(now, &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
+    let sent = w.commands();
+    assert_eq!(cancelled(&sent).len(), 2);
+    assert!(sent.iter().any(|c| matches!(c, Command::Declare(_))));
+    for (_, attempt) in tasks.iter().filter(|(tm, _)| tm == "tm1") {
+        w.report(1, *attempt, ExecutionState::Canceled);
+    }
+    w.tm(3, 1);
+    w.pass(1000);
+    let again = deployed(&w.commands());
+    let on: Vec<&str> = again.iter().map(|(tm, _)| tm.as_str()).collect();
+    assert_eq!(on, ["tm1", "tm1", "tm3", "tm3"]);
+}
+
+#[test]
+fn a_stale_loss_of_an_earlier_incarnation_changes_nothing() {
+    let mut w = World::started(pair(1), patient());
+    w.tm(1, 1);
+    w.commands();
+    let now = w.now();
+    w.core.worker_lost(now, &tm_name(1), InstanceId(9), &cause("TaskManagerLost"));
+    assert_eq!(w.commands(), []);
+}
+
+#[test]
+fn a_task_executor_that_registers_in_a_new_incarnation_has_lost_everything() {
+    let mut w = World::started(pair(1), patient());
+    w.tm(1, 1);
+    w.commands();
+    let now = w.now();
+    let registration = w.core.register_worker(now, worker(1, 2));
+    assert!(matches!(registration, Registration::Replaced { .. }));
+    assert_eq!(w.core.status(), JobStatus::Restarting);
+}
+
+#[test]
+fn too_few_slots_fail_the_job_with_the_resource_managers_words() {
+    let mut w = World::started(pair(8), RestartPolicy::unset());
+    w.tm(1, 4);
+    let now = w.now();
+    w.core.not_enough_resources(now, "needs 8 slots of any size, 4 registered, 0 free");
+    assert_eq!(w.core.status(), JobStatus::Failed);
+    let details = w.core.details(w.now());
+    let cause = details.cause.unwrap();
+    assert_eq!(cause.kind, NO_RESOURCE);
+    assert!(cause.message.contains("needs 8 slots"));
+}
+
+#[test]
+fn a_shortage_that_is_over_is_not_believed() {
+    let mut w = World::started(pair(2), RestartPolicy::unset());
+    w.tm(1, 2);
+    let now = w.now();
+    w.core.not_enough_resources(now, "late");
+    assert_eq!(w.core.status(), JobStatus::Running);
+}
+
+#[test]
+fn waiting_for_slots_ends_at_its_time_out() {
+    let mut w = World::started(pair(2), RestartPolicy::unset());
+    w.pass(299_999);
+    assert_eq!(w.core.status(), JobStatus::Running);
+    w.pass(1);
+    assert_eq!(w.core.status(), JobStatus::Failed);
+}
+
+#[test]
+fn cancel_ends_a_waiting_job_at_once_and_a_running_one_with_its_tasks() {
+    let mut w = World::started(pair(1), patient());
+    w.core.cancel(at(1));
+    assert_eq!(w.core.status(), JobStatus::Canceled);
+
+    let mut w = World::started(coordinated_pair(), patient());
+    w.tm(1, 2);
+    w.coordinators_up();
+    let tasks = deployed(&w.commands());
+    w.core.cancel(at(1));
+    assert_eq!(cancelled(&w.commands()).len(), 4);
+    for (_, attempt) in &tasks {
+        assert_eq!(w.core.status(), JobStatus::Cancelling);
+        w.report(1, *attempt, ExecutionState::Canceled);
+    }
+    let sent = w.commands();
+    assert_eq!(sent[sent.len() - 4], Command::AbandonResults);
+    assert!(sent.contains(&Command::Ended(JobStatus::Canceled)));
+}
+
+#[test]
+fn cancelling_goes_on_when_a_task_executor_never_answers_and_is_lost() {
+    let mut w = World::started(pair(1), patient());
+    w.tm(1, 1);
+    w.core.cancel(at(1));
+    assert_eq!(w.core.status(), JobStatus::Cancelling);
+    w.core.worker_lost(at(2), &tm_name(1), InstanceId(1), &cause("TaskManagerLost"));
+    assert_eq!(w.core.status(), JobStatus::Canceled);
+}
+
+#[test]
+fn a_dead_coordinator_host_is_a_failover_of_the_job() {
+    let mut w = World::started(coordinated_pair(), patient());
+    w.tm(1, 2);
+    w.coordinators_up();
+    let tasks = deployed(&w.commands());
+    let operator = OperatorId(1);
+    assert_eq!(w.core.route_event(&tasks[0].1, operator), Ok(()));
+    w.core.coordinator_failed(at(1), cause("CoordinatorHostLost"));
+    assert_eq!(w.core.route_event(&tasks[0].1, operator), Err(Unroutable::StaleAttempt));
+    assert_eq!(w.core.route_request(operator), Err(Unroutable::Unavailable));
+    for (_, attempt) in &tasks {
+        w.report(1, *attempt, ExecutionState::Canceled);
+    }
+    w.commands();
+    w.pass(1001);
+    assert!(w.commands().iter().any(|c| matches!(c, Command::StartCoordinators { .. })));
+    w.coordinators_up();
+    let again = deployed(&w.commands());
+    assert_eq!(w.core.route_event(&again[0].1, operator), Ok(()));
+    assert_eq!(w.core.route_event(&tasks[0].1, operator), Err(Unroutable::StaleAttempt));
+    assert_eq!(w.core.route_event(&again[3].1, operator), Err(Unroutable::NoSuchOperator));
+    assert_eq!(w.core.route_request(OperatorId(77)), Err(Unroutable::NoSuchOperator));
+}
+
+#[test]
+fn a_deployment_of_unknown_outcome_is_failed_and_cancelled_there() {
+    let mut w = World::started(pair(1), patient());
+    w.tm(1, 1);
+    let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
+    let now = w.now();
+    w.core.deploy_answered(now, &tm_name(1), &attempts, Err(cause("DeploymentFailed")));
+    assert_eq!(cancelled(&w.commands()), attempts);
+    assert_eq!(w.core.status(), JobStatus::Restarting);
+}
+
+#[test]
+fn one_refused_task_of_a_deployment_fails_its_region() {
+    let mut w = World::started(pair(1), patient());
+    w.tm(1, 1);
+    let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
+    let now = w.now();
+    let refused = vec![(attempts[0], cause("Refused"))];
+    w.core.deploy_answered(now, &tm_name(1), &attempts, Ok(refused));
+    assert_eq!(cancelled(&w.commands()), attempts[1..]);
+}
+
+#[test]
+fn full_reports_bring_both_sides_together() {
+    let mut w = World::started(pair(1), patient());
+    let slots = w.tm(1, 1);
+    let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
+    let now = w.now();
+    w.core.deploy_answered(now, &tm_name(1), &attempts, Ok(vec![]));
+    let running = |attempt| TaskStateUpdate {
+        attempt,
+        state: ExecutionState::Running,
+        cause: None,
+        io: TaskIo { records_in: 7, ..TaskIo::default() },
+    };
+    let stranger = ExecutionAttemptId { graph: 99, ..attempts[0] };
+    let report = |w: &mut World, tasks: Vec<TaskStateUpdate>| {
+        w.core.reconcile(now, &tm_name(1), InstanceId(1), &slots, tasks);
+        w.commands()
+    };
+    let sent = report(&mut w, vec![running(attempts[0]), running(attempts[1]), running(stranger)]);
+    assert_eq!(cancelled(&sent), [stranger]);
+    assert_eq!(w.core.details(now).vertices[0].subtasks[0].io.records_in, 7);
+    // A report that was made before the deployment misses it; the second one in a row is believed.
+    report(&mut w, vec![running(attempts[0])]);
+    assert_eq!(w.core.status(), JobStatus::Running);
+    report(&mut w, vec![running(attempts[0])]);
+    assert_eq!(w.core.status(), JobStatus::Restarting);
+    // Told to cancel, still running: told again.
+    let sent = report(&mut w, vec![running(attempts[0])]);
+    assert_eq!(cancelled(&sent), [attempts[0]]);
+}
+
+#[test]
+fn what_is_held_is_told_to_the_task_executor() {
+    let mut w = World::started(pair(1), patient());
+    let slots = w.tm(1, 1);
+    let attempts: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, a)| a).collect();
+    assert_eq!(w.core.holdings(&tm_name(1)), (slots.clone(), attempts.clone()));
+    w.report(1, attempts[0], ExecutionState::Finished);
+    assert!(w.commands().contains(&Command::HoldingsChanged(tm_name(1))));
+    assert_eq!(w.core.holdings(&tm_name(1)), (slots, vec![attempts[1]]));
+}
+
+#[test]
+fn twenty_thousand_tasks_are_one_table_and_one_deployment_per_task_executor() {
+    let mut w = World::started(pair(10_000), patient());
+    w.commands();
+    for n in 0..500 {
+        w.tm(n, 20);
+    }
+    let sent = w.commands();
+    let deployments: Vec<&Deployment> = sent
+        .iter()
+        .filter_map(|c| match c {
+            Command::Deploy(d) => Some(d),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(deployments.len(), 500);
+    let table = &deployments[0].producers[0];
+    assert_eq!((table.subtasks.len(), table.addresses.len()), (10_000, 500));
+    assert!(deployments.iter().all(|d| d.tasks.len() == 40 && Arc::ptr_eq(&d.producers[0], table)));
+    for deployment in deployments {
+        let updates = deployment.tasks.iter().map(|t| TaskStateUpdate {
+            attempt: t.attempt,
+            state: ExecutionState::Running,
+            cause: None,
+            io: TaskIo::default(),
+        });
+        let tm = deployment.worker.resource_id.clone();
+        w.core.update_tasks(at(1), &tm, InstanceId(1), updates.collect()).unwrap();
+    }
+    assert_eq!(w.core.execution().in_state(ExecutionState::Running), 20_000);
+}
+
+mod under_any_sequence {
+    //! Whatever happens and in whatever order, nothing runs twice, and once the cluster heals the job
+    //! finishes.
+
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Register(u32),
+        Offer(u32),
+        Lose(u32),
+        Report(usize, u8),
+        Answer(usize, bool),
+        FullReport(u32),
+        Coordinators(bool),
+        CoordinatorFailed,
+        Published(bool),
+        Shortage,
+        Pass(u16),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => (0u32..4).prop_map(Step::Register),
+            4 => (0u32..4).prop_map(Step::Offer),
+            1 => (0u32..4).prop_map(Step::Lose),
+            6 => (any::<usize>(), 0u8..4).prop_map(|(i, s)| Step::Report(i, s)),
+            3 => (any::<usize>(), prop::bool::weighted(0.9)).prop_map(|(i, ok)| Step::Answer(i, ok)),
+            2 => (0u32..4).prop_map(Step::FullReport),
+            3 => prop::bool::weighted(0.8).prop_map(Step::Coordinators),
+            1 => Just(Step::CoordinatorFailed),
+            2 => any::<bool>().prop_map(Step::Published),
+            1 => Just(Step::Shortage),
+            3 => (0u16..2000).prop_map(Step::Pass),
+        ]
+    }
+
+    #[derive(Default)]
+    struct Tm {
+        instance: u128,
+        up: bool,
+        tasks: BTreeMap<ExecutionAttemptId, ExecutionState>,
+    }
+
+    struct Cluster {
+        core: JobCore,
+        now: u64,
+        tms: Vec<Tm>,
+        unanswered: Vec<(u32, u128, Vec<ExecutionAttemptId>)>,
+        allocation: u128,
+        starting: Option<u64>,
+        publishing: Option<u64>,
+        ended: Vec<JobStatus>,
+        ever_deployed: BTreeSet<ExecutionAttemptId>,
+    }
+
+    impl Cluster {
+        fn obey(&mut self) {
+            for command in self.core.take_commands() {
+                assert!(
+                    self.ended.is_empty() || matches!(command, Command::HoldingsChanged(_)),
+                    "after the end: {command:?}"
+                );
+                match command {
+                    Command::Deploy(d) => self.deploy(d),
+                    Command::CancelTasks { worker, attempts } => {
+                        let tm = self.index(&worker.resource_id);
+                        for attempt in attempts {
+                            if let Some(state) = self.tms[tm].tasks.get_mut(&attempt)
+                                && !state.is_terminal()
+                            {
+                                *state = ExecutionState::Canceled;
+                            }
+                        }
+                    }
+                    Command::StartCoordinators { round } => self.starting = Some(round),
+                    Command::PublishResults { round } => self.publishing = Some(round),
+                    Command::Ended(status) => self.ended.push(status),
+                    _ => {}
+                }
+            }
+        }
+
+        fn index(&self, resource: &ResourceId) -> usize {
+            resource.0[2..].parse().unwrap()
+        }
+
+        fn deploy(&mut self, d: Deployment) {
+            let tm = self.index(&d.worker.resource_id);
+            let ids: Vec<_> = d.tasks.iter().map(|t| t.attempt).collect();
+            for attempt in &ids {
+                assert!(self.ever_deployed.insert(*attempt), "deployed twice: {attempt}");
+                let twin = self.tms.iter().flat_map(|tm| &tm.tasks).find(|(other, state)| {
+                    (other.vertex, other.subtask) == (attempt.vertex, attempt.subtask)
+                        && !state.is_terminal()
+                });
+                assert_eq!(twin, None, "two attempts of one subtask run");
+            }
+            let tm_state = &mut self.tms[tm];
+            if tm_state.up && tm_state.instance == d.worker.instance_id.0 {
+                for attempt in &ids {
+                    tm_state.tasks.insert(*attempt, ExecutionState::Running);
+                }
+            }
+            let consumers = ids.iter().filter(|a| a.vertex == JobVertexId(2));
+            for (attempt, table) in consumers.flat_map(|a| d.producers.iter().map(move |t| (a, t)))
+            {
+                let (_, address) = table.subtasks[attempt.subtask as usize];
+                assert!((address as usize) < table.addresses.len());
+            }
+            self.unanswered.push((tm as u32, d.worker.instance_id.0, ids));
+        }
+
+        fn now(&self) -> Now {
+            at(self.now)
+        }
+
+        fn apply(&mut self, step: Step) {
+            let now = self.now();
+            match step {
+                Step::Register(n) => {
+                    let tm = &mut self.tms[n as usize];
+                    if !tm.up {
+                        tm.instance += 1;
+                        tm.up = true;
+                        tm.tasks.clear();
+                    }
+                    let instance = tm.instance;
+                    self.core.register_worker(now, worker(n, instance));
+                }
+                Step::Offer(n) if self.tms[n as usize].up => {
+                    self.allocation += 1;
+                    let offer = SlotOffer {
+                        allocation_id: AllocationId(self.allocation),
+                        index: 0,
+                        profile: ResourceProfile::default(),
+                    };
+                    let instance = InstanceId(self.tms[n as usize].instance);
+                    let _ =
+                        self.core.offer(now, &tm_name(n), instance, &[offer], &format!("h{n}:1"));
+                }
+                Step::Lose(n) => {
+                    let tm = &mut self.tms[n as usize];
+                    tm.up = false;
+                    tm.tasks.clear();
+                    let instance = InstanceId(tm.instance);
+                    self.core.worker_lost(now, &tm_name(n), instance, &cause("TaskManagerLost"));
+                }
+                Step::Report(which, state) => self.report(which, state),
+                Step::Answer(which, ok) => self.answer(which, ok),
+                Step::FullReport(n) => self.full_report(n),
+                Step::Coordinators(ok) => {
+                    if let Some(round) = self.starting.take() {
+                        let outcome = if ok { Ok(()) } else { Err(cause("CoordinatorFailed")) };
+                        self.core.coordinators_started(now, round, outcome);
+                    }
+                }
+                Step::CoordinatorFailed => {
+                    self.core.coordinator_failed(now, cause("CoordinatorFailed"))
+                }
+                Step::Published(ok) => {
+                    if let Some(round) = self.publishing.take() {
+                        let outcome = if ok { Ok(()) } else { Err(cause("CoordinatorFailed")) };
+                        self.core.results_published(now, round, outcome);
+                    }
+                }
+                Step::Shortage => self.core.not_enough_resources(now, "none left"),
+                Step::Pass(ms) => {
+                    self.now += u64::from(ms);
+                    let now = self.now();
+                    self.core.tick(now);
+                }
+                Step::Offer(_) => {}
+            }
+            self.obey();
+        }
+
+        fn report(&mut self, which: usize, state: u8) {
+            let all: Vec<(u32, ExecutionAttemptId, ExecutionState)> = (0u32..)
+                .zip(&self.tms)
+                .flat_map(|(n, tm)| tm.tasks.iter().map(move |(id, state)| (n, *id, *state)))
+                .collect();
+            if all.is_empty() {
+                return;
+            }
+            let (n, attempt, mut current) = all[which % all.len()];
+            if !current.is_terminal() {
+                current = [
+                    ExecutionState::Running,
+                    ExecutionState::Finished,
+                    ExecutionState::Finished,
+                    ExecutionState::Failed,
+                ][state as usize];
+                self.tms[n as usize].tasks.insert(attempt, current);
+            }
+            let failed = current == ExecutionState::Failed;
+            let update = TaskStateUpdate {
+                attempt,
+                state: current,
+                cause: failed.then(|| cause("TaskFailed")),
+                io: TaskIo::default(),
+            };
+            let (now, instance) = (self.now(), InstanceId(self.tms[n as usize].instance));
+            if let Ok(unknown) = self.core.update_tasks(now, &tm_name(n), instance, vec![update]) {
+                for attempt in unknown {
+                    self.tms[n as usize].tasks.insert(attempt, ExecutionState::Canceled);
+                }
+            }
+        }
+
+        fn answer(&mut self, which: usize, ok: bool) {
+            if self.unanswered.is_empty() {
+                return;
+            }
+            let (n, _, ids) = self.unanswered.swap_remove(which % self.unanswered.len());
+            let answer = if ok { Ok(vec![]) } else { Err(cause("DeploymentFailed")) };
+            let now = self.now();
+            self.core.deploy_answered(now, &tm_name(n), &ids, answer);
+        }
+
+        fn full_report(&mut self, n: u32) {
+            let tm = &self.tms[n as usize];
+            if !tm.up {
+                return;
+            }
+            let tasks = tm.tasks.iter().map(|(attempt, state)| TaskStateUpdate {
+                attempt: *attempt,
+                state: *state,
+                cause: (*state == ExecutionState::Failed).then(|| cause("TaskFailed")),
+                io: TaskIo::default(),
+            });
+            let tasks: Vec<_> = tasks.collect();
+            let (slots, _) = self.core.holdings(&tm_name(n));
+            let (now, instance) = (self.now(), InstanceId(tm.instance));
+            self.core.reconcile(now, &tm_name(n), instance, &slots, tasks);
+        }
+
+        /// Everything works from now on.
+        fn heal(&mut self) {
+            for _ in 0..60 {
+                if !self.ended.is_empty() {
+                    return;
+                }
+                for n in 0..4 {
+                    self.apply(Step::Register(n));
+                    self.apply(Step::Offer(n));
+                }
+                self.apply(Step::Coordinators(true));
+                for _ in 0..20 {
+                    self.apply(Step::Answer(0, true));
+                }
+                for n in 0..4 {
+                    self.apply(Step::FullReport(n));
+                }
+                for i in 0..40 {
+                    self.apply(Step::Report(i, 1));
+                }
+                self.apply(Step::Published(true));
+                self.apply(Step::Pass(1000));
+            }
+        }
+    }
+
+    fn sample(kind: u8) -> JobGraph {
+        let ship = if kind.is_multiple_of(2) { ShipStrategy::Hash } else { ShipStrategy::Forward };
+        let vertices = vec![vertex(1, 3), vertex(2, 3), vertex(3, 2)];
+        let mut graph = graph(vertices, vec![edge(0, 1, 2, ship)]);
+        if kind >= 2 {
+            coordinate(&mut graph, 1);
+        }
+        graph
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+        #[test]
+        fn nothing_runs_twice_and_a_healed_job_finishes(
+            kind in 0u8..4, steps in prop::collection::vec(step(), 0..120),
+        ) {
+            let core = JobCore::new(Arc::new(sample(kind)), config(patient()), at(0));
+            let mut cluster = Cluster {
+                core,
+                now: 0,
+                tms: (0..4).map(|_| Tm::default()).collect(),
+                unanswered: vec![],
+                allocation: 0,
+                starting: None,
+                publishing: None,
+                ended: vec![],
+                ever_deployed: BTreeSet::new(),
+            };
+            cluster.core.start(at(0));
+            cluster.obey();
+            for step in steps {
+                cluster.apply(step);
+            }
+            cluster.heal();
+            prop_assert_eq!(&cluster.ended, &[JobStatus::Finished]);
+            let states = cluster.core.execution().states();
+            prop_assert_eq!(states, BTreeMap::from([(ExecutionState::Finished, 8)]));
+        }
+    }
+}

@@ -7,6 +7,9 @@ use model::{AllocationId, EdgeId, ExecutionAttemptId, JobVertexId, ResourceId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// The address of a producer that has no place.
+pub const NOT_DEPLOYED: u32 = u32::MAX;
+
 /// Where the producers of one edge run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerTable {
@@ -16,7 +19,8 @@ pub struct ProducerTable {
     pub vertex: JobVertexId,
     /// Distinct data addresses.
     pub addresses: Vec<Arc<str>>,
-    /// Per producing subtask: attempt number and index into `addresses`.
+    /// Per producing subtask: attempt number and index into `addresses`; [`NOT_DEPLOYED`] for one of
+    /// another region (forward edges) that has no place yet and that no consumer here reads from.
     pub subtasks: Vec<(u32, u32)>,
 }
 
@@ -113,10 +117,11 @@ fn table(exec: &ExecutionGraph, edge: EdgeId, vertex: JobVertexId, place: usize)
     let mut last: Option<(Arc<str>, u32)> = None;
     for index in exec.tasks_of(place) {
         let Some(task) = exec.task(TaskIndex(index)) else { continue };
-        // A producer without a place can't be (a region is deployed whole); an empty address would be
-        // refused by the consumer's host.
-        let address =
-            task.placement.as_ref().map_or_else(|| Arc::from(""), |p| p.data_address.clone());
+        let Some(placement) = &task.placement else {
+            subtasks.push((task.attempt, NOT_DEPLOYED));
+            continue;
+        };
+        let address = placement.data_address.clone();
         let at = match &last {
             Some((known, at)) if Arc::ptr_eq(known, &address) || *known == address => *at,
             _ => *indexes.entry(address.clone()).or_insert_with(|| {

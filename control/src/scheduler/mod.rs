@@ -9,6 +9,6 @@ mod sharing;
 #[cfg(test)]
 mod tests;
 
-pub use deployment::{Deployment, ProducerTable, TaskPlacement, deployments};
+pub use deployment::{Deployment, NOT_DEPLOYED, ProducerTable, TaskPlacement, deployments};
 pub use regions::{Region, RegionIndex, Regions};
 pub use sharing::{SharedSlot, SlotGroup, SlotPlan};
