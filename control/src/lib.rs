@@ -4,11 +4,14 @@
 pub mod execution_graph;
 pub mod ids;
 pub mod job_graph;
+pub mod job_leader_id;
 pub mod job_master;
 pub mod job_table;
+pub mod leadership;
 pub mod liveness;
 pub mod mutation;
 pub mod registration;
+pub mod resource_manager;
 pub mod restart;
 pub mod scheduler;
 pub mod slot_manager;

@@ -1,0 +1,239 @@
+//! What components hold of their process's heartbeat service: pairs that they watch or expect beats
+//! from, payloads that they publish, turns that they mark.
+//!
+//! Nothing here waits or sends: the heartbeat actor reads what is written here on its own lane, so a
+//! component that is busy does not delay its beats, and its newest payload is always at hand.
+
+use super::table::{Pair, Table};
+use actix::{Actor, AsyncContext, Context, Recipient};
+use control::liveness::{Liveness, Limits, Role};
+use gateways::heartbeat::{BeatPayload, Party};
+use gateways::{EndpointAddress, NodeAddress};
+use model::ProcessSession;
+use platform::Platform;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Why a peer is lost.
+pub use control::liveness::Loss as LossCause;
+
+/// A peer that beats are sent to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Who.
+    pub party: Party,
+    /// Its process's heartbeat endpoint.
+    pub address: EndpointAddress,
+    /// That endpoint's fence: the process's session.
+    pub session: ProcessSession,
+}
+
+/// What the heartbeat service reports to the owner of a pair.
+#[derive(Debug, Clone, PartialEq, actix::Message)]
+#[rtype(result = "()")]
+pub enum HeartbeatReport {
+    /// The peer's newest payload: when it changed, and again every few beats so that the owner can
+    /// reconcile with it.
+    Payload {
+        /// The peer.
+        party: Party,
+        /// What it published.
+        payload: BeatPayload,
+    },
+    /// Expecting side only, once per silence: not heard for 0.6 of the time-out. What the peer could soon
+    /// declare dead must be ended now.
+    Silent {
+        /// The peer.
+        party: Party,
+        /// For how long.
+        since: Duration,
+    },
+    /// Once, the last report of a pair.
+    Lost {
+        /// The peer.
+        party: Party,
+        /// Why.
+        cause: LossCause,
+    },
+}
+
+/// A process's heartbeat service, as its components see it. Cheap to clone.
+#[derive(Clone)]
+pub struct HeartbeatHandle {
+    pub(super) shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) platform: Platform,
+    pub(super) limits: Limits,
+    pub(super) table: Mutex<Table>,
+}
+
+impl Shared {
+    /// The table; a panic elsewhere while it was held leaves it usable (every change is one step).
+    pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HeartbeatHandle {
+    /// A service without pairs. It beats once [`super::start`] was called with it.
+    pub fn new(platform: Platform, limits: Limits) -> Self {
+        let table = Mutex::new(Table::new(limits, platform.now()));
+        Self {
+            shared: Arc::new(Shared {
+                platform,
+                limits,
+                table,
+            }),
+        }
+    }
+
+    /// Interval and time-outs.
+    pub fn limits(&self) -> Limits {
+        self.shared.limits
+    }
+
+    /// Watching side (JobMaster → TaskExecutor, ResourceManager → TaskExecutor, ResourceManager →
+    /// JobMaster): sends beats to `target` and declares it lost. Dropping the answer ends it.
+    pub fn watch(
+        &self,
+        me: Party,
+        target: Target,
+        marker: &TurnMarker,
+        report_to: Recipient<HeartbeatReport>,
+    ) -> PeerWatch {
+        let node = target.address.node.clone();
+        let beats_to = Some((target.address, target.session));
+        self.add(me, target.party, node, beats_to, marker, report_to)
+    }
+
+    /// Watched side: expects beats from `peer`, whose process is at `node`. Dropping the answer ends it;
+    /// beats are answered with "not known" from then on.
+    pub fn expect(
+        &self,
+        me: Party,
+        peer: Party,
+        node: NodeAddress,
+        marker: &TurnMarker,
+        report_to: Recipient<HeartbeatReport>,
+    ) -> PeerWatch {
+        self.add(me, peer, node, None, marker, report_to)
+    }
+
+    fn add(
+        &self,
+        me: Party,
+        peer: Party,
+        node: NodeAddress,
+        beats_to: Option<(EndpointAddress, ProcessSession)>,
+        marker: &TurnMarker,
+        report_to: Recipient<HeartbeatReport>,
+    ) -> PeerWatch {
+        let role = if beats_to.is_some() {
+            Role::Watching
+        } else {
+            Role::Watched
+        };
+        let now = self.shared.platform.now();
+        let liveness = Liveness::new(role, self.shared.limits, now);
+        let pair = Pair::new(me, peer.clone(), node, beats_to, marker.clone(), report_to, liveness);
+        let id = self.shared.lock().add(pair, now);
+        PeerWatch {
+            id,
+            peer,
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// A marker for one actor; forgotten when its last clone is dropped.
+    pub fn turn_marker(&self, actor: impl Into<String>) -> TurnMarker {
+        let marker = TurnMarker {
+            inner: Arc::new(Turns {
+                actor: actor.into(),
+                finished: AtomicU64::new(0),
+                age_ms: AtomicU64::new(0),
+            }),
+        };
+        self.shared.lock().add_turns(&marker.inner);
+        marker
+    }
+}
+
+impl fmt::Debug for HeartbeatHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HeartbeatHandle")
+    }
+}
+
+/// One pair, for as long as this value lives.
+pub struct PeerWatch {
+    id: u64,
+    peer: Party,
+    shared: Arc<Shared>,
+}
+
+impl PeerWatch {
+    /// The other side.
+    pub fn peer(&self) -> &Party {
+        &self.peer
+    }
+
+    /// Replaces the payload that this side's next beats (or answers) carry.
+    pub fn publish(&self, payload: BeatPayload) {
+        self.shared.lock().publish(self.id, payload);
+    }
+
+    /// How long the other side has not been heard.
+    pub fn silence(&self) -> Duration {
+        let now = self.shared.platform.now();
+        self.shared.lock().silence(self.id, now)
+    }
+}
+
+impl Drop for PeerWatch {
+    fn drop(&mut self) {
+        self.shared.lock().remove(self.id);
+    }
+}
+
+impl fmt::Debug for PeerWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PeerWatch({:?})", self.peer)
+    }
+}
+
+/// Marks an actor's finished turns. An actor keeps one for its life and calls [`TurnMarker::tick`] when it
+/// starts; a handler that blocks, or a `ctx.wait` that never ends, then shows as growing age.
+#[derive(Debug, Clone)]
+pub struct TurnMarker {
+    pub(super) inner: Arc<Turns>,
+}
+
+#[derive(Debug)]
+pub(super) struct Turns {
+    pub(super) actor: String,
+    pub(super) finished: AtomicU64,
+    pub(super) age_ms: AtomicU64,
+}
+
+impl TurnMarker {
+    /// A turn is finished.
+    pub fn mark(&self) {
+        self.inner.finished.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Marks now and every `every`, as long as the actor of `ctx` takes turns.
+    pub fn tick<A: Actor<Context = Context<A>>>(&self, ctx: &mut Context<A>, every: Duration) {
+        self.mark();
+        let marker = self.clone();
+        ctx.run_interval(every, move |_, _| marker.mark());
+    }
+
+    /// Age of the last finished turn, as the watchdog saw it last.
+    pub fn age(&self) -> Duration {
+        Duration::from_millis(self.inner.age_ms.load(Ordering::Relaxed))
+    }
+}

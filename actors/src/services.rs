@@ -1,0 +1,227 @@
+//! What every component of one process is given: the process's clock, fabric, options, identity,
+//! heartbeats, leader retrieval, metrics and fatal-error handler.
+//!
+//! Nothing here may be global: the value is made once by the process's entrypoint (or once per
+//! simulated host) and handed to constructors.
+
+pub use crate::heartbeat::{
+    HeartbeatHandle, HeartbeatReport, LossCause, PeerWatch, Target, TurnMarker,
+};
+use actix::Recipient;
+use control::mutation::Mutation;
+use futures::future::BoxFuture;
+use gateways::leader_election::{Component, LeaderInformation, NotLeader};
+use gateways::rpc::RpcService;
+use gateways::{EndpointAddress, FabricError};
+use model::{LeaderSession, ProcessSession, ResourceId};
+use platform::Platform;
+use std::{fmt, sync::Arc};
+use thiserror::Error;
+use tokio::sync::watch;
+
+/// The services of one process. Cheap to clone.
+#[derive(Clone)]
+pub struct ProcessServices {
+    /// Time, entropy, sockets, lanes.
+    pub platform: Platform,
+    /// The fabric: endpoints and gateways.
+    pub rpc: RpcService,
+    /// The process's options.
+    pub options: Arc<conf::Options>,
+    /// The process as a resource.
+    pub resource_id: ResourceId,
+    /// The process's incarnation: the fence of its process-wide endpoints.
+    pub session: ProcessSession,
+    /// The process's heartbeat service.
+    pub heartbeat: HeartbeatHandle,
+    /// Who leads which component.
+    pub retrieval: Arc<dyn LeaderRetrieval>,
+    /// Where a component goes with what the process can't survive.
+    pub fatal: FatalErrorHandler,
+    /// The process's metrics.
+    pub metrics: Arc<metrics::Registry>,
+    /// This host's name, as others see it.
+    pub host: String,
+    /// A rule that is broken on purpose; [`Mutation::None`] outside of the simulation.
+    pub mutation: Mutation,
+}
+
+impl fmt::Debug for ProcessServices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessServices")
+            .field("resource_id", &self.resource_id)
+            .field("session", &self.session)
+            .field("host", &self.host)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ProcessServices {
+    /// The address of this process's heartbeat endpoint, as registrations carry it.
+    pub fn heartbeat_address(&self) -> EndpointAddress {
+        self.rpc.address_of(crate::heartbeat::ENDPOINT)
+    }
+
+    /// A marker for an actor of this name, watched by the process's own watchdog.
+    pub fn turn_marker(&self, actor: impl Into<String>) -> TurnMarker {
+        self.heartbeat.turn_marker(actor)
+    }
+}
+
+/// What ended the process.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{component} failed: {cause}")]
+pub struct FatalError {
+    /// The component that can't go on.
+    pub component: String,
+    /// Why.
+    pub cause: String,
+}
+
+/// One per process: the first call wins and the process ends; later ones are logged.
+#[derive(Debug, Clone)]
+pub struct FatalErrorHandler {
+    first: Arc<watch::Sender<Option<FatalError>>>,
+}
+
+impl Default for FatalErrorHandler {
+    fn default() -> Self {
+        Self {
+            first: Arc::new(watch::Sender::new(None)),
+        }
+    }
+}
+
+impl FatalErrorHandler {
+    /// States that `component` can't go on and must not be left half alive.
+    pub fn report(&self, component: impl Into<String>, cause: impl Into<String>) {
+        let error = FatalError {
+            component: component.into(),
+            cause: cause.into(),
+        };
+        tracing::error!(component = %error.component, cause = %error.cause, "fatal error");
+        self.first.send_if_modified(|first| {
+            let won = first.is_none();
+            if won {
+                *first = Some(error);
+            }
+            won
+        });
+    }
+
+    /// The first report, once there is one.
+    pub async fn reported(&self) -> FatalError {
+        let mut seen = self.first.subscribe();
+        loop {
+            if let Some(error) = seen.borrow_and_update().clone() {
+                return error;
+            }
+            if seen.changed().await.is_err() {
+                // Can't happen while `self` holds the sender; waiting is right if it did.
+                futures::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// The first report, if there is one.
+    pub fn first(&self) -> Option<FatalError> {
+        self.first.borrow().clone()
+    }
+}
+
+/// Who leads a component now, as a value to watch. `None`: nobody is known to.
+pub trait LeaderRetrieval: Send + Sync {
+    /// A receiver whose value is the newest known leader; it changes with every new one.
+    fn watch(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>>;
+}
+
+/// What an election tells a contender. The answer to [`Leadership::Revoked`] (its handler's future) says
+/// that what the contender had started under the session has ended: the next grant waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, actix::Message)]
+#[rtype(result = "()")]
+pub enum Leadership {
+    /// The component is led under this session from now on. Start it, then confirm.
+    Granted(LeaderSession),
+    /// The session leads no more. Stop everything of it.
+    Revoked(LeaderSession),
+}
+
+/// The election service of a JobManager process.
+pub trait LeaderElection: Send + Sync {
+    /// Stands for election as the leader of `component`; one contender per component and process.
+    /// Dropping the answer withdraws, and takes back what was published.
+    fn contend(&self, component: Component, contender: Recipient<Leadership>) -> Contention;
+
+    /// The component answers at `leader.address`: publish that, if its session still leads.
+    fn confirm(
+        &self,
+        component: Component,
+        leader: LeaderInformation,
+    ) -> BoxFuture<'static, Result<(), ConfirmError>>;
+
+    /// Whether `session` leads `component` now.
+    fn has_leadership(
+        &self,
+        component: Component,
+        session: LeaderSession,
+    ) -> BoxFuture<'static, bool>;
+}
+
+/// Why a leadership was not confirmed; nothing was published.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum ConfirmError {
+    /// It leads no more.
+    #[error(transparent)]
+    NotLeader(#[from] NotLeader),
+    /// The election service did not answer.
+    #[error("the election service did not answer: {0}")]
+    Fabric(FabricError),
+}
+
+/// A contender's place in an election: withdrawn when dropped.
+pub struct Contention {
+    withdraw: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Contention {
+    /// `withdraw` is called when the contention is dropped.
+    pub fn new(withdraw: impl FnOnce() + Send + 'static) -> Self {
+        Self {
+            withdraw: Some(Box::new(withdraw)),
+        }
+    }
+}
+
+impl Drop for Contention {
+    fn drop(&mut self) {
+        if let Some(withdraw) = self.withdraw.take() {
+            withdraw();
+        }
+    }
+}
+
+impl fmt::Debug for Contention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Contention")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_fatal_error_wins() {
+        let handler = FatalErrorHandler::default();
+        assert_eq!(handler.first(), None);
+        let waiting = handler.clone();
+        let waiter = async move { waiting.reported().await };
+        let reporter = async {
+            handler.report("dispatcher", "no disk");
+            handler.report("resource_manager", "late");
+        };
+        let (seen, ()) = futures::join!(waiter, reporter);
+        assert_eq!(seen.to_string(), "dispatcher failed: no disk");
+        assert_eq!(handler.first(), Some(seen));
+    }
+}

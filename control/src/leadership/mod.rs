@@ -1,0 +1,173 @@
+//! The order of leaderships in one process: one lease, a session for each contender, hand-over.
+//!
+//! Rules: a contender is granted a session only after what it had under the one before has ended; every
+//! grant has a higher epoch than all before in this process, and a higher lease than any of another;
+//! an address is published only for the session that leads, and only after the component says that it
+//! answers; what is published is taken back before the contender is told to stop.
+
+#[cfg(test)]
+mod tests;
+
+use crate::mutation::{Mutation, Rule};
+use model::{Epoch, LeaderSession};
+use std::collections::BTreeMap;
+
+/// What is to be done, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command<C> {
+    /// Tell the contender that it leads.
+    Grant {
+        /// Who.
+        component: C,
+        /// Under which session.
+        session: LeaderSession,
+    },
+    /// Tell the contender that it leads no more; it answers when it has stopped.
+    Revoke {
+        /// Who.
+        component: C,
+        /// Which session.
+        session: LeaderSession,
+    },
+    /// Publish the address that was confirmed.
+    Publish {
+        /// Who.
+        component: C,
+        /// Its session.
+        session: LeaderSession,
+    },
+    /// Nobody leads the component (any more).
+    Retract {
+        /// Who.
+        component: C,
+        /// Whose address goes.
+        session: LeaderSession,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Contender {
+    /// Leads nothing, nothing of it runs.
+    Waiting,
+    /// Was told that it leads; `confirmed` once it answers.
+    Leading { session: LeaderSession, confirmed: bool },
+    /// Was told to stop; something of it may still run.
+    Ending { session: LeaderSession },
+}
+
+/// The leaderships of one process. `C` names components.
+#[derive(Debug)]
+pub struct Leaderships<C> {
+    lease: Option<u64>,
+    granted: u64,
+    seed: u128,
+    mutation: Mutation,
+    contenders: BTreeMap<C, Contender>,
+}
+
+impl<C: Ord + Copy> Leaderships<C> {
+    /// Without a lease and without contenders. `seed`: random, once; nonces are drawn from it.
+    pub fn new(seed: u128, mutation: Mutation) -> Self {
+        Self { lease: None, granted: 0, seed, mutation, contenders: BTreeMap::new() }
+    }
+
+    /// The process holds the lease, with this counter of the store. A lease that was held already under
+    /// another counter was lost in between.
+    pub fn lease_granted(&mut self, store_epoch: u64) -> Vec<Command<C>> {
+        if self.lease == Some(store_epoch) {
+            return Vec::new();
+        }
+        let mut commands = self.lease_lost();
+        self.lease = Some(store_epoch);
+        commands.extend(self.grant_waiting());
+        commands
+    }
+
+    /// The process holds the lease no more.
+    pub fn lease_lost(&mut self) -> Vec<Command<C>> {
+        self.lease = None;
+        let mut commands = Vec::new();
+        for (component, contender) in &mut self.contenders {
+            if let Contender::Leading { session, confirmed } = *contender {
+                *contender = Contender::Ending { session };
+                commands.extend(
+                    confirmed.then_some(Command::Retract { component: *component, session }),
+                );
+                commands.push(Command::Revoke { component: *component, session });
+            }
+        }
+        commands
+    }
+
+    /// A component stands for election; one that stood before is replaced, and has ended.
+    pub fn contend(&mut self, component: C) -> Vec<Command<C>> {
+        let mut commands = self.withdraw(component);
+        self.contenders.insert(component, Contender::Waiting);
+        commands.extend(self.grant_waiting());
+        commands
+    }
+
+    /// A component stands no more, and has ended.
+    pub fn withdraw(&mut self, component: C) -> Vec<Command<C>> {
+        match self.contenders.remove(&component) {
+            Some(Contender::Leading { session, confirmed: true }) => {
+                vec![Command::Retract { component, session }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// What the component had started under a revoked session has ended.
+    pub fn ended(&mut self, component: C, session: LeaderSession) -> Vec<Command<C>> {
+        match self.contenders.get_mut(&component) {
+            Some(contender) if *contender == (Contender::Ending { session }) => {
+                *contender = Contender::Waiting;
+                self.grant_waiting()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The component answers under `session`. `None`: that does not lead; nothing is published.
+    pub fn confirm(&mut self, component: C, session: LeaderSession) -> Option<Vec<Command<C>>> {
+        match self.contenders.get_mut(&component) {
+            Some(Contender::Leading { session: leads, confirmed }) if *leads == session => {
+                *confirmed = true;
+                Some(vec![Command::Publish { component, session }])
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether `session` leads `component`.
+    pub fn leads(&self, component: C, session: LeaderSession) -> bool {
+        matches!(self.contenders.get(&component),
+            Some(Contender::Leading { session: leads, .. }) if *leads == session)
+    }
+
+    /// The counter of the lease that is held.
+    pub fn lease(&self) -> Option<u64> {
+        self.lease
+    }
+
+    fn grant_waiting(&mut self) -> Vec<Command<C>> {
+        let Some(store) = self.lease else {
+            return Vec::new();
+        };
+        let mut commands = Vec::new();
+        for (component, contender) in &mut self.contenders {
+            if *contender != Contender::Waiting {
+                continue;
+            }
+            self.granted += 1;
+            let rises = self.mutation.keeps(Rule::EpochRises);
+            let session = LeaderSession {
+                epoch: Epoch { store: if rises { store } else { 0 }, process: self.granted },
+                nonce: crate::ids::nth_id(self.seed, self.granted) as u64,
+            };
+            *contender = Contender::Leading { session, confirmed: false };
+            commands.push(Command::Grant { component: *component, session });
+        }
+        commands
+    }
+}

@@ -1,0 +1,217 @@
+//! Decides when a peer counts as dead, when silence is a reason to end one's own work, and when an actor
+//! of this process is stuck (invariant I-8).
+//!
+//! Times are durations since some fixed start. Nothing here sends, waits or reads a clock; nothing here
+//! decides what a lost peer means.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+use thiserror::Error;
+
+/// `heartbeat.*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// `heartbeat.interval`: between two beats.
+    pub interval: Duration,
+    /// `heartbeat.timeout`: a peer that was not heard for so long is dead.
+    pub timeout: Duration,
+    /// `heartbeat.stuck-after`: an actor that finished no turn for so long is dead, though it is heard.
+    pub stuck_after: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(1),
+            timeout: Duration::from_secs(5),
+            stuck_after: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Limits {
+    /// When the watched side must have ended what the watching side may then declare dead: 0.6 of the
+    /// time-out.
+    pub fn fence_after(&self) -> Duration {
+        self.timeout.saturating_mul(3) / 5
+    }
+}
+
+/// Which side of a pair this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Sends the beats and declares the other dead.
+    Watching,
+    /// Is asked, and ends its own work when it is not asked any more.
+    Watched,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The peer was heard; its actor finished a turn that long ago.
+    Heard {
+        /// Age of the last finished turn.
+        turn_age: Duration,
+    },
+    /// The peer answers, but it is another incarnation or knows nothing of this pair. Believed once it had
+    /// known the pair: before, the answer to its registration may still be under way.
+    NotKnown,
+    /// The fabric found the peer's process dead: closed, and refused within the time for a suspicion.
+    Confirmed {
+        /// What the fabric saw.
+        why: String,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// What follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    Fine,
+    /// Watched side, once per silence: end what the watching side may soon declare dead.
+    Silent {
+        /// For how long.
+        since: Duration,
+    },
+    /// Once: the pair is over.
+    Lost(Loss),
+}
+
+/// Why a peer is lost.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Loss {
+    /// Not heard within the time-out.
+    #[error("not heard for {} ms", silent_for.as_millis())]
+    Timeout {
+        /// For how long.
+        silent_for: Duration,
+    },
+    /// Its process is gone.
+    #[error("its process is gone: {why}")]
+    Connection {
+        /// What the fabric saw.
+        why: String,
+    },
+    /// Its process answers, its actor does not move.
+    #[error("stuck: no turn finished for {} ms", turn_age.as_millis())]
+    Stuck {
+        /// Age of its last finished turn.
+        turn_age: Duration,
+    },
+    /// It is another incarnation, or has forgotten this pair.
+    #[error("it does not know this connection (any more)")]
+    Unknown,
+}
+
+/// One side's view of the other side of a pair.
+#[derive(Debug, Clone)]
+pub struct Liveness {
+    role: Role,
+    limits: Limits,
+    heard_at: Duration,
+    ticked_at: Duration,
+    known: bool,
+    silent: bool,
+    over: bool,
+}
+
+impl Liveness {
+    /// A pair made at `now`: being registered counts as heard.
+    pub fn new(role: Role, limits: Limits, now: Duration) -> Self {
+        Self {
+            role,
+            limits,
+            heard_at: now,
+            ticked_at: now,
+            known: false,
+            silent: false,
+            over: false,
+        }
+    }
+
+    /// How long the peer has not been heard.
+    pub fn silence(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.heard_at)
+    }
+
+    /// Whether the pair is over.
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Takes an event. After [`Verdict::Lost`] every event is fine.
+    pub fn step(&mut self, now: Duration, event: Event) -> Verdict {
+        if self.over {
+            return Verdict::Fine;
+        }
+        match event {
+            Event::Heard { turn_age } if turn_age > self.limits.stuck_after => {
+                self.lose(Loss::Stuck { turn_age })
+            }
+            Event::Heard { .. } => {
+                self.heard_at = self.heard_at.max(now);
+                self.silent = false;
+                self.known = true;
+                Verdict::Fine
+            }
+            Event::NotKnown if !self.known => Verdict::Fine,
+            Event::NotKnown => self.lose(Loss::Unknown),
+            Event::Confirmed { why } => self.lose(Loss::Connection { why }),
+            Event::Tick => self.tick(now),
+        }
+    }
+
+    fn tick(&mut self, now: Duration) -> Verdict {
+        let passed = now.saturating_sub(self.ticked_at);
+        self.ticked_at = now;
+        let expected = self.limits.interval.saturating_mul(2);
+        // A watcher that was itself stopped has heard nobody and may blame nobody for it: the time it did
+        // not run does not count. The watched side counts it, since others may have given up on it.
+        if self.role == Role::Watching && passed > expected {
+            self.heard_at = self.heard_at.saturating_add(passed.saturating_sub(expected)).min(now);
+        }
+        let silent_for = self.silence(now);
+        if silent_for >= self.limits.timeout {
+            return self.lose(Loss::Timeout { silent_for });
+        }
+        if self.role == Role::Watched && !self.silent && silent_for >= self.limits.fence_after() {
+            self.silent = true;
+            return Verdict::Silent { since: silent_for };
+        }
+        Verdict::Fine
+    }
+
+    fn lose(&mut self, loss: Loss) -> Verdict {
+        self.over = true;
+        Verdict::Lost(loss)
+    }
+}
+
+/// The age of an actor's last finished turn, from a counter that the actor raises with every turn.
+///
+/// Age grows only while the observer itself runs: after the whole process was stopped, nobody looks
+/// stuck who had no chance to move.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TurnAge {
+    turns: u64,
+    age: Duration,
+}
+
+impl TurnAge {
+    /// Notes the counter after `passed` has gone by since the last observation; answers the age. `passed` is
+    /// capped at `interval` twice.
+    pub fn observe(&mut self, turns: u64, passed: Duration, interval: Duration) -> Duration {
+        if turns == self.turns {
+            self.age = self.age.saturating_add(passed.min(interval.saturating_mul(2)));
+        } else {
+            self.turns = turns;
+            self.age = Duration::ZERO;
+        }
+        self.age
+    }
+}

@@ -1,0 +1,81 @@
+//! Rules broken on purpose, each the reason why one invariant of the simulation exists.
+//!
+//! Without the feature `mutants` only [`Mutation::None`] can be made, so a product's build holds no
+//! broken rule. A core asks `mutation.is(…)` at the one place where the rule stands.
+
+/// Which rule is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Mutation {
+    /// None: every rule holds.
+    #[default]
+    None,
+    /// The election grants without a new epoch, so that two leaders act under one.
+    #[cfg(feature = "mutants")]
+    EpochNotRaised,
+    /// The SlotManager takes a slot with a request under way for a free one.
+    #[cfg(feature = "mutants")]
+    PendingSlotIsFree,
+    /// The ResourceManager takes declarations from a JobMaster that was superseded.
+    #[cfg(feature = "mutants")]
+    StaleJobMasterDeclares,
+    /// A component's address is published when leadership is granted, before it answers.
+    #[cfg(feature = "mutants")]
+    PublishAtGrant,
+    /// What a lost TaskExecutor held is not matched again.
+    #[cfg(feature = "mutants")]
+    LostSlotsForgotten,
+    /// Workers that are under way are not counted when new ones are asked for.
+    #[cfg(feature = "mutants")]
+    PendingWorkersUncounted,
+}
+
+/// The rules, by name, for code that exists with and without the feature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Every grant has a higher epoch than all before.
+    EpochRises,
+    /// A slot with a request under way is not free.
+    PendingSlotIsTaken,
+    /// Only the JobMaster that leads declares.
+    OnlyLeaderDeclares,
+    /// Published after the component answers.
+    PublishAfterAnswer,
+    /// Slots of a lost TaskExecutor are replaced.
+    LostSlotsReplaced,
+    /// Workers under way count.
+    PendingWorkersCount,
+}
+
+impl Mutation {
+    /// Whether `rule` holds.
+    #[cfg(not(feature = "mutants"))]
+    pub fn keeps(self, _rule: Rule) -> bool {
+        true
+    }
+
+    /// Whether `rule` holds.
+    #[cfg(feature = "mutants")]
+    pub fn keeps(self, rule: Rule) -> bool {
+        let broken = match self {
+            Self::None => None,
+            Self::EpochNotRaised => Some(Rule::EpochRises),
+            Self::PendingSlotIsFree => Some(Rule::PendingSlotIsTaken),
+            Self::StaleJobMasterDeclares => Some(Rule::OnlyLeaderDeclares),
+            Self::PublishAtGrant => Some(Rule::PublishAfterAnswer),
+            Self::LostSlotsForgotten => Some(Rule::LostSlotsReplaced),
+            Self::PendingWorkersUncounted => Some(Rule::PendingWorkersCount),
+        };
+        broken != Some(rule)
+    }
+
+    /// Every broken rule.
+    #[cfg(feature = "mutants")]
+    pub const ALL: [Self; 6] = [
+        Self::EpochNotRaised,
+        Self::PendingSlotIsFree,
+        Self::StaleJobMasterDeclares,
+        Self::PublishAtGrant,
+        Self::LostSlotsForgotten,
+        Self::PendingWorkersUncounted,
+    ];
+}

@@ -1,0 +1,315 @@
+//! Registrations of TaskExecutors, workers of the external resource system, blocked nodes.
+//!
+//! One session, one value. A TaskExecutor is registered under a new incarnation each time; what an
+//! earlier incarnation says is not heard any more. Whom slots are given to is the SlotManager's affair.
+
+pub mod pool;
+#[cfg(test)]
+mod tests;
+
+use crate::mutation::Mutation;
+use model::{InstanceId, ResourceId, WorkerResourceSpec};
+use pool::{DriverEvent, Pool, PoolSettings};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use thiserror::Error;
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Ask the driver for a worker.
+    RequestWorker {
+        /// Names the request in the driver's answer.
+        request: u64,
+        /// What it is to be made of.
+        spec: WorkerResourceSpec,
+        /// Nodes on which it should not be started.
+        avoid: Vec<String>,
+    },
+    /// A requested worker is not needed any more.
+    CancelRequest {
+        /// Which.
+        request: u64,
+    },
+    /// End a worker through the driver.
+    ReleaseWorker {
+        /// Which.
+        resource_id: ResourceId,
+    },
+    /// Close the connection of a TaskExecutor that is registered.
+    CloseTaskExecutor {
+        /// The process.
+        resource_id: ResourceId,
+        /// Its incarnation.
+        instance_id: InstanceId,
+        /// Whether its SlotManager knew it.
+        reported: bool,
+        /// Why.
+        cause: String,
+        /// Whether it should end, rather than register again.
+        terminate: bool,
+    },
+    /// The blocked nodes have changed: all of them.
+    BlockHosts(Vec<String>),
+    /// The process can't go on.
+    Fatal(String),
+}
+
+/// A TaskExecutor that may not register.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "TaskExecutor {resource_id} was neither requested by this ResourceManager nor recovered from an earlier one"
+)]
+pub struct NotAsked {
+    /// The process.
+    pub resource_id: ResourceId,
+    /// Whether asking again may help: a worker is under way, and this may be it.
+    pub retry: bool,
+}
+
+/// A registered TaskExecutor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registered {
+    /// Its incarnation.
+    pub instance_id: InstanceId,
+    /// Node.
+    pub host: String,
+    /// What it is made of; of a requested worker, what was asked for.
+    pub spec: WorkerResourceSpec,
+    /// Whether it has sent its slot report, so that the SlotManager knows it.
+    pub reported: bool,
+}
+
+/// What a ResourceManager is made with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `None`: passive, every TaskExecutor is welcome.
+    pub pool: Option<PoolSettings>,
+    /// Random, once: incarnations are drawn from it.
+    pub seed: u128,
+    /// [`Mutation::None`].
+    pub mutation: Mutation,
+}
+
+/// The ResourceManager's state.
+#[derive(Debug)]
+pub struct ResourceManager {
+    registered: BTreeMap<ResourceId, Registered>,
+    pool: Option<Pool>,
+    blocked: BTreeMap<String, Duration>,
+    seed: u128,
+    drawn: u64,
+    /// Workers that the SlotManager was told of, additions and removals.
+    told: u64,
+    /// As of how many of them the SlotManager said what is missing.
+    said_at: Option<u64>,
+}
+
+impl ResourceManager {
+    /// Nobody is registered, nothing requested.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            registered: BTreeMap::new(),
+            pool: settings.pool.map(|pool| Pool::new(pool, settings.mutation)),
+            blocked: BTreeMap::new(),
+            seed: settings.seed,
+            drawn: 0,
+            told: 0,
+            said_at: None,
+        }
+    }
+
+    /// Whether workers are asked from a driver.
+    pub fn is_active(&self) -> bool {
+        self.pool.is_some()
+    }
+
+    /// Every registered TaskExecutor.
+    pub fn registered(&self) -> impl Iterator<Item = (&ResourceId, &Registered)> {
+        self.registered.iter()
+    }
+
+    /// The process of an incarnation that is registered now.
+    pub fn resource_of(&self, instance_id: InstanceId) -> Option<&ResourceId> {
+        let mut all = self.registered.iter();
+        all.find(|(_, worker)| worker.instance_id == instance_id).map(|(id, _)| id)
+    }
+
+    /// Whether this is the incarnation that is registered.
+    pub fn is_current(&self, resource_id: &ResourceId, instance_id: InstanceId) -> bool {
+        self.registered.get(resource_id).is_some_and(|worker| worker.instance_id == instance_id)
+    }
+
+    /// The driver's last error, for people.
+    pub fn last_driver_error(&self) -> Option<&str> {
+        self.pool.as_ref().and_then(Pool::last_error)
+    }
+
+    /// A TaskExecutor introduces itself. It gets a new incarnation; an earlier one is closed.
+    ///
+    /// # Errors
+    /// An active ResourceManager refuses what it neither requested nor recovered.
+    pub fn register(
+        &mut self,
+        now: Duration,
+        resource_id: &ResourceId,
+        host: String,
+        mut spec: WorkerResourceSpec,
+    ) -> Result<(InstanceId, Vec<Command>), NotAsked> {
+        if let Some(pool) = &mut self.pool {
+            match pool.registered(now, resource_id) {
+                Some(asked) => spec = asked.clone(),
+                None => {
+                    return Err(NotAsked {
+                        resource_id: resource_id.clone(),
+                        retry: pool.expects_more(),
+                    });
+                }
+            }
+        }
+        let cause = "it has registered again".to_owned();
+        let commands = self.close(resource_id, cause, false);
+        self.drawn += 1;
+        let instance_id = InstanceId(crate::ids::nth_id(self.seed, self.drawn));
+        let worker = Registered { instance_id, host, spec, reported: false };
+        self.registered.insert(resource_id.clone(), worker);
+        Ok((instance_id, commands))
+    }
+
+    /// A slot report came in. Answers `None` where its sender is not registered in this incarnation, else
+    /// whether it is the first one: then the SlotManager is to be told of the worker.
+    pub fn reported(&mut self, resource_id: &ResourceId, instance_id: InstanceId) -> Option<bool> {
+        let worker = self.registered.get_mut(resource_id)?;
+        if worker.instance_id != instance_id {
+            return None;
+        }
+        let first = !std::mem::replace(&mut worker.reported, true);
+        if first {
+            self.told += 1;
+        }
+        Some(first)
+    }
+
+    /// A TaskExecutor leaves: it may register again. Nothing follows for one that is not registered in this
+    /// incarnation.
+    pub fn disconnect(&mut self, instance_id: InstanceId, cause: String) -> Vec<Command> {
+        let Some(resource_id) = self.resource_of(instance_id).cloned() else {
+            return Vec::new();
+        };
+        self.close(&resource_id, cause, false)
+    }
+
+    /// A TaskExecutor is not heard any more.
+    pub fn lost(&mut self, instance_id: InstanceId, cause: String) -> Vec<Command> {
+        let Some(resource_id) = self.resource_of(instance_id).cloned() else {
+            return Vec::new();
+        };
+        let mut commands = self.close(&resource_id, cause, false);
+        if let Some(pool) = &mut self.pool {
+            commands.extend(pool.gone(&resource_id));
+        }
+        commands
+    }
+
+    /// Ends a TaskExecutor for good: idle for too long.
+    pub fn release(&mut self, instance_id: InstanceId, cause: String) -> Vec<Command> {
+        let Some(resource_id) = self.resource_of(instance_id).cloned() else {
+            return Vec::new();
+        };
+        let mut commands = self.close(&resource_id, cause, true);
+        if let Some(pool) = &mut self.pool {
+            pool.released(&resource_id);
+            commands.push(Command::ReleaseWorker { resource_id });
+        }
+        commands
+    }
+
+    fn close(&mut self, resource_id: &ResourceId, cause: String, terminate: bool) -> Vec<Command> {
+        let Some(worker) = self.registered.remove(resource_id) else {
+            return Vec::new();
+        };
+        if worker.reported {
+            self.told += 1;
+        }
+        vec![Command::CloseTaskExecutor {
+            resource_id: resource_id.clone(),
+            instance_id: worker.instance_id,
+            reported: worker.reported,
+            cause,
+            terminate,
+        }]
+    }
+
+    /// The SlotManager says what is missing beyond the workers that it knows, having seen so many additions
+    /// and removals. What it says without the newest of them is not acted on: it will say it again.
+    pub fn need(
+        &mut self,
+        now: Duration,
+        seen: u64,
+        missing: BTreeMap<WorkerResourceSpec, u32>,
+    ) -> Vec<Command> {
+        if seen != self.told {
+            return Vec::new();
+        }
+        self.said_at = Some(seen);
+        if let Some(pool) = &mut self.pool {
+            pool.want(missing);
+        }
+        self.advance(now)
+    }
+
+    /// The driver reports.
+    pub fn driver(&mut self, now: Duration, event: DriverEvent) -> Vec<Command> {
+        let mut commands = Vec::new();
+        if let DriverEvent::Lost { resource_id, cause } = &event {
+            commands = self.close(resource_id, format!("its worker has ended: {cause}"), false);
+        }
+        if let Some(pool) = &mut self.pool {
+            commands.extend(pool.event(now, event));
+        }
+        commands.extend(self.advance(now));
+        commands
+    }
+
+    /// Blocks a node for a while; a longer block stands.
+    pub fn block(&mut self, now: Duration, host: String, for_: Duration) -> Vec<Command> {
+        let until = self.blocked.entry(host).or_default();
+        *until = (*until).max(now.saturating_add(for_));
+        vec![Command::BlockHosts(self.blocked_hosts())]
+    }
+
+    /// The blocked nodes.
+    pub fn blocked_hosts(&self) -> Vec<String> {
+        self.blocked.keys().cloned().collect()
+    }
+
+    /// Lets time pass.
+    pub fn tick(&mut self, now: Duration) -> Vec<Command> {
+        let mut commands = Vec::new();
+        let before = self.blocked.len();
+        self.blocked.retain(|_, until| *until > now);
+        if self.blocked.len() != before {
+            commands.push(Command::BlockHosts(self.blocked_hosts()));
+        }
+        commands.extend(self.advance(now));
+        commands
+    }
+
+    fn advance(&mut self, now: Duration) -> Vec<Command> {
+        let blocked = self.blocked_hosts();
+        // Registered but not yet reported: under way still, as the SlotManager does not know it.
+        let mut unreported: BTreeMap<WorkerResourceSpec, u32> = BTreeMap::new();
+        for worker in self.registered.values().filter(|worker| !worker.reported) {
+            *unreported.entry(worker.spec.clone()).or_default() += 1;
+        }
+        let current = self.said_at == Some(self.told);
+        let Some(pool) = &mut self.pool else {
+            return Vec::new();
+        };
+        let mut commands = pool.give_up(now);
+        if current {
+            commands.extend(pool.request_missing(now, blocked, unreported));
+        }
+        commands
+    }
+}

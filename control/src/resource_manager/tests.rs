@@ -1,0 +1,355 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+fn s(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+fn spec() -> WorkerResourceSpec {
+    WorkerResourceSpec { slots: 2, ..Default::default() }
+}
+fn of(pool: Option<PoolSettings>, mutation: Mutation) -> ResourceManager {
+    ResourceManager::new(Settings { pool, seed: 4, mutation })
+}
+fn passive() -> ResourceManager {
+    of(None, Mutation::None)
+}
+fn pool_settings() -> PoolSettings {
+    PoolSettings {
+        retry_interval: s(3),
+        max_failures_per_minute: 10.0,
+        registration_timeout: s(120),
+        worker: spec(),
+    }
+}
+fn active() -> ResourceManager {
+    of(Some(pool_settings()), Mutation::None)
+}
+fn tm(n: u32) -> ResourceId {
+    ResourceId(format!("tm{n}"))
+}
+fn workers(n: u32) -> BTreeMap<WorkerResourceSpec, u32> {
+    if n == 0 { BTreeMap::new() } else { BTreeMap::from([(spec(), n)]) }
+}
+fn requested(commands: &[Command]) -> Vec<u64> {
+    let of = |command: &Command| match command {
+        Command::RequestWorker { request, .. } => Some(*request),
+        _ => None,
+    };
+    commands.iter().filter_map(of).collect()
+}
+fn started(request: u64, n: u32) -> DriverEvent {
+    DriverEvent::Started { request, resource_id: tm(n), host: format!("host{n}") }
+}
+fn failed(request: u64) -> DriverEvent {
+    DriverEvent::StartFailed {
+        request,
+        host: Some("bad".to_owned()),
+        cause: "image not found".to_owned(),
+    }
+}
+fn register(rm: &mut ResourceManager, now: Duration, n: u32) -> InstanceId {
+    let (id, _) = rm.register(now, &tm(n), format!("host{n}"), spec()).expect("accepted");
+    assert_eq!(rm.reported(&tm(n), id), Some(true));
+    id
+}
+
+#[test]
+fn each_registration_is_a_new_incarnation_and_closes_the_earlier_one() {
+    let mut rm = passive();
+    let first = register(&mut rm, s(0), 1);
+    let (second, commands) = rm.register(s(1), &tm(1), "host1".into(), spec()).expect("accepted");
+    assert_ne!(first, second);
+    let closed = Command::CloseTaskExecutor {
+        resource_id: tm(1),
+        instance_id: first,
+        reported: true,
+        cause: "it has registered again".into(),
+        terminate: false,
+    };
+    assert_eq!(commands, [closed]);
+    assert!(!rm.is_current(&tm(1), first) && rm.is_current(&tm(1), second));
+    assert_eq!(rm.reported(&tm(1), first), None, "not heard any more");
+    assert_eq!(rm.disconnect(first, "late".into()), []);
+    assert_eq!(rm.reported(&tm(1), second), Some(true));
+    assert_eq!(rm.reported(&tm(1), second), Some(false));
+}
+
+#[test]
+fn an_active_one_refuses_who_was_not_asked_for() {
+    let mut rm = active();
+    let refused = rm.register(s(0), &tm(1), "host1".into(), spec()).unwrap_err();
+    assert!(!refused.retry);
+    assert!(refused.to_string().contains("tm1 was neither requested"));
+    let requests = requested(&rm.need(s(0), 0, workers(1)));
+    let refused = rm.register(s(0), &tm(1), "host1".into(), spec()).unwrap_err();
+    assert!(refused.retry, "it may be the one whose start was not reported yet");
+    rm.driver(s(1), started(requests[0], 1));
+    assert!(rm.register(s(1), &tm(1), "host1".into(), spec()).is_ok());
+}
+
+#[test]
+fn recovered_workers_may_register_and_count() {
+    let mut rm = active();
+    let workers_before = vec![tm(1), tm(2)];
+    rm.driver(s(0), DriverEvent::Recovered { workers: workers_before });
+    assert_eq!(requested(&rm.need(s(0), 0, workers(3))).len(), 1);
+    assert!(rm.register(s(1), &tm(1), "host1".into(), spec()).is_ok());
+    let released = Command::ReleaseWorker { resource_id: tm(2) };
+    assert!(rm.tick(s(120)).contains(&released), "the other one never came");
+}
+
+#[test]
+fn missing_workers_are_requested_once_and_cancelled_when_not_needed() {
+    let mut rm = active();
+    assert_eq!(requested(&rm.need(s(0), 0, workers(2))), [1, 2]);
+    assert_eq!(rm.need(s(1), 0, workers(2)), []);
+    rm.driver(s(1), started(1, 1));
+    assert_eq!(rm.need(s(1), 0, workers(1)), [Command::CancelRequest { request: 2 }]);
+    assert_eq!(rm.need(s(1), 0, workers(0)), [], "what has started may come");
+    let late = Command::ReleaseWorker { resource_id: tm(2) };
+    assert_eq!(rm.driver(s(2), started(2, 2)), [late], "late");
+}
+
+#[test]
+fn a_declaration_made_without_the_newest_workers_is_not_acted_on() {
+    let mut rm = active();
+    rm.need(s(0), 0, workers(1));
+    rm.driver(s(1), started(1, 1));
+    register(&mut rm, s(2), 1);
+    assert_eq!(rm.need(s(2), 0, workers(1)), [], "made before tm1 was known");
+    assert_eq!(rm.need(s(2), 1, workers(0)), []);
+    assert_eq!(requested(&rm.need(s(3), 1, workers(1))), [2]);
+}
+
+#[test]
+fn a_worker_between_registration_and_report_still_counts() {
+    let mut rm = active();
+    rm.need(s(0), 0, workers(1));
+    rm.driver(s(1), started(1, 1));
+    let (id, _) = rm.register(s(2), &tm(1), "host1".into(), spec()).expect("accepted");
+    assert_eq!(rm.need(s(2), 0, workers(1)), []);
+    assert_eq!(rm.reported(&tm(1), id), Some(true));
+}
+
+#[test]
+fn a_worker_that_is_started_twice_or_unasked_is_released() {
+    let mut rm = active();
+    rm.need(s(0), 0, workers(1));
+    assert_eq!(rm.driver(s(1), started(1, 1)), []);
+    assert_eq!(rm.driver(s(1), started(1, 1)), [], "the same report again");
+    let other = Command::ReleaseWorker { resource_id: tm(2) };
+    assert_eq!(rm.driver(s(1), started(1, 2)), [other.clone()]);
+    assert_eq!(rm.driver(s(1), started(99, 2)), [other]);
+}
+
+#[test]
+fn failed_starts_back_off_and_avoid_the_node() {
+    let mut rm = active();
+    rm.need(s(0), 0, workers(1));
+    assert_eq!(rm.driver(s(1), failed(1)), []);
+    assert_eq!(rm.last_driver_error(), Some("image not found"));
+    assert_eq!(rm.tick(s(3)), []);
+    let again = rm.tick(s(4));
+    let Some(Command::RequestWorker { request: 2, avoid, .. }) = again.first() else {
+        unreachable!("{again:?}")
+    };
+    assert_eq!(avoid, &["bad"]);
+    rm.driver(s(5), failed(2));
+    assert_eq!(rm.tick(s(10)), []);
+    assert_eq!(requested(&rm.tick(s(11))), [3], "6 s: doubled");
+    rm.driver(s(11), started(3, 1));
+    let id = register(&mut rm, s(12), 1);
+    rm.lost(id, "silent".into());
+    assert_eq!(requested(&rm.need(s(12), 2, workers(1))), [4], "a success ends the pause");
+    rm.driver(s(12), failed(4));
+    assert_eq!(requested(&rm.tick(s(15))), [5], "3 s again");
+    assert_eq!(rm.driver(s(16), failed(4)), [], "told twice, counted once");
+}
+
+#[test]
+fn too_many_failures_in_a_minute_wait_for_the_minute_to_pass() {
+    let mut settings = pool_settings();
+    settings.retry_interval = s(0);
+    settings.max_failures_per_minute = 3.0;
+    let mut rm = of(Some(settings), Mutation::None);
+    rm.need(s(0), 0, workers(1));
+    for request in 1..=3 {
+        rm.driver(s(request), failed(request));
+    }
+    assert_eq!(rm.tick(s(60)), []);
+    assert_eq!(requested(&rm.tick(s(61))), [4]);
+}
+
+#[test]
+fn a_worker_that_never_registers_is_given_up_and_replaced_after_the_pause() {
+    let mut rm = active();
+    rm.need(s(0), 0, workers(1));
+    rm.driver(s(0), started(1, 1));
+    assert_eq!(rm.tick(s(119)), []);
+    let gone = Command::ReleaseWorker { resource_id: tm(1) };
+    assert_eq!(rm.tick(s(120)), [gone]);
+    assert_eq!(rm.last_driver_error(), Some("worker tm1 did not register within 120 s"));
+    assert_eq!(requested(&rm.tick(s(123))), [2]);
+    assert!(rm.register(s(123), &tm(1), "host1".into(), spec()).is_err(), "too late");
+}
+
+#[test]
+fn a_lost_worker_is_closed_and_ended_one_that_left_may_come_back() {
+    let mut rm = active();
+    rm.need(s(0), 0, workers(2));
+    rm.driver(s(0), started(1, 1));
+    rm.driver(s(0), started(2, 2));
+    let (one, two) = (register(&mut rm, s(1), 1), register(&mut rm, s(1), 2));
+    let commands = rm.lost(one, "not heard".into());
+    assert!(commands.contains(&Command::ReleaseWorker { resource_id: tm(1) }));
+    assert!(rm.register(s(2), &tm(1), "host1".into(), spec()).is_err());
+    assert_eq!(rm.disconnect(two, "heartbeat".into()).len(), 1);
+    assert!(rm.register(s(2), &tm(2), "host2".into(), spec()).is_ok());
+}
+
+#[test]
+fn a_container_that_exits_closes_its_task_executor_at_once() {
+    let mut rm = active();
+    rm.need(s(0), 0, workers(1));
+    rm.driver(s(0), started(1, 1));
+    let id = register(&mut rm, s(1), 1);
+    let lost = DriverEvent::Lost { resource_id: tm(1), cause: "exit code 137".into() };
+    let closed = Command::CloseTaskExecutor {
+        resource_id: tm(1),
+        instance_id: id,
+        reported: true,
+        cause: "its worker has ended: exit code 137".into(),
+        terminate: false,
+    };
+    assert_eq!(rm.driver(s(2), lost), [closed]);
+}
+
+#[test]
+fn an_idle_worker_is_told_to_end_and_released() {
+    let mut rm = active();
+    rm.need(s(0), 0, workers(1));
+    rm.driver(s(0), started(1, 1));
+    let id = register(&mut rm, s(1), 1);
+    let commands = rm.release(id, "idle".into());
+    assert!(matches!(commands[0], Command::CloseTaskExecutor { terminate: true, .. }));
+    assert_eq!(commands[1], Command::ReleaseWorker { resource_id: tm(1) });
+}
+
+#[test]
+fn blocks_end_by_themselves_and_longer_ones_stand() {
+    let mut rm = passive();
+    let both = Command::BlockHosts(vec!["a".into(), "b".into()]);
+    rm.block(s(0), "a".into(), s(10));
+    assert_eq!(rm.block(s(0), "b".into(), s(20)), [both]);
+    rm.block(s(1), "b".into(), s(1));
+    assert_eq!(rm.tick(s(9)), []);
+    assert_eq!(rm.tick(s(10)), [Command::BlockHosts(vec!["b".into()])]);
+    assert_eq!(rm.tick(s(20)), [Command::BlockHosts(vec![])]);
+}
+
+#[test]
+fn a_driver_that_is_lost_for_good_ends_the_process() {
+    let cause = "application was killed".to_owned();
+    let error = DriverEvent::Error { cause: cause.clone() };
+    assert_eq!(active().driver(s(0), error), [Command::Fatal(cause)]);
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Need(u32),
+    Start(usize, u32),
+    Fail(usize),
+    Register(u32),
+    Lose(u32),
+    Exit(u32),
+    Wait(u64),
+}
+
+fn an_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        (0u32..5).prop_map(Op::Need),
+        (any::<usize>(), 0u32..8).prop_map(|(i, n)| Op::Start(i, n)),
+        any::<usize>().prop_map(Op::Fail),
+        (0u32..8).prop_map(Op::Register),
+        (0u32..8).prop_map(Op::Lose),
+        (0u32..8).prop_map(Op::Exit),
+        (0u64..200).prop_map(Op::Wait),
+    ]
+}
+
+proptest! {
+    /// Under any order of events: what is under way never exceeds what is missing when it is requested, a
+    /// request has one name, and nothing is requested within the pause after a failure.
+    #[test]
+    fn never_more_workers_than_declared(ops in proptest::collection::vec(an_op(), 1..100)) {
+        let mut rm = active();
+        let (mut now, mut wanted) = (s(0), 0_u32);
+        let mut open: Vec<u64> = Vec::new();
+        let mut starting: BTreeSet<u32> = BTreeSet::new();
+        let mut names: BTreeSet<u64> = BTreeSet::new();
+        let mut failed_at = None;
+        for op in ops {
+            let mut registered = None;
+            let commands = match op {
+                Op::Need(n) => { wanted = n; rm.need(now, rm.told, workers(n)) }
+                Op::Start(i, n) if !open.is_empty() => {
+                    let request = open.remove(i % open.len());
+                    let new = !starting.contains(&n) && rm.pool.as_ref().is_some_and(|p| !p.is_ours(&tm(n)));
+                    if new { starting.insert(n); }
+                    rm.driver(now, started(request, n))
+                }
+                Op::Fail(i) if !open.is_empty() => {
+                    failed_at = Some(now);
+                    let request = open.remove(i % open.len());
+                    rm.driver(now, failed(request))
+                }
+                Op::Register(n) => {
+                    if let Ok((id, commands)) = rm.register(now, &tm(n), "h".into(), spec()) {
+                        if starting.remove(&n) { wanted = wanted.saturating_sub(1); failed_at = None; }
+                        rm.reported(&tm(n), id);
+                        registered = Some(rm.told);
+                        commands
+                    } else { vec![] }
+                }
+                Op::Lose(n) => match rm.registered.get(&tm(n)).map(|w| w.instance_id) {
+                    Some(id) => rm.lost(id, "x".into()),
+                    None => vec![],
+                },
+                Op::Exit(n) => {
+                    if starting.remove(&n) { failed_at = Some(now); }
+                    rm.driver(now, DriverEvent::Lost { resource_id: tm(n), cause: "x".into() })
+                }
+                Op::Wait(seconds) => {
+                    now += s(seconds);
+                    rm.tick(now)
+                }
+                _ => vec![],
+            };
+            let mut commands = commands;
+            if let Some(seen) = registered {
+                commands.extend(rm.need(now, seen, workers(wanted)));
+            }
+            let before = open.len() + starting.len();
+            for command in &commands {
+                match command {
+                    Command::RequestWorker { request, .. } => {
+                        prop_assert!(names.insert(*request));
+                        open.push(*request);
+                    }
+                    Command::CancelRequest { request } => open.retain(|r| r != request),
+                    Command::ReleaseWorker { resource_id } => {
+                        let n: u32 = resource_id.0[2..].parse().expect("a number");
+                        if starting.remove(&n) { failed_at = Some(now); }
+                    }
+                    _ => {}
+                }
+            }
+            let requested = requested(&commands).len();
+            if requested > 0 {
+                prop_assert!(open.len() + starting.len() <= wanted as usize, "{} {:?} > {}", before, starting, wanted);
+                if let Some(at) = failed_at { prop_assert!(now >= at + s(3)); }
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Which requirements slots meet, and which workers the rest would take. Functions of values alone.
+//!
+//! Laws (see the property tests): a slot meets one requirement at most; a requirement is never met by
+//! more slots than it asks for; workers asked for never offer a whole worker more than is unmet.
+
+use model::{ResourceProfile, ResourceRequirement, WorkerResourceSpec};
+use std::collections::BTreeMap;
+
+/// What `held` leaves unmet of `requirements`: the most demanding requirement chooses first, and takes the
+/// smallest slots that fulfil it.
+pub fn unmet<'a>(
+    requirements: &[ResourceRequirement],
+    held: impl IntoIterator<Item = &'a ResourceProfile>,
+) -> Vec<ResourceRequirement> {
+    let mut by_profile: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
+    for profile in held {
+        let slots = by_profile.entry(profile).or_default();
+        *slots = slots.saturating_add(1);
+    }
+    let mut rest = Vec::new();
+    for (need, slots) in demanding_first(requirements) {
+        let mut missing = slots;
+        for (_, have) in by_profile.iter_mut().filter(|(profile, _)| profile.fulfils(need)) {
+            let taken = missing.min(*have);
+            *have -= taken;
+            missing -= taken;
+        }
+        if missing > 0 {
+            rest.push(ResourceRequirement { profile: need.clone(), slots: missing });
+        }
+    }
+    rest
+}
+
+/// Requirements summed by profile, the most demanding first.
+fn demanding_first(requirements: &[ResourceRequirement]) -> Vec<(&ResourceProfile, u32)> {
+    let mut sums: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
+    for requirement in requirements {
+        let slots = sums.entry(&requirement.profile).or_default();
+        *slots = slots.saturating_add(requirement.slots);
+    }
+    sums.into_iter().rev().collect()
+}
+
+/// What unmet requirements would take.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WorkersNeeded {
+    /// New workers by spec.
+    pub workers: BTreeMap<WorkerResourceSpec, u32>,
+    /// What no worker of this configuration can serve.
+    pub impossible: Vec<ResourceRequirement>,
+}
+
+/// The workers that would meet all of `unmet`. A requirement that is larger than an equal share of
+/// `worker` gets workers of the same size with fewer, larger slots.
+pub fn workers_for(unmet: &[ResourceRequirement], worker: &WorkerResourceSpec) -> WorkersNeeded {
+    let mut slots_of: BTreeMap<WorkerResourceSpec, u32> = BTreeMap::new();
+    let mut needed = WorkersNeeded::default();
+    for (profile, slots) in demanding_first(unmet) {
+        match spec_for(profile, worker) {
+            Some(spec) => {
+                let wanted = slots_of.entry(spec).or_default();
+                *wanted = wanted.saturating_add(slots);
+            }
+            None => needed.impossible.push(ResourceRequirement { profile: profile.clone(), slots }),
+        }
+    }
+    for (spec, slots) in slots_of {
+        let workers = slots.div_ceil(spec.slots.max(1));
+        needed.workers.insert(spec, workers);
+    }
+    needed
+}
+
+/// `worker`, cut into the most slots that each fulfil `profile`.
+fn spec_for(profile: &ResourceProfile, worker: &WorkerResourceSpec) -> Option<WorkerResourceSpec> {
+    (1..=worker.slots.max(1)).rev().find_map(|slots| {
+        let spec = WorkerResourceSpec { slots, ..worker.clone() };
+        spec.slot_profile().fulfils(profile).then_some(spec)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::MemorySize;
+    use proptest::prelude::*;
+
+    fn profile(cpu: u64, task: u64) -> ResourceProfile {
+        ResourceProfile { cpu_millis: cpu, task: MemorySize(task), ..Default::default() }
+    }
+    fn needs(cpu: u64, slots: u32) -> ResourceRequirement {
+        ResourceRequirement { profile: profile(cpu, 0), slots }
+    }
+    fn worker(slots: u32) -> WorkerResourceSpec {
+        WorkerResourceSpec { cpu_millis: 4000, task: MemorySize(4096), slots, ..Default::default() }
+    }
+
+    #[test]
+    fn small_slots_are_taken_first_and_large_needs_choose_first() {
+        let (small, large) = (profile(1000, 0), profile(2000, 0));
+        assert_eq!(unmet(&[needs(0, 1), needs(2000, 1)], [&large, &small]), []);
+        assert_eq!(unmet(&[needs(0, 1), needs(2000, 1)], [&small, &small]), [needs(2000, 1)]);
+        assert_eq!(unmet(&[needs(0, 3)], [&small, &large]), [needs(0, 1)]);
+    }
+
+    #[test]
+    fn workers_are_counted_in_whole_ones_and_resized_for_large_slots() {
+        let of = |spec: WorkerResourceSpec, n| WorkersNeeded {
+            workers: BTreeMap::from([(spec, n)]),
+            impossible: vec![],
+        };
+        assert_eq!(workers_for(&[needs(0, 8)], &worker(4)), of(worker(4), 2));
+        assert_eq!(workers_for(&[needs(0, 9)], &worker(4)), of(worker(4), 3));
+        assert_eq!(workers_for(&[needs(2000, 3)], &worker(4)), of(worker(2), 2));
+        assert_eq!(workers_for(&[needs(5000, 1)], &worker(4)).impossible, [needs(5000, 1)]);
+    }
+
+    prop_compose! {
+        fn a_profile()(cpu in 0u64..5, task in 0u64..5) -> ResourceProfile { profile(cpu * 1000, task * 1024) }
+    }
+    prop_compose! {
+        fn a_requirement()(profile in a_profile(), slots in 0u32..6) -> ResourceRequirement {
+            ResourceRequirement { profile, slots }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_slot_meets_one_requirement_at_most(
+            requirements in proptest::collection::vec(a_requirement(), 0..5),
+            held in proptest::collection::vec(a_profile(), 0..20),
+        ) {
+            let rest = unmet(&requirements, &held);
+            let sum = |of: &[ResourceRequirement]| of.iter().map(|r| r.slots as usize).sum::<usize>();
+            let met = sum(&requirements) - sum(&rest);
+            prop_assert!(met <= held.len());
+            for left in &rest {
+                let asked: u32 = requirements.iter().filter(|r| r.profile == left.profile).map(|r| r.slots).sum();
+                prop_assert!(left.slots <= asked);
+            }
+            // With what is missing added, everything is met: nothing was overlooked.
+            let more = rest.iter().flat_map(|r| std::iter::repeat_n(r.profile.clone(), r.slots as usize));
+            let enough: Vec<_> = held.iter().cloned().chain(more).collect();
+            prop_assert!(sum(&unmet(&requirements, &enough)) <= sum(&rest));
+        }
+
+        #[test]
+        fn workers_never_exceed_what_is_unmet(
+            requirements in proptest::collection::vec(a_requirement(), 0..5), slots in 1u32..6,
+        ) {
+            let needed = workers_for(&requirements, &worker(slots));
+            let unmet: u32 = requirements.iter().map(|r| r.slots).sum();
+            let impossible: u32 = needed.impossible.iter().map(|r| r.slots).sum();
+            let (mut offered, mut slack) = (0, 0);
+            for (spec, n) in &needed.workers {
+                prop_assert!(*n > 0 || unmet == 0 || requirements.iter().any(|r| r.slots == 0));
+                offered += spec.slots * n;
+                slack += spec.slots - 1;
+            }
+            prop_assert!(offered + impossible >= unmet);
+            prop_assert!(offered <= unmet - impossible + slack);
+        }
+    }
+}

@@ -1,0 +1,525 @@
+use super::*;
+use crate::mutation::Mutation;
+use model::slots::SlotStatus;
+use model::{Epoch, LeaderSession, MemorySize, ResourceId, SlotId};
+use proptest::prelude::*;
+
+fn s(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+fn master(process: u64) -> JobMasterId {
+    JobMasterId(LeaderSession { epoch: Epoch { store: 1, process }, nonce: 9 })
+}
+fn spec(slots: u32) -> WorkerResourceSpec {
+    WorkerResourceSpec {
+        cpu_millis: 1000 * u64::from(slots),
+        task: MemorySize::from_mib(100 * u64::from(slots)),
+        slots,
+        ..Default::default()
+    }
+}
+fn settings(supply: Supply) -> Settings {
+    Settings { supply, spread_out: false, settle: s(2), seed: 5, mutation: Mutation::None }
+}
+fn passive() -> SlotManager {
+    let start_up_until = s(60);
+    SlotManager::new(settings(Supply::Passive { start_up_until }))
+}
+fn active(slots_max: Option<u32>, redundant: u32) -> SlotManager {
+    SlotManager::new(settings(Supply::Active {
+        worker: spec(2),
+        request_timeout: s(300),
+        idle_timeout: s(30),
+        slots_max,
+        redundant,
+    }))
+}
+fn report(name: u32, slots: u32, held: &[(u32, SlotAllocation)]) -> SlotReport {
+    let status = |index| SlotStatus {
+        slot_id: SlotId { resource_id: ResourceId(format!("tm{name}")), index },
+        profile: spec(slots).slot_profile(),
+        allocation: held.iter().find(|(i, _)| *i == index).map(|(_, held)| *held),
+    };
+    SlotReport { slots: (0..slots).map(status).collect() }
+}
+/// Worker `name` in its incarnation `instance`, on a host of its own.
+fn worker(name: u32, instance: u128, slots: u32) -> NewWorker {
+    NewWorker {
+        instance_id: InstanceId(instance),
+        resource_id: ResourceId(format!("tm{name}")),
+        host: format!("host{name}"),
+        spec: spec(slots),
+        report: report(name, slots, &[]),
+    }
+}
+fn any_slots(slots: u32) -> Vec<ResourceRequirement> {
+    let profile = ResourceProfile::unknown();
+    vec![ResourceRequirement { profile, slots }]
+}
+fn requests(commands: &[Command]) -> Vec<SlotRequest> {
+    let of = |command: &Command| match command {
+        Command::RequestSlot(request) => Some(request.clone()),
+        _ => None,
+    };
+    commands.iter().filter_map(of).collect()
+}
+fn lacks(commands: &[Command]) -> Vec<String> {
+    let of = |command: &Command| match command {
+        Command::TellLack(lack) => Some(lack.message.clone()),
+        _ => None,
+    };
+    commands.iter().filter_map(of).collect()
+}
+/// The newest declaration of missing workers, as (slots of spec, how many).
+fn missing(commands: &[Command]) -> Option<Vec<(u32, u32)>> {
+    commands.iter().rev().find_map(|command| match command {
+        Command::NeedWorkers { missing, .. } => {
+            Some(missing.iter().map(|(spec, n)| (spec.slots, *n)).collect())
+        }
+        _ => None,
+    })
+}
+const JOB: JobId = JobId(1);
+const OTHER: JobId = JobId(2);
+
+#[test]
+fn declared_requirements_take_free_slots_and_are_not_exceeded_when_declared_again() {
+    let mut sm = passive();
+    sm.add_worker(s(0), worker(1, 11, 4));
+    sm.require(JOB, master(1), any_slots(3));
+    let first = requests(&sm.check(s(1)));
+    assert_eq!(first.len(), 3);
+    sm.require(JOB, master(1), any_slots(3));
+    assert_eq!(requests(&sm.check(s(1))), []);
+    sm.require(JOB, master(1), any_slots(4));
+    assert_eq!(requests(&sm.check(s(1))).len(), 1);
+    let all: BTreeSet<_> = first.iter().map(|request| request.allocation_id).collect();
+    assert_eq!(all.len(), 3, "allocations differ");
+}
+
+#[test]
+fn requirements_wait_for_workers() {
+    let mut sm = passive();
+    sm.require(JOB, master(1), any_slots(2));
+    assert_eq!(sm.check(s(1)), []);
+    sm.add_worker(s(2), worker(1, 11, 1));
+    assert_eq!(requests(&sm.check(s(2))).len(), 1);
+    sm.add_worker(s(3), worker(2, 12, 1));
+    assert_eq!(requests(&sm.check(s(3))).len(), 1);
+}
+
+#[test]
+fn within_the_start_up_period_nothing_fails_after_it_the_lack_is_told_in_full() {
+    let mut sm = passive();
+    sm.add_worker(s(0), worker(1, 11, 4));
+    sm.require(JOB, master(1), any_slots(8));
+    for request in requests(&sm.check(s(1))) {
+        sm.slot_granted(s(1), &request);
+    }
+    assert_eq!(sm.check(s(59)), []);
+    let commands = sm.check(s(60));
+    assert_eq!(lacks(&commands), ["needs 8 slots of any size, 4 registered, 0 free"]);
+    let Some(Command::TellLack(lack)) = commands.first() else { unreachable!("checked above") };
+    assert_eq!(lack.acquired.iter().map(|r| r.slots).sum::<u32>(), 4);
+    assert_eq!(sm.check(s(61)), [], "told once");
+    assert_eq!(lacks(&sm.check(s(66))).len(), 1, "and again while it lasts");
+    sm.require(JOB, master(1), any_slots(4));
+    assert_eq!(sm.check(s(80)), []);
+}
+
+#[test]
+fn after_the_start_up_period_slots_that_are_just_coming_back_are_waited_for() {
+    let mut sm = passive();
+    sm.add_worker(s(0), worker(1, 11, 1));
+    sm.require(OTHER, master(1), any_slots(1));
+    let request = requests(&sm.check(s(1))).remove(0);
+    sm.slot_granted(s(1), &request);
+    sm.remove_job(OTHER);
+    sm.require(JOB, master(1), any_slots(1));
+    assert_eq!(sm.check(s(100)), []);
+    sm.free_slot(s(100), InstanceId(11), 0, request.allocation_id);
+    assert_eq!(requests(&sm.check(s(100))).len(), 1);
+    assert_eq!(sm.check(s(200)), []);
+}
+
+#[test]
+fn slots_of_a_lost_worker_are_replaced() {
+    let mut sm = passive();
+    sm.add_worker(s(0), worker(1, 11, 2));
+    sm.require(JOB, master(1), any_slots(2));
+    for request in requests(&sm.check(s(1))) {
+        sm.slot_granted(s(1), &request);
+    }
+    sm.add_worker(s(2), worker(2, 12, 2));
+    assert_eq!(requests(&sm.check(s(2))), []);
+    sm.remove_worker(InstanceId(11));
+    let again = requests(&sm.check(s(3)));
+    assert!(again.len() == 2 && again.iter().all(|r| r.instance_id == InstanceId(12)));
+}
+
+#[test]
+fn a_new_incarnation_replaces_the_earlier_one_which_is_not_heard_any_more() {
+    let mut sm = passive();
+    sm.add_worker(s(0), worker(1, 11, 1));
+    sm.require(JOB, master(1), any_slots(1));
+    let old = requests(&sm.check(s(1))).remove(0);
+    sm.add_worker(s(2), worker(1, 12, 1));
+    let new = requests(&sm.check(s(2))).remove(0);
+    assert_eq!(new.instance_id, InstanceId(12));
+    sm.slot_granted(s(2), &old);
+    sm.free_slot(s(2), InstanceId(11), 0, new.allocation_id);
+    sm.report(s(9), InstanceId(11), report(1, 1, &[]));
+    sm.remove_worker(InstanceId(11));
+    assert_eq!(requests(&sm.check(s(9))), []);
+    assert!(sm.workers().is_held_under(InstanceId(12), 0, new.allocation_id));
+}
+
+#[test]
+fn an_occupied_slot_belongs_to_whom_its_task_executor_says_and_another_is_asked() {
+    let mut sm = passive();
+    sm.add_worker(s(0), worker(1, 11, 2));
+    sm.require(JOB, master(1), any_slots(1));
+    let request = requests(&sm.check(s(1))).remove(0);
+    let held = SlotAllocation { job_id: OTHER, allocation_id: AllocationId(77) };
+    sm.slot_refused(s(1), &request, Refusal::Occupied(held));
+    let again = requests(&sm.check(s(1))).remove(0);
+    assert_ne!(again.index, request.index);
+    assert_eq!(sm.workers().held_by(OTHER).count(), 1);
+}
+
+#[test]
+fn a_request_of_unknown_outcome_keeps_the_slot_out_until_a_later_report() {
+    let mut sm = passive();
+    sm.add_worker(s(0), worker(1, 11, 1));
+    sm.require(JOB, master(1), any_slots(1));
+    let request = requests(&sm.check(s(1))).remove(0);
+    sm.slot_refused(s(10), &request, Refusal::NotKnown);
+    assert_eq!(requests(&sm.check(s(10))), []);
+    sm.report(s(11), InstanceId(11), report(1, 1, &[]));
+    assert_eq!(requests(&sm.check(s(11))), [], "the report may be older than the request");
+    sm.report(s(12), InstanceId(11), report(1, 1, &[]));
+    assert_eq!(requests(&sm.check(s(12))).len(), 1);
+}
+
+#[test]
+fn reports_reconcile_but_do_not_contradict_a_fresh_answer() {
+    let mut sm = passive();
+    sm.add_worker(s(0), worker(1, 11, 1));
+    sm.require(JOB, master(1), any_slots(1));
+    let request = requests(&sm.check(s(1))).remove(0);
+    sm.report(s(5), InstanceId(11), report(1, 1, &[]));
+    assert_eq!(requests(&sm.check(s(5))), [], "under way");
+    sm.slot_granted(s(6), &request);
+    sm.report(s(7), InstanceId(11), report(1, 1, &[]));
+    assert_eq!(requests(&sm.check(s(7))), [], "granted a second ago");
+    sm.report(s(8), InstanceId(11), report(1, 1, &[]));
+    assert_eq!(requests(&sm.check(s(8))).len(), 1, "lost in truth");
+}
+
+#[test]
+fn what_a_registration_reports_as_allocated_counts_for_its_job() {
+    let mut sm = passive();
+    let held = SlotAllocation { job_id: JOB, allocation_id: AllocationId(3) };
+    let mut recovered = worker(1, 11, 2);
+    recovered.report = report(1, 2, &[(0, held)]);
+    sm.add_worker(s(0), recovered);
+    sm.require(JOB, master(1), any_slots(2));
+    assert_eq!(requests(&sm.check(s(1))).len(), 1);
+}
+
+#[test]
+fn a_superseded_job_master_declares_nothing() {
+    let mut sm = passive();
+    sm.add_worker(s(0), worker(1, 11, 4));
+    sm.require(JOB, master(2), any_slots(1));
+    sm.require(JOB, master(1), any_slots(4));
+    assert_eq!(requests(&sm.check(s(1))).len(), 1);
+    sm.require(JOB, master(3), any_slots(2));
+    assert_eq!(requests(&sm.check(s(1))).len(), 1);
+}
+
+#[test]
+fn blocked_nodes_get_nothing_until_they_are_free_again() {
+    let mut sm = passive();
+    sm.add_worker(s(0), worker(1, 11, 2));
+    sm.block_hosts(["host1".to_owned()]);
+    sm.require(JOB, master(1), any_slots(1));
+    assert_eq!(requests(&sm.check(s(1))), []);
+    assert_eq!(lacks(&sm.check(s(70))), ["needs 1 slot of any size, 2 registered, 0 free"]);
+    let sums = sm.overview();
+    assert_eq!((sums.blocked_workers, sums.blocked_free_slots, sums.free_slots), (1, 2, 2));
+    sm.block_hosts([]);
+    assert_eq!(requests(&sm.check(s(71))).len(), 1);
+}
+
+#[test]
+fn workers_are_filled_one_after_the_other_or_in_turn() {
+    for (spread_out, expected) in [(false, [11, 11]), (true, [11, 12])] {
+        let start_up_until = s(0);
+        let mut settings = settings(Supply::Passive { start_up_until });
+        settings.spread_out = spread_out;
+        let mut sm = SlotManager::new(settings);
+        sm.add_worker(s(0), worker(1, 11, 2));
+        sm.add_worker(s(0), worker(2, 12, 2));
+        sm.require(JOB, master(1), any_slots(2));
+        let on: Vec<u128> = requests(&sm.check(s(1))).iter().map(|r| r.instance_id.0).collect();
+        assert_eq!(on, expected);
+    }
+}
+
+#[test]
+fn an_active_one_declares_the_workers_that_are_missing_and_no_more() {
+    let mut sm = active(None, 0);
+    sm.require(JOB, master(1), any_slots(3));
+    assert_eq!(missing(&sm.check(s(1))), Some(vec![(2, 2)]));
+    assert_eq!(sm.check(s(2)), [], "nothing new");
+    sm.add_worker(s(3), worker(1, 11, 2));
+    let commands = sm.check(s(3));
+    assert_eq!((requests(&commands).len(), missing(&commands)), (2, Some(vec![(2, 1)])));
+    sm.add_worker(s(4), worker(2, 12, 2));
+    assert_eq!(missing(&sm.check(s(4))), Some(vec![]));
+    sm.remove_worker(InstanceId(12));
+    assert_eq!(missing(&sm.check(s(5))), Some(vec![(2, 1)]), "lost ones are replaced");
+    sm.remove_job(JOB);
+    assert_eq!(missing(&sm.check(s(6))), Some(vec![]), "not when nobody needs them");
+}
+
+#[test]
+fn an_active_one_tells_a_lack_after_the_request_timeout_and_what_is_impossible_at_once() {
+    let mut sm = active(None, 0);
+    sm.require(JOB, master(1), any_slots(3));
+    sm.check(s(1));
+    assert_eq!(lacks(&sm.check(s(300))), Vec::<String>::new());
+    assert_eq!(lacks(&sm.check(s(301))), ["needs 3 slots of any size, 0 registered, 0 free"]);
+    let profile = ResourceProfile { cpu_millis: 9_000, ..Default::default() };
+    let huge = vec![ResourceRequirement { profile, slots: 1 }];
+    sm.require(OTHER, master(1), huge);
+    sm.check(s(302));
+    let told = lacks(&sm.check(s(303)));
+    let wanted =
+        "needs 1 slot of 9.000 cores, task 0b, managed 0b, network 0b, 0 registered, 0 free";
+    assert_eq!(told, [wanted]);
+}
+
+#[test]
+fn the_most_slots_are_not_exceeded_and_spare_workers_are_kept() {
+    let mut sm = active(Some(5), 0);
+    sm.require(JOB, master(1), any_slots(20));
+    assert_eq!(missing(&sm.check(s(1))), Some(vec![(2, 2)]));
+    let mut sm = active(None, 1);
+    sm.check(s(0));
+    sm.require(JOB, master(1), any_slots(2));
+    assert_eq!(missing(&sm.check(s(1))), Some(vec![(2, 2)]));
+    sm.add_worker(s(2), worker(1, 11, 2));
+    sm.add_worker(s(2), worker(2, 12, 2));
+    assert_eq!(missing(&sm.check(s(2))), Some(vec![]));
+    assert_eq!(sm.check(s(100)), [], "the spare one is kept");
+}
+
+#[test]
+fn idle_workers_are_released_after_their_time_and_get_nothing_then() {
+    let mut sm = active(None, 0);
+    sm.add_worker(s(0), worker(1, 11, 2));
+    sm.check(s(0));
+    assert_eq!(sm.check(s(29)), []);
+    let instance_id = InstanceId(11);
+    assert_eq!(sm.check(s(30)), [Command::ReleaseWorker { instance_id }]);
+    assert_eq!(sm.check(s(31)), []);
+    sm.require(JOB, master(1), any_slots(1));
+    let commands = sm.check(s(31));
+    assert_eq!((requests(&commands).len(), missing(&commands)), (0, Some(vec![(2, 1)])));
+}
+
+#[test]
+fn an_idle_worker_that_is_used_again_starts_its_time_anew() {
+    let mut sm = active(None, 0);
+    sm.add_worker(s(0), worker(1, 11, 1));
+    sm.require(JOB, master(1), any_slots(1));
+    let request = requests(&sm.check(s(20))).remove(0);
+    sm.slot_granted(s(20), &request);
+    sm.remove_job(JOB);
+    assert_eq!(sm.check(s(100)), []);
+    sm.free_slot(s(100), InstanceId(11), 0, request.allocation_id);
+    assert_eq!(sm.check(s(129)), []);
+    assert_eq!(sm.check(s(130)).len(), 1);
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Require(u128, u64, u32),
+    RemoveJob(u128),
+    Add(u32, u32),
+    Remove(usize),
+    Grant(usize),
+    Refuse(usize),
+    Free(usize),
+    Report(usize),
+    Block(u32),
+    Wait(u64),
+}
+
+fn an_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        (1u128..4, 1u64..3, 0u32..7).prop_map(|(j, m, n)| Op::Require(j, m, n)),
+        (1u128..4).prop_map(Op::RemoveJob),
+        (1u32..5, 1u32..4).prop_map(|(w, n)| Op::Add(w, n)),
+        any::<usize>().prop_map(Op::Remove),
+        any::<usize>().prop_map(Op::Grant),
+        any::<usize>().prop_map(Op::Grant),
+        any::<usize>().prop_map(Op::Refuse),
+        any::<usize>().prop_map(Op::Free),
+        any::<usize>().prop_map(Op::Report),
+        (0u32..5).prop_map(Op::Block),
+        (0u64..3).prop_map(Op::Wait),
+    ]
+}
+
+/// What TaskExecutors truly hold, and the laws, under any sequence of events.
+#[derive(Default)]
+struct World {
+    /// Live incarnation by worker name, and its slots.
+    live: BTreeMap<u32, (u128, u32)>,
+    /// What a live TaskExecutor gave.
+    given: BTreeMap<(u128, u32), SlotAllocation>,
+    open: Vec<SlotRequest>,
+    next_instance: u128,
+    declared: BTreeMap<u128, (u64, u32)>,
+}
+
+impl World {
+    fn apply(&mut self, sm: &mut SlotManager, now: &mut Duration, op: Op) {
+        match op {
+            Op::Require(job, m, n) => {
+                sm.require(JobId(job), master(m), any_slots(n));
+                let newest = self.declared.entry(job).or_insert((m, n));
+                if m >= newest.0 {
+                    *newest = (m, n);
+                }
+            }
+            Op::RemoveJob(job) => {
+                sm.remove_job(JobId(job));
+                self.declared.remove(&job);
+            }
+            Op::Add(name, slots) => {
+                self.next_instance += 1;
+                self.forget(name);
+                self.live.insert(name, (self.next_instance, slots));
+                sm.add_worker(*now, worker(name, self.next_instance, slots));
+            }
+            Op::Remove(i) => {
+                if let Some(name) = self.live.keys().copied().nth(i % self.live.len().max(1)) {
+                    sm.remove_worker(InstanceId(self.live[&name].0));
+                    self.forget(name);
+                }
+            }
+            Op::Grant(i) if !self.open.is_empty() => {
+                let request = self.open.remove(i % self.open.len());
+                self.answer(sm, *now, &request);
+            }
+            Op::Refuse(i) if !self.open.is_empty() => {
+                let request = self.open.remove(i % self.open.len());
+                sm.slot_refused(*now, &request, Refusal::NotKnown);
+            }
+            Op::Free(i) if !self.given.is_empty() => {
+                let key = *self.given.keys().nth(i % self.given.len()).expect("in range");
+                let held = self.given.remove(&key).expect("is there");
+                sm.free_slot(*now, InstanceId(key.0), key.1, held.allocation_id);
+            }
+            Op::Report(i) => {
+                if let Some(name) = self.live.keys().copied().nth(i % self.live.len().max(1)) {
+                    let (instance, slots) = self.live[&name];
+                    let of = self.given.iter().filter(|((i, _), _)| *i == instance);
+                    let held: Vec<_> = of.map(|((_, index), held)| (*index, *held)).collect();
+                    sm.report(*now, InstanceId(instance), report(name, slots, &held));
+                }
+            }
+            Op::Block(name) => sm.block_hosts([format!("host{name}")]),
+            Op::Wait(seconds) => *now += s(seconds),
+            Op::Grant(_) | Op::Refuse(_) | Op::Free(_) => {}
+        }
+    }
+
+    fn forget(&mut self, name: u32) {
+        if let Some((instance, _)) = self.live.remove(&name) {
+            self.given.retain(|(of, _), _| *of != instance);
+        }
+    }
+
+    /// As a TaskExecutor answers a request.
+    fn answer(&mut self, sm: &mut SlotManager, now: Duration, request: &SlotRequest) {
+        let key = (request.instance_id.0, request.index);
+        if !self.live.values().any(|(instance, _)| *instance == key.0) {
+            return sm.slot_refused(now, request, Refusal::NotKnown);
+        }
+        match self.given.get(&key) {
+            Some(held) => sm.slot_refused(now, request, Refusal::Occupied(*held)),
+            None => {
+                let (job_id, allocation_id) = (request.job_id, request.allocation_id);
+                self.given.insert(key, SlotAllocation { job_id, allocation_id });
+                sm.slot_granted(now, request);
+            }
+        }
+    }
+
+    fn obey(&mut self, commands: Vec<Command>) {
+        for command in commands {
+            match command {
+                Command::RequestSlot(request) => {
+                    let twice = self
+                        .open
+                        .iter()
+                        .any(|r| (r.instance_id, r.index) == (request.instance_id, request.index));
+                    assert!(!twice, "requested while a request is under way: {request:?}");
+                    self.open.push(request);
+                }
+                Command::NeedWorkers { missing, .. } => {
+                    let asked: u32 = missing.iter().map(|(spec, n)| spec.slots * n).sum();
+                    let declared: u32 = self.declared.values().map(|(_, n)| n).sum();
+                    assert!(asked < declared + 2, "{asked} slots asked, {declared} declared");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn the_laws_hold_under_any_sequence_of_events(ops in proptest::collection::vec(an_op(), 1..80), spread in any::<bool>()) {
+        let mut sm = active(None, 0);
+        sm.settings.spread_out = spread;
+        let mut world = World::default();
+        let mut now = s(0);
+        for op in ops {
+            world.apply(&mut sm, &mut now, op);
+            let commands = sm.check(now);
+            // A requirement is never exceeded by what is requested for it in one step.
+            for job in 1..4u128 {
+                let asked = requests(&commands).iter().filter(|r| r.job_id == JobId(job)).count();
+                let declared = world.declared.get(&job).map_or(0, |(_, n)| *n as usize);
+                let held = sm.workers().held_by(JobId(job)).count();
+                prop_assert!(asked == 0 || held <= declared, "{} held of {}", held, declared);
+            }
+            world.obey(commands);
+        }
+        // Quiet: every request answered, reports in, nothing blocked. Then whatever is free serves who lacks.
+        sm.block_hosts([]);
+        for _ in 0..4 {
+            for request in std::mem::take(&mut world.open) {
+                world.answer(&mut sm, now, &request);
+            }
+            now += s(3);
+            let names: Vec<u32> = world.live.keys().copied().collect();
+            for i in 0..names.len() {
+                world.apply(&mut sm, &mut now, Op::Report(i));
+            }
+            let commands = sm.check(now);
+            world.obey(commands);
+        }
+        let free: usize = sm.workers().iter().filter(|(_, w)| !w.releasing).map(|(_, w)| w.free().count()).sum();
+        let lacking: u32 = sm.jobs.values().flat_map(|job| &job.lacking).map(|r| r.slots).sum();
+        prop_assert!(free == 0 || lacking == 0, "{} free, {} lacking", free, lacking);
+        prop_assert_eq!(sm.check(now).len(), 0, "settled");
+    }
+}
