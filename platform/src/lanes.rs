@@ -1,0 +1,218 @@
+//! Lanes: where tasks run. In production each lane is one thread with a single-threaded runtime, so that
+//! heartbeats do not wait behind work; in simulation all lanes are tasks of one thread.
+//!
+//! Nothing on a lane may block its thread, except on the lanes of a component that says so itself.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::LocalSet;
+
+/// A kind of work with threads of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// Components: the actors of the control plane.
+    Work,
+    /// Heartbeat actors only.
+    Heartbeat,
+    /// Leader election and retrieval.
+    Election,
+    /// The BlobServer and blob caches.
+    Blob,
+    /// Sockets: connections of the fabric.
+    Io,
+}
+
+const LANES: usize = 5;
+
+impl Lane {
+    fn index(self) -> usize {
+        match self {
+            Self::Work => 0,
+            Self::Heartbeat => 1,
+            Self::Election => 2,
+            Self::Blob => 3,
+            Self::Io => 4,
+        }
+    }
+
+    /// The name of its thread.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Work => "flott-work",
+            Self::Heartbeat => "flott-heart",
+            Self::Election => "flott-elect",
+            Self::Blob => "flott-blob",
+            Self::Io => "flott-io",
+        }
+    }
+}
+
+type Start = Box<dyn FnOnce() + Send>;
+
+type Queue = OnceLock<Option<Mutex<mpsc::UnboundedSender<Start>>>>;
+
+/// All lanes of a platform.
+#[derive(Clone)]
+pub(crate) enum Lanes {
+    Threads(Arc<[Queue; LANES]>),
+    Tasks,
+}
+
+impl Lanes {
+    pub(crate) fn threads() -> Self {
+        Self::Threads(Default::default())
+    }
+
+    pub(crate) fn tasks() -> Self {
+        Self::Tasks
+    }
+
+    pub(crate) fn handle(&self, lane: Lane) -> LaneHandle {
+        LaneHandle { lanes: self.clone(), lane }
+    }
+}
+
+/// The task could not be started or its lane ended before it finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the lane ended before the task did")]
+pub struct LaneEnded;
+
+/// One lane.
+#[derive(Clone)]
+pub struct LaneHandle {
+    lanes: Lanes,
+    lane: Lane,
+}
+
+impl fmt::Debug for LaneHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.lane)
+    }
+}
+
+impl LaneHandle {
+    /// Runs a task on this lane to its end. Actors may be started in it.
+    pub fn spawn_local<F>(&self, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.spawn_with(move || task);
+    }
+
+    /// Like [`LaneHandle::spawn_local`] for a future that can't leave its thread: it is made there.
+    pub fn spawn_with<M, F>(&self, make: M)
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: Future<Output = ()> + 'static,
+    {
+        match &self.lanes {
+            Lanes::Tasks => {
+                tokio::task::spawn_local(make());
+            }
+            Lanes::Threads(threads) => {
+                let Some(slot) = threads.get(self.lane.index()) else {
+                    return;
+                };
+                let Some(queue) = slot.get_or_init(|| start_thread(self.lane)) else {
+                    return; // said when the thread failed to start
+                };
+                let start: Start = Box::new(move || {
+                    tokio::task::spawn_local(make());
+                });
+                let queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+                if queue.send(start).is_err() {
+                    tracing::error!(lane = self.lane.name(), "lane has ended; a task is dropped");
+                }
+            }
+        }
+    }
+
+    /// Runs a closure's future on this lane and hands back its value.
+    pub fn run<M, F, T>(
+        &self,
+        make: M,
+    ) -> Pin<Box<dyn Future<Output = Result<T, LaneEnded>> + Send>>
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: Future<Output = T> + 'static,
+        T: Send + 'static,
+    {
+        let (done, value) = oneshot::channel();
+        self.spawn_with(move || async move {
+            // The asker may have gone; its value then goes too.
+            let _ = done.send(make().await);
+        });
+        Box::pin(async move { value.await.map_err(|_| LaneEnded) })
+    }
+}
+
+fn start_thread(lane: Lane) -> Option<Mutex<mpsc::UnboundedSender<Start>>> {
+    let (queue, mut starts) = mpsc::unbounded_channel::<Start>();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(lane = lane.name(), %error, "runtime of a lane could not be made");
+            return None;
+        }
+    };
+    let run = move || {
+        let tasks = LocalSet::new();
+        tasks.block_on(&runtime, async move {
+            while let Some(start) = starts.recv().await {
+                start();
+            }
+        });
+    };
+    match std::thread::Builder::new().name(lane.name().to_owned()).spawn(run) {
+        Ok(_) => Some(Mutex::new(queue)),
+        Err(error) => {
+            tracing::error!(lane = lane.name(), %error, "thread of a lane could not be started");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_production_lane_is_a_thread_of_its_own_name() {
+        let lanes = Lanes::threads();
+        for lane in [Lane::Work, Lane::Heartbeat, Lane::Io] {
+            let name = lanes
+                .handle(lane)
+                .run(|| async { std::thread::current().name().map(str::to_owned) })
+                .await;
+            assert_eq!(name, Ok(Some(lane.name().to_owned())));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panicking_task_ends_alone() {
+        let lanes = Lanes::threads();
+        let work = lanes.handle(Lane::Work);
+        assert_eq!(work.run(|| async { panic!("on purpose") }).await, Err::<(), _>(LaneEnded));
+        assert_eq!(work.run(|| async { 7 }).await, Ok(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn simulated_lanes_share_the_calling_thread() {
+        let here = std::thread::current().id();
+        LocalSet::new()
+            .run_until(async move {
+                let lanes = Lanes::tasks();
+                let there = lanes
+                    .handle(Lane::Heartbeat)
+                    .run(|| async { std::thread::current().id() })
+                    .await;
+                assert_eq!(there, Ok(here));
+            })
+            .await;
+    }
+}

@@ -1,0 +1,146 @@
+//! Byte streams and where they come from. Nothing here knows what is said over a stream.
+
+use futures::future::BoxFuture;
+use std::{
+    fmt, io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+/// The reading half of a stream.
+pub type BoxRead = Box<dyn AsyncRead + Send + Unpin>;
+/// The writing half of a stream. Writes may be tried from any thread.
+pub type BoxWrite = Box<dyn AsyncWrite + Send + Unpin>;
+/// A bound port.
+pub type BoxListener = Box<dyn Listener>;
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
+    fn split(self: Box<Self>) -> (BoxRead, BoxWrite);
+}
+
+/// A stream whose halves share a lock, because its type has no halves of its own.
+struct Generic<S>(S);
+
+impl<S: AsyncRead + Unpin> AsyncRead for Generic<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Generic<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for Generic<S> {
+    fn split(self: Box<Self>) -> (BoxRead, BoxWrite) {
+        let (read, write) = tokio::io::split(self.0);
+        (Box::new(read), Box::new(write))
+    }
+}
+
+impl Stream for TcpStream {
+    fn split(self: Box<Self>) -> (BoxRead, BoxWrite) {
+        let (read, write) = self.into_split();
+        (Box::new(read), Box::new(write))
+    }
+}
+
+impl Stream for UnixStream {
+    fn split(self: Box<Self>) -> (BoxRead, BoxWrite) {
+        let (read, write) = self.into_split();
+        (Box::new(read), Box::new(write))
+    }
+}
+
+/// Any two-way byte stream.
+pub struct BoxStream(Box<dyn Stream>);
+
+impl BoxStream {
+    /// From any stream. Sockets of tokio have cheaper conversions: `From<TcpStream>`, `From<UnixStream>`.
+    pub fn new<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(stream: S) -> Self {
+        Self(Box::new(Generic(stream)))
+    }
+
+    /// Its halves; dropping the writing half of a socket ends that direction.
+    pub fn split(self) -> (BoxRead, BoxWrite) {
+        self.0.split()
+    }
+}
+
+impl From<TcpStream> for BoxStream {
+    fn from(stream: TcpStream) -> Self {
+        Self(Box::new(stream))
+    }
+}
+
+impl From<UnixStream> for BoxStream {
+    fn from(stream: UnixStream) -> Self {
+        Self(Box::new(stream))
+    }
+}
+
+impl fmt::Debug for BoxStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BoxStream")
+    }
+}
+
+impl AsyncRead for BoxStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for BoxStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.0).poll_write(cx, buf)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.0).poll_shutdown(cx)
+    }
+}
+
+/// A bound port that streams come in on.
+pub trait Listener: Send + fmt::Debug {
+    /// The next stream, and who is at its other end, for people.
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(BoxStream, String)>>;
+    /// The bound port, also where 0 was asked for.
+    fn local_port(&self) -> u16;
+}
+
+/// Where streams come from: TCP, pipes inside a process, or a simulated network.
+pub trait Network: Send + Sync + fmt::Debug + 'static {
+    /// Connects to a host name or address and a port. Without a time-out: the caller has one.
+    fn connect(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxStream>>;
+    /// Binds a port (0: any free one).
+    fn listen(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxListener>>;
+}

@@ -1,0 +1,87 @@
+//! TCP as production uses it: no delay, keep-alive. It must never wait: time-outs are the caller's.
+
+use crate::net::{BoxListener, BoxStream, Listener, Network};
+use futures::future::BoxFuture;
+use std::{io, os::fd::AsFd, time::Duration};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A connection whose peer's machine is gone is noticed by the system after about so long in silence.
+const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(15);
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 4096;
+
+/// The machine's TCP.
+#[derive(Debug)]
+pub(crate) struct TcpNetwork;
+
+impl Network for TcpNetwork {
+    fn connect(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxStream>> {
+        let host = host.to_owned();
+        Box::pin(async move {
+            let stream = TcpStream::connect((host.as_str(), port)).await?;
+            tune(&stream)?;
+            Ok(stream.into())
+        })
+    }
+
+    fn listen(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxListener>> {
+        let host = host.to_owned();
+        Box::pin(async move {
+            let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "host has no address");
+            for address in tokio::net::lookup_host((host.as_str(), port)).await? {
+                match bind(address) {
+                    Ok(listener) => {
+                        let port = listener.local_addr()?.port();
+                        return Ok(Box::new(Bound { listener, port }) as BoxListener);
+                    }
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
+        })
+    }
+}
+
+fn bind(address: std::net::SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() {
+        tokio::net::TcpSocket::new_v4()?
+    } else {
+        tokio::net::TcpSocket::new_v6()?
+    };
+    // A restarted process gets its port back though old connections linger.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG.unsigned_abs())
+}
+
+fn tune(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let fd = stream.as_fd();
+    let socket = socket2::SockRef::from(&fd);
+    socket.set_tcp_keepalive(
+        &socket2::TcpKeepalive::new()
+            .with_time(KEEP_ALIVE_AFTER)
+            .with_interval(Duration::from_secs(5))
+            .with_retries(3),
+    )
+}
+
+#[derive(Debug)]
+struct Bound {
+    listener: TcpListener,
+    port: u16,
+}
+
+impl Listener for Bound {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(BoxStream, String)>> {
+        Box::pin(async move {
+            let (stream, peer) = self.listener.accept().await?;
+            tune(&stream)?;
+            Ok((stream.into(), peer.to_string()))
+        })
+    }
+
+    fn local_port(&self) -> u16 {
+        self.port
+    }
+}
