@@ -205,7 +205,8 @@ impl Job {
             return false;
         }
         task.io = update.io;
-        if task.state == update.state {
+        // A host repeats what was not answered: an earlier state again is no news. Any end is.
+        if update.state <= task.state && !update.state.is_terminal() {
             return false;
         }
         task.state = update.state;

@@ -74,6 +74,16 @@ fn what_is_said_of_unknown_or_ended_attempts_is_not_believed() {
 }
 
 #[test]
+fn repeated_states_are_no_news_and_a_cancelled_task_may_still_finish() {
+    let mut j = job(1);
+    assert!(j.update(update(0, Running)));
+    assert!(!j.update(update(0, Initializing)));
+    assert!(!j.update(update(0, Running)));
+    assert!(j.update(update(0, ExecutionState::Canceling)));
+    assert!(j.update(update(0, Finished)));
+}
+
+#[test]
 fn counts_alone_make_no_report() {
     let mut j = job(1);
     let mut counted = update(0, ExecutionState::Deploying);

@@ -85,9 +85,9 @@ pub enum AllocateError {
         /// Which.
         index: u32,
         /// Its profile.
-        has: ResourceProfile,
+        has: Box<ResourceProfile>,
         /// The needed one.
-        need: ResourceProfile,
+        need: Box<ResourceProfile>,
     },
 }
 
@@ -144,8 +144,8 @@ impl SlotTable {
             None if elsewhere => Err(AllocateError::AllocatedElsewhere(allocation)),
             None if !slot.profile.fulfils(need) => Err(AllocateError::TooSmall {
                 index,
-                has: slot.profile.clone(),
-                need: need.clone(),
+                has: Box::new(slot.profile.clone()),
+                need: Box::new(need.clone()),
             }),
             None => {
                 let phase = Phase::Inactive;

@@ -130,7 +130,7 @@ proptest! {
             prop_assert_eq!(&reported, &owners);
             let allocations: BTreeSet<_> = owners.values().map(|o| o.1).collect();
             prop_assert_eq!(allocations.len(), owners.len());
-            for (_, (job, allocation)) in &owners {
+            for (job, allocation) in owners.values() {
                 prop_assert_eq!(t.get(*allocation).map(|h| h.job), Some(*job));
             }
         }

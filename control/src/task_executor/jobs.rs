@@ -1,11 +1,10 @@
 //! Jobs of the TaskExecutor: their JobMasters, hosts, tasks and reports.
 
 use super::{Command, Event, JobMasterRefusal, TaskExecutor};
-use crate::job_table::{Batch, Connection, Host, Job, Report};
+use crate::job_table::{Connection, Host, Job};
 use crate::slot_table::{Held, Phase};
 use model::job::TaskStateUpdate;
 use model::{AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobId, JobMasterId};
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A deployment that was accepted, at least in part.
@@ -131,7 +130,7 @@ impl TaskExecutor {
         }
     }
 
-    fn connected(&mut self, id: JobId, connection: u64) -> Option<&mut Job> {
+    pub(super) fn connected(&mut self, id: JobId, connection: u64) -> Option<&mut Job> {
         self.jobs.get_mut(&id).filter(|job| job.is_connection(connection))
     }
 
@@ -153,6 +152,10 @@ impl TaskExecutor {
                 self.drop_job_master(now, id, Some(cause));
             }
             None => {}
+        }
+        // The former one's slots may have gone with it, and then so has the job.
+        if !self.jobs.get(&id).is_some_and(|job| job.watched) {
+            return;
         }
         self.connections = self.connections.wrapping_add(1);
         let number = self.connections;
@@ -237,7 +240,7 @@ impl TaskExecutor {
     /// I-8: what this process runs for a job must have ended before its JobMaster may take it for dead.
     fn fence(&mut self, now: Duration, id: JobId, master: JobMasterId) {
         let job = self.jobs.get(&id).filter(|job| job.is_connected_to(master));
-        if !job.is_some_and(|job| job.running().next().is_some()) {
+        if job.is_none_or(|job| job.running().next().is_none()) {
             return;
         }
         let message = "the JobMaster was not heard for 0.6 of heartbeat.timeout, so the job's tasks here were ended";
@@ -312,60 +315,6 @@ impl TaskExecutor {
         self.close_if_done(id);
     }
 
-    fn offers_answered(
-        &mut self,
-        now: Duration,
-        id: JobId,
-        connection: u64,
-        accepted: &[AllocationId],
-    ) {
-        let Some(job) = self.connected(id, connection) else {
-            return;
-        };
-        let offered = job.offer_answered();
-        for allocation in offered {
-            let Some(held) = self.slots.get(allocation).filter(|held| held.job == id) else {
-                continue;
-            };
-            match (accepted.contains(&allocation), held.phase) {
-                (true, Phase::Inactive) => {
-                    self.slots.set_phase(now, allocation, Phase::Active);
-                }
-                (false, Phase::Inactive | Phase::Active) => self.give_back(now, &held),
-                _ => {}
-            }
-        }
-        self.out.push(Command::PublishJob { job: id });
-        self.offer(now, id);
-    }
-
-    fn reports_taken(
-        &mut self,
-        now: Duration,
-        id: JobId,
-        connection: u64,
-        unknown: &[ExecutionAttemptId],
-    ) {
-        let Some(job) = self.connected(id, connection) else {
-            return;
-        };
-        let failed_slots = job.batch_confirmed().into_iter().filter_map(|report| match report {
-            Report::SlotFailed { allocation, .. } => Some(allocation),
-            Report::State(_) => None,
-        });
-        let failed_slots: Vec<AllocationId> = failed_slots.collect();
-        for allocation in failed_slots {
-            let held = self.slots.get(allocation);
-            if held.is_some_and(|held| held.job == id && held.phase == Phase::Failing) {
-                self.free_now(id, allocation);
-            }
-        }
-        self.cancel_on_host(id, unknown);
-        self.out.push(Command::PublishJob { job: id });
-        self.report(now, id);
-        self.close_if_done(id);
-    }
-
     fn task_states(&mut self, now: Duration, id: JobId, updates: Vec<TaskStateUpdate>) {
         let Some(job) = self.jobs.get_mut(&id) else {
             return;
@@ -401,7 +350,7 @@ impl TaskExecutor {
         idle.into_iter().for_each(|allocation| self.free_now(id, allocation));
     }
 
-    fn cancel_on_host(&mut self, id: JobId, attempts: &[ExecutionAttemptId]) {
+    pub(super) fn cancel_on_host(&mut self, id: JobId, attempts: &[ExecutionAttemptId]) {
         let Some(job) = self.jobs.get(&id).filter(|job| job.host_up().is_some()) else {
             return;
         };
@@ -444,39 +393,6 @@ impl TaskExecutor {
         };
         job.host = Host::Ending { launch };
         self.out.push(Command::EndHost { job: id, launch, at_once });
-    }
-
-    /// Offers what no JobMaster has accepted, one call at a time.
-    pub(super) fn offer(&mut self, now: Duration, id: JobId) {
-        let slots = self.slots.offers(id);
-        let Some(job) = self.jobs.get_mut(&id) else {
-            return;
-        };
-        let may = job.may_offer(now);
-        let Some(to) = job.job_master else { return };
-        if !may || slots.is_empty() || job.host_up().is_none() {
-            return;
-        }
-        let offered: BTreeSet<AllocationId> = slots.iter().map(|slot| slot.allocation_id).collect();
-        job.offering = Some(offered);
-        self.out.push(Command::OfferSlots { job: id, to, slots });
-    }
-
-    /// Sends the next batch of reports.
-    pub(super) fn report(&mut self, now: Duration, id: JobId) {
-        let Some(job) = self.jobs.get_mut(&id) else {
-            return;
-        };
-        let Some(to) = job.job_master else { return };
-        match job.next_batch(now) {
-            None => {}
-            Some(Batch::States(updates)) => {
-                self.out.push(Command::UpdateTaskStates { job: id, to, updates });
-            }
-            Some(Batch::SlotFailed { allocation, cause }) => {
-                self.out.push(Command::FailSlot { job: id, to, allocation, cause });
-            }
-        }
     }
 
     /// Forgets a job without slots, once its JobMaster knows everything and its host is gone.

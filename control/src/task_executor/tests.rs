@@ -3,6 +3,7 @@ use crate::slot_table::AllocateError;
 use ExecutionState::{Canceled, Failed, Running};
 use model::job::TaskIo;
 use model::{Epoch, ExecutionState, JobVertexId, LeaderSession};
+use model::{FailureCause, JobMasterId};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -374,6 +375,22 @@ fn a_host_that_cannot_be_launched_is_told_to_the_job_master_when_it_is_known() {
     assert_eq!(launches(&commands), Vec::<u64>::new());
     te.taken();
     assert_eq!(te.phase(A), None);
+}
+
+#[test]
+fn a_job_that_is_lost_with_its_job_master_is_not_connected_to_the_next() {
+    let mut te = Te::registered();
+    te.core.request_slot(te.now, &request(0, A)).unwrap();
+    let cause = FailureCause::recoverable("ProgramHostLost", "exit code 101");
+    te.step(Event::HostLost { job: JOB, launch: 1, cause });
+    te.step(gained(1));
+    let commands = te.step(gained(2));
+    assert!(commands.contains(&Command::ForgetJob { job: JOB }));
+    assert!(
+        !commands.iter().any(|c| matches!(c, Command::ConnectJobMaster { .. })),
+        "{commands:?}"
+    );
+    assert_eq!(te.core.jobs().count(), 0);
 }
 
 #[test]
