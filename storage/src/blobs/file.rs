@@ -46,10 +46,7 @@ impl FileBlobs {
         fs::remove_file(&probe).map_err(|e| StoreError::from_io(&probe, &e))?;
         if let Ok(now) = now {
             for entry in fs::read_dir(&root).into_iter().flatten().flatten() {
-                let temporary = entry
-                    .file_name()
-                    .to_string_lossy()
-                    .starts_with(TEMPORARY_PREFIX);
+                let temporary = entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX);
                 let age = entry.metadata().and_then(|m| m.modified());
                 let age = age.ok().and_then(|at| now.duration_since(at).ok());
                 if temporary && age.is_some_and(|age| age > ABANDONED_AFTER) {
@@ -57,10 +54,7 @@ impl FileBlobs {
                 }
             }
         }
-        Ok(Self {
-            root: root.into(),
-            verified: Arc::default(),
-        })
+        Ok(Self { root: root.into(), verified: Arc::default() })
     }
 
     fn verified(&self) -> MutexGuard<'_, BTreeSet<ContentHash>> {
@@ -94,10 +88,7 @@ impl FileBlobs {
             // Gone, the next upload puts it right; kept, it would answer "is here" for ever.
             self.verified().remove(&key.hash);
             fs::remove_file(&path).map_err(|e| StoreError::from_io(&path, &e))?;
-            return Err(BlobStoreError::WrongHash {
-                expected: key.hash,
-                actual,
-            });
+            return Err(BlobStoreError::WrongHash { expected: key.hash, actual });
         }
         if size != key.size {
             return Err(BlobStoreError::NotFound(key.hash));
@@ -127,17 +118,10 @@ impl BlobStore for FileBlobs {
     }
 
     fn find(&self, job: Option<JobId>, hash: ContentHash) -> Option<BlobKey> {
-        [BlobKind::Permanent, BlobKind::Transient]
-            .into_iter()
-            .find_map(|kind| {
-                let meta = fs::metadata(self.file(job, kind, hash)).ok()?;
-                Some(BlobKey {
-                    job,
-                    hash,
-                    kind,
-                    size: meta.len(),
-                })
-            })
+        [BlobKind::Permanent, BlobKind::Transient].into_iter().find_map(|kind| {
+            let meta = fs::metadata(self.file(job, kind, hash)).ok()?;
+            Some(BlobKey { job, hash, kind, size: meta.len() })
+        })
     }
 
     fn read(&self, key: &BlobKey, offset: u64, max: usize) -> Result<Bytes, BlobStoreError> {
@@ -201,12 +185,7 @@ impl BlobStore for FileBlobs {
                 };
                 // A blob that goes while the folder is read is not here.
                 let Ok(meta) = file.metadata() else { continue };
-                keys.push(BlobKey {
-                    job,
-                    hash,
-                    kind,
-                    size: meta.len(),
-                });
+                keys.push(BlobKey { job, hash, kind, size: meta.len() });
             }
         }
         keys.sort();
@@ -256,17 +235,11 @@ impl BlobWriter for Incoming {
         let failed = |e| StoreError::from_io(&target, &e);
         create_dirs(&self.store.folder(job))?;
         if let Some(file) = self.file.take() {
-            file.set_permissions(Permissions::from_mode(MODE))
-                .map_err(failed)?;
+            file.set_permissions(Permissions::from_mode(MODE)).map_err(failed)?;
             file.sync_all().map_err(failed)?;
             // Closed before it has a name: a file that is open for writing can't be executed.
         }
-        let key = BlobKey {
-            job,
-            hash: expected,
-            kind,
-            size: self.written,
-        };
+        let key = BlobKey { job, hash: expected, kind, size: self.written };
         let linked = self.store.checked(&key).is_ok()
             || match self.store.same_content(expected) {
                 Some(same) => fs::hard_link(&same, &target).is_ok(),
@@ -304,8 +277,7 @@ fn parse_job(folder: &str) -> Option<Option<JobId>> {
 
 fn parse_file(name: &str) -> Option<(BlobKind, ContentHash)> {
     let (kind, hash) = name.split_once('-')?;
-    let kind = [BlobKind::Permanent, BlobKind::Transient]
-        .into_iter()
-        .find(|k| kind_name(*k) == kind)?;
+    let kind =
+        [BlobKind::Permanent, BlobKind::Transient].into_iter().find(|k| kind_name(*k) == kind)?;
     Some((kind, hash.parse().ok()?))
 }

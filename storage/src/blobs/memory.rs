@@ -74,12 +74,7 @@ impl BlobWriter for Incoming {
         if actual != expected {
             return Err(BlobStoreError::WrongHash { expected, actual });
         }
-        let key = BlobKey {
-            job,
-            hash: expected,
-            kind,
-            size: self.written(),
-        };
+        let key = BlobKey { job, hash: expected, kind, size: self.written() };
         let Self { store, bytes } = *self;
         let mut state = store.writable()?;
         // One content is kept once: `Bytes` shares it.
@@ -93,25 +88,17 @@ impl BlobWriter for Incoming {
 impl BlobStore for MemoryBlobs {
     fn begin(&self) -> Result<Box<dyn BlobWriter>, BlobStoreError> {
         drop(self.writable()?);
-        Ok(Box::new(Incoming {
-            store: self.clone(),
-            bytes: Vec::new(),
-        }))
+        Ok(Box::new(Incoming { store: self.clone(), bytes: Vec::new() }))
     }
     fn find(&self, job: Option<JobId>, hash: ContentHash) -> Option<BlobKey> {
         let state = self.lock();
-        let mut of_job = state
-            .blobs
-            .keys()
-            .filter(|k| k.job == job && k.hash == hash);
+        let mut of_job = state.blobs.keys().filter(|k| k.job == job && k.hash == hash);
         // Ascending by kind: the permanent one comes first.
         of_job.next().copied()
     }
     fn read(&self, key: &BlobKey, offset: u64, max: usize) -> Result<Bytes, BlobStoreError> {
         let content = self.content(key)?;
-        let from = usize::try_from(offset)
-            .unwrap_or(usize::MAX)
-            .min(content.len());
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
         let to = from.saturating_add(max).min(content.len());
         Ok(content.slice(from..to))
     }

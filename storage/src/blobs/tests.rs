@@ -36,10 +36,7 @@ fn wrong_content_is_refused_and_leaves_nothing() {
         let expected = hash_bytes(b"abd");
         let actual = hash_bytes(b"abc");
         let finished = writer.finish(JOB, BlobKind::Permanent, expected);
-        assert_eq!(
-            finished,
-            Err(BlobStoreError::WrongHash { expected, actual })
-        );
+        assert_eq!(finished, Err(BlobStoreError::WrongHash { expected, actual }));
         assert_eq!(store.keys().unwrap(), []);
     });
 }
@@ -136,10 +133,7 @@ fn a_truncated_file_is_seen_after_it_was_verified() {
     let store = FileBlobs::open(dir.path()).unwrap();
     let key = store_bytes(&store, b"content", JOB, BlobKind::Permanent).unwrap();
     fs::write(store.path(&key).unwrap().unwrap(), b"con").unwrap();
-    assert!(matches!(
-        store.read(&key, 0, 3),
-        Err(BlobStoreError::WrongHash { .. })
-    ));
+    assert!(matches!(store.read(&key, 0, 3), Err(BlobStoreError::WrongHash { .. })));
 }
 
 #[test]
@@ -151,24 +145,16 @@ fn a_file_is_taken_in_once() {
     fs::write(&source, &bytes).unwrap();
     let key = store_file(&store, &source, None, BlobKind::Permanent).unwrap();
     assert_eq!((key.hash, key.size), hash_file(&source).unwrap());
-    assert_eq!(
-        store_file(&store, &source, None, BlobKind::Permanent),
-        Ok(key)
-    );
+    assert_eq!(store_file(&store, &source, None, BlobKind::Permanent), Ok(key));
     assert_eq!(fs::read(store.path(&key).unwrap().unwrap()).unwrap(), bytes);
     let missing = store_file(&store, &dir.path().join("none"), None, BlobKind::Permanent);
-    assert!(matches!(
-        missing,
-        Err(BlobStoreError::Store(StoreError::NotFound { .. }))
-    ));
+    assert!(matches!(missing, Err(BlobStoreError::Store(StoreError::NotFound { .. }))));
 }
 
 #[test]
 fn a_full_disk_is_typed() {
     let store = MemoryBlobs::new();
-    let full = StoreError::DiskFull {
-        path: "/blobs".into(),
-    };
+    let full = StoreError::DiskFull { path: "/blobs".into() };
     store.fail_writes(Some(full.clone()));
     assert_eq!(store.begin().err(), Some(full.clone().into()));
     store.fail_writes(None);

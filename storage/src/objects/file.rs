@@ -56,10 +56,7 @@ impl FileObjects {
                 let Ok(meta) = entry.metadata() else { continue };
                 let name = entry.file_name();
                 let temporary = name.to_string_lossy().starts_with(TEMPORARY_PREFIX);
-                let age = meta
-                    .modified()
-                    .ok()
-                    .and_then(|at| now.duration_since(at).ok());
+                let age = meta.modified().ok().and_then(|at| now.duration_since(at).ok());
                 if meta.is_dir() && !name.to_string_lossy().starts_with('.') {
                     folders.push(entry.path());
                 } else if temporary && age.is_some_and(|age| age > ABANDONED_AFTER) {
@@ -100,15 +97,12 @@ impl ObjectStore for FileObjects {
             Err(e) if absent(&e) => return Ok(None),
             Err(e) => return Err(StoreError::from_io(&path, &e)),
         };
-        let meta = file
-            .metadata()
-            .map_err(|e| StoreError::from_io(&path, &e))?;
+        let meta = file.metadata().map_err(|e| StoreError::from_io(&path, &e))?;
         if meta.is_dir() {
             return Ok(None);
         }
         let mut all = Vec::new();
-        file.read_to_end(&mut all)
-            .map_err(|e| StoreError::from_io(&path, &e))?;
+        file.read_to_end(&mut all).map_err(|e| StoreError::from_io(&path, &e))?;
         checked_content(&path, all).map(Some)
     }
 
@@ -215,10 +209,8 @@ pub(crate) fn create_dirs(folder: &Path) -> Result<(), StoreError> {
     if folder.is_dir() {
         return Ok(());
     }
-    let missing: Vec<&Path> = folder
-        .ancestors()
-        .take_while(|p| !p.as_os_str().is_empty() && !p.exists())
-        .collect();
+    let missing: Vec<&Path> =
+        folder.ancestors().take_while(|p| !p.as_os_str().is_empty() && !p.exists()).collect();
     fs::create_dir_all(folder).map_err(|e| StoreError::from_io(folder, &e))?;
     missing.iter().try_for_each(|made| sync_folder_of(made))
 }
@@ -228,9 +220,7 @@ pub(crate) fn sync_folder_of(path: &Path) -> Result<(), StoreError> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    File::open(folder)
-        .and_then(|f| f.sync_all())
-        .map_err(|e| StoreError::from_io(folder, &e))
+    File::open(folder).and_then(|f| f.sync_all()).map_err(|e| StoreError::from_io(folder, &e))
 }
 
 /// Whether the error says that there is no such file: a missing one, or a file where a folder would be.
@@ -242,16 +232,10 @@ pub(crate) fn absent(error: &io::Error) -> bool {
 }
 
 fn checked_content(path: &Path, file: Vec<u8>) -> Result<Bytes, StoreError> {
-    let corrupt = |why: String| StoreError::Corrupt {
-        path: path.display().to_string(),
-        why,
-    };
+    let corrupt = |why: String| StoreError::Corrupt { path: path.display().to_string(), why };
     let file = Bytes::from(file);
     if file.len() < HEADER_BYTES {
-        return Err(corrupt(format!(
-            "{} bytes are too few for its header",
-            file.len()
-        )));
+        return Err(corrupt(format!("{} bytes are too few for its header", file.len())));
     }
     let content = file.slice(HEADER_BYTES..);
     let (Some(magic), Some(length), Some(hash)) =
@@ -260,16 +244,11 @@ fn checked_content(path: &Path, file: Vec<u8>) -> Result<Bytes, StoreError> {
         return Err(corrupt("its header is cut".into()));
     };
     if magic != MAGIC {
-        return Err(corrupt(
-            "it does not start like an object of this store".into(),
-        ));
+        return Err(corrupt("it does not start like an object of this store".into()));
     }
     let length = length.iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
     if length != content.len() as u64 {
-        return Err(corrupt(format!(
-            "it should hold {length} bytes and holds {}",
-            content.len()
-        )));
+        return Err(corrupt(format!("it should hold {length} bytes and holds {}", content.len())));
     }
     if Sha256::digest(&content).as_slice() != hash {
         return Err(corrupt("its checksum does not match its content".into()));

@@ -82,10 +82,7 @@ impl ObjectStore for MemoryObjects {
     fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
         let state = self.readable()?;
         let from = state.objects.range(prefix.to_owned()..);
-        Ok(from
-            .map(|(name, _)| name.clone())
-            .take_while(|name| name.starts_with(prefix))
-            .collect())
+        Ok(from.map(|(name, _)| name.clone()).take_while(|name| name.starts_with(prefix)).collect())
     }
     fn location(&self) -> String {
         "memory".into()

@@ -117,15 +117,9 @@ impl StoreError {
             | io::ErrorKind::FileTooLarge => Self::DiskFull { path },
             io::ErrorKind::NotFound => Self::NotFound { path },
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Self::Permission {
-                    path,
-                    why: error.to_string(),
-                }
+                Self::Permission { path, why: error.to_string() }
             }
-            _ => Self::Io {
-                path,
-                why: error.to_string(),
-            },
+            _ => Self::Io { path, why: error.to_string() },
         }
     }
 }
@@ -137,10 +131,7 @@ pub fn open(uri: &str) -> Result<Arc<dyn ObjectStore>, StoreError> {
 
 /// The directory that a `file:` URI or a plain path names.
 pub fn local_path(uri: &str) -> Result<std::path::PathBuf, StoreError> {
-    let wrong = |why: String| StoreError::UnknownUri {
-        uri: uri.chars().take(200).collect(),
-        why,
-    };
+    let wrong = |why: String| StoreError::UnknownUri { uri: uri.chars().take(200).collect(), why };
     let text = uri.trim();
     let path = match scheme(text) {
         None => text.to_owned(),
@@ -201,13 +192,10 @@ fn check_name(name: &str) -> Result<(), StoreError> {
         !s.is_empty()
             && !s.starts_with('.')
             && s.len() <= 200
-            && s.bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
+            && s.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
     };
     if name.len() <= NAME_BYTES_MAX && name.split('/').all(segment_ok) {
         return Ok(());
     }
-    Err(StoreError::BadName {
-        name: name.chars().take(100).collect(),
-    })
+    Err(StoreError::BadName { name: name.chars().take(100).collect() })
 }

@@ -34,10 +34,7 @@ fn listing_takes_a_text_prefix_in_order() {
             assert_eq!(store.put_new(name, "".into()), Ok(PutNew::Created));
         }
         let list = |prefix| store.list(prefix).unwrap();
-        assert_eq!(
-            list(""),
-            ["jobs/a", "jobs/b", "jobsx", "leader/1/x", "leader/12", "z"]
-        );
+        assert_eq!(list(""), ["jobs/a", "jobs/b", "jobsx", "leader/1/x", "leader/12", "z"]);
         assert_eq!(list("jobs"), ["jobs/a", "jobs/b", "jobsx"]);
         assert_eq!(list("jobs/"), ["jobs/a", "jobs/b"]);
         assert_eq!(list("leader/1"), ["leader/1/x", "leader/12"]);
@@ -61,25 +58,16 @@ fn names_stay_inside_the_store() {
             "a\0b",
             &"x".repeat(600),
         ] {
+            assert!(matches!(store.get(name), Err(StoreError::BadName { .. })), "{name}");
             assert!(
-                matches!(store.get(name), Err(StoreError::BadName { .. })),
-                "{name}"
-            );
-            assert!(
-                matches!(
-                    store.put_new(name, "".into()),
-                    Err(StoreError::BadName { .. })
-                ),
+                matches!(store.put_new(name, "".into()), Err(StoreError::BadName { .. })),
                 "{name}"
             );
             assert!(
                 matches!(store.put(name, "".into()), Err(StoreError::BadName { .. })),
                 "{name}"
             );
-            assert!(
-                matches!(store.delete(name), Err(StoreError::BadName { .. })),
-                "{name}"
-            );
+            assert!(matches!(store.delete(name), Err(StoreError::BadName { .. })), "{name}");
         }
     });
 }
@@ -117,14 +105,8 @@ fn one_of_many_creators_wins() {
 #[test]
 fn objects_survive_the_store_that_wrote_them() {
     let dir = tempfile::tempdir().unwrap();
-    let _ = FileObjects::open(dir.path())
-        .unwrap()
-        .put_new("a", "x".into())
-        .unwrap();
-    assert_eq!(
-        open(dir.path().to_str().unwrap()).unwrap().get("a"),
-        Ok(Some("x".into()))
-    );
+    let _ = FileObjects::open(dir.path()).unwrap().put_new("a", "x".into()).unwrap();
+    assert_eq!(open(dir.path().to_str().unwrap()).unwrap().get("a"), Ok(Some("x".into())));
     let uri = format!("file://{}", dir.path().display());
     assert_eq!(open(&uri).unwrap().get("a"), Ok(Some("x".into())));
 }
@@ -164,14 +146,8 @@ fn an_unwritten_temporary_file_is_no_object() {
     fs::write(dir.path().join(".tmp-1-1"), "half").unwrap();
     let store = FileObjects::open(dir.path()).unwrap();
     assert_eq!(store.list(""), Ok(vec![]));
-    assert!(
-        dir.path().join(".tmp-1-1").exists(),
-        "a young one may be in use"
-    );
-    let old = fs::File::options()
-        .write(true)
-        .open(dir.path().join(".tmp-1-1"))
-        .unwrap();
+    assert!(dir.path().join(".tmp-1-1").exists(), "a young one may be in use");
+    let old = fs::File::options().write(true).open(dir.path().join(".tmp-1-1")).unwrap();
     old.set_modified(std::time::UNIX_EPOCH).unwrap();
     FileObjects::open(dir.path()).unwrap();
     assert!(!dir.path().join(".tmp-1-1").exists());
@@ -180,18 +156,9 @@ fn an_unwritten_temporary_file_is_no_object() {
 #[test]
 fn system_errors_are_typed() {
     let at = |kind: io::ErrorKind| StoreError::from_io(Path::new("/x"), &kind.into());
-    assert_eq!(
-        at(io::ErrorKind::StorageFull),
-        StoreError::DiskFull { path: "/x".into() }
-    );
-    assert_eq!(
-        at(io::ErrorKind::NotFound),
-        StoreError::NotFound { path: "/x".into() }
-    );
-    assert!(matches!(
-        at(io::ErrorKind::PermissionDenied),
-        StoreError::Permission { .. }
-    ));
+    assert_eq!(at(io::ErrorKind::StorageFull), StoreError::DiskFull { path: "/x".into() });
+    assert_eq!(at(io::ErrorKind::NotFound), StoreError::NotFound { path: "/x".into() });
+    assert!(matches!(at(io::ErrorKind::PermissionDenied), StoreError::Permission { .. }));
     assert!(matches!(at(io::ErrorKind::TimedOut), StoreError::Io { .. }));
     // The device that is always full gives the system's own error.
     let full = fs::write("/dev/full", "x").unwrap_err();
@@ -205,10 +172,7 @@ fn system_errors_are_typed() {
 fn a_folder_that_takes_no_writes_is_refused_when_it_is_opened() {
     // Not even the superuser makes folders in sysfs.
     let opened = FileObjects::open("/sys/flott-objects");
-    assert!(
-        matches!(opened, Err(StoreError::Permission { .. })),
-        "{opened:?}"
-    );
+    assert!(matches!(opened, Err(StoreError::Permission { .. })), "{opened:?}");
 }
 
 #[test]
@@ -226,17 +190,8 @@ fn uris_name_directories_and_other_schemes_are_refused_by_name() {
     assert_eq!(path("file://localhost/a"), Ok("/a".into()));
     assert_eq!(path("FILE:/a"), Ok("/a".into()));
     let message = path("hdfs://nn/flott").unwrap_err().to_string();
-    assert!(
-        message.contains("'hdfs'") && message.contains("file:///directory"),
-        "{message}"
-    );
-    for wrong in [
-        "",
-        "file://",
-        "file://other/a",
-        "file:///%zz",
-        "file:///a%00b",
-    ] {
+    assert!(message.contains("'hdfs'") && message.contains("file:///directory"), "{message}");
+    for wrong in ["", "file://", "file://other/a", "file:///%zz", "file:///a%00b"] {
         assert!(path(wrong).is_err(), "{wrong}");
     }
 }
@@ -244,9 +199,7 @@ fn uris_name_directories_and_other_schemes_are_refused_by_name() {
 #[test]
 fn memory_fails_like_a_disk_when_told() {
     let store = MemoryObjects::new();
-    let full = StoreError::DiskFull {
-        path: "memory".into(),
-    };
+    let full = StoreError::DiskFull { path: "memory".into() };
     store.put("a", "x".into()).unwrap();
     store.fail_writes(Some(full.clone()));
     assert_eq!(store.put_new("b", "x".into()), Err(full.clone()));
