@@ -2,4 +2,5 @@
 //! drivers. It must never know actors.
 
 pub mod blobs;
+pub mod ha;
 pub mod objects;

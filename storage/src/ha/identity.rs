@@ -1,0 +1,65 @@
+//! Which process one is on its machine, so that a successor can tell that its predecessor is gone.
+
+use std::fs;
+
+/// This process: boot, pid namespace, pid and start time, as one text. Empty where the system does not say.
+pub fn process_identity() -> String {
+    let pid = std::process::id();
+    let parts = (machine(), start_time(pid));
+    match parts {
+        (Some(machine), Some(start)) => format!("{machine}/{pid}/{start}"),
+        _ => String::new(),
+    }
+}
+
+/// Whether the process of this identity has certainly ended: it ran on this machine, since this boot and in this
+/// pid namespace, and is not there any more. `false` where that can't be told.
+pub fn is_gone(identity: &str) -> bool {
+    let Some((rest, start)) = identity.rsplit_once('/') else {
+        return false;
+    };
+    let Some((their_machine, pid)) = rest.rsplit_once('/') else {
+        return false;
+    };
+    let (Ok(pid), Ok(start)) = (pid.parse::<u32>(), start.parse::<u64>()) else {
+        return false;
+    };
+    machine().is_some_and(|ours| ours == their_machine) && start_time(pid) != Some(start)
+}
+
+fn machine() -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    let text = format!("{}-{}", boot.trim(), namespace.display());
+    Some(text.replace('/', "_"))
+}
+
+/// Start time of a live process in clock ticks since boot. A zombie has ended.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; what follows its last one is regular.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    if fields.next()? == "Z" {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_not_gone_and_one_that_ended_is() {
+        let me = process_identity();
+        assert!(!me.is_empty() && !is_gone(&me));
+        let (machine, _) = me.rsplit_once('/').and_then(|(r, _)| r.rsplit_once('/')).expect("parts");
+        let pid = std::process::id();
+        assert!(is_gone(&format!("{machine}/{pid}/1")), "another process had this pid");
+        assert!(!is_gone(&format!("other-machine/{pid}/1")));
+        for text in ["", "x", "a/b", "a/b/c", "a/1/x"] {
+            assert!(!is_gone(text), "{text}");
+        }
+    }
+}

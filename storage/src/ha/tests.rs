@@ -1,0 +1,203 @@
+use super::*;
+use crate::objects::{MemoryObjects, ObjectStore, PutNew, StoreError};
+use bytes::Bytes;
+use platform::{Platform, inproc::InProcessNetwork};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::LocalSet;
+use tokio::time::{sleep, timeout};
+
+const SETTINGS: FileElectionSettings = FileElectionSettings {
+    lease_duration: Duration::from_secs(5),
+    renew_interval: Duration::from_secs(1),
+};
+
+fn candidate(name: &str) -> Candidate {
+    Candidate {
+        node: format!("{name}:6123"),
+        rest: format!("{name}:8081"),
+    }
+}
+fn platform() -> Platform {
+    Platform::simulated(1, Arc::new(InProcessNetwork::new()))
+}
+fn election(store: &Arc<dyn ObjectStore>) -> FileElection {
+    FileElection::new(platform(), Arc::clone(store), SETTINGS)
+}
+async fn local<F: Future>(test: F) -> F::Output {
+    LocalSet::new().run_until(test).await
+}
+async fn nothing(campaign: &mut Campaign, for_: Duration) {
+    assert_eq!(timeout(for_, campaign.next()).await.ok(), None);
+}
+
+fn memory() -> Arc<dyn ObjectStore> {
+    Arc::new(MemoryObjects::default())
+}
+/// Another machine's process holds the lease of `epoch`.
+fn foreign_leader(store: &Arc<dyn ObjectStore>, epoch: u64) {
+    let record = LeaderRecord {
+        store_epoch: epoch,
+        node: "far:6123".into(),
+        rest: String::new(),
+        identity: "far-machine/1/1".into(),
+    };
+    let bytes = serde_json::to_vec(&record).expect("encodes");
+    let name = format!("leader/epoch-{epoch:020}");
+    assert_eq!(store.put_new(&name, bytes.into()), Ok(PutNew::Created));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_embedded_election_grants_at_once() {
+    let election = EmbeddedElection::new(77);
+    assert_eq!(*election.leader().borrow(), None);
+    let mut campaign = election.campaign(candidate("a"));
+    assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 77 }));
+    let leader = election.leader();
+    assert_eq!(leader.borrow().as_ref().map(|r| r.node.clone()), Some("a:6123".into()));
+    campaign.resign().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_two_wins_and_the_other_follows_when_it_resigns() {
+    local(async {
+        let store = memory();
+        let (one, two) = (election(&store), election(&store));
+        let mut leader = two.leader();
+        let mut first = one.campaign(candidate("a"));
+        assert_eq!(first.next().await, Some(LeaseEvent::Granted { store_epoch: 1 }));
+        let mut second = two.campaign(candidate("b"));
+        nothing(&mut second, Duration::from_secs(60)).await;
+        assert_eq!(leader.borrow_and_update().as_ref().map(|r| r.node.clone()), Some("a:6123".into()));
+        first.resign().await;
+        let granted = timeout(Duration::from_millis(1_500), second.next()).await;
+        assert_eq!(granted, Ok(Some(LeaseEvent::Granted { store_epoch: 2 })));
+        leader.changed().await.expect("the election lives");
+        let record = leader.borrow().clone().expect("a leader");
+        assert_eq!((record.store_epoch, record.node.as_str(), record.rest.as_str()), (2, "b:6123", "b:8081"));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_does_not_renew_is_superseded_after_the_lease() {
+    local(async {
+        let store = memory();
+        foreign_leader(&store, 4);
+        let mut campaign = election(&store).campaign(candidate("b"));
+        nothing(&mut campaign, Duration::from_millis(4_900)).await;
+        let granted = timeout(Duration::from_millis(1_200), campaign.next()).await;
+        assert_eq!(granted, Ok(Some(LeaseEvent::Granted { store_epoch: 5 })));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_renews_is_left_alone() {
+    local(async {
+        let store = memory();
+        foreign_leader(&store, 4);
+        let mut campaign = election(&store).campaign(candidate("b"));
+        for beat in 0..20 {
+            store
+                .put(&format!("leader/beat-{:020}", 4), Bytes::from(format!("{beat}")))
+                .expect("written");
+            nothing(&mut campaign, Duration::from_secs(4)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_is_gone_from_this_machine_is_superseded_at_once() {
+    local(async {
+        let store = memory();
+        let (machine, _) = {
+            let me = process_identity();
+            let (rest, _) = me.rsplit_once('/').map(|(r, s)| (r.to_owned(), s.to_owned())).expect("known");
+            rest.rsplit_once('/').map(|(m, p)| (m.to_owned(), p.to_owned())).expect("known")
+        };
+        let record = LeaderRecord {
+            store_epoch: 9,
+            node: "a:1".into(),
+            rest: String::new(),
+            identity: format!("{machine}/{}/1", std::process::id()),
+        };
+        let bytes = serde_json::to_vec(&record).expect("encodes");
+        assert_eq!(store.put_new(&format!("leader/epoch-{:020}", 9), bytes.into()), Ok(PutNew::Created));
+        let mut campaign = election(&store).campaign(candidate("a"));
+        let granted = timeout(Duration::from_millis(10), campaign.next()).await;
+        assert_eq!(granted, Ok(Some(LeaseEvent::Granted { store_epoch: 10 })));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_sees_a_higher_epoch_has_lost_and_follows() {
+    local(async {
+        let store = memory();
+        let election = election(&store);
+        let mut campaign = election.campaign(candidate("a"));
+        assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 1 }));
+        foreign_leader(&store, 2);
+        assert_eq!(campaign.next().await, Some(LeaseEvent::Lost));
+        assert_eq!(election.read_leader().expect("read").map(|r| r.node), Some("far:6123".into()));
+        assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 3 }), "it expires");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_store_fails_stops_before_a_rival_may_claim() {
+    local(async {
+        let objects = MemoryObjects::new();
+        let failure = |on: bool| {
+            on.then(|| StoreError::Io {
+                path: "x".into(),
+                why: "gone".into(),
+            })
+        };
+        let store: Arc<dyn ObjectStore> = Arc::new(objects.clone());
+        let mut campaign = election(&store).campaign(candidate("a"));
+        assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 1 }));
+        objects.fail_writes(failure(true));
+        objects.fail_reads(failure(true));
+        let lost = timeout(Duration::from_millis(4_500), campaign.next()).await;
+        assert_eq!(lost, Ok(Some(LeaseEvent::Lost)));
+        nothing(&mut campaign, Duration::from_secs(30)).await;
+        objects.fail_writes(failure(false));
+        objects.fail_reads(failure(false));
+        assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 2 }));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_a_campaign_gives_the_lease_up_and_old_records_go() {
+    local(async {
+        let store = memory();
+        for epoch in 1..=6 {
+            let mut campaign = election(&store).campaign(candidate("a"));
+            assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: epoch }));
+            drop(campaign);
+            sleep(Duration::from_millis(1_100)).await;
+        }
+        let names = store.list("leader/epoch-").expect("listed");
+        assert_eq!(names.len(), 4);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_record_is_an_epoch_without_an_address() {
+    local(async {
+        let store = memory();
+        let name = format!("leader/epoch-{:020}", 3);
+        assert_eq!(store.put_new(&name, Bytes::from_static(b"{")), Ok(PutNew::Created));
+        let mut campaign = election(&store).campaign(candidate("a"));
+        nothing(&mut campaign, Duration::from_secs(4)).await;
+        assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 4 }));
+    })
+    .await;
+}
