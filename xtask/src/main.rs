@@ -1,0 +1,69 @@
+//! `cargo xtask`: the workspace's checks and chores, each one command.
+//!
+//! Nothing here may change files, except `fix`, and no check may need a network once the crates are
+//! there.
+
+#![expect(clippy::print_stderr, reason = "it talks to people; standard output is for results")]
+
+mod chores;
+mod deny;
+mod deps;
+mod run;
+mod tidy;
+mod verify;
+mod workspace;
+
+use run::Result;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+
+  verify [--only CHECK]...   every check, changing nothing: fmt, tidy, deps, options, clippy, docs, deny
+  fix                        formats, applies clippy's suggestions, writes conf/REFERENCE.md
+  test                       builds the programs that tests start, then runs every test
+  bench NAME [ARGS]          one benchmark; JSON lines on standard output
+  simulate [ARGS]            the simulated cluster: [--seeds N] [--seed S] [--mutants]
+  fuzz [ARGS]                every decoder: [--seconds N] [--seed S] [--target NAME]";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(args: &[String]) -> Result<()> {
+    let Some((command, rest)) = args.split_first() else {
+        return Err(USAGE.into());
+    };
+    match (command.as_str(), rest) {
+        ("verify", only) => verify::verify(&checks(only)?),
+        ("fix", []) => chores::fix(),
+        ("test", []) => chores::test(),
+        ("bench", [name, args @ ..]) => chores::bench(name, args),
+        ("simulate", args) => chores::run_binary("simulate", args),
+        ("fuzz", args) => chores::run_binary("fuzz", args),
+        ("help" | "--help" | "-h", _) => {
+            eprintln!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(USAGE.into()),
+    }
+}
+
+/// The names after each `--only`.
+fn checks(args: &[String]) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match (arg.as_str(), args.next()) {
+            ("--only", Some(list)) => names.extend(list.split(',').map(str::to_owned)),
+            _ => return Err(USAGE.into()),
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,59 @@
+//! Runs other programs, with one line of progress each.
+
+use std::{
+    error::Error,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+/// An error is a message for the person at the terminal.
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Seconds since `start`, as they are shown.
+pub(crate) struct Watch(std::time::Instant);
+
+impl Watch {
+    #[expect(clippy::disallowed_methods, reason = "it measures commands for people to see")]
+    pub(crate) fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// The cargo that runs this.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(args).current_dir(crate::workspace::root());
+    command
+}
+
+/// Runs `command` with this terminal; an unsuccessful end is an error.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let shown = shown(command);
+    eprintln!("   $ {shown}");
+    let status = command.status().map_err(|e| format!("{shown}: {e}"))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("`{shown}` ended with {status}").into()),
+    }
+}
+
+/// Runs `command` and takes its standard output.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let shown = shown(command);
+    let output = command.stderr(Stdio::inherit()).output().map_err(|e| format!("{shown}: {e}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8(output.stdout)?),
+        false => Err(format!("`{shown}` ended with {}", output.status).into()),
+    }
+}
+
+fn shown(command: &Command) -> String {
+    let program = std::path::Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(name).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,71 @@
+//! House rules that neither compiler nor clippy checks.
+
+mod actors;
+mod items;
+mod options;
+mod source;
+mod words;
+
+use crate::{
+    run::Result,
+    workspace::{self, Member},
+};
+use source::Source;
+use std::{fs, path::Path, process::Command};
+
+/// A broken rule: where, and what to do.
+pub(crate) type Complaints = Vec<String>;
+
+/// Checks every rule and lists what breaks one.
+pub(crate) fn tidy() -> Result<()> {
+    let root = workspace::root();
+    let members = workspace::members(&workspace::metadata(false)?);
+    let files = files()?;
+    let sources: Vec<Source> = files
+        .iter()
+        .filter(|path| path.ends_with(".rs"))
+        .filter_map(|path| Some(Source::new(path, &fs::read_to_string(root.join(path)).ok()?)))
+        .collect();
+
+    let mut complaints = licences(&members);
+    for source in &sources {
+        items::check(source, &mut complaints);
+    }
+    actors::check(&sources, &mut complaints);
+    options::check(&sources, &mut complaints);
+    for path in &files {
+        if let Ok(text) = fs::read_to_string(root.join(path)) {
+            words::check(path, &text, &mut complaints);
+        }
+    }
+    eprintln!("   {} files", files.len());
+    match complaints.as_slice() {
+        [] => Ok(()),
+        complaints => {
+            Err(format!("{}\n{} complaints", complaints.join("\n"), complaints.len()).into())
+        }
+    }
+}
+
+/// What git knows of or would add, as paths from the root.
+fn files() -> Result<Vec<String>> {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(workspace::root());
+    let mut files: Vec<String> = crate::run::output(&mut git)?.lines().map(str::to_owned).collect();
+    files.retain(|path| workspace::root().join(path).is_file());
+    files.sort();
+    Ok(files)
+}
+
+fn licences(members: &[Member]) -> Complaints {
+    let wrong = members.iter().filter(|member| member.licence.as_deref() != Some("Apache-2.0"));
+    wrong
+        .map(|member| {
+            format!(
+                "{}: `license.workspace = true` is missing",
+                Path::new(&member.dir).join("Cargo.toml").display()
+            )
+        })
+        .collect()
+}
