@@ -1,6 +1,8 @@
 //! Pure decisions: each is a function of state, now and event that returns commands. It must never
 //! touch a clock, a thread, I/O or a random source.
 
+pub mod dispatcher;
+pub mod leader_process;
 pub mod execution_graph;
 pub mod ids;
 pub mod job_graph;

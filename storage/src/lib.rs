@@ -3,4 +3,5 @@
 
 pub mod blobs;
 pub mod ha;
+pub mod jobs;
 pub mod objects;

@@ -1,0 +1,171 @@
+//! The hand-over of a leadership from one leader process to the next, for one component of one process.
+//!
+//! A leader process is CREATED, RUNNING, STOPPED, in this order and never back. On a grant the old one is
+//! stopped and has ended before the new one starts; a leadership is confirmed only after its process
+//! answers and only while it still leads; a leadership that is revoked before its process started leaves
+//! nothing behind. Pure: what is to be done goes out as [`Order`]s.
+
+use model::LeaderSession;
+
+#[cfg(test)]
+mod tests;
+
+/// Where a leader process is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Granted; an earlier one has not ended yet.
+    Created,
+    /// Started.
+    Running,
+    /// Told to stop; it has not ended yet.
+    Stopped,
+}
+
+/// What is to be done, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Start a process under this session. [`HandOver::answers`] when it answers, [`HandOver::ended`] when
+    /// it has ended.
+    Start(LeaderSession),
+    /// Stop it. [`HandOver::ended`] follows.
+    Stop(LeaderSession),
+    /// It answers and leads: have its address published.
+    Confirm(LeaderSession),
+    /// Nothing of this session is left: the revocation is done.
+    Revoked(LeaderSession),
+    /// It ended though nobody told it to.
+    Died(LeaderSession),
+    /// Everything has ended, as [`HandOver::close`] asked.
+    Closed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Process {
+    session: LeaderSession,
+    phase: Phase,
+    answers: bool,
+}
+
+/// The state of a component's leadership.
+#[derive(Debug, Clone, Default)]
+pub struct HandOver {
+    /// The process that runs or is being stopped.
+    live: Option<Process>,
+    /// The one to start when that has ended.
+    next: Option<Process>,
+    /// Revocations to be answered when the live process has ended.
+    revoking: Vec<LeaderSession>,
+    /// The highest session that was granted: an older grant comes too late.
+    newest: Option<LeaderSession>,
+    closing: bool,
+    out: Vec<Order>,
+}
+
+impl HandOver {
+    /// What is to be done, in order; empties the list.
+    pub fn take_orders(&mut self) -> Vec<Order> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// The session whose process is running (not stopped), and whether it answers.
+    pub fn leading(&self) -> Option<(LeaderSession, bool)> {
+        let running = self.live.filter(|process| process.phase == Phase::Running);
+        running.map(|process| (process.session, process.answers))
+    }
+
+    /// The phase of a session's process; `None` where there is none (any more).
+    pub fn phase(&self, session: LeaderSession) -> Option<Phase> {
+        let mut known = self.live.iter().chain(&self.next);
+        known.find(|process| process.session == session).map(|process| process.phase)
+    }
+
+    /// Leadership was granted.
+    pub fn granted(&mut self, session: LeaderSession) {
+        if self.closing || self.newest.is_some_and(|newest| newest >= session) {
+            return;
+        }
+        self.newest = Some(session);
+        self.next = Some(Process { session, phase: Phase::Created, answers: false });
+        self.stop_live();
+        self.start_next();
+    }
+
+    /// Leadership was revoked. [`Order::Revoked`] follows when nothing of the session is left.
+    pub fn revoked(&mut self, session: LeaderSession) {
+        if self.next.is_some_and(|next| next.session == session) {
+            self.next = None;
+        }
+        match self.live {
+            None => self.out.push(Order::Revoked(session)),
+            Some(live) => {
+                // Also where another process is still ending: it must be gone before anybody else acts.
+                self.revoking.push(session);
+                if live.session == session {
+                    self.stop_live();
+                }
+            }
+        }
+    }
+
+    /// The process of a session answers.
+    pub fn answers(&mut self, session: LeaderSession) {
+        if let Some(live) = &mut self.live
+            && live.session == session
+            && live.phase == Phase::Running
+            && !live.answers
+        {
+            live.answers = true;
+            self.out.push(Order::Confirm(session));
+        }
+    }
+
+    /// The process of a session has ended.
+    pub fn ended(&mut self, session: LeaderSession) {
+        let Some(live) = self.live.filter(|live| live.session == session) else {
+            return;
+        };
+        self.live = None;
+        if live.phase == Phase::Running {
+            self.out.push(Order::Died(session));
+        }
+        self.out.extend(self.revoking.drain(..).map(Order::Revoked));
+        if self.closing {
+            self.out.push(Order::Closed);
+            return;
+        }
+        self.start_next();
+    }
+
+    /// The component is shut down: stop what runs, take no further grant.
+    pub fn close(&mut self) {
+        if self.closing {
+            return;
+        }
+        self.closing = true;
+        self.next = None;
+        self.stop_live();
+        if self.live.is_none() {
+            self.out.push(Order::Closed);
+        }
+    }
+
+    fn stop_live(&mut self) {
+        if let Some(live) = &mut self.live
+            && live.phase == Phase::Running
+        {
+            live.phase = Phase::Stopped;
+            self.out.push(Order::Stop(live.session));
+        }
+    }
+
+    fn start_next(&mut self) {
+        if self.live.is_some() {
+            return;
+        }
+        if let Some(mut next) = self.next.take() {
+            next.phase = Phase::Running;
+            self.live = Some(next);
+            self.out.push(Order::Start(next.session));
+        }
+    }
+}

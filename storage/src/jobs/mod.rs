@@ -1,0 +1,42 @@
+//! What a JobManager must not forget about jobs: graphs that are to run, results of those that have
+//! ended, and, for a while, everything about ended jobs. Built on create-if-absent objects, so that the
+//! first writer of a fact wins whatever else happens. It must never decide what a fact means.
+
+mod archive;
+mod graphs;
+mod results;
+#[cfg(test)]
+mod tests;
+
+pub use archive::{Archive, ArchiveBounds, ArchiveError};
+pub use graphs::{Damaged, JobGraphStore, StoredGraphs};
+pub use results::{JobResultEntry, JobResultStore, RecordedResult};
+
+use crate::objects::StoreError;
+use thiserror::Error;
+
+/// Why a store of jobs could not do what was asked.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum JobStoreError {
+    /// The objects below.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Something of that name is there already.
+    #[error("{what} is stored already at {location}")]
+    Exists {
+        /// What.
+        what: String,
+        /// Where.
+        location: String,
+    },
+    /// An object that is whole, but not what it should be.
+    #[error("{name} at {location} can't be understood: {why}")]
+    Malformed {
+        /// Its name.
+        name: String,
+        /// Where.
+        location: String,
+        /// What is wrong.
+        why: String,
+    },
+}
