@@ -20,7 +20,7 @@ use crate::scheduler::{Deployment, RegionIndex, Regions, SharedSlot, SlotPlan};
 use crate::slot_pool::SlotPool;
 use model::job::{FailureRecord, JobDetails};
 use model::{
-    ExecutionAttemptId, FailureCause, JobGraph, JobStatus, OperatorId, ResourceId,
+    AllocationId, ExecutionAttemptId, FailureCause, JobGraph, JobStatus, OperatorId, ResourceId,
     ResourceRequirement,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -66,6 +66,13 @@ pub enum Command {
         worker: Arc<Worker>,
         /// Which.
         attempts: Vec<ExecutionAttemptId>,
+    },
+    /// A slot that its TaskExecutor believes the job to hold, and that it does not.
+    FreeSlot {
+        /// Where.
+        worker: Arc<Worker>,
+        /// Which.
+        allocation: AllocationId,
     },
     /// Start all coordinators anew. The outcome is [`JobCore::coordinators_started`].
     StartCoordinators {

@@ -103,7 +103,8 @@ impl JobCore {
         }
     }
 
-    /// A TaskExecutor's full report, which came with a heartbeat: both sides are brought together.
+    /// A TaskExecutor's full report, which came with a heartbeat: both sides are brought together. It
+    /// lists slots whose offer was accepted, and attempts whose end was not confirmed yet.
     pub fn reconcile(
         &mut self,
         now: Now,
@@ -123,7 +124,10 @@ impl JobCore {
         let unknown = self.update_tasks(now, resource, instance, tasks).unwrap_or_default();
         let attempts: Vec<ExecutionAttemptId> = deaf.into_iter().chain(unknown).collect();
         if !attempts.is_empty() {
-            self.out.push(Command::CancelTasks { worker, attempts });
+            self.out.push(Command::CancelTasks { worker: worker.clone(), attempts });
+        }
+        for allocation in allocations.iter().filter(|a| !self.pool.holds(resource, **a)) {
+            self.out.push(Command::FreeSlot { worker: worker.clone(), allocation: *allocation });
         }
         let mut failed = Vec::new();
         for task in missing {

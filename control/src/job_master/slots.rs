@@ -112,7 +112,8 @@ impl JobCore {
         self.slots_lost(&lost, cause, now);
     }
 
-    /// A slot is gone though its TaskExecutor lives.
+    /// A slot is gone though its TaskExecutor lives. One that was never offered (its program host could
+    /// not be started) fails those that wait for slots.
     pub fn slot_failed(
         &mut self,
         now: Now,
@@ -121,6 +122,8 @@ impl JobCore {
         cause: &FailureCause,
     ) {
         if !self.pool.holds(resource, allocation) {
+            let starving = self.starving();
+            self.fail_regions(&starving, cause.clone(), None, now);
             return;
         }
         let lost = self.pool.release_slot(&self.plan, allocation);
@@ -159,12 +162,16 @@ impl JobCore {
             return;
         }
         self.last_shortage = Some(message.to_owned());
-        let starving: Vec<RegionIndex> = self.regions.iter().map(|(index, _)| index).collect();
-        let starving: Vec<RegionIndex> =
-            starving.into_iter().filter(|region| self.misses_slots(*region)).collect();
+        let starving = self.starving();
         if !starving.is_empty() {
             let cause = FailureCause::recoverable(NO_RESOURCE, message);
             self.fail_regions(&starving, cause, None, now);
         }
+    }
+
+    /// Regions that wait and miss slots.
+    fn starving(&self) -> Vec<RegionIndex> {
+        let all = self.regions.iter().map(|(index, _)| index);
+        all.filter(|region| self.misses_slots(*region)).collect()
     }
 }

@@ -480,6 +480,32 @@ fn full_reports_bring_both_sides_together() {
 }
 
 #[test]
+fn a_slot_that_is_not_held_is_freed_and_two_reports_without_a_held_one_lose_it() {
+    let mut w = World::started(pair(1), patient());
+    w.tm(1, 1);
+    w.commands();
+    let now = w.now();
+    let stranger = AllocationId(99);
+    w.core.reconcile(now, &tm_name(1), InstanceId(1), &[stranger], vec![]);
+    let freed =
+        |c: &Command| matches!(c, Command::FreeSlot { allocation, .. } if *allocation == stranger);
+    assert!(w.commands().iter().any(freed));
+    assert_eq!(w.core.status(), JobStatus::Running);
+    w.core.reconcile(now, &tm_name(1), InstanceId(1), &[], vec![]);
+    assert_eq!(w.core.status(), JobStatus::Restarting);
+}
+
+#[test]
+fn a_slot_whose_host_can_not_be_started_fails_those_that_wait_for_it() {
+    let mut w = World::started(pair(1), patient());
+    let now = w.now();
+    w.core.register_worker(now, worker(1, 1));
+    w.core.slot_failed(now, &tm_name(1), AllocationId(7), &cause("ProgramHostLost"));
+    assert_eq!(w.core.status(), JobStatus::Restarting);
+    assert_eq!(w.core.details(now).failures[0].cause, cause("ProgramHostLost"));
+}
+
+#[test]
 fn what_is_held_is_told_to_the_task_executor() {
     let mut w = World::started(pair(1), patient());
     let slots = w.tm(1, 1);
