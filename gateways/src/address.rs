@@ -1,0 +1,158 @@
+//! Addresses of processes and of the endpoints in them. Parsing and printing only.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::{fmt, str::FromStr, sync::Arc};
+use thiserror::Error;
+
+/// Longest address that is taken from anywhere, in bytes.
+pub const ADDRESS_BYTES_MAX: usize = 512;
+
+/// A process as the fabric knows it: `host:port`, `local:<n>` for a service without a port, or
+/// `host:<pid>-<n>` for a child on an inherited socket. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeAddress(Arc<str>);
+
+impl NodeAddress {
+    /// From a text of one of the three forms; what it names is only found out by a call.
+    pub fn new(text: impl AsRef<str>) -> Self {
+        Self(Arc::from(text.as_ref()))
+    }
+
+    /// From a host name (or address) and a port.
+    pub fn of(host: &str, port: u16) -> Self {
+        if host.contains(':') && !host.starts_with('[') {
+            Self::new(format!("[{host}]:{port}"))
+        } else {
+            Self::new(format!("{host}:{port}"))
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Host without brackets; empty where there is none.
+    pub fn host(&self) -> &str {
+        let host = self.0.rsplit_once(':').map_or(&*self.0, |(host, _)| host);
+        host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host)
+    }
+
+    /// Port, where the address can be dialled.
+    pub fn port(&self) -> Option<u16> {
+        self.0.rsplit_once(':')?.1.parse().ok()
+    }
+
+    /// Whether this is a service of this process without a port.
+    pub fn is_local(&self) -> bool {
+        self.0.starts_with("local:")
+    }
+}
+
+impl fmt::Display for NodeAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl fmt::Debug for NodeAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl Serialize for NodeAddress {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&self.0)
+    }
+}
+impl<'de> Deserialize<'de> for NodeAddress {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        String::deserialize(d)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A text that is no address.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("'{0}' is not an address: {1}")]
+pub struct ParseAddressError(String, &'static str);
+
+impl FromStr for NodeAddress {
+    type Err = ParseAddressError;
+    fn from_str(text: &str) -> Result<Self, ParseAddressError> {
+        let wrong = |why| ParseAddressError(text.chars().take(64).collect(), why);
+        if text.len() > ADDRESS_BYTES_MAX {
+            return Err(wrong("it is too long"));
+        }
+        match text.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && !port.is_empty() => {
+                if text.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control()) {
+                    Err(wrong("it has a character that no host name has"))
+                } else {
+                    Ok(Self::new(text))
+                }
+            }
+            _ => Err(wrong("a node is host:port")),
+        }
+    }
+}
+
+/// An endpoint in a process. Prints as `flott://host:port/endpoint`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct EndpointAddress {
+    /// The process.
+    pub node: NodeAddress,
+    /// The name it is served under there, e.g. `dispatcher` or `job_master/<job id>`.
+    pub endpoint: String,
+}
+
+impl EndpointAddress {
+    /// From its parts.
+    pub fn new(node: NodeAddress, endpoint: impl Into<String>) -> Self {
+        Self { node, endpoint: endpoint.into() }
+    }
+}
+
+impl fmt::Display for EndpointAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "flott://{}/{}", self.node, self.endpoint)
+    }
+}
+impl fmt::Debug for EndpointAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+impl FromStr for EndpointAddress {
+    type Err = ParseAddressError;
+    fn from_str(text: &str) -> Result<Self, ParseAddressError> {
+        let wrong = || {
+            ParseAddressError(
+                text.chars().take(64).collect(),
+                "an endpoint is flott://host:port/name",
+            )
+        };
+        let rest = text.strip_prefix("flott://").ok_or_else(wrong)?;
+        let (node, endpoint) = rest.split_once('/').ok_or_else(wrong)?;
+        if endpoint.is_empty() || endpoint.len() > ADDRESS_BYTES_MAX {
+            return Err(wrong());
+        }
+        Ok(Self { node: node.parse()?, endpoint: endpoint.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_address_prints_and_parses_back() {
+        let address = EndpointAddress::new(NodeAddress::of("tm-1", 6122), "task_executor");
+        assert_eq!(address.to_string(), "flott://tm-1:6122/task_executor");
+        assert_eq!(address.to_string().parse(), Ok(address));
+        let six = NodeAddress::of("::1", 80);
+        assert_eq!((six.as_str(), six.host(), six.port()), ("[::1]:80", "::1", Some(80)));
+        assert_eq!(NodeAddress::new("host:17-3").port(), None);
+        assert!("flott://x/dispatcher".parse::<EndpointAddress>().is_err());
+        assert!("http://x:1/dispatcher".parse::<EndpointAddress>().is_err());
+        assert!("flott://x:1/".parse::<EndpointAddress>().is_err());
+    }
+}

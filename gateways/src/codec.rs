@@ -1,0 +1,68 @@
+//! Bodies: MessagePack with named fields, so that fields may be added within a major version and
+//! unknown ones are skipped. Decoding never panics and never allocates more than its input justifies.
+
+use crate::error::FabricError;
+use serde::{Serialize, de::DeserializeOwned};
+
+/// Appends the encoding of a value.
+pub(crate) fn encode_into<T: Serialize>(
+    out: &mut Vec<u8>,
+    what: &str,
+    value: &T,
+) -> Result<(), FabricError> {
+    rmp_serde::encode::write_named(out, value).map_err(|error| malformed(what, error))
+}
+
+/// The encoding of a value.
+pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, FabricError> {
+    let mut out = Vec::with_capacity(128);
+    encode_into(&mut out, std::any::type_name::<T>(), value)?;
+    Ok(out)
+}
+
+/// A value from bytes; what follows after its end is not looked at.
+pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, FabricError> {
+    let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes);
+    // Nesting is bounded so that hostile bytes can't exhaust the stack.
+    decoder.set_max_depth(DEPTH_MAX);
+    T::deserialize(&mut decoder).map_err(|error| malformed(what, error))
+}
+
+/// Deepest nesting of a body.
+const DEPTH_MAX: usize = 128;
+
+fn malformed(what: &str, why: impl std::fmt::Display) -> FabricError {
+    FabricError::Malformed { what: what.to_owned(), why: why.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Old {
+        a: u32,
+    }
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct New {
+        a: u32,
+        #[serde(default)]
+        b: Option<String>,
+    }
+
+    #[test]
+    fn a_new_field_is_skipped_by_the_old_and_defaulted_by_the_new() {
+        let new = encode(&New { a: 7, b: Some("x".into()) }).unwrap();
+        assert_eq!(decode::<Old>("Old", &new), Ok(Old { a: 7 }));
+        let old = encode(&Old { a: 7 }).unwrap();
+        assert_eq!(decode::<New>("New", &old), Ok(New { a: 7, b: None }));
+    }
+
+    #[test]
+    fn hostile_lengths_and_depths_are_errors() {
+        // An array that claims four thousand million entries, and ten thousand nested arrays.
+        assert!(decode::<Vec<u64>>("v", &[0xdd, 0xff, 0xff, 0xff, 0xff]).is_err());
+        assert!(decode::<serde::de::IgnoredAny>("v", &[0x91; 10_000]).is_err());
+    }
+}

@@ -1,0 +1,323 @@
+//! Endpoints: an actor's calls, erased to what the fabric needs, and the registration that admits calls
+//! to it. The fence, the principal and the bounds are checked here and nowhere else, before dispatch.
+//!
+//! Actix's own mailbox bound does not serve: a full mailbox parks the sender without ever waking it.
+//! So every call is sent through a fresh handle, which is never parked, and the bound is kept here.
+
+use crate::{
+    address::NodeAddress,
+    call::{Ask, Call, CallContext, Gateway, Principal},
+    codec,
+    error::FabricError,
+    serve::{ReplyTo, ServeSlot},
+};
+use actix::{Actor, Addr, Context, Handler, Recipient};
+use model::{JobId, LeaderSession};
+use std::{
+    any::Any,
+    fmt,
+    marker::PhantomData,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// One call of an endpoint.
+pub(crate) trait Target: Send + Sync {
+    fn id(&self) -> u32;
+    fn name(&self) -> &'static str;
+    fn connected(&self) -> bool;
+    /// For the caller in this process that knows the type.
+    fn as_any(&self) -> &dyn Any;
+    /// Decodes the message, hands it to the actor and sees to it that `reply` is answered.
+    fn serve(&self, body: &[u8], context: CallContext, admitted: Admitted, reply: ReplyTo);
+}
+
+/// The typed form of [`Target`].
+pub(crate) struct CallTarget<C: Call>(Recipient<Ask<C>>);
+
+impl<C: Call> CallTarget<C> {
+    pub(crate) fn send(&self, ask: Ask<C>) -> actix::dev::RecipientRequest<Ask<C>> {
+        self.0.clone().send(ask)
+    }
+}
+
+impl<C: Call> Target for CallTarget<C> {
+    fn id(&self) -> u32 {
+        C::ID
+    }
+    fn name(&self) -> &'static str {
+        C::NAME
+    }
+    fn connected(&self) -> bool {
+        self.0.connected()
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+    fn serve(&self, body: &[u8], context: CallContext, admitted: Admitted, reply: ReplyTo) {
+        match codec::decode::<C>(C::NAME, body) {
+            Ok(body) => ServeSlot::start(self, body, context, admitted, reply),
+            Err(error) => reply.fault(&error),
+        }
+    }
+}
+
+/// What an actor answers, in the form that [`crate::RpcService::serve`] takes. Cheap to clone.
+pub struct Endpoint<G: Gateway> {
+    targets: Arc<[Box<dyn Target>]>,
+    gateway: PhantomData<fn() -> G>,
+}
+
+impl<G: Gateway> Clone for Endpoint<G> {
+    fn clone(&self) -> Self {
+        Self { targets: Arc::clone(&self.targets), gateway: PhantomData }
+    }
+}
+impl<G: Gateway> fmt::Debug for Endpoint<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Endpoint({}, {} calls)", G::NAME, self.targets.len())
+    }
+}
+
+/// Collects an actor's calls; used by [`crate::gateway!`].
+#[doc(hidden)]
+pub struct EndpointBuilder<A: Actor<Context = Context<A>>> {
+    actor: Addr<A>,
+    targets: Vec<Box<dyn Target>>,
+}
+
+impl<A: Actor<Context = Context<A>>> EndpointBuilder<A> {
+    #[doc(hidden)]
+    pub fn new(actor: Addr<A>) -> Self {
+        Self { actor, targets: Vec::new() }
+    }
+    #[doc(hidden)]
+    pub fn answers<C: Call>(mut self) -> Self
+    where
+        A: Handler<Ask<C>>,
+    {
+        let target = CallTarget::<C>(self.actor.clone().recipient());
+        self.targets.push(Box::new(target));
+        self
+    }
+    #[doc(hidden)]
+    pub fn build<G: Gateway>(self) -> Endpoint<G> {
+        Endpoint { targets: self.targets.into(), gateway: PhantomData }
+    }
+}
+
+/// Which callers and calls a registration admits.
+#[derive(Debug, Clone)]
+pub(crate) enum Allow {
+    /// Components of the cluster.
+    Cluster,
+    /// Also hosts of one job, for the listed calls (empty: all).
+    Job { job: JobId, calls: Vec<String> },
+}
+
+/// A name under which an endpoint is served.
+pub(crate) struct Registered {
+    pub(crate) name: String,
+    pub(crate) node: NodeAddress,
+    pub(crate) fence: LeaderSession,
+    targets: Arc<[Box<dyn Target>]>,
+    allow: Allow,
+    mailbox_max: u64,
+    in_flight_max: u64,
+    /// Calls admitted so far: the last one's number.
+    accepted: AtomicU64,
+    /// The highest number whose handler has had its turn. Mailboxes are first in, first out, so every
+    /// lower one has had it too.
+    started: AtomicU64,
+    in_flight: AtomicU64,
+    panicked: AtomicBool,
+    pub(crate) died: Notify,
+}
+
+/// The bounds of a registration.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) mailbox_max: u64,
+    pub(crate) in_flight_max: u64,
+}
+
+impl Registered {
+    pub(crate) fn new<G: Gateway>(
+        name: String,
+        node: NodeAddress,
+        fence: LeaderSession,
+        endpoint: &Endpoint<G>,
+        allow: Allow,
+        bounds: Bounds,
+    ) -> Self {
+        Self {
+            name,
+            node,
+            fence,
+            targets: Arc::clone(&endpoint.targets),
+            allow,
+            mailbox_max: bounds.mailbox_max,
+            in_flight_max: bounds.in_flight_max,
+            accepted: AtomicU64::new(0),
+            started: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            panicked: AtomicBool::new(false),
+            died: Notify::new(),
+        }
+    }
+
+    pub(crate) fn connected(&self) -> bool {
+        self.targets.first().is_some_and(|t| t.connected())
+    }
+
+    pub(crate) fn target(&self, call: u32) -> Option<&dyn Target> {
+        let mut targets = self.targets.iter();
+        targets.find(|t| t.id() == call).map(|t| &**t)
+    }
+
+    /// The one place where a call is let in: principal, fence, liveness, bounds.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        principal: Principal,
+        call: &'static str,
+        fence: LeaderSession,
+    ) -> Result<Admitted, FabricError> {
+        self.check_principal(principal, call)?;
+        if fence != self.fence {
+            return Err(FabricError::Fenced { yours: fence, current: self.fence });
+        }
+        if !self.connected() {
+            self.died.notify_waiters();
+            return Err(FabricError::NoSuchEndpoint {
+                peer: self.node.clone(),
+                endpoint: self.name.clone(),
+            });
+        }
+        let waiting = self
+            .accepted
+            .load(Ordering::Relaxed)
+            .saturating_sub(self.started.load(Ordering::Relaxed));
+        if waiting >= self.mailbox_max {
+            return Err(self.overloaded("mailbox", self.mailbox_max));
+        }
+        if self.in_flight.load(Ordering::Relaxed) >= self.in_flight_max {
+            return Err(self.overloaded("calls under way", self.in_flight_max));
+        }
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        Ok(Admitted {
+            number: self.accepted.fetch_add(1, Ordering::Relaxed) + 1,
+            call,
+            principal,
+            at: Instant::now(),
+            began: AtomicU64::new(0),
+            panicked: AtomicBool::new(false),
+            registered: Arc::clone(self),
+        })
+    }
+
+    fn overloaded(&self, what: &str, bound: u64) -> FabricError {
+        FabricError::Overloaded { what: format!("{what} of {} ({bound})", self.name) }
+    }
+
+    fn check_principal(&self, principal: Principal, call: &str) -> Result<(), FabricError> {
+        let allowed = match (principal, &self.allow) {
+            (Principal::Local | Principal::Cluster, _) => true,
+            (Principal::Host { .. }, Allow::Cluster) => false,
+            (Principal::Host { job }, Allow::Job { job: mine, calls }) => {
+                job == *mine && (calls.is_empty() || calls.iter().any(|c| c == call))
+            }
+        };
+        if allowed {
+            return Ok(());
+        }
+        Err(FabricError::Forbidden {
+            why: format!("{principal} may not call {call} of {}", self.name),
+        })
+    }
+}
+
+/// A call that was let in: counts as under way until dropped, and measures where its time goes.
+pub(crate) struct Admitted {
+    registered: Arc<Registered>,
+    number: u64,
+    call: &'static str,
+    pub(crate) principal: Principal,
+    at: Instant,
+    /// Nanoseconds after `at`, plus one; 0: the handler has not begun.
+    began: AtomicU64,
+    panicked: AtomicBool,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.registered.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Admitted {
+    /// The handler let go of the caller: it has had its turn, or is unwinding in it.
+    pub(crate) fn released(&self, panicking: bool) {
+        let nanos = u64::try_from(self.at.elapsed().as_nanos()).unwrap_or(u64::MAX - 1);
+        self.began.store(nanos + 1, Ordering::Relaxed);
+        self.registered.started.fetch_max(self.number, Ordering::Relaxed);
+        if panicking {
+            self.note_panic();
+        }
+    }
+
+    /// The reply was dropped by a thread that unwinds.
+    pub(crate) fn note_panic(&self) {
+        self.panicked.store(true, Ordering::Relaxed);
+        self.registered.panicked.store(true, Ordering::Relaxed);
+    }
+
+    /// Endpoint and call, for people.
+    pub(crate) fn handler(&self) -> String {
+        format!("{} ({})", self.registered.name, self.call)
+    }
+
+    pub(crate) fn call(&self) -> &'static str {
+        self.call
+    }
+
+    /// The call's deadline has passed.
+    pub(crate) fn deadline_exceeded(&self) -> FabricError {
+        let age = self.at.elapsed();
+        let queued = match self.began.load(Ordering::Relaxed) {
+            0 if self.number <= self.registered.started.load(Ordering::Relaxed) => Duration::ZERO,
+            0 => age,
+            began => Duration::from_nanos(began - 1),
+        };
+        FabricError::DeadlineExceeded {
+            queued,
+            running: age.saturating_sub(queued),
+            handler: self.handler(),
+        }
+    }
+
+    /// The handler let go of the call without an answer.
+    pub(crate) fn unanswered(&self) -> FabricError {
+        let alive = self.registered.connected();
+        if !alive {
+            self.registered.died.notify_waiters();
+        }
+        // An endpoint that lives drops an answer only when the handler's own future panicked.
+        let panicked = alive
+            || self.panicked.load(Ordering::Relaxed)
+            || self.registered.panicked.load(Ordering::Relaxed);
+        if panicked {
+            FabricError::HandlerPanicked { endpoint: self.handler() }
+        } else {
+            FabricError::Unreachable {
+                peer: self.registered.node.clone(),
+                executed: crate::error::Executed::Maybe,
+                why: format!("{} ended before it answered", self.handler()),
+            }
+        }
+    }
+}

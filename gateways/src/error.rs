@@ -1,0 +1,186 @@
+//! What may go wrong with a call, who may retry it, and whether it may have been executed.
+
+use crate::address::NodeAddress;
+use model::LeaderSession;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Whether a call that failed may have been executed all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Executed {
+    /// It certainly was not.
+    No,
+    /// It may have been.
+    Maybe,
+}
+
+/// The fabric's own failures: the callee's handler did not give an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+pub enum FabricError {
+    /// No connection to the process, or it was lost before the answer came.
+    #[error("{peer} can't be reached: {why}")]
+    Unreachable {
+        /// The process that was called.
+        peer: NodeAddress,
+        /// Whether it may have run the call.
+        executed: Executed,
+        /// For people.
+        why: String,
+    },
+    /// The endpoint's leader session is another one than the caller meant.
+    #[error("fenced: the call was meant for session {yours}, the endpoint is in session {current}")]
+    Fenced {
+        /// Whom the caller meant.
+        yours: LeaderSession,
+        /// Who is there.
+        current: LeaderSession,
+    },
+    /// A bounded queue is full; nothing was executed.
+    #[error("overloaded: {what}")]
+    Overloaded {
+        /// Which bound was met.
+        what: String,
+    },
+    /// The call's deadline passed. Measured where the endpoint is.
+    #[error(
+        "deadline exceeded in {handler}: {queued:?} in the mailbox, {running:?} in the handler"
+    )]
+    DeadlineExceeded {
+        /// Time in the mailbox.
+        queued: Duration,
+        /// Time since the handler began; zero: it did not begin (and will not).
+        running: Duration,
+        /// Endpoint and call.
+        handler: String,
+    },
+    /// The two sides can't talk to each other.
+    #[error("incompatible: there {theirs}, here {ours}")]
+    Incompatible {
+        /// Protocol version or cluster at the other side.
+        theirs: String,
+        /// The same at this side.
+        ours: String,
+    },
+    /// The handler panicked while it ran this call; its actor is gone.
+    #[error("the handler of {endpoint} panicked")]
+    HandlerPanicked {
+        /// Endpoint and call.
+        endpoint: String,
+    },
+    /// Nobody serves that name there (any more).
+    #[error("there is no endpoint {endpoint} at {peer}")]
+    NoSuchEndpoint {
+        /// The process that was called.
+        peer: NodeAddress,
+        /// The name.
+        endpoint: String,
+    },
+    /// The endpoint is there but does not answer this call.
+    #[error("endpoint {endpoint} does not answer {call}")]
+    NoSuchCall {
+        /// The name it is served under.
+        endpoint: String,
+        /// The call.
+        call: String,
+    },
+    /// Bytes that are not what they should be; as a request it was not executed.
+    #[error("{what} is malformed: {why}")]
+    Malformed {
+        /// Which message.
+        what: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The caller's principal may not make this call.
+    #[error("forbidden: {why}")]
+    Forbidden {
+        /// Who asked for what.
+        why: String,
+    },
+    /// A body over the bound; nothing was executed when it was the request's.
+    #[error("{what} has {bytes} bytes, more than the bound of {bytes_max}")]
+    TooLarge {
+        /// Request or reply of which call.
+        what: String,
+        /// Its size.
+        bytes: u64,
+        /// `RpcOptions::body_max`.
+        bytes_max: u64,
+    },
+    /// The called process is shutting down and takes no more calls.
+    #[error("the process is shutting down")]
+    ShuttingDown,
+}
+
+impl FabricError {
+    /// Whether the handler may have run (in part or whole).
+    pub fn may_have_run(&self) -> bool {
+        match self {
+            Self::Unreachable { executed, .. } => *executed == Executed::Maybe,
+            Self::DeadlineExceeded { running, .. } => !running.is_zero(),
+            Self::HandlerPanicked { .. } => true,
+            // A reply that could not be carried: the handler had run.
+            Self::TooLarge { what, .. } | Self::Malformed { what, .. } => what.starts_with(REPLY),
+            Self::Fenced { .. }
+            | Self::Overloaded { .. }
+            | Self::Incompatible { .. }
+            | Self::NoSuchEndpoint { .. }
+            | Self::NoSuchCall { .. }
+            | Self::Forbidden { .. }
+            | Self::ShuttingDown => false,
+        }
+    }
+
+    /// Whether the same call, made again later at the same address, may succeed. Where it also
+    /// [may have run](Self::may_have_run), only a repeatable call should be made again.
+    pub fn is_retriable(&self) -> bool {
+        match self {
+            Self::Unreachable { .. }
+            | Self::Overloaded { .. }
+            | Self::DeadlineExceeded { .. }
+            | Self::NoSuchEndpoint { .. }
+            | Self::ShuttingDown => true,
+            Self::Fenced { .. }
+            | Self::Incompatible { .. }
+            | Self::HandlerPanicked { .. }
+            | Self::NoSuchCall { .. }
+            | Self::Malformed { .. }
+            | Self::Forbidden { .. }
+            | Self::TooLarge { .. } => false,
+        }
+    }
+}
+
+/// How `what` begins in errors about a reply; see [`FabricError::may_have_run`].
+pub(crate) const REPLY: &str = "reply of ";
+/// How `what` begins in errors about a request.
+pub(crate) const REQUEST: &str = "request ";
+
+/// Why a call has no reply.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CallError<E> {
+    /// The handler's typed answer.
+    #[error(transparent)]
+    Refused(E),
+    /// The fabric's failure.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+}
+
+impl<E> CallError<E> {
+    /// The fabric's failure, if it is one.
+    pub fn fabric(&self) -> Option<&FabricError> {
+        match self {
+            Self::Refused(_) => None,
+            Self::Fabric(error) => Some(error),
+        }
+    }
+    /// The handler's answer, if it is one.
+    pub fn refused(self) -> Option<E> {
+        match self {
+            Self::Refused(error) => Some(error),
+            Self::Fabric(_) => None,
+        }
+    }
+}

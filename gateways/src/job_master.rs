@@ -1,0 +1,210 @@
+//! The JobMaster's gateway: TaskExecutors register and offer slots, tasks report, readers ask for splits.
+//!
+//! User data passes as opaque bytes only.
+
+use crate::gateway;
+use crate::{EndpointAddress, NodeAddress};
+pub use model::job::{
+    FailureRecord, JobDetails, SlotOffer, SubtaskDetails, TaskIo, TaskStateUpdate, VertexDetails,
+};
+use model::{
+    AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobId, JobMasterId, OperatorId,
+    ResourceId, ResourceManagerId, ResourceRequirement,
+};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+gateway! {
+    /// What a JobMaster answers.
+    pub struct JobMasterGateway = "job_master", fenced by JobMasterId;
+    RegisterTaskManager => TaskManagerAccepted, RegistrationRefused;
+    OfferSlots => Vec<AllocationId>, JobMasterError;
+    UpdateTaskStates => Vec<ExecutionAttemptId>, JobMasterError;
+    FailSlot => (), JobMasterError;
+    DisconnectTaskManager => (), crate::Never;
+    DisconnectResourceManager => (), crate::Never;
+    NotifyNotEnoughResources => (), crate::Never;
+    OperatorEvent => serde_bytes::ByteBuf, CoordinationError;
+    CoordinationRequest => serde_bytes::ByteBuf, CoordinationError;
+    CoordinatorFailed => (), crate::Never;
+    Cancel => (), crate::Never;
+    RequestDetails => JobDetails, crate::Never;
+}
+
+/// A TaskExecutor that has slots for this job introduces itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisterTaskManager {
+    /// The process.
+    pub resource_id: ResourceId,
+    /// Its incarnation as the ResourceManager knows it.
+    pub instance_id: InstanceId,
+    /// Its TaskExecutor endpoint.
+    pub address: EndpointAddress,
+    /// Fence of that endpoint.
+    pub session: model::ProcessSession,
+    /// Its heartbeat endpoint.
+    pub heartbeat: EndpointAddress,
+    /// Host name, for people.
+    pub host: String,
+}
+
+/// The JobMaster's answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskManagerAccepted {
+    /// The JobMaster's process.
+    pub resource_id: ResourceId,
+    /// Its heartbeat endpoint.
+    pub heartbeat: EndpointAddress,
+}
+
+/// A registration that was refused; `retry` false: do not ask again.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[error("{reason}")]
+pub struct RegistrationRefused {
+    /// Why, for people.
+    pub reason: String,
+    /// Whether asking again may help.
+    pub retry: bool,
+}
+
+/// Slots for the job. Answered with those that are accepted; the TaskExecutor frees the rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OfferSlots {
+    /// The process.
+    pub resource_id: ResourceId,
+    /// Its incarnation.
+    pub instance_id: InstanceId,
+    /// The offers.
+    pub slots: Vec<SlotOffer>,
+    /// Where the job's program host on that TaskExecutor exchanges data.
+    pub data_address: NodeAddress,
+}
+
+/// States of tasks, in the order in which they happened. Answered with the attempts that the
+/// JobMaster does not know: their TaskExecutor ends them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UpdateTaskStates {
+    /// The process.
+    pub resource_id: ResourceId,
+    /// Its incarnation.
+    pub instance_id: InstanceId,
+    /// The states.
+    pub updates: Vec<TaskStateUpdate>,
+}
+
+/// A slot is lost though its TaskExecutor lives (its program host died).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FailSlot {
+    /// The process.
+    pub resource_id: ResourceId,
+    /// Which slot.
+    pub allocation_id: AllocationId,
+    /// Why.
+    pub cause: FailureCause,
+}
+
+/// The TaskExecutor ends the connection.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DisconnectTaskManager {
+    /// The process.
+    pub resource_id: ResourceId,
+    /// Its incarnation.
+    pub instance_id: InstanceId,
+    /// Why.
+    pub cause: FailureCause,
+}
+
+/// The ResourceManager ends the connection; the JobMaster registers again.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DisconnectResourceManager {
+    /// Which session ends.
+    pub resource_manager: ResourceManagerId,
+    /// Why.
+    pub reason: String,
+}
+
+/// The ResourceManager can't meet the declared requirements.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NotifyNotEnoughResources {
+    /// What the job has now, by profile.
+    pub acquired: Vec<ResourceRequirement>,
+    /// "needs 8 slots of …, 4 registered, 0 free", or the driver's last error.
+    pub message: String,
+}
+
+/// From a task's operator to its coordinator (a split request among them), and its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorEvent {
+    /// The sender.
+    pub attempt: ExecutionAttemptId,
+    /// The operator.
+    pub operator: OperatorId,
+    /// Opaque.
+    #[serde(with = "serde_bytes")]
+    pub event: Vec<u8>,
+}
+
+/// From a client to a coordinator.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CoordinationRequest {
+    /// The operator.
+    pub operator: OperatorId,
+    /// Opaque.
+    #[serde(with = "serde_bytes")]
+    pub request: Vec<u8>,
+}
+
+/// Why a coordinator did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+pub enum CoordinationError {
+    /// No such job.
+    #[error("job {job} is not known here")]
+    NoSuchJob {
+        /// The id.
+        job: JobId,
+    },
+    /// No such operator, or it has no coordinator.
+    #[error("operator {operator} has no coordinator")]
+    NoSuchOperator {
+        /// The id.
+        operator: OperatorId,
+    },
+    /// The JobMaster or the coordinator is not up yet, or being restarted: ask again.
+    #[error("the coordinator is not available: {0}")]
+    Unavailable(String),
+    /// The asking attempt is superseded or unknown.
+    #[error("attempt {attempt} is not current")]
+    StaleAttempt {
+        /// The attempt.
+        attempt: ExecutionAttemptId,
+    },
+    /// The coordinator failed on this request.
+    #[error("the coordinator failed: {0}")]
+    Failed(String),
+}
+
+/// A coordinator of the JobManager-side host failed, or that host died: a failover of the job.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CoordinatorFailed {
+    /// Why.
+    pub cause: FailureCause,
+}
+
+/// The user cancels the job.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Cancel {}
+
+/// Everything about the job.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestDetails {}
+
+/// Why the JobMaster refuses a call from a TaskExecutor.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+pub enum JobMasterError {
+    /// It is not registered in this incarnation: register again.
+    #[error("TaskExecutor {resource_id} is not registered in this incarnation")]
+    NotRegistered {
+        /// The process.
+        resource_id: ResourceId,
+    },
+}

@@ -1,0 +1,177 @@
+//! Gateways of the services that belong to one component: called inside one process.
+
+use crate::leader_election::LeaderInformation;
+use crate::program_host::BuildError;
+use crate::{EndpointAddress, Never, gateway};
+use model::{
+    DispatcherId, JobGraph, JobId, JobMasterId, JobStatus, ProcessSession, ProgramRef,
+    ResourceManagerId,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+gateway! {
+    /// What a JobManagerRunner answers: one per job, at its Dispatcher.
+    pub struct JobManagerRunnerGateway = "job_manager_runner", fenced by DispatcherId;
+    RequestJobMaster => Option<JobMasterAddress>, Never;
+    JobReachedTerminalState => (), Never;
+}
+
+gateway! {
+    /// What the JobLeaderIdService of a ResourceManager answers.
+    pub struct JobLeaderIdGateway = "job_leader_id_service", fenced by ResourceManagerId;
+    AddJob => Option<LeaderInformation>, Never;
+    RemoveJobLeader => (), Never;
+}
+
+gateway! {
+    /// What the JobLeaderService of a TaskExecutor answers.
+    pub struct JobLeaderServiceGateway = "job_leader_service", fenced by ProcessSession;
+    WatchJob => (), Never;
+    ForgetJob => (), Never;
+    Reconnect => (), Never;
+}
+
+gateway! {
+    /// What a process's keeper of program hosts answers.
+    pub struct ProgramHostsGateway = "program_hosts", fenced by ProcessSession;
+    BuildInHost => BuiltInHost, BuildError;
+    LaunchHost => HostAddress, BuildError;
+    AwaitHostExit => Option<HostExit>, Never;
+    ReleaseHost => (), Never;
+}
+
+/// Who is this job's JobMaster now.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestJobMaster {}
+
+/// A JobMaster in this process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobMasterAddress {
+    /// Its endpoint.
+    pub address: EndpointAddress,
+    /// Its session.
+    pub job_master_id: JobMasterId,
+}
+
+/// JobMaster → its runner.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct JobReachedTerminalState {
+    /// The JobMaster's session: one that no longer leads is not believed.
+    pub job_master_id: JobMasterId,
+    /// What it was.
+    pub details: Box<crate::job_master::JobDetails>,
+    /// Shortcut of `details.status`.
+    pub status: JobStatus,
+}
+
+/// Watch the leader of a job; answered with the one that is known.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AddJob {
+    /// Which.
+    pub job_id: JobId,
+}
+
+/// Watch it no longer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RemoveJobLeader {
+    /// Which.
+    pub job_id: JobId,
+}
+
+/// Find and register at the JobMaster of a job, and again at each new one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct WatchJob {
+    /// Which.
+    pub job_id: JobId,
+    /// Where it was when the slot was requested.
+    pub hint: Option<LeaderInformation>,
+    /// The TaskExecutor's incarnation, under which it registers there from now on.
+    pub instance_id: model::InstanceId,
+}
+
+/// The last slot of the job is gone.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ForgetJob {
+    /// Which.
+    pub job_id: JobId,
+}
+
+/// The connection was lost: register again at the current leader.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Reconnect {
+    /// Which.
+    pub job_id: JobId,
+}
+
+/// Start a child (JobManager side), have it build the graph and keep it for the job's coordinators.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BuildInHost {
+    /// The program and its inputs.
+    pub program: ProgramRef,
+    /// The id that the graph gets.
+    pub job_id: JobId,
+    /// `parallelism.default`.
+    pub parallelism: u32,
+    /// What shapes the graph.
+    pub options: BTreeMap<String, String>,
+    /// Whether the child is kept as the job's coordinator host, or ended.
+    pub keep: bool,
+}
+
+/// The graph and the child that built it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BuiltInHost {
+    /// The graph.
+    pub graph: JobGraph,
+}
+
+/// The host of a job in this process: the one that is there, or a new one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LaunchHost {
+    /// Which job.
+    pub job_id: JobId,
+    /// Its program; `None`: this process is the program.
+    pub program: Option<model::BlobKey>,
+}
+
+/// A running host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostAddress {
+    /// Its `ProgramHostGateway`.
+    pub address: EndpointAddress,
+    /// Its fence.
+    pub session: ProcessSession,
+    /// Process id; `None` in process.
+    pub pid: Option<u32>,
+}
+
+/// Answered when the host of a job is gone, or at `wait_ms` with `None` while it lives. A host that is not
+/// known is gone.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AwaitHostExit {
+    /// Which job.
+    pub job_id: JobId,
+    /// Which incarnation of its host.
+    pub session: ProcessSession,
+    /// Milliseconds to wait.
+    pub wait_ms: u64,
+}
+
+/// A host is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostExit {
+    /// How, for people: "exit code 101", "killed by SIGKILL", "released".
+    pub cause: String,
+    /// Whether its keeper was asked to end it.
+    pub released: bool,
+}
+
+/// End the host of a job.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReleaseHost {
+    /// Which job.
+    pub job_id: JobId,
+    /// Kill at once (fenced), or let it cancel its tasks first.
+    pub at_once: bool,
+}

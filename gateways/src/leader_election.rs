@@ -1,0 +1,93 @@
+//! Leader election and retrieval gateways.
+//!
+//! Election is one per process: its driver holds one lease for all components, each of which is granted a
+//! session of its own. Retrieval answers who leads a component, from inside and from other processes.
+
+use crate::{EndpointAddress, Never, gateway};
+use model::{JobId, LeaderSession, ProcessSession};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use thiserror::Error;
+
+gateway! {
+    /// What the election service of a JobManager answers (from inside its own process only).
+    pub struct LeaderElectionGateway = "leader_election", fenced by ProcessSession;
+    ConfirmLeadership => (), NotLeader;
+    HasLeadership => bool, Never;
+}
+
+gateway! {
+    /// What the retrieval service of a process answers.
+    pub struct LeaderRetrievalGateway = "leader_retrieval", fenced by ProcessSession;
+    RequestLeader => Option<LeaderInformation>, Never;
+}
+
+/// What is led.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Component {
+    /// The Dispatcher.
+    Dispatcher,
+    /// The ResourceManager.
+    ResourceManager,
+    /// The REST endpoint.
+    RestEndpoint,
+    /// One job's JobMaster.
+    JobMaster(JobId),
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dispatcher => f.write_str("dispatcher"),
+            Self::ResourceManager => f.write_str("resource_manager"),
+            Self::RestEndpoint => f.write_str("rest"),
+            Self::JobMaster(job) => write!(f, "job_master/{job}"),
+        }
+    }
+}
+
+/// A published leader.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LeaderInformation {
+    /// Its session.
+    pub session: LeaderSession,
+    /// Its endpoint.
+    pub address: EndpointAddress,
+}
+
+/// The component answers and still leads: publish its address.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ConfirmLeadership {
+    /// Which.
+    pub component: Component,
+    /// Under which session.
+    pub leader: LeaderInformation,
+}
+
+/// The session does not lead (any more); nothing was published.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[error("session {session} does not lead")]
+pub struct NotLeader {
+    /// The session that was named.
+    pub session: LeaderSession,
+}
+
+/// Whether a session leads now.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HasLeadership {
+    /// Which component.
+    pub component: Component,
+    /// Which session.
+    pub session: LeaderSession,
+}
+
+/// Who leads a component. With `known`, answered when the leader differs from it, or at `wait_ms`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestLeader {
+    /// Which.
+    pub component: Component,
+    /// What the asker knows.
+    pub known: Option<LeaderInformation>,
+    /// Milliseconds to wait for a change.
+    pub wait_ms: u64,
+}

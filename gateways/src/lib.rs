@@ -1,0 +1,43 @@
+//! The gateways, one module each, and the fabric that carries their messages between actors. It
+//! must never decide anything about jobs or slots.
+
+pub mod address;
+pub mod call;
+pub mod codec;
+mod connection;
+mod endpoint;
+pub mod error;
+pub mod frame;
+pub mod messages;
+mod options;
+mod remote;
+mod rpc;
+mod serve;
+
+pub mod blob_server;
+pub mod dispatcher;
+pub mod heartbeat;
+pub mod job_master;
+pub mod job_services;
+pub mod leader_election;
+pub mod metric_query;
+pub mod program_host;
+pub mod resource_manager;
+pub mod slot_manager;
+pub mod task_executor;
+
+pub use address::{EndpointAddress, NodeAddress, ParseAddressError};
+pub use call::{
+    Answer, Ask, Call, Caller, Deadline, Gateway, Never, Principal, TraceContext, call_id,
+};
+pub use endpoint::{Endpoint, EndpointBuilder};
+pub use error::{CallError, Executed, FabricError};
+pub use options::{ListenOptions, RpcOptions};
+pub use remote::Remote;
+pub use rpc::{Registration, RpcService, RpcStartError};
+
+/// What the [`gateway!`] macro names.
+#[doc(hidden)]
+pub mod reexport {
+    pub use actix::{Actor, Addr, Context, Handler};
+}

@@ -1,0 +1,73 @@
+//! Every message by its name, for tools and tests that feed bytes to all decoders.
+
+use crate::{call::Call, codec, error::FabricError};
+
+/// Decodes bytes as a call's message, its reply and its error; the first failure among message decoding
+/// is returned, the others only have to end in a value or an error.
+#[doc(hidden)]
+pub fn decode_all<C: Call>(bytes: &[u8]) -> Result<(), FabricError> {
+    let _ = codec::decode::<C::Reply>(C::NAME, bytes);
+    let _ = codec::decode::<C::Error>(C::NAME, bytes);
+    codec::decode::<C>(C::NAME, bytes).map(|_| ())
+}
+
+macro_rules! gateways {
+    ($($module:ident::$gateway:ident),+ $(,)?) => {
+        /// Names of all calls of all gateways.
+        pub fn names() -> impl Iterator<Item = &'static str> {
+            [$(<crate::$module::$gateway as crate::Gateway>::CALLS),+]
+                .into_iter()
+                .flatten()
+                .copied()
+        }
+
+        /// Decodes a call's message (and tries its reply and error) from bytes; `None`: no such call.
+        pub fn decode_by_name(name: &str, bytes: &[u8]) -> Option<Result<(), FabricError>> {
+            None$(.or_else(|| crate::$module::$gateway::decode_by_name(name, bytes)))+
+        }
+    };
+}
+
+gateways! {
+    blob_server::BlobServerGateway,
+    dispatcher::DispatcherGateway,
+    heartbeat::HeartbeatGateway,
+    job_master::JobMasterGateway,
+    job_services::JobManagerRunnerGateway,
+    job_services::JobLeaderIdGateway,
+    job_services::JobLeaderServiceGateway,
+    job_services::ProgramHostsGateway,
+    leader_election::LeaderElectionGateway,
+    leader_election::LeaderRetrievalGateway,
+    metric_query::MetricQueryGateway,
+    program_host::ProgramHostGateway,
+    resource_manager::ResourceManagerGateway,
+    slot_manager::SlotManagerGateway,
+    task_executor::TaskExecutorGateway,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::call_id;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn no_two_calls_share_an_id() {
+        let mut ids = BTreeMap::new();
+        for name in names() {
+            let other = ids.insert(call_id(name), name);
+            assert_eq!(other, None, "{name} has the id of another call");
+        }
+        assert!(ids.len() > 60);
+    }
+
+    #[test]
+    fn every_call_is_found_by_its_name_and_refuses_garbage() {
+        for name in names() {
+            let decoded = decode_by_name(name, &[0xc1]);
+            assert!(matches!(decoded, Some(Err(_))), "{name}");
+        }
+        assert!(decode_by_name("nobody.Nothing", &[]).is_none());
+    }
+}

@@ -1,0 +1,93 @@
+//! Settings of a process's RPC service. Plain values with defaults; nothing is read or bound here.
+
+use model::ClusterId;
+use platform::{Lane, PortSpec};
+use std::time::Duration;
+
+/// Settings of an [`crate::RpcService`].
+#[derive(Debug, Clone)]
+pub struct RpcOptions {
+    /// Where peers connect; `None`: only services that share the platform value, and adopted streams.
+    pub listen: Option<ListenOptions>,
+    /// Compared in every handshake.
+    pub cluster: ClusterId,
+    /// Deadline of [`crate::Remote::ask`].
+    pub ask_timeout: Duration,
+    /// How long after a call's deadline its caller waits for the callee's word about it, before it
+    /// reports the peer as unreachable.
+    pub answer_grace: Duration,
+    /// Test mode: calls inside the process are encoded and decoded too.
+    pub force_serialization: bool,
+    /// Calls that wait in one endpoint's mailbox.
+    pub mailbox_max: u64,
+    /// Calls of one endpoint that are not answered yet, queued ones among them.
+    pub in_flight_max: u64,
+    /// Longest body of a request or a reply, in bytes.
+    pub body_max: usize,
+    /// Longest frame that is taken from a peer, in bytes.
+    pub frame_max: usize,
+    /// Bytes of small frames that wait for one connection.
+    pub outbound_max: usize,
+    /// Calls on one connection that wait for an answer, in either direction.
+    pub pending_max: usize,
+    /// Connections that were accepted and live.
+    pub connections_max: usize,
+    /// Accepted connections that have not proved themselves yet; further ones are closed at once.
+    pub handshakes_max: usize,
+    /// How long a handshake may take.
+    pub handshake_timeout: Duration,
+    /// How long a connection attempt may take, without the handshake.
+    pub connect_timeout: Duration,
+    /// Pause after the first failed attempt to connect; doubles with each further one.
+    pub reconnect_first: Duration,
+    /// Longest such pause.
+    pub reconnect_max: Duration,
+    /// How long a peer whose connection closed has to answer again before it counts as lost.
+    pub suspicion_max: Duration,
+    /// Silence after which a peer is asked whether it is there.
+    pub ping_after: Duration,
+    /// Silence after which a connection is given up.
+    pub silence_max: Duration,
+    /// Where connections run.
+    pub io_lane: Lane,
+}
+
+/// Where a service listens.
+#[derive(Debug, Clone)]
+pub struct ListenOptions {
+    /// Local address to bind.
+    pub bind_host: String,
+    /// Host name that peers are told.
+    pub advertised_host: String,
+    /// Ports to try in order.
+    pub ports: PortSpec,
+}
+
+impl RpcOptions {
+    /// No port: for embedded clusters, program hosts and tests of one process.
+    pub fn in_process() -> Self {
+        Self {
+            listen: None,
+            cluster: ClusterId::new("local"),
+            ask_timeout: Duration::from_secs(10),
+            answer_grace: Duration::from_millis(300),
+            force_serialization: false,
+            mailbox_max: 16_384,
+            in_flight_max: 131_072,
+            body_max: 256 << 20,
+            frame_max: 8 << 20,
+            outbound_max: 16 << 20,
+            pending_max: 65_536,
+            connections_max: 16_384,
+            handshakes_max: 1_024,
+            handshake_timeout: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(5),
+            reconnect_first: Duration::from_millis(50),
+            reconnect_max: Duration::from_secs(1),
+            suspicion_max: Duration::from_millis(500),
+            ping_after: Duration::from_secs(5),
+            silence_max: Duration::from_secs(15),
+            io_lane: Lane::Io,
+        }
+    }
+}

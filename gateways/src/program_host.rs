@@ -1,0 +1,186 @@
+//! The program host's gateway: the process (or part of the process) in which user code runs.
+//!
+//! A host serves one job. On a TaskManager it runs tasks; on the JobManager it builds the graph and runs
+//! the coordinators. It is addressed over its inherited socket, or in process.
+
+use crate::job_master::CoordinationError;
+use crate::task_executor::{DeployError, DeployTasks};
+use crate::{EndpointAddress, Never, NodeAddress, gateway};
+use model::{
+    AllocationId, ClusterId, ExecutionAttemptId, JobGraph, JobId, JobMasterId, MemorySize,
+    OperatorId, ProcessSession, ProgramRef,
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::Arc};
+use thiserror::Error;
+
+gateway! {
+    /// What a program host answers.
+    pub struct ProgramHostGateway = "program_host", fenced by ProcessSession;
+    BuildGraph => JobGraph, BuildError;
+    StartHost => HostStarted, BuildError;
+    DeployToHost => Vec<(ExecutionAttemptId, DeployError)>, DeployError;
+    CancelOnHost => (), Never;
+    ReleaseSlot => (), Never;
+    StartCoordinators => (), BuildError;
+    HandleOperatorEvent => serde_bytes::ByteBuf, CoordinationError;
+    HandleCoordinationRequest => serde_bytes::ByteBuf, CoordinationError;
+    AttemptsEnded => (), Never;
+    JobEnded => (), CoordinationError;
+    ParentAlive => (), Never;
+    EndHost => (), Never;
+}
+
+/// Run the program's `build` and return its graph (JobManager side; also `flott info`).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BuildGraph {
+    /// The program and its inputs. Where `once` is empty, `env.once` is evaluated and its values come
+    /// back in the graph.
+    pub program: ProgramRef,
+    /// The id that the graph gets.
+    pub job_id: JobId,
+    /// `parallelism.default`.
+    pub parallelism: u32,
+    /// `pipeline.max-parallelism` and whatever else shapes the graph; `-D` options.
+    pub options: BTreeMap<String, String>,
+    /// Whether relative paths are allowed (embedded mode).
+    pub embedded: bool,
+}
+
+/// Why a program's graph could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+pub enum BuildError {
+    /// `build` returned an error or panicked.
+    #[error("the program's build failed: {0}")]
+    Program(String),
+    /// The graph differs from the submitted one.
+    #[error("the program built another graph here than where it was submitted: {0}")]
+    Differs(String),
+    /// Bad arguments, paths, options, no such registered job.
+    #[error("{0}")]
+    Invalid(String),
+    /// The process could not be started or died.
+    #[error("the program's process failed: {0}")]
+    Process(String),
+}
+
+/// A TaskManager's host prepares for tasks: binds its data port, keeps the graph's inputs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StartHost {
+    /// The job.
+    pub job_id: JobId,
+    /// The cluster.
+    pub cluster_id: ClusterId,
+    /// A key derived from cluster secret and job id, for data connections between hosts of this job.
+    #[serde(with = "serde_bytes")]
+    pub data_key: Vec<u8>,
+    /// Bind address of the data port, and the host name that is advertised.
+    pub data_bind: String,
+    /// Advertised host name.
+    pub data_host: String,
+    /// Ports to try: 0, a number, a list or a range.
+    pub data_ports: String,
+    /// `TaskExecutorGateway` on the parent.
+    pub parent: EndpointAddress,
+    /// Its fence.
+    pub parent_session: ProcessSession,
+    /// Exchange memory of this host.
+    pub network_memory: MemorySize,
+    /// Managed memory of this host.
+    pub managed_memory: MemorySize,
+    /// `heartbeat.timeout`; a host that has not heard its parent for 0.6 of it exits (0: in process, never).
+    pub heartbeat_timeout_ms: u64,
+    /// Folder for temporary files.
+    pub tmp_dir: String,
+    /// `exchange.force-serialization` and other data plane options.
+    pub options: BTreeMap<String, String>,
+}
+
+/// The host is up.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HostStarted {
+    /// Where data connections of other hosts go.
+    pub data_address: NodeAddress,
+}
+
+/// Tasks to run. Answered with those that can't be; the others report their states.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DeployToHost {
+    /// As it came from the JobMaster.
+    pub deployment: DeployTasks,
+}
+
+/// Cancel attempts.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CancelOnHost {
+    /// Which.
+    pub attempts: Vec<ExecutionAttemptId>,
+}
+
+/// A slot went back; what is still running in it is cancelled.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReleaseSlot {
+    /// Which.
+    pub allocation_id: AllocationId,
+}
+
+/// JobManager side: (re)start all coordinators of the job for an execution graph; older ones are dropped.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StartCoordinators {
+    /// The graph whose coordinators run. Rebuilt and compared if this host did not build it.
+    pub graph: Arc<JobGraph>,
+    /// The job's JobMaster: a coordinator that fails outside a call is reported to it (`CoordinatorFailed`).
+    pub job_master: EndpointAddress,
+    /// Its session.
+    pub job_master_id: JobMasterId,
+    /// Opaque snapshots to restore from, by operator.
+    pub restore: Vec<(OperatorId, serde_bytes::ByteBuf)>,
+    /// Whether relative paths are allowed (embedded mode).
+    pub embedded: bool,
+}
+
+/// An operator's request to its coordinator, and its answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HandleOperatorEvent {
+    /// The sender.
+    pub attempt: ExecutionAttemptId,
+    /// The operator.
+    pub operator: OperatorId,
+    /// Opaque.
+    #[serde(with = "serde_bytes")]
+    pub event: Vec<u8>,
+}
+
+/// A client's request to a coordinator, and its answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HandleCoordinationRequest {
+    /// The operator.
+    pub operator: OperatorId,
+    /// Opaque.
+    #[serde(with = "serde_bytes")]
+    pub request: Vec<u8>,
+}
+
+/// These attempts are over without success: coordinators take back what they had given them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AttemptsEnded {
+    /// Which.
+    pub attempts: Vec<ExecutionAttemptId>,
+}
+
+/// JobManager side: the job is over; where every task has finished, coordinators publish (a collector completes
+/// its result). An error means that the job has not finished.
+/// Answered once all have; an error with `finished` is a failover of the job.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct JobEnded {
+    /// Whether it finished.
+    pub finished: bool,
+}
+
+/// The parent lives; sent on its heartbeat lane.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ParentAlive {}
+
+/// Cancel what runs and exit.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EndHost {}

@@ -1,0 +1,182 @@
+//! The typed gateway that callers hold: local and remote endpoints look alike through it.
+
+use crate::{
+    address::EndpointAddress,
+    call::{Call, CallContext, Deadline, Gateway, Principal, TraceContext},
+    codec,
+    endpoint::{CallTarget, Registered},
+    error::{CallError, Executed, FabricError, REQUEST},
+    rpc::Inner,
+    serve::{ReplyTo, ask_local},
+};
+use model::{Fence, LeaderSession};
+use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
+use tokio::sync::oneshot;
+
+/// A gateway to one endpoint in one leader session. Cheap to clone.
+pub struct Remote<G: Gateway> {
+    shared: Arc<Shared>,
+    session: Option<LeaderSession>,
+    trace: TraceContext,
+    gateway: PhantomData<fn() -> G>,
+}
+
+struct Shared {
+    service: Arc<Inner>,
+    address: EndpointAddress,
+    fence: LeaderSession,
+}
+
+impl<G: Gateway> Clone for Remote<G> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            session: self.session,
+            trace: self.trace,
+            gateway: PhantomData,
+        }
+    }
+}
+
+impl<G: Gateway> fmt::Debug for Remote<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Remote({}, {})", self.shared.address, self.shared.fence)
+    }
+}
+
+impl<G: Gateway> Remote<G> {
+    pub(crate) fn new(service: Arc<Inner>, address: EndpointAddress, fence: G::Fence) -> Self {
+        Self {
+            shared: Arc::new(Shared { service, address, fence: fence.session() }),
+            session: None,
+            trace: TraceContext::default(),
+            gateway: PhantomData,
+        }
+    }
+
+    /// The same endpoint; every call carries the caller's own leader session.
+    #[must_use]
+    pub fn with_session(&self, session: LeaderSession) -> Self {
+        Self { session: Some(session), ..self.clone() }
+    }
+
+    /// The same endpoint; every call is part of a trace.
+    #[must_use]
+    pub fn with_trace(&self, trace: TraceContext) -> Self {
+        Self { trace, ..self.clone() }
+    }
+
+    /// Whom it calls.
+    pub fn address(&self) -> &EndpointAddress {
+        &self.shared.address
+    }
+
+    /// The leader session that is meant.
+    pub fn fence(&self) -> G::Fence {
+        G::Fence::from_session(self.shared.fence)
+    }
+
+    /// Calls and waits for the answer, at most `RpcOptions::ask_timeout`. Dropping the future gives the
+    /// call up; it may be executed all the same.
+    pub async fn ask<C: Call<Gateway = G>>(
+        &self,
+        body: C,
+    ) -> Result<C::Reply, CallError<C::Error>> {
+        let within = self.shared.service.options.ask_timeout;
+        self.ask_within(body, within).await
+    }
+
+    /// Like [`Remote::ask`] with a deadline of its own.
+    pub async fn ask_within<C: Call<Gateway = G>>(
+        &self,
+        body: C,
+        within: Duration,
+    ) -> Result<C::Reply, CallError<C::Error>> {
+        let context = CallContext {
+            session: self.session,
+            deadline: Deadline::after(within),
+            trace: self.trace,
+        };
+        self.shared.ask(body, context).await
+    }
+
+    /// Sends without waiting: a failure is only logged, at debug. Calls told one after the other arrive
+    /// in that order. Bounded like every call.
+    pub fn tell<C: Call<Gateway = G>>(&self, body: C) {
+        let gateway = self.clone();
+        let lane = self.shared.service.options.io_lane;
+        self.shared
+            .service
+            .platform
+            .lane(lane)
+            .spawn_local(async move {
+                if let Err(error) = gateway.ask(body).await {
+                    tracing::debug!(call = C::NAME, to = %gateway.shared.address, %error, "told in vain");
+                }
+            });
+    }
+}
+
+impl Shared {
+    async fn ask<C: Call>(
+        &self,
+        body: C,
+        context: CallContext,
+    ) -> Result<C::Reply, CallError<C::Error>> {
+        if self.address.node == self.service.node {
+            self.ask_here(body, context).await
+        } else {
+            Err(FabricError::Unreachable {
+                peer: self.address.node.clone(),
+                executed: Executed::No,
+                why: "it is another process".to_owned(),
+            }
+            .into())
+        }
+    }
+
+    async fn ask_here<C: Call>(
+        &self,
+        body: C,
+        context: CallContext,
+    ) -> Result<C::Reply, CallError<C::Error>> {
+        let registered = self.registered()?;
+        let target = registered.target(C::ID).ok_or_else(|| self.no_such_call::<C>())?;
+        let admitted = registered.admit(Principal::Local, C::NAME, self.fence)?;
+        if self.service.options.force_serialization {
+            let mut bytes = Vec::new();
+            codec::encode_into(&mut bytes, &format!("{REQUEST}{}", C::NAME), &body)?;
+            let (reply, answer) = oneshot::channel();
+            target.serve(&bytes, context, admitted, ReplyTo::Local(reply));
+            return match tokio::time::timeout_at(context.deadline.at(), answer).await {
+                Ok(Ok(outcome)) => outcome.open::<C>(),
+                Ok(Err(_)) | Err(_) => Err(FabricError::DeadlineExceeded {
+                    queued: Duration::ZERO,
+                    running: Duration::ZERO,
+                    handler: format!("{} ({})", self.address.endpoint, C::NAME),
+                }
+                .into()),
+            };
+        }
+        let typed = target.as_any().downcast_ref::<CallTarget<C>>();
+        let typed = typed.ok_or_else(|| self.no_such_call::<C>())?;
+        ask_local(typed, body, context, admitted).await
+    }
+
+    fn registered(&self) -> Result<Arc<Registered>, FabricError> {
+        match self.service.endpoints.get(&self.address.endpoint) {
+            Some(registered) => Ok(Arc::clone(&registered)),
+            None => Err(FabricError::NoSuchEndpoint {
+                peer: self.address.node.clone(),
+                endpoint: self.address.endpoint.clone(),
+            }),
+        }
+    }
+
+    fn no_such_call<C: Call>(&self) -> FabricError {
+        FabricError::NoSuchCall {
+            endpoint: self.address.endpoint.clone(),
+            call: C::NAME.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The ResourceManager's gateway: TaskExecutors and JobMasters register, jobs declare what they need.
+
+use crate::gateway;
+use crate::{EndpointAddress, job_master::RegistrationRefused};
+use model::AllocationId;
+use model::{
+    BlobKey, FailureCause, InstanceId, JobId, JobMasterId, ResourceId, ResourceManagerId,
+    ResourceProfile, ResourceRequirement, SlotId, SlotReport, WorkerResourceSpec,
+};
+use serde::{Deserialize, Serialize};
+
+gateway! {
+    /// What the ResourceManager answers.
+    pub struct ResourceManagerGateway = "resource_manager", fenced by ResourceManagerId;
+    RegisterTaskExecutor => TaskExecutorAccepted, RegistrationRefused;
+    SendSlotReport => (), RegistrationRefused;
+    NotifySlotAvailable => (), crate::Never;
+    DisconnectTaskExecutor => (), crate::Never;
+    RegisterJobMaster => JobMasterAccepted, RegistrationRefused;
+    DeclareRequiredResources => (), RegistrationRefused;
+    DisconnectJobMaster => (), crate::Never;
+    RequestTaskManagers => Vec<TaskManagerSummary>, crate::Never;
+    RequestResourceOverview => ResourceOverview, crate::Never;
+    BlockNode => (), crate::Never;
+    DeregisterApplication => (), crate::Never;
+    DeclareNeededWorkers => (), crate::Never;
+    ReleaseIdleWorker => (), crate::Never;
+    ReportLackOfSlots => (), crate::Never;
+    NotifyJobLeader => (), crate::Never;
+    NotifyJobTimedOut => (), crate::Never;
+}
+
+/// A TaskExecutor introduces itself, then sends its slot report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RegisterTaskExecutor {
+    /// The process.
+    pub resource_id: ResourceId,
+    /// Its TaskExecutor endpoint.
+    pub address: EndpointAddress,
+    /// Fence of that endpoint.
+    pub session: model::ProcessSession,
+    /// Its heartbeat endpoint.
+    pub heartbeat: EndpointAddress,
+    /// Host (node) name.
+    pub host: String,
+    /// What it is made of.
+    pub spec: WorkerResourceSpec,
+    /// Process id, for people.
+    pub pid: u32,
+    /// `taskmanager.memory.process.size`.
+    pub process_memory: model::MemorySize,
+}
+
+/// Success: the incarnation under which everything that follows is stamped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskExecutorAccepted {
+    /// New with every registration.
+    pub instance_id: InstanceId,
+    /// The ResourceManager's process.
+    pub resource_id: ResourceId,
+    /// Its heartbeat endpoint.
+    pub heartbeat: EndpointAddress,
+    /// Where programs are fetched.
+    pub blob_server: EndpointAddress,
+    /// Its fence.
+    pub blob_session: model::ProcessSession,
+    /// `heartbeat.interval`.
+    pub heartbeat_interval_ms: u64,
+}
+
+/// All slots of a TaskExecutor, right after its registration.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SendSlotReport {
+    /// The process.
+    pub resource_id: ResourceId,
+    /// Its incarnation.
+    pub instance_id: InstanceId,
+    /// The report.
+    pub report: SlotReport,
+}
+
+/// A slot became free.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NotifySlotAvailable {
+    /// Its TaskExecutor's incarnation.
+    pub instance_id: InstanceId,
+    /// Which slot.
+    pub slot_id: SlotId,
+    /// The allocation that ended.
+    pub allocation_id: AllocationId,
+}
+
+/// A TaskExecutor leaves.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DisconnectTaskExecutor {
+    /// The process.
+    pub resource_id: ResourceId,
+    /// Its incarnation.
+    pub instance_id: InstanceId,
+    /// Why.
+    pub cause: FailureCause,
+}
+
+/// A JobMaster introduces itself. The ResourceManager checks with its own retrieval that it leads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisterJobMaster {
+    /// The job.
+    pub job_id: JobId,
+    /// The JobMaster's session.
+    pub job_master_id: JobMasterId,
+    /// The JobMaster's process.
+    pub resource_id: ResourceId,
+    /// Its endpoint.
+    pub address: EndpointAddress,
+    /// Its heartbeat endpoint.
+    pub heartbeat: EndpointAddress,
+    /// Fence of that endpoint: the process's session.
+    pub heartbeat_session: model::ProcessSession,
+}
+
+/// Success.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobMasterAccepted {
+    /// The ResourceManager's process.
+    pub resource_id: ResourceId,
+    /// Its heartbeat endpoint.
+    pub heartbeat: EndpointAddress,
+}
+
+/// What a job needs in all, replacing what it declared before. Repeatable.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclareRequiredResources {
+    /// The job.
+    pub job_id: JobId,
+    /// Its JobMaster's session.
+    pub job_master_id: JobMasterId,
+    /// Where offers go.
+    pub target: EndpointAddress,
+    /// For people: the job's name.
+    pub job_name: String,
+    /// The program that a TaskExecutor's host of this job runs; prefetched with the first slot.
+    pub program: Option<BlobKey>,
+    /// Whole amounts; empty: nothing more is needed.
+    pub requirements: Vec<ResourceRequirement>,
+}
+
+/// A JobMaster leaves; its slots are freed by their TaskExecutors.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DisconnectJobMaster {
+    /// The job.
+    pub job_id: JobId,
+    /// The session that ends.
+    pub job_master_id: JobMasterId,
+    /// Whether the job has ended for good.
+    pub finished: bool,
+}
+
+/// All registered TaskExecutors.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestTaskManagers {}
+
+/// One TaskExecutor, for REST.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskManagerSummary {
+    /// The process.
+    pub resource_id: ResourceId,
+    /// Its endpoint.
+    pub address: EndpointAddress,
+    /// Fence of that endpoint.
+    pub session: model::ProcessSession,
+    /// Host.
+    pub host: String,
+    /// Process id.
+    pub pid: u32,
+    /// What it is made of.
+    pub spec: WorkerResourceSpec,
+    /// `taskmanager.memory.process.size`.
+    pub process_memory: model::MemorySize,
+    /// Slots that are free.
+    pub free_slots: u32,
+    /// Allocated slots by job.
+    pub allocated: Vec<(JobId, ResourceProfile)>,
+    /// Milliseconds since its last heartbeat.
+    pub last_heartbeat_age_ms: u64,
+    /// Whether its node is blocked.
+    pub blocked: bool,
+}
+
+/// Sums.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestResourceOverview {}
+
+/// Sums over all TaskExecutors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ResourceOverview {
+    /// Registered TaskExecutors.
+    pub task_managers: u32,
+    /// All slots.
+    pub slots: u32,
+    /// Free slots.
+    pub free_slots: u32,
+    /// Blocked TaskExecutors.
+    pub blocked_task_managers: u32,
+    /// Free slots on blocked nodes.
+    pub blocked_free_slots: u32,
+}
+
+/// Take no new slots from a node for a while.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BlockNode {
+    /// Host name.
+    pub host: String,
+    /// Milliseconds.
+    pub for_ms: u64,
+    /// Why.
+    pub cause: String,
+}
+
+/// The application has ended: tell the external resource system.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DeregisterApplication {
+    /// How it ended.
+    pub status: ApplicationStatus,
+    /// For people.
+    pub diagnostics: Option<String>,
+}
+
+/// How an application ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ApplicationStatus {
+    /// Its jobs finished.
+    Succeeded,
+    /// A job failed.
+    Failed,
+    /// Cancelled.
+    Canceled,
+    /// Not known.
+    Unknown,
+}
+
+/// SlotManager → its ResourceManager: what is missing beyond the workers that it knows, whole amounts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclareNeededWorkers {
+    /// Additions and removals of workers that this takes into account.
+    pub seen: u64,
+    /// By spec; empty: none.
+    pub missing: Vec<(WorkerResourceSpec, u32)>,
+}
+
+/// SlotManager → its ResourceManager: nobody has used this worker for long enough.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReleaseIdleWorker {
+    /// Its incarnation.
+    pub instance_id: InstanceId,
+}
+
+/// SlotManager → its ResourceManager: a job's requirements can't be met.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportLackOfSlots {
+    /// The job.
+    pub job_id: JobId,
+    /// The JobMaster that declared them.
+    pub job_master_id: JobMasterId,
+    /// What the job has.
+    pub acquired: Vec<ResourceRequirement>,
+    /// "needs 8 slots of …, 4 registered, 0 free".
+    pub message: String,
+}
+
+/// JobLeaderIdService → its ResourceManager: a job is led by another session, or by none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotifyJobLeader {
+    /// The job.
+    pub job_id: JobId,
+    /// Who leads now.
+    pub leader: Option<model::LeaderSession>,
+}
+
+/// JobLeaderIdService → its ResourceManager: nobody has led the job for `resourcemanager.job.timeout`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotifyJobTimedOut {
+    /// The job.
+    pub job_id: JobId,
+}

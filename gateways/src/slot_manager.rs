@@ -1,0 +1,118 @@
+//! The SlotManager's gateway: called by its ResourceManager alone, inside one process.
+//!
+//! Everything about a TaskExecutor reaches it through the ResourceManager, in order, stamped with its
+//! InstanceId; both live and die in one session.
+
+use crate::{EndpointAddress, Never, gateway, resource_manager::ResourceOverview};
+use model::{
+    AllocationId, BlobKey, InstanceId, JobId, JobMasterId, ProcessSession, ResourceId,
+    ResourceProfile, ResourceRequirement, SlotId, SlotManagerId, SlotReport, WorkerResourceSpec,
+};
+use serde::{Deserialize, Serialize};
+
+gateway! {
+    /// What the SlotManager answers.
+    pub struct SlotManagerGateway = "slot_manager", fenced by SlotManagerId;
+    AddTaskExecutor => (), Never;
+    RemoveTaskExecutor => (), Never;
+    ReportSlots => (), Never;
+    FreeSlot => (), Never;
+    ProcessRequirements => (), Never;
+    RemoveJob => (), Never;
+    BlockHosts => (), Never;
+    RequestSlotOverview => SlotOverview, Never;
+}
+
+/// A TaskExecutor was registered.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AddTaskExecutor {
+    /// The process.
+    pub resource_id: ResourceId,
+    /// Its incarnation.
+    pub instance_id: InstanceId,
+    /// Where slots are requested.
+    pub address: EndpointAddress,
+    /// Fence there.
+    pub session: ProcessSession,
+    /// Node.
+    pub host: String,
+    /// What it is made of.
+    pub spec: WorkerResourceSpec,
+    /// Its slots.
+    pub report: SlotReport,
+}
+
+/// A TaskExecutor is gone.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RemoveTaskExecutor {
+    /// The incarnation.
+    pub instance_id: InstanceId,
+}
+
+/// A full report from a heartbeat: reconciles.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReportSlots {
+    /// The incarnation.
+    pub instance_id: InstanceId,
+    /// Its slots.
+    pub report: SlotReport,
+}
+
+/// A slot became free.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FreeSlot {
+    /// The incarnation.
+    pub instance_id: InstanceId,
+    /// Which.
+    pub slot_id: SlotId,
+    /// The allocation that ended.
+    pub allocation_id: AllocationId,
+}
+
+/// What a job needs in all.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProcessRequirements {
+    /// The job.
+    pub job_id: JobId,
+    /// Its JobMaster.
+    pub job_master_id: JobMasterId,
+    /// Where offers go.
+    pub target: EndpointAddress,
+    /// Its name.
+    pub job_name: String,
+    /// The program to prefetch.
+    pub program: Option<BlobKey>,
+    /// Whole amounts.
+    pub requirements: Vec<ResourceRequirement>,
+}
+
+/// A job has gone; its slots come back as their TaskExecutors free them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RemoveJob {
+    /// Which.
+    pub job_id: JobId,
+    /// Whether the TaskExecutors are told to free its slots: nobody else will tell them.
+    pub free_slots: bool,
+}
+
+/// The blocked nodes, whole.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BlockHosts {
+    /// Host names.
+    pub hosts: Vec<String>,
+}
+
+/// Sums and every TaskExecutor's slots.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestSlotOverview {}
+
+/// What the SlotManager knows.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SlotOverview {
+    /// Sums.
+    pub totals: ResourceOverview,
+    /// Per TaskExecutor: free slots, allocated slots by job.
+    pub workers: Vec<(InstanceId, u32, Vec<(JobId, ResourceProfile)>)>,
+    /// Workers that are asked for but not here, by spec.
+    pub pending_workers: Vec<(WorkerResourceSpec, u32)>,
+}
