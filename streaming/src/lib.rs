@@ -1,9 +1,15 @@
 //! The data plane: API, operators, exchange, task life cycle. It must never know actors, gateways
 //! or control.
 
+pub mod exchange;
 pub mod graph;
+pub mod memory;
 pub mod seam;
+mod sync;
+pub mod task;
 pub mod types;
+
+pub(crate) use sync::lock;
 
 pub use graph::BuiltJob;
 pub use seam::{

@@ -1,0 +1,344 @@
+//! One data connection between two task processes: many links in both directions over one stream. One reader and
+//! one writer run on the process's runtime; tasks only touch short-locked queues. It must never buffer more than
+//! what credit allows, plus one frame.
+
+use super::{
+    Shared,
+    gate::{Closed, Gate},
+    inflow::{CreditViolation, Part},
+    outflow::LinkOut,
+    wire::{self, FLAG_EVENT, FLAG_MORE, Frame, Request, WireError},
+};
+use crate::{lock, task::TaskControl};
+use bytes::{Buf, BytesMut};
+use model::FailureCause;
+use platform::net::{BoxRead, BoxStream, BoxWrite};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    sync::{
+        Arc, Mutex, OnceLock, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+use thiserror::Error;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    sync::Notify,
+};
+
+/// Bytes that one write collects.
+const WRITE_BYTES: usize = 256 << 10;
+/// Bytes that one read asks for.
+const READ_BYTES: usize = 128 << 10;
+
+/// One stream to another task process.
+pub(super) struct Connection {
+    /// Data address of the other process.
+    peer: String,
+    outbox: Mutex<Outbox>,
+    wake: Notify,
+    links_in: Mutex<BTreeMap<u32, Arc<LinkIn>>>,
+    links_out: Mutex<BTreeMap<u32, Arc<LinkOut>>>,
+    next_link: AtomicU32,
+    lost: OnceLock<String>,
+}
+
+#[derive(Default)]
+struct Outbox {
+    /// Encoded control frames.
+    control: Vec<u8>,
+    /// Links that may send.
+    ready: VecDeque<Arc<LinkOut>>,
+}
+
+/// Why a connection ended.
+#[derive(Debug, Error)]
+pub(super) enum Ended {
+    /// The stream failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The peer closed it.
+    #[error("the peer closed it")]
+    Closed,
+    /// The peer does not speak the protocol.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The peer sends more than it may.
+    #[error(transparent)]
+    Credit(#[from] CreditViolation),
+    /// A frame that has no place here.
+    #[error("the peer sent a frame that has no place here")]
+    Unexpected,
+}
+
+impl Connection {
+    pub(super) fn new(peer: String) -> Arc<Self> {
+        Arc::new(Self {
+            peer,
+            outbox: Mutex::default(),
+            wake: Notify::new(),
+            links_in: Mutex::default(),
+            links_out: Mutex::default(),
+            next_link: AtomicU32::new(0),
+            lost: OnceLock::new(),
+        })
+    }
+
+    /// Data address of the other process.
+    pub(super) fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// Why it ended, once it has.
+    pub(super) fn lost_because(&self) -> Option<String> {
+        self.lost.get().cloned()
+    }
+
+    /// Queues a control frame.
+    pub(super) fn send(&self, frame: &Frame<'_>) {
+        frame.encode(&mut lock(&self.outbox).control);
+        self.wake.notify_one();
+    }
+
+    /// Queues a link that may send.
+    pub(super) fn list(&self, link: Arc<LinkOut>) {
+        lock(&self.outbox).ready.push_back(link);
+        self.wake.notify_one();
+    }
+
+    /// Asks the other process for what `producers` (subtask, attempt, channel of the gate) make for `task`.
+    pub(super) fn request(
+        self: &Arc<Self>,
+        task: &Arc<TaskControl>,
+        gate: &Arc<Gate>,
+        edge: u32,
+        wait_ms: u32,
+        producers: &[(u32, u32, u32)],
+    ) -> Arc<LinkIn> {
+        let id = self.next_link.fetch_add(1, Ordering::Relaxed);
+        let link = Arc::new(LinkIn {
+            id,
+            connection: Arc::downgrade(self),
+            gate: Arc::clone(gate),
+            channels: producers.iter().map(|(.., channel)| *channel).collect(),
+            task: Arc::clone(task),
+            edge,
+        });
+        lock(&self.links_in).insert(id, Arc::clone(&link));
+        let me = task.attempt();
+        self.send(&Frame::Request(Request {
+            link: id,
+            graph: me.graph,
+            edge,
+            consumer: me.subtask,
+            attempt: me.attempt,
+            wait_ms,
+            producers: producers.iter().map(|(p, attempt, _)| (*p, *attempt)).collect(),
+        }));
+        // Lost in between: `lose` may have missed the link.
+        if let Some(why) = self.lost_because() {
+            link.lost(&self.peer, &why);
+        }
+        link
+    }
+
+    /// Serves a consumer of the other process from now on.
+    pub(super) fn put_link_out(&self, id: u32, link: Arc<LinkOut>) {
+        lock(&self.links_out).insert(id, link);
+    }
+
+    /// Serves it no longer; whether it was served.
+    pub(super) fn drop_link_out(&self, id: u32) -> bool {
+        let link = lock(&self.links_out).remove(&id);
+        if let Some(link) = &link {
+            link.close(Closed::Aborted);
+        }
+        link.is_some()
+    }
+
+    fn link_out(&self, id: u32) -> Option<Arc<LinkOut>> {
+        lock(&self.links_out).get(&id).cloned()
+    }
+
+    fn link_in(&self, id: u32) -> Option<Arc<LinkIn>> {
+        lock(&self.links_in).get(&id).cloned()
+    }
+
+    /// Reads and writes until the stream ends; then everybody who needs it fails.
+    pub(super) async fn run(self: Arc<Self>, stream: BoxStream, shared: Weak<Shared>) {
+        let (read, write) = stream.split();
+        let ended = tokio::select! {
+            biased;
+            ended = self.read(read, &shared) => ended,
+            ended = self.write(write) => ended,
+        };
+        let why = match ended {
+            Ok(()) => Ended::Closed.to_string(),
+            Err(ended) => ended.to_string(),
+        };
+        self.lose(&why);
+    }
+
+    /// Ends it, from either side.
+    pub(super) fn lose(&self, why: &str) {
+        if self.lost.set(why.to_owned()).is_err() {
+            return;
+        }
+        let links_in = std::mem::take(&mut *lock(&self.links_in));
+        let links_out = std::mem::take(&mut *lock(&self.links_out));
+        if !links_in.is_empty() || !links_out.is_empty() {
+            tracing::warn!(peer = %self.peer, why, "data connection lost");
+        }
+        for link in links_in.values() {
+            link.lost(&self.peer, why);
+        }
+        for link in links_out.values() {
+            link.lost(&self.peer, why);
+        }
+        let outbox = std::mem::take(&mut *lock(&self.outbox));
+        drop(outbox);
+        self.wake.notify_one();
+    }
+
+    async fn write(&self, mut write: BoxWrite) -> Result<(), Ended> {
+        let mut bytes = Vec::new();
+        loop {
+            bytes.append(&mut lock(&self.outbox).control);
+            while bytes.len() < WRITE_BYTES {
+                let Some(link) = lock(&self.outbox).ready.pop_front() else {
+                    break;
+                };
+                if link.write_part(&mut bytes) {
+                    lock(&self.outbox).ready.push_back(link);
+                }
+            }
+            if bytes.is_empty() {
+                self.wake.notified().await;
+                if self.lost.get().is_some() {
+                    return Err(Ended::Closed);
+                }
+                continue;
+            }
+            write.write_all(&bytes).await?;
+            bytes.clear();
+            bytes.shrink_to(2 * WRITE_BYTES);
+        }
+    }
+
+    async fn read(self: &Arc<Self>, mut read: BoxRead, shared: &Weak<Shared>) -> Result<(), Ended> {
+        let mut bytes = BytesMut::with_capacity(READ_BYTES);
+        loop {
+            while let Some((frame, taken)) = wire::decode(&bytes)? {
+                self.handle(frame, shared)?;
+                bytes.advance(taken);
+            }
+            bytes.reserve(READ_BYTES);
+            if read.read_buf(&mut bytes).await? == 0 {
+                return Err(Ended::Closed);
+            }
+        }
+    }
+
+    fn handle(self: &Arc<Self>, frame: Frame<'_>, shared: &Weak<Shared>) -> Result<(), Ended> {
+        match frame {
+            Frame::Hello { .. } => return Err(Ended::Unexpected),
+            Frame::Request(request) => {
+                let shared = shared.upgrade().ok_or(Ended::Closed)?;
+                shared.accept_request(self, request);
+            }
+            Frame::Refused { link, why } => {
+                if let Some(link) = lock(&self.links_in).remove(&link) {
+                    link.refused(&self.peer, why);
+                }
+            }
+            Frame::Data { link, index, flags, next, backlog, payload } => {
+                let part = Part {
+                    index,
+                    payload,
+                    event: flags & FLAG_EVENT != 0,
+                    more: flags & FLAG_MORE != 0,
+                    next,
+                    backlog,
+                };
+                // Unknown links are those of consumers that are gone while this was on its way.
+                if let Some(link) = self.link_in(link) {
+                    let channel = link.channel(index)?;
+                    link.gate.remote_part(channel, &link, &part)?;
+                }
+            }
+            Frame::Backlog { link, index, next, backlog } => {
+                if let Some(link) = self.link_in(link) {
+                    let channel = link.channel(index)?;
+                    link.gate.remote_backlog(channel, &link, index, (next, backlog));
+                }
+            }
+            Frame::Credit { link, index, bytes } => {
+                if let Some(link) = self.link_out(link) {
+                    link.credit(index, bytes);
+                }
+            }
+            Frame::Release { link, finished } => {
+                if let Some(link) = lock(&self.links_out).remove(&link) {
+                    link.close(if finished { Closed::Finished } else { Closed::Aborted });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The consuming end of a link.
+pub(super) struct LinkIn {
+    id: u32,
+    connection: Weak<Connection>,
+    gate: Arc<Gate>,
+    /// The gate's channel of each producer of the request.
+    channels: Vec<u32>,
+    task: Arc<TaskControl>,
+    edge: u32,
+}
+
+impl LinkIn {
+    fn channel(&self, index: u32) -> Result<u32, Ended> {
+        self.channels.get(index as usize).copied().ok_or(Ended::Unexpected)
+    }
+
+    /// Grants a producer so many bytes more.
+    pub(super) fn credit(&self, index: u32, bytes: u64) {
+        if let Some(connection) = self.connection.upgrade() {
+            connection.send(&Frame::Credit { link: self.id, index, bytes });
+        }
+    }
+
+    /// The consumer is gone.
+    pub(super) fn release(&self, finished: bool) {
+        if let Some(connection) = self.connection.upgrade()
+            && lock(&connection.links_in).remove(&self.id).is_some()
+        {
+            connection.send(&Frame::Release { link: self.id, finished });
+        }
+    }
+
+    fn lost(&self, peer: &str, why: &str) {
+        self.task.fail(FailureCause::recoverable(
+            "DataConnectionLost",
+            format!(
+                "task '{}' lost the data connection to {peer}, where producers of edge {} run: {why}",
+                self.task.name(),
+                self.edge
+            ),
+        ));
+    }
+
+    fn refused(&self, peer: &str, why: &str) {
+        self.task.fail(FailureCause::recoverable(
+            "DataRequestRefused",
+            format!(
+                "task '{}': {peer} refused to serve edge {}: {why}",
+                self.task.name(),
+                self.edge
+            ),
+        ));
+    }
+}

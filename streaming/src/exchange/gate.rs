@@ -1,0 +1,436 @@
+//! The consuming end of an input: one queue in order of arrival, bounded per channel and by the network budget.
+//!
+//! Channels cost two bytes until something is in them: with 128 x 128 channels in a process almost all are
+//! empty almost always. A gate must never block and never be scanned; who can't go on is woken by what changes.
+
+use super::{inflow::Inflows, parcel::Parcel};
+use crate::{lock, memory::MemoryBudget, task::TaskSignal};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex},
+};
+
+/// Elements of one local channel that may wait.
+pub(super) const CHANNEL_ELEMENTS_MAX: u16 = 64;
+
+/// How a gate was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// Its consumer has finished: what still comes is dropped.
+    Finished,
+    /// Its consumer was stopped or has failed: producers wait for their own end.
+    Aborted,
+}
+
+/// What a push came to.
+#[derive(Debug)]
+pub(super) enum Pushed {
+    /// It is in the queue, or its consumer needs no more.
+    Taken,
+    /// No room; the producer is woken when there may be.
+    Refused(Parcel),
+}
+
+/// The consuming end of one input.
+pub(super) struct Gate {
+    memory: Arc<MemoryBudget>,
+    consumer: TaskSignal,
+    state: Mutex<GateState>,
+}
+
+pub(super) struct GateState {
+    queue: VecDeque<Entry>,
+    /// Elements of paused channels, taken out of the queue's way.
+    aside: BTreeMap<u32, VecDeque<Entry>>,
+    paused: BTreeSet<u32>,
+    /// Waiting elements by channel.
+    counts: Vec<u16>,
+    /// Waiting elements of all channels, and of the paused ones.
+    waiting: usize,
+    waiting_paused: usize,
+    /// Bytes that wait or are promised to remote producers: taken from the budget.
+    pub(super) held: u64,
+    /// The consumer found nothing and is parked.
+    consumer_waits: bool,
+    refused: BTreeMap<u32, TaskSignal>,
+    pub(super) inflows: Inflows,
+    pub(super) closed: Option<Closed>,
+}
+
+struct Entry {
+    channel: u32,
+    weight: u64,
+    parcel: Parcel,
+}
+
+/// What a poll found.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// An element and its weight.
+    Parcel(u32, Parcel, u64),
+    /// Nothing; the consumer will be woken.
+    Nothing,
+}
+
+impl Gate {
+    pub(super) fn new(
+        channels: usize,
+        consumer: TaskSignal,
+        memory: Arc<MemoryBudget>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            memory,
+            consumer,
+            state: Mutex::new(GateState {
+                queue: VecDeque::new(),
+                aside: BTreeMap::new(),
+                paused: BTreeSet::new(),
+                counts: vec![0; channels],
+                waiting: 0,
+                waiting_paused: 0,
+                held: 0,
+                consumer_waits: false,
+                refused: BTreeMap::new(),
+                inflows: Inflows::default(),
+                closed: None,
+            }),
+        })
+    }
+
+    /// Runs under the gate's lock.
+    pub(super) fn with<R>(&self, run: impl FnOnce(&mut GateState, &MemoryBudget) -> R) -> R {
+        run(&mut lock(&self.state), &self.memory)
+    }
+
+    /// Puts an element of a local producer in.
+    pub(super) fn push(
+        &self,
+        channel: u32,
+        parcel: Parcel,
+        weight: u64,
+        producer: &TaskSignal,
+    ) -> Pushed {
+        let wake = {
+            let mut state = lock(&self.state);
+            match state.closed {
+                Some(Closed::Finished) => return Pushed::Taken,
+                Some(Closed::Aborted) => return Pushed::Refused(parcel),
+                None => {}
+            }
+            if !state.has_room(channel, weight, &self.memory) {
+                state.refused.insert(channel, producer.clone());
+                return Pushed::Refused(parcel);
+            }
+            state.take_for(weight, &self.memory);
+            state.enqueue(channel, parcel, weight)
+        };
+        if wake {
+            self.consumer.raise();
+        }
+        Pushed::Taken
+    }
+
+    /// Whether a local producer's next element would be taken; when not, it is woken when it may be.
+    pub(super) fn writable(&self, channel: u32, producer: &TaskSignal) -> bool {
+        let mut state = lock(&self.state);
+        if state.closed == Some(Closed::Finished) {
+            return true;
+        }
+        if state.closed.is_none() && state.has_room(channel, 1, &self.memory) {
+            return true;
+        }
+        state.refused.insert(channel, producer.clone());
+        false
+    }
+
+    pub(super) fn wake_consumer(&self) {
+        self.consumer.raise();
+    }
+
+    /// Takes the next element that is not of a paused channel.
+    pub(super) fn poll(&self) -> Taken {
+        let mut wake = Vec::new();
+        let (taken, grants) = {
+            let mut state = lock(&self.state);
+            let taken = state.dequeue();
+            match &taken {
+                Taken::Nothing => {
+                    state.consumer_waits = true;
+                    // With nothing to do here, whoever was refused for want of memory may go on: a pause, or
+                    // a smaller budget elsewhere, may have brought this about without a parcel being taken.
+                    state.wake_refused(u32::MAX, &self.memory, &mut wake);
+                }
+                Taken::Parcel(channel, _, weight) => {
+                    state.give_back(*weight, &self.memory);
+                    state.wake_refused(*channel, &self.memory, &mut wake);
+                }
+            }
+            let grants = match &taken {
+                Taken::Parcel(channel, _, weight) => {
+                    state.inflow_consumed(*channel, *weight, &self.memory)
+                }
+                Taken::Nothing => state.grant_wanting(&self.memory),
+            };
+            (taken, grants)
+        };
+        for signal in wake {
+            signal.raise();
+        }
+        for grant in grants {
+            grant.send();
+        }
+        taken
+    }
+
+    /// Keeps a channel's elements back, or lets them go.
+    pub(super) fn pause(&self, channel: u32, paused: bool) {
+        lock(&self.state).pause(channel, paused);
+    }
+
+    /// Ends the gate: what waits is dropped, producers are told.
+    pub(super) fn close(&self, how: Closed) {
+        let (refused, inflows) = {
+            let mut state = lock(&self.state);
+            if state.closed.is_some() {
+                return;
+            }
+            state.closed = Some(how);
+            state.queue.clear();
+            state.aside.clear();
+            state.counts.fill(0);
+            (state.waiting, state.waiting_paused) = (0, 0);
+            let held = std::mem::take(&mut state.held);
+            self.memory.give_back(held);
+            (std::mem::take(&mut state.refused), std::mem::take(&mut state.inflows))
+        };
+        for signal in refused.values() {
+            signal.raise();
+        }
+        drop(inflows);
+    }
+
+    /// Bytes that wait here or are promised.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> u64 {
+        lock(&self.state).held
+    }
+}
+
+impl GateState {
+    /// Elements that the consumer could take now, or that are under way to it.
+    fn runnable(&self) -> usize {
+        self.waiting.saturating_sub(self.waiting_paused) + self.inflows.promised_runnable()
+    }
+
+    /// Whether `weight` more bytes may be held. Where the consumer has nothing to do, always: one element at a
+    /// time goes on whatever the budget says, else tasks could wait for each other's memory for ever.
+    pub(super) fn may_hold(&self, weight: u64, memory: &MemoryBudget) -> bool {
+        self.runnable() == 0 || memory.has_share(self.held, weight)
+    }
+
+    fn has_room(&self, channel: u32, weight: u64, memory: &MemoryBudget) -> bool {
+        let count = self.counts.get(channel as usize).copied().unwrap_or(0);
+        count < CHANNEL_ELEMENTS_MAX && self.may_hold(weight, memory)
+    }
+
+    pub(super) fn is_paused(&self, channel: u32) -> bool {
+        self.paused.contains(&channel)
+    }
+
+    pub(super) fn take_for(&mut self, weight: u64, memory: &MemoryBudget) {
+        memory.take(weight);
+        self.held = self.held.saturating_add(weight);
+    }
+
+    pub(super) fn give_back(&mut self, weight: u64, memory: &MemoryBudget) {
+        // Bounded by what is held: a close in between has given everything back already.
+        let weight = weight.min(self.held);
+        self.held -= weight;
+        memory.give_back(weight);
+    }
+
+    /// Appends; whether the consumer must be woken.
+    pub(super) fn enqueue(&mut self, channel: u32, parcel: Parcel, weight: u64) -> bool {
+        let Some(count) = self.counts.get_mut(channel as usize) else {
+            return false;
+        };
+        *count = count.saturating_add(1);
+        self.waiting += 1;
+        let paused = self.paused.contains(&channel);
+        if paused {
+            self.waiting_paused += 1;
+        }
+        self.queue.push_back(Entry { channel, weight, parcel });
+        !paused && std::mem::take(&mut self.consumer_waits)
+    }
+
+    fn dequeue(&mut self) -> Taken {
+        while let Some(entry) = self.queue.pop_front() {
+            if self.paused.contains(&entry.channel) {
+                self.aside.entry(entry.channel).or_default().push_back(entry);
+                continue;
+            }
+            if let Some(count) = self.counts.get_mut(entry.channel as usize) {
+                *count = count.saturating_sub(1);
+            }
+            self.waiting = self.waiting.saturating_sub(1);
+            return Taken::Parcel(entry.channel, entry.parcel, entry.weight);
+        }
+        // An empty queue keeps little: thousands of gates idle most of the time.
+        if self.queue.capacity() > 64 {
+            self.queue.shrink_to(16);
+        }
+        Taken::Nothing
+    }
+
+    /// Local producers that can go on after an element of `channel` was taken.
+    fn wake_refused(&mut self, channel: u32, memory: &MemoryBudget, wake: &mut Vec<TaskSignal>) {
+        if self.refused.is_empty() {
+            return;
+        }
+        if self.runnable() == 0 || memory.has_share(self.held, self.held) {
+            // Room for everybody whose own channel has it. Half full counts, so that a producer is woken for
+            // more than one element.
+            let counts = &self.counts;
+            self.refused.retain(|channel, signal| {
+                let count = counts.get(*channel as usize).copied().unwrap_or(0);
+                let go = count <= CHANNEL_ELEMENTS_MAX / 2;
+                if go {
+                    wake.push(signal.clone());
+                }
+                !go
+            });
+        } else if self.counts.get(channel as usize).copied().unwrap_or(0)
+            <= CHANNEL_ELEMENTS_MAX / 2
+            && memory.has_share(self.held, 1)
+            && let Some(signal) = self.refused.remove(&channel)
+        {
+            wake.push(signal);
+        }
+    }
+
+    fn pause(&mut self, channel: u32, paused: bool) {
+        let count = usize::from(self.counts.get(channel as usize).copied().unwrap_or(0));
+        if paused {
+            if self.paused.insert(channel) {
+                self.waiting_paused += count;
+                self.inflows.pause(channel, true);
+            }
+        } else if self.paused.remove(&channel) {
+            self.waiting_paused = self.waiting_paused.saturating_sub(count);
+            self.inflows.pause(channel, false);
+            // Older than anything of this channel in the queue: they go first.
+            for entry in self.aside.remove(&channel).into_iter().flatten().rev() {
+                self.queue.push_front(entry);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seam::{Element, StreamEvent};
+
+    fn event(n: i64) -> Parcel {
+        Parcel::Typed(Element::Event(StreamEvent::Watermark(n)))
+    }
+
+    fn taken(gate: &Gate) -> Option<(u32, i64)> {
+        match gate.poll() {
+            Taken::Parcel(channel, Parcel::Typed(Element::Event(StreamEvent::Watermark(n))), _) => {
+                Some((channel, n))
+            }
+            Taken::Parcel(..) => panic!("not what was put in"),
+            Taken::Nothing => None,
+        }
+    }
+
+    fn gate(channels: usize, budget: u64) -> (Arc<Gate>, Arc<MemoryBudget>, TaskSignal) {
+        let memory = MemoryBudget::new(budget);
+        let consumer = TaskSignal::new();
+        let gate = Gate::new(channels, consumer.clone(), Arc::clone(&memory));
+        (gate, memory, consumer)
+    }
+
+    #[test]
+    fn elements_come_in_order_of_arrival_and_memory_goes_back() {
+        let (gate, memory, consumer) = gate(3, 10_000);
+        let producer = TaskSignal::new();
+        assert_eq!(taken(&gate), None);
+        for n in 0..6 {
+            assert!(matches!(gate.push(n % 3, event(i64::from(n)), 100, &producer), Pushed::Taken));
+        }
+        assert!(consumer.take(), "the waiting consumer was woken");
+        assert_eq!(memory.used(), 600);
+        for n in 0..6 {
+            assert_eq!(taken(&gate), Some((n % 3, i64::from(n))));
+        }
+        assert_eq!((taken(&gate), memory.used()), (None, 0));
+    }
+
+    #[test]
+    fn a_full_channel_refuses_only_its_own_producer_and_wakes_it_when_half_empty() {
+        let (gate, _, _) = gate(2, 1 << 20);
+        let (slow, other) = (TaskSignal::new(), TaskSignal::new());
+        for n in 0..i64::from(CHANNEL_ELEMENTS_MAX) {
+            assert!(matches!(gate.push(0, event(n), 1, &slow), Pushed::Taken));
+        }
+        assert!(matches!(gate.push(0, event(99), 1, &slow), Pushed::Refused(_)));
+        assert!(!gate.writable(0, &slow));
+        assert!(matches!(gate.push(1, event(0), 1, &other), Pushed::Taken));
+        for _ in 0..CHANNEL_ELEMENTS_MAX / 2 {
+            assert!(!slow.take());
+            assert!(taken(&gate).is_some());
+        }
+        assert!(slow.take() && !other.take());
+        assert!(gate.writable(0, &slow));
+    }
+
+    #[test]
+    fn an_element_larger_than_the_budget_goes_through_alone() {
+        let (gate, memory, _) = gate(2, 100);
+        let (a, b) = (TaskSignal::new(), TaskSignal::new());
+        assert!(matches!(gate.push(0, event(0), 5_000, &a), Pushed::Taken));
+        assert!(matches!(gate.push(1, event(1), 10, &b), Pushed::Refused(_)));
+        assert_eq!(memory.used(), 5_000);
+        assert_eq!(taken(&gate), Some((0, 0)));
+        assert!(b.take(), "woken when there is nothing left to do");
+        assert!(matches!(gate.push(1, event(1), 10, &b), Pushed::Taken));
+    }
+
+    #[test]
+    fn paused_channels_keep_their_elements_in_order_and_let_others_pass() {
+        let (gate, _, consumer) = gate(2, 10);
+        let signal = TaskSignal::new();
+        assert!(matches!(gate.push(0, event(1), 50, &signal), Pushed::Taken));
+        gate.pause(0, true);
+        assert!(
+            matches!(gate.push(1, event(10), 50, &signal), Pushed::Taken),
+            "what waits in a paused channel does not block the others, whatever the budget"
+        );
+        assert_eq!(taken(&gate), Some((1, 10)));
+        assert_eq!(taken(&gate), None);
+        assert!(matches!(gate.push(0, event(2), 1, &signal), Pushed::Taken));
+        assert!(!consumer.take(), "nobody is woken for a paused channel");
+        gate.pause(0, false);
+        assert_eq!(taken(&gate), Some((0, 1)));
+        assert_eq!(taken(&gate), Some((0, 2)));
+        assert_eq!(gate.held(), 0);
+    }
+
+    #[test]
+    fn a_closed_gate_gives_its_memory_back_and_says_how_it_ended() {
+        let producer = TaskSignal::new();
+        let (finished, memory, _) = gate(1, 1_000);
+        assert!(matches!(finished.push(0, event(0), 100, &producer), Pushed::Taken));
+        finished.close(Closed::Finished);
+        assert_eq!(memory.used(), 0);
+        assert!(finished.writable(0, &producer));
+        assert!(matches!(finished.push(0, event(0), 100, &producer), Pushed::Taken));
+        assert_eq!(memory.used(), 0);
+        let (aborted, _, _) = gate(1, 1_000);
+        aborted.close(Closed::Aborted);
+        assert!(matches!(aborted.push(0, event(0), 1, &producer), Pushed::Refused(_)));
+    }
+}

@@ -1,0 +1,78 @@
+//! What waits in the exchange: an element as it is, or its bytes. Knows codecs, not queues.
+
+use crate::{
+    seam::{EdgeCodec, Element, StreamEvent},
+    types::CodecError,
+};
+use std::fmt;
+
+/// What an event counts for, and what each parcel counts for beside its bytes.
+pub(super) const PARCEL_OVERHEAD: u64 = 32;
+
+/// Bytes that one parcel may have: the length must fit the wire's counters.
+pub(super) const PARCEL_BYTES_MAX: usize = 1 << 31;
+
+/// One element on its way.
+pub(super) enum Parcel {
+    /// Handed over inside the process.
+    Typed(Element),
+    /// An encoded batch.
+    Batch(Vec<u8>),
+    /// An encoded event.
+    Event(Vec<u8>),
+}
+
+impl Parcel {
+    /// Encodes an element.
+    pub(super) fn encode(element: &Element, codec: &dyn EdgeCodec) -> Result<Self, CodecError> {
+        let mut bytes = Vec::new();
+        match element {
+            Element::Batch(batch) => {
+                codec.encode(batch, &mut bytes)?;
+                if bytes.len() > PARCEL_BYTES_MAX {
+                    return Err(CodecError::Invalid { what: "batch: it is larger than 2 GiB" });
+                }
+                Ok(Self::Batch(bytes))
+            }
+            Element::Event(event) => {
+                event.encode(&mut bytes);
+                Ok(Self::Event(bytes))
+            }
+        }
+    }
+
+    /// The element that this is.
+    pub(super) fn decode(self, codec: &dyn EdgeCodec) -> Result<Element, CodecError> {
+        match self {
+            Self::Typed(element) => Ok(element),
+            Self::Batch(bytes) => codec.decode(&bytes).map(Element::Batch),
+            Self::Event(bytes) => StreamEvent::decode(&bytes).map(Element::Event),
+        }
+    }
+
+    /// What it counts for in memory: its bytes, estimated where it is not encoded.
+    pub(super) fn weight(&self, codec: &dyn EdgeCodec) -> u64 {
+        match self {
+            Self::Typed(Element::Batch(batch)) => {
+                (codec.weight(batch) as u64).saturating_add(PARCEL_OVERHEAD)
+            }
+            Self::Typed(Element::Event(_)) => PARCEL_OVERHEAD,
+            Self::Batch(bytes) | Self::Event(bytes) => encoded_weight(bytes.len()),
+        }
+    }
+}
+
+/// What encoded bytes count for: the same number on both sides of a connection.
+pub(super) fn encoded_weight(len: usize) -> u64 {
+    len as u64 + PARCEL_OVERHEAD
+}
+
+impl fmt::Debug for Parcel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Typed(element) => write!(f, "Typed({element:?})"),
+            Self::Batch(bytes) => write!(f, "Batch({} bytes)", bytes.len()),
+            Self::Event(bytes) => write!(f, "Event({} bytes)", bytes.len()),
+        }
+    }
+}

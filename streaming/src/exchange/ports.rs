@@ -1,0 +1,264 @@
+//! The ports of tasks: the producing end of an edge with lazily found channels, the consuming end of an input.
+//! They run on the task's thread and must never block it.
+
+use super::{
+    Links,
+    gate::{Closed, Gate, Pushed, Taken},
+    hub::{Found, Hub, LocalTarget, Target},
+    outflow::LinkOut,
+    parcel::Parcel,
+};
+use crate::{
+    lock,
+    seam::{EdgeCodec, Element, InputPort, OutputPort, Polled, StreamEvent, TaskCounters},
+    task::TaskControl,
+    types::CodecError,
+};
+use model::{EdgeId, FailureCause};
+use std::sync::{Arc, Mutex};
+
+/// The producing end of an edge in one subtask.
+pub(super) struct OutPort {
+    pub(super) task: Arc<TaskControl>,
+    pub(super) hub: Arc<Hub>,
+    pub(super) codec: Arc<dyn EdgeCodec>,
+    pub(super) force_serialization: bool,
+    /// Consuming subtask of channel 0: this subtask's own on a forward edge, else 0.
+    pub(super) first_consumer: u32,
+    pub(super) channels: Vec<Channel>,
+    /// Channels that refused since they were last found writable.
+    pub(super) refused: Vec<usize>,
+}
+
+/// One channel; found with its first element.
+#[derive(Clone)]
+pub(super) enum Channel {
+    Unknown,
+    Local(Arc<LocalTarget>),
+    Remote(Arc<LinkOut>, u32),
+}
+
+impl OutPort {
+    fn subtask(&self) -> u32 {
+        self.task.attempt().subtask
+    }
+
+    /// Looks a channel's consumer up; `Unknown`: it is not there yet, or never will be.
+    fn find(&self, channel: usize) -> Channel {
+        let me = self.task.attempt();
+        let consumer = self.first_consumer + u32::try_from(channel).unwrap_or(u32::MAX);
+        match self.hub.find(consumer, me.subtask, me.attempt, self.task.signal()) {
+            Found::Target(Target::Local(target)) => Channel::Local(target),
+            Found::Target(Target::Remote(link)) => match link.attach(me.subtask, &self.task) {
+                Some(index) => Channel::Remote(link, index),
+                None => Channel::Unknown,
+            },
+            Found::NotYet => Channel::Unknown,
+            Found::Superseded { expected } => {
+                self.task.fail(FailureCause::recoverable(
+                    "Superseded",
+                    format!(
+                        "task '{}': consumer {consumer} of edge {} takes attempt {expected}, this is attempt {}",
+                        self.task.name(),
+                        self.hub.edge().0,
+                        me.attempt
+                    ),
+                ));
+                Channel::Unknown
+            }
+        }
+    }
+
+    fn resolve(&mut self, channel: usize) -> Channel {
+        match self.channels.get(channel) {
+            Some(Channel::Unknown) => {
+                let found = self.find(channel);
+                if let Some(slot) = self.channels.get_mut(channel) {
+                    slot.clone_from(&found);
+                }
+                found
+            }
+            Some(known) => known.clone(),
+            None => Channel::Unknown,
+        }
+    }
+
+    fn encode(&self, element: &Element) -> Option<Parcel> {
+        match Parcel::encode(element, self.codec.as_ref()) {
+            Ok(parcel) => Some(parcel),
+            Err(error) => {
+                codec_failure(&self.task, self.hub.edge(), "encoded", &error);
+                None
+            }
+        }
+    }
+
+    fn send_local(&self, target: &LocalTarget, element: Element) -> Result<u64, Element> {
+        let channel = target.channel(self.subtask());
+        let signal = self.task.signal();
+        if !self.force_serialization {
+            let parcel = Parcel::Typed(element);
+            let weight = parcel.weight(self.codec.as_ref());
+            return match target.gate.push(channel, parcel, weight, signal) {
+                Pushed::Refused(Parcel::Typed(element)) => Err(element),
+                _ => Ok(weight),
+            };
+        }
+        // Asked first, so that a refused element need not be encoded again and again. A gate that fills up in
+        // between refuses all the same; the element is then decoded from its own bytes by nobody but kept.
+        if !target.gate.writable(channel, signal) {
+            return Err(element);
+        }
+        let Some(parcel) = self.encode(&element) else {
+            return Err(element);
+        };
+        let weight = parcel.weight(self.codec.as_ref());
+        match target.gate.push(channel, parcel, weight, signal) {
+            Pushed::Taken => Ok(weight),
+            Pushed::Refused(_) => Err(element),
+        }
+    }
+
+    fn send_remote(
+        &self,
+        link: &Arc<LinkOut>,
+        index: u32,
+        element: Element,
+    ) -> Result<u64, Element> {
+        if !link.has_room(index, self.task.signal()) {
+            return Err(element);
+        }
+        let Some(parcel) = self.encode(&element) else {
+            return Err(element);
+        };
+        let weight = parcel.weight(self.codec.as_ref());
+        link.push(index, parcel);
+        Ok(weight)
+    }
+}
+
+impl OutputPort for OutPort {
+    fn channels(&self) -> usize {
+        self.channels.len()
+    }
+
+    fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element> {
+        let sent = match self.resolve(channel) {
+            Channel::Unknown => Err(element),
+            Channel::Local(target) => self.send_local(&target, element),
+            Channel::Remote(link, index) => self.send_remote(&link, index, element),
+        };
+        match sent {
+            Ok(weight) => {
+                TaskCounters::add(&self.task.counters().bytes_out, weight);
+                Ok(())
+            }
+            Err(element) => {
+                if !self.refused.contains(&channel) {
+                    self.refused.push(channel);
+                }
+                Err(element)
+            }
+        }
+    }
+
+    fn writable(&mut self) -> bool {
+        let mut refused = std::mem::take(&mut self.refused);
+        refused.retain(|channel| match self.resolve(*channel) {
+            Channel::Unknown => true,
+            Channel::Local(target) => {
+                !target.gate.writable(target.channel(self.subtask()), self.task.signal())
+            }
+            Channel::Remote(link, index) => !link.has_room(index, self.task.signal()),
+        });
+        self.refused = refused;
+        self.refused.is_empty()
+    }
+}
+
+/// The consuming end of an input in one subtask.
+pub(super) struct InPort {
+    pub(super) task: Arc<TaskControl>,
+    pub(super) gate: Arc<Gate>,
+    /// Edges that come together here: first channel, edge, codec, where to leave when done.
+    pub(super) edges: Vec<InEdge>,
+    pub(super) channels: usize,
+    pub(super) ended: usize,
+}
+
+/// One edge of an input.
+pub(super) struct InEdge {
+    pub(super) base: u32,
+    pub(super) edge: EdgeId,
+    pub(super) codec: Arc<dyn EdgeCodec>,
+    pub(super) hub: Option<Arc<Hub>>,
+    pub(super) links: Arc<Mutex<Links>>,
+}
+
+impl InPort {
+    fn edge_of(&self, channel: u32) -> Option<&InEdge> {
+        self.edges.iter().rev().find(|edge| edge.base <= channel)
+    }
+
+    fn decode(&self, channel: u32, parcel: Parcel) -> Option<Element> {
+        let edge = self.edge_of(channel)?;
+        match parcel.decode(edge.codec.as_ref()) {
+            Ok(element) => Some(element),
+            Err(error) => {
+                codec_failure(&self.task, edge.edge, "decoded", &error);
+                None
+            }
+        }
+    }
+}
+
+impl InputPort for InPort {
+    fn channels(&self) -> usize {
+        self.channels
+    }
+
+    fn poll(&mut self) -> Polled {
+        if self.ended >= self.channels {
+            return Polled::Finished;
+        }
+        let Taken::Parcel(channel, parcel, weight) = self.gate.poll() else {
+            return Polled::Empty;
+        };
+        TaskCounters::add(&self.task.counters().bytes_in, weight);
+        let Some(element) = self.decode(channel, parcel) else {
+            return Polled::Empty; // The task has failed: it stops before its next step.
+        };
+        if matches!(element, Element::Event(StreamEvent::EndOfInput)) {
+            self.ended += 1;
+        }
+        Polled::Element { channel: channel as usize, element }
+    }
+
+    fn pause(&mut self, channel: usize, paused: bool) {
+        if let Ok(channel) = u32::try_from(channel) {
+            self.gate.pause(channel, paused);
+        }
+    }
+}
+
+impl Drop for InPort {
+    fn drop(&mut self) {
+        let finished = self.task.has_succeeded();
+        self.gate.close(if finished { Closed::Finished } else { Closed::Aborted });
+        let subtask = self.task.attempt().subtask;
+        for edge in &self.edges {
+            // A finished consumer stays known: what producers still send is dropped instead of waiting.
+            if !finished && let Some(hub) = &edge.hub {
+                hub.forget_gate(subtask, &self.gate);
+            }
+            lock(&edge.links).release(finished);
+        }
+    }
+}
+
+fn codec_failure(task: &Arc<TaskControl>, edge: EdgeId, what: &str, error: &CodecError) {
+    task.fail(FailureCause::recoverable(
+        "CodecError",
+        format!("task '{}': a record of edge {} can't be {what}: {error}", task.name(), edge.0),
+    ));
+}

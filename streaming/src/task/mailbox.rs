@@ -1,0 +1,197 @@
+//! A task's mailbox: replies, timers, triggers and notifications, bounded, handed in between two steps on the
+//! task's own thread. Posting must never block.
+
+use super::signal::TaskSignal;
+use crate::{lock, seam::Mail};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// Mail that may wait in one mailbox. Replies and timers are bounded by [`UPCALLS_MAX`] instead.
+pub const MAIL_MAX: usize = 1024;
+/// Upcalls of one task that may be outstanding.
+pub const UPCALLS_MAX: usize = 4096;
+
+/// One task's mailbox.
+#[derive(Debug, Default)]
+pub struct Mailbox {
+    signal: TaskSignal,
+    state: Mutex<Waiting>,
+    /// Mail and timers: looked at before every step, so that an empty box costs no lock.
+    waiting: AtomicUsize,
+    outstanding: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    mail: VecDeque<Mail>,
+    timers: BinaryHeap<Reverse<(Instant, u64, u64)>>,
+    timers_made: u64,
+}
+
+/// A mailbox that takes no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the task's mailbox is full")]
+pub struct MailboxFull;
+
+impl Mailbox {
+    /// A mailbox whose task is woken by `signal`.
+    pub fn new(signal: TaskSignal) -> Self {
+        Self { signal, ..Self::default() }
+    }
+
+    /// Posts mail that nobody asked for.
+    ///
+    /// # Errors
+    /// When so much waits already.
+    pub fn post(&self, mail: Mail) -> Result<(), MailboxFull> {
+        {
+            let mut state = lock(&self.state);
+            if state.mail.len() >= MAIL_MAX {
+                return Err(MailboxFull);
+            }
+            state.mail.push_back(mail);
+            self.waiting.fetch_add(1, Ordering::Release);
+        }
+        self.signal.raise();
+        Ok(())
+    }
+
+    /// Counts an upcall whose reply will come by [`Mailbox::reply`].
+    ///
+    /// # Errors
+    /// When so many are outstanding already.
+    pub fn begin_upcall(&self) -> Result<(), MailboxFull> {
+        self.outstanding
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
+                (n < UPCALLS_MAX).then_some(n + 1)
+            })
+            .map(|_| ())
+            .map_err(|_| MailboxFull)
+    }
+
+    /// Posts the reply of an upcall that was begun.
+    pub fn reply(&self, ticket: u64, result: Result<Vec<u8>, String>) {
+        let _ = self
+            .outstanding
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| Some(n.saturating_sub(1)));
+        lock(&self.state).mail.push_back(Mail::Reply { ticket, result });
+        self.waiting.fetch_add(1, Ordering::Release);
+        self.signal.raise();
+    }
+
+    /// Posts [`Mail::Timer`] after so long.
+    pub fn wake_at(&self, after: Duration, ticket: u64) {
+        let Some(at) = now().checked_add(after) else {
+            return; // Later than the clock can say: never.
+        };
+        {
+            let mut state = lock(&self.state);
+            state.timers_made += 1;
+            let order = state.timers_made;
+            state.timers.push(Reverse((at, order, ticket)));
+            self.waiting.fetch_add(1, Ordering::Release);
+        }
+        // Called by the task itself, mostly: but the wait it is about to start must know of the timer.
+        self.signal.raise();
+    }
+
+    /// The next mail that is due.
+    pub fn take(&self) -> Option<Mail> {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut state = lock(&self.state);
+        let mail = match state.mail.pop_front() {
+            Some(mail) => mail,
+            None => {
+                let Reverse((at, _, ticket)) = *state.timers.peek()?;
+                if at > now() {
+                    return None;
+                }
+                state.timers.pop();
+                Mail::Timer { ticket }
+            }
+        };
+        self.waiting.fetch_sub(1, Ordering::Release);
+        Some(mail)
+    }
+
+    /// Waits until the task is woken or its next timer is due.
+    pub fn wait(&self) {
+        let next = match self.waiting.load(Ordering::Acquire) {
+            0 => None,
+            _ => lock(&self.state).timers.peek().map(|Reverse((at, ..))| *at),
+        };
+        match next {
+            Some(at) => {
+                self.signal.wait_at_most(at.saturating_duration_since(now()));
+            }
+            None => self.signal.wait(),
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "task threads park on the real clock; simulations drive `step` themselves"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mail_comes_in_order_and_timers_when_due() {
+        let mailbox = Mailbox::new(TaskSignal::new());
+        mailbox.wake_at(Duration::from_millis(5), 2);
+        mailbox.wake_at(Duration::ZERO, 1);
+        mailbox.begin_upcall().unwrap();
+        mailbox.reply(9, Ok(vec![1]));
+        assert!(matches!(mailbox.take(), Some(Mail::Reply { ticket: 9, .. })));
+        assert!(matches!(mailbox.take(), Some(Mail::Timer { ticket: 1 })));
+        let mut due = None;
+        while due.is_none() {
+            mailbox.wait();
+            due = mailbox.take();
+        }
+        assert!(matches!(due, Some(Mail::Timer { ticket: 2 })));
+        assert!(mailbox.take().is_none());
+    }
+
+    #[test]
+    fn a_full_mailbox_refuses_but_replies_still_come() {
+        let mailbox = Mailbox::new(TaskSignal::new());
+        for n in 0..MAIL_MAX as u64 {
+            mailbox.post(Mail::NotifyComplete(n)).unwrap();
+        }
+        assert_eq!(mailbox.post(Mail::Cancel), Err(MailboxFull));
+        mailbox.begin_upcall().unwrap();
+        mailbox.reply(1, Ok(Vec::new()));
+        let mut n = 0;
+        while mailbox.take().is_some() {
+            n += 1;
+        }
+        assert_eq!(n, MAIL_MAX + 1);
+    }
+
+    #[test]
+    fn outstanding_upcalls_are_bounded() {
+        let mailbox = Mailbox::new(TaskSignal::new());
+        for _ in 0..UPCALLS_MAX {
+            mailbox.begin_upcall().unwrap();
+        }
+        assert_eq!(mailbox.begin_upcall(), Err(MailboxFull));
+        mailbox.reply(0, Err(String::new()));
+        assert!(mailbox.begin_upcall().is_ok());
+    }
+}

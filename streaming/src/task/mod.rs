@@ -1,0 +1,19 @@
+//! The life cycle of tasks: one thread per subtask with one bounded mailbox, woken by events. It must never
+//! poll, sleep, or touch operator state from another thread than the task's own.
+
+mod control;
+mod mailbox;
+pub mod panics;
+mod run;
+mod signal;
+pub mod threads;
+mod upcalls;
+
+#[cfg(test)]
+mod tests;
+
+pub use control::{TaskControl, TaskObserver, failure_of};
+pub use mailbox::{MAIL_MAX, Mailbox, MailboxFull, UPCALLS_MAX};
+pub use run::{MakeSubtask, STEP_RECORDS, start};
+pub use signal::TaskSignal;
+pub use upcalls::{OperatorEvents, Upcalls};

@@ -1,0 +1,87 @@
+//! Panics of user code: caught at the boundary, named with the chain, the place and what was said. It must
+//! never swallow one: each becomes a `TaskError` or a text that is reported.
+
+use std::{
+    any::Any,
+    cell::RefCell,
+    panic::{self, AssertUnwindSafe, PanicHookInfo},
+    sync::Once,
+};
+
+thread_local! {
+    /// Where the latest panic of this thread happened.
+    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs user code; a panic comes back as `message (at file:line)`.
+///
+/// # Errors
+/// What the panic said.
+pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    remember_places();
+    PLACE.with(|place| place.borrow_mut().take());
+    panic::catch_unwind(AssertUnwindSafe(run)).map_err(|payload| {
+        let said = said(payload.as_ref());
+        // The payload is the user's value: its drop may panic as well.
+        let _ = panic::catch_unwind(AssertUnwindSafe(move || drop(payload)));
+        match PLACE.with(|place| place.borrow_mut().take()) {
+            Some(place) => format!("{said} (at {place})"),
+            None => said,
+        }
+    })
+}
+
+fn said(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        return (*text).to_owned();
+    }
+    match payload.downcast_ref::<String>() {
+        Some(text) => text.clone(),
+        None => "a panic with a value that is no text".to_owned(),
+    }
+}
+
+/// The place of a panic is only told to the hook; the hook that was there is still called.
+fn remember_places() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
+            let place = info.location().map(ToString::to_string);
+            // A panic while the thread's locals are torn down has nowhere to be remembered.
+            let _ = PLACE.try_with(|slot| {
+                if let Ok(mut slot) = slot.try_borrow_mut() {
+                    *slot = place;
+                }
+            });
+            before(info);
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_comes_back_with_its_text_and_place() {
+        let said = catch(|| -> u8 { panic!("boom {}", 7) }).unwrap_err();
+        assert!(said.starts_with("boom 7 (at "), "{said}");
+        assert!(said.contains("panics.rs:"), "{said}");
+        assert_eq!(catch(|| 3), Ok(3));
+    }
+
+    #[test]
+    fn a_panic_value_that_panics_when_dropped_is_survived() {
+        struct Mean;
+        impl Drop for Mean {
+            fn drop(&mut self) {
+                if !std::thread::panicking() {
+                    panic!("again");
+                }
+            }
+        }
+        let said = catch(|| panic::panic_any(Mean)).unwrap_err();
+        assert!(said.contains("no text"), "{said}");
+    }
+}

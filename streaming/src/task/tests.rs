@@ -1,0 +1,284 @@
+//! The life of task threads, driven through their controls.
+
+use super::*;
+use crate::seam::{Mail, Progress, Subtask, TaskCounters, TaskError, TaskUpcalls};
+use futures::{FutureExt, future::BoxFuture};
+use model::{ExecutionAttemptId, ExecutionState as S, FailureCause, JobVertexId, OperatorId};
+use platform::Platform;
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    time::{Duration, Instant},
+};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn attempt(subtask: u32) -> ExecutionAttemptId {
+    ExecutionAttemptId { graph: 1, vertex: JobVertexId(7), subtask, attempt: 0 }
+}
+
+struct Observer {
+    changes: mpsc::Sender<(S, Option<FailureCause>)>,
+    stopping: AtomicBool,
+}
+
+impl TaskObserver for Observer {
+    fn changed(&self, _: &TaskControl, state: S, cause: Option<FailureCause>) {
+        let _ = self.changes.send((state, cause));
+    }
+    fn stopping(&self, _: &Arc<TaskControl>) {
+        self.stopping.store(true, Ordering::SeqCst);
+    }
+}
+
+struct Rig {
+    control: Arc<TaskControl>,
+    mailbox: Arc<Mailbox>,
+    observer: Arc<Observer>,
+    changes: mpsc::Receiver<(S, Option<FailureCause>)>,
+}
+
+fn rig() -> Rig {
+    let (sender, changes) = mpsc::channel();
+    let observer = Arc::new(Observer { changes: sender, stopping: AtomicBool::new(false) });
+    let control = TaskControl::new(
+        attempt(2),
+        "count (3/8)".to_owned(),
+        Arc::clone(&observer) as Arc<dyn TaskObserver>,
+    );
+    let mailbox = Arc::new(Mailbox::new(control.signal().clone()));
+    Rig { control, mailbox, observer, changes }
+}
+
+impl Rig {
+    fn start(&self, subtask: Script) {
+        let make: MakeSubtask = Box::new(move || Ok(Box::new(subtask) as Box<dyn Subtask>));
+        start(Arc::clone(&self.control), Arc::clone(&self.mailbox), threads::STACK_BYTES, make)
+            .unwrap();
+    }
+
+    fn next(&self) -> (S, Option<FailureCause>) {
+        self.changes.recv_timeout(PATIENCE).unwrap()
+    }
+
+    /// States until a terminal one, and its cause.
+    fn states(&self) -> (Vec<S>, Option<FailureCause>) {
+        let mut states = Vec::new();
+        loop {
+            let (state, cause) = self.next();
+            states.push(state);
+            if state.is_terminal() {
+                return (states, cause);
+            }
+        }
+    }
+
+    fn until(&self, wanted: S) {
+        while self.next().0 != wanted {}
+    }
+}
+
+type Step = Box<dyn FnMut(&mut Vec<Mail>) -> Result<Progress, TaskError> + Send>;
+
+/// A subtask whose step is a closure over the mail that came.
+struct Script {
+    step: Step,
+    mail: Vec<Mail>,
+    calls: Arc<Mutex<Vec<&'static str>>>,
+    panic_in: &'static str,
+}
+
+fn script(
+    step: impl FnMut(&mut Vec<Mail>) -> Result<Progress, TaskError> + Send + 'static,
+) -> Script {
+    Script { step: Box::new(step), mail: Vec::new(), calls: Arc::default(), panic_in: "" }
+}
+
+impl Script {
+    fn call(&self, name: &'static str) {
+        self.calls.lock().unwrap().push(name);
+        assert!(self.panic_in != name, "on purpose in {name}");
+    }
+}
+
+impl Subtask for Script {
+    fn open(&mut self) -> Result<(), TaskError> {
+        self.call("open");
+        Ok(())
+    }
+    fn step(&mut self, _: usize) -> Result<Progress, TaskError> {
+        (self.step)(&mut self.mail)
+    }
+    fn deliver(&mut self, mail: Mail) -> Result<(), TaskError> {
+        self.mail.push(mail);
+        Ok(())
+    }
+    fn close(&mut self) -> Result<(), TaskError> {
+        self.call("close");
+        Ok(())
+    }
+    fn dispose(&mut self) {
+        self.call("dispose");
+    }
+    fn counters(&self) -> Arc<TaskCounters> {
+        Arc::default()
+    }
+}
+
+#[test]
+fn a_task_that_ends_well_tells_every_state_in_order() {
+    let rig = rig();
+    let mut steps = 0;
+    let subtask = script(move |_| {
+        steps += 1;
+        Ok(if steps < 3 { Progress::Busy } else { Progress::Finished })
+    });
+    let calls = Arc::clone(&subtask.calls);
+    rig.start(subtask);
+    let (states, cause) = rig.states();
+    assert_eq!(states, [S::Deploying, S::Initializing, S::Running, S::Finished]);
+    assert_eq!(cause, None);
+    assert_eq!(*calls.lock().unwrap(), ["open", "close"]);
+    assert!(rig.control.has_succeeded());
+}
+
+#[test]
+fn a_parked_task_is_cancelled_within_100_ms() {
+    let rig = rig();
+    let subtask = script(|_| Ok(Progress::Starved));
+    let calls = Arc::clone(&subtask.calls);
+    rig.start(subtask);
+    rig.until(S::Running);
+    let asked = Instant::now();
+    rig.control.cancel();
+    rig.control.cancel();
+    let (states, _) = rig.states();
+    let took = asked.elapsed();
+    assert_eq!(states, [S::Canceling, S::Canceled]);
+    assert!(took < Duration::from_millis(100), "took {took:?}");
+    assert_eq!(*calls.lock().unwrap(), ["open", "dispose"]);
+    assert!(rig.observer.stopping.load(Ordering::SeqCst));
+    assert!(!rig.control.has_succeeded());
+}
+
+#[test]
+fn a_task_cancelled_before_its_thread_starts_never_runs() {
+    let rig = rig();
+    rig.control.cancel();
+    let subtask = script(|_| Ok(Progress::Finished));
+    let calls = Arc::clone(&subtask.calls);
+    rig.start(subtask);
+    assert_eq!(rig.states().0, [S::Deploying, S::Canceling, S::Canceled]);
+    assert!(calls.lock().unwrap().is_empty());
+}
+
+#[test]
+fn panics_of_user_code_fail_the_task_by_name_wherever_they_happen() {
+    for place in ["open", "close", "step"] {
+        let rig = rig();
+        let mut subtask = script(move |_| {
+            assert!(place != "step", "on purpose in step");
+            Ok(Progress::Finished)
+        });
+        subtask.panic_in = place;
+        let calls = Arc::clone(&subtask.calls);
+        rig.start(subtask);
+        let (states, cause) = rig.states();
+        assert_eq!(states.last(), Some(&S::Failed), "{place}");
+        let cause = cause.unwrap();
+        assert_eq!(cause.kind, "UserError");
+        assert!(cause.message.contains("count (3/8)"), "{cause}");
+        assert!(cause.message.contains(&format!("on purpose in {place}")), "{cause}");
+        assert_eq!(calls.lock().unwrap().last(), Some(&"dispose"), "{place}");
+    }
+}
+
+#[test]
+fn a_panic_while_disposing_does_not_hide_the_first_cause() {
+    let rig = rig();
+    let mut subtask = script(|_| {
+        Err(TaskError::User { operator: "map".to_owned(), message: "no such thing".to_owned() })
+    });
+    subtask.panic_in = "dispose";
+    rig.start(subtask);
+    let (_, cause) = rig.states();
+    let cause = cause.unwrap();
+    assert!(cause.message.contains("no such thing"), "{cause}");
+    assert!(cause.message.starts_with("task 'count (3/8)'"), "{cause}");
+}
+
+#[test]
+fn a_failure_from_outside_wakes_a_parked_task_and_the_first_cause_wins() {
+    let rig = rig();
+    rig.start(script(|_| Ok(Progress::Blocked)));
+    rig.until(S::Running);
+    rig.control.fail(FailureCause::recoverable("DataConnectionLost", "first"));
+    rig.control.fail(FailureCause::recoverable("DataConnectionLost", "second"));
+    let (states, cause) = rig.states();
+    assert_eq!(states, [S::Failed]);
+    assert_eq!(cause.unwrap().message, "first");
+}
+
+struct Echo;
+impl OperatorEvents for Echo {
+    fn send(
+        &self,
+        _: ExecutionAttemptId,
+        _: OperatorId,
+        event: Vec<u8>,
+    ) -> BoxFuture<'static, Result<Vec<u8>, String>> {
+        async move {
+            // Later events answer sooner: order must come from the upcalls, not from luck.
+            let ms = 20u64.saturating_sub(u64::from(event[0]) * 10);
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            Ok(event)
+        }
+        .boxed()
+    }
+    fn acknowledge(&self, _: ExecutionAttemptId, _: u64, _: Vec<(OperatorId, Vec<u8>)>) {}
+}
+
+#[test]
+fn replies_io_and_timers_come_through_the_mailbox_and_events_keep_their_order() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let rig = rig();
+    let upcalls = Upcalls::new(
+        rig.control.attempt(),
+        Arc::clone(&rig.mailbox),
+        Arc::new(Echo),
+        Platform::production(),
+        runtime.handle().clone(),
+    );
+    let (sender, got) = mpsc::channel();
+    let mut started = false;
+    rig.start(script(move |mail| {
+        if !std::mem::replace(&mut started, true) {
+            for n in 0..3u8 {
+                upcalls.operator_event(OperatorId(1), vec![n], u64::from(n));
+            }
+            upcalls.spawn_io(async { panic!("on purpose") }.boxed(), 10);
+            upcalls.wake_at(Duration::from_millis(1), 11);
+            assert!(upcalls.now_unix_ms() > 1_600_000_000_000);
+        }
+        for mail in mail.drain(..) {
+            let _ = sender.send(match mail {
+                Mail::Reply { ticket, result } => (ticket, result.ok()),
+                Mail::Timer { ticket } => (ticket, None),
+                other => panic!("{other:?}"),
+            });
+        }
+        Ok(Progress::Starved)
+    }));
+    let mut all: Vec<_> = (0..5).map(|_| got.recv_timeout(PATIENCE).unwrap()).collect();
+    let events: Vec<_> = all.iter().filter(|(t, _)| *t < 10).cloned().collect();
+    assert_eq!(events, [(0, Some(vec![0])), (1, Some(vec![1])), (2, Some(vec![2]))]);
+    all.retain(|(ticket, _)| *ticket >= 10);
+    all.sort_unstable();
+    assert_eq!(all, [(10, None), (11, None)]);
+    rig.control.cancel();
+    rig.until(S::Canceled);
+}
