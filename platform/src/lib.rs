@@ -2,15 +2,21 @@
 //! streams. It must never know actors or gateways, and never decide anything.
 
 mod entropy;
+pub mod handshake;
 pub mod inproc;
 mod lanes;
 pub mod net;
 mod ports;
 mod tcp;
+pub mod tls;
+#[cfg(feature = "simulation")]
+pub mod turmoil_net;
 
+pub use handshake::{Credentials, HandshakeError, Identity, Introduction, Secret};
 pub use lanes::{Lane, LaneHandle};
 pub use net::{BoxListener, BoxStream, Listener, Network};
 pub use ports::{ParsePortsError, PortSpec};
+pub use tls::{Tls, TlsError};
 
 use entropy::Entropy;
 use inproc::InProcessNetwork;

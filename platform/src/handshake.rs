@@ -1,0 +1,468 @@
+//! The handshake: two processes compare protocol version and cluster, and prove to each other that they
+//! know a secret that never crosses the wire. Used on fabric, blob and data ports alike.
+//!
+//! It must never allocate for an unproved peer more than one bounded greeting, never answer one with
+//! anything but its own greeting, and never accept a proof twice: both sides' fresh nonces are in it.
+
+use hmac::{Hmac, Mac};
+use model::{ClusterId, JobId};
+use sha2::{Digest, Sha256};
+use std::{fmt, io, sync::Arc};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// The protocol spoken here. Another major can't be talked to; a program's minor must not exceed its
+/// cluster's.
+pub const VERSION: Version = Version { major: 1, minor: 0 };
+
+/// Longest greeting, in bytes after its length.
+pub const GREETING_BYTES_MAX: usize = 600;
+const MAGIC: [u8; 4] = *b"FLOT";
+const FIXED_BYTES: usize = 4 + 1 + 2 + 1 + 16 + 32 + 16;
+const PROOF_BYTES: usize = 32;
+
+/// A protocol version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Changes when old and new can't understand each other.
+    pub major: u8,
+    /// Grows when something is added.
+    pub minor: u8,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// A shared secret. Never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<[u8]>);
+
+impl Secret {
+    /// From its bytes; 32 random ones are right.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
+        Self(bytes.into().into())
+    }
+
+    /// The bytes, to be written to a file with mode 0600 or handed to a child; never to a log.
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// What the hosts of one job know instead of the cluster's secret.
+    #[must_use]
+    pub fn for_job(&self, job: JobId) -> Self {
+        let mut mac = self.mac(b"flott host key 1");
+        mac.update(&job.0.to_be_bytes());
+        Self(Arc::from(&mac.finalize().into_bytes()[..]))
+    }
+
+    fn mac(&self, label: &[u8]) -> Hmac<Sha256> {
+        // HMAC takes keys of every length; the fallback can't be reached.
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0)
+            .unwrap_or_else(|_| Hmac::<Sha256>::new(&Default::default()));
+        mac.update(label);
+        mac
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// As what a process takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Identity {
+    /// A JobManager, TaskManager or client: knows the cluster secret.
+    Cluster,
+    /// A program host of one job: knows [`Secret::for_job`] only.
+    Host(JobId),
+}
+
+/// What a process proves itself with.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    /// The cluster it belongs to.
+    pub cluster: ClusterId,
+    /// As what.
+    pub identity: Identity,
+    /// The cluster's secret, or for [`Identity::Host`] the job's.
+    pub secret: Secret,
+}
+
+/// What a process says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Introduction {
+    /// Where it can be called back, `host:port`; empty: nowhere. At most 255 bytes.
+    pub node: String,
+    /// Drawn once per process: tells a restarted process from its predecessor.
+    pub incarnation: u128,
+}
+
+/// Who is at the other end. Proved, where the function that returns it says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// As what.
+    pub identity: Identity,
+    /// Where it can be called back.
+    pub node: Option<String>,
+    /// Of its process.
+    pub incarnation: u128,
+    /// What it speaks.
+    pub version: Version,
+}
+
+/// Why two processes do not talk to each other.
+#[derive(Debug, Error)]
+pub enum HandshakeError {
+    /// The stream failed or ended.
+    #[error("the connection was lost during the handshake: {0}")]
+    Io(#[from] io::Error),
+    /// Not our protocol at all.
+    #[error("the peer does not speak this protocol: {0}")]
+    Malformed(&'static str),
+    /// Versions that can't be talked between.
+    #[error("the peer speaks protocol {theirs}, this process {ours}")]
+    Version {
+        /// The peer's.
+        theirs: Version,
+        /// This process's.
+        ours: Version,
+    },
+    /// Another cluster.
+    #[error("the peer belongs to cluster {theirs}, this process to {ours}")]
+    Cluster {
+        /// The peer's.
+        theirs: String,
+        /// This process's.
+        ours: String,
+    },
+    /// The peer's proof is wrong.
+    #[error("the peer does not know this cluster's secret (or this process has another one)")]
+    WrongSecret,
+    /// A host of another job, or one that is not wanted here.
+    #[error("the peer is a program host of another job")]
+    OtherJob,
+}
+
+/// A greeting as it is on the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Greeting {
+    /// Who greets.
+    pub role: Role,
+    /// What it speaks.
+    pub version: Version,
+    /// As what it takes part.
+    pub identity: Identity,
+    /// Fresh.
+    pub nonce: [u8; 32],
+    /// Of its process.
+    pub incarnation: u128,
+    /// Its cluster.
+    pub cluster: String,
+    /// Where it can be called back; empty: nowhere.
+    pub node: String,
+}
+
+/// Which part of the handshake a greeting belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Opened the connection.
+    Client,
+    /// Accepted it.
+    Server,
+    /// Over a stream that both sides were given by a common parent: nothing to prove.
+    Trusted,
+}
+
+impl Greeting {
+    /// The greeting with its length in front.
+    pub fn encode(&self) -> Vec<u8> {
+        let cluster = clip(&self.cluster);
+        let node = clip(&self.node);
+        let length = FIXED_BYTES + 2 + cluster.len() + node.len();
+        let mut out = Vec::with_capacity(2 + length);
+        out.extend_from_slice(&u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
+        out.extend_from_slice(&MAGIC);
+        out.push(match self.role {
+            Role::Client => 1,
+            Role::Server => 2,
+            Role::Trusted => 3,
+        });
+        out.extend_from_slice(&[self.version.major, self.version.minor]);
+        let (kind, job) = match self.identity {
+            Identity::Cluster => (0, JobId(0)),
+            Identity::Host(job) => (1, job),
+        };
+        out.push(kind);
+        out.extend_from_slice(&job.0.to_be_bytes());
+        out.extend_from_slice(&self.nonce);
+        out.extend_from_slice(&self.incarnation.to_be_bytes());
+        for text in [cluster, node] {
+            out.push(u8::try_from(text.len()).unwrap_or(u8::MAX));
+            out.extend_from_slice(text);
+        }
+        out
+    }
+
+    /// From the bytes after the length. What a newer minor appends is skipped.
+    pub fn decode(bytes: &[u8]) -> Result<Self, HandshakeError> {
+        let mut rest = Bytes(bytes);
+        if rest.take::<4>()? != MAGIC {
+            return Err(HandshakeError::Malformed("it does not begin with FLOT"));
+        }
+        let [role] = rest.take()?;
+        let [major, minor] = rest.take()?;
+        let version = Version { major, minor };
+        if major != VERSION.major {
+            // What follows may look different there.
+            return Err(HandshakeError::Version { theirs: version, ours: VERSION });
+        }
+        let role = match role {
+            1 => Role::Client,
+            2 => Role::Server,
+            3 => Role::Trusted,
+            _ => return Err(HandshakeError::Malformed("unknown kind of greeting")),
+        };
+        let [kind] = rest.take()?;
+        let job = JobId(u128::from_be_bytes(rest.take()?));
+        let identity = match kind {
+            0 => Identity::Cluster,
+            1 => Identity::Host(job),
+            _ => return Err(HandshakeError::Malformed("unknown principal")),
+        };
+        Ok(Self {
+            role,
+            version,
+            identity,
+            nonce: rest.take()?,
+            incarnation: u128::from_be_bytes(rest.take()?),
+            cluster: rest.text()?,
+            node: rest.text()?,
+        })
+    }
+}
+
+fn clip(text: &str) -> &[u8] {
+    let bytes = text.as_bytes();
+    bytes.get(..255).unwrap_or(bytes)
+}
+
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], HandshakeError> {
+        let (head, rest) = self
+            .0
+            .split_first_chunk::<N>()
+            .ok_or(HandshakeError::Malformed("the greeting is too short"))?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    fn text(&mut self) -> Result<String, HandshakeError> {
+        let [length] = self.take()?;
+        let (text, rest) = self
+            .0
+            .split_at_checked(usize::from(length))
+            .ok_or(HandshakeError::Malformed("the greeting is too short"))?;
+        self.0 = rest;
+        String::from_utf8(text.to_vec())
+            .map_err(|_| HandshakeError::Malformed("a name is not UTF-8"))
+    }
+}
+
+/// What both proofs are over: both greetings, byte by byte.
+fn transcript(client: &[u8], server: &[u8]) -> [u8; 32] {
+    Sha256::new()
+        .chain_update(b"flott handshake 1")
+        .chain_update(client)
+        .chain_update(server)
+        .finalize()
+        .into()
+}
+
+/// The proof that a side gives; `client` and `server` are the greetings with their lengths.
+pub fn proof(secret: &Secret, role: Role, client: &[u8], server: &[u8]) -> [u8; 32] {
+    proving(secret, role, client, server).finalize().into_bytes().into()
+}
+
+fn proving(secret: &Secret, role: Role, client: &[u8], server: &[u8]) -> Hmac<Sha256> {
+    let mut mac = secret.mac(match role {
+        Role::Client => b"flott client proof",
+        Role::Server => b"flott server proof",
+        Role::Trusted => b"flott no proof",
+    });
+    mac.update(&transcript(client, server));
+    mac
+}
+
+impl Credentials {
+    /// The secret that this process shares with a peer of that identity.
+    fn shared_with(&self, theirs: Identity) -> Result<Secret, HandshakeError> {
+        match (self.identity, theirs) {
+            (Identity::Cluster, Identity::Host(job)) => Ok(self.secret.for_job(job)),
+            (Identity::Cluster | Identity::Host(_), Identity::Cluster) => Ok(self.secret.clone()),
+            (Identity::Host(mine), Identity::Host(job)) if mine == job => Ok(self.secret.clone()),
+            (Identity::Host(_), Identity::Host(_)) => Err(HandshakeError::OtherJob),
+        }
+    }
+
+    fn greeting(&self, role: Role, me: &Introduction, nonce: [u8; 32]) -> Greeting {
+        Greeting {
+            role,
+            version: VERSION,
+            identity: self.identity,
+            nonce,
+            incarnation: me.incarnation,
+            cluster: self.cluster.as_str().to_owned(),
+            node: me.node.clone(),
+        }
+    }
+
+    fn check_cluster(&self, theirs: &Greeting) -> Result<(), HandshakeError> {
+        if theirs.cluster.as_bytes() == clip(self.cluster.as_str()) {
+            return Ok(());
+        }
+        Err(HandshakeError::Cluster {
+            theirs: theirs.cluster.clone(),
+            ours: self.cluster.as_str().to_owned(),
+        })
+    }
+}
+
+/// The side that opened the connection. `nonce` must be fresh. The returned peer has proved itself.
+/// Without a time-out: the caller has one.
+pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    mine: &Credentials,
+    me: &Introduction,
+    nonce: [u8; 32],
+) -> Result<Peer, HandshakeError> {
+    let client = mine.greeting(Role::Client, me, nonce).encode();
+    stream.write_all(&client).await?;
+    stream.flush().await?;
+    let server = read_greeting(stream).await?;
+    let theirs = decode_as(&server, Role::Server)?;
+    mine.check_cluster(&theirs)?;
+    let secret = mine.shared_with(theirs.identity)?;
+    let mut claimed = [0; PROOF_BYTES];
+    stream.read_exact(&mut claimed).await?;
+    proving(&secret, Role::Server, &client, &server)
+        .verify_slice(&claimed)
+        .map_err(|_| HandshakeError::WrongSecret)?;
+    stream.write_all(&proof(&secret, Role::Client, &client, &server)).await?;
+    stream.flush().await?;
+    Ok(theirs.into_peer())
+}
+
+/// The side that accepted the connection; see [`connect`].
+pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    mine: &Credentials,
+    me: &Introduction,
+    nonce: [u8; 32],
+) -> Result<Peer, HandshakeError> {
+    let client = read_greeting(stream).await?;
+    let theirs = decode_as(&client, Role::Client);
+    let server = mine.greeting(Role::Server, me, nonce).encode();
+    // The greeting goes out also where the peer's was of another version or cluster: so that it can
+    // say what is wrong. It holds nothing that a port scan must not see.
+    let wanted = match theirs {
+        Err(error @ HandshakeError::Version { .. }) => {
+            write_greeting(stream, &server).await?;
+            return Err(error);
+        }
+        other => other?,
+    };
+    if let Err(error) = mine.check_cluster(&wanted) {
+        write_greeting(stream, &server).await?;
+        return Err(error);
+    }
+    let secret = mine.shared_with(wanted.identity)?;
+    let mut answer = server.clone();
+    answer.extend_from_slice(&proof(&secret, Role::Server, &client, &server));
+    write_greeting(stream, &answer).await?;
+    let mut claimed = [0; PROOF_BYTES];
+    stream.read_exact(&mut claimed).await?;
+    proving(&secret, Role::Client, &client, &server)
+        .verify_slice(&claimed)
+        .map_err(|_| HandshakeError::WrongSecret)?;
+    Ok(wanted.into_peer())
+}
+
+/// Both sides of a stream that came from a common parent: versions are compared, nothing is proved.
+/// `of_program`: the peer is a user's program, whose minor must not exceed this process's.
+pub async fn introduce<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    me: &Introduction,
+    of_program: bool,
+) -> Result<Peer, HandshakeError> {
+    let mine = Greeting {
+        role: Role::Trusted,
+        version: VERSION,
+        identity: Identity::Cluster,
+        nonce: [0; 32],
+        incarnation: me.incarnation,
+        cluster: String::new(),
+        node: me.node.clone(),
+    };
+    write_greeting(stream, &mine.encode()).await?;
+    let theirs = decode_as(&read_greeting(stream).await?, Role::Trusted)?;
+    if of_program && theirs.version.minor > VERSION.minor {
+        return Err(HandshakeError::Version { theirs: theirs.version, ours: VERSION });
+    }
+    Ok(theirs.into_peer())
+}
+
+impl Greeting {
+    fn into_peer(self) -> Peer {
+        Peer {
+            identity: self.identity,
+            node: Some(self.node).filter(|n| !n.is_empty()),
+            incarnation: self.incarnation,
+            version: self.version,
+        }
+    }
+}
+
+async fn write_greeting<S: AsyncWrite + Unpin>(
+    stream: &mut S,
+    bytes: &[u8],
+) -> Result<(), HandshakeError> {
+    stream.write_all(bytes).await?;
+    stream.flush().await?;
+    Ok(())
+}
+
+/// A greeting with its length. Reads not one byte more: what follows belongs to others.
+async fn read_greeting<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Vec<u8>, HandshakeError> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).await?;
+    let bytes = usize::from(u16::from_be_bytes(length));
+    if !(FIXED_BYTES..=GREETING_BYTES_MAX).contains(&bytes) {
+        return Err(HandshakeError::Malformed("a greeting can't have this length"));
+    }
+    let mut greeting = vec![0; 2 + bytes];
+    let (head, body) = greeting.split_at_mut(2);
+    head.copy_from_slice(&length);
+    stream.read_exact(body).await?;
+    Ok(greeting)
+}
+
+fn decode_as(greeting: &[u8], role: Role) -> Result<Greeting, HandshakeError> {
+    let theirs = Greeting::decode(greeting.get(2..).unwrap_or_default())?;
+    if theirs.role == role {
+        Ok(theirs)
+    } else {
+        Err(HandshakeError::Malformed("a greeting out of turn"))
+    }
+}
+
+#[cfg(test)]
+#[path = "handshake_tests.rs"]
+mod tests;

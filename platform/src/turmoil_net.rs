@@ -1,0 +1,54 @@
+//! The simulated network: turmoil's hosts, latencies, losses and partitions behind [`Network`]. Only for
+//! simulations; it must never be reachable from a production build.
+
+use crate::net::{BoxListener, BoxStream, Listener, Network};
+use futures::future::BoxFuture;
+use std::{fmt, io};
+use turmoil::net::{TcpListener, TcpStream};
+
+/// The network of the turmoil host that the calling task belongs to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct TurmoilNetwork;
+
+impl Network for TurmoilNetwork {
+    fn connect(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxStream>> {
+        let host = host.to_owned();
+        Box::pin(async move {
+            let stream = TcpStream::connect((host.as_str(), port)).await?;
+            Ok(BoxStream::new(stream))
+        })
+    }
+
+    fn listen(&self, host: &str, port: u16) -> BoxFuture<'static, io::Result<BoxListener>> {
+        let host = host.to_owned();
+        Box::pin(async move {
+            let listener = TcpListener::bind((host.as_str(), port)).await?;
+            let port = listener.local_addr()?.port();
+            Ok(Box::new(Bound { listener, port }) as BoxListener)
+        })
+    }
+}
+
+struct Bound {
+    listener: TcpListener,
+    port: u16,
+}
+
+impl fmt::Debug for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "turmoil port {}", self.port)
+    }
+}
+
+impl Listener for Bound {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(BoxStream, String)>> {
+        Box::pin(async move {
+            let (stream, peer) = self.listener.accept().await?;
+            Ok((BoxStream::new(stream), peer.to_string()))
+        })
+    }
+
+    fn local_port(&self) -> u16 {
+        self.port
+    }
+}
