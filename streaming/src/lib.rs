@@ -2,15 +2,20 @@
 //! or control.
 
 pub mod exchange;
+pub mod api;
+pub mod chain;
 pub mod graph;
+pub mod operators;
 pub mod memory;
 pub mod seam;
+pub mod state;
 mod sync;
 pub mod task;
 pub mod types;
 
 pub(crate) use sync::lock;
 
+pub use api::{Args, Environment, ProgramEntry, Stream, build};
 pub use graph::BuiltJob;
 pub use seam::{
     Barrier, BuildInputs, BuildProgramError, Coordinator, CoordinatorContext, EdgeCodec, Element,

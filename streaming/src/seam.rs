@@ -376,6 +376,8 @@ pub struct SubtaskContext {
     pub inputs: Vec<Box<dyn InputPort>>,
     /// One per output, by `JobEdge::output`.
     pub outputs: Vec<Box<dyn OutputPort>>,
+    /// Key groups of the consumer, one per output, from the submitted graph.
+    pub output_key_groups: Vec<u32>,
     /// The host.
     pub upcalls: Arc<dyn TaskUpcalls>,
     /// For temporary files; exists.

@@ -40,10 +40,7 @@ impl BuiltJob {
             .vertices
             .get(&vertex)
             .ok_or_else(|| TaskError::Deployment(format!("the program has no vertex {vertex}")))?;
-        factory
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .subtask(context)
+        factory.lock().unwrap_or_else(PoisonError::into_inner).subtask(context)
     }
 
     /// A new coordinator of an operator.
@@ -58,10 +55,7 @@ impl BuiltJob {
         let factory = self.coordinators.get(&operator).ok_or_else(|| {
             TaskError::Deployment(format!("operator {operator} has no coordinator"))
         })?;
-        Ok(factory
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .coordinator(context))
+        Ok(factory.lock().unwrap_or_else(PoisonError::into_inner).coordinator(context))
     }
 
     /// What the exchange needs to know of an edge's records.

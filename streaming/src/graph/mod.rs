@@ -1,6 +1,8 @@
 //! From what a program declared to a JobGraph, and how two graphs differ. No user code runs here.
 
 mod built;
+pub(crate) mod draft;
+pub(crate) mod plan;
 
 pub use built::BuiltJob;
 
@@ -38,47 +40,21 @@ pub fn difference(ours: &JobGraph, theirs: &JobGraph) -> Option<String> {
             "edge {} goes from node {} to node {} here, from node {} to node {} there",
             here.id.0, here.from_node.0, here.to_node.0, there.from_node.0, there.to_node.0
         ),
-        None => format!(
-            "edges ({} here, {} there) or chains",
-            ours.edges.len(),
-            theirs.edges.len()
-        ),
+        None => {
+            format!("edges ({} here, {} there) or chains", ours.edges.len(), theirs.edges.len())
+        }
     })
 }
 
 fn node_difference(here: &GraphNode, there: &GraphNode) -> Option<String> {
     let pairs = [
-        (
-            "kind",
-            format!("{:?}", here.kind),
-            format!("{:?}", there.kind),
-        ),
+        ("kind", format!("{:?}", here.kind), format!("{:?}", there.kind)),
         ("uid", format!("{:?}", here.uid), format!("{:?}", there.uid)),
-        (
-            "input",
-            format!("{:?}", here.inputs),
-            format!("{:?}", there.inputs),
-        ),
-        (
-            "output",
-            format!("{:?}", here.output),
-            format!("{:?}", there.output),
-        ),
-        (
-            "upstream",
-            format!("{:?}", here.reads),
-            format!("{:?}", there.reads),
-        ),
-        (
-            "states",
-            format!("{:?}", here.states),
-            format!("{:?}", there.states),
-        ),
-        (
-            "operator id",
-            here.operator_id.to_string(),
-            there.operator_id.to_string(),
-        ),
+        ("input", format!("{:?}", here.inputs), format!("{:?}", there.inputs)),
+        ("output", format!("{:?}", here.output), format!("{:?}", there.output)),
+        ("upstream", format!("{:?}", here.reads), format!("{:?}", there.reads)),
+        ("states", format!("{:?}", here.states), format!("{:?}", there.states)),
+        ("operator id", here.operator_id.to_string(), there.operator_id.to_string()),
     ];
     pairs
         .into_iter()

@@ -1,0 +1,22 @@
+//! The programming API: an [`Environment`] is handed to the program's build function, which declares sources,
+//! streams and sinks on it. Building runs no records; every process that takes part builds the same graph.
+
+mod args;
+mod builder;
+mod environment;
+mod keyed;
+mod program;
+mod sink;
+mod stream;
+
+pub use args::Args;
+pub use environment::Environment;
+pub use keyed::{Aggregated, KeyedStream};
+pub use program::{JobEntry, ProgramEntry, build};
+pub use sink::Sink;
+pub use stream::Stream;
+
+pub(crate) use builder::Builder;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! A program's registered jobs, and building one of them. User code runs here, so its panics are caught here.
+
+use super::{Args, Builder, Environment, environment::Settings};
+use crate::{
+    chain::{Assembly, ChainInfo, ChainTask, NodeInfo},
+    graph::{
+        BuiltJob,
+        draft::MakeHead,
+        plan::{Plan, PlanInputs, plan},
+    },
+    operators::BoxError,
+    seam::{
+        BuildInputs, BuildProgramError, EdgeCodec, Subtask, SubtaskContext, SubtaskFactory,
+        TaskError,
+    },
+};
+use model::{EdgeId, JobGraph, JobVertex, ProgramRef};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex},
+};
+
+type BuildFn = dyn Fn(&Environment, Args) -> Result<(), BoxError> + Send + Sync;
+
+/// One job of a program.
+#[derive(Clone)]
+pub struct JobEntry {
+    name: String,
+    build: Arc<BuildFn>,
+}
+
+impl JobEntry {
+    /// What it is asked for by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A program: its registered jobs.
+#[derive(Clone, Default)]
+pub struct ProgramEntry {
+    jobs: Vec<JobEntry>,
+}
+
+impl fmt::Debug for ProgramEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.jobs.iter().map(|job| &job.name)).finish()
+    }
+}
+
+impl ProgramEntry {
+    /// Without jobs.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers a job. Where there is one it need not be asked for by name.
+    pub fn job<E, F>(mut self, name: impl Into<String>, build: F) -> Self
+    where
+        E: Into<BoxError>,
+        F: Fn(&Environment, Args) -> Result<(), E> + Send + Sync + 'static,
+    {
+        let build = move |env: &Environment, args: Args| build(env, args).map_err(Into::into);
+        self.jobs.push(JobEntry { name: name.into(), build: Arc::new(build) });
+        self
+    }
+
+    /// The registered jobs.
+    pub fn jobs(&self) -> &[JobEntry] {
+        &self.jobs
+    }
+
+    fn find(&self, asked: Option<&str>) -> Result<&JobEntry, BuildProgramError> {
+        let found = match (asked, self.jobs.as_slice()) {
+            (None, [only]) => Some(only),
+            (None, _) => None,
+            (Some(name), jobs) => jobs.iter().find(|job| job.name == name),
+        };
+        found.ok_or_else(|| BuildProgramError::NoSuchJob {
+            asked: asked.map(str::to_owned),
+            known: self.jobs.iter().map(|job| job.name.clone()).collect(),
+        })
+    }
+}
+
+/// Builds a job of a program. The same inputs give the same graph in every process.
+///
+/// # Errors
+/// When the program refuses its arguments, fails, panics, or declares what can't be run.
+pub fn build(entry: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, BuildProgramError> {
+    let job = entry.find(inputs.job.as_deref())?;
+    let start_dir = match inputs.embedded {
+        true => Some(std::env::current_dir().map_err(|error| {
+            BuildProgramError::Invalid(format!("the working directory can't be found: {error}"))
+        })?),
+        false => None,
+    };
+    let env = Environment::new(Settings {
+        parallelism: inputs.parallelism,
+        options: inputs.options.clone(),
+        start_dir,
+        once: inputs.once.clone(),
+        env: inputs.env.clone(),
+    });
+    let args = Args::new(inputs.program_name.clone(), inputs.args.clone());
+    let built = catch_unwind(AssertUnwindSafe(|| (job.build)(&env, args.clone())));
+    match built {
+        Err(payload) => {
+            return Err(BuildProgramError::Panicked(crate::chain::panic_message(&*payload)));
+        }
+        Ok(Err(error)) => {
+            return Err(match args.take_usage() {
+                Some(usage) => BuildProgramError::Usage { text: usage.text, help: usage.help },
+                None => BuildProgramError::Program(with_causes(&*error)),
+            });
+        }
+        Ok(Ok(())) => {}
+    }
+    // Streams that the program kept hold the environment too, so its contents are taken out.
+    let builder = std::mem::take(&mut *env.builder.borrow_mut());
+    finish(builder, inputs, &job.name)
+}
+
+fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+fn finish(
+    mut builder: Builder,
+    inputs: BuildInputs,
+    job_name: &str,
+) -> Result<BuiltJob, BuildProgramError> {
+    if !builder.errors.is_empty() {
+        return Err(builder.errors.swap_remove(0));
+    }
+    // What the client says goes before what the program says.
+    let mut options = builder.options;
+    options.extend(inputs.options);
+    let max_parallelism = match options.get("pipeline.max-parallelism") {
+        Some(text) => Some(text.parse().map_err(|_| {
+            let why = format!("pipeline.max-parallelism: '{text}' is no number of subtasks");
+            BuildProgramError::Invalid(why)
+        })?),
+        None => builder.max_parallelism,
+    };
+    let plan = plan(&PlanInputs {
+        nodes: &builder.nodes,
+        parallelism: inputs.parallelism,
+        max_parallelism,
+        groups: &builder.groups,
+    })?;
+    let graph = JobGraph {
+        job_id: inputs.job_id,
+        name: builder.name.unwrap_or_else(|| job_name.to_owned()),
+        program: ProgramRef {
+            hash: inputs.program_hash,
+            name: inputs.program_name,
+            size: inputs.program_size,
+            args: inputs.args,
+            env: builder.env,
+            once: builder.once,
+            job: inputs.job,
+        },
+        nodes: plan.nodes.clone(),
+        vertices: plan.vertices.clone(),
+        edges: plan.edges.clone(),
+        bounded: plan.bounded,
+        options,
+        fingerprint: plan.fingerprint,
+    };
+    let mut built = BuiltJob {
+        graph,
+        vertices: BTreeMap::new(),
+        coordinators: BTreeMap::new(),
+        codecs: BTreeMap::new(),
+    };
+    let mut heads: BTreeMap<u32, MakeHead> = BTreeMap::new();
+    for ((node, draft), index) in plan.nodes.iter().zip(builder.nodes).zip(0_u32..) {
+        if let Some(coordinator) = draft.coordinator {
+            built.coordinators.insert(node.operator_id, Mutex::new(coordinator));
+        }
+        for (read, codec) in draft.reads.into_iter().map(|read| read.codec).enumerate() {
+            if let Some(edge) = edge_of(&plan, node.id, read) {
+                let codec: Arc<dyn EdgeCodec> = codec;
+                built.codecs.insert(edge, codec);
+            }
+        }
+        heads.insert(index, draft.head);
+    }
+    for vertex in &plan.vertices {
+        let Some(make) = vertex.nodes.first().and_then(|node| heads.remove(&node.0)) else {
+            continue;
+        };
+        let info = Arc::new(chain_info(&built.graph, &plan, vertex));
+        built.vertices.insert(vertex.id, Mutex::new(Box::new(ChainFactory { make, info })));
+    }
+    Ok(built)
+}
+
+fn edge_of(plan: &Plan, to: model::NodeId, read: usize) -> Option<EdgeId> {
+    let mut edges = plan.edges.iter().zip(&plan.reads);
+    let found = edges.find(|(edge, of)| edge.to_node == to && **of == read);
+    found.map(|(edge, _)| edge.id)
+}
+
+fn chain_info(graph: &JobGraph, plan: &Plan, vertex: &JobVertex) -> ChainInfo {
+    let nodes = graph.nodes.iter().filter(|node| vertex.nodes.contains(&node.id));
+    let outputs = plan.edges.iter().zip(&plan.reads).filter(|(edge, _)| edge.from == vertex.id);
+    ChainInfo {
+        job_id: graph.job_id,
+        name: vertex.name.clone(),
+        nodes: nodes
+            .map(|node| (node.id, NodeInfo { operator: node.operator_id, name: node.name.clone() }))
+            .collect(),
+        inputs: graph.inputs_of(vertex.id).count(),
+        outputs: outputs
+            .map(|(edge, read)| ((edge.from_node, edge.to_node, *read), edge.output as usize))
+            .collect(),
+    }
+}
+
+/// Makes the subtasks of one chain.
+struct ChainFactory {
+    make: MakeHead,
+    info: Arc<ChainInfo>,
+}
+
+impl SubtaskFactory for ChainFactory {
+    fn subtask(&mut self, context: SubtaskContext) -> Result<Box<dyn Subtask>, TaskError> {
+        let mut assembly = Assembly::new(self.info.clone(), context)?;
+        let head = (self.make)(&mut assembly)?;
+        let shared = assembly.shared().clone();
+        Ok(Box::new(ChainTask::new(head, shared, self.info.name.clone())))
+    }
+}

@@ -1,0 +1,207 @@
+//! Streams, and what can be done with every stream.
+
+use super::{
+    Environment, KeyedStream,
+    builder::{OperatorSpec, Pending},
+};
+use crate::{
+    graph::draft::{MakeHash, NodeDraft, Route},
+    operators::{
+        BoxError, ByReference, ByValue, Collector, Filter, FlatMap, Inspect, Map, Operator,
+        Process, ProcessFunction, TryMap,
+    },
+    types::{FlottType, Key},
+};
+use model::NodeId;
+
+/// Records of one type on their way. Cheap to clone; used twice, every record goes both ways.
+pub struct Stream<T> {
+    pub(crate) env: Environment,
+    pub(crate) above: Vec<Pending<T>>,
+    /// The operator that `uid`, `name` and the like are about; none behind `rebalance`, `broadcast`, `union`.
+    pub(crate) node: Option<NodeId>,
+}
+
+impl<T> Clone for Stream<T> {
+    fn clone(&self) -> Self {
+        Self { env: self.env.clone(), above: self.above.clone(), node: self.node }
+    }
+}
+
+impl<T> Stream<T> {
+    pub(crate) fn of_node(env: Environment, pending: Pending<T>) -> Self {
+        Self { env, node: Some(pending.from), above: vec![pending] }
+    }
+
+    fn routed(&self, route: Route) -> Self {
+        let above = self.above.iter().cloned().map(|pending| Pending { route, ..pending });
+        Self { env: self.env.clone(), above: above.collect(), node: None }
+    }
+
+    fn set(self, what: &str, change: impl FnOnce(&mut NodeDraft)) -> Self {
+        set_on_node(&self.env, self.node, what, change);
+        self
+    }
+
+    /// Names the operator for good: its state is found by this name in every later version of the program.
+    pub fn uid(self, uid: impl Into<String>) -> Self {
+        self.set("uid", |node| node.uid = Some(uid.into()))
+    }
+
+    /// Names the operator for people.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        self.set("name", |node| node.name = Some(name.into()))
+    }
+
+    /// How many subtasks the operator has. A chain begins with it.
+    pub fn set_parallelism(self, parallelism: u32) -> Self {
+        self.set("set_parallelism", |node| {
+            node.parallelism = Some(parallelism);
+            node.cut = true;
+        })
+    }
+
+    /// In which slots the operator may run: with operators of the same group. A chain begins with it; what follows
+    /// is in the same group unless it says otherwise.
+    pub fn slot_sharing_group(self, group: impl Into<String>) -> Self {
+        self.set("slot_sharing_group", |node| {
+            node.group = Some(group.into());
+            node.cut = true;
+        })
+    }
+
+    /// A chain begins with the operator.
+    pub fn disable_chaining(self) -> Self {
+        self.set("disable_chaining", |node| node.cut = true)
+    }
+
+    /// Deals the records out to the next operator's subtasks in turn.
+    pub fn rebalance(&self) -> Self {
+        self.routed(Route::Rebalance)
+    }
+
+    /// Gives every record to every subtask of the next operator.
+    pub fn broadcast(&self) -> Self {
+        self.routed(Route::Broadcast)
+    }
+
+    /// All records of both streams, in no particular order.
+    pub fn union(&self, other: &Self) -> Self {
+        let above = self.above.iter().chain(&other.above).cloned().collect();
+        Self { env: self.env.clone(), above, node: None }
+    }
+
+    /// As many streams as are asked for; every record goes into each: `let [all, large] = orders.split();`
+    pub fn split<const N: usize>(&self) -> [Self; N] {
+        std::array::from_fn(|_| self.clone())
+    }
+}
+
+/// Changes a node, or reports that there is none.
+pub(crate) fn set_on_node(
+    env: &Environment,
+    node: Option<NodeId>,
+    what: &str,
+    change: impl FnOnce(&mut NodeDraft),
+) {
+    let mut builder = env.builder.borrow_mut();
+    match node.and_then(|node| builder.node_mut(node)) {
+        Some(node) => change(node),
+        None => builder.invalid(format!(
+            "{what}() must follow an operator, not rebalance(), broadcast() or union()"
+        )),
+    }
+}
+
+pub(crate) fn no_hash<T>() -> Option<fn() -> MakeHash<T>> {
+    None
+}
+
+impl<T: FlottType> Stream<T> {
+    /// Adds an operator.
+    pub(crate) fn transform<Op>(
+        &self,
+        kind: &'static str,
+        operator: impl FnMut() -> Op + Send + 'static,
+    ) -> Stream<Op::Out>
+    where
+        Op: Operator<T> + 'static,
+        Op::Out: FlottType,
+    {
+        let spec = OperatorSpec { kind, ..OperatorSpec::default() };
+        let pending =
+            self.env.builder.borrow_mut().add_operator(spec, &self.above, no_hash(), operator);
+        self.env.stream(pending)
+    }
+
+    /// Every record becomes another.
+    pub fn map<U, F>(&self, function: F) -> Stream<U>
+    where
+        U: FlottType,
+        F: FnMut(T) -> U + Clone + Send + 'static,
+    {
+        self.transform("map", move || Map::new(function.clone()))
+    }
+
+    /// Every record becomes another, or the task fails with the function's error.
+    pub fn try_map<U, E, F>(&self, function: F) -> Stream<U>
+    where
+        U: FlottType,
+        E: Into<BoxError> + 'static,
+        F: FnMut(T) -> Result<U, E> + Clone + Send + 'static,
+    {
+        self.transform("map", move || TryMap::new(function.clone()))
+    }
+
+    /// Records that the function says yes to.
+    pub fn filter<F>(&self, function: F) -> Stream<T>
+    where
+        F: FnMut(&T) -> bool + Clone + Send + 'static,
+    {
+        self.transform("filter", move || Filter::new(function.clone()))
+    }
+
+    /// Every record becomes any number of others.
+    ///
+    /// ```ignore
+    /// lines.flat_map(|line: String, out| out.collect_all(line.split(' ').map(str::to_owned)))
+    /// ```
+    pub fn flat_map<U, F>(&self, function: F) -> Stream<U>
+    where
+        U: FlottType,
+        F: FnMut(T, &mut Collector<U>) + Clone + Send + 'static,
+    {
+        self.transform("flat_map", move || FlatMap::new(function.clone()))
+    }
+
+    /// Looks at every record on its way.
+    pub fn inspect<F>(&self, function: F) -> Stream<T>
+    where
+        F: FnMut(&T) + Clone + Send + 'static,
+    {
+        self.transform("inspect", move || Inspect::new(function.clone()))
+    }
+
+    /// A function that is opened and closed and may fail.
+    pub fn process<P: ProcessFunction<T>>(&self, function: P) -> Stream<P::Out> {
+        self.transform("process", move || Process::new(function.clone()))
+    }
+
+    /// Groups the records by a part of them: `orders.key_by(|order| &order.customer)`.
+    pub fn key_by<K, F>(&self, key: F) -> KeyedStream<T, ByReference<F, K>>
+    where
+        K: Key,
+        F: Fn(&T) -> &K + Clone + Send + 'static,
+    {
+        KeyedStream::new(self.clone(), ByReference::new(key))
+    }
+
+    /// Groups the records by something computed: `orders.key_by_value(|order| order.id % 10)`.
+    pub fn key_by_value<K, F>(&self, key: F) -> KeyedStream<T, ByValue<F, K>>
+    where
+        K: Key,
+        F: Fn(&T) -> K + Clone + Send + 'static,
+    {
+        KeyedStream::new(self.clone(), ByValue::new(key))
+    }
+}

@@ -1,0 +1,272 @@
+//! The end of a chain: records are put into buffers by channel and sent as batches. What does not fit into a
+//! channel is kept, in order, and tried again; the chain takes no more input meanwhile.
+
+use super::Partitioner;
+use crate::{
+    operators::{BATCH_RECORDS, Consumer, Flow, OperatorMail},
+    seam::{Element, ErasedBatch, OutputPort, StreamEvent, TaskCounters, TaskError},
+    types::FlottType,
+};
+use model::NodeId;
+use std::{collections::VecDeque, sync::Arc};
+
+/// A batch in memory is not made larger than this, as far as its first record tells.
+const BATCH_BYTES: usize = 256 * 1024;
+/// All buffers of an edge together hold no more than this many full batches.
+const OPEN_BATCHES: usize = 16;
+/// But each channel's batch may have so many records.
+const FEWEST_RECORDS: usize = 32;
+
+/// Writes one edge.
+pub struct EdgeWriter<T> {
+    port: Box<dyn OutputPort>,
+    partitioner: Box<dyn Partitioner<T>>,
+    /// Records that are not sent yet, by channel.
+    buffers: Vec<Vec<T>>,
+    /// Elements that did not fit, by channel.
+    queues: Vec<VecDeque<Element>>,
+    queued: usize,
+    /// Records of a batch, as far as the number of channels decides it.
+    most_records: usize,
+    ready: Vec<usize>,
+    counters: Arc<TaskCounters>,
+}
+
+impl<T: FlottType> EdgeWriter<T> {
+    /// To that port.
+    pub fn new(
+        port: Box<dyn OutputPort>,
+        partitioner: Box<dyn Partitioner<T>>,
+        counters: Arc<TaskCounters>,
+    ) -> Self {
+        let channels = port.channels();
+        let most =
+            (OPEN_BATCHES * BATCH_RECORDS / channels.max(1)).clamp(FEWEST_RECORDS, BATCH_RECORDS);
+        Self {
+            port,
+            partitioner,
+            buffers: (0..channels).map(|_| Vec::new()).collect(),
+            queues: (0..channels).map(|_| VecDeque::new()).collect(),
+            queued: 0,
+            most_records: most,
+            ready: Vec::new(),
+            counters,
+        }
+    }
+
+    /// Sends an element, or keeps it behind those that wait already.
+    fn send(&mut self, channel: usize, element: Element) {
+        let Some(queue) = self.queues.get_mut(channel) else { return };
+        if !queue.is_empty() {
+            queue.push_back(element);
+            self.queued += 1;
+        } else if let Err(element) = self.port.try_send(channel, element) {
+            queue.push_back(element);
+            self.queued += 1;
+        }
+    }
+
+    /// Sends a channel's buffer; the next one gets room for `reserve` records.
+    fn ship(&mut self, channel: usize, reserve: usize) {
+        let Some(buffer) = self.buffers.get_mut(channel) else { return };
+        if buffer.is_empty() {
+            return;
+        }
+        let records = std::mem::replace(buffer, Vec::with_capacity(reserve));
+        if self.partitioner.broadcasts() {
+            for other in 1..self.queues.len() {
+                self.send(other, Element::Batch(ErasedBatch::new(records.clone())));
+            }
+        }
+        self.send(channel, Element::Batch(ErasedBatch::new(records)));
+    }
+
+    fn ship_all(&mut self) {
+        for channel in 0..self.buffers.len() {
+            self.ship(channel, 0);
+        }
+    }
+
+    /// Tries again what did not fit.
+    fn retry(&mut self) {
+        if self.queued == 0 {
+            return;
+        }
+        for (channel, queue) in self.queues.iter_mut().enumerate() {
+            while let Some(element) = queue.pop_front() {
+                if let Err(element) = self.port.try_send(channel, element) {
+                    queue.push_front(element);
+                    break;
+                }
+                self.queued -= 1;
+            }
+        }
+    }
+}
+
+impl<T: FlottType> Consumer<T> for EdgeWriter<T> {
+    fn open(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+
+    fn batch(&mut self, records: &mut Vec<T>) -> Result<(), TaskError> {
+        let Some(first) = records.first() else { return Ok(()) };
+        TaskCounters::add(&self.counters.records_out, records.len() as u64);
+        let by_bytes = BATCH_BYTES / first.weight().max(1);
+        let limit = self.most_records.min(by_bytes.max(1));
+        if let [only] = self.buffers.as_mut_slice() {
+            if only.is_empty() {
+                std::mem::swap(only, records);
+            } else {
+                only.append(records);
+            }
+            if only.len() >= limit {
+                self.ship(0, limit);
+            }
+            return Ok(());
+        }
+        let mut ready = std::mem::take(&mut self.ready);
+        self.partitioner.partition(records, &mut self.buffers, limit, &mut ready);
+        for channel in ready.drain(..) {
+            self.ship(channel, limit);
+        }
+        self.ready = ready;
+        Ok(())
+    }
+
+    fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
+        self.ship_all();
+        if let StreamEvent::Watermark(ms) = event {
+            // The counter keeps the bits of the signed number.
+            self.counters.watermark_ms.store(ms as u64, std::sync::atomic::Ordering::Relaxed);
+        }
+        for channel in 0..self.queues.len() {
+            self.send(channel, Element::Event(event));
+        }
+        Ok(Flow::Done)
+    }
+
+    fn full(&self) -> bool {
+        self.queued > 0
+    }
+
+    fn expands(&self) -> bool {
+        false
+    }
+
+    fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
+        self.retry();
+        if partial && self.queued == 0 {
+            self.ship_all();
+        }
+        Ok(self.queued == 0)
+    }
+
+    fn deliver(&mut self, _to: NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn close(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn dispose(&mut self) {}
+}
+
+/// Several edges behind one chain: every record goes to each.
+pub struct FanOut<T> {
+    edges: Vec<Box<dyn Consumer<T>>>,
+    copy: Vec<T>,
+}
+
+impl<T> FanOut<T> {
+    /// To those edges. Edges never make an event wait, so each event goes through all at once.
+    pub fn new(edges: Vec<Box<dyn Consumer<T>>>) -> Self {
+        Self { edges, copy: Vec::new() }
+    }
+}
+
+impl<T: FlottType> Consumer<T> for FanOut<T> {
+    fn open(&mut self) -> Result<(), TaskError> {
+        self.edges.iter_mut().try_for_each(|edge| edge.open())
+    }
+    fn batch(&mut self, records: &mut Vec<T>) -> Result<(), TaskError> {
+        if let Some((last, others)) = self.edges.split_last_mut() {
+            for edge in others {
+                self.copy.extend(records.iter().cloned());
+                edge.batch(&mut self.copy)?;
+            }
+            last.batch(records)?;
+        }
+        records.clear();
+        Ok(())
+    }
+    fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
+        for edge in &mut self.edges {
+            edge.event(event)?;
+        }
+        Ok(Flow::Done)
+    }
+    fn full(&self) -> bool {
+        self.edges.iter().any(|edge| edge.full())
+    }
+    fn expands(&self) -> bool {
+        false
+    }
+    fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
+        let mut sent = true;
+        for edge in &mut self.edges {
+            sent &= edge.flush(partial)?;
+        }
+        Ok(sent)
+    }
+    fn deliver(&mut self, _to: NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn close(&mut self) -> Result<(), TaskError> {
+        self.edges.iter_mut().try_for_each(|edge| edge.close())
+    }
+    fn dispose(&mut self) {
+        self.edges.iter_mut().for_each(|edge| edge.dispose());
+    }
+}
+
+/// The end of a chain that nobody reads: behind a sink, or behind an operator whose stream is not used.
+#[derive(Debug)]
+pub struct NoConsumer;
+
+impl<T: Send> Consumer<T> for NoConsumer {
+    fn open(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn batch(&mut self, records: &mut Vec<T>) -> Result<(), TaskError> {
+        records.clear();
+        Ok(())
+    }
+    fn event(&mut self, _event: StreamEvent) -> Result<Flow, TaskError> {
+        Ok(Flow::Done)
+    }
+    fn full(&self) -> bool {
+        false
+    }
+    fn expands(&self) -> bool {
+        false
+    }
+    fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
+        Ok(true)
+    }
+    fn deliver(&mut self, _to: NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn close(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn dispose(&mut self) {}
+}

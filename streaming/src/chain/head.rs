@@ -1,0 +1,284 @@
+//! The head of a chain, and the one that reads inputs.
+
+use super::{Alignment, Step};
+use crate::{
+    operators::{Consumer, Flow, OperatorMail},
+    seam::{
+        Barrier, Element, ErasedBatch, InputPort, Polled, Progress, StreamEvent, TaskCounters,
+        TaskError,
+    },
+};
+use model::NodeId;
+use std::{any::type_name, collections::VecDeque, sync::Arc};
+
+/// Where a chain's records come from: a source, or inputs. It owns the rest of the chain.
+pub trait Head: Send {
+    /// Opens the chain, then the head.
+    ///
+    /// # Errors
+    /// When either can't.
+    fn open(&mut self) -> Result<(), TaskError>;
+    /// Works on about so many records. [`Progress::Finished`]: the end of input went through the chain.
+    ///
+    /// # Errors
+    /// When the task has failed.
+    fn step(&mut self, budget: usize) -> Result<Progress, TaskError>;
+    /// Starts a checkpoint, where the head is a source.
+    ///
+    /// # Errors
+    /// When the task has failed.
+    fn trigger(&mut self, barrier: Barrier) -> Result<(), TaskError>;
+    /// Hands mail to the operator it is for.
+    ///
+    /// # Errors
+    /// When the task has failed.
+    fn deliver(&mut self, to: NodeId, mail: OperatorMail) -> Result<(), TaskError>;
+    /// A checkpoint is complete everywhere.
+    ///
+    /// # Errors
+    /// When the task has failed.
+    fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError>;
+    /// Sends on what waits in the chain.
+    ///
+    /// # Errors
+    /// When the task has failed.
+    fn flush(&mut self, partial: bool) -> Result<bool, TaskError>;
+    /// Whether an output or sink of the chain takes nothing more for now.
+    fn full(&self) -> bool;
+    /// Barriers that went through the whole chain since the last call.
+    fn passed_barriers(&mut self) -> Vec<Barrier>;
+    /// After the end of input.
+    ///
+    /// # Errors
+    /// When the task has failed.
+    fn close(&mut self) -> Result<(), TaskError>;
+    /// Instead of `close`.
+    fn dispose(&mut self);
+}
+
+/// Records between two looks at whether the outputs take more, where one record may become many.
+const CAREFUL_RECORDS: usize = 64;
+
+/// Reads inputs of one record type.
+pub struct InputHead<T> {
+    ports: Vec<Box<dyn InputPort>>,
+    /// Per port, the number of its first channel among all channels.
+    offsets: Vec<usize>,
+    /// The port to poll next.
+    turn: usize,
+    /// Ports that have said they are finished.
+    finished: Vec<bool>,
+    alignment: Alignment,
+    steps: VecDeque<Step>,
+    /// The batch at work, and the part of it that is handed on at once.
+    current: std::vec::IntoIter<T>,
+    part: Vec<T>,
+    part_records: usize,
+    consumer: Box<dyn Consumer<T>>,
+    passed: Vec<Barrier>,
+    ended: bool,
+    counters: Arc<TaskCounters>,
+    place: String,
+}
+
+impl<T: Send + 'static> InputHead<T> {
+    /// Of those inputs; `place` names the chain in errors.
+    pub fn new(
+        ports: Vec<Box<dyn InputPort>>,
+        consumer: Box<dyn Consumer<T>>,
+        counters: Arc<TaskCounters>,
+        place: String,
+    ) -> Self {
+        let mut offsets = Vec::with_capacity(ports.len());
+        let mut channels = 0;
+        for port in &ports {
+            offsets.push(channels);
+            channels += port.channels();
+        }
+        let part_records = if consumer.expands() { CAREFUL_RECORDS } else { usize::MAX };
+        Self {
+            finished: vec![false; ports.len()],
+            ports,
+            offsets,
+            turn: 0,
+            alignment: Alignment::new(channels),
+            steps: VecDeque::new(),
+            current: Vec::new().into_iter(),
+            part: Vec::new(),
+            part_records,
+            consumer,
+            passed: Vec::new(),
+            ended: false,
+            counters,
+            place,
+        }
+    }
+
+    /// Works off the batch at hand. Whether it is done with.
+    fn work_off(&mut self) -> Result<bool, TaskError> {
+        while self.current.len() > 0 {
+            if self.consumer.full() {
+                return Ok(false);
+            }
+            self.part.extend(self.current.by_ref().take(self.part_records));
+            self.consumer.batch(&mut self.part)?;
+            self.part.clear();
+        }
+        Ok(true)
+    }
+
+    fn take_batch(&mut self, batch: ErasedBatch) -> Result<(), TaskError> {
+        TaskCounters::add(&self.counters.records_in, batch.len() as u64);
+        let mut records = batch.downcast::<T>().map_err(|_| TaskError::Codec {
+            place: self.place.clone(),
+            source: crate::types::CodecError::OtherType(type_name::<T>()),
+        })?;
+        if self.part_records == usize::MAX {
+            // Nothing expands: the batch goes through as it is.
+            return self.consumer.batch(&mut records);
+        }
+        self.current = records.into_iter();
+        Ok(())
+    }
+
+    /// Does what events asked for. `None`: all of it is done.
+    fn do_steps(&mut self) -> Result<Option<Progress>, TaskError> {
+        while let Some(step) = self.steps.front().copied() {
+            match step {
+                Step::Emit(event) => {
+                    match self.consumer.event(event)? {
+                        Flow::Done => {}
+                        Flow::More => return Ok(Some(Progress::Blocked)),
+                        Flow::Waiting => return Ok(Some(Progress::Starved)),
+                    }
+                    match event {
+                        StreamEvent::Barrier(barrier) => self.passed.push(barrier),
+                        StreamEvent::EndOfInput => self.ended = true,
+                        StreamEvent::Watermark(_) | StreamEvent::Idle(_) => {}
+                    }
+                }
+                Step::Pause(channel) => self.pause(channel, true),
+                Step::Resume => {
+                    (0..self.offsets.len()).for_each(|port| self.resume(port));
+                }
+            }
+            self.steps.pop_front();
+        }
+        Ok(None)
+    }
+
+    fn pause(&mut self, channel: usize, paused: bool) {
+        let port = self.offsets.partition_point(|first| *first <= channel).saturating_sub(1);
+        let first = self.offsets.get(port).copied().unwrap_or(0);
+        if let Some(port) = self.ports.get_mut(port) {
+            port.pause(channel - first, paused);
+        }
+    }
+
+    fn resume(&mut self, port: usize) {
+        if let Some(port) = self.ports.get_mut(port) {
+            (0..port.channels()).for_each(|channel| port.pause(channel, false));
+        }
+    }
+
+    /// The next element of any port, in turn.
+    fn poll(&mut self) -> Option<(usize, Element)> {
+        let ports = self.ports.len();
+        for _ in 0..ports {
+            let index = self.turn % ports;
+            self.turn = index + 1;
+            if self.finished.get(index).copied().unwrap_or(true) {
+                continue;
+            }
+            let Some(port) = self.ports.get_mut(index) else { continue };
+            match port.poll() {
+                Polled::Element { channel, element } => {
+                    let first = self.offsets.get(index).copied().unwrap_or(0);
+                    return Some((first + channel, element));
+                }
+                Polled::Empty => {}
+                Polled::Finished => {
+                    if let Some(finished) = self.finished.get_mut(index) {
+                        *finished = true;
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+impl<T: Send + 'static> Head for InputHead<T> {
+    fn open(&mut self) -> Result<(), TaskError> {
+        self.consumer.open()
+    }
+
+    fn step(&mut self, budget: usize) -> Result<Progress, TaskError> {
+        let mut worked = 0;
+        loop {
+            if self.ended {
+                return Ok(Progress::Finished);
+            }
+            if !self.work_off()? {
+                return Ok(Progress::Blocked);
+            }
+            if let Some(progress) = self.do_steps()? {
+                return Ok(progress);
+            }
+            if self.ended {
+                continue;
+            }
+            if self.consumer.full() {
+                return Ok(Progress::Blocked);
+            }
+            if worked >= budget {
+                return Ok(Progress::Busy);
+            }
+            match self.poll() {
+                Some((_, Element::Batch(batch))) => {
+                    worked += batch.len().max(1);
+                    self.take_batch(batch)?;
+                }
+                Some((channel, Element::Event(event))) => {
+                    worked += 1;
+                    self.steps.extend(self.alignment.event(channel, event));
+                }
+                None if self.finished.iter().all(|finished| *finished)
+                    && !self.alignment.all_ended() =>
+                {
+                    return Err(TaskError::Deployment(format!(
+                        "the inputs of '{}' are finished, but not every channel has said so",
+                        self.place
+                    )));
+                }
+                None => return Ok(Progress::Starved),
+            }
+        }
+    }
+
+    fn trigger(&mut self, _barrier: Barrier) -> Result<(), TaskError> {
+        // Barriers come through the inputs.
+        Ok(())
+    }
+    fn deliver(&mut self, to: NodeId, mail: OperatorMail) -> Result<(), TaskError> {
+        self.consumer.deliver(to, mail)
+    }
+    fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
+        self.consumer.notify_complete(checkpoint)
+    }
+    fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
+        self.consumer.flush(partial)
+    }
+    fn full(&self) -> bool {
+        self.consumer.full()
+    }
+    fn passed_barriers(&mut self) -> Vec<Barrier> {
+        std::mem::take(&mut self.passed)
+    }
+    fn close(&mut self) -> Result<(), TaskError> {
+        self.consumer.close()
+    }
+    fn dispose(&mut self) {
+        self.consumer.dispose();
+    }
+}

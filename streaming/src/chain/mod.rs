@@ -1,0 +1,24 @@
+//! A chain at work in one subtask: its head (a source, or the inputs), its operators, its outputs, and the
+//! [`Subtask`](crate::seam::Subtask) around them.
+//!
+//! Nothing here blocks: a full output or an empty input is told to the caller, who parks the thread.
+
+mod align;
+mod assembly;
+mod edge_writer;
+mod head;
+mod partition;
+mod runner;
+mod source;
+
+pub use align::{Alignment, Step};
+pub use assembly::{Assembly, ChainInfo, NodeInfo};
+pub use edge_writer::{EdgeWriter, FanOut, NoConsumer};
+pub use head::{Head, InputHead};
+pub use partition::{Broadcast, HashByKey, Partitioner, RoundRobin};
+pub use runner::ChainTask;
+pub(crate) use runner::panic_message;
+pub use source::{ReadProgress, SourceHead, SourceReader};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Which consuming subtask gets a record.
+
+use crate::{
+    operators::KeySelector,
+    state::{channel_of_group, key_group},
+    types::key_hash,
+};
+use std::marker::PhantomData;
+
+/// Distributes the records of a batch over buffers, one per channel (there are at least two).
+pub trait Partitioner<T>: Send {
+    /// Moves every record into a buffer; the vector comes back empty. Channels whose buffer reached `limit` are
+    /// appended to `ready`, each once.
+    fn partition(
+        &mut self,
+        records: &mut Vec<T>,
+        buffers: &mut [Vec<T>],
+        limit: usize,
+        ready: &mut Vec<usize>,
+    );
+    /// Whether every record goes to every channel: it is put into the first buffer only, and copied when it is sent.
+    fn broadcasts(&self) -> bool {
+        false
+    }
+}
+
+/// By the key group of the key.
+#[derive(Debug)]
+pub struct HashByKey<S> {
+    selector: S,
+    max_parallelism: u32,
+    /// By key group.
+    channels: Vec<u32>,
+}
+
+impl<S> HashByKey<S> {
+    /// To `channels` subtasks of an operator with so many key groups.
+    pub fn new(selector: S, channels: usize, max_parallelism: u32) -> Self {
+        let parallelism = u32::try_from(channels).unwrap_or(u32::MAX);
+        let channels = (0..max_parallelism)
+            .map(|group| channel_of_group(group, max_parallelism, parallelism))
+            .collect();
+        Self { selector, max_parallelism, channels }
+    }
+}
+
+impl<T: Send, S: KeySelector<T>> Partitioner<T> for HashByKey<S> {
+    fn partition(
+        &mut self,
+        records: &mut Vec<T>,
+        buffers: &mut [Vec<T>],
+        limit: usize,
+        ready: &mut Vec<usize>,
+    ) {
+        for record in records.drain(..) {
+            let hash = self.selector.with(&record, key_hash);
+            let group = key_group(hash, self.max_parallelism) as usize;
+            let channel = self.channels.get(group).map_or(0, |c| *c as usize);
+            if let Some(buffer) = buffers.get_mut(channel) {
+                buffer.push(record);
+                if buffer.len() == limit {
+                    ready.push(channel);
+                }
+            }
+        }
+    }
+}
+
+/// In turn: each channel gets an equal run of every batch.
+#[derive(Debug)]
+pub struct RoundRobin<T> {
+    next: usize,
+    record: PhantomData<fn(T)>,
+}
+
+impl<T> RoundRobin<T> {
+    /// Beginning with that channel, so that not all producers begin with the same.
+    pub fn new(first: usize) -> Self {
+        Self { next: first, record: PhantomData }
+    }
+}
+
+impl<T: Send> Partitioner<T> for RoundRobin<T> {
+    fn partition(
+        &mut self,
+        records: &mut Vec<T>,
+        buffers: &mut [Vec<T>],
+        limit: usize,
+        ready: &mut Vec<usize>,
+    ) {
+        let channels = buffers.len().max(1);
+        let run = (records.len() / channels).max(1);
+        let mut rest = records.drain(..);
+        while rest.len() > 0 {
+            let channel = self.next % channels;
+            self.next = channel + 1;
+            let Some(buffer) = buffers.get_mut(channel) else { return };
+            let before = buffer.len();
+            buffer.extend(rest.by_ref().take(run));
+            if before < limit && buffer.len() >= limit {
+                ready.push(channel);
+            }
+        }
+    }
+}
+
+/// Every record to all.
+#[derive(Debug)]
+pub struct Broadcast;
+
+impl<T: Send> Partitioner<T> for Broadcast {
+    fn partition(
+        &mut self,
+        records: &mut Vec<T>,
+        buffers: &mut [Vec<T>],
+        limit: usize,
+        ready: &mut Vec<usize>,
+    ) {
+        let Some(buffer) = buffers.first_mut() else { return };
+        let before = buffer.len();
+        buffer.append(records);
+        if before < limit && buffer.len() >= limit {
+            ready.push(0);
+        }
+    }
+    fn broadcasts(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,184 @@
+//! The subtask around a chain: what its driver sees.
+
+use super::Head;
+use crate::{
+    operators::{ChainShared, OperatorMail, split_ticket},
+    seam::{Mail, Progress, Subtask, TaskCounters, TaskError},
+};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+/// How long a record may wait for its batch to fill: Flink's names and default.
+const BUFFER_TIMEOUT: [&str; 2] = ["execution.buffer-timeout.interval", "execution.buffer-timeout"];
+const BUFFER_TIMEOUT_MS: u64 = 100;
+
+/// One subtask of a chain.
+pub struct ChainTask {
+    head: Box<dyn Head>,
+    shared: Arc<ChainShared>,
+    name: String,
+    buffer_timeout_ms: u64,
+    flushed_ms: u64,
+    /// The end of input went through the chain.
+    ended: bool,
+    /// Cancelled, failed, closed or disposed of: nothing of the user's runs any more.
+    over: bool,
+}
+
+impl ChainTask {
+    /// Around a chain.
+    pub fn new(head: Box<dyn Head>, shared: Arc<ChainShared>, name: String) -> Self {
+        let mut timeouts = BUFFER_TIMEOUT.iter().filter_map(|key| shared.options.get(*key));
+        let timeout = timeouts.next().and_then(|text| milliseconds(text));
+        Self {
+            head,
+            shared,
+            name,
+            buffer_timeout_ms: timeout.unwrap_or(BUFFER_TIMEOUT_MS),
+            flushed_ms: 0,
+            ended: false,
+            over: false,
+        }
+    }
+
+    /// Runs user code; a panic is a failure of the task, not of its thread.
+    fn guard<T>(
+        &mut self,
+        run: impl FnOnce(&mut Self) -> Result<T, TaskError>,
+    ) -> Result<T, TaskError> {
+        let result = match catch_unwind(AssertUnwindSafe(|| run(self))) {
+            Ok(result) => result,
+            Err(payload) => Err(TaskError::Panicked {
+                chain: self.name.clone(),
+                message: panic_message(&*payload),
+            }),
+        };
+        if result.is_err() {
+            self.over = true;
+        }
+        result
+    }
+
+    fn advance(&mut self, budget: usize) -> Result<Progress, TaskError> {
+        if !self.head.flush(false)? {
+            return Ok(Progress::Blocked);
+        }
+        if self.ended {
+            return self.drain();
+        }
+        let progress = self.head.step(budget)?;
+        for barrier in self.head.passed_barriers() {
+            let snapshots = self.shared.take_snapshots(barrier.checkpoint);
+            self.shared.upcalls.acknowledge(barrier.checkpoint, snapshots);
+        }
+        match progress {
+            Progress::Finished => {
+                self.ended = true;
+                self.drain()
+            }
+            Progress::Busy => {
+                let now = self.shared.upcalls.now_unix_ms();
+                // A clock that jumps back flushes too: the difference wraps to something large.
+                if now.wrapping_sub(self.flushed_ms) >= self.buffer_timeout_ms {
+                    self.flushed_ms = now;
+                    self.head.flush(true)?;
+                }
+                Ok(Progress::Busy)
+            }
+            Progress::Starved | Progress::Blocked => {
+                if !self.head.flush(true)? {
+                    return Ok(Progress::Blocked);
+                }
+                if progress == Progress::Blocked && !self.head.full() {
+                    // What it was blocked by has just gone out, so nothing would wake it.
+                    return Ok(Progress::Busy);
+                }
+                Ok(progress)
+            }
+        }
+    }
+
+    fn drain(&mut self) -> Result<Progress, TaskError> {
+        Ok(if self.head.flush(true)? { Progress::Finished } else { Progress::Blocked })
+    }
+}
+
+impl Subtask for ChainTask {
+    fn open(&mut self) -> Result<(), TaskError> {
+        self.guard(|task| task.head.open())
+    }
+
+    fn step(&mut self, budget: usize) -> Result<Progress, TaskError> {
+        if self.over {
+            return Ok(Progress::Finished);
+        }
+        self.guard(|task| task.advance(budget))
+    }
+
+    fn deliver(&mut self, mail: Mail) -> Result<(), TaskError> {
+        if self.over {
+            return Ok(());
+        }
+        self.guard(|task| match mail {
+            Mail::Reply { ticket, result } => {
+                let (node, ticket) = split_ticket(ticket);
+                task.head.deliver(node, OperatorMail::Reply { ticket, result })
+            }
+            Mail::Timer { ticket } => {
+                let (node, ticket) = split_ticket(ticket);
+                task.head.deliver(node, OperatorMail::Timer { ticket })
+            }
+            Mail::Trigger(barrier) => task.head.trigger(barrier),
+            Mail::NotifyComplete(checkpoint) => task.head.notify_complete(checkpoint),
+            Mail::Cancel => {
+                task.over = true;
+                Ok(())
+            }
+        })
+    }
+
+    fn close(&mut self) -> Result<(), TaskError> {
+        if self.over {
+            return Ok(());
+        }
+        let closed = self.guard(|task| task.head.close());
+        self.over = true;
+        closed
+    }
+
+    fn dispose(&mut self) {
+        // A failure while cleaning up has nobody to be told to; the attempt has ended already.
+        let _ = self.guard(|task| {
+            task.head.dispose();
+            Ok(())
+        });
+        self.over = true;
+    }
+
+    fn counters(&self) -> Arc<TaskCounters> {
+        self.shared.counters.clone()
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "(no message)".to_owned())
+}
+
+/// `100`, `100ms`, `100 ms`, `2s`, `2 s`.
+fn milliseconds(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits)?;
+    let number: u64 = number.parse().ok()?;
+    match unit.trim() {
+        "" | "ms" => Some(number),
+        "s" => number.checked_mul(1_000),
+        _ => None,
+    }
+}

@@ -1,0 +1,264 @@
+//! From declared nodes to vertices and edges. Where a chain ends is decided by the program's text alone; numbers
+//! of subtasks only fill in parallelisms, never change a shape.
+
+use super::draft::{NodeDraft, Route};
+use crate::{seam::BuildProgramError, state::default_max_parallelism};
+use model::{
+    ContentHash, EdgeId, JobEdge, JobVertex, JobVertexId, NodeId, OperatorId, ResourceProfile,
+    ShipStrategy, graph::GraphNode,
+};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a plan needs beside the nodes.
+pub(crate) struct PlanInputs<'a> {
+    pub(crate) nodes: &'a [NodeDraft],
+    /// `parallelism.default`.
+    pub(crate) parallelism: u32,
+    /// Set for the whole job.
+    pub(crate) max_parallelism: Option<u32>,
+    pub(crate) groups: &'a BTreeMap<String, ResourceProfile>,
+}
+
+/// The shape of a job.
+pub(crate) struct Plan {
+    pub(crate) nodes: Vec<GraphNode>,
+    pub(crate) vertices: Vec<JobVertex>,
+    pub(crate) edges: Vec<JobEdge>,
+    /// Per edge, which read of its consumer it is.
+    pub(crate) reads: Vec<usize>,
+    pub(crate) bounded: bool,
+    pub(crate) fingerprint: ContentHash,
+}
+
+const DEFAULT_GROUP: &str = "default";
+/// As many key groups as there can be.
+const MOST_SUBTASKS: u32 = 32_768;
+
+pub(crate) fn plan(inputs: &PlanInputs<'_>) -> Result<Plan, BuildProgramError> {
+    if inputs.nodes.is_empty() {
+        return Err(BuildProgramError::Invalid("the program declares no source".into()));
+    }
+    let nodes = graph_nodes(inputs.nodes)?;
+    let heads = chain_heads(inputs.nodes);
+    let vertices = vertices(inputs, &nodes, &heads)?;
+    let (edges, reads) = edges(inputs.nodes, &vertices, &heads);
+    let fingerprint = fingerprint(inputs.nodes, &nodes, &vertices);
+    let bounded = inputs.nodes.iter().filter(|node| node.source).all(|node| node.bounded);
+    Ok(Plan { nodes, vertices, edges, reads, bounded, fingerprint })
+}
+
+fn node_id(index: usize) -> NodeId {
+    // A program has fewer nodes than memory has bytes; beyond u32 the ids would only repeat.
+    NodeId(u32::try_from(index).unwrap_or(u32::MAX))
+}
+
+/// The name of a node, as a person reads it.
+pub(crate) fn display_name(node: &NodeDraft) -> String {
+    node.name.clone().unwrap_or_else(|| node.kind.replace('_', " "))
+}
+
+fn graph_nodes(drafts: &[NodeDraft]) -> Result<Vec<GraphNode>, BuildProgramError> {
+    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let mut nodes: Vec<GraphNode> = Vec::with_capacity(drafts.len());
+    for (index, draft) in drafts.iter().enumerate() {
+        if let Some(uid) = &draft.uid
+            && !seen.insert(uid)
+        {
+            return Err(BuildProgramError::Invalid(format!("two operators have the uid '{uid}'")));
+        }
+        let operator_id = match &draft.uid {
+            Some(uid) => operator_id(&format!("uid\0{uid}")),
+            None => {
+                let reads: Vec<String> = draft.reads.iter().map(|r| r.from.0.to_string()).collect();
+                operator_id(&format!("place\0{index}\0{}\0{}", draft.kind, reads.join(",")))
+            }
+        };
+        nodes.push(GraphNode {
+            id: node_id(index),
+            operator_id,
+            uid: draft.uid.clone(),
+            kind: draft.kind.clone(),
+            name: display_name(draft),
+            inputs: draft.reads.iter().map(|read| read.record.clone()).collect(),
+            output: draft.output.as_ref().map(|(name, _)| name.clone()),
+            reads: draft.reads.iter().map(|read| read.from).collect(),
+            states: draft.states.clone(),
+            coordinated: draft.coordinator.is_some(),
+        });
+    }
+    Ok(nodes)
+}
+
+/// The first half of a SHA-256, as Flink's operator ids are 128 bits.
+fn operator_id(text: &str) -> OperatorId {
+    let digest = Sha256::digest(text.as_bytes());
+    let first = digest.iter().take(16);
+    OperatorId(first.fold(0, |id, byte| id << 8 | u128::from(*byte)))
+}
+
+/// For every node, the index of the node its chain begins with.
+fn chain_heads(drafts: &[NodeDraft]) -> Vec<usize> {
+    let mut consumers = vec![0_usize; drafts.len()];
+    for read in drafts.iter().flat_map(|draft| &draft.reads) {
+        if let Some(count) = consumers.get_mut(read.from.0 as usize) {
+            *count += 1;
+        }
+    }
+    let mut heads: Vec<usize> = Vec::with_capacity(drafts.len());
+    for (index, draft) in drafts.iter().enumerate() {
+        let head = match draft.reads.as_slice() {
+            [only] if only.route == Route::Direct && !draft.cut => {
+                let from = only.from.0 as usize;
+                let alone = consumers.get(from) == Some(&1);
+                heads.get(from).copied().filter(|_| alone).unwrap_or(index)
+            }
+            _ => index,
+        };
+        heads.push(head);
+    }
+    heads
+}
+
+fn vertices(
+    inputs: &PlanInputs<'_>,
+    nodes: &[GraphNode],
+    heads: &[usize],
+) -> Result<Vec<JobVertex>, BuildProgramError> {
+    let mut groups: BTreeMap<usize, String> = BTreeMap::new();
+    let mut vertices = Vec::new();
+    for (index, draft) in inputs.nodes.iter().enumerate() {
+        if heads.get(index) != Some(&index) {
+            continue;
+        }
+        let chain = || heads.iter().enumerate().filter(move |(_, h)| **h == index).map(|(i, _)| i);
+        let names: Vec<&str> =
+            chain().filter_map(|i| nodes.get(i)).map(|node| node.name.as_str()).collect();
+        let (parallelism, max_parallelism) = parallelism(inputs, draft)?;
+        let group = slot_group(draft, heads, &groups);
+        groups.insert(index, group.clone());
+        let Some(first) = nodes.get(index) else { continue };
+        vertices.push(JobVertex {
+            id: JobVertexId(first.operator_id.0),
+            name: names.join(" -> "),
+            nodes: chain().map(node_id).collect(),
+            parallelism,
+            max_parallelism,
+            resources: inputs.groups.get(&group).cloned(),
+            slot_sharing_group: group,
+            source: draft.source,
+        });
+    }
+    Ok(vertices)
+}
+
+fn parallelism(
+    inputs: &PlanInputs<'_>,
+    draft: &NodeDraft,
+) -> Result<(u32, u32), BuildProgramError> {
+    let invalid = |why: String| {
+        Err(BuildProgramError::Invalid(format!("operator '{}': {why}", display_name(draft))))
+    };
+    let wanted = match draft.parallelism {
+        Some(more) if draft.single && more != 1 => {
+            return invalid(format!("it can't be split, so its parallelism can't be {more}"));
+        }
+        Some(set) => set,
+        None if draft.single => 1,
+        None => inputs.parallelism,
+    };
+    let most = inputs.max_parallelism.unwrap_or_else(|| default_max_parallelism(wanted));
+    if most == 0 || most > MOST_SUBTASKS {
+        return invalid(format!(
+            "the maximal parallelism must be 1 to {MOST_SUBTASKS}, not {most}"
+        ));
+    }
+    if wanted == 0 || wanted > most {
+        return invalid(format!("the parallelism must be 1 to {most}, not {wanted}"));
+    }
+    Ok((wanted, most))
+}
+
+/// Its own, else the one that all its inputs are in.
+fn slot_group(draft: &NodeDraft, heads: &[usize], groups: &BTreeMap<usize, String>) -> String {
+    if let Some(group) = &draft.group {
+        return group.clone();
+    }
+    let mut above =
+        draft.reads.iter().map(|read| heads.get(read.from.0 as usize).and_then(|h| groups.get(h)));
+    match above.next().flatten() {
+        Some(first) if above.all(|group| group == Some(first)) => first.clone(),
+        _ => DEFAULT_GROUP.to_owned(),
+    }
+}
+
+fn edges(
+    drafts: &[NodeDraft],
+    vertices: &[JobVertex],
+    heads: &[usize],
+) -> (Vec<JobEdge>, Vec<usize>) {
+    let vertex_of = |node: NodeId| {
+        let head = heads.get(node.0 as usize).map(|head| node_id(*head));
+        vertices.iter().find(|vertex| vertex.nodes.first().copied() == head)
+    };
+    let mut outputs: BTreeMap<JobVertexId, u32> = BTreeMap::new();
+    let (mut edges, mut reads) = (Vec::new(), Vec::new());
+    for (index, draft) in drafts.iter().enumerate() {
+        if heads.get(index) != Some(&index) {
+            continue;
+        }
+        for (input, read) in draft.reads.iter().enumerate() {
+            let (Some(from), Some(to)) = (vertex_of(read.from), vertex_of(node_id(index))) else {
+                continue;
+            };
+            let output = outputs.entry(from.id).or_default();
+            edges.push(JobEdge {
+                id: EdgeId(u32::try_from(edges.len()).unwrap_or(u32::MAX)),
+                from: from.id,
+                to: to.id,
+                from_node: read.from,
+                to_node: node_id(index),
+                output: *output,
+                input: u32::try_from(input).unwrap_or(u32::MAX),
+                ship: match read.route {
+                    Route::Direct if from.parallelism == to.parallelism => ShipStrategy::Forward,
+                    Route::Direct | Route::Rebalance => ShipStrategy::Rebalance,
+                    Route::Broadcast => ShipStrategy::Broadcast,
+                    Route::Hash => ShipStrategy::Hash,
+                },
+                record: read.record.clone(),
+            });
+            *output += 1;
+            reads.push(input);
+        }
+    }
+    (edges, reads)
+}
+
+/// Of everything that two rebuilds must agree on, and nothing that scheduling may change.
+fn fingerprint(drafts: &[NodeDraft], nodes: &[GraphNode], vertices: &[JobVertex]) -> ContentHash {
+    let mut hasher = Sha256::new();
+    let mut add = |text: &str| {
+        hasher.update((text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    };
+    for (draft, node) in drafts.iter().zip(nodes) {
+        add("node");
+        add(&node.operator_id.to_string());
+        add(&node.kind);
+        add(&node.name);
+        add(draft.output.as_ref().map_or("", |(_, schema)| schema));
+        add(if node.coordinated { "coordinated" } else { "" });
+        for read in &draft.reads {
+            add(&format!("{} {:?} {}", read.from.0, read.route, read.schema));
+        }
+        for state in &node.states {
+            add(&format!("{} {} {:?} {:?}", state.name, state.kind, state.schemas, state.ttl_ms));
+        }
+    }
+    for vertex in vertices {
+        add("chain");
+        vertex.nodes.iter().for_each(|node| add(&node.0.to_string()));
+    }
+    ContentHash(hasher.finalize().into())
+}

@@ -1,0 +1,166 @@
+//! What an operator knows of where it runs, and how it asks for things.
+
+use super::BoxError;
+use crate::seam::{TaskCounters, TaskError, TaskUpcalls};
+use futures::future::BoxFuture;
+use model::{ExecutionAttemptId, JobId, NodeId, OperatorId};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// What all operators of one subtask share.
+pub struct ChainShared {
+    /// The job.
+    pub job_id: JobId,
+    /// 0-based.
+    pub subtask: u32,
+    /// Of the chain.
+    pub parallelism: u32,
+    /// Key groups of the chain.
+    pub max_parallelism: u32,
+    /// This attempt.
+    pub attempt: ExecutionAttemptId,
+    /// The host.
+    pub upcalls: Arc<dyn TaskUpcalls>,
+    /// For temporary files.
+    pub tmp_dir: PathBuf,
+    /// The job's options.
+    pub options: Arc<BTreeMap<String, String>>,
+    /// What the subtask has done.
+    pub counters: Arc<TaskCounters>,
+    /// What operators have written for barriers that are passing through, by checkpoint.
+    pub(crate) snapshots: Mutex<BTreeMap<u64, Vec<(OperatorId, Vec<u8>)>>>,
+}
+
+impl ChainShared {
+    pub(crate) fn add_snapshot(&self, checkpoint: u64, operator: OperatorId, bytes: Vec<u8>) {
+        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        snapshots.entry(checkpoint).or_default().push((operator, bytes));
+    }
+    /// What was written for a checkpoint; what is older was given up and goes.
+    pub(crate) fn take_snapshots(&self, checkpoint: u64) -> Vec<(OperatorId, Vec<u8>)> {
+        let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
+        let newer = snapshots.split_off(&checkpoint.saturating_add(1));
+        let mut older = std::mem::replace(&mut *snapshots, newer);
+        older.remove(&checkpoint).unwrap_or_default()
+    }
+}
+
+/// What one operator knows of where it runs.
+pub struct OperatorContext {
+    pub(crate) node: NodeId,
+    pub(crate) operator: OperatorId,
+    pub(crate) name: String,
+    pub(crate) restore: Vec<Vec<u8>>,
+    pub(crate) shared: Arc<ChainShared>,
+}
+
+/// Mail for one operator.
+#[derive(Debug)]
+pub enum OperatorMail {
+    /// The answer to what it asked for.
+    Reply {
+        /// Which question.
+        ticket: u32,
+        /// Opaque.
+        result: Result<Vec<u8>, String>,
+    },
+    /// The time it asked for is up.
+    Timer {
+        /// Which question.
+        ticket: u32,
+    },
+}
+
+impl OperatorContext {
+    /// The operator's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// The job.
+    pub fn job_id(&self) -> JobId {
+        self.shared.job_id
+    }
+    /// This subtask, 0-based.
+    pub fn subtask(&self) -> u32 {
+        self.shared.subtask
+    }
+    /// Subtasks of this operator.
+    pub fn parallelism(&self) -> u32 {
+        self.shared.parallelism
+    }
+    /// Key groups of this operator.
+    pub fn max_parallelism(&self) -> u32 {
+        self.shared.max_parallelism
+    }
+    /// This attempt.
+    pub fn attempt(&self) -> ExecutionAttemptId {
+        self.shared.attempt
+    }
+    /// An option of the job.
+    pub fn option(&self, key: &str) -> Option<&str> {
+        self.shared.options.get(key).map(String::as_str)
+    }
+    /// For temporary files.
+    pub fn tmp_dir(&self) -> &std::path::Path {
+        &self.shared.tmp_dir
+    }
+    /// Milliseconds since 1970.
+    pub fn now_unix_ms(&self) -> u64 {
+        self.shared.upcalls.now_unix_ms()
+    }
+    /// Snapshots to restore from, one per subtask that wrote one.
+    pub fn restore(&self) -> &[Vec<u8>] {
+        &self.restore
+    }
+    /// Asks the operator's coordinator.
+    pub fn ask_coordinator(&self, event: Vec<u8>, ticket: u32) {
+        self.shared.upcalls.operator_event(self.operator, event, self.ticket(ticket));
+    }
+    /// Runs I/O beside the task.
+    pub fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u32) {
+        self.shared.upcalls.spawn_io(work, self.ticket(ticket));
+    }
+    /// [`OperatorMail::Timer`] comes after so long.
+    pub fn wake_after(&self, after: Duration, ticket: u32) {
+        self.shared.upcalls.wake_at(after, self.ticket(ticket));
+    }
+
+    /// A ticket names its operator in the upper half, so that the answer finds it.
+    fn ticket(&self, local: u32) -> u64 {
+        u64::from(self.node.0) << 32 | u64::from(local)
+    }
+
+    /// The user's code said no.
+    pub fn user_error(&self, error: BoxError) -> TaskError {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message = format!("{message}: {error}");
+            cause = error.source();
+        }
+        TaskError::User { operator: self.name.clone(), message }
+    }
+    /// The system said no.
+    pub fn io_error(&self, what: impl Into<String>, why: impl fmt::Display) -> TaskError {
+        TaskError::Io { operator: self.name.clone(), what: what.into(), why: why.to_string() }
+    }
+    /// The coordinator said no.
+    pub fn coordinator_error(&self, why: impl Into<String>) -> TaskError {
+        TaskError::Coordinator { operator: self.name.clone(), why: why.into() }
+    }
+    /// Bytes can't be read.
+    pub fn codec_error(&self, source: crate::types::CodecError) -> TaskError {
+        TaskError::Codec { place: self.name.clone(), source }
+    }
+}
+
+/// Splits a ticket into the operator it is for and the operator's own number.
+pub(crate) fn split_ticket(ticket: u64) -> (NodeId, u32) {
+    // Both halves fit: that is how the ticket was made.
+    (NodeId((ticket >> 32) as u32), ticket as u32)
+}

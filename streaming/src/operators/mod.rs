@@ -1,0 +1,173 @@
+//! Operators: what happens to the records of a chain, a batch at a time.
+//!
+//! A chain is a row of boxed [`Consumer`]s, each linked to the next with its record type. One virtual call is
+//! paid per batch and operator, none per record. Nothing here may block, spawn, or read a clock.
+
+mod context;
+mod keyed;
+mod keyed_process;
+mod link;
+mod output;
+mod process;
+mod simple;
+
+pub(crate) use context::split_ticket;
+pub use context::{ChainShared, OperatorContext, OperatorMail};
+pub use keyed::{
+    ByReference, ByValue, Count, Fold, Folding, KeySelector, KeyedFold, Reduce, Sum, UpdateMode,
+};
+pub use keyed_process::{KeyContext, KeyedOperator, KeyedProcessFunction, StatefulFlatMap};
+pub use link::Link;
+pub use output::{BATCH_RECORDS, Collector};
+pub use process::{Process, ProcessFunction};
+pub use simple::{Filter, FlatMap, Inspect, Map, TryMap};
+
+use crate::seam::{StreamEvent, TaskError};
+
+/// What user code may fail with.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// How far a control element got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Through the whole chain.
+    Done,
+    /// An output is full: hand the same event in again when it is not.
+    More,
+    /// An operator waits for mail: hand the same event in again after it came.
+    Waiting,
+}
+
+/// What takes records: the rest of a chain.
+pub trait Consumer<T>: Send {
+    /// Opens from the last operator to this one.
+    ///
+    /// # Errors
+    /// When an operator can't be opened.
+    fn open(&mut self) -> Result<(), TaskError>;
+    /// Takes all records; the vector comes back empty, with its capacity.
+    ///
+    /// # Errors
+    /// When an operator fails; the task is over then.
+    fn batch(&mut self, records: &mut Vec<T>) -> Result<(), TaskError>;
+    /// Takes a control element, behind all records that came before. Where the answer is not
+    /// [`Flow::Done`] the same event is handed in again before anything else.
+    ///
+    /// # Errors
+    /// As [`Consumer::batch`].
+    fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError>;
+    /// Whether an output or sink of the chain takes nothing more for now. What is handed in nevertheless is kept.
+    fn full(&self) -> bool;
+    /// Whether one record may become many.
+    fn expands(&self) -> bool;
+    /// Sends on what waits: full batches, with `partial` the others too. Whether nothing waits any more.
+    ///
+    /// # Errors
+    /// As [`Consumer::batch`].
+    fn flush(&mut self, partial: bool) -> Result<bool, TaskError>;
+    /// Hands mail to the operator it is for.
+    ///
+    /// # Errors
+    /// As [`Consumer::batch`].
+    fn deliver(&mut self, to: model::NodeId, mail: OperatorMail) -> Result<(), TaskError>;
+    /// A checkpoint is complete everywhere.
+    ///
+    /// # Errors
+    /// As [`Consumer::batch`].
+    fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError>;
+    /// After the end of input went through.
+    ///
+    /// # Errors
+    /// As [`Consumer::batch`].
+    fn close(&mut self) -> Result<(), TaskError>;
+    /// Instead of `close`, when cancelled or failed.
+    fn dispose(&mut self);
+}
+
+/// One operator: how records become other records. [`Link`] makes a [`Consumer`] of it.
+pub trait Operator<In>: Send {
+    /// What goes out.
+    type Out: Send + 'static;
+
+    /// Before the first record.
+    ///
+    /// # Errors
+    /// When it can't work.
+    fn open(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
+        Ok(())
+    }
+    /// Works on a batch. Records that stay in the vector are dropped.
+    ///
+    /// # Errors
+    /// When the task must fail.
+    fn process(
+        &mut self,
+        records: &mut Vec<In>,
+        out: &mut Collector<Self::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError>;
+    /// Sees a control element before it goes on. Where the answer is not [`Flow::Done`], it is called again with
+    /// the same event.
+    ///
+    /// # Errors
+    /// When the task must fail.
+    fn event(
+        &mut self,
+        _event: StreamEvent,
+        _out: &mut Collector<Self::Out>,
+        _context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        Ok(Flow::Done)
+    }
+    /// Mail for this operator.
+    ///
+    /// # Errors
+    /// When the task must fail.
+    fn mail(
+        &mut self,
+        _mail: OperatorMail,
+        _out: &mut Collector<Self::Out>,
+        _context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        Ok(())
+    }
+    /// Whether it takes nothing more for now (a sink that waits for an answer).
+    fn full(&self) -> bool {
+        false
+    }
+    /// Whether one record may become many.
+    fn expands(&self) -> bool {
+        false
+    }
+    /// Its state at a barrier, after all records before it.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    fn snapshot(
+        &mut self,
+        _checkpoint: u64,
+        _context: &OperatorContext,
+    ) -> Result<Option<Vec<u8>>, TaskError> {
+        Ok(None)
+    }
+    /// A checkpoint is complete everywhere.
+    ///
+    /// # Errors
+    /// When what was prepared can't be committed.
+    fn notify_complete(
+        &mut self,
+        _checkpoint: u64,
+        _context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        Ok(())
+    }
+    /// After the end of input.
+    ///
+    /// # Errors
+    /// When the task must fail.
+    fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
+        Ok(())
+    }
+    /// Instead of `close`: what is private to the attempt goes.
+    fn dispose(&mut self, _context: &OperatorContext) {}
+}

@@ -1,0 +1,89 @@
+//! Functions with a life: opened, called for every record, closed.
+
+use super::{BoxError, Collector, Flow, Operator, OperatorContext};
+use crate::{
+    seam::{StreamEvent, TaskError},
+    types::FlottType,
+};
+
+/// A function that is opened and closed and may fail. Each subtask works on a clone of its own.
+pub trait ProcessFunction<T>: Clone + Send + 'static {
+    /// What goes out.
+    type Out: FlottType;
+
+    /// Before the first record.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
+        Ok(())
+    }
+    /// For every record.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn process(&mut self, record: T, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
+    /// After the last record of bounded input; may still emit.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
+        Ok(())
+    }
+    /// After everything, also when the task was cancelled or failed.
+    fn close(&mut self) {}
+}
+
+/// Runs a [`ProcessFunction`].
+#[derive(Debug)]
+pub struct Process<F> {
+    function: F,
+    finished: bool,
+}
+
+impl<F> Process<F> {
+    /// With that function.
+    pub fn new(function: F) -> Self {
+        Self { function, finished: false }
+    }
+}
+
+impl<In, F: ProcessFunction<In>> Operator<In> for Process<F> {
+    type Out = F::Out;
+    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        self.function.open(context).map_err(|error| context.user_error(error))
+    }
+    fn process(
+        &mut self,
+        records: &mut Vec<In>,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        for record in records.drain(..) {
+            self.function.process(record, out).map_err(|error| context.user_error(error))?;
+        }
+        Ok(())
+    }
+    fn event(
+        &mut self,
+        event: StreamEvent,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        if event == StreamEvent::EndOfInput && !self.finished {
+            self.finished = true;
+            self.function.finish(out).map_err(|error| context.user_error(error))?;
+        }
+        Ok(Flow::Done)
+    }
+    fn expands(&self) -> bool {
+        true
+    }
+    fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
+        self.function.close();
+        Ok(())
+    }
+    fn dispose(&mut self, _context: &OperatorContext) {
+        self.function.close();
+    }
+}

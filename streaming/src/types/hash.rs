@@ -1,0 +1,87 @@
+//! The hash of keys. It decides which key group, hence which subtask and which part of a snapshot a key belongs
+//! to: it must never change, not between processes, machines or versions.
+
+use super::FlottType;
+
+const SEED: u64 = 0x243f_6a88_85a3_08d3;
+const K1: u64 = 0x9e37_79b9_7f4a_7c15;
+const K2: u64 = 0xd1b5_4a32_d192_ed03;
+
+/// Multiplies to 128 bits and folds the halves together.
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    // Truncation is the point: both halves are kept.
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+/// A fast 64-bit hash with fixed constants; not against adversaries.
+#[derive(Debug, Clone)]
+pub struct KeyHasher {
+    state: u64,
+}
+
+impl Default for KeyHasher {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl KeyHasher {
+    /// Of nothing yet.
+    #[inline]
+    pub fn new() -> Self {
+        Self { state: SEED }
+    }
+
+    /// Feeds a number.
+    #[inline]
+    pub fn write_u64(&mut self, value: u64) {
+        self.state = fold(self.state ^ value, K1);
+    }
+
+    /// Feeds bytes and their length.
+    #[inline]
+    pub fn write_bytes(&mut self, bytes: &[u8]) {
+        let mut chunks = bytes.chunks_exact(16);
+        for chunk in &mut chunks {
+            let (low, high) = chunk.split_at(8);
+            self.state = fold(le(low) ^ self.state, le(high) ^ K2);
+        }
+        let rest = chunks.remainder();
+        // Two overlapping reads cover 4-16 bytes; fewer are packed into one number.
+        let (low, high) = match rest.len() {
+            0 => (0, 0),
+            1..=3 => (le(rest), 0),
+            4..=8 => (le(rest.split_at(4).0), le(rest.split_at(rest.len() - 4).1)),
+            n => (le(rest.split_at(8).0), le(rest.split_at(n - 8).1)),
+        };
+        self.state = fold(low ^ self.state, high ^ K2 ^ (bytes.len() as u64));
+    }
+
+    /// The hash of what was fed.
+    #[inline]
+    pub fn finish(&self) -> u64 {
+        fold(self.state, K2)
+    }
+}
+
+/// At most eight bytes as a little-endian number.
+#[inline]
+fn le(bytes: &[u8]) -> u64 {
+    if let Ok(eight) = bytes.try_into() {
+        return u64::from_le_bytes(eight);
+    }
+    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
+        return u64::from(u32::from_le_bytes(four));
+    }
+    bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+/// The hash of one key.
+#[inline]
+pub fn key_hash<K: FlottType>(key: &K) -> u64 {
+    let mut hasher = KeyHasher::new();
+    key.hash_key(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,68 @@
+//! The structure of a type as text, and its fingerprint. Two types with equal fingerprints have equal bytes.
+
+use super::FlottType;
+use sha2::{Digest, Sha256};
+use std::any::TypeId;
+
+/// Collects the structure of a type: `Order{id:u64,items:list<Item{name:string}>}`.
+#[derive(Debug, Default)]
+pub struct Schema {
+    text: String,
+    /// Named types that are being described: a type that holds itself is written by name there.
+    open: Vec<TypeId>,
+}
+
+impl Schema {
+    /// The structure of a type.
+    pub fn of<T: FlottType>() -> String {
+        let mut schema = Self::default();
+        T::describe(&mut schema);
+        schema.text
+    }
+
+    /// Adds a word: a primitive's name or punctuation.
+    pub fn word(&mut self, word: &str) {
+        self.text.push_str(word);
+    }
+
+    /// Adds `name<A,B>`-like structure: the name, then each part.
+    pub fn generic(&mut self, name: &str, parts: &[fn(&mut Schema)]) {
+        self.word(name);
+        self.word("<");
+        for (i, part) in parts.iter().enumerate() {
+            if i > 0 {
+                self.word(",");
+            }
+            part(self);
+        }
+        self.word(">");
+    }
+
+    /// Adds a named type; where it is being described already, its name alone.
+    pub fn named<T: 'static>(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
+        self.word(name);
+        let id = TypeId::of::<T>();
+        if self.open.contains(&id) {
+            return;
+        }
+        self.open.push(id);
+        self.word("{");
+        body(self);
+        self.word("}");
+        self.open.pop();
+    }
+
+    /// Adds `name:` and the type of a field, then a comma.
+    pub fn field<T: FlottType>(&mut self, name: &str) {
+        self.word(name);
+        self.word(":");
+        T::describe(self);
+        self.word(",");
+    }
+}
+
+/// The fingerprint of a type's structure: 16 hex digits.
+pub fn fingerprint<T: FlottType>() -> String {
+    let digest = Sha256::digest(Schema::of::<T>().as_bytes());
+    digest.iter().take(8).map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,513 @@
+//! The standard library's types as record types.
+
+use super::{
+    CodecError, FlottType, KeyHasher, Reader, Schema, write_len, write_varint, write_zigzag,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+macro_rules! unsigned {
+    ($($type:ident),*) => {$(
+        impl FlottType for $type {
+            fn type_name() -> String { stringify!($type).into() }
+            fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
+            #[inline]
+            fn encode(&self, out: &mut Vec<u8>) { write_varint(*self as u64, out); }
+            #[inline]
+            fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+                Self::try_from(input.varint()?).map_err(|_| CodecError::Invalid { what: stringify!($type) })
+            }
+            #[inline]
+            fn hash_key(&self, hasher: &mut KeyHasher) { hasher.write_u64(*self as u64); }
+        }
+    )*};
+}
+unsigned!(u16, u32, u64, usize);
+
+macro_rules! signed {
+    ($($type:ident),*) => {$(
+        impl FlottType for $type {
+            fn type_name() -> String { stringify!($type).into() }
+            fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
+            #[inline]
+            fn encode(&self, out: &mut Vec<u8>) { write_zigzag(*self as i64, out); }
+            #[inline]
+            fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+                Self::try_from(input.zigzag()?).map_err(|_| CodecError::Invalid { what: stringify!($type) })
+            }
+            // Sign extension: the same number of any width has the same hash.
+            #[inline]
+            fn hash_key(&self, hasher: &mut KeyHasher) { hasher.write_u64(*self as i64 as u64); }
+        }
+    )*};
+}
+signed!(i16, i32, i64, isize);
+
+macro_rules! fixed {
+    ($($type:ident as $hash:ident),*) => {$(
+        impl FlottType for $type {
+            fn type_name() -> String { stringify!($type).into() }
+            fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
+            #[inline]
+            fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.to_le_bytes()); }
+            #[inline]
+            fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> { input.array().map(Self::from_le_bytes) }
+            #[inline]
+            fn hash_key(&self, hasher: &mut KeyHasher) { $hash(*self, hasher) }
+        }
+    )*};
+}
+fixed!(f32 as hash_f32, f64 as hash_f64, u128 as hash_u128, i128 as hash_i128);
+
+// The two zeros are equal, so they must hash alike.
+fn hash_f64(value: f64, hasher: &mut KeyHasher) {
+    hasher.write_u64(if value == 0.0 { 0 } else { value.to_bits() });
+}
+fn hash_f32(value: f32, hasher: &mut KeyHasher) {
+    hash_f64(f64::from(value), hasher);
+}
+fn hash_u128(value: u128, hasher: &mut KeyHasher) {
+    hasher.write_u64(value as u64);
+    hasher.write_u64((value >> 64) as u64);
+}
+fn hash_i128(value: i128, hasher: &mut KeyHasher) {
+    hash_u128(value as u128, hasher);
+}
+
+impl FlottType for u8 {
+    fn type_name() -> String {
+        "u8".into()
+    }
+    fn describe(schema: &mut Schema) {
+        schema.word("u8");
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(*self);
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        input.byte()
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        hasher.write_u64(u64::from(*self));
+    }
+    fn encode_slice(values: &[Self], out: &mut Vec<u8>) {
+        out.extend_from_slice(values);
+    }
+    fn decode_vec(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
+        input.take(count).map(<[u8]>::to_vec)
+    }
+    fn hash_slice(values: &[Self], hasher: &mut KeyHasher) {
+        hasher.write_bytes(values);
+    }
+}
+
+impl FlottType for i8 {
+    fn type_name() -> String {
+        "i8".into()
+    }
+    fn describe(schema: &mut Schema) {
+        schema.word("i8");
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_le_bytes());
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        input.array().map(Self::from_le_bytes)
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        hasher.write_u64(i64::from(*self) as u64);
+    }
+}
+
+impl FlottType for bool {
+    fn type_name() -> String {
+        "bool".into()
+    }
+    fn describe(schema: &mut Schema) {
+        schema.word("bool");
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(*self));
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        match input.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(CodecError::Invalid { what: "bool" }),
+        }
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        hasher.write_u64(u64::from(*self));
+    }
+}
+
+impl FlottType for char {
+    fn type_name() -> String {
+        "char".into()
+    }
+    fn describe(schema: &mut Schema) {
+        schema.word("char");
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        write_varint(u64::from(u32::from(*self)), out);
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let code = u32::decode(input)?;
+        Self::from_u32(code).ok_or(CodecError::Invalid { what: "char" })
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        hasher.write_u64(u64::from(u32::from(*self)));
+    }
+}
+
+impl FlottType for () {
+    fn type_name() -> String {
+        "()".into()
+    }
+    fn describe(schema: &mut Schema) {
+        schema.word("()");
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(0);
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        match input.byte()? {
+            0 => Ok(()),
+            _ => Err(CodecError::Invalid { what: "unit" }),
+        }
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        hasher.write_u64(0);
+    }
+}
+
+impl FlottType for String {
+    fn type_name() -> String {
+        "string".into()
+    }
+    fn describe(schema: &mut Schema) {
+        schema.word("string");
+    }
+    #[inline]
+    fn encode(&self, out: &mut Vec<u8>) {
+        write_len(self.len(), out);
+        out.extend_from_slice(self.as_bytes());
+    }
+    #[inline]
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let len = input.len()?;
+        let text =
+            str::from_utf8(input.take(len)?).map_err(|_| CodecError::Invalid { what: "UTF-8" })?;
+        Ok(text.to_owned())
+    }
+    #[inline]
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        hasher.write_bytes(self.as_bytes());
+    }
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.capacity()
+    }
+}
+
+impl<T: FlottType> FlottType for Option<T> {
+    fn type_name() -> String {
+        format!("option<{}>", T::type_name())
+    }
+    fn describe(schema: &mut Schema) {
+        schema.generic("option", &[T::describe]);
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            None => out.push(0),
+            Some(value) => {
+                out.push(1);
+                value.encode(out);
+            }
+        }
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        match input.byte()? {
+            0 => Ok(None),
+            1 => T::decode(input).map(Some),
+            _ => Err(CodecError::Invalid { what: "option" }),
+        }
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        hasher.write_u64(u64::from(self.is_some()));
+        if let Some(value) = self {
+            value.hash_key(hasher);
+        }
+    }
+    fn weight(&self) -> usize {
+        let inner = self.as_ref().map_or(0, |v| v.weight().saturating_sub(size_of::<T>()));
+        size_of::<Self>() + inner
+    }
+}
+
+impl<T: FlottType, E: FlottType> FlottType for Result<T, E> {
+    fn type_name() -> String {
+        format!("result<{}, {}>", T::type_name(), E::type_name())
+    }
+    fn describe(schema: &mut Schema) {
+        schema.generic("result", &[T::describe, E::describe]);
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Ok(value) => {
+                out.push(0);
+                value.encode(out);
+            }
+            Err(error) => {
+                out.push(1);
+                error.encode(out);
+            }
+        }
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        match input.byte()? {
+            0 => T::decode(input).map(Ok),
+            1 => E::decode(input).map(Err),
+            _ => Err(CodecError::Invalid { what: "result" }),
+        }
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        hasher.write_u64(u64::from(self.is_err()));
+        match self {
+            Ok(value) => value.hash_key(hasher),
+            Err(error) => error.hash_key(hasher),
+        }
+    }
+    fn weight(&self) -> usize {
+        match self {
+            Ok(value) => size_of::<Self>() + value.weight(),
+            Err(error) => size_of::<Self>() + error.weight(),
+        }
+    }
+}
+
+/// Bytes of the heap behind values, beside their own size.
+fn heap_of<'a, T: FlottType>(values: impl Iterator<Item = &'a T>) -> usize {
+    values.map(|v| v.weight().saturating_sub(size_of::<T>())).sum()
+}
+
+impl<T: FlottType> FlottType for Vec<T> {
+    fn type_name() -> String {
+        format!("list<{}>", T::type_name())
+    }
+    fn describe(schema: &mut Schema) {
+        schema.generic("list", &[T::describe]);
+    }
+    #[inline]
+    fn encode(&self, out: &mut Vec<u8>) {
+        write_len(self.len(), out);
+        T::encode_slice(self, out);
+    }
+    #[inline]
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let len = input.len()?;
+        input.nested(|input| T::decode_vec(len, input))
+    }
+    #[inline]
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        hasher.write_u64(self.len() as u64);
+        T::hash_slice(self, hasher);
+    }
+    fn weight(&self) -> usize {
+        let heap = if std::mem::needs_drop::<T>() { heap_of(self.iter()) } else { 0 };
+        size_of::<Self>() + self.capacity() * size_of::<T>() + heap
+    }
+}
+
+macro_rules! collection {
+    ($type:ident, $name:literal, $($bound:tt)*) => {
+        impl<T: FlottType + $($bound)*> FlottType for $type<T> {
+            fn type_name() -> String { format!(concat!($name, "<{}>"), T::type_name()) }
+            fn describe(schema: &mut Schema) { schema.generic($name, &[T::describe]); }
+            fn encode(&self, out: &mut Vec<u8>) {
+                write_len(self.len(), out);
+                self.iter().for_each(|value| value.encode(out));
+            }
+            fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+                let len = input.len()?;
+                input.nested(|input| (0..len).map(|_| T::decode(input)).collect())
+            }
+            fn hash_key(&self, hasher: &mut KeyHasher) {
+                hasher.write_u64(self.len() as u64);
+                self.iter().for_each(|value| value.hash_key(hasher));
+            }
+            fn weight(&self) -> usize {
+                size_of::<Self>() + self.len() * size_of::<T>() + heap_of(self.iter())
+            }
+        }
+    };
+}
+collection!(VecDeque, "list", Sized);
+collection!(BTreeSet, "set", Ord);
+
+impl<K: FlottType + Ord, V: FlottType> FlottType for BTreeMap<K, V> {
+    fn type_name() -> String {
+        format!("map<{}, {}>", K::type_name(), V::type_name())
+    }
+    fn describe(schema: &mut Schema) {
+        schema.generic("map", &[K::describe, V::describe]);
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        write_len(self.len(), out);
+        for (key, value) in self {
+            key.encode(out);
+            value.encode(out);
+        }
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let len = input.len()?;
+        input.nested(|input| (0..len).map(|_| Ok((K::decode(input)?, V::decode(input)?))).collect())
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        hasher.write_u64(self.len() as u64);
+        for (key, value) in self {
+            key.hash_key(hasher);
+            value.hash_key(hasher);
+        }
+    }
+    fn weight(&self) -> usize {
+        let entries = self.len() * (size_of::<K>() + size_of::<V>());
+        size_of::<Self>() + entries + heap_of(self.keys()) + heap_of(self.values())
+    }
+}
+
+impl<T: FlottType> FlottType for Box<T> {
+    fn type_name() -> String {
+        T::type_name()
+    }
+    fn describe(schema: &mut Schema) {
+        T::describe(schema);
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        (**self).encode(out);
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        input.nested(|input| T::decode(input)).map(Self::new)
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        (**self).hash_key(hasher);
+    }
+    fn weight(&self) -> usize {
+        size_of::<Self>() + (**self).weight()
+    }
+}
+
+impl<T: FlottType + Sync> FlottType for Arc<T> {
+    fn type_name() -> String {
+        T::type_name()
+    }
+    fn describe(schema: &mut Schema) {
+        T::describe(schema);
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        (**self).encode(out);
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        input.nested(|input| T::decode(input)).map(Self::new)
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        (**self).hash_key(hasher);
+    }
+    fn weight(&self) -> usize {
+        size_of::<Self>() + (**self).weight()
+    }
+}
+
+impl<T: FlottType, const N: usize> FlottType for [T; N] {
+    fn type_name() -> String {
+        format!("[{}; {N}]", T::type_name())
+    }
+    fn describe(schema: &mut Schema) {
+        schema.generic(&format!("array{N}"), &[T::describe]);
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        if N == 0 {
+            out.push(0);
+        }
+        T::encode_slice(self, out);
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        if N == 0 && input.byte()? != 0 {
+            return Err(CodecError::Invalid { what: "empty array" });
+        }
+        let values = T::decode_vec(N, input)?;
+        values.try_into().map_err(|_| CodecError::Truncated)
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        T::hash_slice(self, hasher);
+    }
+    fn weight(&self) -> usize {
+        size_of::<Self>() + heap_of(self.iter())
+    }
+}
+
+impl FlottType for Duration {
+    fn type_name() -> String {
+        "duration".into()
+    }
+    fn describe(schema: &mut Schema) {
+        schema.word("duration");
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        write_varint(self.as_secs(), out);
+        write_varint(u64::from(self.subsec_nanos()), out);
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let seconds = input.varint()?;
+        let nanos = u32::decode(input)?;
+        if nanos >= 1_000_000_000 {
+            return Err(CodecError::Invalid { what: "duration" });
+        }
+        Ok(Self::new(seconds, nanos))
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        hasher.write_u64(self.as_secs());
+        hasher.write_u64(u64::from(self.subsec_nanos()));
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident $index:tt),+))*) => {$(
+        impl<$($name: FlottType),+> FlottType for ($($name,)+) {
+            fn type_name() -> String {
+                format!("({})", [$($name::type_name()),+].join(", "))
+            }
+            fn describe(schema: &mut Schema) {
+                schema.generic("tuple", &[$($name::describe),+]);
+            }
+            #[inline]
+            fn encode(&self, out: &mut Vec<u8>) {
+                $(self.$index.encode(out);)+
+            }
+            #[inline]
+            fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+                Ok(($($name::decode(input)?,)+))
+            }
+            #[inline]
+            fn hash_key(&self, hasher: &mut KeyHasher) {
+                $(self.$index.hash_key(hasher);)+
+            }
+            fn weight(&self) -> usize {
+                // Each part's heap, and the tuple itself with its padding.
+                size_of::<Self>() $(+ self.$index.weight().saturating_sub(size_of::<$name>()))+
+            }
+        }
+    )*};
+}
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}

@@ -1,0 +1,147 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+fn law<T: FlottType + PartialEq + std::fmt::Debug>(value: &T) {
+    let bytes = encode_one(value);
+    assert!(!bytes.is_empty(), "every value takes a byte");
+    assert_eq!(&decode_one::<T>(&bytes).unwrap(), value);
+    assert_eq!(key_hash(value), key_hash(&decode_one::<T>(&bytes).unwrap()));
+    let mut longer = bytes.clone();
+    longer.push(0);
+    assert!(decode_one::<T>(&longer).is_err(), "what follows is noticed");
+    for end in 0..bytes.len() {
+        assert!(decode_one::<T>(bytes.get(..end).unwrap()).is_err(), "a prefix is no value");
+    }
+}
+
+proptest! {
+    #[test]
+    fn numbers(a: u8, b: u16, c: u32, d: u64, e: i8, f: i16, g: (i32, i64, isize, usize), h: u128, i: i128) {
+        law(&a); law(&b); law(&c); law(&d); law(&e); law(&f); law(&g); law(&h); law(&i);
+    }
+
+    #[test]
+    fn texts_and_bytes(a: String, b: Vec<u8>, c: char, d: bool) {
+        law(&a); law(&b); law(&c); law(&d); law(&());
+    }
+
+    #[test]
+    fn collections(
+        a: Vec<(String, Option<i64>)>, b: BTreeMap<String, Vec<u16>>, c: BTreeSet<u32>, d: VecDeque<i32>,
+        e: Box<Option<String>>, f: Result<u8, String>, g: [u16; 3], h: std::time::Duration,
+    ) {
+        law(&a); law(&b); law(&c); law(&d); law(&e); law(&f); law(&g); law(&h);
+    }
+
+    #[test]
+    fn no_bytes_make_a_decoder_panic(bytes: Vec<u8>) {
+        let _ = decode_one::<Vec<(String, Option<i64>)>>(&bytes);
+        let _ = decode_one::<BTreeMap<u16, BTreeSet<char>>>(&bytes);
+        let _ = decode_one::<Result<Vec<Vec<bool>>, [f64; 2]>>(&bytes);
+        let _ = decode_one::<Vec<()>>(&bytes);
+        let _ = BatchCodec::<(Vec<u8>, u64)>::new().decode(&bytes);
+        let _ = crate::seam::StreamEvent::decode(&bytes);
+    }
+
+    #[test]
+    fn batches(records: Vec<(String, u64)>) {
+        let codec = BatchCodec::<(String, u64)>::new();
+        let batch = ErasedBatch::new(records.clone());
+        let mut bytes = Vec::new();
+        codec.encode(&batch, &mut bytes).unwrap();
+        let back = codec.decode(&bytes).unwrap();
+        prop_assert_eq!(back.len(), records.len());
+        prop_assert_eq!(back.downcast::<(String, u64)>().unwrap(), records.clone());
+        prop_assert_eq!(codec.duplicate(&batch).unwrap().downcast::<(String, u64)>().unwrap(), records);
+    }
+}
+
+use crate::seam::{EdgeCodec, ErasedBatch};
+
+#[test]
+fn announced_lengths_reserve_nothing() {
+    // Ten bytes that announce 2^60 elements.
+    let mut bytes = Vec::new();
+    write_varint(1 << 60, &mut bytes);
+    assert_eq!(decode_one::<Vec<[u64; 4]>>(&bytes), Err(CodecError::Truncated));
+    assert_eq!(decode_one::<String>(&bytes), Err(CodecError::Truncated));
+    assert_eq!(decode_one::<BTreeMap<u8, u8>>(&bytes), Err(CodecError::Truncated));
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct Link(Option<Box<Link>>);
+impl FlottType for Link {
+    fn type_name() -> String {
+        "Link".into()
+    }
+    fn describe(schema: &mut Schema) {
+        schema.named::<Self>("Link", |schema| schema.field::<Option<Box<Link>>>("0"));
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.0.encode(out);
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        Option::decode(input).map(Self)
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        self.0.hash_key(hasher);
+    }
+}
+
+#[test]
+fn a_type_that_holds_itself() {
+    law(&Link(Some(Box::new(Link(Some(Box::new(Link(None))))))));
+    assert_eq!(Schema::of::<Link>(), "Link{0:option<Link>,}");
+    let deep = vec![1_u8; 1_000_000];
+    assert_eq!(decode_one::<Link>(&deep), Err(CodecError::TooDeep));
+}
+
+#[test]
+fn numbers_beyond_their_width_are_refused() {
+    assert!(decode_one::<u16>(&encode_one(&65_536_u32)).is_err());
+    assert!(decode_one::<u64>(&[0xff; 10]).is_err());
+    assert_eq!(decode_one::<u64>(&encode_one(&u64::MAX)), Ok(u64::MAX));
+    assert_eq!(decode_one::<i64>(&encode_one(&i64::MIN)), Ok(i64::MIN));
+}
+
+/// Hashes, bytes and schemas are part of snapshots: these values may never change.
+#[test]
+fn golden() {
+    assert_eq!(key_hash(&String::new()), 0x9d46_4e10_d0d3_6e83);
+    assert_eq!(key_hash(&"flott".to_owned()), 0);
+    assert_eq!(key_hash(&"a key of more than sixteen bytes".to_owned()), 0);
+    assert_eq!(key_hash(&42_u64), 0);
+    assert_eq!(key_hash(&42_i32), key_hash(&42_u64));
+    assert_eq!(key_hash(&0.0_f64), key_hash(&-0.0_f64));
+    assert_eq!(encode_one(&("w".to_owned(), 300_u64)), [1, b'w', 0xac, 2]);
+    assert_eq!(encode_one(&vec![-1_i32, 1]), [2, 1, 2]);
+    assert_eq!(Schema::of::<Vec<(String, Option<u64>)>>(), "list<tuple<string,option<u64>>>");
+    assert_eq!(fingerprint::<(String, u64)>(), "");
+}
+
+#[test]
+fn the_hash_spreads_short_keys() {
+    let mut low = [0_u32; 64];
+    let mut high = [0_u32; 64];
+    for i in 0..64_000 {
+        let hash = key_hash(&format!("w{i}"));
+        if let Some(n) = low.get_mut((hash & 63) as usize) {
+            *n += 1
+        }
+        if let Some(n) = high.get_mut((hash >> 58) as usize) {
+            *n += 1
+        }
+    }
+    assert!(low.iter().chain(&high).all(|n| (850..1150).contains(n)), "{low:?} {high:?}");
+}
+
+#[test]
+fn weights_count_the_heap() {
+    assert_eq!(7_u64.weight(), 8);
+    assert_eq!("abcd".to_owned().weight(), 28);
+    let codec = BatchCodec::<Vec<u8>>::new();
+    let batch = ErasedBatch::new(vec![vec![0_u8; 1_000]; 100]);
+    assert_eq!(codec.weight(&batch), 102_400);
+    assert_eq!(codec.weight(&ErasedBatch::new(Vec::<Vec<u8>>::new())), 0);
+}
