@@ -3,6 +3,7 @@
 //! Nothing but JSON lines may reach standard output; remarks for people go to standard error. Timings are
 //! never asserted: goals are compared in `RESULTS.md`.
 
+pub mod cluster;
 pub mod process;
 pub mod report;
 

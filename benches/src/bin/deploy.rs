@@ -1,0 +1,87 @@
+//! From a REST run to all tasks RUNNING: the *trivial* workload with a hash edge, session mode, warm.
+//!
+//! Warm means that the program is in the blob caches and no process of the job is alive.
+
+use anyhow::{Context, Result, bail};
+use benches::Report;
+use benches::cluster::{Cluster, binaries, millis, wait_a_moment};
+use rest::messages::JarRequest;
+use tokio::time::Instant;
+
+const RUNS: usize = 5;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let report = Report::new("deploy");
+    for (metric, parallelism, workers) in
+        [("running_ms_p1", 1, 1), ("running_ms_p128", 128, 1), ("running_ms_p1000", 1000, 4)]
+    {
+        let runs = measure(parallelism, workers).await.with_context(|| metric.to_owned())?;
+        report.runs(metric, &runs, "ms")?;
+    }
+    Ok(())
+}
+
+async fn measure(parallelism: i64, workers: i64) -> Result<Vec<f64>> {
+    let slots = (parallelism + workers - 1) / workers;
+    let mut cluster = Cluster::prepare(&format!("taskmanager.numberOfTaskSlots: {slots}\n"))?;
+    cluster.start_jobmanager().await?;
+    for _ in 0..workers {
+        cluster.start_taskmanager().await?;
+    }
+    let program = binaries()?.join("trivial");
+    let jar = cluster.rest.upload(&program, |_| {}).await?.jar_id().to_owned();
+    let mut runs = Vec::new();
+    // The first run fills the blob caches and is not counted.
+    for run in 0..=RUNS {
+        eprintln!("deploy: parallelism {parallelism}, run {run} of {RUNS}");
+        let took = run_once(&cluster, &jar, parallelism).await?;
+        if run > 0 {
+            runs.push(took);
+        }
+    }
+    Ok(runs)
+}
+
+async fn run_once(cluster: &Cluster, jar: &str, parallelism: i64) -> Result<f64> {
+    let request = JarRequest { parallelism: Some(parallelism), ..JarRequest::default() };
+    let began = Instant::now();
+    let job = cluster.rest.run(jar, &request).await?.jobid;
+    loop {
+        let overview = cluster.rest.jobs_overview().await?;
+        let Some(line) = overview.jobs.iter().find(|j| j.jid == job) else {
+            bail!("job {job} is not listed");
+        };
+        let count = |state: &str| line.tasks.get(state).copied().unwrap_or(0);
+        if line.state == "FAILED" {
+            bail!("job {job} failed");
+        }
+        if i64::from(count("running")) == 2 * parallelism {
+            break;
+        }
+        wait_a_moment(began, "the running of all tasks").await?;
+    }
+    let took = millis(began);
+    cluster.rest.cancel(&job).await?;
+    let ended = Instant::now();
+    while cluster.rest.job_status(&job).await?.status != "CANCELED" {
+        wait_a_moment(ended, "the end of the job").await?;
+    }
+    while hosts_of(cluster)? > 0 {
+        wait_a_moment(ended, "the end of the job's processes").await?;
+    }
+    Ok(took)
+}
+
+/// Children of the cluster's processes that are alive.
+fn hosts_of(cluster: &Cluster) -> Result<usize> {
+    let mut hosts = 0;
+    for pid in cluster.taskmanager_pids().into_iter().chain(cluster.jobmanager_pid()) {
+        for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+            let children = task?.path().join("children");
+            hosts +=
+                std::fs::read_to_string(children).unwrap_or_default().split_whitespace().count();
+        }
+    }
+    Ok(hosts)
+}

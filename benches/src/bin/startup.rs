@@ -1,0 +1,37 @@
+//! How soon the processes of a standalone cluster are of use, what they hold when idle, and how large the
+//! binaries are.
+
+use anyhow::{Context, Result};
+use benches::cluster::{Cluster, binaries};
+use benches::{Report, rss_mib};
+use std::{fs, time::Duration};
+
+const RUNS: usize = 5;
+/// Memory is read once start-up work is over.
+const SETTLE: Duration = Duration::from_secs(2);
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let report = Report::new("startup");
+    let (mut ready, mut registered, mut jm_idle, mut tm_idle) = (vec![], vec![], vec![], vec![]);
+    for run in 0..RUNS {
+        eprintln!("startup: run {} of {RUNS}", run + 1);
+        let mut cluster = Cluster::prepare("")?;
+        ready.push(cluster.start_jobmanager().await?);
+        registered.push(cluster.start_taskmanager().await?);
+        tokio::time::sleep(SETTLE).await;
+        jm_idle.push(rss_mib(cluster.jobmanager_pid().context("no JobManager")?)?);
+        for pid in cluster.taskmanager_pids() {
+            tm_idle.push(rss_mib(pid)?);
+        }
+    }
+    report.runs("jobmanager_rest_ready_ms", &ready, "ms")?;
+    report.runs("taskmanager_registered_ms", &registered, "ms")?;
+    report.runs("jobmanager_idle_mib", &jm_idle, "MiB")?;
+    report.runs("taskmanager_idle_mib", &tm_idle, "MiB")?;
+    for (metric, binary) in [("flott_mib", "flott"), ("program_mib", "word_count")] {
+        let bytes = fs::metadata(binaries()?.join(binary))?.len();
+        report.value(metric, bytes as f64 / f64::from(1 << 20), "MiB")?;
+    }
+    Ok(())
+}

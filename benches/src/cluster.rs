@@ -1,0 +1,147 @@
+//! A standalone cluster of real processes on free loopback ports, in a folder of its own.
+//!
+//! Everything is ended and removed when the value is dropped. It must never touch another cluster's files.
+
+use anyhow::{Context, Result, bail};
+use rest::client::{ClientTimeouts, RestClient};
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+/// How long anything may take before a benchmark gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The folder that holds this benchmark's binary and so the release binaries beside it.
+pub fn binaries() -> Result<PathBuf> {
+    let this = std::env::current_exe()?;
+    Ok(this.parent().context("the benchmark has no folder")?.to_owned())
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// A cluster.
+pub struct Cluster {
+    folder: TempDir,
+    flott: PathBuf,
+    /// Its REST endpoint.
+    pub rest: RestClient,
+    jobmanager: Option<Child>,
+    taskmanagers: Vec<Child>,
+}
+
+impl Cluster {
+    /// Writes the configuration and the secret; starts nothing yet. `options` are lines of flott.yaml.
+    pub fn prepare(options: &str) -> Result<Self> {
+        let flott = binaries()?.join("flott");
+        if !flott.exists() {
+            bail!("{} is absent: cargo build --release --bin flott", flott.display());
+        }
+        let folder = TempDir::new()?;
+        let dir = folder.path().display();
+        let (rest_port, rpc_port) = (free_port()?, free_port()?);
+        fs::write(
+            folder.path().join("flott.yaml"),
+            format!(
+                "jobmanager.rpc.address: 127.0.0.1\njobmanager.rpc.port: {rpc_port}\n\
+                 rest.address: 127.0.0.1\nrest.port: {rest_port}\n\
+                 security.cluster-secret-file: {dir}/secret/cluster.secret\n\
+                 web.upload.dir: {dir}/upload\nblob.storage.directory: {dir}/blobs\n\
+                 io.tmp.dirs: {dir}/tmp\nlog.dir: {dir}/log\n{options}"
+            ),
+        )?;
+        fs::create_dir_all(folder.path().join("tmp"))?;
+        let cluster = Self {
+            flott,
+            rest: RestClient::new("127.0.0.1", rest_port, ClientTimeouts::default()),
+            jobmanager: None,
+            taskmanagers: Vec::new(),
+            folder,
+        };
+        let made = cluster.command(&["make-secret"]).stdout(Stdio::null()).status()?;
+        if !made.success() {
+            bail!("flott make-secret failed: {made}");
+        }
+        Ok(cluster)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.flott);
+        command
+            .args(args)
+            .arg("--config-dir")
+            .arg(self.folder.path())
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    }
+
+    /// Starts the JobManager and waits for REST; milliseconds from exec.
+    pub async fn start_jobmanager(&mut self) -> Result<f64> {
+        let began = Instant::now();
+        self.jobmanager = Some(self.command(&["jobmanager", "--mode", "session"]).spawn()?);
+        while self.rest.overview().await.is_err() {
+            wait_a_moment(began, "the JobManager's REST endpoint").await?;
+        }
+        Ok(millis(began))
+    }
+
+    /// Starts one more TaskManager and waits until it is registered; milliseconds from exec.
+    pub async fn start_taskmanager(&mut self) -> Result<f64> {
+        let before = self.rest.task_managers().await?.taskmanagers.len();
+        let began = Instant::now();
+        self.taskmanagers.push(self.command(&["taskmanager"]).spawn()?);
+        while self.rest.task_managers().await?.taskmanagers.len() <= before {
+            wait_a_moment(began, "the TaskManager's registration").await?;
+        }
+        Ok(millis(began))
+    }
+
+    /// Process id of the JobManager.
+    pub fn jobmanager_pid(&self) -> Option<u32> {
+        self.jobmanager.as_ref().map(Child::id)
+    }
+
+    /// Process ids of the TaskManagers.
+    pub fn taskmanager_pids(&self) -> Vec<u32> {
+        self.taskmanagers.iter().map(Child::id).collect()
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for child in self.taskmanagers.iter_mut().chain(self.jobmanager.iter_mut()) {
+            // The process may have ended already; either way nothing of it is left.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Polls are one millisecond apart, so that polling takes little from what is measured.
+pub async fn wait_a_moment(began: Instant, what: &str) -> Result<()> {
+    if began.elapsed() > PATIENCE {
+        bail!("{what} did not come within {} s", PATIENCE.as_secs());
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    Ok(())
+}
+
+/// Milliseconds since.
+pub fn millis(began: Instant) -> f64 {
+    began.elapsed().as_secs_f64() * 1e3
+}

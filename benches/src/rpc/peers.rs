@@ -1,0 +1,128 @@
+//! The bare peers that the fabric is measured against: a TCP echo, and a framed server that hands each
+//! frame to one worker task through a bounded channel and coalesces its writes.
+//!
+//! Must never use anything of the fabric.
+
+use anyhow::Result;
+use bytes::{Buf, BytesMut};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+};
+
+/// Bytes of a request or reply of the bare peers: a body of 128 bytes and a header as large as the fabric's.
+pub const FRAME_BYTES: usize = 128 + 64;
+
+/// Echoes fixed-size frames on every connection.
+pub async fn serve_echo(listener: TcpListener) -> Result<()> {
+    loop {
+        let (mut stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        tokio::task::spawn_local(async move {
+            let mut frame = [0u8; FRAME_BYTES];
+            while stream.read_exact(&mut frame).await.is_ok() {
+                if stream.write_all(&frame).await.is_err() {
+                    break;
+                }
+            }
+        });
+    }
+}
+
+/// One echo at a time, `n` times.
+pub async fn call_echo(stream: &mut TcpStream, n: u32) -> Result<()> {
+    let mut frame = [7u8; FRAME_BYTES];
+    for _ in 0..n {
+        stream.write_all(&frame).await?;
+        stream.read_exact(&mut frame).await?;
+    }
+    Ok(())
+}
+
+/// Serves the framed peer: read loop → bounded channel → one worker task → coalescing writer.
+pub async fn serve_framed(listener: TcpListener) -> Result<()> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let (reader, writer) = stream.into_split();
+        let (to_worker, mut work) = mpsc::channel::<BytesMut>(1024);
+        let (to_writer, replies) = mpsc::channel::<BytesMut>(1024);
+        tokio::task::spawn_local(async move {
+            while let Some(frame) = work.recv().await {
+                if to_writer.send(frame).await.is_err() {
+                    break;
+                }
+            }
+        });
+        tokio::task::spawn_local(write_coalesced(writer, replies));
+        tokio::task::spawn_local(read_frames(reader, to_worker));
+    }
+}
+
+/// Reads length-prefixed frames into a channel until the connection ends.
+pub async fn read_frames(mut reader: tokio::net::tcp::OwnedReadHalf, sink: mpsc::Sender<BytesMut>) {
+    let mut buffer = BytesMut::with_capacity(64 << 10);
+    loop {
+        while let Some(frame) = split_frame(&mut buffer) {
+            if sink.send(frame).await.is_err() {
+                return;
+            }
+        }
+        buffer.reserve(32 << 10);
+        match reader.read_buf(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+fn split_frame(buffer: &mut BytesMut) -> Option<BytesMut> {
+    let length = buffer.get(..4)?.try_into().map(u32::from_le_bytes).ok()? as usize;
+    if buffer.len() < 4 + length {
+        return None;
+    }
+    buffer.advance(4);
+    Some(buffer.split_to(length))
+}
+
+/// Writes all frames that are there with one system call.
+pub async fn write_coalesced(
+    mut writer: tokio::net::tcp::OwnedWriteHalf,
+    mut frames: mpsc::Receiver<BytesMut>,
+) {
+    let mut out = BytesMut::with_capacity(64 << 10);
+    let mut batch = Vec::new();
+    while frames.recv_many(&mut batch, 256).await > 0 {
+        for frame in batch.drain(..) {
+            out.extend_from_slice(&(frame.len() as u32).to_le_bytes());
+            out.extend_from_slice(&frame);
+        }
+        if writer.write_all_buf(&mut out).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Keeps `outstanding` frames under way until `n` have come back.
+pub async fn call_framed(stream: TcpStream, n: u32, outstanding: u32) -> Result<()> {
+    let (reader, writer) = stream.into_split();
+    let (to_writer, requests) = mpsc::channel::<BytesMut>(1024);
+    let (to_caller, mut replies) = mpsc::channel::<BytesMut>(1024);
+    tokio::task::spawn_local(write_coalesced(writer, requests));
+    tokio::task::spawn_local(read_frames(reader, to_caller));
+    let mut frame = BytesMut::zeroed(FRAME_BYTES);
+    let mut sent = 0;
+    while sent < outstanding.min(n) {
+        to_writer.send(frame.clone()).await?;
+        sent += 1;
+    }
+    for _ in 0..n {
+        frame = replies.recv().await.ok_or_else(|| anyhow::anyhow!("the framed peer has gone"))?;
+        if sent < n {
+            to_writer.send(frame).await?;
+            sent += 1;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! No slot is given twice: a TaskExecutor's slot belongs to at most one allocation at a time, an allocation
+//! has at most one slot, and a SlotManager asks for no slot that it has asked for and not heard of.
+
+use super::Invariant;
+use crate::simulation::observer::Seen;
+use actors::probe::Fact;
+use model::{AllocationId, InstanceId, JobId, LeaderSession, SlotId};
+use std::collections::BTreeMap;
+
+/// See the module.
+#[derive(Default)]
+pub struct SlotGivenOnce {
+    /// As the TaskExecutors have it, by process session.
+    held: BTreeMap<(LeaderSession, SlotId), (JobId, AllocationId)>,
+    /// Where an allocation is.
+    places: BTreeMap<AllocationId, (LeaderSession, SlotId)>,
+    /// Requests under way, by SlotManager and incarnation.
+    asked: BTreeMap<(LeaderSession, InstanceId, SlotId), AllocationId>,
+}
+
+impl SlotGivenOnce {
+    fn allocation(
+        &mut self,
+        session: LeaderSession,
+        slot: &SlotId,
+        allocation: Option<(JobId, AllocationId)>,
+    ) -> Result<(), String> {
+        let place = (session, slot.clone());
+        let Some((job, id)) = allocation else {
+            if let Some((_, id)) = self.held.remove(&place) {
+                self.places.remove(&id);
+            }
+            return Ok(());
+        };
+        if let Some((other_job, other)) = self.held.insert(place.clone(), (job, id))
+            && other != id
+        {
+            return Err(format!("slot {slot} of job {other_job} is given to job {job} as well"));
+        }
+        if let Some(other) = self.places.insert(id, place.clone())
+            && other != place
+        {
+            return Err(format!("allocation {id} has slot {slot} and slot {}", other.1));
+        }
+        Ok(())
+    }
+}
+
+impl Invariant for SlotGivenOnce {
+    fn name(&self) -> &'static str {
+        "slot_given_once"
+    }
+
+    fn see(&mut self, seen: &Seen) -> Result<(), String> {
+        match &seen.fact {
+            Fact::SlotAllocation { session, slot_id, allocation } => {
+                self.allocation(*session, slot_id, *allocation)
+            }
+            Fact::SlotRequested { session, instance_id, slot_id, allocation_id, .. } => {
+                let request = (*session, *instance_id, slot_id.clone());
+                match self.asked.insert(request, *allocation_id) {
+                    Some(other) if other != *allocation_id => Err(format!(
+                        "slot {slot_id} is asked for as {allocation_id} while {other} is under way"
+                    )),
+                    _ => Ok(()),
+                }
+            }
+            Fact::SlotAnswered { session, slot_id, allocation_id, .. } => {
+                self.asked.retain(|(s, _, slot), id| {
+                    !(s == session && slot == slot_id && id == allocation_id)
+                });
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

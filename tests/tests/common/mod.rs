@@ -1,0 +1,337 @@
+//! A cluster of real processes for one test: temporary folders, ports that the system chooses, everything
+//! killed at the end. Waits are bounded and end with an event; nothing sleeps for a guess.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use rest::client::{ClientTimeouts, RestClient};
+use rest::messages::JarRequest;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Once;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Longest wait for anything that should happen in milliseconds, on a busy machine.
+pub const SOON: Duration = Duration::from_secs(60);
+
+static BUILD: Once = Once::new();
+
+/// The folder of the binaries: that of this test's own build.
+pub fn bin_folder() -> PathBuf {
+    let mut folder = std::env::current_exe().unwrap();
+    folder.pop();
+    if folder.ends_with("deps") {
+        folder.pop();
+    }
+    BUILD.call_once(|| build(&folder));
+    folder
+}
+
+/// Builds `flott` and the examples in the same profile, unless whoever runs the tests has done so.
+fn build(folder: &Path) {
+    if std::env::var_os("FLOTT_TESTS_PREBUILT").is_some() {
+        return;
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+        .args(["build", "--quiet", "-p", "deploy", "-p", "examples", "--bins"]);
+    if folder.ends_with("release") {
+        command.arg("--release");
+    }
+    if let Some(target) = folder.parent() {
+        command.env("CARGO_TARGET_DIR", target);
+    }
+    assert!(command.status().unwrap().success(), "the binaries could not be built");
+}
+
+/// Path of a binary.
+pub fn bin(name: &str) -> PathBuf {
+    let path = bin_folder().join(name);
+    assert!(path.is_file(), "{} is not built", path.display());
+    path
+}
+
+/// One process, killed when dropped.
+pub struct Process {
+    pub child: Child,
+    pub name: String,
+    pub stderr: PathBuf,
+}
+
+impl Process {
+    pub fn pid(&self) -> nix::unistd::Pid {
+        nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap())
+    }
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        nix::sys::signal::kill(self.pid(), signal).unwrap();
+    }
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+    /// Waits for its end.
+    pub fn wait(&mut self, within: Duration) -> i32 {
+        let status =
+            eventually(within, &format!("{} ends", self.name), || self.child.try_wait().unwrap());
+        status.code().unwrap_or(-1)
+    }
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+    /// What it wrote to standard error.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = nix::sys::signal::kill(self.pid(), nix::sys::signal::Signal::SIGCONT);
+        self.kill();
+        if std::thread::panicking() {
+            eprintln!("---- {} ----\n{}", self.name, tail(&self.log(), 200));
+        }
+    }
+}
+
+fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+/// Polls until there is a value; panics with `what` when there is none in time.
+pub fn eventually<T>(within: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(value) = look() {
+            return value;
+        }
+        assert!(begin.elapsed() < within, "not within {within:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A port that is free now.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A cluster of processes.
+pub struct Cluster {
+    pub folder: TempDir,
+    pub options: Vec<(String, String)>,
+    pub rpc_port: u16,
+    pub rest_port: u16,
+    pub jobmanager: Option<Process>,
+    pub taskmanagers: Vec<Process>,
+    started: usize,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Cluster {
+    /// Nothing runs yet; ports are chosen so that processes can be started in any order.
+    pub fn new(options: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (rpc_port, rest_port) = (free_port(), free_port());
+        let mut all: Vec<(String, String)> = vec![
+            ("jobmanager.rpc.port".into(), rpc_port.to_string()),
+            ("rest.port".into(), rest_port.to_string()),
+            ("env.pid.dir".into(), folder.path().join("pid").display().to_string()),
+            ("io.tmp.dirs".into(), folder.path().join("tmp").display().to_string()),
+            ("log.level".into(), std::env::var("FLOTT_TESTS_LOG").unwrap_or("info".into())),
+        ];
+        std::fs::create_dir_all(folder.path().join("tmp")).unwrap();
+        for (key, value) in options {
+            all.retain(|(k, _)| k != key);
+            all.push(((*key).to_owned(), (*value).to_owned()));
+        }
+        Self {
+            folder,
+            options: all,
+            rpc_port,
+            rest_port,
+            jobmanager: None,
+            taskmanagers: Vec::new(),
+            started: 0,
+            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+        }
+    }
+
+    /// A JobManager and so many TaskManagers, all registered.
+    pub fn start(options: &[(&str, &str)], taskmanagers: usize) -> Self {
+        let mut cluster = Self::new(options);
+        cluster.start_jobmanager();
+        for _ in 0..taskmanagers {
+            cluster.start_taskmanager(&[]);
+        }
+        cluster.await_taskmanagers(taskmanagers);
+        cluster
+    }
+
+    pub fn command(&self, binary: &Path, first: &[&str]) -> Command {
+        let mut command = Command::new(binary);
+        command.args(first);
+        for (key, value) in &self.options {
+            command.arg("-D").arg(format!("{key}={value}"));
+        }
+        for variable in ["FLOTT_CONF_DIR", "RUST_LOG", "FLOTT_LOG_FILE"] {
+            command.env_remove(variable);
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    pub fn spawn(&mut self, name: &str, mut command: Command) -> Process {
+        self.started += 1;
+        let stderr = self.folder.path().join(format!("{}-{name}.log", self.started));
+        let file = std::fs::File::create(&stderr).unwrap();
+        let child = command.stderr(file).stdout(Stdio::piped()).spawn().unwrap();
+        Process { child, name: name.to_owned(), stderr }
+    }
+
+    /// Starts the JobManager and waits for its line that says it is ready.
+    pub fn start_jobmanager(&mut self) -> Value {
+        self.start_jobmanager_with(&bin("flott"), &["jobmanager", "--output", "json"], &[])
+    }
+
+    pub fn start_jobmanager_with(&mut self, binary: &Path, first: &[&str], last: &[&str]) -> Value {
+        let mut command = self.command(binary, first);
+        command.args(last);
+        let mut process = self.spawn("jobmanager", command);
+        let out = process.child.stdout.take().unwrap();
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        let ready = serde_json::from_str(&line);
+        let ready: Value = ready.unwrap_or_else(|e| panic!("'{line}': {e}\n{}", process.log()));
+        self.jobmanager = Some(process);
+        ready
+    }
+
+    /// Starts one more TaskManager; returns its place among them.
+    pub fn start_taskmanager(&mut self, more: &[&str]) -> usize {
+        let mut command = self.command(&bin("flott"), &["taskmanager"]);
+        command.args(more);
+        let process = self.spawn("taskmanager", command);
+        self.taskmanagers.push(process);
+        self.taskmanagers.len() - 1
+    }
+
+    pub fn client(&self) -> RestClient {
+        RestClient::new("127.0.0.1", self.rest_port, ClientTimeouts::default())
+    }
+
+    pub fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    pub fn await_taskmanagers(&self, count: usize) {
+        let client = self.client();
+        eventually(SOON, &format!("{count} TaskManagers are registered"), || {
+            let list = self.block_on(client.task_managers()).ok()?;
+            (list.taskmanagers.len() == count).then_some(())
+        });
+    }
+
+    pub fn await_state(&self, job: &str, wanted: &str, within: Duration) {
+        let client = self.client();
+        let mut last = String::new();
+        eventually(within, &format!("job {job} is {wanted}"), || {
+            let state = self.block_on(client.job_status(job)).ok()?.status;
+            if state != last {
+                eprintln!("job {job}: {state}");
+                last.clone_from(&state);
+            }
+            if state != wanted && matches!(state.as_str(), "FAILED" | "FINISHED" | "CANCELED") {
+                let why = self.block_on(client.job_exceptions(job)).ok();
+                panic!("job {job} is {state}, not {wanted}: {why:?}");
+            }
+            (state == wanted).then_some(())
+        });
+    }
+
+    /// Uploads and runs a program; the job's id.
+    pub fn submit(&self, program: &Path, request: &JarRequest) -> String {
+        let client = self.client();
+        self.block_on(async {
+            let jar = client.upload(program, |_| ()).await.unwrap();
+            client.run(jar.jar_id(), request).await.unwrap().jobid
+        })
+    }
+
+    /// Runs `flott …` to its end with this cluster's options.
+    pub fn flott(&self, first: &[&str], last: &[&str]) -> Output {
+        let mut command = self.command(&bin("flott"), first);
+        command.args(last);
+        command.output().unwrap()
+    }
+}
+
+/// A request with arguments and a parallelism.
+pub fn request(args: &[&str], parallelism: i64) -> JarRequest {
+    JarRequest {
+        program_args_list: Some(args.iter().map(|a| (*a).to_owned()).collect()),
+        parallelism: Some(parallelism),
+        ..JarRequest::default()
+    }
+}
+
+/// What `tr | sort | uniq -c` says of a file: `word<TAB>count` lines in byte order.
+pub fn expected_counts(text: &Path) -> Vec<String> {
+    let script = r"tr -s '[:space:]' '\n' < $0 | grep -av '^$' | LC_ALL=C sort | uniq -c";
+    let output =
+        Command::new("sh").env("LC_ALL", "C").args(["-c", script]).arg(text).output().unwrap();
+    assert!(output.status.success());
+    let mut lines: Vec<String> = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| {
+            let (count, word) = line.trim_start().split_once(' ').unwrap();
+            format!("{word}\t{count}")
+        })
+        .collect();
+    lines.sort();
+    lines
+}
+
+/// The lines of an output: a file, or a folder of parts.
+pub fn output_lines(path: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    let files: Vec<PathBuf> = if path.is_dir() {
+        std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect()
+    } else {
+        vec![path.to_owned()]
+    };
+    for file in files {
+        let mut text = String::new();
+        std::fs::File::open(&file).unwrap().read_to_string(&mut text).unwrap();
+        lines.extend(text.lines().map(str::to_owned));
+    }
+    lines.sort();
+    lines
+}
+
+/// A text of so many words, the same every time, in a file.
+pub fn text_file(folder: &Path, words: u64) -> PathBuf {
+    use std::io::Write;
+    let path = folder.join("text");
+    let mut file = std::io::BufWriter::new(std::fs::File::create(&path).unwrap());
+    for i in 0..words {
+        let mut z = i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+        let end = if i % 10 == 9 { "\n" } else { " " };
+        write!(file, "w{}{end}", z % 10_000).unwrap();
+    }
+    file.flush().unwrap();
+    path
+}
+
+/// A text that every clone has.
+pub fn repository_text() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../LICENSE")
+}

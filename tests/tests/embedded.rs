@@ -1,0 +1,88 @@
+//! The program by itself: an embedded cluster in its own process.
+
+mod common;
+
+use common::{bin, expected_counts, output_lines, repository_text, text_file};
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn word_count(args: &[&str]) -> Output {
+    Command::new(bin("word_count")).args(args).env_remove("FLOTT_CONF_DIR").output().unwrap()
+}
+
+fn sorted(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+fn assert_counts(text: &Path, parallelism: &str) {
+    let run = word_count(&["--input", text.to_str().unwrap(), "--parallelism", parallelism]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert_eq!(sorted(&run.stdout), expected_counts(text), "{text:?} × {parallelism}");
+}
+
+#[test]
+fn the_counts_are_those_of_sort_and_uniq_at_any_parallelism() {
+    for parallelism in 1..=16 {
+        assert_counts(&repository_text(), &parallelism.to_string());
+    }
+}
+
+#[test]
+fn words_of_other_scripts_are_counted_as_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text");
+    let words = "流处理 是\u{3000}什么\t流处理\r\nZürich Zürich\u{b}naïve\u{c}流处理\n\n  ";
+    std::fs::write(&text, words.repeat(50)).unwrap();
+    for parallelism in ["1", "3", "8"] {
+        assert_counts(&text, parallelism);
+    }
+}
+
+#[test]
+fn a_larger_text_and_outputs_of_one_and_of_several_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = text_file(folder.path(), 200_000);
+    for (parallelism, is_folder) in [("1", false), ("4", true)] {
+        let out = folder.path().join(format!("out-{parallelism}"));
+        let run = word_count(&[
+            "--input",
+            text.to_str().unwrap(),
+            "--output",
+            out.to_str().unwrap(),
+            "--parallelism",
+            parallelism,
+        ]);
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        assert_eq!(out.is_dir(), is_folder);
+        assert_eq!(output_lines(&out), expected_counts(&text));
+    }
+}
+
+#[test]
+fn a_relative_path_is_of_the_start_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("text"), "a b a\n").unwrap();
+    let run = Command::new(bin("word_count"))
+        .current_dir(folder.path())
+        .args(["--input", "text"])
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert_eq!(sorted(&run.stdout), ["a\t2", "b\t1"]);
+}
+
+#[test]
+fn a_missing_input_is_an_error_with_its_path() {
+    let run = word_count(&["--input", "/no/such/text"]);
+    assert_eq!(run.status.code(), Some(3), "{}", String::from_utf8_lossy(&run.stderr));
+    assert!(String::from_utf8_lossy(&run.stderr).contains("/no/such/text"));
+}
+
+#[test]
+fn nothing_but_results_is_printed() {
+    let run = word_count(&["--input", repository_text().to_str().unwrap()]);
+    assert_eq!(String::from_utf8_lossy(&run.stderr), "");
+}

@@ -1,0 +1,248 @@
+//! A session of one JobManager and three TaskManagers: the command line and plain REST, attached and
+//! detached, two programs at once, any order of starts, too few slots, application mode.
+
+mod common;
+
+use common::{
+    Cluster, SOON, bin, eventually, expected_counts, output_lines, repository_text, request,
+};
+use std::process::Command;
+use std::time::Duration;
+
+fn lines(bytes: &[u8]) -> Vec<String> {
+    let mut lines: Vec<String> =
+        String::from_utf8(bytes.to_vec()).unwrap().lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn an_attached_run_prints_what_the_embedded_one_prints() {
+    let cluster = Cluster::start(&[], 3);
+    let text = repository_text();
+    let program = bin("word_count");
+    let run = cluster.flott(
+        &["run", "-p", "3"],
+        &[program.to_str().unwrap(), "--input", text.to_str().unwrap(), "--parallelism", "3"],
+    );
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let embedded = Command::new(&program)
+        .args(["--input", text.to_str().unwrap(), "--parallelism", "2"])
+        .env_remove("FLOTT_CONF_DIR")
+        .output()
+        .unwrap();
+    assert!(embedded.status.success(), "{}", String::from_utf8_lossy(&embedded.stderr));
+    assert_eq!(lines(&run.stdout), expected_counts(&text));
+    assert_eq!(lines(&embedded.stdout), lines(&run.stdout));
+}
+
+#[test]
+fn a_detached_run_goes_on_by_itself_and_is_listed() {
+    let cluster = Cluster::start(&[], 3);
+    let text = repository_text();
+    let out = cluster.folder.path().join("counts");
+    let run = cluster.flott(
+        &["run", "-d", "--output", "json"],
+        &[
+            bin("word_count").to_str().unwrap(),
+            "--input",
+            text.to_str().unwrap(),
+            "--output",
+            out.to_str().unwrap(),
+            "--parallelism",
+            "2",
+        ],
+    );
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let submitted: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let job = submitted["jobid"].as_str().unwrap();
+    cluster.await_state(job, "FINISHED", SOON);
+    assert_eq!(output_lines(&out), expected_counts(&text));
+    let list = cluster.flott(&["list", "-a", "--output", "json"], &[]);
+    let list: serde_json::Value = serde_json::from_slice(&list.stdout).unwrap();
+    assert_eq!(list["jobs"][0]["jid"], job);
+    assert_eq!(list["jobs"][0]["state"], "FINISHED");
+}
+
+#[test]
+fn curl_alone_is_enough() {
+    let cluster = Cluster::start(&[], 1);
+    let base = format!("http://127.0.0.1:{}", cluster.rest_port);
+    let curl = |args: &[&str]| -> serde_json::Value {
+        let out = Command::new("curl").arg("-sS").args(args).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        serde_json::from_slice(&out.stdout).unwrap()
+    };
+    let text = repository_text();
+    let out = cluster.folder.path().join("counts");
+    let form = format!("jarfile=@{}", bin("word_count").display());
+    let uploaded = curl(&["-F", &form, &format!("{base}/jars/upload")]);
+    assert_eq!(uploaded["status"], "success");
+    let jar = uploaded["filename"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+    let body = serde_json::json!({
+        "programArgsList": ["--input", text, "--output", out, "--parallelism", "1"],
+    });
+    let run = curl(&["-d", &body.to_string(), &format!("{base}/v1/jars/{jar}/run")]);
+    let job = run["jobid"].as_str().unwrap_or_else(|| panic!("{run}")).to_owned();
+    cluster.await_state(&job, "FINISHED", SOON);
+    assert_eq!(output_lines(&out), expected_counts(&text));
+    let details = curl(&[&format!("{base}/jobs/{job}")]);
+    assert_eq!(details["state"], "FINISHED");
+    let source = details["vertices"][0].clone();
+    assert!(source["metrics"]["write-records"].as_u64().unwrap() > 0, "{source}");
+    let missing = curl(&[&format!("{base}/jobs/{:032x}", 1)]);
+    assert!(missing["errors"][0].as_str().unwrap().contains("not known"), "{missing}");
+    let listed = curl(&[&format!("{base}/jars")]);
+    assert_eq!(listed["files"][0]["name"], "word_count");
+}
+
+#[test]
+fn two_programs_share_one_session() {
+    let cluster = Cluster::start(&[], 3);
+    let text = repository_text();
+    let (first, second) =
+        (cluster.folder.path().join("counts"), cluster.folder.path().join("sums"));
+    let words = cluster.submit(
+        &bin("word_count"),
+        &request(&["--input", text.to_str().unwrap(), "--output", first.to_str().unwrap()], 1),
+    );
+    let sums = cluster.submit(
+        &bin("sequence_sum"),
+        &request(&["--count", "2000", "--rate", "1000", "--output", second.to_str().unwrap()], 1),
+    );
+    cluster.await_state(&words, "FINISHED", SOON);
+    cluster.await_state(&sums, "FINISHED", SOON);
+    assert_eq!(output_lines(&first), expected_counts(&text));
+    let total: u64 = output_lines(&second)
+        .iter()
+        .map(|l| l.split('\t').nth(1).unwrap().parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(total, 2000);
+}
+
+#[test]
+fn taskmanagers_may_come_first() {
+    let mut cluster = Cluster::new(&[]);
+    let platform = platform::Platform::production();
+    let options = conf::Options::from_map(cluster.options.clone()).unwrap();
+    deploy::cluster_files::ClusterFiles::of(&options).make(&platform).unwrap();
+    cluster.start_taskmanager(&[]);
+    cluster.start_taskmanager(&[]);
+    for tm in &mut cluster.taskmanagers {
+        assert!(tm.is_running());
+    }
+    cluster.start_jobmanager();
+    cluster.await_taskmanagers(2);
+}
+
+#[test]
+fn a_job_that_needs_more_slots_than_there_are_says_so() {
+    let cluster = Cluster::start(&[("resourcemanager.standalone.start-up-time", "1 s")], 2);
+    let text = repository_text();
+    let run = cluster.flott(
+        &["run"],
+        &[
+            bin("word_count").to_str().unwrap(),
+            "--input",
+            text.to_str().unwrap(),
+            "--parallelism",
+            "8",
+        ],
+    );
+    assert_eq!(run.status.code(), Some(3));
+    let why = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(why.contains("needs 8 slots") && why.contains("2 registered"), "{why}");
+}
+
+#[test]
+fn an_application_runs_its_own_program_and_ends() {
+    let mut cluster = Cluster::new(&[]);
+    let text = repository_text();
+    let out = cluster.folder.path().join("counts");
+    let program = bin("word_count");
+    let ready = cluster.start_jobmanager_with(
+        &bin("flott"),
+        &[
+            "jobmanager",
+            "--mode",
+            "application",
+            "--output",
+            "json",
+            "--program",
+            program.to_str().unwrap(),
+        ],
+        &[
+            "--",
+            "--input",
+            text.to_str().unwrap(),
+            "--output",
+            out.to_str().unwrap(),
+            "--parallelism",
+            "2",
+        ],
+    );
+    assert!(ready["rest"].as_str().unwrap().starts_with("http://"));
+    let refused = cluster.block_on(cluster.client().jars()).unwrap_err();
+    assert_eq!(refused.status(), Some(403), "{refused}");
+    // One TaskManager is the program itself, the other one fetches it.
+    cluster.start_taskmanager(&["--program", program.to_str().unwrap()]);
+    cluster.start_taskmanager(&[]);
+    let mut jobmanager = cluster.jobmanager.take().unwrap();
+    assert_eq!(jobmanager.wait(SOON), 0, "{}", jobmanager.log());
+    assert_eq!(output_lines(&out), expected_counts(&text));
+}
+
+#[test]
+fn a_job_can_be_cancelled() {
+    let cluster = Cluster::start(&[], 1);
+    let out = cluster.folder.path().join("sums");
+    let job = cluster.submit(
+        &bin("sequence_sum"),
+        &request(&["--count", "100000000", "--rate", "100", "--output", out.to_str().unwrap()], 1),
+    );
+    cluster.await_state(&job, "RUNNING", SOON);
+    let cancel = cluster.flott(&["cancel"], &[&job]);
+    assert!(cancel.status.success(), "{}", String::from_utf8_lossy(&cancel.stderr));
+    cluster.await_state(&job, "CANCELED", SOON);
+    assert!(!out.exists(), "a cancelled job shows nothing");
+    let again = cluster.flott(&["cancel"], &[&job]);
+    assert_eq!(again.status.code(), Some(1));
+}
+
+#[test]
+fn the_cluster_ends_when_told_by_rest() {
+    let mut cluster = Cluster::start(&[], 1);
+    cluster.block_on(cluster.client().shut_down_cluster()).unwrap();
+    let mut jobmanager = cluster.jobmanager.take().unwrap();
+    assert_eq!(jobmanager.wait(SOON), 0, "{}", jobmanager.log());
+}
+
+#[test]
+fn results_of_a_job_with_large_parallelism_are_exact() {
+    let cluster = Cluster::start(&[("taskmanager.numberOfTaskSlots", "4")], 3);
+    let text = repository_text();
+    for parallelism in ["1", "5", "12"] {
+        let out = cluster.folder.path().join(format!("counts-{parallelism}"));
+        let job = cluster.submit(
+            &bin("word_count"),
+            &request(
+                &[
+                    "--input",
+                    text.to_str().unwrap(),
+                    "--output",
+                    out.to_str().unwrap(),
+                    "--parallelism",
+                    parallelism,
+                ],
+                1,
+            ),
+        );
+        cluster.await_state(&job, "FINISHED", SOON);
+        assert_eq!(output_lines(&out), expected_counts(&text), "parallelism {parallelism}");
+    }
+    // Slots come back: nothing of ended jobs holds them.
+    eventually(Duration::from_secs(20), "all slots are free again", || {
+        let overview = cluster.block_on(cluster.client().overview()).ok()?;
+        (overview.slots_available == 12).then_some(())
+    });
+}
