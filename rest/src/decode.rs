@@ -31,12 +31,16 @@ pub struct ProgramRequest {
 
 /// Decodes body and query of `/jars/:jarid/run` and `…/plan`. An empty body is a body without fields; what
 /// both give must come from the body, as in Flink.
-pub fn program_request(body: &[u8], query: &[(String, String)]) -> Result<ProgramRequest, ApiError> {
+pub fn program_request(
+    body: &[u8],
+    query: &[(String, String)],
+) -> Result<ProgramRequest, ApiError> {
     let body: JarRequest = if body.iter().all(u8::is_ascii_whitespace) {
         JarRequest::default()
     } else {
-        serde_json::from_slice(body)
-            .map_err(|e| ApiError::bad_request(format!("the request body is not understood: {e}")))?
+        serde_json::from_slice(body).map_err(|e| {
+            ApiError::bad_request(format!("the request body is not understood: {e}"))
+        })?
     };
     let mut merged = body;
     for (key, value) in query {
@@ -58,9 +62,9 @@ fn merge_query(body: &mut JarRequest, key: &str, value: &str) -> Result<(), ApiE
                 .get_or_insert_with(|| value.split(',').map(str::to_owned).collect());
         }
         "parallelism" => {
-            let number = value
-                .parse()
-                .map_err(|_| ApiError::bad_request(format!("parallelism '{value}' is not a number")))?;
+            let number = value.parse().map_err(|_| {
+                ApiError::bad_request(format!("parallelism '{value}' is not a number"))
+            })?;
             body.parallelism.get_or_insert(number);
         }
         "savepointPath" => {
@@ -68,9 +72,7 @@ fn merge_query(body: &mut JarRequest, key: &str, value: &str) -> Result<(), ApiE
         }
         "allowNonRestoredState" => {}
         other => {
-            return Err(ApiError::bad_request(format!(
-                "unknown query parameter '{other}'"
-            )));
+            return Err(ApiError::bad_request(format!("unknown query parameter '{other}'")));
         }
     }
     Ok(())
@@ -84,9 +86,7 @@ fn check_request(body: JarRequest) -> Result<ProgramRequest, ApiError> {
     }
     let args = match (body.program_args_list, body.program_args) {
         (Some(_), Some(_)) => {
-            return Err(ApiError::bad_request(
-                "give programArgsList or programArgs, not both",
-            ));
+            return Err(ApiError::bad_request("give programArgsList or programArgs, not both"));
         }
         (Some(list), None) => list,
         (None, Some(text)) => split_args(&text)?,
@@ -140,9 +140,7 @@ pub fn split_args(text: &str) -> Result<Vec<String>, ApiError> {
         }
     }
     if quote.is_some() {
-        return Err(ApiError::bad_request(
-            "programArgs: a quotation mark is not closed",
-        ));
+        return Err(ApiError::bad_request("programArgs: a quotation mark is not closed"));
     }
     args.extend(current);
     Ok(args)
@@ -150,8 +148,7 @@ pub fn split_args(text: &str) -> Result<Vec<String>, ApiError> {
 
 /// A job id of a path or body.
 pub fn job_id(text: &str) -> Result<JobId, ApiError> {
-    text.parse::<JobId>()
-        .map_err(|e| ApiError::bad_request(e.to_string()))
+    text.parse::<JobId>().map_err(|e| ApiError::bad_request(e.to_string()))
 }
 
 /// The opaque bytes of a coordination request.
@@ -163,9 +160,7 @@ pub fn coordination_request(body: &[u8]) -> Result<Vec<u8>, ApiError> {
 
 /// Bytes from base64.
 pub fn from_base64(text: &str) -> Result<Vec<u8>, ApiError> {
-    STANDARD
-        .decode(text)
-        .map_err(|e| ApiError::bad_request(format!("not base64: {e}")))
+    STANDARD.decode(text).map_err(|e| ApiError::bad_request(format!("not base64: {e}")))
 }
 
 /// Bytes to base64.
@@ -200,11 +195,7 @@ pub fn query_pairs(query: &str) -> Result<Vec<(String, String)>, ApiError> {
 /// The last part of a file name that a client sent; refused where nothing safe is left.
 pub fn upload_name(name: &str) -> Result<String, ApiError> {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
-    let safe: String = last
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(128)
-        .collect();
+    let safe: String = last.chars().filter(|c| !c.is_control()).take(128).collect();
     if safe.is_empty() || safe == "." || safe == ".." {
         return Err(ApiError::bad_request(format!(
             "'{}' is not a file name",
@@ -233,10 +224,7 @@ mod tests {
     #[test]
     fn an_empty_body_asks_for_nothing_in_particular() {
         assert_eq!(program_request(b"", &[]).unwrap(), ProgramRequest::default());
-        assert_eq!(
-            program_request(b" {} ", &[]).unwrap(),
-            ProgramRequest::default()
-        );
+        assert_eq!(program_request(b" {} ", &[]).unwrap(), ProgramRequest::default());
     }
 
     #[test]

@@ -8,8 +8,8 @@ use actix_web::{HttpResponse, ResponseError};
 use gateways::blob_server::BlobError;
 use gateways::dispatcher::{JobError, SubmitError};
 use gateways::job_master::CoordinationError;
-use gateways::rpc::{CallError, FabricError};
 use gateways::task_executor::LogError;
+use gateways::{CallError, FabricError};
 use std::fmt;
 
 /// A failed request.
@@ -24,10 +24,7 @@ pub struct ApiError {
 impl ApiError {
     /// A failure with one message.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            errors: vec![message.into()],
-        }
+        Self { status, errors: vec![message.into()] }
     }
     /// 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
@@ -69,9 +66,7 @@ impl ResponseError for ApiError {
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.insert_header((header::RETRY_AFTER, "1"));
         }
-        response.json(ErrorBody {
-            errors: self.errors.clone(),
-        })
+        response.json(ErrorBody { errors: self.errors.clone() })
     }
 }
 

@@ -51,11 +51,7 @@ impl ProgramStore {
         checker: Arc<dyn ProgramChecker>,
     ) -> io::Result<Self> {
         std::fs::create_dir_all(&folder)?;
-        Ok(Self {
-            folder,
-            bytes_max,
-            checker,
-        })
+        Ok(Self { folder, bytes_max, checker })
     }
 
     /// Takes a program in as it streams by; `unique` (32 hexadecimal digits) makes its id.
@@ -78,12 +74,8 @@ impl ProgramStore {
             .await
             .map_err(|e| ApiError::internal(format!("the upload could not be checked: {e}")))?;
         checked.map_err(|why| ApiError::bad_request(format!("'{name}' is refused: {why}")))?;
-        let path = self
-            .folder
-            .join(format!("{unique:032x}{ID_SEPARATOR}{name}"));
-        tokio::fs::rename(&partial.0, &path)
-            .await
-            .map_err(|e| storage_error(&self.folder, &e))?;
+        let path = self.folder.join(format!("{unique:032x}{ID_SEPARATOR}{name}"));
+        tokio::fs::rename(&partial.0, &path).await.map_err(|e| storage_error(&self.folder, &e))?;
         Ok(StoredProgram { path, name })
     }
 
@@ -149,13 +141,7 @@ impl ProgramStore {
                 id,
                 name,
                 uploaded,
-                entry: jobs
-                    .into_iter()
-                    .map(|name| JarEntry {
-                        name,
-                        description: None,
-                    })
-                    .collect(),
+                entry: jobs.into_iter().map(|name| JarEntry { name, description: None }).collect(),
             });
         }
         files.sort_by(|a, b| (b.uploaded, &b.id).cmp(&(a.uploaded, &a.id)));
@@ -228,22 +214,14 @@ mod tests {
     }
 
     fn chunks(parts: &[&'static [u8]]) -> impl Stream<Item = Result<bytes::Bytes, String>> + Unpin {
-        stream::iter(
-            parts
-                .iter()
-                .map(|p| Ok(bytes::Bytes::from_static(p)))
-                .collect::<Vec<_>>(),
-        )
+        stream::iter(parts.iter().map(|p| Ok(bytes::Bytes::from_static(p))).collect::<Vec<_>>())
     }
 
     #[tokio::test]
     async fn a_program_is_kept_found_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let store = store(folder.path());
-        let kept = store
-            .store("../word_count", 7, chunks(&[b"ours", b" and more"]))
-            .await
-            .unwrap();
+        let kept = store.store("../word_count", 7, chunks(&[b"ours", b" and more"])).await.unwrap();
         assert_eq!(kept.name, "word_count");
         let id = kept.path.file_name().unwrap().to_str().unwrap().to_owned();
         assert_eq!(store.find(&id).unwrap(), kept);
@@ -263,14 +241,7 @@ mod tests {
         let foreign = store.store("x", 1, chunks(&[b"#!/bin/sh"])).await;
         assert!(foreign.unwrap_err().errors[0].contains("not a Flott program"));
         let large: &'static [u8] = &[0; 65];
-        assert_eq!(
-            store
-                .store("x", 2, chunks(&[large]))
-                .await
-                .unwrap_err()
-                .status,
-            413
-        );
+        assert_eq!(store.store("x", 2, chunks(&[large])).await.unwrap_err().status, 413);
         let broken = stream::iter(vec![Ok(bytes::Bytes::from_static(b"ours")), Err("reset")]);
         assert!(store.store("x", 3, broken).await.is_err());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

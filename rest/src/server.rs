@@ -92,10 +92,7 @@ impl RestServer {
         .disable_signals()
         .listen(listener)?
         .run();
-        let handle = RestHandle {
-            server: server.handle(),
-            address: RestAddress { bound, url },
-        };
+        let handle = RestHandle { server: server.handle(), address: RestAddress { bound, url } };
         Ok(Self { server, handle })
     }
 
@@ -119,11 +116,7 @@ fn listen(bind: &RestBind) -> Result<TcpListener, RestStartError> {
         }
     }
     let ports: Vec<String> = bind.ports.iter().take(8).map(ToString::to_string).collect();
-    Err(RestStartError::Bind {
-        address: bind.address,
-        ports: ports.join(", "),
-        why,
-    })
+    Err(RestStartError::Bind { address: bind.address, ports: ports.join(", "), why })
 }
 
 fn host_of_url(host: &str) -> String {
@@ -134,11 +127,7 @@ fn host_of_url(host: &str) -> String {
 }
 
 async fn not_found(request: HttpRequest) -> Result<actix_web::HttpResponse, ApiError> {
-    Err(ApiError::not_found(format!(
-        "{} {} is not served here",
-        request.method(),
-        request.path()
-    )))
+    Err(ApiError::not_found(format!("{} {} is not served here", request.method(), request.path())))
 }
 
 async fn guard<B: MessageBody + 'static>(
@@ -150,9 +139,7 @@ async fn guard<B: MessageBody + 'static>(
         let response = refused.error_response().map_into_right_body();
         return Ok(request.into_response(response));
     }
-    next.call(request)
-        .await
-        .map(ServiceResponse::map_into_left_body)
+    next.call(request).await.map(ServiceResponse::map_into_left_body)
 }
 
 /// Refuses what a page of another site makes a browser send: its `Origin` is not the host that is asked,
@@ -172,9 +159,7 @@ fn same_site(loopback: bool, headers: &HeaderMap) -> Result<(), ApiError> {
     if site == Some(host) {
         return Ok(());
     }
-    Err(ApiError::forbidden(format!(
-        "requests from pages of '{origin}' are not served"
-    )))
+    Err(ApiError::forbidden(format!("requests from pages of '{origin}' are not served")))
 }
 
 fn is_local(host: &str) -> bool {

@@ -11,7 +11,7 @@ use gateways::dispatcher::DispatcherGateway;
 use gateways::leader_election::LeaderInformation;
 use gateways::metric_query::MetricQueryGateway;
 use gateways::resource_manager::ResourceManagerGateway;
-use gateways::rpc::{Remote, RpcService};
+use gateways::{Remote, RpcService};
 use model::{DispatcherId, ResourceManagerId};
 use platform::Platform;
 use std::net::{IpAddr, SocketAddr};
@@ -100,18 +100,14 @@ impl RestServices {
     pub fn dispatcher(&self) -> Result<Remote<DispatcherGateway>, ApiError> {
         let leader = self.dispatcher.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("Dispatcher"))?;
-        Ok(self
-            .rpc
-            .gateway(&leader.address, DispatcherId(leader.session)))
+        Ok(self.rpc.gateway(&leader.address, DispatcherId(leader.session)))
     }
 
     /// The leading ResourceManager.
     pub fn resource_manager(&self) -> Result<Remote<ResourceManagerGateway>, ApiError> {
         let leader = self.resource_manager.borrow().clone();
         let leader = leader.ok_or_else(|| ApiError::no_leader("ResourceManager"))?;
-        Ok(self
-            .rpc
-            .gateway(&leader.address, ResourceManagerId(leader.session)))
+        Ok(self.rpc.gateway(&leader.address, ResourceManagerId(leader.session)))
     }
 
     /// Unix milliseconds.

@@ -53,10 +53,7 @@ pub struct RestClient {
 impl RestClient {
     /// A client of the endpoint at `host:port`.
     pub fn new(host: &str, port: u16, timeouts: ClientTimeouts) -> Self {
-        Self {
-            transport: Transport::new(host, port, timeouts.connect),
-            timeouts,
-        }
+        Self { transport: Transport::new(host, port, timeouts.connect), timeouts }
     }
 
     /// `host:port`.
@@ -65,8 +62,7 @@ impl RestClient {
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.call(Method::GET, path, None::<&EmptyBody>, self.timeouts.answer)
-            .await
+        self.call(Method::GET, path, None::<&EmptyBody>, self.timeouts.answer).await
     }
 
     async fn call<T: DeserializeOwned>(
@@ -84,10 +80,8 @@ impl RestClient {
             None => Vec::new(),
         };
         let answer = self.transport.send(method, path, body, within).await?;
-        serde_json::from_slice(&answer).map_err(|e| ClientError::Malformed {
-            what: path.to_owned(),
-            why: e.to_string(),
-        })
+        serde_json::from_slice(&answer)
+            .map_err(|e| ClientError::Malformed { what: path.to_owned(), why: e.to_string() })
     }
 
     /// `GET /overview`.
@@ -128,12 +122,7 @@ impl RestClient {
     }
     /// `GET /jobs/:jobid/vertices/:vertexid`.
     pub async fn vertex(&self, job: &str, vertex: &str) -> Result<VertexDetailsInfo, ClientError> {
-        self.get(&format!(
-            "/jobs/{}/vertices/{}",
-            escape(job),
-            escape(vertex)
-        ))
-        .await
+        self.get(&format!("/jobs/{}/vertices/{}", escape(job), escape(vertex))).await
     }
     /// `GET /jobs/:jobid/execution-result`, answered when the job has ended or after `wait`.
     pub async fn execution_result(
@@ -141,26 +130,15 @@ impl RestClient {
         job: &str,
         wait: Duration,
     ) -> Result<ExecutionResult, ClientError> {
-        let path = format!(
-            "/jobs/{}/execution-result?wait={}",
-            escape(job),
-            wait.as_millis()
-        );
+        let path = format!("/jobs/{}/execution-result?wait={}", escape(job), wait.as_millis());
         let within = self.timeouts.answer + wait;
-        self.call(Method::GET, &path, None::<&EmptyBody>, within)
-            .await
+        self.call(Method::GET, &path, None::<&EmptyBody>, within).await
     }
     /// `PATCH /jobs/:jobid?mode=cancel`.
     pub async fn cancel(&self, job: &str) -> Result<(), ClientError> {
         let path = format!("/jobs/{}?mode=cancel", escape(job));
-        let _: EmptyBody = self
-            .call(
-                Method::PATCH,
-                &path,
-                None::<&EmptyBody>,
-                self.timeouts.answer,
-            )
-            .await?;
+        let _: EmptyBody =
+            self.call(Method::PATCH, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
     /// `POST /jobs/:jobid/coordinators/:operatorUid`.
@@ -171,18 +149,12 @@ impl RestClient {
         request: &[u8],
     ) -> Result<Vec<u8>, ClientError> {
         let path = format!("/jobs/{}/coordinators/{}", escape(job), escape(operator));
-        let body = CoordinationRequestBody {
-            serialized_coordination_request: decode::to_base64(request),
-        };
-        let answer: CoordinationResponseBody = self
-            .call(Method::POST, &path, Some(&body), self.timeouts.answer)
-            .await?;
-        decode::from_base64(&answer.serialized_coordination_result).map_err(|e| {
-            ClientError::Malformed {
-                what: path,
-                why: e.errors.join("; "),
-            }
-        })
+        let body =
+            CoordinationRequestBody { serialized_coordination_request: decode::to_base64(request) };
+        let answer: CoordinationResponseBody =
+            self.call(Method::POST, &path, Some(&body), self.timeouts.answer).await?;
+        decode::from_base64(&answer.serialized_coordination_result)
+            .map_err(|e| ClientError::Malformed { what: path, why: e.errors.join("; ") })
     }
     /// `GET /taskmanagers`.
     pub async fn task_managers(&self) -> Result<TaskManagers, ClientError> {
@@ -209,40 +181,30 @@ impl RestClient {
         })
     }
     /// `POST /jars/:jarid/run`.
-    pub async fn run(&self, jar: &str, request: &JarRequest) -> Result<JarRunResponse, ClientError> {
+    pub async fn run(
+        &self,
+        jar: &str,
+        request: &JarRequest,
+    ) -> Result<JarRunResponse, ClientError> {
         let path = format!("/jars/{}/run", escape(jar));
-        self.call(Method::POST, &path, Some(request), self.timeouts.build)
-            .await
+        self.call(Method::POST, &path, Some(request), self.timeouts.build).await
     }
     /// `POST /jars/:jarid/plan`.
     pub async fn plan(&self, jar: &str, request: &JarRequest) -> Result<PlanResponse, ClientError> {
         let path = format!("/jars/{}/plan", escape(jar));
-        self.call(Method::POST, &path, Some(request), self.timeouts.build)
-            .await
+        self.call(Method::POST, &path, Some(request), self.timeouts.build).await
     }
     /// `DELETE /jars/:jarid`.
     pub async fn delete_jar(&self, jar: &str) -> Result<(), ClientError> {
         let path = format!("/jars/{}", escape(jar));
-        let _: EmptyBody = self
-            .call(
-                Method::DELETE,
-                &path,
-                None::<&EmptyBody>,
-                self.timeouts.answer,
-            )
-            .await?;
+        let _: EmptyBody =
+            self.call(Method::DELETE, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
     /// `DELETE /cluster`.
     pub async fn shut_down_cluster(&self) -> Result<(), ClientError> {
-        let _: EmptyBody = self
-            .call(
-                Method::DELETE,
-                "/cluster",
-                None::<&EmptyBody>,
-                self.timeouts.answer,
-            )
-            .await?;
+        let _: EmptyBody =
+            self.call(Method::DELETE, "/cluster", None::<&EmptyBody>, self.timeouts.answer).await?;
         Ok(())
     }
 }

@@ -94,17 +94,8 @@ pub(super) struct Transport {
 impl Transport {
     pub(super) fn new(host: &str, port: u16, connect_within: Duration) -> Self {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let shown = if bare.contains(':') {
-            format!("[{bare}]")
-        } else {
-            bare.to_owned()
-        };
-        Self {
-            host: bare.to_owned(),
-            port,
-            authority: format!("{shown}:{port}"),
-            connect_within,
-        }
+        let shown = if bare.contains(':') { format!("[{bare}]") } else { bare.to_owned() };
+        Self { host: bare.to_owned(), port, authority: format!("{shown}:{port}"), connect_within }
     }
 
     pub(super) fn authority(&self) -> &str {
@@ -118,11 +109,8 @@ impl Transport {
         body: Vec<u8>,
         within: Duration,
     ) -> Result<Bytes, ClientError> {
-        let body = Full::new(Bytes::from(body))
-            .map_err(|never: Infallible| match never {})
-            .boxed();
-        self.exchange(method, path, "application/json", body, within)
-            .await
+        let body = Full::new(Bytes::from(body)).map_err(|never: Infallible| match never {}).boxed();
+        self.exchange(method, path, "application/json", body, within).await
     }
 
     /// Sends and reads the whole answer; a status of 400 or more is an error with its reasons.
@@ -179,10 +167,8 @@ impl Transport {
     }
 
     async fn connect(&self) -> Result<TcpStream, ClientError> {
-        let unreachable = |why: String| ClientError::Unreachable {
-            authority: self.authority.clone(),
-            why,
-        };
+        let unreachable =
+            |why: String| ClientError::Unreachable { authority: self.authority.clone(), why };
         let dial = TcpStream::connect((self.host.as_str(), self.port));
         match timeout(self.connect_within, dial).await {
             Err(_) => Err(unreachable(format!(
@@ -222,10 +208,7 @@ fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
         .ok()
         .filter(|errors| !errors.is_empty())
         .unwrap_or_else(|| vec![format!("the endpoint answered {status}")]);
-    ClientError::Refused {
-        status: status.as_u16(),
-        errors,
-    }
+    ClientError::Refused { status: status.as_u16(), errors }
 }
 
 /// A path segment, percent-encoded.

@@ -1,18 +1,16 @@
 //! `/overview`, `/config`, `/cluster`, `/jobmanager/*`.
 
 use super::{Answer, State, ok, on, resource};
+use crate::decode;
 use crate::error::ApiError;
 use crate::handlers::logs;
-use crate::messages::{
-    ClusterOverview, DashboardConfiguration, EmptyBody, Features, MetricSample,
-};
-use crate::decode;
+use crate::messages::{ClusterOverview, DashboardConfiguration, EmptyBody, Features, MetricSample};
 use actix_web::HttpRequest;
 use actix_web::web::{Path, ServiceConfig};
+use gateways::Remote;
 use gateways::dispatcher::{RequestJobsOverview, ShutDownCluster};
 use gateways::metric_query::{MetricQueryGateway, QueryMetrics};
 use gateways::resource_manager::RequestResourceOverview;
-use gateways::rpc::Remote;
 use model::JobStatus;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
@@ -34,10 +32,10 @@ async fn overview(state: State) -> Answer {
     let within = state.settings.answer_within;
     let jobs = dispatcher.ask_within(RequestJobsOverview {}, within);
     let resources = resource_manager.ask_within(RequestResourceOverview {}, within);
-    let (jobs, resources) = futures::try_join!(
-        async { jobs.await.map_err(ApiError::from) },
-        async { resources.await.map_err(ApiError::from) }
-    )?;
+    let (jobs, resources) =
+        futures::try_join!(async { jobs.await.map_err(ApiError::from) }, async {
+            resources.await.map_err(ApiError::from)
+        })?;
     let count = |wanted: fn(JobStatus) -> bool| {
         u32::try_from(jobs.iter().filter(|j| wanted(j.status)).count()).unwrap_or(u32::MAX)
     };
@@ -73,10 +71,7 @@ async fn dashboard_config(state: State) -> Answer {
 }
 
 async fn shut_down(state: State) -> Answer {
-    state
-        .dispatcher()?
-        .ask_within(ShutDownCluster {}, state.settings.answer_within)
-        .await?;
+    state.dispatcher()?.ask_within(ShutDownCluster {}, state.settings.answer_within).await?;
     ok(&EmptyBody {})
 }
 
@@ -96,29 +91,15 @@ pub(super) async fn query_metrics(
     query: &str,
 ) -> Result<Vec<MetricSample>, ApiError> {
     let pairs = decode::query_pairs(query)?;
-    let wanted: Option<Vec<&str>> = pairs
-        .iter()
-        .find(|(key, _)| key == "get")
-        .map(|(_, names)| names.split(',').collect());
+    let wanted: Option<Vec<&str>> =
+        pairs.iter().find(|(key, _)| key == "get").map(|(_, names)| names.split(',').collect());
     let values = gateway
-        .ask_within(
-            QueryMetrics {
-                prefix: String::new(),
-            },
-            state.settings.answer_within,
-        )
+        .ask_within(QueryMetrics { prefix: String::new() }, state.settings.answer_within)
         .await?;
     Ok(values
         .into_iter()
-        .filter(|v| {
-            wanted
-                .as_ref()
-                .is_none_or(|names| names.contains(&v.name.as_str()))
-        })
-        .map(|v| MetricSample {
-            id: v.name,
-            value: wanted.is_some().then(|| v.value.to_string()),
-        })
+        .filter(|v| wanted.as_ref().is_none_or(|names| names.contains(&v.name.as_str())))
+        .map(|v| MetricSample { id: v.name, value: wanted.is_some().then(|| v.value.to_string()) })
         .collect())
 }
 
@@ -131,11 +112,7 @@ async fn log_file(state: State, file: Path<String>) -> Answer {
 }
 
 async fn main_log(state: State) -> Answer {
-    let file = state
-        .settings
-        .log_file
-        .clone()
-        .ok_or_else(logs::none_here)?;
+    let file = state.settings.log_file.clone().ok_or_else(logs::none_here)?;
     logs::serve(state.settings.log_dir.as_deref(), &file).await
 }
 

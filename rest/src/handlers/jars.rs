@@ -42,27 +42,19 @@ async fn list(state: State, url: Data<RestUrl>) -> Answer {
     let files = tokio::task::spawn_blocking(move || programs.list())
         .await
         .map_err(|e| ApiError::internal(e.to_string()))??;
-    ok(&JarList {
-        address: url.0.clone(),
-        files,
-    })
+    ok(&JarList { address: url.0.clone(), files })
 }
 
 async fn upload(state: State, mut parts: Multipart) -> Answer {
     allowed(&state)?;
     let broken = |e: actix_multipart::MultipartError| {
-        ApiError::bad_request(format!(
-            "the upload is not multipart/form-data with one file: {e}"
-        ))
+        ApiError::bad_request(format!("the upload is not multipart/form-data with one file: {e}"))
     };
     for _ in 0..PARTS_MAX {
         let Some(part) = parts.try_next().await.map_err(broken)? else {
             break;
         };
-        let name = part
-            .content_disposition()
-            .and_then(|d| d.get_filename())
-            .map(str::to_owned);
+        let name = part.content_disposition().and_then(|d| d.get_filename()).map(str::to_owned);
         let Some(name) = name else { continue };
         let unique = state.platform.random_u128();
         let stored = state.programs.store(&name, unique, part).await?;
@@ -99,9 +91,7 @@ async fn run(state: State, jar: Path<String>, request: HttpRequest, body: Bytes)
             state.settings.build_within,
         )
         .await?;
-    ok(&JarRunResponse {
-        jobid: job.to_string(),
-    })
+    ok(&JarRunResponse { jobid: job.to_string() })
 }
 
 async fn plan(state: State, jar: Path<String>, request: HttpRequest, body: Bytes) -> Answer {
@@ -112,17 +102,11 @@ async fn plan(state: State, jar: Path<String>, request: HttpRequest, body: Bytes
     let graph = state
         .dispatcher()?
         .ask_within(
-            PlanProgram {
-                program,
-                parallelism: asked.parallelism,
-                options: asked.options,
-            },
+            PlanProgram { program, parallelism: asked.parallelism, options: asked.options },
             state.settings.build_within,
         )
         .await?;
-    ok(&PlanResponse {
-        plan: render::plan(&graph),
-    })
+    ok(&PlanResponse { plan: render::plan(&graph) })
 }
 
 /// Puts the program where every process of the cluster can fetch it, and names it.
@@ -135,10 +119,7 @@ async fn shipped(
         |e: std::io::Error| ApiError::internal(format!("'{}' cannot be read: {e}", stored.name));
     let (hash, size) = hash_file(&stored.path).await.map_err(unreadable)?;
     let within = state.settings.answer_within;
-    let present = state
-        .blobs
-        .ask_within(HasBlob { job: None, hash }, within)
-        .await?;
+    let present = state.blobs.ask_within(HasBlob { job: None, hash }, within).await?;
     if present.is_none() {
         put_blob(state, stored, hash).await?;
     }
@@ -161,19 +142,9 @@ async fn put_blob(
     let unreadable =
         |e: std::io::Error| ApiError::internal(format!("'{}' cannot be read: {e}", stored.name));
     let within = state.settings.answer_within;
-    let upload = state
-        .blobs
-        .ask_within(
-            OpenUpload {
-                job: None,
-                kind: BlobKind::Permanent,
-            },
-            within,
-        )
-        .await?;
-    let mut file = tokio::fs::File::open(&stored.path)
-        .await
-        .map_err(unreadable)?;
+    let upload =
+        state.blobs.ask_within(OpenUpload { job: None, kind: BlobKind::Permanent }, within).await?;
+    let mut file = tokio::fs::File::open(&stored.path).await.map_err(unreadable)?;
     let mut offset = 0_u64;
     loop {
         let mut bytes = Vec::with_capacity(CHUNK_BYTES_MAX);
@@ -186,17 +157,10 @@ async fn put_blob(
             break;
         }
         let next = offset + bytes.len() as u64;
-        let chunk = UploadChunk {
-            upload,
-            offset,
-            bytes,
-        };
+        let chunk = UploadChunk { upload, offset, bytes };
         state.blobs.ask_within(chunk, within).await?;
         offset = next;
     }
-    state
-        .blobs
-        .ask_within(CloseUpload { upload, hash }, within)
-        .await?;
+    state.blobs.ask_within(CloseUpload { upload, hash }, within).await?;
     Ok(())
 }

@@ -24,22 +24,13 @@ pub(super) fn routes(config: &mut ServiceConfig) {
     config
         .service(resource("/jobs", [on!(GET ids)]))
         .service(resource("/jobs/overview", [on!(GET overview)]))
-        .service(resource(
-            "/jobs/{job}",
-            [on!(GET details), on!(PATCH cancel)],
-        ))
+        .service(resource("/jobs/{job}", [on!(GET details), on!(PATCH cancel)]))
         .service(resource("/jobs/{job}/plan", [on!(GET plan)]))
         .service(resource("/jobs/{job}/status", [on!(GET status)]))
         .service(resource("/jobs/{job}/exceptions", [on!(GET exceptions)]))
-        .service(resource(
-            "/jobs/{job}/execution-result",
-            [on!(GET execution_result)],
-        ))
+        .service(resource("/jobs/{job}/execution-result", [on!(GET execution_result)]))
         .service(resource("/jobs/{job}/vertices/{vertex}", [on!(GET vertex)]))
-        .service(resource(
-            "/jobs/{job}/coordinators/{operator}",
-            [on!(POST coordinate)],
-        ));
+        .service(resource("/jobs/{job}/coordinators/{operator}", [on!(POST coordinate)]));
 }
 
 async fn ids(state: State) -> Answer {
@@ -72,9 +63,7 @@ async fn details(state: State, job: Path<String>) -> Answer {
 
 async fn plan(state: State, job: Path<String>) -> Answer {
     let details = details_of(&state, decode::job_id(&job)?).await?;
-    ok(&PlanResponse {
-        plan: render::plan(&details.graph),
-    })
+    ok(&PlanResponse { plan: render::plan(&details.graph) })
 }
 
 async fn status(state: State, job: Path<String>) -> Answer {
@@ -83,9 +72,7 @@ async fn status(state: State, job: Path<String>) -> Answer {
         .dispatcher()?
         .ask_within(RequestJobStatus { job_id }, state.settings.answer_within)
         .await?;
-    ok(&JobStatusInfo {
-        status: status.to_string(),
-    })
+    ok(&JobStatusInfo { status: status.to_string() })
 }
 
 async fn exceptions(state: State, job: Path<String>, request: HttpRequest) -> Answer {
@@ -102,10 +89,8 @@ async fn execution_result(state: State, job: Path<String>, request: HttpRequest)
     let wait_ms = number(&pairs, "wait")?.unwrap_or(0).min(WAIT_MS_MAX);
     let job_id = decode::job_id(&job)?;
     let within = state.settings.answer_within + Duration::from_millis(wait_ms);
-    let result = state
-        .dispatcher()?
-        .ask_within(RequestJobResult { job_id, wait_ms }, within)
-        .await?;
+    let result =
+        state.dispatcher()?.ask_within(RequestJobResult { job_id, wait_ms }, within).await?;
     ok(&render::execution_result(&result))
 }
 
@@ -114,8 +99,7 @@ fn number(pairs: &[(String, String)], key: &str) -> Result<Option<u64>, ApiError
         .iter()
         .find(|(k, _)| k == key)
         .map(|(_, v)| {
-            v.parse()
-                .map_err(|_| ApiError::bad_request(format!("{key} '{v}' is not a number")))
+            v.parse().map_err(|_| ApiError::bad_request(format!("{key} '{v}' is not a number")))
         })
         .transpose()
 }
@@ -142,15 +126,10 @@ async fn cancel(state: State, job: Path<String>, request: HttpRequest) -> Answer
         )));
     }
     if !state.settings.cancel_allowed {
-        return Err(ApiError::forbidden(
-            "cancelling by REST is switched off (web.cancel.enable)",
-        ));
+        return Err(ApiError::forbidden("cancelling by REST is switched off (web.cancel.enable)"));
     }
     let job_id = decode::job_id(&job)?;
-    state
-        .dispatcher()?
-        .ask_within(CancelJob { job_id }, state.settings.answer_within)
-        .await?;
+    state.dispatcher()?.ask_within(CancelJob { job_id }, state.settings.answer_within).await?;
     Ok(HttpResponse::Accepted().json(EmptyBody {}))
 }
 
@@ -162,18 +141,9 @@ async fn coordinate(state: State, path: Path<(String, String)>, body: Bytes) -> 
         OperatorName::Id(id) => id,
         OperatorName::Uid(uid) => operator_of(&state, job_id, &uid).await?,
     };
-    let call = DeliverCoordinationRequest {
-        job_id,
-        operator,
-        request,
-    };
-    let answer = state
-        .dispatcher()?
-        .ask_within(call, state.settings.answer_within)
-        .await?;
-    ok(&CoordinationResponseBody {
-        serialized_coordination_result: decode::to_base64(&answer),
-    })
+    let call = DeliverCoordinationRequest { job_id, operator, request };
+    let answer = state.dispatcher()?.ask_within(call, state.settings.answer_within).await?;
+    ok(&CoordinationResponseBody { serialized_coordination_result: decode::to_base64(&answer) })
 }
 
 async fn operator_of(state: &State, job_id: JobId, uid: &str) -> Result<OperatorId, ApiError> {

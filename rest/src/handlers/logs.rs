@@ -5,7 +5,7 @@ use crate::decode;
 use crate::error::ApiError;
 use crate::messages::{LogInfo, LogList};
 use actix_web::HttpResponse;
-use futures::stream;
+use futures::{TryStreamExt, stream};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 use tokio::io::AsyncReadExt;
@@ -39,11 +39,7 @@ pub(super) async fn list(folder: Option<&Path>) -> Result<LogList, ApiError> {
             .ok()
             .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
             .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
-        logs.push(LogInfo {
-            name,
-            size: meta.len(),
-            mtime,
-        });
+        logs.push(LogInfo { name, size: meta.len(), mtime });
     }
     logs.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(LogList { logs })
@@ -62,9 +58,7 @@ pub(super) async fn serve(folder: Option<&Path>, name: &str) -> Answer {
     if !is_log(name) {
         return Err(missing());
     }
-    let file = tokio::fs::File::open(folder.join(name))
-        .await
-        .map_err(|_| missing())?;
+    let file = tokio::fs::File::open(folder.join(name)).await.map_err(|_| missing())?;
     let length = file.metadata().await.map_err(|_| missing())?.len();
     let body = stream::try_unfold(file.take(length), |mut file| async move {
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -80,5 +74,6 @@ pub(super) fn streamed<S>(body: S) -> Answer
 where
     S: futures::Stream<Item = Result<bytes::Bytes, ApiError>> + 'static,
 {
+    let body = body.map_err(|e| std::io::Error::other(e.to_string()));
     Ok(HttpResponse::Ok().content_type(CONTENT_TYPE).streaming(body))
 }

@@ -40,9 +40,7 @@ pub(crate) fn resource<const N: usize>(
     let allowed = allowed.join(", ");
     methods
         .into_iter()
-        .fold(web::resource(path), |resource, (_, route)| {
-            resource.route(route)
-        })
+        .fold(web::resource(path), |resource, (_, route)| resource.route(route))
         .default_service(web::to(move |request: HttpRequest| {
             let allowed = allowed.clone();
             async move { method_not_allowed(&request, &allowed) }
@@ -52,17 +50,11 @@ pub(crate) fn resource<const N: usize>(
 fn method_not_allowed(request: &HttpRequest, allowed: &str) -> HttpResponse {
     let error = ApiError::new(
         actix_web::http::StatusCode::METHOD_NOT_ALLOWED,
-        format!(
-            "{} is not possible on {}; possible: {allowed}",
-            request.method(),
-            request.path()
-        ),
+        format!("{} is not possible on {}; possible: {allowed}", request.method(), request.path()),
     );
     let mut response = actix_web::ResponseError::error_response(&error);
     if let Ok(value) = actix_web::http::header::HeaderValue::from_str(allowed) {
-        response
-            .headers_mut()
-            .insert(actix_web::http::header::ALLOW, value);
+        response.headers_mut().insert(actix_web::http::header::ALLOW, value);
     }
     response
 }
@@ -70,28 +62,16 @@ fn method_not_allowed(request: &HttpRequest, allowed: &str) -> HttpResponse {
 /// Shortcuts for [`resource`]'s pairs.
 macro_rules! on {
     (GET $handler:expr) => {
-        (
-            actix_web::http::Method::GET,
-            actix_web::web::get().to($handler),
-        )
+        (actix_web::http::Method::GET, actix_web::web::get().to($handler))
     };
     (POST $handler:expr) => {
-        (
-            actix_web::http::Method::POST,
-            actix_web::web::post().to($handler),
-        )
+        (actix_web::http::Method::POST, actix_web::web::post().to($handler))
     };
     (PATCH $handler:expr) => {
-        (
-            actix_web::http::Method::PATCH,
-            actix_web::web::patch().to($handler),
-        )
+        (actix_web::http::Method::PATCH, actix_web::web::patch().to($handler))
     };
     (DELETE $handler:expr) => {
-        (
-            actix_web::http::Method::DELETE,
-            actix_web::web::delete().to($handler),
-        )
+        (actix_web::http::Method::DELETE, actix_web::web::delete().to($handler))
     };
 }
 pub(crate) use on;

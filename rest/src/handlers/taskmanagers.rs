@@ -10,8 +10,8 @@ use actix_web::HttpRequest;
 use actix_web::web::{Path, ServiceConfig};
 use futures::stream;
 use gateways::EndpointAddress;
+use gateways::Remote;
 use gateways::resource_manager::{RequestTaskManagers, TaskManagerSummary};
-use gateways::rpc::Remote;
 use gateways::task_executor::{ReadLog, RequestLogs, TaskExecutorGateway};
 
 const LOG_CHUNK_BYTES: u64 = 1 << 18;
@@ -22,10 +22,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(resource("/taskmanagers/{id}", [on!(GET details)]))
         .service(resource("/taskmanagers/{id}/metrics", [on!(GET metrics)]))
         .service(resource("/taskmanagers/{id}/logs", [on!(GET log_list)]))
-        .service(resource(
-            "/taskmanagers/{id}/logs/{file}",
-            [on!(GET log_file)],
-        ))
+        .service(resource("/taskmanagers/{id}/logs/{file}", [on!(GET log_file)]))
         .service(resource("/taskmanagers/{id}/log", [on!(GET main_log)]))
         .service(resource("/taskmanagers/{id}/stdout", [on!(GET stdout)]));
 }
@@ -47,11 +44,8 @@ async fn one(state: &State, id: &str) -> Result<TaskManagerSummary, ApiError> {
 
 async fn list(state: State) -> Answer {
     let now = state.now_ms();
-    let taskmanagers = summaries(&state)
-        .await?
-        .iter()
-        .map(|tm| render::task_manager(tm, now))
-        .collect();
+    let taskmanagers =
+        summaries(&state).await?.iter().map(|tm| render::task_manager(tm, now)).collect();
     ok(&TaskManagers { taskmanagers })
 }
 
@@ -62,10 +56,8 @@ async fn details(state: State, id: Path<String>) -> Answer {
 
 async fn metrics(state: State, id: Path<String>, request: HttpRequest) -> Answer {
     let summary = one(&state, &id).await?;
-    let address = EndpointAddress {
-        node: summary.address.node.clone(),
-        endpoint: "metric_query".to_owned(),
-    };
+    let address =
+        EndpointAddress { node: summary.address.node.clone(), endpoint: "metric_query".to_owned() };
     let gateway = state.rpc.gateway(&address, summary.session);
     ok(&query_metrics(&state, &gateway, request.query_string()).await?)
 }
@@ -82,11 +74,7 @@ async fn log_list(state: State, id: Path<String>) -> Answer {
         .await?;
     let logs = files
         .into_iter()
-        .map(|file| LogInfo {
-            name: file.name,
-            size: file.size,
-            mtime: file.modified_ms,
-        })
+        .map(|file| LogInfo { name: file.name, size: file.size, mtime: file.modified_ms })
         .collect();
     ok(&LogList { logs })
 }
@@ -106,10 +94,8 @@ async fn stdout(state: State, id: Path<String>) -> Answer {
 
 /// The TaskManager's own file is the one whose name says so; hosts of jobs have files of their own.
 async fn serve_by_suffix(state: &State, id: &str, suffix: &str) -> Answer {
-    let files = executor(state, id)
-        .await?
-        .ask_within(RequestLogs {}, state.settings.answer_within)
-        .await?;
+    let files =
+        executor(state, id).await?.ask_within(RequestLogs {}, state.settings.answer_within).await?;
     let file = files
         .iter()
         .filter(|f| f.name.ends_with(suffix))
@@ -122,15 +108,8 @@ async fn serve(state: &State, id: &str, name: &str) -> Answer {
     let gateway = executor(state, id).await?;
     let within = state.settings.answer_within;
     let read = move |offset: u64, name: String, gateway: Remote<TaskExecutorGateway>| async move {
-        let ask = ReadLog {
-            name,
-            offset,
-            max: LOG_CHUNK_BYTES,
-        };
-        gateway
-            .ask_within(ask, within)
-            .await
-            .map_err(ApiError::from)
+        let ask = ReadLog { name, offset, max: LOG_CHUNK_BYTES };
+        gateway.ask_within(ask, within).await.map_err(ApiError::from)
     };
     // The first part is asked for before the answer's head goes out, so that an absent file is a 404.
     let first = read(0, name.to_owned(), gateway.clone()).await?;

@@ -45,17 +45,13 @@ pub fn job_ids(jobs: &[JobSummary]) -> JobIds {
 
 /// `GET /jobs/overview`, as of `now_ms`.
 pub fn jobs_overview(jobs: &[JobSummary], now_ms: u64) -> JobsOverview {
-    JobsOverview {
-        jobs: jobs.iter().map(|job| job_overview(job, now_ms)).collect(),
-    }
+    JobsOverview { jobs: jobs.iter().map(|job| job_overview(job, now_ms)).collect() }
 }
 
 /// One line of the overview.
 pub fn job_overview(job: &JobSummary, now_ms: u64) -> JobOverview {
-    let mut tasks: BTreeMap<String, u32> = ExecutionState::ALL
-        .iter()
-        .map(|state| (state.as_str().to_ascii_lowercase(), 0))
-        .collect();
+    let mut tasks: BTreeMap<String, u32> =
+        ExecutionState::ALL.iter().map(|state| (state.as_str().to_ascii_lowercase(), 0)).collect();
     tasks.insert("reconciling".to_owned(), 0);
     let mut total = 0_u32;
     for (state, count) in &job.tasks {
@@ -130,10 +126,8 @@ fn details_of(job: &JobDetails, id: JobVertexId) -> &[SubtaskDetails] {
 }
 
 fn state_counts() -> BTreeMap<String, u32> {
-    let mut counts: BTreeMap<String, u32> = ExecutionState::ALL
-        .iter()
-        .map(|state| (state.to_string(), 0))
-        .collect();
+    let mut counts: BTreeMap<String, u32> =
+        ExecutionState::ALL.iter().map(|state| (state.to_string(), 0)).collect();
     counts.insert("RECONCILING".to_owned(), 0);
     counts
 }
@@ -147,9 +141,7 @@ fn vertex_info(vertex: &JobVertex, subtasks: &[SubtaskDetails], now_ms: u64) -> 
     }
     let start = subtasks.iter().filter_map(started_ms).min();
     let ended = !subtasks.is_empty() && subtasks.iter().all(|s| s.state.is_terminal());
-    let end = ended
-        .then(|| subtasks.iter().filter_map(ended_ms).max())
-        .flatten();
+    let end = ended.then(|| subtasks.iter().filter_map(ended_ms).max()).flatten();
     JobVertexInfo {
         id: vertex.id.to_string(),
         slot_sharing_group_id: vertex.slot_sharing_group.clone(),
@@ -195,11 +187,7 @@ fn aggregate_state(subtasks: &[SubtaskDetails]) -> ExecutionState {
 }
 
 fn started_ms(subtask: &SubtaskDetails) -> Option<u64> {
-    subtask
-        .timestamps
-        .get(&ExecutionState::Deploying)
-        .copied()
-        .filter(|ms| *ms > 0)
+    subtask.timestamps.get(&ExecutionState::Deploying).copied().filter(|ms| *ms > 0)
 }
 
 fn ended_ms(subtask: &SubtaskDetails) -> Option<u64> {
@@ -228,12 +216,7 @@ fn sum_io<'a>(parts: impl Iterator<Item = &'a TaskIo>, complete: bool) -> IoMetr
 
 /// A graph as Flink's plan: sinks first.
 pub fn plan(graph: &JobGraph) -> JobPlan {
-    let nodes = graph
-        .vertices
-        .iter()
-        .rev()
-        .map(|vertex| plan_node(graph, vertex))
-        .collect();
+    let nodes = graph.vertices.iter().rev().map(|vertex| plan_node(graph, vertex)).collect();
     JobPlan {
         jid: graph.job_id.to_string(),
         name: graph.name.clone(),
@@ -310,10 +293,7 @@ fn subtask_info(subtask: &SubtaskDetails, now_ms: u64) -> SubtaskInfo {
         subtask: subtask.attempt.subtask,
         status: subtask.state.to_string(),
         attempt: subtask.attempt.attempt,
-        endpoint: subtask
-            .host
-            .clone()
-            .unwrap_or_else(|| UNASSIGNED.to_owned()),
+        endpoint: subtask.host.clone().unwrap_or_else(|| UNASSIGNED.to_owned()),
         start_time: start.map_or(-1, millis),
         end_time: end.map_or(-1, millis),
         duration: start.map_or(-1, |s| millis(end.unwrap_or(now_ms).saturating_sub(s))),
@@ -353,17 +333,9 @@ fn status_durations(subtask: &SubtaskDetails, now_ms: u64) -> BTreeMap<String, i
 /// `GET /jobs/:jobid/exceptions`, at most `max` entries.
 pub fn job_exceptions(job: &JobDetails, max: usize) -> JobExceptions {
     let newest = job.failures.first();
-    let root = job
-        .cause
-        .as_ref()
-        .or(newest.map(|record| &record.cause))
-        .map(ToString::to_string);
-    let entries: Vec<ExceptionEntry> = job
-        .failures
-        .iter()
-        .take(max)
-        .map(|record| exception(job, record))
-        .collect();
+    let root = job.cause.as_ref().or(newest.map(|record| &record.cause)).map(ToString::to_string);
+    let entries: Vec<ExceptionEntry> =
+        job.failures.iter().take(max).map(|record| exception(job, record)).collect();
     JobExceptions {
         root_exception: root,
         timestamp: newest.map(|record| millis(record.at_ms)),
@@ -397,9 +369,7 @@ fn exception(job: &JobDetails, record: &FailureRecord) -> ExceptionEntry {
 pub fn execution_result(result: &JobResult) -> ExecutionResult {
     if !result.status.is_globally_terminal() {
         return ExecutionResult {
-            status: QueueStatus {
-                id: "IN_PROGRESS".to_owned(),
-            },
+            status: QueueStatus { id: "IN_PROGRESS".to_owned() },
             job_execution_result: None,
         };
     }
@@ -410,9 +380,7 @@ pub fn execution_result(result: &JobResult) -> ExecutionResult {
         _ => "UNKNOWN",
     };
     ExecutionResult {
-        status: QueueStatus {
-            id: "COMPLETED".to_owned(),
-        },
+        status: QueueStatus { id: "COMPLETED".to_owned() },
         job_execution_result: Some(JobExecutionResult {
             id: result.job_id.to_string(),
             application_status: application_status.to_owned(),

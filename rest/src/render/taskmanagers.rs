@@ -42,15 +42,9 @@ pub fn task_manager_details(summary: &TaskManagerSummary, now_ms: u64) -> TaskMa
     let slots = summary
         .allocated
         .iter()
-        .map(|(job, profile)| SlotInfo {
-            job_id: job.to_string(),
-            resource: resource(profile),
-        })
+        .map(|(job, profile)| SlotInfo { job_id: job.to_string(), resource: resource(profile) })
         .collect();
-    TaskManagerInfo {
-        allocated_slots: Some(slots),
-        ..task_manager(summary, now_ms)
-    }
+    TaskManagerInfo { allocated_slots: Some(slots), ..task_manager(summary, now_ms) }
 }
 
 fn left_over(total: &ResourceProfile, used: &[&ResourceProfile]) -> ResourceProfile {
@@ -67,9 +61,7 @@ fn left_over(total: &ResourceProfile, used: &[&ResourceProfile]) -> ResourceProf
         })
         .collect();
     ResourceProfile {
-        cpu_millis: total
-            .cpu_millis
-            .saturating_sub(used.iter().map(|p| p.cpu_millis).sum()),
+        cpu_millis: total.cpu_millis.saturating_sub(used.iter().map(|p| p.cpu_millis).sum()),
         task: minus(total.task, |p| p.task),
         managed: minus(total.managed, |p| p.managed),
         network: minus(total.network, |p| p.network),
@@ -82,11 +74,8 @@ fn left_over(total: &ResourceProfile, used: &[&ResourceProfile]) -> ResourceProf
     reason = "thousandths of a core and counts of devices are far below 2^52"
 )]
 fn resource(profile: &ResourceProfile) -> ResourceInfo {
-    let extended_resources: BTreeMap<String, f64> = profile
-        .extended
-        .iter()
-        .map(|(name, n)| (name.clone(), *n as f64))
-        .collect();
+    let extended_resources: BTreeMap<String, f64> =
+        profile.extended.iter().map(|(name, n)| (name.clone(), *n as f64)).collect();
     ResourceInfo {
         cpu_cores: profile.cpu_millis as f64 / 1000.0,
         task_heap_memory: profile.task.mib(),

@@ -1,0 +1,491 @@
+//! The endpoint over real HTTP, in front of components that are test doubles.
+
+use actix::{Actor, Context, Handler};
+use gateways::blob_server::{
+    BlobError, BlobServerGateway, CloseUpload, DeleteJobBlobs, HasBlob, OpenUpload, ReadBlob,
+    UploadChunk, UploadId,
+};
+use gateways::dispatcher::*;
+use gateways::job_master::{CoordinationError, JobDetails, SubtaskDetails, TaskIo, VertexDetails};
+use gateways::leader_election::LeaderInformation;
+use gateways::{Answer, Ask, RpcOptions, RpcService};
+use model::{
+    BlobKey, BlobKind, ContentHash, DispatcherId, ExecutionAttemptId, ExecutionState, JobGraph,
+    JobId, JobStatus, JobVertex, JobVertexId, LeaderSession, OperatorId, ProcessSession,
+    ProgramRef,
+};
+use platform::Platform;
+use rest::client::{ClientTimeouts, RestClient};
+use rest::messages::JarRequest;
+use rest::{ProgramChecker, ProgramStore, RestBind, RestServer, RestServices, RestSettings};
+use serde_bytes::ByteBuf;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+
+const JOB: JobId = JobId(0xa);
+const ENDED: JobId = JobId(0xe);
+
+fn graph() -> JobGraph {
+    JobGraph {
+        job_id: JOB,
+        name: "words".to_owned(),
+        program: ProgramRef {
+            hash: ContentHash([0; 32]),
+            name: "p".to_owned(),
+            size: 1,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            once: BTreeMap::new(),
+            job: None,
+        },
+        nodes: vec![model::graph::GraphNode {
+            id: model::NodeId(0),
+            operator_id: OperatorId(0x77),
+            uid: Some("lines".to_owned()),
+            kind: "text_source".to_owned(),
+            name: "lines".to_owned(),
+            inputs: Vec::new(),
+            output: Some("String".to_owned()),
+            reads: Vec::new(),
+            states: Vec::new(),
+            coordinated: true,
+        }],
+        vertices: vec![JobVertex {
+            id: JobVertexId(0x77),
+            name: "lines".to_owned(),
+            nodes: vec![model::NodeId(0)],
+            parallelism: 1,
+            max_parallelism: 128,
+            slot_sharing_group: "default".to_owned(),
+            resources: None,
+            source: true,
+        }],
+        edges: Vec::new(),
+        bounded: true,
+        options: BTreeMap::new(),
+        fingerprint: ContentHash([1; 32]),
+    }
+}
+
+fn details() -> JobDetails {
+    let attempt =
+        ExecutionAttemptId { graph: 1, vertex: JobVertexId(0x77), subtask: 0, attempt: 2 };
+    JobDetails {
+        graph: Arc::new(graph()),
+        status: JobStatus::Running,
+        timestamps: BTreeMap::from([(JobStatus::Running, 1_500)]),
+        start_ms: 1_000,
+        end_ms: None,
+        now_ms: 3_000,
+        vertices: vec![VertexDetails {
+            id: JobVertexId(0x77),
+            subtasks: vec![SubtaskDetails {
+                attempt,
+                state: ExecutionState::Running,
+                timestamps: BTreeMap::from([
+                    (ExecutionState::Deploying, 1_200),
+                    (ExecutionState::Running, 1_400),
+                ]),
+                resource_id: Some(model::ResourceId::new("tm-1")),
+                host: Some("node".to_owned()),
+                io: TaskIo { records_in: 0, records_out: 9, bytes_in: 0, bytes_out: 90 },
+                cause: None,
+            }],
+        }],
+        cause: None,
+        failures: Vec::new(),
+        restarts: 0,
+    }
+}
+
+struct Dispatcher;
+impl Actor for Dispatcher {
+    type Context = Context<Self>;
+}
+
+/// Handlers of calls that answer at once.
+macro_rules! answers {
+    ($actor:ty: $($call:ident => |$ask:ident| $answer:expr;)*) => {$(
+        impl Handler<Ask<$call>> for $actor {
+            type Result = Answer<$call>;
+            fn handle(&mut self, $ask: Ask<$call>, _: &mut Context<Self>) -> Self::Result {
+                $answer
+            }
+        }
+    )*};
+}
+
+answers! { Dispatcher:
+    SubmitJob => |ask| Ok(ask.body.graph.job_id);
+    SubmitProgram => |ask| {
+        let program = &ask.body.program;
+        assert_eq!(program.args, ["--input", "/a b"]);
+        assert_eq!(ask.body.parallelism, Some(4));
+        match ask.body.job_id {
+            Some(ENDED) => Err(SubmitError::DuplicateTerminated { job: ENDED, status: JobStatus::Failed }),
+            _ => Ok(JOB),
+        }
+    };
+    PlanProgram => |_ask| Ok(graph());
+    CancelJob => |ask| match ask.body.job_id {
+        JOB => Ok(()),
+        ENDED => Err(JobError::Terminated { job: ENDED, status: JobStatus::Finished }),
+        job => Err(JobError::NotFound { job }),
+    };
+    RequestJobStatus => |ask| match ask.body.job_id {
+        JOB => Ok(JobStatus::Running),
+        job => Err(JobError::NotFound { job }),
+    };
+    RequestJobResult => |ask| Ok(JobResult {
+        job_id: ask.body.job_id,
+        name: "words".to_owned(),
+        status: if ask.body.job_id == JOB { JobStatus::Running } else { JobStatus::Failed },
+        cause: (ask.body.job_id != JOB).then(|| model::FailureCause::fatal("UserError", "at line 3")),
+        runtime_ms: 12,
+    });
+    RequestJobDetails => |_ask| Ok(details());
+    RequestJobsOverview => |_ask| Ok(vec![JobSummary {
+        job_id: JOB,
+        name: "words".to_owned(),
+        status: JobStatus::Running,
+        start_ms: 1_000,
+        end_ms: None,
+        last_modification_ms: 1_500,
+        tasks: BTreeMap::from([(ExecutionState::Running, 1)]),
+    }]);
+    DeliverCoordinationRequest => |ask| {
+        if ask.body.operator != OperatorId(0x77) {
+            return Err(CoordinationError::NoSuchOperator { operator: ask.body.operator });
+        }
+        let mut answer = ask.body.request;
+        answer.reverse();
+        Ok(ByteBuf::from(answer))
+    };
+    ShutDownCluster => |_ask| Ok(());
+}
+
+#[derive(Default)]
+struct Blobs {
+    bytes: Vec<u8>,
+    closed: Option<ContentHash>,
+}
+impl Actor for Blobs {
+    type Context = Context<Self>;
+}
+impl Handler<Ask<UploadChunk>> for Blobs {
+    type Result = Answer<UploadChunk>;
+    fn handle(&mut self, ask: Ask<UploadChunk>, _: &mut Context<Self>) -> Self::Result {
+        if ask.body.offset != self.bytes.len() as u64 {
+            return Err(BlobError::BadChunk);
+        }
+        self.bytes.extend(ask.body.bytes);
+        Ok(())
+    }
+}
+impl Handler<Ask<CloseUpload>> for Blobs {
+    type Result = Answer<CloseUpload>;
+    fn handle(&mut self, ask: Ask<CloseUpload>, _: &mut Context<Self>) -> Self::Result {
+        let actual = ContentHash(Sha256::digest(&self.bytes).into());
+        if actual != ask.body.hash {
+            return Err(BlobError::WrongHash { expected: ask.body.hash, actual });
+        }
+        self.closed = Some(actual);
+        let size = self.bytes.len() as u64;
+        Ok(BlobKey { job: None, hash: actual, kind: BlobKind::Permanent, size })
+    }
+}
+impl Handler<Ask<HasBlob>> for Blobs {
+    type Result = Answer<HasBlob>;
+    fn handle(&mut self, ask: Ask<HasBlob>, _: &mut Context<Self>) -> Self::Result {
+        let hash = ask.body.hash;
+        Ok((self.closed == Some(hash)).then_some(BlobKey {
+            job: None,
+            hash,
+            kind: BlobKind::Permanent,
+            size: self.bytes.len() as u64,
+        }))
+    }
+}
+answers! { Blobs:
+    OpenUpload => |_ask| Ok(UploadId(1));
+    ReadBlob => |_ask| Err(BlobError::NotFound("x".to_owned()));
+    DeleteJobBlobs => |_ask| Ok(());
+}
+
+struct ByMagic;
+impl ProgramChecker for ByMagic {
+    fn check(&self, path: &Path) -> Result<Vec<String>, String> {
+        let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
+        if bytes.starts_with(b"ours") {
+            Ok(vec!["words".to_owned()])
+        } else {
+            Err("not a Flott program".to_owned())
+        }
+    }
+}
+
+struct World {
+    client: RestClient,
+    url: String,
+    folder: TempDir,
+    leader: watch::Sender<Option<LeaderInformation>>,
+    handle: rest::RestHandle,
+    _registrations: Vec<gateways::Registration>,
+}
+
+async fn world(change: impl FnOnce(&mut RestSettings)) -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let platform = Platform::production();
+    let rpc = RpcService::start(platform.clone(), RpcOptions::in_process()).await.unwrap();
+    let session = LeaderSession::default();
+    let dispatcher = DispatcherGateway::endpoint(Dispatcher.start());
+    let blobs = BlobServerGateway::endpoint(Blobs::default().start());
+    let registrations = vec![
+        rpc.serve("dispatcher", DispatcherId(session), dispatcher),
+        rpc.serve("blob_server", ProcessSession(session), blobs),
+    ];
+    let address = rpc.address_of("dispatcher");
+    let (leader, dispatcher) = watch::channel(Some(LeaderInformation { session, address }));
+    let mut settings = RestSettings {
+        version: "0.1.0".to_owned(),
+        commit: "abc".to_owned(),
+        configuration: Vec::new(),
+        log_dir: Some(folder.path().to_owned()),
+        log_file: Some("jm.log".to_owned()),
+        refresh_interval_ms: 3_000,
+        submit_refused: None,
+        cancel_allowed: true,
+        body_bytes_max: 1 << 20,
+        answer_within: Duration::from_secs(10),
+        build_within: Duration::from_secs(10),
+    };
+    change(&mut settings);
+    let services = RestServices {
+        platform,
+        rpc: rpc.clone(),
+        dispatcher,
+        resource_manager: watch::channel(None).1,
+        blobs: rpc.gateway(&rpc.address_of("blob_server"), ProcessSession(session)),
+        programs: ProgramStore::open(folder.path().join("up"), 1 << 22, Arc::new(ByMagic)).unwrap(),
+        settings,
+    };
+    let bind = RestBind {
+        address: IpAddr::from([127, 0, 0, 1]),
+        ports: vec![0],
+        advertised_host: "127.0.0.1".to_owned(),
+    };
+    let server = RestServer::start(&bind, services).unwrap();
+    let handle = server.handle();
+    tokio::task::spawn_local(server.run());
+    let port = handle.address.bound.port();
+    World {
+        client: RestClient::new("127.0.0.1", port, ClientTimeouts::default()),
+        url: handle.address.url.clone(),
+        folder,
+        leader,
+        handle,
+        _registrations: registrations,
+    }
+}
+
+fn in_world<F: Future<Output = ()>>(test: F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, test);
+}
+
+fn request() -> JarRequest {
+    JarRequest {
+        program_args_list: Some(vec!["--input".to_owned(), "/a b".to_owned()]),
+        parallelism: Some(4),
+        ..JarRequest::default()
+    }
+}
+
+#[test]
+fn a_program_is_uploaded_shipped_and_run() {
+    in_world(async {
+        let world = world(|_| ()).await;
+        let program = world.folder.path().join("words");
+        let mut bytes = b"ours".to_vec();
+        bytes.resize(3 << 20, 7);
+        std::fs::write(&program, &bytes).unwrap();
+        let (sender, sent) = watch::channel(0);
+        let uploaded = world
+            .client
+            .upload(&program, move |n| {
+                sender.send_replace(n);
+            })
+            .await
+            .unwrap();
+        assert_eq!(*sent.borrow(), bytes.len() as u64);
+        let jar = uploaded.jar_id();
+        assert!(jar.ends_with("_words"), "{jar}");
+        let run = world.client.run(jar, &request()).await.unwrap();
+        assert_eq!(run.jobid, JOB.to_string());
+        // The second time the bytes are there already.
+        world.client.run(jar, &request()).await.unwrap();
+        let plan = world.client.plan(jar, &request()).await.unwrap().plan;
+        assert_eq!(plan.nodes[0].description, "lines");
+        let listed = world.client.jars().await.unwrap();
+        assert_eq!(listed.files[0].entry[0].name, "words");
+        assert_eq!(listed.address, world.url);
+        world.client.delete_jar(jar).await.unwrap();
+        assert_eq!(world.client.run(jar, &request()).await.unwrap_err().status(), Some(404));
+        world.handle.stop().await;
+    });
+}
+
+#[test]
+fn refusals_carry_their_code_and_reason() {
+    in_world(async {
+        let world = world(|_| ()).await;
+        let script = world.folder.path().join("script");
+        std::fs::write(&script, "#!/bin/sh").unwrap();
+        let foreign = world.client.upload(&script, |_| ()).await.unwrap_err();
+        assert_eq!(foreign.status(), Some(400));
+        assert!(foreign.to_string().contains("not a Flott program"), "{foreign}");
+        let large = world.folder.path().join("large");
+        std::fs::write(&large, vec![0; (1 << 22) + 1]).unwrap();
+        assert_eq!(world.client.upload(&large, |_| ()).await.unwrap_err().status(), Some(413));
+        let gone = world.client.job_status(&JobId(1).to_string()).await.unwrap_err();
+        assert_eq!(gone.status(), Some(404));
+        assert_eq!(world.client.job_status("xyz").await.unwrap_err().status(), Some(400));
+        let ended = world.client.cancel(&ENDED.to_string()).await.unwrap_err();
+        assert_eq!(ended.status(), Some(409));
+        world.client.cancel(&JOB.to_string()).await.unwrap();
+        world.handle.stop().await;
+    });
+}
+
+#[test]
+fn a_job_is_shown_with_flinks_fields() {
+    in_world(async {
+        let world = world(|_| ()).await;
+        let overview = world.client.jobs_overview().await.unwrap();
+        assert_eq!(overview.jobs[0].tasks["running"], 1);
+        assert_eq!(overview.jobs[0].tasks["total"], 1);
+        assert_eq!(overview.jobs[0].end_time, -1);
+        let job = world.client.job(&JOB.to_string()).await.unwrap();
+        assert_eq!(job.vertices[0].metrics.write_records, 9);
+        assert_eq!(job.vertices[0].status, "RUNNING");
+        assert_eq!(job.status_counts["RUNNING"], 1);
+        assert_eq!(job.timestamps["RUNNING"], 1_500);
+        let vertex = world.client.vertex(&JOB.to_string(), &job.vertices[0].id).await.unwrap();
+        assert_eq!(vertex.subtasks[0].attempt, 2);
+        assert_eq!(vertex.subtasks[0].taskmanager_id, "tm-1");
+        assert_eq!(vertex.subtasks[0].status_duration["RUNNING"], 1_600);
+        let result =
+            world.client.execution_result(&ENDED.to_string(), Duration::ZERO).await.unwrap();
+        let result = result.job_execution_result.unwrap();
+        assert_eq!(result.application_status, "FAILED");
+        assert_eq!(result.failure_cause.unwrap().stack_trace, "at line 3");
+        let running =
+            world.client.execution_result(&JOB.to_string(), Duration::ZERO).await.unwrap();
+        assert_eq!(running.status.id, "IN_PROGRESS");
+        world.handle.stop().await;
+    });
+}
+
+#[test]
+fn a_coordinator_is_found_by_id_and_by_uid() {
+    in_world(async {
+        let world = world(|_| ()).await;
+        let job = JOB.to_string();
+        let by_uid = world.client.coordinate(&job, "lines", b"abc").await.unwrap();
+        assert_eq!(by_uid, b"cba");
+        let id = OperatorId(0x77).to_string();
+        assert_eq!(world.client.coordinate(&job, &id, &[0, 255]).await.unwrap(), [255, 0]);
+        let other = OperatorId(0x78).to_string();
+        assert_eq!(
+            world.client.coordinate(&job, &other, b"").await.unwrap_err().status(),
+            Some(404)
+        );
+        world.handle.stop().await;
+    });
+}
+
+#[test]
+fn without_a_leader_clients_are_asked_to_come_again() {
+    in_world(async {
+        let world = world(|_| ()).await;
+        world.leader.send_replace(None);
+        let error = world.client.jobs_overview().await.unwrap_err();
+        assert_eq!(error.status(), Some(503));
+        assert!(error.is_transient());
+        world.handle.stop().await;
+    });
+}
+
+#[test]
+fn where_uploads_are_off_nothing_of_them_is_served() {
+    in_world(async {
+        let world = world(|s| s.submit_refused = Some("uploads are off".to_owned())).await;
+        let file = world.folder.path().join("p");
+        std::fs::write(&file, "ours").unwrap();
+        for error in [
+            world.client.jars().await.unwrap_err(),
+            world.client.upload(&file, |_| ()).await.unwrap_err(),
+            world.client.run("x", &request()).await.unwrap_err(),
+        ] {
+            assert_eq!(error.status(), Some(403), "{error}");
+        }
+        assert!(!world.client.dashboard_config().await.unwrap().features.web_submit);
+        world.handle.stop().await;
+    });
+}
+
+#[test]
+fn logs_are_streamed_and_nothing_else_of_the_folder() {
+    in_world(async {
+        let world = world(|_| ()).await;
+        std::fs::write(world.folder.path().join("jm.log"), "line\n".repeat(50_000)).unwrap();
+        std::fs::write(world.folder.path().join("cluster-secret"), "hush").unwrap();
+        let logs = world.client.logs().await.unwrap().logs;
+        assert_eq!(logs.len(), 1);
+        assert_eq!((logs[0].name.as_str(), logs[0].size), ("jm.log", 250_000));
+        let raw = |path: &str| {
+            let url = format!("{}{path}", world.url);
+            async move {
+                let mut curl = tokio::process::Command::new("curl");
+                curl.args(["-sS", "-w", "%{http_code}", &url]).output().await.unwrap().stdout
+            }
+        };
+        assert_eq!(raw("/jobmanager/log").await.len(), 250_000 + 3);
+        for path in ["/jobmanager/logs/cluster-secret", "/jobmanager/logs/..%2Fcluster-secret"] {
+            let answer = String::from_utf8(raw(path).await).unwrap();
+            assert!(answer.ends_with("404") && !answer.contains("hush"), "{path}: {answer}");
+        }
+        world.handle.stop().await;
+    });
+}
+
+#[test]
+fn unknown_paths_and_methods_are_told_apart() {
+    in_world(async {
+        let world = world(|_| ()).await;
+        let ask = |method: &'static str, path: &'static str| {
+            let url = format!("{}{path}", world.url);
+            async move {
+                let mut curl = tokio::process::Command::new("curl");
+                let out = curl
+                    .args(["-sS", "-X", method, "-w", "\n%{http_code}", &url])
+                    .output()
+                    .await
+                    .unwrap();
+                String::from_utf8(out.stdout).unwrap()
+            }
+        };
+        assert!(ask("GET", "/nothing").await.ends_with("404"));
+        let wrong = ask("DELETE", "/v1/jobs/overview").await;
+        assert!(wrong.ends_with("405") && wrong.contains("errors"), "{wrong}");
+        assert!(ask("GET", "/v1/jobs/overview").await.ends_with("200"));
+        world.handle.stop().await;
+    });
+}
