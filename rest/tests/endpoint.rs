@@ -1,5 +1,14 @@
 //! The endpoint over real HTTP, in front of components that are test doubles.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test fails loudly, and measures real time"
+)]
+
 use actix::{Actor, Context, Handler};
 use gateways::blob_server::{
     BlobError, BlobServerGateway, CloseUpload, DeleteJobBlobs, HasBlob, OpenUpload, ReadBlob,

@@ -146,13 +146,11 @@ impl Transport {
                 hyper::Result::Ok(read)
             };
             tokio::pin!(connection, answer);
-            loop {
-                tokio::select! {
-                    biased;
-                    answer = &mut answer => return answer,
-                    // The connection's end shows as the answer's error; its own result adds nothing.
-                    _ = &mut connection => return answer.await,
-                }
+            tokio::select! {
+                biased;
+                answer = &mut answer => answer,
+                // The connection's end shows as the answer's error; its own result adds nothing.
+                _ = &mut connection => answer.await,
             }
         };
         match timeout(within, exchange).await {
