@@ -242,7 +242,6 @@ impl Connection {
 
     fn handle(self: &Arc<Self>, frame: Frame<'_>, shared: &Weak<Shared>) -> Result<(), Ended> {
         match frame {
-            Frame::Hello { .. } => return Err(Ended::Unexpected),
             Frame::Request(request) => {
                 let shared = shared.upgrade().ok_or(Ended::Closed)?;
                 shared.accept_request(self, request);

@@ -3,7 +3,6 @@
 //! A consumer says which attempts of its producers it means; whoever comes first waits for the other. Channels
 //! cost next to nothing until data flows. It must never block a task's thread: a full channel refuses and wakes.
 
-mod auth_shim;
 mod connection;
 mod gate;
 mod hub;

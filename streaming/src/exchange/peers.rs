@@ -1,17 +1,16 @@
 //! The data port and the connections to other task processes: one per pair, whoever dials. Peers that do not
 //! prove the job's key can make this process do nothing but close.
 
-#[cfg(test)]
-pub(super) use super::auth_shim::Secret as Key;
-use super::auth_shim::{self as auth, Secret};
-use super::{Connection, Shared, wire};
+use super::{Connection, Shared};
 use crate::lock;
-use bytes::BytesMut;
 use futures::{
     FutureExt,
     future::{BoxFuture, Shared as SharedFuture},
 };
-use platform::{BoxListener, BoxStream, Network, PortSpec};
+use platform::{
+    BoxListener, BoxStream, Credentials, HandshakeError, Introduction, Platform, PortSpec,
+    handshake,
+};
 use std::{
     collections::BTreeMap,
     fmt, io,
@@ -19,11 +18,7 @@ use std::{
     time::Duration,
 };
 use thiserror::Error;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    sync::{Notify, Semaphore},
-};
-use wire::{Frame, VERSION};
+use tokio::sync::{Notify, Semaphore};
 
 /// How long a peer may take to prove itself.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
@@ -32,15 +27,19 @@ const HANDSHAKES_MAX: usize = 64;
 /// Between two tries to connect.
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_LAST: Duration = Duration::from_secs(1);
-/// The most bytes of a Hello.
-const HELLO_MAX: usize = 1024;
 
 /// Where other task processes of the job reach this one.
 pub struct DataPort {
-    network: Arc<dyn Network>,
     listener: BoxListener,
-    address: String,
-    key: Secret,
+    me: Me,
+}
+
+/// This process, to others.
+#[derive(Clone)]
+struct Me {
+    platform: Platform,
+    credentials: Credentials,
+    introduction: Introduction,
 }
 
 /// Why there is no data port.
@@ -59,24 +58,26 @@ pub enum DataPortError {
 }
 
 impl DataPort {
-    /// Binds the first free one of `ports` on `bind_host`; others reach it as `advertised_host`. `key` is known to
-    /// the processes of the job alone.
+    /// Binds the first free one of `ports` on `bind_host`; others reach it as `advertised_host`. The credentials
+    /// are those of a host of the job.
     ///
     /// # Errors
     /// When none can be bound.
     pub async fn bind(
-        network: Arc<dyn Network>,
+        platform: &Platform,
         bind_host: &str,
         advertised_host: &str,
         ports: &PortSpec,
-        key: Secret,
+        credentials: Credentials,
     ) -> Result<Self, DataPortError> {
         let mut last = io::Error::other("no port is given");
         for port in ports.iter() {
-            match network.listen(bind_host, port).await {
+            match platform.net().listen(bind_host, port).await {
                 Ok(listener) => {
-                    let address = format!("{advertised_host}:{}", listener.local_port());
-                    return Ok(Self { network, listener, address, key });
+                    let node = format!("{advertised_host}:{}", listener.local_port());
+                    let introduction = Introduction { node, incarnation: platform.random_u128() };
+                    let me = Me { platform: platform.clone(), credentials, introduction };
+                    return Ok(Self { listener, me });
                 }
                 Err(error) => last = error,
             }
@@ -86,13 +87,13 @@ impl DataPort {
 
     /// `host:port`, as others reach it.
     pub fn address(&self) -> &str {
-        &self.address
+        &self.me.introduction.node
     }
 }
 
 impl fmt::Debug for DataPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DataPort({})", self.address)
+        write!(f, "DataPort({})", self.address())
     }
 }
 
@@ -101,7 +102,7 @@ type Dial = SharedFuture<BoxFuture<'static, Result<Arc<Connection>, String>>>;
 /// All connections of an exchange.
 pub(super) struct Peers {
     address: String,
-    dialling: Option<(Arc<dyn Network>, Secret)>,
+    me: Option<Me>,
     table: Mutex<BTreeMap<String, Peer>>,
     /// Told when the exchange ends.
     end: Arc<Notify>,
@@ -118,13 +119,20 @@ enum NoConnection {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("the handshake failed: {0}")]
-    Auth(#[from] auth::AuthError),
+    Handshake(HandshakeError),
     #[error("the handshake took longer than {} s", HANDSHAKE_LIMIT.as_secs())]
     Slow,
-    #[error("it does not speak the data protocol: {0}")]
-    Protocol(String),
-    #[error("it speaks version {0} of the data protocol, this is version {VERSION}")]
-    Version(u16),
+    #[error("{0}")]
+    Wrong(String),
+}
+
+impl From<HandshakeError> for NoConnection {
+    fn from(error: HandshakeError) -> Self {
+        match error {
+            HandshakeError::Io(error) => Self::Io(error),
+            other => Self::Handshake(other),
+        }
+    }
 }
 
 impl NoConnection {
@@ -136,12 +144,12 @@ impl NoConnection {
 
 impl Peers {
     pub(super) fn new(port: Option<DataPort>) -> (Option<BoxListener>, Self) {
-        let (listener, address, dialling) = match port {
-            Some(port) => (Some(port.listener), port.address, Some((port.network, port.key))),
-            None => (None, "local".to_owned(), None),
+        let (listener, me) = match port {
+            Some(port) => (Some(port.listener), Some(port.me)),
+            None => (None, None),
         };
-        let peers =
-            Self { address, dialling, table: Mutex::default(), end: Arc::new(Notify::new()) };
+        let address = me.as_ref().map_or("local", |me| &me.introduction.node).to_owned();
+        let peers = Self { address, me, table: Mutex::default(), end: Arc::new(Notify::new()) };
         (listener, peers)
     }
 
@@ -271,10 +279,10 @@ async fn serve(
     let Some(alive) = shared.upgrade() else {
         return;
     };
-    let Some((_, key)) = &alive.peers.dialling else {
+    let Some(me) = &alive.peers.me else {
         return;
     };
-    match prove(stream, key, &alive.peers.address, false).await {
+    match prove(stream, me, false).await {
         Ok((stream, peer)) => {
             drop(permit);
             let connection = Connection::new(peer);
@@ -327,24 +335,22 @@ async fn dial(shared: Weak<Shared>, address: String) -> Result<Arc<Connection>, 
 }
 
 async fn try_dial(shared: &Shared, address: &str) -> Result<(BoxStream, String), NoConnection> {
-    let Some((network, key)) = &shared.peers.dialling else {
-        return Err(NoConnection::Protocol("this process has no data port".to_owned()));
+    let wrong = |why: String| Err(NoConnection::Wrong(why));
+    let Some(me) = &shared.peers.me else {
+        return wrong("this process has no data port".to_owned());
     };
-    let (host, port) = split(address).ok_or_else(|| {
-        NoConnection::Protocol(format!("'{address}' is not an address, host:port"))
-    })?;
-    let stream = tokio::time::timeout(HANDSHAKE_LIMIT, network.connect(host, port))
+    let Some((host, port)) = split(address) else {
+        return wrong(format!("'{address}' is not an address, host:port"));
+    };
+    let stream = tokio::time::timeout(HANDSHAKE_LIMIT, me.platform.net().connect(host, port))
         .await
         .map_err(|_| NoConnection::Slow)??;
-    let (stream, said) = prove(stream, key, &shared.peers.address, true).await?;
+    let (stream, said) = prove(stream, me, true).await?;
     if said == address {
-        Ok((stream, said))
-    } else {
-        // Another process took the port over: of this job, so it is no stranger, but not who is meant.
-        Err(NoConnection::Protocol(format!(
-            "it calls itself {said}: another process listens there now"
-        )))
+        return Ok((stream, said));
     }
+    // Another process took the port over: of this job, so it is no stranger, but not who is meant.
+    wrong(format!("it calls itself {said}: another process listens there now"))
 }
 
 fn split(address: &str) -> Option<(&str, u16)> {
@@ -353,41 +359,24 @@ fn split(address: &str) -> Option<(&str, u16)> {
     Some((host, port.parse().ok()?))
 }
 
-/// Both sides prove the key, then say who they are.
+/// Both sides prove the job's key and say who they are.
 async fn prove(
-    stream: BoxStream,
-    key: &Secret,
-    own: &str,
+    mut stream: BoxStream,
+    me: &Me,
     dialled: bool,
 ) -> Result<(BoxStream, String), NoConnection> {
+    let nonce = me.platform.random_bytes();
     let proving = async {
-        let mut stream = if dialled {
-            auth::dial(stream, key).await?
+        if dialled {
+            handshake::connect(&mut stream, &me.credentials, &me.introduction, nonce).await
         } else {
-            auth::accept(stream, key).await?
-        };
-        let mut hello = Vec::new();
-        Frame::Hello { version: VERSION, address: own }.encode(&mut hello);
-        stream.write_all(&hello).await?;
-        let peer = read_hello(&mut stream).await?;
-        Ok((stream, peer))
+            handshake::accept(&mut stream, &me.credentials, &me.introduction, nonce).await
+        }
     };
-    tokio::time::timeout(HANDSHAKE_LIMIT, proving).await.map_err(|_| NoConnection::Slow)?
-}
-
-async fn read_hello(stream: &mut BoxStream) -> Result<String, NoConnection> {
-    let mut prefix = [0; 4];
-    stream.read_exact(&mut prefix).await?;
-    let len = wire::frame_len(prefix).map_err(|e| NoConnection::Protocol(e.to_string()))?;
-    if len > HELLO_MAX {
-        return Err(NoConnection::Protocol(format!("a hello of {len} bytes")));
-    }
-    let mut body = BytesMut::zeroed(len);
-    stream.read_exact(&mut body).await?;
-    match wire::decode_body(&body) {
-        Ok(Frame::Hello { version, address }) if version == VERSION => Ok(address.to_owned()),
-        Ok(Frame::Hello { version, .. }) => Err(NoConnection::Version(version)),
-        Ok(_) => Err(NoConnection::Protocol("no hello comes first".to_owned())),
-        Err(error) => Err(NoConnection::Protocol(error.to_string())),
+    let peer =
+        tokio::time::timeout(HANDSHAKE_LIMIT, proving).await.map_err(|_| NoConnection::Slow)??;
+    match peer.node {
+        Some(node) => Ok((stream, node)),
+        None => Err(NoConnection::Wrong("it has no data port of its own".to_owned())),
     }
 }

@@ -99,21 +99,24 @@ fn remote_with(
     options: ExchangeOptions,
     key: &[u8],
 ) -> Exchange {
-    let platform = platform::Platform::production();
     let port = runtime
         .block_on(DataPort::bind(
-            Arc::clone(platform.net()),
+            &platform::Platform::production(),
             "127.0.0.1",
             "127.0.0.1",
             &platform::PortSpec::any(),
-            test_key(key),
+            credentials(key),
         ))
         .unwrap();
     Exchange::new(options, Some(port), runtime.handle().clone())
 }
 
-fn test_key(key: &[u8]) -> peers::Key {
-    peers::Key::new(key.to_vec())
+fn credentials(key: &[u8]) -> platform::Credentials {
+    platform::Credentials {
+        cluster: model::ClusterId::new("test"),
+        identity: platform::Identity::Host(model::JobId(5)),
+        secret: platform::Secret::new(key),
+    }
 }
 
 fn remote(runtime: &tokio::runtime::Runtime, network_memory: u64) -> Exchange {

@@ -1,24 +1,21 @@
 //! Frames of a data connection: a little-endian `u32` length, a kind byte, fields in little-endian, a payload.
+//! The platform's handshake comes first; its version covers this protocol too.
 //! Decoding must never panic and never allocate more than the frame has bytes.
 //!
 //! | kind | frame | direction | fields |
 //! |---|---|---|---|
-//! | 1 | Hello | both, first | version u16, the sender's data address |
-//! | 2 | Request | consumer → producer | link u32, graph u64, edge u32, consumer u32, its attempt u32, wait u32 ms, then per producer: subtask u32, attempt u32 |
-//! | 3 | Refused | producer → consumer | link u32, why (text) |
-//! | 4 | Data | producer → consumer | link u32, index u32, flags u8, next u64, backlog u64, payload |
-//! | 5 | Backlog | producer → consumer | link u32, index u32, next u64, backlog u64 |
-//! | 6 | Credit | consumer → producer | link u32, index u32, bytes u64 |
-//! | 7 | Release | consumer → producer | link u32, finished u8 |
+//! | 1 | Request | consumer → producer | link u32, graph u64, edge u32, consumer u32, its attempt u32, wait u32 ms, then per producer: subtask u32, attempt u32 |
+//! | 2 | Refused | producer → consumer | link u32, why (text) |
+//! | 3 | Data | producer → consumer | link u32, index u32, flags u8, next u64, backlog u64, payload |
+//! | 4 | Backlog | producer → consumer | link u32, index u32, next u64, backlog u64 |
+//! | 5 | Credit | consumer → producer | link u32, index u32, bytes u64 |
+//! | 6 | Release | consumer → producer | link u32, finished u8 |
 //!
 //! A *link* is one consuming subtask's half of an edge at one producing process; its number is drawn by the
 //! consumer's side. The *index* is the producer's place in the request. A link's data flows one way only, so that
 //! a pair of processes shares one connection whoever has dialled it.
 
 use thiserror::Error;
-
-/// Version of this protocol.
-pub const VERSION: u16 = 1;
 
 /// The most bytes that a frame may have after its length.
 pub const FRAME_MAX: usize = 1 << 20;
@@ -48,13 +45,6 @@ pub enum WireError {
 /// One frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// The first frame of each side.
-    Hello {
-        /// Of the protocol.
-        version: u16,
-        /// Where the sender listens.
-        address: &'a str,
-    },
     /// A consumer asks for what producers make for it.
     Request(Request),
     /// The request can't be served.
@@ -133,13 +123,8 @@ impl Frame<'_> {
         let start = out.len();
         out.extend_from_slice(&[0; 4]);
         match self {
-            Self::Hello { version, address } => {
-                out.push(1);
-                out.extend_from_slice(&version.to_le_bytes());
-                out.extend_from_slice(address.as_bytes());
-            }
             Self::Request(r) => {
-                out.push(2);
+                out.push(1);
                 put_u32(out, r.link);
                 put_u64(out, r.graph);
                 for field in [r.edge, r.consumer, r.attempt, r.wait_ms] {
@@ -151,12 +136,12 @@ impl Frame<'_> {
                 }
             }
             Self::Refused { link, why } => {
-                out.push(3);
+                out.push(2);
                 put_u32(out, *link);
                 out.extend_from_slice(why.as_bytes());
             }
             Self::Data { link, index, flags, next, backlog, payload } => {
-                out.push(4);
+                out.push(3);
                 put_u32(out, *link);
                 put_u32(out, *index);
                 out.push(*flags);
@@ -165,20 +150,20 @@ impl Frame<'_> {
                 out.extend_from_slice(payload);
             }
             Self::Backlog { link, index, next, backlog } => {
-                out.push(5);
+                out.push(4);
                 put_u32(out, *link);
                 put_u32(out, *index);
                 put_u64(out, *next);
                 put_u64(out, *backlog);
             }
             Self::Credit { link, index, bytes } => {
-                out.push(6);
+                out.push(5);
                 put_u32(out, *link);
                 put_u32(out, *index);
                 put_u64(out, *bytes);
             }
             Self::Release { link, finished } => {
-                out.push(7);
+                out.push(6);
                 put_u32(out, *link);
                 out.push(u8::from(*finished));
             }
@@ -233,8 +218,7 @@ pub fn decode_body(body: &[u8]) -> Result<Frame<'_>, WireError> {
     let (kind, fields) = body.split_first().ok_or(WireError::Length(0))?;
     let mut fields = Fields { bytes: fields, kind: *kind };
     let frame = match kind {
-        1 => Frame::Hello { version: u16::from_le_bytes(fields.take()?), address: fields.text()? },
-        2 => Frame::Request(Request {
+        1 => Frame::Request(Request {
             link: fields.u32()?,
             graph: fields.u64()?,
             edge: fields.u32()?,
@@ -243,8 +227,8 @@ pub fn decode_body(body: &[u8]) -> Result<Frame<'_>, WireError> {
             wait_ms: fields.u32()?,
             producers: fields.pairs()?,
         }),
-        3 => Frame::Refused { link: fields.u32()?, why: fields.text()? },
-        4 => Frame::Data {
+        2 => Frame::Refused { link: fields.u32()?, why: fields.text()? },
+        3 => Frame::Data {
             link: fields.u32()?,
             index: fields.u32()?,
             flags: fields.u8()?,
@@ -252,14 +236,14 @@ pub fn decode_body(body: &[u8]) -> Result<Frame<'_>, WireError> {
             backlog: fields.u64()?,
             payload: std::mem::take(&mut fields.bytes),
         },
-        5 => Frame::Backlog {
+        4 => Frame::Backlog {
             link: fields.u32()?,
             index: fields.u32()?,
             next: fields.u64()?,
             backlog: fields.u64()?,
         },
-        6 => Frame::Credit { link: fields.u32()?, index: fields.u32()?, bytes: fields.u64()? },
-        7 => Frame::Release { link: fields.u32()?, finished: fields.u8()? != 0 },
+        5 => Frame::Credit { link: fields.u32()?, index: fields.u32()?, bytes: fields.u64()? },
+        6 => Frame::Release { link: fields.u32()?, finished: fields.u8()? != 0 },
         other => return Err(WireError::Kind(*other)),
     };
     if fields.bytes.is_empty() { Ok(frame) } else { Err(WireError::Malformed(*kind)) }
@@ -306,7 +290,6 @@ mod tests {
 
     fn examples() -> Vec<Frame<'static>> {
         vec![
-            Frame::Hello { version: VERSION, address: "host:1" },
             Frame::Request(Request {
                 link: 1,
                 graph: 2,
@@ -354,7 +337,7 @@ mod tests {
         assert_eq!(
             bytes,
             [
-                27, 0, 0, 0, 4, 1, 0, 0, 0, 2, 0, 0, 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0,
+                27, 0, 0, 0, 3, 1, 0, 0, 0, 2, 0, 0, 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0,
                 0, 0, 0, 9
             ]
         );
@@ -365,7 +348,7 @@ mod tests {
         assert_eq!(decode(&[0, 0, 0, 0]), Err(WireError::Length(0)), "a frame has a kind");
         assert_eq!(decode(&[255, 255, 255, 255]), Err(WireError::Length(u32::MAX as usize)));
         assert_eq!(decode_body(&[99]), Err(WireError::Kind(99)));
-        assert_eq!(decode_body(&[6, 1]), Err(WireError::Malformed(6)));
+        assert_eq!(decode_body(&[5, 1]), Err(WireError::Malformed(5)));
     }
 
     proptest! {

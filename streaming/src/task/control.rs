@@ -124,6 +124,14 @@ impl TaskControl {
         self.signal.raise();
     }
 
+    /// Tells the observer its state again, with newer counts, while it runs.
+    pub fn tell_again(&self) {
+        let state = lock(&self.state);
+        if state.state == ExecutionState::Running {
+            self.observer.changed(self, ExecutionState::Running, None);
+        }
+    }
+
     /// Enters INITIALIZING or RUNNING, unless it was asked to stop.
     pub(crate) fn advance(&self, to: ExecutionState) {
         let mut state = lock(&self.state);
