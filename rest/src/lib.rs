@@ -17,5 +17,5 @@ mod services;
 
 pub use error::{AnswerStatus, ApiError};
 pub use programs::{ProgramChecker, ProgramStore};
-pub use server::{RestHandle, RestServer, RestStartError};
+pub use server::{RestHandle, RestListener, RestServer, RestStartError};
 pub use services::{Leader, RestAddress, RestBind, RestServices, RestSettings};

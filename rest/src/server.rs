@@ -66,14 +66,11 @@ impl RestHandle {
 }
 
 impl RestServer {
-    /// Binds the first free port and starts the worker thread.
-    pub fn start(bind: &RestBind, services: RestServices) -> Result<Self, RestStartError> {
-        let listener = listen(bind)?;
-        let bound = listener.local_addr()?;
-        let url = format!("http://{}:{}", host_of_url(&bind.advertised_host), bound.port());
+    /// Starts the worker thread on a bound listener.
+    pub fn start(listener: RestListener, services: RestServices) -> Result<Self, RestStartError> {
+        let RestListener { listener, address, loopback } = listener;
         let state = Data::new(services);
-        let link = Data::new(RestUrl(url.clone()));
-        let loopback = bind.is_loopback();
+        let link = Data::new(RestUrl(address.url.clone()));
         let server = HttpServer::new(move || {
             App::new()
                 .app_data(state.clone())
@@ -92,7 +89,7 @@ impl RestServer {
         .disable_signals()
         .listen(listener)?
         .run();
-        let handle = RestHandle { server: server.handle(), address: RestAddress { bound, url } };
+        let handle = RestHandle { server: server.handle(), address };
         Ok(Self { server, handle })
     }
 
@@ -104,6 +101,25 @@ impl RestServer {
     /// Serves until stopped.
     pub async fn run(self) -> std::io::Result<()> {
         self.server.await
+    }
+}
+
+/// A bound port, before anything is served on it: its address can be told already.
+#[derive(Debug)]
+pub struct RestListener {
+    listener: TcpListener,
+    /// Where it is.
+    pub address: RestAddress,
+    loopback: bool,
+}
+
+impl RestListener {
+    /// Binds the first free port.
+    pub fn bind(bind: &RestBind) -> Result<Self, RestStartError> {
+        let listener = listen(bind)?;
+        let bound = listener.local_addr()?;
+        let url = format!("http://{}:{}", host_of_url(&bind.advertised_host), bound.port());
+        Ok(Self { listener, address: RestAddress { bound, url }, loopback: bind.is_loopback() })
     }
 }
 

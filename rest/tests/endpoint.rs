@@ -26,7 +26,9 @@ use model::{
 use platform::Platform;
 use rest::client::{ClientTimeouts, RestClient};
 use rest::messages::JarRequest;
-use rest::{ProgramChecker, ProgramStore, RestBind, RestServer, RestServices, RestSettings};
+use rest::{
+    ProgramChecker, ProgramStore, RestBind, RestListener, RestServer, RestServices, RestSettings,
+};
 use serde_bytes::ByteBuf;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -290,7 +292,7 @@ async fn world(change: impl FnOnce(&mut RestSettings)) -> World {
         ports: vec![0],
         advertised_host: "127.0.0.1".to_owned(),
     };
-    let server = RestServer::start(&bind, services).unwrap();
+    let server = RestServer::start(RestListener::bind(&bind).unwrap(), services).unwrap();
     let handle = server.handle();
     tokio::task::spawn_local(server.run());
     let port = handle.address.bound.port();
