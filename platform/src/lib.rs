@@ -13,7 +13,7 @@ pub mod tls;
 pub mod turmoil_net;
 
 pub use handshake::{Credentials, HandshakeError, Identity, Introduction, Secret};
-pub use lanes::{Lane, LaneHandle};
+pub use lanes::{Lane, LaneEnded, LaneHandle};
 pub use net::{BoxListener, BoxStream, Listener, Network};
 pub use ports::{ParsePortsError, PortSpec};
 pub use tls::{Tls, TlsError};
