@@ -1,0 +1,292 @@
+//! The program host's actor: a thin shell that turns calls into work of the TaskManager's side ([`Worker`]) or
+//! the JobManager's side ([`Coordination`]). No user code runs on its thread, and no handler blocks it.
+
+use crate::{coordination::Coordination, program::Place, worker::Worker};
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, ResponseActFuture,
+    ResponseFuture, WrapFuture,
+};
+use futures::{FutureExt, channel::oneshot};
+use gateways::{
+    Answer, Ask, Registration, RpcService,
+    job_master::{CoordinationError, CoordinatorFailed, JobMasterGateway},
+    program_host::{
+        AttemptsEnded, BuildError, BuildGraph, CancelOnHost, DeployToHost, EndHost,
+        HandleCoordinationRequest, HandleOperatorEvent, HostStarted, JobEnded, ParentAlive,
+        ReleaseSlot, StartCoordinators, StartHost,
+    },
+    task_executor::DeployError,
+};
+use model::FailureCause;
+use std::{path::PathBuf, sync::Arc, time::Duration};
+use streaming::ProgramEntry;
+
+/// How long a host that was told to end waits for its tasks, beyond which its process is to be ended from outside.
+const END_WITHIN: Duration = Duration::from_secs(15);
+
+/// Told of every sign of life of the parent, with the silence that is allowed (milliseconds; 0: any).
+pub(crate) type Heard = Arc<dyn Fn(Option<u64>) + Send + Sync>;
+
+/// One program host.
+pub(crate) struct ProgramHost {
+    pub(crate) program: ProgramEntry,
+    pub(crate) rpc: RpcService,
+    pub(crate) place: Place,
+    /// Relative paths resolve against the working directory.
+    pub(crate) embedded: bool,
+    /// Where coordinators keep temporary files.
+    pub(crate) tmp_dir: PathBuf,
+    pub(crate) heard: Option<Heard>,
+    pub(crate) worker: Side<Worker>,
+    pub(crate) coordination: Option<Coordination>,
+    /// Served while the actor lives.
+    pub(crate) registration: Option<Registration>,
+    /// Told when the actor has ended.
+    pub(crate) ended: Option<oneshot::Sender<()>>,
+}
+
+/// A side of the host that takes time to start.
+pub(crate) enum Side<T> {
+    None,
+    Starting,
+    Up(T),
+}
+
+impl<T> Side<T> {
+    fn up(&mut self) -> Option<&mut T> {
+        match self {
+            Self::Up(side) => Some(side),
+            Self::None | Self::Starting => None,
+        }
+    }
+}
+
+impl Actor for ProgramHost {
+    type Context = Context<Self>;
+
+    fn stopped(&mut self, _: &mut Self::Context) {
+        self.registration = None;
+        if let Some(ended) = self.ended.take() {
+            let _ = ended.send(());
+        }
+    }
+}
+
+impl ProgramHost {
+    fn coordination(&mut self) -> Result<&Coordination, BuildError> {
+        if self.coordination.is_none() {
+            let started = Coordination::start(self.program.clone(), self.tmp_dir.clone());
+            let started =
+                started.map_err(|e| BuildError::Process(format!("no thread for coordinators: {e}")))?;
+            self.coordination = Some(started);
+        }
+        self.coordination
+            .as_ref()
+            .ok_or_else(|| BuildError::Process("no coordinators".to_owned()))
+    }
+
+    fn running_coordination(&self) -> Result<&Coordination, CoordinationError> {
+        let unavailable = || CoordinationError::Unavailable("no coordinators here".to_owned());
+        self.coordination.as_ref().ok_or_else(unavailable)
+    }
+}
+
+/// An answer that is there.
+fn now<T: 'static>(answer: T) -> ResponseFuture<T> {
+    Box::pin(futures::future::ready(answer))
+}
+
+/// Tells the keeper of the child's life that the parent was heard.
+fn heard(host: &ProgramHost, silence_ms: Option<u64>) {
+    if let Some(heard) = &host.heard {
+        heard(silence_ms);
+    }
+}
+
+impl Handler<Ask<BuildGraph>> for ProgramHost {
+    type Result = ResponseFuture<Answer<BuildGraph>>;
+
+    fn handle(&mut self, ask: Ask<BuildGraph>, _: &mut Self::Context) -> Self::Result {
+        match self.coordination() {
+            Ok(coordination) => coordination.build(ask.body).boxed_local(),
+            Err(error) => now(Err(error)),
+        }
+    }
+}
+
+impl Handler<Ask<StartHost>> for ProgramHost {
+    type Result = ResponseActFuture<Self, Answer<StartHost>>;
+
+    fn handle(&mut self, ask: Ask<StartHost>, _: &mut Self::Context) -> Self::Result {
+        let start = ask.body;
+        match &self.worker {
+            // Sent again: the host's share of memory has another size.
+            Side::Up(worker) if worker.job_id() == start.job_id => {
+                worker.resize(start.network_memory.0);
+                let data_address = worker.data_address().clone();
+                return Box::pin(now(Ok(HostStarted { data_address })).into_actor(self));
+            }
+            Side::Up(worker) => {
+                let why = format!("this host runs job {}", worker.job_id());
+                return Box::pin(now(Err(BuildError::Invalid(why))).into_actor(self));
+            }
+            Side::Starting => {
+                let why = "the host is starting already".to_owned();
+                return Box::pin(now(Err(BuildError::Invalid(why))).into_actor(self));
+            }
+            Side::None => self.worker = Side::Starting,
+        }
+        // A parent that is silent for 0.6 of its own time-out may have been declared dead already.
+        heard(self, Some(start.heartbeat_timeout_ms.saturating_mul(6) / 10));
+        let (program, rpc) = (self.program.clone(), self.rpc.clone());
+        let (place, embedded) = (self.place.clone(), self.embedded);
+        let starting = async move { Worker::start(start, program, rpc, place, embedded).await };
+        Box::pin(starting.into_actor(self).map(|started, host, _| match started {
+            Ok(worker) => {
+                let data_address = worker.data_address().clone();
+                host.worker = Side::Up(worker);
+                Ok(HostStarted { data_address })
+            }
+            Err(error) => {
+                host.worker = Side::None;
+                Err(error)
+            }
+        }))
+    }
+}
+
+impl Handler<Ask<DeployToHost>> for ProgramHost {
+    type Result = Answer<DeployToHost>;
+
+    fn handle(&mut self, ask: Ask<DeployToHost>, _: &mut Self::Context) -> Self::Result {
+        match self.worker.up() {
+            Some(worker) => worker.deploy(ask.body.deployment),
+            None => Err(DeployError::Host("it is not started".to_owned())),
+        }
+    }
+}
+
+impl Handler<Ask<CancelOnHost>> for ProgramHost {
+    type Result = Answer<CancelOnHost>;
+
+    fn handle(&mut self, ask: Ask<CancelOnHost>, _: &mut Self::Context) -> Self::Result {
+        if let Some(worker) = self.worker.up() {
+            worker.cancel(&ask.body.attempts);
+        }
+        Ok(())
+    }
+}
+
+impl Handler<Ask<ReleaseSlot>> for ProgramHost {
+    type Result = Answer<ReleaseSlot>;
+
+    fn handle(&mut self, ask: Ask<ReleaseSlot>, _: &mut Self::Context) -> Self::Result {
+        if let Some(worker) = self.worker.up() {
+            worker.release(ask.body.allocation_id);
+        }
+        Ok(())
+    }
+}
+
+impl Handler<Ask<StartCoordinators>> for ProgramHost {
+    type Result = ResponseFuture<Answer<StartCoordinators>>;
+
+    fn handle(&mut self, ask: Ask<StartCoordinators>, _: &mut Self::Context) -> Self::Result {
+        let start = ask.body;
+        let job_master =
+            self.rpc.gateway::<JobMasterGateway>(&start.job_master, start.job_master_id);
+        let on_failure = Box::new(move |why: String| {
+            let cause = FailureCause::recoverable("CoordinatorFailed", why);
+            job_master.tell(CoordinatorFailed { cause });
+        });
+        match self.coordination() {
+            Ok(coordination) => coordination.start_coordinators(start, on_failure).boxed_local(),
+            Err(error) => now(Err(error)),
+        }
+    }
+}
+
+impl Handler<Ask<HandleOperatorEvent>> for ProgramHost {
+    type Result = ResponseFuture<Answer<HandleOperatorEvent>>;
+
+    fn handle(&mut self, ask: Ask<HandleOperatorEvent>, _: &mut Self::Context) -> Self::Result {
+        let HandleOperatorEvent { attempt, operator, event } = ask.body;
+        match self.running_coordination() {
+            Ok(coordination) => coordination.event(attempt, operator, event).boxed_local(),
+            Err(error) => now(Err(error)),
+        }
+    }
+}
+
+impl Handler<Ask<HandleCoordinationRequest>> for ProgramHost {
+    type Result = ResponseFuture<Answer<HandleCoordinationRequest>>;
+
+    fn handle(
+        &mut self,
+        ask: Ask<HandleCoordinationRequest>,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        let HandleCoordinationRequest { operator, request } = ask.body;
+        match self.running_coordination() {
+            Ok(coordination) => coordination.client(operator, request).boxed_local(),
+            Err(error) => now(Err(error)),
+        }
+    }
+}
+
+impl Handler<Ask<AttemptsEnded>> for ProgramHost {
+    type Result = ResponseFuture<Answer<AttemptsEnded>>;
+
+    fn handle(&mut self, ask: Ask<AttemptsEnded>, _: &mut Self::Context) -> Self::Result {
+        match &self.coordination {
+            Some(coordination) => {
+                coordination.attempts_ended(ask.body.attempts).map(Ok).boxed_local()
+            }
+            None => now(Ok(())),
+        }
+    }
+}
+
+impl Handler<Ask<JobEnded>> for ProgramHost {
+    type Result = ResponseFuture<Answer<JobEnded>>;
+
+    fn handle(&mut self, ask: Ask<JobEnded>, _: &mut Self::Context) -> Self::Result {
+        match &self.coordination {
+            Some(coordination) => coordination.job_ended(ask.body.finished).boxed_local(),
+            // A job without coordinators has nothing to publish.
+            None => now(Ok(())),
+        }
+    }
+}
+
+impl Handler<Ask<ParentAlive>> for ProgramHost {
+    type Result = Answer<ParentAlive>;
+
+    fn handle(&mut self, _: Ask<ParentAlive>, _: &mut Self::Context) -> Self::Result {
+        heard(self, None);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<EndHost>> for ProgramHost {
+    type Result = Answer<EndHost>;
+
+    /// Answered at once; the host ends when its tasks have.
+    fn handle(&mut self, _: Ask<EndHost>, ctx: &mut Self::Context) -> Self::Result {
+        match self.worker.up() {
+            Some(worker) => {
+                let stopped = worker.stop();
+                let bounded = async move {
+                    // Tasks that do not return end the process by their own time-out.
+                    let _ = tokio::time::timeout(END_WITHIN, stopped).await;
+                };
+                ctx.spawn(bounded.into_actor(self).map(|(), _, ctx| ctx.stop()));
+            }
+            None => {
+                // Stopped in a turn of its own, so that this call is still answered.
+                ctx.spawn(futures::future::ready(()).into_actor(self).map(|(), _, ctx| ctx.stop()));
+            }
+        }
+        Ok(())
+    }
+}

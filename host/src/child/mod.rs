@@ -1,0 +1,197 @@
+//! A host in a process of its own: takes the socket to its parent, serves the gateway over it, and ends with its
+//! parent. It must never outlive the parent's interest: end of the socket, silence, or a word ends it at once.
+
+mod parent;
+
+use crate::{
+    actor::{ProgramHost, Side},
+    in_process,
+    launch::ENDPOINT,
+    program::Place,
+};
+use futures::channel::oneshot;
+use gateways::{NodeAddress, Principal, RpcOptions, RpcService};
+use model::{Epoch, LeaderSession, ProcessSession};
+use nix::{
+    sys::signal::{Signal, kill, killpg},
+    unistd::{Pid, getpgrp, getpid},
+};
+use parent::ParentWatch;
+use platform::{BoxStream, Lane, Platform};
+use std::{
+    fs::File,
+    io,
+    os::{fd::AsFd, unix::fs::FileTypeExt, unix::net::UnixStream},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+};
+use streaming::ProgramEntry;
+use thiserror::Error;
+
+/// The variable that says what a program is started as.
+pub const ROLE_VARIABLE: &str = "FLOTT_ROLE";
+/// Its value for a program host.
+pub const ROLE: &str = "program-host";
+pub(crate) const SESSION_VARIABLE: &str = "FLOTT_HOST_SESSION";
+pub(crate) const PARENT_VARIABLE: &str = "FLOTT_HOST_PARENT";
+pub(crate) const JOB_VARIABLE: &str = "FLOTT_HOST_JOB";
+pub(crate) const TMP_VARIABLE: &str = "FLOTT_HOST_TMP";
+
+/// Exit code of a host that could not start.
+pub const START_FAILED: u8 = 1;
+
+/// Why a child can't be a host.
+#[derive(Debug, Error)]
+enum ChildError {
+    #[error("{0} is not set or malformed: a program host is started by a TaskManager or JobManager")]
+    Variable(&'static str),
+    #[error("the socket to the parent: {0}")]
+    Socket(io::Error),
+    #[error("the RPC service: {0}")]
+    Rpc(String),
+    #[error("the process is ending")]
+    Ending,
+}
+
+/// Runs a program as a host, until its parent ends it or is gone. The last thing that a program's `main` does.
+pub fn run(program: ProgramEntry) -> ExitCode {
+    match serve(program) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "this program host can't start");
+            #[expect(clippy::print_stderr, reason = "the parent shows what a host said last")]
+            {
+                eprintln!("this program host can't start: {error}");
+            }
+            ExitCode::from(START_FAILED)
+        }
+    }
+}
+
+/// Ends this process and what user code has started, without waiting for anybody.
+pub(crate) fn end_at_once() -> ! {
+    // The launcher made this process the leader of its group; where something else started it, others in the
+    // group are not ours to end.
+    if getpgrp() == getpid() {
+        let _ = killpg(getpgrp(), Signal::SIGKILL);
+    }
+    let _ = kill(Pid::this(), Signal::SIGKILL);
+    // Not reached: the signal can't be caught.
+    std::process::abort()
+}
+
+fn serve(program: ProgramEntry) -> Result<(), ChildError> {
+    let session = variable(SESSION_VARIABLE, parse_session)?;
+    let parent = variable(PARENT_VARIABLE, |text| text.parse::<NodeAddress>().ok())?;
+    let job: model::JobId = variable(JOB_VARIABLE, |text| text.parse().ok())?;
+    let tmp_dir = variable(TMP_VARIABLE, |text| Some(PathBuf::from(text)))?;
+    let socket = take_socket().map_err(ChildError::Socket)?;
+    // In addition to the end of the socket: the kernel's word is faster than ours when the parent is killed.
+    if let Err(error) = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL) {
+        tracing::debug!(%error, "no signal at the parent's end");
+    }
+    let platform = Platform::production();
+    let watch = ParentWatch::start(&socket, &platform).map_err(ChildError::Socket)?;
+    let (ended, on_end) = oneshot::channel();
+    let host = move |rpc: RpcService| ProgramHost {
+        program,
+        rpc,
+        place: Place::Child,
+        embedded: false,
+        tmp_dir,
+        heard: Some(Arc::new(move |silence_ms| watch.heard(silence_ms))),
+        worker: Side::None,
+        coordination: None,
+        registration: None,
+        ended: Some(ended),
+    };
+    tracing::info!(%job, %parent, pid = std::process::id(), "program host");
+    let peer = block_on(connect(platform, parent, socket, session, host))??;
+    // Until the actor has ended: `EndHost` was called. Everything else ends the process elsewhere.
+    let _ = block_on(on_end)?;
+    drop(peer);
+    Ok(())
+}
+
+/// Adopts the socket and serves the host over it.
+async fn connect(
+    platform: Platform,
+    parent: NodeAddress,
+    socket: UnixStream,
+    session: ProcessSession,
+    host: impl FnOnce(RpcService) -> ProgramHost + Send + 'static,
+) -> Result<gateways::PeerHandle, ChildError> {
+    let io = platform.clone();
+    let adopted = platform.lane(Lane::Io).run(move || async move {
+        let rpc = RpcService::start(io, RpcOptions::in_process())
+            .await
+            .map_err(|e| ChildError::Rpc(e.to_string()))?;
+        socket.set_nonblocking(true).map_err(ChildError::Socket)?;
+        let stream = tokio::net::UnixStream::from_std(socket).map_err(ChildError::Socket)?;
+        // The host is served before the parent's first call can be read.
+        let (service, work) = (rpc.clone(), rpc.clone());
+        let served = rpc.platform().lane(Lane::Work).run(move || async move {
+            let host = host(service.clone());
+            in_process::start(&work, host, ENDPOINT.to_owned(), session);
+        });
+        served.await.map_err(|_| ChildError::Ending)?;
+        Ok(rpc.adopt(parent, BoxStream::from(stream), Principal::Cluster))
+    });
+    adopted.await.map_err(|_| ChildError::Ending)?
+}
+
+/// Waits on the main thread, which does nothing else.
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, ChildError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .map_err(|e| ChildError::Rpc(e.to_string()))?;
+    Ok(runtime.block_on(work))
+}
+
+fn variable<T>(
+    name: &'static str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<T, ChildError> {
+    let text = std::env::var(name).map_err(|_| ChildError::Variable(name))?;
+    parse(&text).ok_or(ChildError::Variable(name))
+}
+
+/// The socket to the parent is standard input; user code that reads its input finds it empty.
+fn take_socket() -> io::Result<UnixStream> {
+    let kind = std::fs::metadata("/proc/self/fd/0")?;
+    if !kind.file_type().is_socket() {
+        return Err(io::Error::other("standard input is not a socket"));
+    }
+    let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    nix::unistd::dup2_stdin(File::open("/dev/null")?)?;
+    Ok(socket)
+}
+
+/// A session as a variable carries it.
+pub(crate) fn session_text(session: ProcessSession) -> String {
+    let LeaderSession { epoch, nonce } = session.0;
+    format!("{}.{}.{nonce}", epoch.store, epoch.process)
+}
+
+fn parse_session(text: &str) -> Option<ProcessSession> {
+    let mut parts = text.split('.').map(str::parse::<u64>);
+    let (store, process, nonce) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
+    let session = LeaderSession { epoch: Epoch { store, process }, nonce };
+    parts.next().is_none().then_some(ProcessSession(session))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_comes_back_as_it_was() {
+        let epoch = Epoch { store: 1_700_000_000_000, process: 3 };
+        let session = ProcessSession(LeaderSession { epoch, nonce: u64::MAX });
+        assert_eq!(parse_session(&session_text(session)), Some(session));
+        for wrong in ["", "1.2", "1.2.3.4", "1.x.3"] {
+            assert_eq!(parse_session(wrong), None, "{wrong}");
+        }
+    }
+}

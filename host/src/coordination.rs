@@ -1,0 +1,324 @@
+//! The JobManager's side of a host: builds the graph, runs the coordinators. All of it is user code, so it runs
+//! on one thread of its own, where it may block; the actor only queues and waits.
+
+use crate::program;
+use futures::channel::oneshot;
+use gateways::{
+    job_master::CoordinationError,
+    program_host::{BuildError, BuildGraph, StartCoordinators},
+};
+use model::{ExecutionAttemptId, JobGraph, OperatorId};
+use serde_bytes::ByteBuf;
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, mpsc},
+};
+use streaming::{
+    BuiltJob, Coordinator, CoordinatorContext, ProgramEntry,
+    task::{panics, threads},
+};
+
+/// Requests that may wait for the coordinators' thread.
+const WAITING_MAX: usize = 4096;
+/// Its stack: `build` may do anything.
+const STACK_BYTES: usize = 4 << 20;
+
+/// Where an answer goes; who asked may have gone.
+type Reply<T> = oneshot::Sender<T>;
+/// Called with the cause when a coordinator fails outside of a call.
+pub(crate) type OnFailure = Box<dyn Fn(String) + Send>;
+
+enum Request {
+    Build(BuildGraph, Reply<Result<JobGraph, BuildError>>),
+    Start(Box<StartCoordinators>, OnFailure, Reply<Result<(), BuildError>>),
+    Event(ExecutionAttemptId, OperatorId, Vec<u8>, Reply<Answered>),
+    Client(OperatorId, Vec<u8>, Reply<Answered>),
+    AttemptsEnded(Vec<ExecutionAttemptId>, Reply<()>),
+    JobEnded(bool, Reply<Result<(), CoordinationError>>),
+}
+
+type Answered = Result<ByteBuf, CoordinationError>;
+
+/// The way to the coordinators' thread.
+pub(crate) struct Coordination {
+    requests: mpsc::SyncSender<Request>,
+}
+
+/// Why the thread takes no request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotTaken {
+    /// So many wait already.
+    Busy,
+    /// The thread has ended.
+    Ended,
+}
+
+impl NotTaken {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Busy => "too many requests wait for the coordinators",
+            Self::Ended => "the coordinators' thread has ended",
+        }
+    }
+}
+
+impl Coordination {
+    /// Starts the thread.
+    pub(crate) fn start(program: ProgramEntry, tmp_dir: PathBuf) -> std::io::Result<Self> {
+        let (requests, queue) = mpsc::sync_channel(WAITING_MAX);
+        threads::spawn("flott-coord", STACK_BYTES, move || {
+            let mut side = Side { program, tmp_dir, built: None, coordinators: BTreeMap::new(), on_failure: None };
+            while let Ok(request) = queue.recv() {
+                side.handle(request);
+            }
+            side.drop_coordinators();
+        })?;
+        Ok(Self { requests })
+    }
+
+    fn queue(&self, request: Request) -> Result<(), NotTaken> {
+        self.requests.try_send(request).map_err(|error| match error {
+            mpsc::TrySendError::Full(_) => NotTaken::Busy,
+            mpsc::TrySendError::Disconnected(_) => NotTaken::Ended,
+        })
+    }
+
+    pub(crate) fn build(
+        &self,
+        ask: BuildGraph,
+    ) -> impl Future<Output = Result<JobGraph, BuildError>> + use<> {
+        let (reply, answer) = oneshot::channel();
+        let queued = self.queue(Request::Build(ask, reply));
+        async move { built(queued, answer).await }
+    }
+
+    pub(crate) fn start_coordinators(
+        &self,
+        start: StartCoordinators,
+        on_failure: OnFailure,
+    ) -> impl Future<Output = Result<(), BuildError>> + use<> {
+        let (reply, answer) = oneshot::channel();
+        let queued = self.queue(Request::Start(Box::new(start), on_failure, reply));
+        async move { built(queued, answer).await }
+    }
+
+    pub(crate) fn event(
+        &self,
+        from: ExecutionAttemptId,
+        operator: OperatorId,
+        event: Vec<u8>,
+    ) -> impl Future<Output = Answered> + use<> {
+        let (reply, answer) = oneshot::channel();
+        let queued = self.queue(Request::Event(from, operator, event, reply));
+        async move { answered(queued, answer).await }
+    }
+
+    pub(crate) fn client(
+        &self,
+        operator: OperatorId,
+        request: Vec<u8>,
+    ) -> impl Future<Output = Answered> + use<> {
+        let (reply, answer) = oneshot::channel();
+        let queued = self.queue(Request::Client(operator, request, reply));
+        async move { answered(queued, answer).await }
+    }
+
+    /// Answers when the coordinators know; nobody waits for ever: a full queue is as good as told, since the
+    /// JobMaster starts coordinators anew where it matters.
+    pub(crate) fn attempts_ended(
+        &self,
+        attempts: Vec<ExecutionAttemptId>,
+    ) -> impl Future<Output = ()> + use<> {
+        let (reply, answer) = oneshot::channel();
+        let queued = self.queue(Request::AttemptsEnded(attempts, reply));
+        async move {
+            if queued.is_ok() {
+                let _ = answer.await;
+            }
+        }
+    }
+
+    pub(crate) fn job_ended(
+        &self,
+        finished: bool,
+    ) -> impl Future<Output = Result<(), CoordinationError>> + use<> {
+        let (reply, answer) = oneshot::channel();
+        let queued = self.queue(Request::JobEnded(finished, reply));
+        async move { answered(queued, answer).await }
+    }
+}
+
+async fn built<T>(
+    queued: Result<(), NotTaken>,
+    answer: oneshot::Receiver<Result<T, BuildError>>,
+) -> Result<T, BuildError> {
+    let gone = |why: NotTaken| BuildError::Process(why.text().to_owned());
+    queued.map_err(gone)?;
+    answer.await.map_err(|_| gone(NotTaken::Ended))?
+}
+
+async fn answered<T>(
+    queued: Result<(), NotTaken>,
+    answer: oneshot::Receiver<Result<T, CoordinationError>>,
+) -> Result<T, CoordinationError> {
+    let gone = |why: NotTaken| CoordinationError::Unavailable(why.text().to_owned());
+    queued.map_err(gone)?;
+    answer.await.map_err(|_| gone(NotTaken::Ended))?
+}
+
+/// What lives on the thread.
+struct Side {
+    program: ProgramEntry,
+    tmp_dir: PathBuf,
+    built: Option<BuiltJob>,
+    /// `None`: it has panicked, its state is not to be trusted.
+    coordinators: BTreeMap<OperatorId, Option<Box<dyn Coordinator>>>,
+    on_failure: Option<OnFailure>,
+}
+
+impl Side {
+    fn handle(&mut self, request: Request) {
+        // A reply that nobody waits for any more is dropped.
+        match request {
+            Request::Build(ask, reply) => {
+                let _ = reply.send(self.build(ask));
+            }
+            Request::Start(start, on_failure, reply) => {
+                self.on_failure = Some(on_failure);
+                let _ = reply.send(self.start(*start));
+            }
+            Request::Event(from, operator, event, reply) => {
+                let answer = self.call(operator, |c| c.handle_event(from, &event));
+                let _ = reply.send(answer.map(ByteBuf::from));
+            }
+            Request::Client(operator, ask, reply) => {
+                let answer = self.call(operator, |c| c.handle_request(&ask));
+                let _ = reply.send(answer.map(ByteBuf::from));
+            }
+            Request::AttemptsEnded(attempts, reply) => {
+                self.attempts_ended(&attempts);
+                let _ = reply.send(());
+            }
+            Request::JobEnded(finished, reply) => {
+                let _ = reply.send(self.job_ended(finished));
+            }
+        }
+    }
+
+    fn build(&mut self, ask: BuildGraph) -> Result<JobGraph, BuildError> {
+        self.drop_coordinators();
+        let built = program::build(&self.program, program::first_inputs(ask))?;
+        let graph = built.graph().clone();
+        self.built = Some(built);
+        Ok(graph)
+    }
+
+    fn start(&mut self, start: StartCoordinators) -> Result<(), BuildError> {
+        self.drop_coordinators();
+        let graph = &start.graph;
+        let same = self.built.as_ref().is_some_and(|built| {
+            built.graph().job_id == graph.job_id && built.graph().fingerprint == graph.fingerprint
+        });
+        if !same {
+            self.built = Some(program::rebuild(&self.program, graph, start.embedded)?);
+        }
+        let Some(built) = &self.built else {
+            return Ok(());
+        };
+        let mut restore: BTreeMap<_, _> = start.restore.into_iter().collect();
+        let options = Arc::new(graph.options.clone());
+        let mut coordinators = BTreeMap::new();
+        for node in graph.nodes.iter().filter(|node| node.coordinated) {
+            let vertex = graph.vertices.iter().find(|v| v.nodes.contains(&node.id));
+            let context = CoordinatorContext {
+                job_id: graph.job_id,
+                operator: node.operator_id,
+                parallelism: vertex.map_or(1, |v| v.parallelism),
+                tmp_dir: self.tmp_dir.clone(),
+                options: Arc::clone(&options),
+            };
+            let restore = restore.remove(&node.operator_id).map(ByteBuf::into_vec);
+            let wrong = |why: String| {
+                BuildError::Program(format!("the coordinator of operator '{}': {why}", node.name))
+            };
+            let mut coordinator =
+                panics::catch(|| built.coordinator(node.operator_id, context))
+                    .map_err(|panic| wrong(format!("it panicked: {panic}")))?
+                    .map_err(|error| wrong(error.to_string()))?;
+            panics::catch(|| coordinator.start(restore))
+                .map_err(|panic| wrong(format!("it panicked: {panic}")))?
+                .map_err(wrong)?;
+            coordinators.insert(node.operator_id, Some(coordinator));
+        }
+        self.coordinators = coordinators;
+        Ok(())
+    }
+
+    /// Calls a coordinator; one that panics is not called again before it is started anew.
+    fn call<T>(
+        &mut self,
+        operator: OperatorId,
+        call: impl FnOnce(&mut dyn Coordinator) -> Result<T, String>,
+    ) -> Result<T, CoordinationError> {
+        if self.coordinators.is_empty() {
+            let why = "coordinators are not started".to_owned();
+            return Err(CoordinationError::Unavailable(why));
+        }
+        let slot = self.coordinators.get_mut(&operator);
+        let slot = slot.ok_or(CoordinationError::NoSuchOperator { operator })?;
+        let Some(coordinator) = slot else {
+            return Err(CoordinationError::Failed("it has panicked before".to_owned()));
+        };
+        match panics::catch(|| call(coordinator.as_mut())) {
+            Ok(answer) => answer.map_err(CoordinationError::Failed),
+            Err(panic) => {
+                let broken = slot.take();
+                let _ = panics::catch(move || drop(broken));
+                Err(CoordinationError::Failed(format!("it panicked: {panic}")))
+            }
+        }
+    }
+
+    fn operators(&self) -> Vec<OperatorId> {
+        self.coordinators.keys().copied().collect()
+    }
+
+    fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]) {
+        for operator in self.operators() {
+            let told = self.call(operator, |c| {
+                c.attempts_ended(attempts);
+                Ok(())
+            });
+            if let (Err(error), Some(on_failure)) = (told, &self.on_failure) {
+                on_failure(format!("the coordinator of {}: {error}", self.name_of(operator)));
+            }
+        }
+    }
+
+    /// Every coordinator is told, also behind one that fails; the first failure is the answer.
+    fn job_ended(&mut self, finished: bool) -> Result<(), CoordinationError> {
+        let mut first = Ok(());
+        for operator in self.operators() {
+            let told = self.call(operator, |c| c.job_ended(finished));
+            if let (Err(error), Ok(())) = (&told, &first) {
+                let name = self.name_of(operator);
+                first = Err(CoordinationError::Failed(format!("{name}: {error}")));
+            }
+        }
+        first
+    }
+
+    fn name_of(&self, operator: OperatorId) -> String {
+        let graph = self.built.as_ref().map(BuiltJob::graph);
+        let mut nodes = graph.into_iter().flat_map(|graph| &graph.nodes);
+        let node = nodes.find(|node| node.operator_id == operator);
+        node.map_or_else(|| format!("operator {operator}"), |node| format!("operator '{}'", node.name))
+    }
+
+    fn drop_coordinators(&mut self) {
+        for (_, coordinator) in std::mem::take(&mut self.coordinators) {
+            let _ = panics::catch(move || drop(coordinator));
+        }
+    }
+}

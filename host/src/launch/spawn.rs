@@ -1,0 +1,160 @@
+//! The start of a process, on the launching thread. Nothing here waits for the child to do anything.
+
+use super::{ExitCause, Kill, LaunchError, LaunchSpec};
+use crate::sync::lock;
+use futures::{FutureExt, channel::oneshot, future::BoxFuture};
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::{net::UnixStream, process::CommandExt},
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Mutex, OnceLock, mpsc},
+    time::Duration,
+};
+use streaming::task::threads;
+
+/// How often a file that somebody still has open for writing is tried to be executed, and how far apart.
+const BUSY_TRIES: u32 = 20;
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
+
+/// A child process.
+#[derive(Debug)]
+pub struct Launched {
+    /// The socket to it.
+    pub stream: UnixStream,
+    /// Its id, also of its process group.
+    pub pid: u32,
+    /// Ends when it has.
+    pub exited: Exited,
+    /// Ends it.
+    pub kill: Kill,
+}
+
+/// The end of a child.
+pub struct Exited(pub(super) BoxFuture<'static, ExitCause>);
+
+impl std::fmt::Debug for Exited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Exited")
+    }
+}
+
+impl Future for Exited {
+    type Output = ExitCause;
+    fn poll(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<ExitCause> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Starts a child on the launching thread.
+///
+/// # Errors
+/// When the file is no program of ours, or the system refuses to start it.
+pub async fn start(spec: LaunchSpec) -> Result<Launched, LaunchError> {
+    let path = spec.program.clone();
+    let ending = |why: &str| LaunchError::Io {
+        what: "can't start",
+        path: path.clone(),
+        source: io::Error::other(why.to_owned()),
+    };
+    let (reply, started) = oneshot::channel();
+    on_launching_thread(Box::new(move || {
+        if let Err(Ok(orphan)) = reply.send(launch(&spec)) {
+            // Who asked has gone: nobody would end it.
+            orphan.kill.kill();
+        }
+    }))
+    .map_err(|e| ending(&e.to_string()))?;
+    started.await.map_err(|_| ending("the launching thread has ended"))?
+}
+
+fn on_launching_thread(job: Job) -> io::Result<()> {
+    static QUEUE: OnceLock<Mutex<Option<mpsc::Sender<Job>>>> = OnceLock::new();
+    let mut queue = lock(QUEUE.get_or_init(Mutex::default));
+    if queue.is_none() {
+        let (sender, jobs) = mpsc::channel::<Job>();
+        threads::spawn("flott-launch", threads::STACK_BYTES, move || {
+            while let Ok(job) = jobs.recv() {
+                job();
+            }
+        })?;
+        *queue = Some(sender);
+    }
+    match queue.as_ref().map(|queue| queue.send(job)) {
+        Some(Ok(())) => Ok(()),
+        _ => Err(io::Error::other("the launching thread has ended")),
+    }
+}
+
+fn launch(spec: &LaunchSpec) -> Result<Launched, LaunchError> {
+    let refused = |what: &'static str, path: &Path| {
+        let path = path.to_owned();
+        move |source| LaunchError::Io { what, path, source }
+    };
+    // Where a program file is given relative to a directory, it must not be searched in PATH nor in the child's
+    // own directory.
+    let program = std::path::absolute(&spec.program).map_err(refused("can't find", &spec.program))?;
+    let stdout = open_log(&spec.stdout)?;
+    let stderr = open_log(&spec.stderr)?;
+    let (ours, theirs) = UnixStream::pair().map_err(refused("no socket for", &spec.program))?;
+    let mut command = Command::new(&program);
+    command
+        .env_clear()
+        .envs(spec.environment())
+        .current_dir(&spec.work_dir)
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(stdout)
+        .stderr(stderr)
+        .process_group(0);
+    let child = spawn(&mut command).map_err(refused("can't start", &spec.program))?;
+    // The child's end of the socket goes with the command: only then is the child's end the end of the stream.
+    drop(command);
+    let (pid, kill) = (child.id(), Kill::new(&child));
+    let exited = watch(child, &kill).map_err(refused("can't watch", &spec.program))?;
+    Ok(Launched { stream: ours, pid, exited, kill })
+}
+
+fn open_log(path: &PathBuf) -> Result<File, LaunchError> {
+    OpenOptions::new().create(true).append(true).open(path).map_err(|source| LaunchError::Io {
+        what: "can't open the log",
+        path: path.clone(),
+        source,
+    })
+}
+
+/// A file that was written a moment ago may still be open for writing in a child that another thread has forked
+/// just then: it is free when that child has executed its own program.
+fn spawn(command: &mut Command) -> io::Result<Child> {
+    for _ in 0..BUSY_TRIES {
+        match command.spawn() {
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(BUSY_PAUSE);
+            }
+            other => return other,
+        }
+    }
+    command.spawn()
+}
+
+fn watch(child: Child, kill: &Kill) -> io::Result<Exited> {
+    let (ended, exit) = oneshot::channel();
+    let (waiting, guard) = (kill.clone(), kill.clone());
+    let started = threads::spawn("flott-reaper", 64 << 10, move || {
+        // Whether anybody waits for it does not matter.
+        let _ = ended.send(waiting.wait(child));
+    });
+    if let Err(error) = started {
+        guard.kill();
+        return Err(error);
+    }
+    Ok(Exited(exit.map(|exit| exit.unwrap_or(ExitCause::Unknown)).boxed()))
+}

@@ -1,0 +1,14 @@
+//! The program host: tasks and coordinators of one program behind its gateway, in process or as a child. It must
+//! never know the actors of the control plane, decide what is deployed, or run user code on an actor's thread.
+
+mod actor;
+pub mod child;
+mod coordination;
+mod in_process;
+pub mod launch;
+mod program;
+mod sync;
+mod worker;
+
+pub use in_process::{InProcess, InProcessHost, in_process};
+pub use program::{Fatal, Place};

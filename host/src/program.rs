@@ -1,0 +1,108 @@
+//! Building the program that a host runs, and what becomes of a host that can't go on. Building runs user code and must
+//! never happen on an actor's thread.
+
+use gateways::program_host::{BuildError, BuildGraph};
+use model::{JobGraph, ProgramRef};
+use std::{fmt, sync::Arc};
+use streaming::{BuildInputs, BuildProgramError, BuiltJob, ProgramEntry};
+
+/// Told why a process can't go on; called once at most.
+pub type Fatal = Arc<dyn Fn(String) + Send + Sync>;
+
+/// Where a host lives: what happens when user code does not return.
+#[derive(Clone)]
+pub enum Place {
+    /// A process of its own: it ends at once.
+    Child,
+    /// Part of a TaskManager or JobManager, which must end.
+    InProcess(Fatal),
+}
+
+impl Place {
+    /// User code can't be stopped.
+    pub(crate) fn give_up(&self, why: &str) {
+        match self {
+            Self::Child => {
+                tracing::error!(why, "this program host ends");
+                crate::child::end_at_once();
+            }
+            Self::InProcess(fatal) => fatal(why.to_owned()),
+        }
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Child => "Child",
+            Self::InProcess(_) => "InProcess",
+        })
+    }
+}
+
+/// The option that holds what `-p` or `parallelism.default` was where the graph was made.
+const DEFAULT_PARALLELISM: &str = "parallelism.default";
+
+/// What a first build runs with. Environment and `env.once` are asked here where the caller has no values.
+pub(crate) fn first_inputs(ask: BuildGraph) -> BuildInputs {
+    let ProgramRef { hash, name, size, args, env, once, job } = ask.program;
+    BuildInputs {
+        args,
+        env: (!env.is_empty()).then_some(env),
+        once: (!once.is_empty()).then_some(once),
+        job,
+        job_id: ask.job_id,
+        parallelism: ask.parallelism,
+        options: ask.options,
+        embedded: ask.embedded,
+        program_hash: hash,
+        program_name: name,
+        program_size: size,
+    }
+}
+
+/// What a rebuild of a submitted graph runs with.
+pub(crate) fn rebuild_inputs(graph: &JobGraph, embedded: bool) -> BuildInputs {
+    let program = graph.program.clone();
+    let parallelism = graph.options.get(DEFAULT_PARALLELISM);
+    BuildInputs {
+        args: program.args,
+        env: Some(program.env),
+        once: Some(program.once),
+        job: program.job,
+        job_id: graph.job_id,
+        parallelism: parallelism.and_then(|p| p.trim().parse().ok()).unwrap_or(1),
+        options: graph.options.clone(),
+        embedded,
+        program_hash: program.hash,
+        program_name: program.name,
+        program_size: program.size,
+    }
+}
+
+/// Builds, whatever the user's code does.
+pub(crate) fn build(program: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, BuildError> {
+    match streaming::task::panics::catch(|| streaming::build(program, inputs)) {
+        Ok(Ok(built)) => Ok(built),
+        Ok(Err(error)) => Err(match error {
+            BuildProgramError::Program(_) | BuildProgramError::Panicked(_) => {
+                BuildError::Program(error.to_string())
+            }
+            other => BuildError::Invalid(other.to_string()),
+        }),
+        Err(panic) => Err(BuildError::Program(format!("it panicked: {panic}"))),
+    }
+}
+
+/// Builds a submitted graph again and compares.
+pub(crate) fn rebuild(
+    program: &ProgramEntry,
+    graph: &JobGraph,
+    embedded: bool,
+) -> Result<BuiltJob, BuildError> {
+    let built = build(program, rebuild_inputs(graph, embedded))?;
+    match built.difference_from(graph) {
+        None => Ok(built),
+        Some(what) => Err(BuildError::Differs(what)),
+    }
+}

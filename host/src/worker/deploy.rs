@@ -1,0 +1,254 @@
+//! From a deployment to running tasks: the program is rebuilt once per graph and compared, then each task gets
+//! its thread. This runs on a thread of its own, since `build` is user code; a task's ports are opened and its
+//! functions cloned on the task's thread.
+
+use super::{events::ParentEvents, tasks::Task};
+use crate::program::rebuild;
+use gateways::{
+    program_host::BuildError,
+    task_executor::{EdgeProducers, TaskDeployment},
+};
+use model::{EdgeId, FailureCause, JobEdge, JobGraph, JobVertex, OperatorId};
+use platform::Platform;
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, mpsc},
+};
+use streaming::{
+    BuiltJob, ProgramEntry, Subtask, SubtaskContext, TaskError,
+    exchange::{Exchange, InputEdge, OutputEdge, Producers},
+    task::{self, MakeSubtask, Upcalls, threads},
+};
+use tokio::runtime::Handle;
+
+/// Tasks of one deployment call.
+pub(crate) struct Deployment {
+    pub(crate) graph: Arc<JobGraph>,
+    pub(crate) producers: Vec<Arc<EdgeProducers>>,
+    pub(crate) tasks: Vec<(Task, TaskDeployment)>,
+}
+
+/// What every task of a host is made with.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    pub(crate) exchange: Exchange,
+    pub(crate) events: Arc<ParentEvents>,
+    pub(crate) platform: Platform,
+    pub(crate) runtime: Handle,
+    pub(crate) tmp_dir: PathBuf,
+    /// Options of the TaskManager; the job's go first.
+    pub(crate) options: Arc<BTreeMap<String, String>>,
+    pub(crate) stack_bytes: usize,
+    pub(crate) embedded: bool,
+}
+
+/// Starts the thread that deploys. It ends when the sender is dropped.
+pub(crate) fn start(
+    program: ProgramEntry,
+    around: Surroundings,
+) -> std::io::Result<mpsc::Sender<Deployment>> {
+    let (sender, deployments) = mpsc::channel::<Deployment>();
+    threads::spawn("flott-deploy", threads::STACK_BYTES.max(2 << 20), move || {
+        let mut deployer = Deployer { program, around, built: None };
+        while let Ok(deployment) = deployments.recv() {
+            deployer.deploy(deployment);
+        }
+        // User values go on this thread, guarded like the rest of user code.
+        let _ = task::panics::catch(move || drop(deployer));
+    })?;
+    Ok(sender)
+}
+
+struct Deployer {
+    program: ProgramEntry,
+    around: Surroundings,
+    built: Option<Arc<BuiltJob>>,
+}
+
+impl Deployer {
+    fn deploy(&mut self, deployment: Deployment) {
+        let Deployment { graph, producers, tasks } = deployment;
+        let built = match self.built(&graph) {
+            Ok(built) => built,
+            Err(error) => {
+                let cause = cause_of(&error);
+                for (task, _) in tasks {
+                    task.control.end(Err(cause.clone()));
+                }
+                return;
+            }
+        };
+        let mut options = (*self.around.options).clone();
+        options.extend(graph.options.iter().map(|(k, v)| (k.clone(), v.clone())));
+        let plan = Arc::new(Plan {
+            built,
+            producers: producers.iter().map(|edge| (edge.edge, table(edge))).collect(),
+            options: Arc::new(options),
+            around: self.around.clone(),
+            graph,
+        });
+        for (task, deployment) in tasks {
+            let plan = Arc::clone(&plan);
+            let (control, mailbox) = (Arc::clone(&task.control), Arc::clone(&task.mailbox));
+            let stack_bytes = self.around.stack_bytes;
+            let make: MakeSubtask = Box::new(move || plan.subtask(&task, deployment));
+            if let Err(error) = task::start(control, mailbox, stack_bytes, make) {
+                tracing::error!(%error, "a task has no thread");
+            }
+        }
+    }
+
+    /// The program as it was built for this graph, or for one of the same shape.
+    fn built(&mut self, graph: &JobGraph) -> Result<Arc<BuiltJob>, BuildError> {
+        if let Some(built) = &self.built
+            && built.graph().fingerprint == graph.fingerprint
+            && built.graph().job_id == graph.job_id
+            && built.graph().program == graph.program
+        {
+            return Ok(Arc::clone(built));
+        }
+        let built = Arc::new(rebuild(&self.program, graph, self.around.embedded)?);
+        self.built = Some(Arc::clone(&built));
+        Ok(built)
+    }
+}
+
+/// A build that failed here will fail again: no restart mends it.
+fn cause_of(error: &BuildError) -> FailureCause {
+    let kind = match error {
+        BuildError::Differs(_) => "Differs",
+        BuildError::Program(_) => "ProgramBuildFailed",
+        BuildError::Invalid(_) => "ProgramInvalid",
+        BuildError::Process(_) => "ProgramHostFailed",
+    };
+    FailureCause::fatal(kind, error.to_string())
+}
+
+fn table(edge: &EdgeProducers) -> Producers {
+    Producers {
+        addresses: edge.addresses.iter().map(|a| a.as_str().to_owned()).collect(),
+        subtasks: edge.subtasks.iter().copied().collect(),
+    }
+}
+
+/// What the tasks of one deployment share.
+struct Plan {
+    graph: Arc<JobGraph>,
+    built: Arc<BuiltJob>,
+    producers: BTreeMap<EdgeId, Producers>,
+    options: Arc<BTreeMap<String, String>>,
+    around: Surroundings,
+}
+
+impl Plan {
+    /// Opens the ports and makes the subtask: on the task's thread.
+    fn subtask(
+        &self,
+        task: &Task,
+        deployment: TaskDeployment,
+    ) -> Result<Box<dyn Subtask>, TaskError> {
+        let attempt = deployment.attempt;
+        let vertex = self.vertex(attempt.vertex)?;
+        let mut inputs = Vec::new();
+        for edges in self.inputs_of(vertex)? {
+            inputs.push(self.around.exchange.open_input(&task.control, edges));
+        }
+        let (mut outputs, mut output_key_groups) = (Vec::new(), Vec::new());
+        for (output, key_groups) in self.outputs_of(vertex)? {
+            outputs.push(self.around.exchange.open_output(&task.control, output));
+            output_key_groups.push(key_groups);
+        }
+        let upcalls = Upcalls::new(
+            attempt,
+            Arc::clone(&task.mailbox),
+            Arc::clone(&self.around.events) as Arc<dyn task::OperatorEvents>,
+            self.around.platform.clone(),
+            self.around.runtime.clone(),
+        );
+        let mut restore: BTreeMap<OperatorId, Vec<Vec<u8>>> = BTreeMap::new();
+        for (operator, snapshot) in deployment.restore {
+            restore.entry(operator).or_default().push(snapshot.into_vec());
+        }
+        let context = SubtaskContext {
+            vertex: attempt.vertex,
+            subtask: attempt.subtask,
+            parallelism: vertex.parallelism,
+            max_parallelism: vertex.max_parallelism,
+            attempt,
+            inputs,
+            outputs,
+            output_key_groups,
+            upcalls,
+            tmp_dir: self.around.tmp_dir.clone(),
+            options: Arc::clone(&self.options),
+            restore,
+            counters: Arc::clone(task.control.counters()),
+        };
+        self.built.subtask(attempt.vertex, context)
+    }
+
+    fn vertex(&self, id: model::JobVertexId) -> Result<&JobVertex, TaskError> {
+        self.graph
+            .vertex(id)
+            .ok_or_else(|| TaskError::Deployment(format!("the graph has no vertex {id}")))
+    }
+
+    fn codec(&self, edge: EdgeId) -> Result<Arc<dyn streaming::EdgeCodec>, TaskError> {
+        self.built
+            .edge_codec(edge)
+            .ok_or_else(|| TaskError::Deployment(format!("the program has no edge {}", edge.0)))
+    }
+
+    /// Edges by input.
+    fn inputs_of(&self, vertex: &JobVertex) -> Result<Vec<Vec<InputEdge>>, TaskError> {
+        let mut by_input: BTreeMap<u32, Vec<InputEdge>> = BTreeMap::new();
+        for edge in self.graph.inputs_of(vertex.id) {
+            let producers = self.producers.get(&edge.id).cloned().ok_or_else(|| {
+                TaskError::Deployment(format!("edge {} came without its producers", edge.id.0))
+            })?;
+            self.check_producers(edge, &producers)?;
+            by_input.entry(edge.input).or_default().push(InputEdge {
+                edge: edge.id,
+                ship: edge.ship,
+                producers,
+                codec: self.codec(edge.id)?,
+            });
+        }
+        Ok(by_input.into_values().collect())
+    }
+
+    fn check_producers(&self, edge: &JobEdge, producers: &Producers) -> Result<(), TaskError> {
+        let expected = self.vertex(edge.from)?.parallelism as usize;
+        if producers.subtasks.len() == expected {
+            return Ok(());
+        }
+        Err(TaskError::Deployment(format!(
+            "edge {} has {} producers in its table, {expected} in the graph",
+            edge.id.0,
+            producers.subtasks.len()
+        )))
+    }
+
+    /// Outputs in order, with the key groups of their consumers.
+    fn outputs_of(&self, vertex: &JobVertex) -> Result<Vec<(OutputEdge, u32)>, TaskError> {
+        let mut by_output = BTreeMap::new();
+        for edge in self.graph.outputs_of(vertex.id) {
+            let consumer = self.vertex(edge.to)?;
+            let output = OutputEdge {
+                edge: edge.id,
+                ship: edge.ship,
+                consumers: consumer.parallelism,
+                codec: self.codec(edge.id)?,
+            };
+            let taken = by_output.insert(edge.output, (output, consumer.max_parallelism));
+            if taken.is_some() {
+                return Err(TaskError::Deployment(format!(
+                    "output {} of vertex '{}' has two edges",
+                    edge.output, vertex.name
+                )));
+            }
+        }
+        Ok(by_output.into_values().collect())
+    }
+}

@@ -1,0 +1,331 @@
+//! The TaskManager's side of a host: exchange, tasks, and the way to the parent. The actor calls in; nothing here
+//! blocks it.
+
+mod deploy;
+mod events;
+mod reports;
+mod tasks;
+
+use crate::program::Place;
+use deploy::{Deployment, Surroundings};
+use events::ParentEvents;
+use gateways::{
+    NodeAddress, RpcService,
+    program_host::{BuildError, StartHost},
+    task_executor::{DeployError, DeployTasks, TaskExecutorGateway},
+};
+use model::{AllocationId, ExecutionAttemptId, JobGraph, JobId, JobMasterId};
+use platform::{Credentials, Identity, Platform, PortSpec, Secret};
+use reports::{ReportingEnded, Reports, report};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
+use streaming::{
+    ProgramEntry,
+    exchange::{DataPort, Exchange, ExchangeOptions},
+    task::threads,
+};
+use tasks::{Admission, Tasks};
+use tokio::runtime::{Builder, Runtime};
+
+/// Default of `task.cancellation.timeout`.
+const CANCELLATION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The tasks of one job in one TaskManager.
+pub(crate) struct Worker {
+    job_id: JobId,
+    data_address: NodeAddress,
+    exchange: Exchange,
+    tasks: Arc<Tasks>,
+    deployments: mpsc::Sender<Deployment>,
+    /// The graph that the host was sent, and by which JobMaster.
+    graph: Option<(JobMasterId, Arc<JobGraph>)>,
+    runtime: DataRuntime,
+}
+
+/// Threads for sockets and timers of the data plane.
+struct DataRuntime(Option<Runtime>);
+
+impl DataRuntime {
+    fn start(threads: usize) -> Result<Self, BuildError> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(threads)
+            .max_blocking_threads(16)
+            .thread_name("flott-data")
+            .thread_stack_size(512 << 10)
+            .enable_all()
+            .build()
+            .map_err(|e| BuildError::Process(format!("the data plane has no threads: {e}")))?;
+        Ok(Self(Some(runtime)))
+    }
+
+    fn handle(&self) -> Option<tokio::runtime::Handle> {
+        self.0.as_ref().map(|runtime| runtime.handle().clone())
+    }
+}
+
+impl Drop for DataRuntime {
+    fn drop(&mut self) {
+        // Dropped on an actor's thread, which may not wait for the threads to end.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Worker {
+    /// Binds the data port and starts what every task needs.
+    pub(crate) async fn start(
+        start: StartHost,
+        program: ProgramEntry,
+        rpc: RpcService,
+        place: Place,
+        embedded: bool,
+    ) -> Result<Self, BuildError> {
+        let options = Settings::read(&start.options)?;
+        let runtime = DataRuntime::start(options.io_threads)?;
+        let handle = runtime
+            .handle()
+            .ok_or_else(|| BuildError::Process("the data plane has no threads".to_owned()))?;
+        let platform = rpc.platform().clone();
+        let port = bind(&start, &platform, &handle).await?;
+        let data_address = NodeAddress::new(port.address());
+        let exchange = Exchange::new(
+            ExchangeOptions {
+                network_memory: start.network_memory.0,
+                ..options.exchange
+            },
+            Some(port),
+            handle.clone(),
+        );
+        let parent = rpc.gateway::<TaskExecutorGateway>(&start.parent, start.parent_session);
+        let reports = Arc::new(Reports::default());
+        let tasks = Tasks::new(
+            Arc::clone(&reports),
+            place,
+            options.cancellation_timeout,
+            handle.clone(),
+        );
+        let deployments = deploy::start(
+            program,
+            Surroundings {
+                exchange: exchange.clone(),
+                events: Arc::new(ParentEvents { parent: parent.clone(), job_id: start.job_id }),
+                platform,
+                runtime: handle.clone(),
+                tmp_dir: PathBuf::from(&start.tmp_dir),
+                options: Arc::new(start.options),
+                stack_bytes: options.stack_bytes,
+                embedded,
+            },
+        )
+        .map_err(|e| BuildError::Process(format!("no thread for deployments: {e}")))?;
+        let (weak, job_id) = (Arc::downgrade(&tasks), start.job_id);
+        handle.spawn(async move {
+            let orphans = weak.clone();
+            if let ReportingEnded::Orphaned(error) = report(reports, weak, parent, job_id).await {
+                tracing::error!(%job_id, %error, "the TaskManager does not want this host's reports: its tasks end");
+                if let Some(tasks) = orphans.upgrade() {
+                    tasks.cancel(|_, _| true);
+                }
+            }
+        });
+        Ok(Self {
+            job_id,
+            data_address,
+            exchange,
+            tasks,
+            deployments,
+            graph: None,
+            runtime,
+        })
+    }
+
+    /// Where the data port is.
+    pub(crate) fn data_address(&self) -> &NodeAddress {
+        &self.data_address
+    }
+
+    pub(crate) fn job_id(&self) -> JobId {
+        self.job_id
+    }
+
+    /// The host's share of memory has another size.
+    pub(crate) fn resize(&self, network_memory: u64) {
+        self.exchange.memory().set_limit(network_memory);
+    }
+
+    /// Takes tasks in; answered with those that can't be.
+    pub(crate) fn deploy(
+        &mut self,
+        deployment: DeployTasks,
+    ) -> Result<Vec<(ExecutionAttemptId, DeployError)>, DeployError> {
+        if deployment.job_id != self.job_id {
+            return Err(DeployError::Host(format!("this host runs job {}", self.job_id)));
+        }
+        let graph = self.graph_for(deployment.job_master_id, deployment.graph)?;
+        let mut refused = Vec::new();
+        let mut tasks = Vec::new();
+        for task in deployment.tasks {
+            let attempt = task.attempt;
+            let Some(vertex) = graph.vertex(attempt.vertex) else {
+                let why = format!("the graph has no vertex {}", attempt.vertex);
+                refused.push((attempt, DeployError::Host(why)));
+                continue;
+            };
+            match self.tasks.admit(attempt) {
+                Admission::New => {}
+                Admission::Known => continue,
+                Admission::Superseded { by } => {
+                    let why = format!("attempt {by} of this subtask is later");
+                    refused.push((attempt, DeployError::Host(why)));
+                    continue;
+                }
+            }
+            let name = format!("{} ({}/{})", vertex.name, attempt.subtask + 1, vertex.parallelism);
+            tasks.push((self.tasks.add(attempt, name, task.allocation_id), task));
+        }
+        if let Some((_, first)) = tasks.first() {
+            for gone in self.tasks.keep_only(first.attempt.graph) {
+                self.exchange.retire(gone);
+            }
+        }
+        let producers = deployment.producers;
+        if self.deployments.send(Deployment { graph, producers, tasks }).is_err() {
+            return Err(DeployError::Host("its deploying thread has ended".to_owned()));
+        }
+        Ok(refused)
+    }
+
+    fn graph_for(
+        &mut self,
+        job_master: JobMasterId,
+        graph: Option<Arc<JobGraph>>,
+    ) -> Result<Arc<JobGraph>, DeployError> {
+        if let Some(graph) = graph {
+            self.graph = Some((job_master, Arc::clone(&graph)));
+            return Ok(graph);
+        }
+        match &self.graph {
+            Some((from, graph)) if *from == job_master => Ok(Arc::clone(graph)),
+            _ => Err(DeployError::Host("it was not sent the graph".to_owned())),
+        }
+    }
+
+    /// Asks attempts to stop.
+    pub(crate) fn cancel(&self, attempts: &[ExecutionAttemptId]) {
+        self.tasks.cancel(|attempt, _| attempts.contains(attempt));
+    }
+
+    /// Asks to stop what runs in a slot.
+    pub(crate) fn release(&self, allocation: AllocationId) {
+        self.tasks.cancel(|_, of| of == allocation);
+    }
+
+    /// Asks everything to stop; ends when it has.
+    pub(crate) fn stop(&self) -> impl Future<Output = ()> + 'static {
+        self.tasks.cancel(|_, _| true);
+        let tasks = Arc::clone(&self.tasks);
+        async move { tasks.all_ended().await }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.tasks.cancel(|_, _| true);
+        self.exchange.shutdown();
+    }
+}
+
+async fn bind(
+    start: &StartHost,
+    platform: &Platform,
+    runtime: &tokio::runtime::Handle,
+) -> Result<DataPort, BuildError> {
+    let ports: PortSpec = start
+        .data_ports
+        .parse()
+        .map_err(|e| BuildError::Invalid(format!("taskmanager.data.port: {e}")))?;
+    let credentials = Credentials {
+        cluster: start.cluster_id.clone(),
+        identity: Identity::Host(start.job_id),
+        secret: Secret::new(start.data_key.clone()),
+    };
+    let platform = platform.clone();
+    let (bind, host) = (start.data_bind.clone(), start.data_host.clone());
+    // Bound on the data runtime: its sockets belong to the runtime that polls them.
+    let bound = runtime
+        .spawn(async move { DataPort::bind(&platform, &bind, &host, &ports, credentials).await })
+        .await;
+    match bound {
+        Ok(Ok(port)) => Ok(port),
+        Ok(Err(error)) => Err(BuildError::Process(error.to_string())),
+        Err(error) => Err(BuildError::Process(format!("the data port was not bound: {error}"))),
+    }
+}
+
+/// Options of the data plane, as the TaskManager sends them.
+struct Settings {
+    exchange: ExchangeOptions,
+    cancellation_timeout: Duration,
+    stack_bytes: usize,
+    io_threads: usize,
+}
+
+impl Settings {
+    fn read(options: &BTreeMap<String, String>) -> Result<Self, BuildError> {
+        let defaults = ExchangeOptions::default();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Self {
+            exchange: ExchangeOptions {
+                force_serialization: options
+                    .get("exchange.force-serialization")
+                    .is_some_and(|v| v.trim() == "true"),
+                connect_timeout: duration(
+                    options,
+                    "exchange.connect-timeout",
+                    defaults.connect_timeout,
+                )?,
+                producer_timeout: duration(
+                    options,
+                    "exchange.producer-timeout",
+                    defaults.producer_timeout,
+                )?,
+                ..defaults
+            },
+            cancellation_timeout: duration(
+                options,
+                "task.cancellation.timeout",
+                CANCELLATION_TIMEOUT,
+            )?,
+            stack_bytes: threads::STACK_BYTES,
+            io_threads: (cores / 2).clamp(1, 4),
+        })
+    }
+}
+
+/// A duration option: a number of milliseconds, or a number with a unit.
+fn duration(
+    options: &BTreeMap<String, String>,
+    key: &str,
+    default: Duration,
+) -> Result<Duration, BuildError> {
+    let Some(text) = options.get(key) else {
+        return Ok(default);
+    };
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let wrong = || BuildError::Invalid(format!("{key}: '{text}' is not a duration, e.g. 10 s"));
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    match unit.trim() {
+        "" | "ms" => Ok(Duration::from_millis(number)),
+        "s" => Ok(Duration::from_secs(number)),
+        "m" | "min" => Ok(Duration::from_secs(number.saturating_mul(60))),
+        "h" => Ok(Duration::from_secs(number.saturating_mul(3600))),
+        _ => Err(wrong()),
+    }
+}
