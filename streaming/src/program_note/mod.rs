@@ -1,0 +1,209 @@
+//! The note that marks an executable as a program of ours: found in the file without executing it.
+//!
+//! The note has the form of an ELF note (name `FLOTT`, type 1) and holds the protocol version; the file's own header
+//! names the architecture. Reading must never trust a length that the file states.
+
+mod mark;
+
+pub use mark::mark;
+
+use object::read::ReadCache;
+use object::{Architecture, Object, ObjectSection};
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+};
+use thiserror::Error;
+
+/// Major version: another one can't work together with this one.
+pub const PROTOCOL_MAJOR: u32 = 1;
+/// Minor version: a program of N.m runs on clusters N.k, k ≥ m.
+pub const PROTOCOL_MINOR: u32 = 0;
+/// Where the note is in the file. Not `.note…`: the linker would keep it in every binary that shares the code.
+const SECTION: &str = ".flott.note";
+/// Bytes of the note.
+const NOTE_BYTES: usize = 28;
+
+/// What a program says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProgramNote {
+    /// Major protocol version.
+    pub major: u32,
+    /// Minor protocol version.
+    pub minor: u32,
+}
+
+/// Why a file is no program that can run here.
+#[derive(Debug, Error)]
+pub enum NotAProgram {
+    /// It can't be read.
+    #[error("cannot read {path}: {why}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: io::Error,
+    },
+    /// Not an executable of this kind of system, or a damaged one.
+    #[error("{path} is not a Flott program: it is no ELF executable ({why})")]
+    NotElf {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// An executable, but none of ours.
+    #[error("{path} is not a Flott program: it does not carry the note that #[flott::main] leaves")]
+    NoNote {
+        /// The file.
+        path: PathBuf,
+    },
+    /// For other machines.
+    #[error("{path} is built for {theirs}, and this machine is {ours}: build it for this architecture")]
+    OtherArchitecture {
+        /// The file.
+        path: PathBuf,
+        /// As its header says.
+        theirs: String,
+        /// This process's.
+        ours: &'static str,
+    },
+    /// For another protocol.
+    #[error(
+        "{path} speaks protocol {}.{}, and this cluster {}.{}: build it against this version",
+        theirs.major, theirs.minor, ours.major, ours.minor
+    )]
+    OtherProtocol {
+        /// The file.
+        path: PathBuf,
+        /// As its note says.
+        theirs: ProgramNote,
+        /// This process's.
+        ours: ProgramNote,
+    },
+}
+
+/// What programs of this version say of themselves.
+pub const OURS: ProgramNote = ProgramNote { major: PROTOCOL_MAJOR, minor: PROTOCOL_MINOR };
+
+/// Reads a program's note; nothing of it is executed.
+///
+/// # Errors
+/// When the file is no program that can run here.
+pub fn read(path: &Path) -> Result<ProgramNote, NotAProgram> {
+    let not_elf = |why: object::Error| NotAProgram::NotElf { path: path.into(), why: why.to_string() };
+    let file = File::open(path).map_err(|why| NotAProgram::Io { path: path.into(), why })?;
+    let cache = ReadCache::new(file);
+    let elf = object::File::parse(&cache).map_err(not_elf)?;
+    let section = elf.section_by_name(SECTION);
+    let Some(section) = section else { return Err(NotAProgram::NoNote { path: path.into() }) };
+    let ours = std::env::consts::ARCH;
+    if elf.architecture() != our_architecture() {
+        let theirs = format!("{:?}", elf.architecture()).to_lowercase();
+        return Err(NotAProgram::OtherArchitecture { path: path.into(), theirs, ours });
+    }
+    let note = match section.size() {
+        size if size >= NOTE_BYTES as u64 => section.data().map_err(not_elf)?,
+        _ => return Err(NotAProgram::NoNote { path: path.into() }),
+    };
+    let theirs = parse(note).ok_or_else(|| NotAProgram::NoNote { path: path.into() })?;
+    if theirs.major != OURS.major || theirs.minor > OURS.minor {
+        return Err(NotAProgram::OtherProtocol { path: path.into(), theirs, ours: OURS });
+    }
+    Ok(theirs)
+}
+
+fn our_architecture() -> Architecture {
+    match std::env::consts::ARCH {
+        "x86_64" => Architecture::X86_64,
+        "aarch64" => Architecture::Aarch64,
+        "riscv64" => Architecture::Riscv64,
+        "powerpc64" => Architecture::PowerPc64,
+        "s390x" => Architecture::S390x,
+        _ => Architecture::Unknown,
+    }
+}
+
+/// The bytes of a note.
+const fn note(of: ProgramNote) -> [u8; NOTE_BYTES] {
+    let mut out = [0; NOTE_BYTES];
+    // Sizes of name and descriptor, type; the name is padded to a multiple of four.
+    out[0] = 6;
+    out[4] = 8;
+    out[8] = 1;
+    let name = *b"FLOTT\0\0\0";
+    let (major, minor) = (of.major.to_le_bytes(), of.minor.to_le_bytes());
+    let mut i = 0;
+    while i < 8 {
+        out[12 + i] = name[i];
+        i += 1;
+    }
+    i = 0;
+    while i < 4 {
+        out[20 + i] = major[i];
+        out[24 + i] = minor[i];
+        i += 1;
+    }
+    out
+}
+
+fn parse(bytes: &[u8]) -> Option<ProgramNote> {
+    let (head, rest) = bytes.split_at_checked(20)?;
+    if head != note(OURS).get(..20)? {
+        return None;
+    }
+    let (major, rest) = rest.split_first_chunk()?;
+    let minor = rest.first_chunk()?;
+    Some(ProgramNote { major: u32::from_le_bytes(*major), minor: u32::from_le_bytes(*minor) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_reads_back() {
+        let of = ProgramNote { major: 3, minor: 9 };
+        assert_eq!(parse(&note(of)), Some(of));
+        assert_eq!(parse(&note(of)[..27]), None);
+        assert_eq!(parse(b""), None);
+    }
+
+    #[test]
+    fn a_file_that_is_no_executable_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("text");
+        std::fs::write(&path, "hello").unwrap();
+        let refused = read(&path).unwrap_err();
+        assert!(matches!(refused, NotAProgram::NotElf { .. }), "{refused}");
+        let absent = read(&dir.path().join("absent")).unwrap_err();
+        assert!(matches!(absent, NotAProgram::Io { .. }), "{absent}");
+    }
+
+    #[test]
+    fn an_executable_of_somebody_else_is_refused() {
+        let refused = read(Path::new("/bin/sh")).unwrap_err();
+        assert!(matches!(refused, NotAProgram::NoNote { .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_marked_executable_is_a_program() {
+        mark();
+        assert_eq!(read(&std::env::current_exe().unwrap()).unwrap(), OURS);
+    }
+
+    #[test]
+    fn another_architecture_is_told_from_the_header() {
+        mark();
+        let mut bytes = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        // e_machine: AArch64 where this is x86-64, else x86-64.
+        let other: u16 = if cfg!(target_arch = "x86_64") { 183 } else { 62 };
+        bytes[18..20].copy_from_slice(&other.to_le_bytes());
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("foreign");
+        std::fs::write(&path, bytes).unwrap();
+        let refused = read(&path).unwrap_err();
+        assert!(matches!(refused, NotAProgram::OtherArchitecture { .. }), "{refused}");
+    }
+}
