@@ -1,0 +1,243 @@
+//! `#[derive(FlottType)]`: fields in the order of declaration, variants by their place.
+
+use proc_macro2::{Literal, TokenStream};
+use quote::{format_ident, quote};
+use syn::{Data, DeriveInput, Error, Fields, Ident, Path, Result, Type, parse_quote};
+
+pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
+    let krate = runtime(input)?;
+    let body = match &input.data {
+        Data::Struct(data) => of_struct(&krate, input, &data.fields),
+        Data::Enum(data) if data.variants.is_empty() => {
+            return Err(Error::new_spanned(&input.ident, "an enum without variants has no values"));
+        }
+        Data::Enum(data) => {
+            let variants: Vec<_> = data.variants.iter().map(|v| (&v.ident, &v.fields)).collect();
+            of_enum(&krate, input, &variants)
+        }
+        Data::Union(_) => {
+            return Err(Error::new_spanned(&input.ident, "a union can't be a record"));
+        }
+    };
+    let mut generics = input.generics.clone();
+    for parameter in generics.type_params_mut() {
+        parameter.bounds.push(parse_quote!(#krate::FlottType));
+    }
+    let (implemented, used, clause) = generics.split_for_impl();
+    let name = &input.ident;
+    Ok(quote! {
+        #[automatically_derived]
+        impl #implemented #krate::FlottType for #name #used #clause { #body }
+    })
+}
+
+/// Where the trait comes from: `::flott`, or what `#[flott(crate = path)]` says.
+fn runtime(input: &DeriveInput) -> Result<TokenStream> {
+    let mut path: Option<Path> = None;
+    for attribute in input.attrs.iter().filter(|a| a.path().is_ident("flott")) {
+        attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("crate") {
+                path = Some(meta.value()?.parse()?);
+                return Ok(());
+            }
+            Err(meta.error("unknown option; there is `crate = path`"))
+        })?;
+    }
+    Ok(path.map_or_else(|| quote!(::flott::types), |path| quote!(#path::types)))
+}
+
+/// The fields of a struct or variant: what each is bound to, its name in the schema, its type.
+struct Parts {
+    pattern: TokenStream,
+    bindings: Vec<Ident>,
+    names: Vec<String>,
+    types: Vec<Type>,
+    make: TokenStream,
+}
+
+fn parts(krate: &TokenStream, constructor: &TokenStream, fields: &Fields) -> Parts {
+    let bindings: Vec<Ident> = (0..fields.len()).map(|i| format_ident!("field_{i}")).collect();
+    let types: Vec<Type> = fields.iter().map(|f| f.ty.clone()).collect();
+    let decode = types.iter().map(|ty| quote!(<#ty as #krate::FlottType>::decode(input)?));
+    let (pattern, names, make) = match fields {
+        Fields::Named(named) => {
+            let idents: Vec<_> = named.named.iter().filter_map(|f| f.ident.clone()).collect();
+            let names = idents.iter().map(ToString::to_string).collect();
+            let pattern = quote!(#constructor { #(#idents: #bindings),* });
+            (pattern, names, quote!(#constructor { #(#idents: #decode),* }))
+        }
+        Fields::Unnamed(_) => {
+            let names = (0..fields.len()).map(|i| i.to_string()).collect();
+            (quote!(#constructor(#(#bindings),*)), names, quote!(#constructor(#(#decode),*)))
+        }
+        Fields::Unit => (constructor.clone(), Vec::new(), constructor.clone()),
+    };
+    Parts { pattern, bindings, names, types, make }
+}
+
+/// `type_name` and what both kinds share; type parameters are part of the name.
+fn head(krate: &TokenStream, input: &DeriveInput) -> (TokenStream, String) {
+    let name = input.ident.to_string();
+    let parameters: Vec<_> = input.generics.type_params().map(|p| p.ident.clone()).collect();
+    let text = if parameters.is_empty() {
+        quote!(::std::string::String::from(#name))
+    } else {
+        quote! {{
+            let parts = [#(<#parameters as #krate::FlottType>::type_name()),*];
+            ::std::format!("{}<{}>", #name, parts.join(", "))
+        }}
+    };
+    (quote!(fn type_name() -> ::std::string::String { #text }), name)
+}
+
+fn of_struct(krate: &TokenStream, input: &DeriveInput, fields: &Fields) -> TokenStream {
+    let (type_name, name) = head(krate, input);
+    let Parts { pattern, bindings, names, types, make } = parts(krate, &quote!(Self), fields);
+    // Every value takes at least one byte, also one without fields.
+    let empty = bindings.is_empty();
+    let pad = empty.then(|| quote!(out.push(0);));
+    let unpad = empty.then(|| {
+        quote! {
+            if input.byte()? != 0 {
+                return ::std::result::Result::Err(#krate::CodecError::Invalid { what: #name });
+            }
+        }
+    });
+    quote! {
+        #type_name
+        fn describe(schema: &mut #krate::Schema) {
+            schema.named::<Self>(#name, |schema| {
+                let _ = &schema;
+                #(schema.field::<#types>(#names);)*
+            });
+        }
+        fn encode(&self, out: &mut ::std::vec::Vec<u8>) {
+            let #pattern = self;
+            #pad
+            #(#krate::FlottType::encode(#bindings, out);)*
+        }
+        fn decode(
+            input: &mut #krate::Reader<'_>,
+        ) -> ::std::result::Result<Self, #krate::CodecError> {
+            #unpad
+            ::std::result::Result::Ok(#make)
+        }
+        fn hash_key(&self, hasher: &mut #krate::KeyHasher) {
+            let _ = &hasher;
+            let #pattern = self;
+            #(#krate::FlottType::hash_key(#bindings, hasher);)*
+        }
+        fn weight(&self) -> usize {
+            let #pattern = self;
+            ::std::mem::size_of::<Self>()
+                #(+ #krate::FlottType::weight(#bindings)
+                    .saturating_sub(::std::mem::size_of::<#types>()))*
+        }
+    }
+}
+
+fn of_enum(
+    krate: &TokenStream,
+    input: &DeriveInput,
+    variants: &[(&Ident, &Fields)],
+) -> TokenStream {
+    let (type_name, name) = head(krate, input);
+    let mut describe = Vec::new();
+    let mut encode = Vec::new();
+    let mut decode = Vec::new();
+    let mut hash = Vec::new();
+    let mut weight = Vec::new();
+    for (place, (ident, fields)) in variants.iter().enumerate() {
+        let tag = Literal::u64_unsuffixed(place as u64);
+        let Parts { pattern, bindings, names, types, make } =
+            parts(krate, &quote!(Self::#ident), fields);
+        let variant = format!("{ident}(");
+        describe.push(quote! {
+            schema.word(#variant);
+            #(schema.field::<#types>(#names);)*
+            schema.word(")|");
+        });
+        encode.push(quote! {
+            #pattern => {
+                #krate::write_varint(#tag, out);
+                #(#krate::FlottType::encode(#bindings, out);)*
+            }
+        });
+        decode.push(quote!(#tag => ::std::result::Result::Ok(#make),));
+        hash.push(quote! {
+            #pattern => {
+                hasher.write_u64(#tag);
+                #(#krate::FlottType::hash_key(#bindings, hasher);)*
+            }
+        });
+        weight.push(quote! {
+            #pattern => ::std::mem::size_of::<Self>()
+                #(+ #krate::FlottType::weight(#bindings)
+                    .saturating_sub(::std::mem::size_of::<#types>()))*,
+        });
+    }
+    quote! {
+        #type_name
+        fn describe(schema: &mut #krate::Schema) {
+            schema.named::<Self>(#name, |schema| { #(#describe)* });
+        }
+        fn encode(&self, out: &mut ::std::vec::Vec<u8>) {
+            match self { #(#encode)* }
+        }
+        fn decode(
+            input: &mut #krate::Reader<'_>,
+        ) -> ::std::result::Result<Self, #krate::CodecError> {
+            match input.varint()? {
+                #(#decode)*
+                _ => ::std::result::Result::Err(#krate::CodecError::Invalid { what: #name }),
+            }
+        }
+        fn hash_key(&self, hasher: &mut #krate::KeyHasher) {
+            match self { #(#hash)* }
+        }
+        fn weight(&self) -> usize {
+            match self { #(#weight)* }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(input: DeriveInput) -> String {
+        expand(&input).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn types_without_values_and_unions_are_refused() {
+        assert!(
+            refused(parse_quote!(
+                enum Nothing {}
+            ))
+            .contains("no values")
+        );
+        assert!(refused(parse_quote!(union U { a: u8 })).contains("union"));
+        assert!(
+            refused(parse_quote!(
+                #[flott(krate = x)]
+                struct S;
+            ))
+            .contains("crate = path")
+        );
+    }
+
+    #[test]
+    fn parameters_are_bounded_and_named() {
+        let made = expand(&parse_quote!(
+            struct Pair<A, B> {
+                a: A,
+                b: B,
+            }
+        ))
+        .unwrap()
+        .to_string();
+        assert!(made.contains("A : :: flott :: types :: FlottType"), "{made}");
+        assert!(made.contains("join"), "{made}");
+    }
+}

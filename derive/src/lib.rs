@@ -1,0 +1,30 @@
+//! The procedural macros of the programming API: `#[flott::main]` and `#[derive(FlottType)]`. It must
+//! never depend on the runtime: it names it by path only.
+
+mod flott_type;
+mod main_function;
+
+use proc_macro::TokenStream;
+use syn::{DeriveInput, ItemFn, parse_macro_input};
+
+/// Implements `FlottType`: codec, schema and hash, field by field in the order of declaration.
+///
+/// Structs and enums of types that are `FlottType` themselves. A variant is known by its place, so new variants
+/// go to the end. `#[flott(crate = path)]` names the crate that the trait comes from (default: `::flott`).
+#[proc_macro_derive(FlottType, attributes(flott))]
+pub fn derive_flott_type(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    flott_type::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Makes a function that declares a job the program's `main`: `fn name(env: &Environment, args: Args) -> Result<…>`.
+///
+/// The job is registered under the function's name, or under `#[flott::main(name = "…")]`. Everything that a program
+/// does as client, JobManager, TaskManager or host starts here.
+#[proc_macro_attribute]
+pub fn main(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    let function = parse_macro_input!(item as ItemFn);
+    main_function::expand(attribute.into(), &function)
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}

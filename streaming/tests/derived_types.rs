@@ -1,0 +1,62 @@
+//! Derived record types: codec, schema and hash.
+
+use derive::FlottType;
+use std::fmt::Debug;
+use streaming::types::{FlottType, decode_one, encode_one, fingerprint};
+
+#[derive(Debug, Clone, PartialEq, FlottType)]
+#[flott(crate = streaming)]
+struct Order {
+    id: u64,
+    items: Vec<Item>,
+    note: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, FlottType)]
+#[flott(crate = streaming)]
+struct Item(String, u32);
+
+#[derive(Debug, Clone, PartialEq, FlottType)]
+#[flott(crate = streaming)]
+struct Marker;
+
+#[derive(Debug, Clone, PartialEq, FlottType)]
+#[flott(crate = streaming)]
+enum Event<T> {
+    Opened { by: String },
+    Changed(T, Marker),
+    Closed,
+}
+
+fn round_trip<T: FlottType + PartialEq + Debug>(value: &T) {
+    let bytes = encode_one(value);
+    assert!(!bytes.is_empty(), "every value takes at least one byte");
+    assert_eq!(&decode_one::<T>(&bytes).unwrap(), value);
+    for end in 0..bytes.len() {
+        assert!(decode_one::<T>(&bytes[..end]).is_err(), "{end} of {} bytes", bytes.len());
+    }
+}
+
+#[test]
+fn derived_values_decode_to_what_was_encoded() {
+    let items = vec![Item("tea".into(), 2), Item(String::new(), 0)];
+    round_trip(&Order { id: 7, items, note: None });
+    round_trip(&Marker);
+    round_trip(&Event::<u64>::Opened { by: "ann".into() });
+    round_trip(&Event::Changed(9_i32, Marker));
+    round_trip(&Event::<u64>::Closed);
+}
+
+#[test]
+fn an_unknown_variant_is_an_error() {
+    assert!(decode_one::<Event<u64>>(&[3]).is_err());
+    assert!(decode_one::<Event<u64>>(&[255, 255, 255, 255, 255, 255, 255, 255, 255, 9]).is_err());
+}
+
+#[test]
+fn names_and_fingerprints_tell_types_apart() {
+    assert_eq!(Order::type_name(), "Order");
+    assert_eq!(Event::<u64>::type_name(), "Event<u64>");
+    assert_ne!(fingerprint::<Event<u64>>(), fingerprint::<Event<i64>>());
+    assert_ne!(fingerprint::<Order>(), fingerprint::<Item>());
+}
