@@ -7,12 +7,12 @@
 pub use crate::heartbeat::{
     HeartbeatHandle, HeartbeatReport, LossCause, PeerWatch, Target, TurnMarker,
 };
-use actix::Recipient;
+use crate::probe::Probe;
+use actix::{Actor, Addr, Context, Handler, Recipient};
 use control::mutation::Mutation;
 use futures::future::BoxFuture;
 use gateways::leader_election::{Component, LeaderInformation, NotLeader};
-use gateways::rpc::RpcService;
-use gateways::{EndpointAddress, FabricError};
+use gateways::{EndpointAddress, FabricError, Registration, RpcService};
 use model::{LeaderSession, ProcessSession, ResourceId};
 use platform::Platform;
 use std::{fmt, sync::Arc};
@@ -44,6 +44,8 @@ pub struct ProcessServices {
     pub host: String,
     /// A rule that is broken on purpose; [`Mutation::None`] outside of the simulation.
     pub mutation: Mutation,
+    /// Who watches what happens; [`crate::probe::NoProbe`] outside of the simulation.
+    pub probe: Arc<dyn Probe>,
 }
 
 impl fmt::Debug for ProcessServices {
@@ -68,6 +70,55 @@ impl ProcessServices {
     }
 }
 
+/// Ends an actor: whatever it does, it takes no further message. Its own `stopped` tidies up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, actix::Message)]
+#[rtype(result = "()")]
+pub struct Stop;
+
+/// A running actor and the name that it is served under. Dropping it ends both.
+pub struct Running<A: Actor<Context = Context<A>> + Handler<Stop>> {
+    address: EndpointAddress,
+    addr: Addr<A>,
+    registration: Option<Registration>,
+}
+
+impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
+    /// An actor that is served under `registration` at `address`.
+    pub fn new(address: EndpointAddress, addr: Addr<A>, registration: Registration) -> Self {
+        Self { address, addr, registration: Some(registration) }
+    }
+
+    /// Where it answers.
+    pub fn address(&self) -> &EndpointAddress {
+        &self.address
+    }
+
+    /// The actor.
+    pub fn addr(&self) -> &Addr<A> {
+        &self.addr
+    }
+
+    /// Ends it, and waits until it has taken its last turn.
+    pub async fn stop(mut self) {
+        self.registration.take();
+        // A fresh handle is never parked by a full mailbox; an actor that is dead has stopped too.
+        let _ = self.addr.clone().send(Stop).await;
+    }
+}
+
+impl<A: Actor<Context = Context<A>> + Handler<Stop>> Drop for Running<A> {
+    fn drop(&mut self) {
+        self.registration.take();
+        let _ = self.addr.clone().try_send(Stop);
+    }
+}
+
+impl<A: Actor<Context = Context<A>> + Handler<Stop>> fmt::Debug for Running<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Running({})", self.address)
+    }
+}
+
 /// What ended the process.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{component} failed: {cause}")]
@@ -86,19 +137,14 @@ pub struct FatalErrorHandler {
 
 impl Default for FatalErrorHandler {
     fn default() -> Self {
-        Self {
-            first: Arc::new(watch::Sender::new(None)),
-        }
+        Self { first: Arc::new(watch::Sender::new(None)) }
     }
 }
 
 impl FatalErrorHandler {
     /// States that `component` can't go on and must not be left half alive.
     pub fn report(&self, component: impl Into<String>, cause: impl Into<String>) {
-        let error = FatalError {
-            component: component.into(),
-            cause: cause.into(),
-        };
+        let error = FatalError { component: component.into(), cause: cause.into() };
         tracing::error!(component = %error.component, cause = %error.cause, "fatal error");
         self.first.send_if_modified(|first| {
             let won = first.is_none();
@@ -186,9 +232,7 @@ pub struct Contention {
 impl Contention {
     /// `withdraw` is called when the contention is dropped.
     pub fn new(withdraw: impl FnOnce() + Send + 'static) -> Self {
-        Self {
-            withdraw: Some(Box::new(withdraw)),
-        }
+        Self { withdraw: Some(Box::new(withdraw)) }
     }
 }
 

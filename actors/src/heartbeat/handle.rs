@@ -6,7 +6,7 @@
 
 use super::table::{Pair, Table};
 use actix::{Actor, AsyncContext, Context, Recipient};
-use control::liveness::{Liveness, Limits, Role};
+use control::liveness::{Limits, Liveness, Role};
 use gateways::heartbeat::{BeatPayload, Party};
 use gateways::{EndpointAddress, NodeAddress};
 use model::ProcessSession;
@@ -82,13 +82,7 @@ impl HeartbeatHandle {
     /// A service without pairs. It beats once [`super::start`] was called with it.
     pub fn new(platform: Platform, limits: Limits) -> Self {
         let table = Mutex::new(Table::new(limits, platform.now()));
-        Self {
-            shared: Arc::new(Shared {
-                platform,
-                limits,
-                table,
-            }),
-        }
+        Self { shared: Arc::new(Shared { platform, limits, table }) }
     }
 
     /// Interval and time-outs.
@@ -132,20 +126,12 @@ impl HeartbeatHandle {
         marker: &TurnMarker,
         report_to: Recipient<HeartbeatReport>,
     ) -> PeerWatch {
-        let role = if beats_to.is_some() {
-            Role::Watching
-        } else {
-            Role::Watched
-        };
+        let role = if beats_to.is_some() { Role::Watching } else { Role::Watched };
         let now = self.shared.platform.now();
         let liveness = Liveness::new(role, self.shared.limits, now);
         let pair = Pair::new(me, peer.clone(), node, beats_to, marker.clone(), report_to, liveness);
         let id = self.shared.lock().add(pair, now);
-        PeerWatch {
-            id,
-            peer,
-            shared: Arc::clone(&self.shared),
-        }
+        PeerWatch { id, peer, shared: Arc::clone(&self.shared) }
     }
 
     /// A marker for one actor; forgotten when its last clone is dropped.

@@ -6,8 +6,7 @@ use actix::Recipient;
 use actix::prelude::SendError;
 use control::liveness::{Event, Limits, Liveness, TurnAge, Verdict};
 use gateways::heartbeat::{Beat, BeatPayload, BeatReply, HeartbeatGateway, Party};
-use gateways::rpc::{Remote, RpcService};
-use gateways::{EndpointAddress, NodeAddress};
+use gateways::{EndpointAddress, NodeAddress, Remote, RpcService};
 use model::ProcessSession;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -101,27 +100,18 @@ impl Pair {
             Err(SendError::Full(_)) => false,
         };
         if let Some(since) = self.unsent.silent
-            && send(HeartbeatReport::Silent {
-                party: party.clone(),
-                since,
-            })
+            && send(HeartbeatReport::Silent { party: party.clone(), since })
         {
             self.unsent.silent = None;
         }
         if let Some(cause) = self.unsent.lost.clone()
-            && send(HeartbeatReport::Lost {
-                party: party.clone(),
-                cause,
-            })
+            && send(HeartbeatReport::Lost { party: party.clone(), cause })
         {
             self.unsent.lost = None;
         }
         if self.unsent.payload
             && !self.liveness.is_over()
-            && send(HeartbeatReport::Payload {
-                party: party.clone(),
-                payload: self.heard.clone(),
-            })
+            && send(HeartbeatReport::Payload { party: party.clone(), payload: self.heard.clone() })
         {
             self.unsent.payload = false;
         }
@@ -194,9 +184,7 @@ impl Table {
     }
 
     pub(super) fn silence(&self, id: u64, now: Duration) -> Duration {
-        self.pairs
-            .get(&id)
-            .map_or(Duration::ZERO, |pair| pair.liveness.silence(now))
+        self.pairs.get(&id).map_or(Duration::ZERO, |pair| pair.liveness.silence(now))
     }
 
     pub(super) fn add_turns(&mut self, turns: &Arc<Turns>) {
@@ -262,11 +250,7 @@ impl Table {
         let key = (beat.to, beat.from);
         let pair = self.by_parties.get(&key).and_then(|id| self.pairs.get_mut(id));
         let Some(pair) = pair.filter(|pair| !pair.liveness.is_over()) else {
-            return BeatReply {
-                known: false,
-                turn_age_ms: 0,
-                payload: BeatPayload::Empty,
-            };
+            return BeatReply { known: false, turn_age_ms: 0, payload: BeatPayload::Empty };
         };
         pair.hear(now, beat.turn_age_ms, beat.payload);
         pair.flush();
@@ -289,11 +273,7 @@ impl Table {
     pub(super) fn observe_turns(&mut self, now: Duration) -> Option<(String, Duration)> {
         let passed = now.saturating_sub(self.observed_at);
         self.observed_at = now;
-        let Limits {
-            interval,
-            stuck_after,
-            ..
-        } = self.limits;
+        let Limits { interval, stuck_after, .. } = self.limits;
         let mut worst: Option<(String, Duration)> = None;
         self.turns.retain_mut(|(turns, seen)| {
             let Some(turns) = turns.upgrade() else {

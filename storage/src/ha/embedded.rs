@@ -15,10 +15,7 @@ impl EmbeddedElection {
     /// `store_epoch`: the process's start in Unix milliseconds (on YARN the attempt number), so that a later
     /// process has a higher one.
     pub fn new(store_epoch: u64) -> Self {
-        Self {
-            store_epoch,
-            leader: Arc::new(watch::Sender::new(None)),
-        }
+        Self { store_epoch, leader: Arc::new(watch::Sender::new(None)) }
     }
 }
 

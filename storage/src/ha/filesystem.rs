@@ -58,14 +58,7 @@ impl FileElection {
         settings: FileElectionSettings,
     ) -> Self {
         let leader = watch::Sender::new(None);
-        Self {
-            inner: Arc::new(Inner {
-                platform,
-                store,
-                settings,
-                leader,
-            }),
-        }
+        Self { inner: Arc::new(Inner { platform, store, settings, leader }) }
     }
 
     /// The newest leader's record, read now.
@@ -145,14 +138,7 @@ impl Inner {
             Err(error) => return Err(error),
         };
         let ended = !self.store.list(&end_name(epoch))?.is_empty();
-        Ok(Some(Seen {
-            record: LeaderRecord {
-                store_epoch: epoch,
-                ..record
-            },
-            beat,
-            ended,
-        }))
+        Ok(Some(Seen { record: LeaderRecord { store_epoch: epoch, ..record }, beat, ended }))
     }
 
     /// Tells watchers of the newest record, as long as there are any.
@@ -163,6 +149,7 @@ impl Inner {
                 Err(error) => tracing::warn!(%error, "the leader's record can't be read"),
             }
             tokio::select! {
+                biased;
                 () = self.leader.closed() => return,
                 () = tokio::time::sleep(self.settings.renew_interval) => {}
             }
@@ -210,12 +197,7 @@ struct Held {
 
 impl Contest {
     fn new(inner: Arc<Inner>, candidate: Candidate) -> Self {
-        Self {
-            inner,
-            candidate,
-            held: None,
-            rival: None,
-        }
+        Self { inner, candidate, held: None, rival: None }
     }
 
     async fn run(mut self, mut run: CampaignRun) {
@@ -232,6 +214,7 @@ impl Contest {
                 }
             }
             tokio::select! {
+                biased;
                 _ = &mut run.stop => break,
                 () = tokio::time::sleep(self.inner.settings.renew_interval) => {}
             }
@@ -311,10 +294,8 @@ impl Contest {
             rest: self.candidate.rest.clone(),
             identity: process_identity(),
         };
-        let bytes = serde_json::to_vec(&record).map_err(|error| StoreError::Io {
-            path: epoch_name(epoch),
-            why: error.to_string(),
-        })?;
+        let bytes = serde_json::to_vec(&record)
+            .map_err(|error| StoreError::Io { path: epoch_name(epoch), why: error.to_string() })?;
         self.rival = None;
         if self.inner.store.put_new(&epoch_name(epoch), bytes.into())? == PutNew::Exists {
             return Ok(None);
@@ -325,11 +306,7 @@ impl Contest {
         }
         self.inner.forget_before(epoch);
         self.inner.tell(Some(record));
-        self.held = Some(Held {
-            epoch,
-            renewed_at: now,
-            beats: 0,
-        });
+        self.held = Some(Held { epoch, renewed_at: now, beats: 0 });
         Ok(Some(LeaseEvent::Granted { store_epoch: epoch }))
     }
 }

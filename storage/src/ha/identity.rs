@@ -54,7 +54,8 @@ mod tests {
     fn this_process_is_not_gone_and_one_that_ended_is() {
         let me = process_identity();
         assert!(!me.is_empty() && !is_gone(&me));
-        let (machine, _) = me.rsplit_once('/').and_then(|(r, _)| r.rsplit_once('/')).expect("parts");
+        let (machine, _) =
+            me.rsplit_once('/').and_then(|(r, _)| r.rsplit_once('/')).expect("parts");
         let pid = std::process::id();
         assert!(is_gone(&format!("{machine}/{pid}/1")), "another process had this pid");
         assert!(!is_gone(&format!("other-machine/{pid}/1")));

@@ -88,16 +88,8 @@ impl Campaign {
         let (events_in, events) = mpsc::channel(EVENTS_MAX);
         let (stop, stop_seen) = oneshot::channel();
         let (stopped_in, stopped) = oneshot::channel();
-        let campaign = Self {
-            events,
-            stop: Some(stop),
-            stopped,
-        };
-        let run = CampaignRun {
-            events: events_in,
-            stop: stop_seen,
-            stopped: stopped_in,
-        };
+        let campaign = Self { events, stop: Some(stop), stopped };
+        let run = CampaignRun { events: events_in, stop: stop_seen, stopped: stopped_in };
         (campaign, run)
     }
 

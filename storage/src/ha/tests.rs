@@ -14,10 +14,7 @@ const SETTINGS: FileElectionSettings = FileElectionSettings {
 };
 
 fn candidate(name: &str) -> Candidate {
-    Candidate {
-        node: format!("{name}:6123"),
-        rest: format!("{name}:8081"),
-    }
+    Candidate { node: format!("{name}:6123"), rest: format!("{name}:8081") }
 }
 fn platform() -> Platform {
     Platform::simulated(1, Arc::new(InProcessNetwork::new()))
@@ -69,13 +66,19 @@ async fn one_of_two_wins_and_the_other_follows_when_it_resigns() {
         assert_eq!(first.next().await, Some(LeaseEvent::Granted { store_epoch: 1 }));
         let mut second = two.campaign(candidate("b"));
         nothing(&mut second, Duration::from_secs(60)).await;
-        assert_eq!(leader.borrow_and_update().as_ref().map(|r| r.node.clone()), Some("a:6123".into()));
+        assert_eq!(
+            leader.borrow_and_update().as_ref().map(|r| r.node.clone()),
+            Some("a:6123".into())
+        );
         first.resign().await;
         let granted = timeout(Duration::from_millis(1_500), second.next()).await;
         assert_eq!(granted, Ok(Some(LeaseEvent::Granted { store_epoch: 2 })));
         leader.changed().await.expect("the election lives");
         let record = leader.borrow().clone().expect("a leader");
-        assert_eq!((record.store_epoch, record.node.as_str(), record.rest.as_str()), (2, "b:6123", "b:8081"));
+        assert_eq!(
+            (record.store_epoch, record.node.as_str(), record.rest.as_str()),
+            (2, "b:6123", "b:8081")
+        );
     })
     .await;
 }
@@ -115,7 +118,8 @@ async fn a_process_that_is_gone_from_this_machine_is_superseded_at_once() {
         let store = memory();
         let (machine, _) = {
             let me = process_identity();
-            let (rest, _) = me.rsplit_once('/').map(|(r, s)| (r.to_owned(), s.to_owned())).expect("known");
+            let (rest, _) =
+                me.rsplit_once('/').map(|(r, s)| (r.to_owned(), s.to_owned())).expect("known");
             rest.rsplit_once('/').map(|(m, p)| (m.to_owned(), p.to_owned())).expect("known")
         };
         let record = LeaderRecord {
@@ -125,7 +129,10 @@ async fn a_process_that_is_gone_from_this_machine_is_superseded_at_once() {
             identity: format!("{machine}/{}/1", std::process::id()),
         };
         let bytes = serde_json::to_vec(&record).expect("encodes");
-        assert_eq!(store.put_new(&format!("leader/epoch-{:020}", 9), bytes.into()), Ok(PutNew::Created));
+        assert_eq!(
+            store.put_new(&format!("leader/epoch-{:020}", 9), bytes.into()),
+            Ok(PutNew::Created)
+        );
         let mut campaign = election(&store).campaign(candidate("a"));
         let granted = timeout(Duration::from_millis(10), campaign.next()).await;
         assert_eq!(granted, Ok(Some(LeaseEvent::Granted { store_epoch: 10 })));
@@ -143,7 +150,11 @@ async fn a_holder_that_sees_a_higher_epoch_has_lost_and_follows() {
         foreign_leader(&store, 2);
         assert_eq!(campaign.next().await, Some(LeaseEvent::Lost));
         assert_eq!(election.read_leader().expect("read").map(|r| r.node), Some("far:6123".into()));
-        assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 3 }), "it expires");
+        assert_eq!(
+            campaign.next().await,
+            Some(LeaseEvent::Granted { store_epoch: 3 }),
+            "it expires"
+        );
     })
     .await;
 }
@@ -152,12 +163,8 @@ async fn a_holder_that_sees_a_higher_epoch_has_lost_and_follows() {
 async fn a_holder_whose_store_fails_stops_before_a_rival_may_claim() {
     local(async {
         let objects = MemoryObjects::new();
-        let failure = |on: bool| {
-            on.then(|| StoreError::Io {
-                path: "x".into(),
-                why: "gone".into(),
-            })
-        };
+        let failure =
+            |on: bool| on.then(|| StoreError::Io { path: "x".into(), why: "gone".into() });
         let store: Arc<dyn ObjectStore> = Arc::new(objects.clone());
         let mut campaign = election(&store).campaign(candidate("a"));
         assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 1 }));

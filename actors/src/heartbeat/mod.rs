@@ -1,0 +1,181 @@
+//! The heartbeat service of a process (invariant I-8): an actor on a lane of its own that sends the beats
+//! of the pairs in its table, answers those of others, and watches the turns of this process's actors.
+//!
+//! It decides nothing: it reports (party, lost) to the owner of a pair. The one thing that it ends is
+//! its own process, when an actor of it is stuck.
+
+mod handle;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use handle::{HeartbeatHandle, HeartbeatReport, LossCause, PeerWatch, Target, TurnMarker};
+
+use crate::services::{FatalErrorHandler, Running, Stop};
+use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
+use gateways::heartbeat::{Beat, HeartbeatGateway};
+use gateways::{Answer, Ask, CallError, FabricError, PeerEvent, RpcService};
+use handle::Shared;
+use model::ProcessSession;
+use platform::{Lane, LaneEnded, Platform};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use table::{DueBeat, Outcome};
+use tokio::sync::broadcast;
+
+/// The name that the service is served under.
+pub const ENDPOINT: &str = "heartbeat";
+
+/// Writes the stacks of this process's threads to its log.
+pub type StackLogger = Arc<dyn Fn() + Send + Sync>;
+
+/// What the service is made with.
+#[derive(Clone)]
+pub struct HeartbeatDeps {
+    /// Lanes.
+    pub platform: Platform,
+    /// The fabric.
+    pub rpc: RpcService,
+    /// The process's session: the fence.
+    pub session: ProcessSession,
+    /// Where a stuck actor is reported.
+    pub fatal: FatalErrorHandler,
+    /// Called before a stuck actor ends the process.
+    pub stacks: Option<StackLogger>,
+}
+
+impl fmt::Debug for HeartbeatDeps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeartbeatDeps").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+/// Starts the service of `handle` on the heartbeat lane, and serves it as [`ENDPOINT`].
+///
+/// # Errors
+/// The lane has ended.
+pub async fn start(
+    handle: &HeartbeatHandle,
+    deps: HeartbeatDeps,
+) -> Result<Running<HeartbeatActor>, LaneEnded> {
+    let actor =
+        HeartbeatActor { shared: Arc::clone(&handle.shared), deps: deps.clone(), over: false };
+    let addr = deps.platform.lane(Lane::Heartbeat).run(|| async move { actor.start() }).await?;
+    let endpoint = HeartbeatGateway::endpoint(addr.clone());
+    let registration = deps.rpc.serve(ENDPOINT, deps.session, endpoint);
+    Ok(Running::new(deps.rpc.address_of(ENDPOINT), addr, registration))
+}
+
+/// The actor.
+pub struct HeartbeatActor {
+    shared: Arc<Shared>,
+    deps: HeartbeatDeps,
+    /// A stuck actor was reported: once is enough.
+    over: bool,
+}
+
+impl fmt::Debug for HeartbeatActor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HeartbeatActor")
+    }
+}
+
+impl Actor for HeartbeatActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.run_interval(self.shared.limits.interval / 8, |actor, _| actor.turn());
+        let (addr, mut events) = (ctx.address(), self.deps.rpc.peer_events());
+        actix::spawn(async move {
+            loop {
+                let event = match events.recv().await {
+                    Ok(event) => event,
+                    // Missed ones show as time-outs.
+                    Err(broadcast::error::RecvError::Lagged(_)) => continue,
+                    Err(broadcast::error::RecvError::Closed) => return,
+                };
+                if addr.send(PeerSeen(event)).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+impl HeartbeatActor {
+    fn turn(&mut self) {
+        let now = self.shared.platform.now();
+        let stuck = self.shared.lock().observe_turns(now);
+        if let Some((actor, age)) = stuck
+            && !self.over
+        {
+            self.over = true;
+            if let Some(stacks) = &self.deps.stacks {
+                stacks();
+            }
+            let cause = format!("{actor} has not finished a turn for {} ms", age.as_millis());
+            self.deps.fatal.report("watchdog", cause);
+        }
+        let due = {
+            let mut table = self.shared.lock();
+            table.tick(now);
+            table.due(now, &self.deps.rpc)
+        };
+        let within = self.patience();
+        for beat in due {
+            // A task each, not a future of this actor: actors poll all of theirs at each turn.
+            actix::spawn(send(Arc::clone(&self.shared), beat, within));
+        }
+    }
+
+    /// How long one beat waits for its answer: less than the time-out, so that a lost one is not the last.
+    fn patience(&self) -> Duration {
+        let limits = self.shared.limits;
+        limits.interval.max(limits.timeout / 4)
+    }
+}
+
+async fn send(shared: Arc<Shared>, due: DueBeat, within: Duration) {
+    let outcome = match due.to.ask_within(due.beat, within).await {
+        Ok(reply) => Outcome::Answered(reply),
+        Err(CallError::Fabric(FabricError::Fenced { .. })) => Outcome::OtherIncarnation,
+        Err(_) => Outcome::Nothing,
+    };
+    let now = shared.platform.now();
+    shared.lock().settle(due.pair, now, outcome);
+}
+
+impl Handler<Ask<Beat>> for HeartbeatActor {
+    type Result = Answer<Beat>;
+
+    fn handle(&mut self, ask: Ask<Beat>, _: &mut Context<Self>) -> Self::Result {
+        let now = self.shared.platform.now();
+        Ok(self.shared.lock().receive(now, ask.body))
+    }
+}
+
+/// The fabric has seen something of a peer.
+#[derive(Debug, actix::Message)]
+#[rtype(result = "()")]
+struct PeerSeen(PeerEvent);
+
+impl Handler<PeerSeen> for HeartbeatActor {
+    type Result = ();
+
+    fn handle(&mut self, PeerSeen(event): PeerSeen, _: &mut Context<Self>) {
+        // A suspicion is the fabric's to confirm or to clear.
+        if let PeerEvent::Confirmed { node, cause } = event {
+            let now = self.shared.platform.now();
+            self.shared.lock().confirmed(now, &node, &cause.to_string());
+        }
+    }
+}
+
+impl Handler<Stop> for HeartbeatActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
+        ctx.stop();
+    }
+}

@@ -1,0 +1,424 @@
+//! The leader election of a JobManager process: one lease from a driver, one session for each contender.
+//!
+//! The order of grants, revocations and publications is `control::leadership`'s; this actor delivers them.
+//! It must never start or stop a component itself.
+
+#[cfg(test)]
+mod tests;
+
+use crate::leader_retrieval::LeaderTable;
+use crate::probe::{Fact, Probe};
+use crate::services::{ConfirmError, Contention, LeaderElection, Leadership, Running, Stop};
+use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Recipient};
+use control::leadership::{Command, Leaderships};
+use control::mutation::{Mutation, Rule};
+use futures::future::BoxFuture;
+use gateways::leader_election::{
+    Component, ConfirmLeadership, HasLeadership, LeaderElectionGateway, LeaderInformation,
+    NotLeader,
+};
+use gateways::{Answer, Ask, CallError, EndpointAddress, Principal, Remote, RpcService};
+use model::{LeaderSession, ProcessSession};
+use platform::{Lane, LaneEnded, Platform};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use storage::ha::{Campaign, Candidate, ElectionDriver, LeaseEvent};
+use tokio::sync::oneshot;
+
+/// The name that the service is served under.
+pub const ENDPOINT: &str = "leader_election";
+
+/// What the service is made with.
+#[derive(Clone)]
+pub struct ElectionDeps {
+    /// Lanes, entropy.
+    pub platform: Platform,
+    /// The fabric.
+    pub rpc: RpcService,
+    /// The process's session: the fence.
+    pub session: ProcessSession,
+    /// Who hands out the lease.
+    pub driver: Arc<dyn ElectionDriver>,
+    /// How this process stands for it.
+    pub candidate: Candidate,
+    /// Where confirmed leaders are published.
+    pub leaders: LeaderTable,
+    /// [`Mutation::None`].
+    pub mutation: Mutation,
+    /// Watches.
+    pub probe: Arc<dyn Probe>,
+}
+
+impl fmt::Debug for ElectionDeps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ElectionDeps").field("driver", &self.driver).finish_non_exhaustive()
+    }
+}
+
+/// A running election service. Dropping it gives the lease up.
+#[derive(Debug)]
+pub struct ElectionService {
+    running: Running<LeaderElectionActor>,
+    handle: Arc<ElectionHandle>,
+    resign: oneshot::Sender<()>,
+    resigned: oneshot::Receiver<()>,
+}
+
+impl ElectionService {
+    /// What components stand for election with.
+    pub fn handle(&self) -> Arc<dyn LeaderElection> {
+        Arc::clone(&self.handle) as Arc<dyn LeaderElection>
+    }
+
+    /// Where it answers.
+    pub fn address(&self) -> &EndpointAddress {
+        self.running.address()
+    }
+
+    /// Revokes what is led, gives the lease up and ends. Contenders should have withdrawn before.
+    pub async fn stop(self) {
+        self.running.stop().await;
+        drop(self.resign);
+        // Dropped once the driver has given the lease up.
+        let _ = self.resigned.await;
+    }
+}
+
+/// Starts the service on the election lane and serves it as [`ENDPOINT`].
+///
+/// # Errors
+/// The lane has ended.
+pub async fn start(deps: ElectionDeps) -> Result<ElectionService, LaneEnded> {
+    let lane = deps.platform.lane(Lane::Election);
+    let (resign, resign_seen) = oneshot::channel();
+    let (resigned_in, resigned) = oneshot::channel();
+    let actor = LeaderElectionActor {
+        core: Leaderships::new(deps.platform.random_u128(), deps.mutation),
+        contenders: BTreeMap::new(),
+        confirmed: BTreeMap::new(),
+        deps: deps.clone(),
+        campaign: Some((resign_seen, resigned_in)),
+    };
+    let addr = lane.run(|| async move { actor.start() }).await?;
+    let endpoint = LeaderElectionGateway::endpoint(addr.clone());
+    let registration = deps.rpc.serve(ENDPOINT, deps.session, endpoint);
+    let address = deps.rpc.address_of(ENDPOINT);
+    let gateway = deps.rpc.gateway(&address, deps.session);
+    let handle = ElectionHandle { addr: addr.clone(), gateway, platform: deps.platform };
+    Ok(ElectionService {
+        running: Running::new(address, addr, registration),
+        handle: Arc::new(handle),
+        resign,
+        resigned,
+    })
+}
+
+/// The service as contenders see it.
+#[derive(Clone)]
+pub struct ElectionHandle {
+    addr: Addr<LeaderElectionActor>,
+    gateway: Remote<LeaderElectionGateway>,
+    platform: Platform,
+}
+
+impl fmt::Debug for ElectionHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ElectionHandle")
+    }
+}
+
+impl LeaderElection for ElectionHandle {
+    fn contend(&self, component: Component, contender: Recipient<Leadership>) -> Contention {
+        let place = self.platform.random_u64();
+        // A fresh handle is never parked by a full mailbox; a service that has ended grants nothing.
+        let _ = self.addr.clone().try_send(Contend { component, place, contender });
+        let addr = self.addr.clone();
+        Contention::new(move || {
+            let _ = addr.try_send(Withdraw { component, place });
+        })
+    }
+
+    fn confirm(
+        &self,
+        component: Component,
+        leader: LeaderInformation,
+    ) -> BoxFuture<'static, Result<(), ConfirmError>> {
+        let gateway = self.gateway.clone();
+        Box::pin(async move {
+            match gateway.ask(ConfirmLeadership { component, leader }).await {
+                Ok(()) => Ok(()),
+                Err(CallError::Refused(not_leader)) => Err(not_leader.into()),
+                Err(CallError::Fabric(error)) => Err(ConfirmError::Fabric(error)),
+            }
+        })
+    }
+
+    fn has_leadership(
+        &self,
+        component: Component,
+        session: LeaderSession,
+    ) -> BoxFuture<'static, bool> {
+        let gateway = self.gateway.clone();
+        Box::pin(
+            async move { gateway.ask(HasLeadership { component, session }).await.unwrap_or(false) },
+        )
+    }
+}
+
+/// The actor.
+#[derive(Debug)]
+pub struct LeaderElectionActor {
+    core: Leaderships<Component>,
+    contenders: BTreeMap<Component, Contender>,
+    /// Addresses that contenders confirmed.
+    confirmed: BTreeMap<Component, LeaderInformation>,
+    deps: ElectionDeps,
+    /// When to give the lease up, and who waits for that; taken at the start.
+    campaign: Option<(oneshot::Receiver<()>, oneshot::Sender<()>)>,
+}
+
+#[derive(Debug)]
+struct Contender {
+    place: u64,
+    tell: ContenderRecipient,
+}
+
+struct ContenderRecipient(Recipient<Leadership>);
+
+impl fmt::Debug for ContenderRecipient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Recipient")
+    }
+}
+
+/// A component stands for election.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Contend {
+    component: Component,
+    place: u64,
+    contender: Recipient<Leadership>,
+}
+
+/// A component stands no more.
+#[derive(Debug, actix::Message)]
+#[rtype(result = "()")]
+struct Withdraw {
+    component: Component,
+    place: u64,
+}
+
+/// The driver reports.
+#[derive(Debug, actix::Message)]
+#[rtype(result = "()")]
+struct Lease(LeaseEvent);
+
+/// What a contender had started under a revoked session has ended.
+#[derive(Debug, actix::Message)]
+#[rtype(result = "()")]
+struct Ended {
+    component: Component,
+    session: LeaderSession,
+}
+
+impl Actor for LeaderElectionActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        let Some((resign, resigned)) = self.campaign.take() else {
+            return;
+        };
+        let campaign = self.deps.driver.campaign(self.deps.candidate.clone());
+        let addr = ctx.address();
+        actix::spawn(async move {
+            forward(campaign, addr, resign).await;
+            drop(resigned);
+        });
+    }
+
+    fn stopping(&mut self, ctx: &mut Context<Self>) -> actix::Running {
+        let commands = self.core.lease_lost();
+        self.obey(commands, ctx);
+        actix::Running::Stop
+    }
+}
+
+/// Hands the driver's events on until the actor ends, then gives the lease up.
+async fn forward(
+    mut campaign: Campaign,
+    to: Addr<LeaderElectionActor>,
+    mut resign: oneshot::Receiver<()>,
+) {
+    loop {
+        tokio::select! {
+            biased;
+            _ = &mut resign => break,
+            event = campaign.next() => match event {
+                // An actor that has ended resigns by and by.
+                Some(event) => {
+                    let _ = to.send(Lease(event)).await;
+                }
+                // A driver that has no more to say has not taken back what it said.
+                None => {
+                    let _ = (&mut resign).await;
+                    break;
+                }
+            },
+        }
+    }
+    campaign.resign().await;
+}
+
+impl LeaderElectionActor {
+    fn obey(&mut self, commands: Vec<Command<Component>>, ctx: &mut Context<Self>) {
+        for command in commands {
+            match command {
+                Command::Grant { component, session } => self.grant(component, session, ctx),
+                Command::Revoke { component, session } => self.revoke(component, session, ctx),
+                Command::Publish { component, session } => {
+                    let leader = self.confirmed.get(&component).cloned();
+                    if let Some(leader) = leader.filter(|leader| leader.session == session) {
+                        self.publish(component, leader);
+                    }
+                }
+                Command::Retract { component, session } => {
+                    tracing::info!(%component, %session, "leader's address taken back");
+                    self.confirmed.remove(&component);
+                    self.deps.leaders.set(component, None);
+                }
+            }
+        }
+    }
+
+    fn publish(&self, component: Component, leader: LeaderInformation) {
+        tracing::info!(%component, session = %leader.session, address = %leader.address, "leader published");
+        self.deps.probe.note(Fact::LeaderPublished { component, leader: leader.clone() });
+        self.deps.leaders.set(component, Some(leader));
+    }
+
+    fn grant(&mut self, component: Component, session: LeaderSession, ctx: &mut Context<Self>) {
+        let Some(contender) = self.contenders.get(&component) else {
+            return;
+        };
+        tracing::info!(%component, %session, "leadership granted");
+        self.deps.probe.note(Fact::LeadershipGranted { component, session });
+        if !self.deps.mutation.keeps(Rule::PublishAfterAnswer) {
+            let address = self.deps.rpc.address_of(&component.to_string());
+            self.publish(component, LeaderInformation { session, address });
+        }
+        if contender.tell.0.clone().try_send(Leadership::Granted(session)).is_err() {
+            // It has died without withdrawing.
+            self.contenders.remove(&component);
+            let commands = self.core.withdraw(component);
+            self.obey(commands, ctx);
+        }
+    }
+
+    fn revoke(&mut self, component: Component, session: LeaderSession, ctx: &mut Context<Self>) {
+        let Some(contender) = self.contenders.get(&component) else {
+            return;
+        };
+        tracing::info!(%component, %session, "leadership revoked");
+        self.deps.probe.note(Fact::LeadershipRevoked { component, session });
+        let (ended, addr) =
+            (contender.tell.0.clone().send(Leadership::Revoked(session)), ctx.address());
+        actix::spawn(async move {
+            // A contender that is dead has ended too.
+            let _ = ended.await;
+            let _ = addr.send(Ended { component, session }).await;
+        });
+    }
+}
+
+impl Handler<Contend> for LeaderElectionActor {
+    type Result = ();
+
+    fn handle(&mut self, contend: Contend, ctx: &mut Context<Self>) {
+        let Contend { component, place, contender } = contend;
+        let contender = Contender { place, tell: ContenderRecipient(contender) };
+        self.contenders.insert(component, contender);
+        let commands = self.core.contend(component);
+        self.obey(commands, ctx);
+    }
+}
+
+impl Handler<Withdraw> for LeaderElectionActor {
+    type Result = ();
+
+    fn handle(&mut self, withdraw: Withdraw, ctx: &mut Context<Self>) {
+        let Withdraw { component, place } = withdraw;
+        // Another contender may have taken its place.
+        if self.contenders.get(&component).is_some_and(|contender| contender.place == place) {
+            let commands = self.core.withdraw(component);
+            self.obey(commands, ctx);
+            self.contenders.remove(&component);
+        }
+    }
+}
+
+impl Handler<Lease> for LeaderElectionActor {
+    type Result = ();
+
+    fn handle(&mut self, Lease(event): Lease, ctx: &mut Context<Self>) {
+        let commands = match event {
+            LeaseEvent::Granted { store_epoch } => self.core.lease_granted(store_epoch),
+            LeaseEvent::Lost => self.core.lease_lost(),
+        };
+        self.obey(commands, ctx);
+    }
+}
+
+impl Handler<Ended> for LeaderElectionActor {
+    type Result = ();
+
+    fn handle(&mut self, ended: Ended, ctx: &mut Context<Self>) {
+        let Ended { component, session } = ended;
+        self.deps.probe.note(Fact::LeadershipEnded { component, session });
+        let commands = self.core.ended(component, session);
+        self.obey(commands, ctx);
+    }
+}
+
+impl Handler<Ask<ConfirmLeadership>> for LeaderElectionActor {
+    type Result = Answer<ConfirmLeadership>;
+
+    fn handle(
+        &mut self,
+        ask: Ask<ConfirmLeadership>,
+        ctx: &mut Context<Self>,
+    ) -> Answer<ConfirmLeadership> {
+        let ConfirmLeadership { component, leader } = ask.body;
+        let session = leader.session;
+        let not_leader = Err(NotLeader { session });
+        // Who leads is an affair of this process: nobody else confirms.
+        if ask.caller.principal != Principal::Local {
+            return not_leader;
+        }
+        let Some(commands) = self.core.confirm(component, session) else {
+            self.deps
+                .probe
+                .note(Fact::StaleCallerRefused { call: "ConfirmLeadership", caller: session });
+            return not_leader;
+        };
+        self.confirmed.insert(component, leader);
+        self.obey(commands, ctx);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<HasLeadership>> for LeaderElectionActor {
+    type Result = Answer<HasLeadership>;
+
+    fn handle(&mut self, ask: Ask<HasLeadership>, _: &mut Context<Self>) -> Answer<HasLeadership> {
+        Ok(self.core.leads(ask.body.component, ask.body.session))
+    }
+}
+
+impl Handler<Stop> for LeaderElectionActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
+        ctx.stop();
+    }
+}

@@ -1,0 +1,80 @@
+//! Who leads: the table of this process's own leaders, the endpoint that tells other processes of them, and
+//! the client that asks another process.
+//!
+//! What is told here is what an election has published; nothing here decides who leads.
+
+mod remote;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use remote::{LeaderNode, RemoteRetrieval, RetrievalSettings};
+pub use table::LeaderTable;
+
+use crate::services::{LeaderRetrieval, Running, Stop};
+use actix::{Actor, ActorContext, Context, Handler, ResponseFuture};
+use gateways::leader_election::{LeaderRetrievalGateway, RequestLeader};
+use gateways::{Answer, Ask, RpcService};
+use model::ProcessSession;
+use platform::{Lane, LaneEnded, Platform};
+use std::time::Duration;
+
+/// The name that the endpoint is served under.
+pub const ENDPOINT: &str = "leader_retrieval";
+
+/// An asker waits no longer than this for a change.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+/// An answer sets out so long before the asker's deadline.
+const TRAVEL: Duration = Duration::from_millis(500);
+
+/// Serves `leaders` to other processes as [`ENDPOINT`], on the election lane. It is fenced by no session, as
+/// its callers can't know one yet.
+///
+/// # Errors
+/// The lane has ended.
+pub async fn start(
+    platform: &Platform,
+    rpc: &RpcService,
+    leaders: LeaderTable,
+) -> Result<Running<LeaderRetrievalActor>, LaneEnded> {
+    let actor = LeaderRetrievalActor { leaders };
+    let addr = platform.lane(Lane::Election).run(|| async move { actor.start() }).await?;
+    let endpoint = LeaderRetrievalGateway::endpoint(addr.clone());
+    let registration = rpc.serve(ENDPOINT, ProcessSession::default(), endpoint);
+    Ok(Running::new(rpc.address_of(ENDPOINT), addr, registration))
+}
+
+/// The actor.
+#[derive(Debug)]
+pub struct LeaderRetrievalActor {
+    leaders: LeaderTable,
+}
+
+impl Actor for LeaderRetrievalActor {
+    type Context = Context<Self>;
+}
+
+impl Handler<Ask<RequestLeader>> for LeaderRetrievalActor {
+    type Result = ResponseFuture<Answer<RequestLeader>>;
+
+    fn handle(&mut self, ask: Ask<RequestLeader>, _: &mut Context<Self>) -> Self::Result {
+        let RequestLeader { component, known, wait_ms } = ask.body;
+        let mut leader = self.leaders.watch(component);
+        let patience = ask.caller.deadline.remaining().saturating_sub(TRAVEL);
+        let wait = Duration::from_millis(wait_ms).min(WAIT_MAX).min(patience);
+        Box::pin(async move {
+            // At the end of the wait, or of the table, what is known is the answer.
+            let _ = tokio::time::timeout(wait, leader.wait_for(|now| *now != known)).await;
+            let now = leader.borrow().clone();
+            Ok(now)
+        })
+    }
+}
+
+impl Handler<Stop> for LeaderRetrievalActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
+        ctx.stop();
+    }
+}

@@ -1,0 +1,204 @@
+//! Leaders as another process tells them: one long-polling question per watched component, to the process
+//! that leads according to the configuration or to the HA store's record.
+//!
+//! While that process can't be reached the last answer stands: whether a leader is alive is for those who
+//! are connected to it to find out.
+
+use super::{ENDPOINT, LeaderTable};
+use crate::services::LeaderRetrieval;
+use gateways::leader_election::{
+    Component, LeaderInformation, LeaderRetrievalGateway, RequestLeader,
+};
+use gateways::{EndpointAddress, NodeAddress, RpcService};
+use model::ProcessSession;
+use platform::{Lane, Platform};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use storage::ha::LeaderRecord;
+use tokio::sync::watch;
+
+/// Where the process is that leads.
+#[derive(Debug, Clone)]
+pub enum LeaderNode {
+    /// Always there.
+    Fixed(NodeAddress),
+    /// Where the HA store's record says.
+    Record(watch::Receiver<Option<LeaderRecord>>),
+}
+
+impl LeaderNode {
+    fn now(&mut self) -> Option<NodeAddress> {
+        match self {
+            Self::Fixed(node) => Some(node.clone()),
+            Self::Record(record) => {
+                let record = record.borrow_and_update();
+                let node = record.as_ref().map(|record| record.node.as_str())?;
+                (!node.is_empty()).then(|| NodeAddress::new(node))
+            }
+        }
+    }
+
+    /// Ends when another process may lead.
+    async fn changed(&mut self) {
+        if let Self::Record(record) = self
+            && record.changed().await.is_ok()
+        {
+            return;
+        }
+        // Fixed, or nobody will say any more.
+        futures::future::pending().await
+    }
+}
+
+/// How long is waited for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetrievalSettings {
+    /// How long one question waits for a change.
+    pub wait: Duration,
+    /// The pause after the first failed question; it doubles.
+    pub retry: Duration,
+    /// The longest pause.
+    pub retry_max: Duration,
+}
+
+impl Default for RetrievalSettings {
+    fn default() -> Self {
+        Self {
+            wait: Duration::from_secs(20),
+            retry: Duration::from_millis(50),
+            retry_max: Duration::from_millis(500),
+        }
+    }
+}
+
+/// Retrieval from the process that leads. Cheap to clone.
+#[derive(Clone)]
+pub struct RemoteRetrieval {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    platform: Platform,
+    rpc: RpcService,
+    node: LeaderNode,
+    /// Asked instead of the fabric where this process is the one that leads.
+    own: Option<LeaderTable>,
+    settings: RetrievalSettings,
+    watched: Mutex<BTreeMap<Component, watch::Sender<Option<LeaderInformation>>>>,
+}
+
+impl fmt::Debug for RemoteRetrieval {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RemoteRetrieval({:?})", self.inner.node)
+    }
+}
+
+impl RemoteRetrieval {
+    /// Asks the process at `node`. `own`: this process's table, where it may be the leader itself.
+    pub fn new(
+        platform: Platform,
+        rpc: RpcService,
+        node: LeaderNode,
+        own: Option<LeaderTable>,
+        settings: RetrievalSettings,
+    ) -> Self {
+        let watched = Mutex::default();
+        Self { inner: Arc::new(Inner { platform, rpc, node, own, settings, watched }) }
+    }
+}
+
+impl LeaderRetrieval for RemoteRetrieval {
+    fn watch(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>> {
+        let mut watched = self.inner.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.retain(|_, leader| !leader.is_closed());
+        if let Some(leader) = watched.get(&component) {
+            return leader.subscribe();
+        }
+        let leader = watch::Sender::new(None);
+        let receiver = leader.subscribe();
+        watched.insert(component, leader.clone());
+        let inner = Arc::clone(&self.inner);
+        let lane = self.inner.platform.lane(Lane::Election);
+        lane.spawn_local(async move { inner.follow(component, leader).await });
+        receiver
+    }
+}
+
+impl Inner {
+    /// Follows one component until nobody watches it.
+    async fn follow(&self, component: Component, told: watch::Sender<Option<LeaderInformation>>) {
+        let mut node = self.node.clone();
+        loop {
+            let at = node.now();
+            tokio::select! {
+                biased;
+                () = told.closed() => return,
+                () = node.changed() => {}
+                () = self.follow_at(at, component, &told) => {}
+            }
+        }
+    }
+
+    /// Follows one component at one process, for ever.
+    async fn follow_at(
+        &self,
+        node: Option<NodeAddress>,
+        component: Component,
+        told: &watch::Sender<Option<LeaderInformation>>,
+    ) {
+        match (node, &self.own) {
+            (None, _) => futures::future::pending().await,
+            (Some(node), Some(own)) if node == *self.rpc.node() => {
+                let mut leader = own.watch(component);
+                loop {
+                    tell(told, leader.borrow_and_update().clone());
+                    if leader.changed().await.is_err() {
+                        futures::future::pending::<()>().await;
+                    }
+                }
+            }
+            (Some(node), _) => self.ask_on(node, component, told).await,
+        }
+    }
+
+    async fn ask_on(
+        &self,
+        node: NodeAddress,
+        component: Component,
+        told: &watch::Sender<Option<LeaderInformation>>,
+    ) {
+        let address = EndpointAddress::new(node, ENDPOINT);
+        let gateway =
+            self.rpc.gateway::<LeaderRetrievalGateway>(&address, ProcessSession::default());
+        let RetrievalSettings { wait, retry, retry_max } = self.settings;
+        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let mut pause = retry;
+        loop {
+            let known = told.borrow().clone();
+            let question = RequestLeader { component, known, wait_ms };
+            match gateway.ask_within(question, wait.saturating_add(wait / 2)).await {
+                Ok(leader) => {
+                    tell(told, leader);
+                    pause = retry;
+                }
+                Err(error) => {
+                    tracing::debug!(%component, %address, %error, "leader not found");
+                    tokio::time::sleep(pause).await;
+                    pause = pause.saturating_mul(2).min(retry_max);
+                }
+            }
+        }
+    }
+}
+
+fn tell(told: &watch::Sender<Option<LeaderInformation>>, leader: Option<LeaderInformation>) {
+    told.send_if_modified(|known| {
+        let changed = *known != leader;
+        if changed {
+            known.clone_from(&leader);
+        }
+        changed
+    });
+}

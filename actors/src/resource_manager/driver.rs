@@ -1,0 +1,66 @@
+//! What an active ResourceManager asks from an external resource system. Implemented for each deployment
+//! target; a driver decides nothing.
+
+use conf::memory::TaskManagerMemory;
+use control::resource_manager::pool::DriverEvent;
+use futures::future::BoxFuture;
+use gateways::resource_manager::ApplicationStatus;
+use model::{ResourceId, WorkerResourceSpec};
+use std::fmt;
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+/// A driver's events that wait for their ResourceManager.
+pub const EVENTS_MAX: usize = 4096;
+
+/// One TaskManager to be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerRequest {
+    /// Names the request in events.
+    pub request: u64,
+    /// What it offers.
+    pub spec: WorkerResourceSpec,
+    /// What its process (and so its container) takes.
+    pub memory: TaskManagerMemory,
+    /// Nodes on which it should not be started, where the system can do that.
+    pub avoid: Vec<String>,
+}
+
+/// The external resource system failed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{0}")]
+pub struct DriverError(pub String);
+
+/// An external resource system, for one leadership at a time.
+///
+/// Contract: `initialize` comes first; events come in the order in which things happened, `Started` before
+/// the worker is launched where the system allows that; a request ends in one `Started` or
+/// `StartFailed`, but none has to come (the ResourceManager gives up by itself); a worker that was
+/// `Started` or recovered ends in one `Lost`. Calls return at once.
+pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
+    /// Connects. Events go to `events` from now on. Answers the workers that an earlier ResourceManager of
+    /// this application has left.
+    fn initialize(
+        &self,
+        events: mpsc::Sender<DriverEvent>,
+    ) -> BoxFuture<'static, Result<Vec<ResourceId>, DriverError>>;
+
+    /// Asks for a worker.
+    fn request(&self, request: WorkerRequest);
+
+    /// A request is not needed any more; it may be too late.
+    fn cancel(&self, request: u64);
+
+    /// Ends a worker, started or recovered. One that is not known is ended already.
+    fn release(&self, resource_id: &ResourceId);
+
+    /// The application has ended: its entry in the external system is closed.
+    fn deregister(
+        &self,
+        status: ApplicationStatus,
+        diagnostics: Option<String>,
+    ) -> BoxFuture<'static, Result<(), DriverError>>;
+
+    /// Disconnects. Workers stay. No event comes after it.
+    fn terminate(&self) -> BoxFuture<'static, ()>;
+}

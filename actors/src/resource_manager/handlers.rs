@@ -1,0 +1,350 @@
+//! What TaskExecutors, JobMasters and REST ask of the ResourceManager.
+
+use super::{JobConnection, Mode, ResourceManagerActor, WorkerConnection};
+use crate::probe::Fact;
+use crate::services::Target;
+use actix::prelude::*;
+use control::mutation::Rule;
+use control::resource_manager::Command;
+use gateways::heartbeat::Party;
+use gateways::job_master::RegistrationRefused;
+use gateways::job_services::{AddJob, RemoveJobLeader};
+use gateways::resource_manager::{
+    BlockNode, DeclareRequiredResources, DeregisterApplication, DisconnectJobMaster,
+    DisconnectTaskExecutor, JobMasterAccepted, NotifySlotAvailable, RegisterJobMaster,
+    RegisterTaskExecutor, RequestResourceOverview, RequestTaskManagers, ResourceOverview,
+    SendSlotReport, TaskExecutorAccepted, TaskManagerSummary,
+};
+use gateways::slot_manager::{
+    AddTaskExecutor, FreeSlot, ProcessRequirements, RemoveJob, ReportSlots, RequestSlotOverview,
+    SlotOverview,
+};
+use gateways::{Answer, Ask};
+use model::{Fence, InstanceId, ResourceId};
+use std::time::Duration;
+
+type ActorAnswer<C> = ResponseActFuture<ResourceManagerActor, Answer<C>>;
+
+fn refused<T>(reason: impl Into<String>, retry: bool) -> Result<T, RegistrationRefused> {
+    Err(RegistrationRefused { reason: reason.into(), retry })
+}
+
+fn millis(d: Duration) -> u64 {
+    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Handler<Ask<RegisterTaskExecutor>> for ResourceManagerActor {
+    type Result = Answer<RegisterTaskExecutor>;
+
+    fn handle(&mut self, ask: Ask<RegisterTaskExecutor>, ctx: &mut Context<Self>) -> Self::Result {
+        let info = ask.body;
+        let (host, spec) = (info.host.clone(), info.spec.clone());
+        let (instance_id, commands) =
+            match self.core.register(self.now(), &info.resource_id, host, spec) {
+                Ok(registered) => registered,
+                Err(not_asked) => return refused(not_asked.to_string(), not_asked.retry),
+            };
+        for command in commands {
+            if let Command::CloseTaskExecutor { instance_id, .. } = &command {
+                // It knows that it has registered again: there is nobody to tell.
+                self.workers.remove(instance_id);
+            }
+            self.obey(vec![command]);
+        }
+        tracing::info!(resource_id = %info.resource_id, %instance_id, host = info.host, "TaskExecutor registered");
+        self.connect_worker(instance_id, info, ctx);
+        let services = &self.deps.services;
+        Ok(TaskExecutorAccepted {
+            instance_id,
+            resource_id: services.resource_id.clone(),
+            heartbeat: services.heartbeat_address(),
+            blob_server: self.deps.blob_server.clone(),
+            blob_session: self.deps.blob_session,
+            heartbeat_interval_ms: millis(services.heartbeat.limits().interval),
+        })
+    }
+}
+
+impl ResourceManagerActor {
+    fn connect_worker(
+        &mut self,
+        instance_id: InstanceId,
+        info: RegisterTaskExecutor,
+        ctx: &mut Context<Self>,
+    ) {
+        let services = &self.deps.services;
+        let resource_id = info.resource_id.clone();
+        let party = Party::TaskExecutor {
+            resource_id: resource_id.clone(),
+            session: info.session,
+            instance_id,
+        };
+        let target = Target { party, address: info.heartbeat.clone(), session: info.session };
+        let report_to = ctx.address().recipient();
+        let watch = services.heartbeat.watch(self.me(), target, &self.marker, report_to);
+        let session = self.fence.session();
+        let gateway = services.rpc.gateway(&info.address, info.session).with_session(session);
+        self.workers.insert(instance_id, WorkerConnection { info, gateway, watch });
+        self.note(Fact::WorkerRegistered { session, resource_id, instance_id });
+    }
+}
+
+impl Handler<Ask<SendSlotReport>> for ResourceManagerActor {
+    type Result = Answer<SendSlotReport>;
+
+    fn handle(&mut self, ask: Ask<SendSlotReport>, _: &mut Context<Self>) -> Self::Result {
+        let SendSlotReport { resource_id, instance_id, report } = ask.body;
+        let first = self.core.reported(&resource_id, instance_id);
+        let (Some(first), Some(worker)) = (first, self.workers.get(&instance_id)) else {
+            return refused(
+                format!("TaskExecutor {resource_id} is not registered as {instance_id}"),
+                true,
+            );
+        };
+        if !first {
+            self.slot_manager.tell(ReportSlots { instance_id, report });
+            return Ok(());
+        }
+        let info = &worker.info;
+        // Of a requested worker, what was asked for: its own reckoning may round differently.
+        let spec = self.core.registered().find(|(id, _)| **id == resource_id);
+        self.slot_manager.tell(AddTaskExecutor {
+            resource_id: resource_id.clone(),
+            instance_id,
+            address: info.address.clone(),
+            session: info.session,
+            host: info.host.clone(),
+            spec: spec.map_or_else(|| info.spec.clone(), |(_, worker)| worker.spec.clone()),
+            report,
+        });
+        Ok(())
+    }
+}
+
+impl Handler<Ask<NotifySlotAvailable>> for ResourceManagerActor {
+    type Result = Answer<NotifySlotAvailable>;
+
+    fn handle(&mut self, ask: Ask<NotifySlotAvailable>, _: &mut Context<Self>) -> Self::Result {
+        let NotifySlotAvailable { instance_id, slot_id, allocation_id } = ask.body;
+        if self.core.is_current(&slot_id.resource_id, instance_id) {
+            self.slot_manager.tell(FreeSlot { instance_id, slot_id, allocation_id });
+        }
+        Ok(())
+    }
+}
+
+impl Handler<Ask<DisconnectTaskExecutor>> for ResourceManagerActor {
+    type Result = Answer<DisconnectTaskExecutor>;
+
+    fn handle(&mut self, ask: Ask<DisconnectTaskExecutor>, _: &mut Context<Self>) -> Self::Result {
+        let DisconnectTaskExecutor { instance_id, cause, .. } = ask.body;
+        // It is the one that leaves: there is nobody to tell.
+        self.workers.remove(&instance_id);
+        let commands = self.core.disconnect(instance_id, cause.to_string());
+        self.obey(commands);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<RegisterJobMaster>> for ResourceManagerActor {
+    type Result = ActorAnswer<RegisterJobMaster>;
+
+    fn handle(&mut self, ask: Ask<RegisterJobMaster>, _: &mut Context<Self>) -> Self::Result {
+        let registering = ask.body;
+        let job_leaders = self.job_leaders.clone();
+        let job_id = registering.job_id;
+        let asked = async move { job_leaders.ask(AddJob { job_id }).await };
+        Box::pin(asked.into_actor(self).map(move |leader, actor, ctx| match leader {
+            Ok(Some(leader)) if leader.session == registering.job_master_id.session() => {
+                Ok(actor.connect_job(registering, ctx))
+            }
+            Ok(leader) => {
+                actor.stale("RegisterJobMaster", registering.job_master_id);
+                let known = leader.map_or("nobody".to_owned(), |leader| leader.session.to_string());
+                let reason = format!(
+                    "JobMaster {} does not lead job {job_id}, as far as is known {known} does",
+                    registering.job_master_id
+                );
+                refused(reason, true)
+            }
+            Err(error) => refused(format!("the job's leader is not known: {error}"), true),
+        }))
+    }
+}
+
+impl ResourceManagerActor {
+    fn connect_job(
+        &mut self,
+        registering: RegisterJobMaster,
+        ctx: &mut Context<Self>,
+    ) -> JobMasterAccepted {
+        let RegisterJobMaster { job_id, job_master_id, address, heartbeat, .. } = registering;
+        let session = job_master_id.session();
+        if self.jobs.get(&job_id).is_some_and(|job| job.job_master_id != job_master_id) {
+            self.close_job(job_id, "another JobMaster leads the job");
+        }
+        let services = &self.deps.services;
+        let target = Target {
+            party: Party::JobMaster { job_id, session },
+            address: heartbeat,
+            session: registering.heartbeat_session,
+        };
+        let report_to = ctx.address().recipient();
+        let watch = services.heartbeat.watch(self.me(), target, &self.marker, report_to);
+        let gateway =
+            services.rpc.gateway(&address, job_master_id).with_session(self.fence.session());
+        let declared = self.jobs.remove(&job_id).and_then(|job| job.declared);
+        let connection = JobConnection { job_master_id, gateway, _watch: watch, declared };
+        self.jobs.insert(job_id, connection);
+        tracing::info!(%job_id, %job_master_id, "JobMaster registered");
+        let services = &self.deps.services;
+        JobMasterAccepted {
+            resource_id: services.resource_id.clone(),
+            heartbeat: services.heartbeat_address(),
+        }
+    }
+}
+
+impl Handler<Ask<DeclareRequiredResources>> for ResourceManagerActor {
+    type Result = Answer<DeclareRequiredResources>;
+
+    fn handle(
+        &mut self,
+        ask: Ask<DeclareRequiredResources>,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        let DeclareRequiredResources {
+            job_id,
+            job_master_id,
+            target,
+            job_name,
+            program,
+            requirements,
+        } = ask.body;
+        let strict = self.deps.services.mutation.keeps(Rule::OnlyLeaderDeclares);
+        let Some(job) =
+            self.jobs.get_mut(&job_id).filter(|job| job.job_master_id == job_master_id || !strict)
+        else {
+            self.stale("DeclareRequiredResources", job_master_id);
+            return refused(format!("JobMaster {job_master_id} is not registered here"), true);
+        };
+        let slots = requirements.iter().map(|r| r.slots).fold(0, u32::saturating_add);
+        let declared =
+            ProcessRequirements { job_id, job_master_id, target, job_name, program, requirements };
+        job.declared = Some(declared.clone());
+        self.slot_manager.tell(declared);
+        let (session, job_master) = (self.fence.session(), job_master_id.session());
+        self.note(Fact::SlotsDeclared { session, job_id, job_master, slots });
+        Ok(())
+    }
+}
+
+impl Handler<Ask<DisconnectJobMaster>> for ResourceManagerActor {
+    type Result = Answer<DisconnectJobMaster>;
+
+    fn handle(&mut self, ask: Ask<DisconnectJobMaster>, _: &mut Context<Self>) -> Self::Result {
+        let DisconnectJobMaster { job_id, job_master_id, finished } = ask.body;
+        let current = self.jobs.get(&job_id).map(|job| job.job_master_id);
+        if current != Some(job_master_id) {
+            self.stale("DisconnectJobMaster", job_master_id);
+            return Ok(());
+        }
+        if finished {
+            self.jobs.remove(&job_id);
+            tracing::info!(%job_id, "job has ended");
+            self.slot_manager.tell(RemoveJob { job_id, free_slots: false });
+            self.job_leaders.tell(RemoveJobLeader { job_id });
+        } else {
+            self.close_job(job_id, "its JobMaster has left");
+        }
+        Ok(())
+    }
+}
+
+impl Handler<Ask<RequestTaskManagers>> for ResourceManagerActor {
+    type Result = ActorAnswer<RequestTaskManagers>;
+
+    fn handle(&mut self, _: Ask<RequestTaskManagers>, _: &mut Context<Self>) -> Self::Result {
+        let slot_manager = self.slot_manager.clone();
+        let asked = async move { slot_manager.ask(RequestSlotOverview {}).await };
+        Box::pin(asked.into_actor(self).map(|slots, actor, _| {
+            let slots = slots.map_or_else(|_| Vec::new(), |SlotOverview { workers, .. }| workers);
+            let blocked = actor.core.blocked_hosts();
+            let all = actor.core.registered();
+            Ok(all
+                .filter_map(|(resource_id, worker)| {
+                    actor.summary(resource_id, worker.instance_id, &slots, &blocked)
+                })
+                .collect())
+        }))
+    }
+}
+
+impl ResourceManagerActor {
+    fn summary(
+        &self,
+        resource_id: &ResourceId,
+        instance_id: InstanceId,
+        slots: &[(InstanceId, u32, Vec<(model::JobId, model::ResourceProfile)>)],
+        blocked: &[String],
+    ) -> Option<TaskManagerSummary> {
+        let worker = self.workers.get(&instance_id)?;
+        let own = slots.iter().find(|(id, _, _)| *id == instance_id);
+        Some(TaskManagerSummary {
+            resource_id: resource_id.clone(),
+            address: worker.info.address.clone(),
+            session: worker.info.session,
+            host: worker.info.host.clone(),
+            pid: worker.info.pid,
+            spec: worker.info.spec.clone(),
+            process_memory: worker.info.process_memory,
+            free_slots: own.map_or(0, |(_, free, _)| *free),
+            allocated: own.map_or_else(Vec::new, |(_, _, allocated)| allocated.clone()),
+            last_heartbeat_age_ms: millis(worker.watch.silence()),
+            blocked: blocked.contains(&worker.info.host),
+        })
+    }
+}
+
+impl Handler<Ask<RequestResourceOverview>> for ResourceManagerActor {
+    type Result = ResponseFuture<Answer<RequestResourceOverview>>;
+
+    fn handle(&mut self, _: Ask<RequestResourceOverview>, _: &mut Context<Self>) -> Self::Result {
+        let slot_manager = self.slot_manager.clone();
+        Box::pin(async move {
+            let slots = slot_manager.ask(RequestSlotOverview {}).await;
+            // It dies with this ResourceManager: there is nothing then.
+            Ok(slots.map_or_else(|_| ResourceOverview::default(), |slots| slots.totals))
+        })
+    }
+}
+
+impl Handler<Ask<BlockNode>> for ResourceManagerActor {
+    type Result = Answer<BlockNode>;
+
+    fn handle(&mut self, ask: Ask<BlockNode>, _: &mut Context<Self>) -> Self::Result {
+        let BlockNode { host, for_ms, cause } = ask.body;
+        tracing::warn!(host, for_ms, cause, "node blocked");
+        let commands = self.core.block(self.now(), host, Duration::from_millis(for_ms));
+        self.obey(commands);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<DeregisterApplication>> for ResourceManagerActor {
+    type Result = ResponseFuture<Answer<DeregisterApplication>>;
+
+    fn handle(&mut self, ask: Ask<DeregisterApplication>, _: &mut Context<Self>) -> Self::Result {
+        let DeregisterApplication { status, diagnostics } = ask.body;
+        let Mode::Active { driver, .. } = &self.deps.mode else {
+            return Box::pin(std::future::ready(Ok(())));
+        };
+        let done = driver.deregister(status, diagnostics);
+        Box::pin(async move {
+            if let Err(error) = done.await {
+                tracing::error!(%error, "the application could not be deregistered");
+            }
+            Ok(())
+        })
+    }
+}

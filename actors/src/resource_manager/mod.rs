@@ -1,0 +1,359 @@
+//! The ResourceManager: TaskExecutors and JobMasters register here, jobs declare what they need.
+//!
+//! It owns registrations and workers; everything about a TaskExecutor reaches the SlotManager through it, in
+//! order, stamped with the incarnation. Decisions are `control::resource_manager`'s. It must never deploy
+//! a task or know what a job does.
+
+mod active;
+pub mod driver;
+mod handlers;
+mod internal;
+pub mod runner;
+#[cfg(test)]
+mod tests;
+
+pub use driver::{DriverError, ResourceManagerDriver, WorkerRequest};
+pub use runner::{ResourceManagerService, start};
+
+use crate::probe::Fact;
+use crate::services::{HeartbeatReport, PeerWatch, ProcessServices, Running, Stop, TurnMarker};
+use crate::{job_leader_id_service, slot_manager};
+use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
+use control::resource_manager::pool::{DriverEvent, PoolSettings};
+use control::resource_manager::{Command, ResourceManager, Settings};
+use control::slot_manager::{Settings as SlotSettings, Supply};
+use gateways::heartbeat::{BeatPayload, Party};
+use gateways::job_master::{self, JobMasterGateway};
+use gateways::job_services::JobLeaderIdGateway;
+use gateways::resource_manager::{RegisterTaskExecutor, ResourceManagerGateway};
+use gateways::slot_manager::{
+    BlockHosts, ProcessRequirements, RemoveTaskExecutor, ReportSlots, SlotManagerGateway,
+};
+use gateways::task_executor::{DisconnectResourceManager, TaskExecutorGateway};
+use gateways::{EndpointAddress, Remote};
+use model::{
+    Fence, InstanceId, JobId, JobMasterId, ProcessSession, ResourceManagerId, SlotManagerId,
+    WorkerResourceSpec,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// The name that it is served under.
+pub const ENDPOINT: &str = "resource_manager";
+
+/// How often pauses and blocks are looked at.
+const TICK: Duration = Duration::from_millis(250);
+
+/// Where workers come from.
+#[derive(Debug, Clone)]
+pub enum Mode {
+    /// TaskExecutors come from outside.
+    Standalone,
+    /// Asked from an external system.
+    Active {
+        /// It.
+        driver: Arc<dyn ResourceManagerDriver>,
+        /// What one worker is made of, unless a requirement asks for larger slots.
+        worker: WorkerResourceSpec,
+    },
+}
+
+/// What ResourceManagers of a process are made with.
+#[derive(Debug, Clone)]
+pub struct ResourceManagerDeps {
+    /// The process.
+    pub services: ProcessServices,
+    /// Where workers come from.
+    pub mode: Mode,
+    /// Where TaskManagers fetch programs.
+    pub blob_server: EndpointAddress,
+    /// Its fence.
+    pub blob_session: ProcessSession,
+}
+
+/// A registered TaskExecutor.
+#[derive(Debug)]
+struct WorkerConnection {
+    info: RegisterTaskExecutor,
+    gateway: Remote<TaskExecutorGateway>,
+    watch: PeerWatch,
+}
+
+/// A registered JobMaster.
+#[derive(Debug)]
+struct JobConnection {
+    job_master_id: JobMasterId,
+    gateway: Remote<JobMasterGateway>,
+    _watch: PeerWatch,
+    /// As it was declared last.
+    declared: Option<ProcessRequirements>,
+}
+
+/// The actor.
+#[derive(Debug)]
+pub struct ResourceManagerActor {
+    core: ResourceManager,
+    fence: ResourceManagerId,
+    deps: ResourceManagerDeps,
+    marker: TurnMarker,
+    workers: BTreeMap<InstanceId, WorkerConnection>,
+    jobs: BTreeMap<JobId, JobConnection>,
+    slot_manager: Remote<SlotManagerGateway>,
+    job_leaders: Remote<JobLeaderIdGateway>,
+    /// Live and die with it.
+    children: Option<Children>,
+    events: Option<mpsc::Receiver<DriverEvent>>,
+    recovered: Vec<model::ResourceId>,
+}
+
+#[derive(Debug)]
+struct Children {
+    _slot_manager: Running<slot_manager::SlotManagerActor>,
+    _job_leaders: Running<job_leader_id_service::JobLeaderIdActor>,
+}
+
+/// Starts the ResourceManager of one leadership with its SlotManager and JobLeaderIdService, on the current
+/// thread. The driver of an active one is initialised first.
+async fn lead(
+    deps: ResourceManagerDeps,
+    fence: ResourceManagerId,
+) -> Result<Running<ResourceManagerActor>, DriverError> {
+    let (mut events, mut recovered) = (None, Vec::new());
+    if let Mode::Active { driver, .. } = &deps.mode {
+        let (sender, receiver) = mpsc::channel(driver::EVENTS_MAX);
+        recovered = driver.initialize(sender).await?;
+        events = Some(receiver);
+    }
+    let services = &deps.services;
+    let rpc = services.rpc.clone();
+    let address = rpc.address_of(ENDPOINT);
+    let slot_fence = SlotManagerId::from_session(fence.session());
+    let actor = ResourceManagerActor {
+        core: ResourceManager::new(core_settings(&deps)),
+        fence,
+        marker: services.turn_marker(ENDPOINT),
+        workers: BTreeMap::new(),
+        jobs: BTreeMap::new(),
+        slot_manager: rpc.gateway(&rpc.address_of(slot_manager::ENDPOINT), slot_fence),
+        job_leaders: rpc.gateway(&rpc.address_of(job_leader_id_service::ENDPOINT), fence),
+        children: None,
+        events,
+        recovered,
+        deps,
+    };
+    let addr = actor.start();
+    let registration = rpc.serve(ENDPOINT, fence, ResourceManagerGateway::endpoint(addr.clone()));
+    Ok(Running::new(address, addr, registration))
+}
+
+fn core_settings(deps: &ResourceManagerDeps) -> Settings {
+    let options = &deps.services.options;
+    let pool = match &deps.mode {
+        Mode::Standalone => None,
+        Mode::Active { worker, .. } => Some(PoolSettings {
+            retry_interval: options.get(&conf::resourcemanager::START_WORKER_RETRY_INTERVAL),
+            max_failures_per_minute: options
+                .get(&conf::resourcemanager::START_WORKER_MAX_FAILURE_RATE),
+            registration_timeout: options.get(&conf::resourcemanager::WORKER_REGISTRATION_TIMEOUT),
+            worker: worker.clone(),
+        }),
+    };
+    let seed = deps.services.platform.random_u128();
+    Settings { pool, seed, mutation: deps.services.mutation }
+}
+
+fn slot_settings(deps: &ResourceManagerDeps) -> SlotSettings {
+    let options = &deps.services.options;
+    let supply = match &deps.mode {
+        Mode::Standalone => {
+            let period = options.get(&conf::resourcemanager::START_UP_TIME);
+            let start_up_until = deps.services.platform.now().saturating_add(period);
+            Supply::Passive { start_up_until }
+        }
+        Mode::Active { worker, .. } => Supply::Active {
+            worker: worker.clone(),
+            request_timeout: options.get(&conf::resourcemanager::SLOT_REQUEST_TIMEOUT),
+            idle_timeout: options.get(&conf::resourcemanager::TASKMANAGER_TIMEOUT),
+            slots_max: options.get(&conf::resourcemanager::SLOTS_MAX),
+            redundant: options.get(&conf::resourcemanager::REDUNDANT_TASKMANAGERS),
+        },
+    };
+    SlotSettings {
+        supply,
+        spread_out: options.get(&conf::resourcemanager::SPREAD_OUT),
+        settle: deps.services.heartbeat.limits().interval.saturating_mul(2),
+        seed: deps.services.platform.random_u128(),
+        mutation: deps.services.mutation,
+    }
+}
+
+impl Actor for ResourceManagerActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        let services = &self.deps.services;
+        self.marker.tick(ctx, services.heartbeat.limits().interval);
+        let own = services.rpc.gateway(&services.rpc.address_of(ENDPOINT), self.fence);
+        let job_timeout = services.options.get(&conf::resourcemanager::JOB_TIMEOUT);
+        self.children = Some(Children {
+            _slot_manager: slot_manager::start(slot_manager::SlotManagerDeps {
+                services: services.clone(),
+                resource_manager_id: self.fence,
+                resource_manager: own.clone(),
+                settings: slot_settings(&self.deps),
+                check_delay: services.options.get(&conf::resourcemanager::REQUIREMENTS_CHECK_DELAY),
+            }),
+            _job_leaders: job_leader_id_service::start(services, self.fence, own, job_timeout),
+        });
+        if let Some(events) = self.events.take() {
+            actix::spawn(active::forward(events, ctx.address()));
+            let workers = std::mem::take(&mut self.recovered);
+            tracing::info!(workers = workers.len(), "workers of an earlier ResourceManager");
+            let commands = self.core.driver(self.now(), DriverEvent::Recovered { workers });
+            self.obey(commands);
+        }
+        ctx.run_interval(TICK, |actor, _| {
+            let commands = actor.core.tick(actor.now());
+            actor.obey(commands);
+        });
+    }
+
+    fn stopped(&mut self, _: &mut Context<Self>) {
+        // Peers look for the next one at once instead of finding out by themselves.
+        for worker in self.workers.values() {
+            worker.gateway.tell(DisconnectResourceManager {
+                resource_manager_id: self.fence,
+                cause: "it leads no more".to_owned(),
+                terminate: false,
+            });
+        }
+        for job in self.jobs.values() {
+            job.gateway.tell(job_master::DisconnectResourceManager {
+                resource_manager: self.fence,
+                reason: "it leads no more".to_owned(),
+            });
+        }
+    }
+}
+
+impl ResourceManagerActor {
+    fn now(&self) -> Duration {
+        self.deps.services.platform.now()
+    }
+
+    fn me(&self) -> Party {
+        Party::ResourceManager { session: self.fence.session() }
+    }
+
+    fn note(&self, fact: Fact) {
+        self.deps.services.probe.note(fact);
+    }
+
+    fn stale(&self, call: &'static str, caller: impl Fence) {
+        let caller = caller.session();
+        tracing::debug!(call, %caller, "a stale caller was refused");
+        self.note(Fact::StaleCallerRefused { call, caller });
+    }
+
+    fn obey(&mut self, commands: Vec<Command>) {
+        for command in commands {
+            match command {
+                Command::CloseTaskExecutor {
+                    instance_id,
+                    reported,
+                    cause,
+                    terminate,
+                    resource_id,
+                } => {
+                    tracing::info!(%resource_id, %instance_id, cause, "TaskExecutor disconnected");
+                    let session = self.fence.session();
+                    self.note(Fact::WorkerLost { session, resource_id, instance_id });
+                    self.close_worker(instance_id, reported, cause, terminate);
+                }
+                Command::BlockHosts(hosts) => self.slot_manager.tell(BlockHosts { hosts }),
+                other => self.obey_driver(other),
+            }
+        }
+    }
+
+    fn close_worker(
+        &mut self,
+        instance_id: InstanceId,
+        reported: bool,
+        cause: String,
+        terminate: bool,
+    ) {
+        if reported {
+            self.slot_manager.tell(RemoveTaskExecutor { instance_id });
+        }
+        if let Some(worker) = self.workers.remove(&instance_id) {
+            let resource_manager_id = self.fence;
+            worker.gateway.tell(DisconnectResourceManager {
+                resource_manager_id,
+                cause,
+                terminate,
+            });
+        }
+    }
+
+    /// Ends the connection of a JobMaster. What it declared goes with it: the next one declares anew.
+    fn close_job(&mut self, job_id: JobId, reason: &str) {
+        let Some(job) = self.jobs.remove(&job_id) else {
+            return;
+        };
+        tracing::info!(%job_id, session = %job.job_master_id, reason, "JobMaster disconnected");
+        if let Some(mut declared) = job.declared {
+            declared.requirements.clear();
+            self.slot_manager.tell(declared);
+        }
+        job.gateway.tell(job_master::DisconnectResourceManager {
+            resource_manager: self.fence,
+            reason: reason.to_owned(),
+        });
+    }
+}
+
+impl Handler<HeartbeatReport> for ResourceManagerActor {
+    type Result = ();
+
+    fn handle(&mut self, report: HeartbeatReport, _: &mut Context<Self>) {
+        match report {
+            HeartbeatReport::Payload {
+                party: Party::TaskExecutor { resource_id, instance_id, .. },
+                payload: BeatPayload::Slots(report),
+            } => {
+                // Before its own first report the SlotManager does not know it.
+                let known = self.core.registered().any(|(id, worker)| {
+                    *id == resource_id && worker.instance_id == instance_id && worker.reported
+                });
+                if known {
+                    self.slot_manager.tell(ReportSlots { instance_id, report });
+                }
+            }
+            HeartbeatReport::Lost { party: Party::TaskExecutor { instance_id, .. }, cause } => {
+                let commands = self.core.lost(instance_id, cause.to_string());
+                self.obey(commands);
+            }
+            HeartbeatReport::Lost { party: Party::JobMaster { job_id, session }, cause } => {
+                let current = self.jobs.get(&job_id).map(|job| job.job_master_id.session());
+                if current == Some(session) {
+                    self.close_job(job_id, &cause.to_string());
+                }
+            }
+            HeartbeatReport::Payload { .. }
+            | HeartbeatReport::Silent { .. }
+            | HeartbeatReport::Lost { .. } => {}
+        }
+    }
+}
+
+impl Handler<Stop> for ResourceManagerActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
+        self.children = None;
+        ctx.stop();
+    }
+}

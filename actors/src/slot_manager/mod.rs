@@ -1,0 +1,415 @@
+//! The SlotManager: matches declared requirements with slots and requests them from TaskExecutors.
+//!
+//! It is called by its ResourceManager alone and tells it what is missing; whom a slot goes to is decided in
+//! `control::slot_manager`. It must never talk to a JobMaster or to an external resource system.
+
+#[cfg(test)]
+mod tests;
+
+use crate::probe::Fact;
+use crate::services::{ProcessServices, Running, Stop, TurnMarker};
+use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
+use control::slot_manager::workers::NewWorker;
+use control::slot_manager::{Command, Lack, Refusal, Settings, SlotManager, SlotRequest};
+use gateways::resource_manager::{
+    DeclareNeededWorkers, ReleaseIdleWorker, ReportLackOfSlots, ResourceManagerGateway,
+    ResourceOverview,
+};
+use gateways::slot_manager::{
+    AddTaskExecutor, BlockHosts, FreeSlot, ProcessRequirements, RemoveJob, RemoveTaskExecutor,
+    ReportSlots, RequestSlotOverview, SlotManagerGateway, SlotOverview,
+};
+use gateways::task_executor::{self, RequestSlot, SlotRequestError, TaskExecutorGateway};
+use gateways::{Answer, Ask, CallError, Remote};
+use metrics::Gauge;
+use model::slots::SlotAllocation;
+use model::{
+    AllocationId, Fence, InstanceId, JobId, ResourceId, ResourceManagerId, SlotId, SlotManagerId,
+};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The name that it is served under.
+pub const ENDPOINT: &str = "slot_manager";
+
+/// How often waiting times are looked at.
+const TICK: Duration = Duration::from_millis(250);
+
+/// What a SlotManager is made with.
+#[derive(Debug)]
+pub struct SlotManagerDeps {
+    /// The process.
+    pub services: ProcessServices,
+    /// The session of the ResourceManager that it belongs to.
+    pub resource_manager_id: ResourceManagerId,
+    /// That ResourceManager.
+    pub resource_manager: Remote<ResourceManagerGateway>,
+    /// What the core is made with.
+    pub settings: Settings,
+    /// `slotmanager.requirement-check.delay`.
+    pub check_delay: Duration,
+}
+
+/// Starts a SlotManager in its ResourceManager's session, on the current thread.
+pub fn start(deps: SlotManagerDeps) -> Running<SlotManagerActor> {
+    let rpc = deps.services.rpc.clone();
+    let fence = SlotManagerId::from_session(deps.resource_manager_id.session());
+    let addr = SlotManagerActor::new(deps).start();
+    let registration = rpc.serve(ENDPOINT, fence, SlotManagerGateway::endpoint(addr.clone()));
+    Running::new(rpc.address_of(ENDPOINT), addr, registration)
+}
+
+/// What a slot request needs to know of a job.
+#[derive(Debug)]
+struct JobInfo {
+    declared: ProcessRequirements,
+}
+
+#[derive(Debug)]
+struct WorkerInfo {
+    resource_id: ResourceId,
+    gateway: Remote<TaskExecutorGateway>,
+}
+
+/// The actor.
+#[derive(Debug)]
+pub struct SlotManagerActor {
+    core: SlotManager,
+    services: ProcessServices,
+    resource_manager_id: ResourceManagerId,
+    resource_manager: Remote<ResourceManagerGateway>,
+    jobs: BTreeMap<JobId, JobInfo>,
+    workers: BTreeMap<InstanceId, WorkerInfo>,
+    check_delay: Duration,
+    checked_at: Option<Duration>,
+    check_scheduled: bool,
+    marker: TurnMarker,
+    gauges: Gauges,
+}
+
+#[derive(Debug)]
+struct Gauges {
+    workers: Gauge,
+    slots: Gauge,
+    free: Gauge,
+}
+
+impl Actor for SlotManagerActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        self.marker.tick(ctx, self.services.heartbeat.limits().interval);
+        ctx.run_interval(TICK, Self::check_in);
+    }
+}
+
+impl SlotManagerActor {
+    fn new(deps: SlotManagerDeps) -> Self {
+        let scope = deps.services.metrics.scope("jobmanager");
+        let gauges = Gauges {
+            workers: scope.gauge("numRegisteredTaskManagers"),
+            slots: scope.gauge("taskSlotsTotal"),
+            free: scope.gauge("taskSlotsAvailable"),
+        };
+        Self {
+            core: SlotManager::new(deps.settings),
+            marker: deps.services.turn_marker(ENDPOINT),
+            services: deps.services,
+            resource_manager_id: deps.resource_manager_id,
+            resource_manager: deps.resource_manager,
+            jobs: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            check_delay: deps.check_delay,
+            checked_at: None,
+            check_scheduled: false,
+            gauges,
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.services.platform.now()
+    }
+
+    /// After a change: matches at once, unless that was done a moment ago; then once for all changes within
+    /// the delay.
+    fn changed(&mut self, ctx: &mut Context<Self>) {
+        if !self.core.is_dirty() || self.check_scheduled {
+            return;
+        }
+        let now = self.now();
+        let due = self.checked_at.map_or(now, |at| at.saturating_add(self.check_delay));
+        if due <= now {
+            self.check_in(ctx);
+            return;
+        }
+        self.check_scheduled = true;
+        ctx.run_later(due.saturating_sub(now), |actor, ctx| {
+            actor.check_scheduled = false;
+            actor.check_in(ctx);
+        });
+    }
+
+    fn check_in(&mut self, ctx: &mut Context<Self>) {
+        let now = self.now();
+        self.checked_at = Some(now);
+        let commands = self.core.check(now);
+        for command in commands {
+            self.obey(command, ctx);
+        }
+        let sums = self.core.overview();
+        self.gauges.workers.set(f64::from(sums.workers));
+        self.gauges.slots.set(f64::from(sums.slots));
+        self.gauges.free.set(f64::from(sums.free_slots));
+    }
+
+    fn obey(&mut self, command: Command, ctx: &mut Context<Self>) {
+        match command {
+            Command::RequestSlot(request) => self.request_slot(request, ctx),
+            Command::TellLack(lack) => self.tell_lack(lack),
+            Command::NeedWorkers { seen, missing } => {
+                let missing = missing.into_iter().collect();
+                self.resource_manager.tell(DeclareNeededWorkers { seen, missing });
+            }
+            Command::ReleaseWorker { instance_id } => {
+                self.resource_manager.tell(ReleaseIdleWorker { instance_id });
+            }
+        }
+    }
+
+    fn tell_lack(&self, lack: Lack) {
+        let Lack { job_id, job_master_id, acquired, message } = lack;
+        let name = self.jobs.get(&job_id).map_or("", |job| job.declared.job_name.as_str());
+        tracing::warn!(%job_id, name, message, "requirements can't be met");
+        let lack = ReportLackOfSlots { job_id, job_master_id, acquired, message };
+        self.resource_manager.tell(lack);
+    }
+
+    fn request_slot(&mut self, request: SlotRequest, ctx: &mut Context<Self>) {
+        let (Some(worker), Some(job)) =
+            (self.workers.get(&request.instance_id), self.jobs.get(&request.job_id))
+        else {
+            // Forgotten in the same turn; the next check knows it too.
+            let now = self.now();
+            self.core.slot_refused(now, &request, Refusal::NotKnown);
+            return;
+        };
+        let slot_id = SlotId { resource_id: worker.resource_id.clone(), index: request.index };
+        let call = RequestSlot {
+            slot_id: slot_id.clone(),
+            job_id: request.job_id,
+            allocation_id: request.allocation_id,
+            profile: request.profile.clone(),
+            job_master: job.declared.target.clone(),
+            job_master_id: job.declared.job_master_id,
+            resource_manager_id: self.resource_manager_id,
+            program: job.declared.program,
+        };
+        self.services.probe.note(Fact::SlotRequested {
+            session: self.resource_manager_id.session(),
+            instance_id: request.instance_id,
+            slot_id: slot_id.clone(),
+            job_id: request.job_id,
+            allocation_id: request.allocation_id,
+        });
+        let (gateway, addr) = (worker.gateway.clone(), ctx.address());
+        // A task each: an actor polls all of its own futures at each turn.
+        actix::spawn(async move {
+            let refusal = match gateway.ask(call).await {
+                Ok(()) => None,
+                Err(CallError::Refused(SlotRequestError::Occupied {
+                    job, allocation_id, ..
+                })) => Some(Refusal::Occupied(SlotAllocation { job_id: job, allocation_id })),
+                Err(error) => {
+                    tracing::debug!(%slot_id, %error, "slot not given");
+                    Some(Refusal::NotKnown)
+                }
+            };
+            // An actor that has ended needs no answer.
+            let _ = addr.send(SlotAnswered { request, slot_id, refusal }).await;
+        });
+    }
+
+    fn free_slots_of(&self, job_id: JobId) {
+        let held: Vec<(InstanceId, AllocationId)> = self
+            .core
+            .workers()
+            .held_by(job_id)
+            .filter_map(|(instance, _, slot)| Some((instance, slot.state.holder()?.allocation_id)))
+            .collect();
+        for (instance, allocation_id) in held {
+            if let Some(worker) = self.workers.get(&instance) {
+                let cause = format!("job {job_id} was removed: nobody has led it for too long");
+                worker.gateway.tell(task_executor::FreeSlot { allocation_id, cause });
+            }
+        }
+    }
+}
+
+/// A TaskExecutor has answered a slot request, or will not.
+#[derive(Debug, actix::Message)]
+#[rtype(result = "()")]
+struct SlotAnswered {
+    request: SlotRequest,
+    slot_id: SlotId,
+    /// `None`: given.
+    refusal: Option<Refusal>,
+}
+
+impl Handler<SlotAnswered> for SlotManagerActor {
+    type Result = ();
+
+    fn handle(&mut self, answered: SlotAnswered, ctx: &mut Context<Self>) {
+        let SlotAnswered { request, slot_id, refusal } = answered;
+        self.services.probe.note(Fact::SlotAnswered {
+            session: self.resource_manager_id.session(),
+            slot_id,
+            allocation_id: request.allocation_id,
+            granted: refusal.is_none(),
+        });
+        let now = self.now();
+        match refusal {
+            None => self.core.slot_granted(now, &request),
+            Some(refusal) => self.core.slot_refused(now, &request, refusal),
+        }
+        self.changed(ctx);
+    }
+}
+
+impl Handler<Ask<AddTaskExecutor>> for SlotManagerActor {
+    type Result = Answer<AddTaskExecutor>;
+
+    fn handle(&mut self, ask: Ask<AddTaskExecutor>, ctx: &mut Context<Self>) -> Self::Result {
+        let add = ask.body;
+        let gateway = self.services.rpc.gateway(&add.address, add.session);
+        let gateway = gateway.with_session(self.resource_manager_id.session());
+        let info = WorkerInfo { resource_id: add.resource_id.clone(), gateway };
+        self.workers.retain(|_, worker| worker.resource_id != add.resource_id);
+        self.workers.insert(add.instance_id, info);
+        let now = self.now();
+        self.core.add_worker(
+            now,
+            NewWorker {
+                instance_id: add.instance_id,
+                resource_id: add.resource_id,
+                host: add.host,
+                spec: add.spec,
+                report: add.report,
+            },
+        );
+        self.changed(ctx);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<RemoveTaskExecutor>> for SlotManagerActor {
+    type Result = Answer<RemoveTaskExecutor>;
+
+    fn handle(&mut self, ask: Ask<RemoveTaskExecutor>, ctx: &mut Context<Self>) -> Self::Result {
+        self.workers.remove(&ask.body.instance_id);
+        self.core.remove_worker(ask.body.instance_id);
+        self.changed(ctx);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<ReportSlots>> for SlotManagerActor {
+    type Result = Answer<ReportSlots>;
+
+    fn handle(&mut self, ask: Ask<ReportSlots>, ctx: &mut Context<Self>) -> Self::Result {
+        let now = self.now();
+        self.core.report(now, ask.body.instance_id, ask.body.report);
+        self.changed(ctx);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<FreeSlot>> for SlotManagerActor {
+    type Result = Answer<FreeSlot>;
+
+    fn handle(&mut self, ask: Ask<FreeSlot>, ctx: &mut Context<Self>) -> Self::Result {
+        let FreeSlot { instance_id, slot_id, allocation_id } = ask.body;
+        let now = self.now();
+        self.core.free_slot(now, instance_id, slot_id.index, allocation_id);
+        self.changed(ctx);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<ProcessRequirements>> for SlotManagerActor {
+    type Result = Answer<ProcessRequirements>;
+
+    fn handle(&mut self, ask: Ask<ProcessRequirements>, ctx: &mut Context<Self>) -> Self::Result {
+        let declared = ask.body;
+        let (job_id, master) = (declared.job_id, declared.job_master_id);
+        let requirements = declared.requirements.clone();
+        // An earlier JobMaster's call may come late: it must not direct offers to itself.
+        let newest = self.jobs.get(&job_id).is_none_or(|job| job.declared.job_master_id <= master);
+        if newest {
+            self.jobs.insert(job_id, JobInfo { declared });
+        }
+        self.core.require(job_id, master, requirements);
+        self.changed(ctx);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<RemoveJob>> for SlotManagerActor {
+    type Result = Answer<RemoveJob>;
+
+    fn handle(&mut self, ask: Ask<RemoveJob>, ctx: &mut Context<Self>) -> Self::Result {
+        let RemoveJob { job_id, free_slots } = ask.body;
+        if free_slots {
+            self.free_slots_of(job_id);
+        }
+        self.jobs.remove(&job_id);
+        self.core.remove_job(job_id);
+        self.changed(ctx);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<BlockHosts>> for SlotManagerActor {
+    type Result = Answer<BlockHosts>;
+
+    fn handle(&mut self, ask: Ask<BlockHosts>, ctx: &mut Context<Self>) -> Self::Result {
+        self.core.block_hosts(ask.body.hosts);
+        self.changed(ctx);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<RequestSlotOverview>> for SlotManagerActor {
+    type Result = Answer<RequestSlotOverview>;
+
+    fn handle(&mut self, _: Ask<RequestSlotOverview>, _: &mut Context<Self>) -> Self::Result {
+        let sums = self.core.overview();
+        let mut workers = Vec::new();
+        for (instance, worker) in self.core.workers().iter() {
+            let free = u32::try_from(worker.free().count()).unwrap_or(u32::MAX);
+            let slots = worker.slots.values();
+            let allocated = slots
+                .filter_map(|slot| Some((slot.state.holder()?.job_id, slot.profile.clone())))
+                .collect();
+            workers.push((*instance, free, allocated));
+        }
+        Ok(SlotOverview {
+            totals: ResourceOverview {
+                task_managers: sums.workers,
+                slots: sums.slots,
+                free_slots: sums.free_slots,
+                blocked_task_managers: sums.blocked_workers,
+                blocked_free_slots: sums.blocked_free_slots,
+            },
+            workers,
+            pending_workers: self.core.missing_workers().into_iter().collect(),
+        })
+    }
+}
+
+impl Handler<Stop> for SlotManagerActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
+        ctx.stop();
+    }
+}

@@ -1,0 +1,394 @@
+//! For unit tests of actors: one process without a port on a paused clock, and doubles of components that
+//! record what they are called with.
+
+use crate::leader_retrieval::LeaderTable;
+use crate::probe::{Fact, Probe};
+use crate::services::{FatalErrorHandler, HeartbeatHandle, ProcessServices};
+use actix::{Actor, Context, Handler, ResponseFuture};
+use control::liveness::Limits;
+use control::mutation::Mutation;
+use gateways::heartbeat::Party;
+use gateways::leader_election::{Component, LeaderInformation};
+use gateways::resource_manager::{RegisterTaskExecutor, ResourceManagerGateway};
+use gateways::task_executor::TaskExecutorGateway;
+use gateways::{
+    Answer, Ask, EndpointAddress, Registration, Remote, RpcOptions, RpcService, job_master,
+    resource_manager, task_executor,
+};
+use model::slots::SlotStatus;
+use model::{
+    Epoch, Fence, InstanceId, JobMasterId, LeaderSession, MemorySize, ProcessSession, ResourceId,
+    ResourceManagerId, SlotId, SlotReport, WorkerResourceSpec,
+};
+use platform::Platform;
+use platform::inproc::InProcessNetwork;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::task::LocalSet;
+
+/// Runs a test where actors can be started.
+pub(crate) async fn local<F: Future>(test: F) -> F::Output {
+    LocalSet::new().run_until(test).await
+}
+
+/// Lets everything that is ready happen.
+pub(crate) async fn settle() {
+    tokio::time::sleep(Duration::from_millis(20)).await;
+}
+
+pub(crate) async fn seconds(n: u64) {
+    tokio::time::sleep(Duration::from_secs(n)).await;
+}
+
+pub(crate) fn session(process: u64) -> LeaderSession {
+    LeaderSession { epoch: Epoch { store: 1, process }, nonce: 40 + process }
+}
+
+/// Keeps every fact.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts(Arc<Mutex<Vec<Fact>>>);
+
+impl Facts {
+    pub(crate) fn all(&self) -> Vec<Fact> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Probe for Facts {
+    fn note(&self, fact: Fact) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(fact);
+    }
+}
+
+/// One process.
+#[derive(Debug, Clone)]
+pub(crate) struct TestProcess {
+    pub(crate) services: ProcessServices,
+    pub(crate) leaders: LeaderTable,
+    pub(crate) facts: Facts,
+}
+
+impl TestProcess {
+    pub(crate) async fn start(options: &[(&str, &str)]) -> Self {
+        Self::start_with(options, Mutation::None).await
+    }
+
+    pub(crate) async fn start_with(options: &[(&str, &str)], mutation: Mutation) -> Self {
+        let platform = Platform::simulated(7, Arc::new(InProcessNetwork::new()));
+        let rpc = RpcService::start(platform.clone(), RpcOptions::in_process()).await;
+        let rpc = rpc.expect("a service without a port starts");
+        let options = conf::Options::from_map(options.iter().copied()).expect("options");
+        let limits = Limits {
+            interval: options.get(&conf::heartbeat::INTERVAL),
+            timeout: options.get(&conf::heartbeat::TIMEOUT),
+            stuck_after: options.get(&conf::heartbeat::STUCK_AFTER),
+        };
+        let (leaders, facts) = (LeaderTable::default(), Facts::default());
+        let services = ProcessServices {
+            rpc,
+            options: Arc::new(options),
+            resource_id: ResourceId::new("jm-1"),
+            session: ProcessSession(session(1)),
+            heartbeat: HeartbeatHandle::new(platform.clone(), limits),
+            retrieval: Arc::new(leaders.clone()),
+            fatal: FatalErrorHandler::default(),
+            metrics: Arc::new(metrics::Registry::default()),
+            host: "localhost".to_owned(),
+            mutation,
+            probe: Arc::new(facts.clone()),
+            platform,
+        };
+        Self { services, leaders, facts }
+    }
+
+    /// Starts the process's heartbeat service, for as long as the answer lives.
+    pub(crate) async fn heartbeats(
+        &self,
+    ) -> crate::services::Running<crate::heartbeat::HeartbeatActor> {
+        let services = &self.services;
+        let deps = crate::heartbeat::HeartbeatDeps {
+            platform: services.platform.clone(),
+            rpc: services.rpc.clone(),
+            session: services.session,
+            fatal: services.fatal.clone(),
+            stacks: None,
+        };
+        crate::heartbeat::start(&services.heartbeat, deps).await.expect("started")
+    }
+
+    /// Publishes `master` as the leader of its job.
+    pub(crate) fn publish_job_master(&self, job_id: model::JobId, master: JobMasterId) {
+        let address = self.services.rpc.address_of(&format!("job_master/{job_id}"));
+        let leader = LeaderInformation { session: master.session(), address };
+        self.leaders.set(Component::JobMaster(job_id), Some(leader));
+    }
+}
+
+pub(crate) fn worker_spec(slots: u32) -> WorkerResourceSpec {
+    WorkerResourceSpec { cpu_millis: 1000 * u64::from(slots), slots, ..Default::default() }
+}
+
+pub(crate) fn slot_report(resource_id: &ResourceId, slots: u32) -> SlotReport {
+    let status = |index| SlotStatus {
+        slot_id: SlotId { resource_id: resource_id.clone(), index },
+        profile: worker_spec(slots).slot_profile(),
+        allocation: None,
+    };
+    SlotReport { slots: (0..slots).map(status).collect() }
+}
+
+/// How a double answers slot requests.
+#[derive(Debug, Clone)]
+pub(crate) enum Slots {
+    Give,
+    Refuse(task_executor::SlotRequestError),
+    /// The black hole: never answers.
+    Never,
+}
+
+/// What a double was called with.
+#[derive(Debug)]
+pub(crate) struct Calls<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T> Default for Calls<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<T> Clone for Calls<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Clone> Calls<T> {
+    fn push(&self, call: T) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+    }
+    pub(crate) fn all(&self) -> Vec<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    pub(crate) fn take(&self) -> Vec<T> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A TaskExecutor that runs nothing.
+#[derive(Debug)]
+pub(crate) struct TaskExecutorDouble {
+    pub(crate) resource_id: ResourceId,
+    pub(crate) address: EndpointAddress,
+    pub(crate) requests: Calls<task_executor::RequestSlot>,
+    pub(crate) freed: Calls<task_executor::FreeSlot>,
+    pub(crate) disconnects: Calls<task_executor::DisconnectResourceManager>,
+    _registration: Registration,
+}
+
+impl TaskExecutorDouble {
+    pub(crate) fn start(process: &TestProcess, name: &str, slots: Slots) -> Self {
+        let endpoint = format!("task_executor/{name}");
+        let services = &process.services;
+        let actor = TaskExecutorActor {
+            slots,
+            requests: Calls(Arc::default()),
+            freed: Calls(Arc::default()),
+            disconnects: Calls(Arc::default()),
+        };
+        let (requests, freed, disconnects) =
+            (actor.requests.clone(), actor.freed.clone(), actor.disconnects.clone());
+        let session = services.session;
+        let registration = services.rpc.serve(
+            endpoint.clone(),
+            session,
+            TaskExecutorGateway::endpoint(actor.start()),
+        );
+        Self {
+            resource_id: ResourceId::new(name),
+            address: services.rpc.address_of(&endpoint),
+            requests,
+            freed,
+            disconnects,
+            _registration: registration,
+        }
+    }
+
+    /// Its introduction to a ResourceManager. Its heartbeats are answered by the process's own service.
+    pub(crate) fn introduction(&self, process: &TestProcess, slots: u32) -> RegisterTaskExecutor {
+        RegisterTaskExecutor {
+            resource_id: self.resource_id.clone(),
+            address: self.address.clone(),
+            session: process.services.session,
+            heartbeat: process.services.heartbeat_address(),
+            host: format!("host-{}", self.resource_id),
+            spec: worker_spec(slots),
+            pid: 1,
+            process_memory: MemorySize::from_mib(1728),
+        }
+    }
+
+    pub(crate) fn party(&self, process: &TestProcess, instance_id: InstanceId) -> Party {
+        Party::TaskExecutor {
+            resource_id: self.resource_id.clone(),
+            session: process.services.session,
+            instance_id,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct TaskExecutorActor {
+    slots: Slots,
+    requests: Calls<task_executor::RequestSlot>,
+    freed: Calls<task_executor::FreeSlot>,
+    disconnects: Calls<task_executor::DisconnectResourceManager>,
+}
+
+impl Actor for TaskExecutorActor {
+    type Context = Context<Self>;
+}
+
+impl Handler<Ask<task_executor::RequestSlot>> for TaskExecutorActor {
+    type Result = ResponseFuture<Answer<task_executor::RequestSlot>>;
+
+    fn handle(
+        &mut self,
+        ask: Ask<task_executor::RequestSlot>,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        self.requests.push(ask.body);
+        match self.slots.clone() {
+            Slots::Give => Box::pin(std::future::ready(Ok(()))),
+            Slots::Refuse(error) => Box::pin(std::future::ready(Err(error))),
+            Slots::Never => Box::pin(std::future::pending()),
+        }
+    }
+}
+
+/// A ResourceManager that records what its own services tell it.
+#[derive(Debug)]
+pub(crate) struct ResourceManagerDouble {
+    pub(crate) needed: Calls<resource_manager::DeclareNeededWorkers>,
+    pub(crate) released: Calls<resource_manager::ReleaseIdleWorker>,
+    pub(crate) lacks: Calls<resource_manager::ReportLackOfSlots>,
+    pub(crate) leaders: Calls<resource_manager::NotifyJobLeader>,
+    pub(crate) timed_out: Calls<resource_manager::NotifyJobTimedOut>,
+    pub(crate) gateway: Remote<ResourceManagerGateway>,
+    _registration: Registration,
+}
+
+impl ResourceManagerDouble {
+    pub(crate) fn start(process: &TestProcess, fence: ResourceManagerId) -> Self {
+        let actor = ResourceManagerActor::default();
+        let (needed, released, lacks) =
+            (actor.needed.clone(), actor.released.clone(), actor.lacks.clone());
+        let (leaders, timed_out) = (actor.leaders.clone(), actor.timed_out.clone());
+        let rpc = &process.services.rpc;
+        let endpoint = ResourceManagerGateway::endpoint(actor.start());
+        let registration = rpc.serve("resource_manager", fence, endpoint);
+        let gateway = rpc.gateway(&rpc.address_of("resource_manager"), fence);
+        Self { needed, released, lacks, leaders, timed_out, gateway, _registration: registration }
+    }
+}
+
+#[derive(Debug, Default)]
+struct ResourceManagerActor {
+    needed: Calls<resource_manager::DeclareNeededWorkers>,
+    released: Calls<resource_manager::ReleaseIdleWorker>,
+    lacks: Calls<resource_manager::ReportLackOfSlots>,
+    leaders: Calls<resource_manager::NotifyJobLeader>,
+    timed_out: Calls<resource_manager::NotifyJobTimedOut>,
+}
+
+impl Actor for ResourceManagerActor {
+    type Context = Context<Self>;
+}
+
+/// A JobMaster that runs nothing.
+#[derive(Debug)]
+pub(crate) struct JobMasterDouble {
+    pub(crate) lacks: Calls<job_master::NotifyNotEnoughResources>,
+    pub(crate) disconnects: Calls<job_master::DisconnectResourceManager>,
+    _registration: Registration,
+}
+
+impl JobMasterDouble {
+    pub(crate) fn start(process: &TestProcess, job_id: model::JobId, fence: JobMasterId) -> Self {
+        let actor =
+            JobMasterActor { lacks: Calls(Arc::default()), disconnects: Calls(Arc::default()) };
+        let (lacks, disconnects) = (actor.lacks.clone(), actor.disconnects.clone());
+        let name = format!("job_master/{job_id}");
+        let rpc = &process.services.rpc;
+        let endpoint = job_master::JobMasterGateway::endpoint(actor.start());
+        let registration = rpc.serve(name, fence, endpoint);
+        Self { lacks, disconnects, _registration: registration }
+    }
+}
+
+#[derive(Debug)]
+struct JobMasterActor {
+    lacks: Calls<job_master::NotifyNotEnoughResources>,
+    disconnects: Calls<job_master::DisconnectResourceManager>,
+}
+
+impl Actor for JobMasterActor {
+    type Context = Context<Self>;
+}
+
+macro_rules! records {
+    ($actor:ty: $($call:ty => $field:ident),+ $(,)?) => {$(
+        impl Handler<Ask<$call>> for $actor {
+            type Result = Answer<$call>;
+            fn handle(&mut self, ask: Ask<$call>, _: &mut Context<Self>) -> Self::Result {
+                self.$field.push(ask.body);
+                Ok(())
+            }
+        }
+    )+};
+}
+records! { ResourceManagerActor:
+    resource_manager::DeclareNeededWorkers => needed,
+    resource_manager::ReleaseIdleWorker => released,
+    resource_manager::ReportLackOfSlots => lacks,
+    resource_manager::NotifyJobLeader => leaders,
+    resource_manager::NotifyJobTimedOut => timed_out,
+}
+records! { TaskExecutorActor:
+    task_executor::FreeSlot => freed,
+    task_executor::DisconnectResourceManager => disconnects,
+}
+records! { JobMasterActor:
+    job_master::NotifyNotEnoughResources => lacks,
+    job_master::DisconnectResourceManager => disconnects,
+}
+
+macro_rules! never_answers {
+    ($actor:ty: $($call:ty),+ $(,)?) => {$(
+        impl Handler<Ask<$call>> for $actor {
+            type Result = ResponseFuture<Answer<$call>>;
+            fn handle(&mut self, _: Ask<$call>, _: &mut Context<Self>) -> Self::Result {
+                Box::pin(std::future::pending())
+            }
+        }
+    )+};
+}
+never_answers! { ResourceManagerActor:
+    resource_manager::RegisterTaskExecutor, resource_manager::SendSlotReport,
+    resource_manager::NotifySlotAvailable, resource_manager::DisconnectTaskExecutor,
+    resource_manager::RegisterJobMaster, resource_manager::DeclareRequiredResources,
+    resource_manager::DisconnectJobMaster, resource_manager::RequestTaskManagers,
+    resource_manager::RequestResourceOverview, resource_manager::BlockNode,
+    resource_manager::DeregisterApplication,
+}
+never_answers! { TaskExecutorActor:
+    task_executor::DeployTasks, task_executor::CancelTasks, task_executor::DisconnectJobMaster,
+    task_executor::ReportTaskStates, task_executor::ForwardOperatorEvent,
+    task_executor::RequestLogs, task_executor::ReadLog,
+}
+never_answers! { JobMasterActor:
+    job_master::RegisterTaskManager, job_master::OfferSlots, job_master::UpdateTaskStates,
+    job_master::FailSlot, job_master::DisconnectTaskManager, job_master::OperatorEvent,
+    job_master::CoordinationRequest, job_master::CoordinatorFailed, job_master::Cancel,
+    job_master::RequestDetails, job_master::RequestStatus, job_master::RequestSummary,
+}
