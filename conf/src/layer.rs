@@ -8,7 +8,7 @@ use crate::{
     refused,
 };
 use config::{ConfigError, Map, Source, Value, ValueKind};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 /// Keys under this are the user's: any key, any text.
 pub(crate) const USER_PREFIX: &str = "program.";
@@ -95,9 +95,10 @@ pub(crate) fn variable(key: &str) -> String {
 
 /// The key that a variable sets. A name with dots in it is taken as it stands.
 fn key_of(variable_name: &str, rest: &str) -> String {
-    let known = names().find(|name| variable(name) == variable_name);
-    match known {
-        Some(name) => name.to_owned(),
+    static BY_VARIABLE: LazyLock<BTreeMap<String, &'static str>> =
+        LazyLock::new(|| names().map(|name| (variable(name), name)).collect());
+    match BY_VARIABLE.get(variable_name) {
+        Some(name) => (*name).to_owned(),
         None if rest.contains('.') => rest.to_owned(),
         None => rest.to_ascii_lowercase().replace('_', "."),
     }

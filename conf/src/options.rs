@@ -173,6 +173,15 @@ impl Options {
         self.entries.get(key).map(|entry| entry.place.as_str())
     }
 
+    /// The value of the option `key` as text: as it was set, else its default, else empty; `None`: there is
+    /// no such option. For scripts.
+    pub fn text_of(&self, key: &str) -> Option<String> {
+        let set = |key: &str| self.entries.get(key).map(|entry| entry.text.clone());
+        let option = find(key)?;
+        let text = set(option.key()).or_else(|| set(option.falls_back()?));
+        Some(text.or_else(|| option.default_text()).unwrap_or_default())
+    }
+
     /// What was set, for [`Options::from_map`] in another process. Holds secrets.
     pub fn to_map(&self) -> BTreeMap<String, String> {
         let pair = |(key, entry): (&String, &Entry)| (key.clone(), entry.text.clone());

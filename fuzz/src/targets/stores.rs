@@ -1,0 +1,160 @@
+//! What a store gives back after its disk had its own ideas: job graphs, results, leader records,
+//! checksummed files.
+
+use super::{Target, law, sample};
+use crate::{mutate::mutate, rng::Rng};
+use bytes::Bytes;
+use model::{JobGraph, JobId};
+use std::{cell::RefCell, fs, path::PathBuf, sync::Arc};
+use storage::{
+    jobs::{JobGraphStore, JobResultEntry, JobResultStore},
+    objects::{FileObjects, MemoryObjects, ObjectStore},
+};
+
+pub(crate) const TARGETS: &[Target] = &[
+    Target { name: "stored_graph", make: graph, check: check_graph, memory_max: 0 },
+    Target { name: "stored_result", make: result, check: check_result, memory_max: 0 },
+    Target { name: "object_file", make: file, check: check_file, memory_max: 0 },
+];
+
+/// The name and the bytes of the one object that `store` holds.
+fn only_object(store: &dyn ObjectStore) -> Option<(String, Vec<u8>)> {
+    let name = store.list("").ok()?.into_iter().next()?;
+    let bytes = store.get(&name).ok()??.to_vec();
+    Some((name, bytes))
+}
+
+/// A store that holds `bytes` under the name that `write` uses.
+fn holding(
+    bytes: &[u8],
+    write: impl FnOnce(Arc<dyn ObjectStore>),
+) -> Result<Arc<dyn ObjectStore>, String> {
+    let store: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::new());
+    write(Arc::clone(&store));
+    let (name, _) = only_object(&*store).ok_or("nothing was stored")?;
+    store.put(&name, Bytes::copy_from_slice(bytes)).map_err(|e| e.to_string())?;
+    Ok(store)
+}
+
+const JOB: JobId = JobId(0xab);
+
+fn some_graph(rng: &mut Rng) -> Option<JobGraph> {
+    Some(JobGraph { job_id: JOB, ..sample(rng)? })
+}
+
+fn graph(rng: &mut Rng) -> Vec<u8> {
+    let store: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::new());
+    if let Some(graph) = some_graph(rng) {
+        let _ = JobGraphStore::new(Arc::clone(&store)).put(&graph);
+    }
+    let mut bytes = only_object(&*store).map(|(_, bytes)| bytes).unwrap_or_default();
+    mutate(&mut bytes, rng);
+    bytes
+}
+
+fn check_graph(input: &[u8]) -> Result<bool, String> {
+    let write = |store| {
+        if let Some(graph) = (0..64).find_map(|seed| some_graph(&mut Rng::new(seed))) {
+            let _ = JobGraphStore::new(store).put(&graph);
+        }
+    };
+    let store = JobGraphStore::new(holding(input, write)?);
+    let one = store.get(JOB);
+    let all = store.recover().map_err(|e| e.to_string())?;
+    law(all.graphs.len() + all.damaged.len() == 1, || {
+        "a damaged graph is neither kept nor named".to_owned()
+    })?;
+    law(one.is_ok() == (all.graphs.len() == 1), || {
+        "one graph alone reads otherwise than all".to_owned()
+    })?;
+    Ok(one.is_ok())
+}
+
+fn some_result(rng: &mut Rng) -> Option<JobResultEntry> {
+    Some(JobResultEntry { job_id: JOB, ..sample(rng)? })
+}
+
+fn result(rng: &mut Rng) -> Vec<u8> {
+    let store: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::new());
+    if let Some(entry) = some_result(rng) {
+        let _ = JobResultStore::new(Arc::clone(&store)).record(&entry);
+    }
+    let mut bytes = only_object(&*store).map(|(_, bytes)| bytes).unwrap_or_default();
+    mutate(&mut bytes, rng);
+    bytes
+}
+
+fn check_result(input: &[u8]) -> Result<bool, String> {
+    let write = |store| {
+        if let Some(entry) = (0..64).find_map(|seed| some_result(&mut Rng::new(seed))) {
+            let _ = JobResultStore::new(store).record(&entry);
+        }
+    };
+    let store = JobResultStore::new(holding(input, write)?);
+    let _ = store.dirty().map_err(|e| e.to_string())?;
+    Ok(matches!(store.get(JOB), Ok(Some(_))))
+}
+
+thread_local! {
+    static FOLDER: RefCell<Option<Folder>> = const { RefCell::new(None) };
+}
+
+/// A folder of this thread's own, on a file system in memory where there is one.
+struct Folder {
+    path: PathBuf,
+    store: FileObjects,
+}
+
+impl Folder {
+    fn open() -> Result<Self, String> {
+        let memory = PathBuf::from("/dev/shm");
+        let root = if memory.is_dir() { memory } else { std::env::temp_dir() };
+        let thread = format!("{:?}", std::thread::current().id());
+        let number: String = thread.chars().filter(char::is_ascii_digit).collect();
+        let path = root.join(format!("flott-fuzz-{}-{number}", std::process::id()));
+        let store = FileObjects::open(&path).map_err(|e| e.to_string())?;
+        Ok(Self { path, store })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+fn with_folder<T>(work: impl FnOnce(&Folder) -> Result<T, String>) -> Result<T, String> {
+    FOLDER.with(|folder| {
+        let mut folder = folder.borrow_mut();
+        if folder.is_none() {
+            *folder = Some(Folder::open()?);
+        }
+        folder.as_ref().ok_or_else(|| "no folder".to_owned()).and_then(work)
+    })
+}
+
+fn file(rng: &mut Rng) -> Vec<u8> {
+    let content = rng.bytes(24);
+    let written = with_folder(|folder| {
+        folder.store.put("written", content.into()).map_err(|e| e.to_string())?;
+        fs::read(folder.path.join("written")).map_err(|e| e.to_string())
+    });
+    let mut bytes = written.unwrap_or_default();
+    mutate(&mut bytes, rng);
+    bytes
+}
+
+/// What is read is what was written, or an error: the checksum says so.
+fn check_file(input: &[u8]) -> Result<bool, String> {
+    with_folder(|folder| {
+        fs::write(folder.path.join("damaged"), input).map_err(|e| e.to_string())?;
+        match folder.store.get("damaged") {
+            Ok(Some(content)) => {
+                law(input.ends_with(&content), || "other bytes than are in the file".to_owned())?;
+                Ok(true)
+            }
+            Ok(None) => Err("the file is there, but was not found".to_owned()),
+            Err(_) => Ok(false),
+        }
+    })
+}
