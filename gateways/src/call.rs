@@ -69,6 +69,7 @@ pub struct Caller {
     pub deadline: Deadline,
     /// Where the call belongs in a trace.
     pub trace: TraceContext,
+    #[expect(dead_code, reason = "it tells by being dropped")]
     observed: Observed,
 }
 
@@ -250,6 +251,20 @@ macro_rules! gateway {
                 $(
                     if name == <$call as $crate::Call>::NAME {
                         return Some($crate::messages::decode_all::<$call>(bytes));
+                    }
+                )+
+                None
+            }
+
+            /// A made-up message of a call by the call's name; `None`: not one of these.
+            #[doc(hidden)]
+            pub fn sample_by_name(
+                name: &str,
+                draw: $crate::sample::Draw<'_>,
+            ) -> Option<Vec<u8>> {
+                $(
+                    if name == <$call as $crate::Call>::NAME {
+                        return $crate::sample::message::<$call>(draw);
                     }
                 )+
                 None

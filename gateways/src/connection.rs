@@ -1,14 +1,355 @@
-//! One multiplexed connection to a peer.
+//! One multiplexed connection to a peer, as callers and handlers see it; its task is in `driver`.
+//! It must never block, and never answer a call twice.
 
-use crate::serve::{Outcome, Serving};
-use std::sync::Arc;
+use crate::{
+    address::NodeAddress,
+    call::{CallContext, Principal},
+    error::{Executed, FabricError},
+    frame::{AskHeader, Frame, Kind},
+    options::RpcOptions,
+    outbound::{Bound, Outbound},
+    pending::Pending,
+    serve::{Outcome, Serving},
+};
+use futures::task::AtomicWaker;
+use model::LeaderSession;
+use platform::net::BoxWrite;
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-/// A connection.
-#[derive(Debug)]
-pub(crate) struct Connection {}
+/// Who is at the other end.
+#[derive(Debug, Clone)]
+pub(crate) struct PeerInfo {
+    /// The name that it is called by; `None`: it can't be called.
+    pub(crate) node: Option<NodeAddress>,
+    /// For messages, where there is no name.
+    pub(crate) label: NodeAddress,
+    pub(crate) principal: Principal,
+    pub(crate) incarnation: u128,
+    /// Whether a lost connection can be made again by dialling the node.
+    pub(crate) dialable: bool,
+}
+
+/// A connection that has been authenticated.
+pub(crate) struct Connection {
+    pub(crate) number: u64,
+    pub(crate) peer: PeerInfo,
+    pub(crate) outbound: Outbound,
+    pub(crate) pending: Pending,
+    served: Mutex<BTreeMap<u64, (Instant, Arc<dyn Serving>)>>,
+    limits: Limits,
+    created: Instant,
+    /// The earliest deadline in `pending` and `served`, in nanoseconds after `created`; may be too early.
+    earliest: AtomicU64,
+    pub(crate) waker: AtomicWaker,
+    pub(crate) notified: AtomicBool,
+    /// The peer has said goodbye.
+    pub(crate) left: AtomicBool,
+    /// This side has said goodbye: close once everything is written.
+    pub(crate) finishing: AtomicBool,
+    why: Mutex<Option<String>>,
+    /// Ends with the connection.
+    pub(crate) ended: CancellationToken,
+    /// Whether somebody waits for `served` to become empty.
+    pub(crate) idle: Arc<tokio::sync::Notify>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    pending_max: usize,
+    body_max: usize,
+    answer_grace: Duration,
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Connection({}, {})", self.number, self.peer.label)
+    }
+}
+
+const NEVER: u64 = u64::MAX;
 
 impl Connection {
-    pub(crate) fn answer(&self, _id: u64, _outcome: Outcome) {}
-    pub(crate) fn serving(&self, _id: u64, _deadline: Instant, _call: Arc<dyn Serving>) {}
+    pub(crate) fn new(
+        number: u64,
+        peer: PeerInfo,
+        write: BoxWrite,
+        options: &RpcOptions,
+        idle: Arc<tokio::sync::Notify>,
+    ) -> Self {
+        Self {
+            number,
+            peer,
+            outbound: Outbound::new(write, options.outbound_max, options.body_max),
+            pending: Pending::default(),
+            served: Mutex::default(),
+            limits: Limits {
+                pending_max: options.pending_max,
+                body_max: options.body_max,
+                answer_grace: options.answer_grace,
+            },
+            created: Instant::now(),
+            earliest: AtomicU64::new(NEVER),
+            waker: AtomicWaker::new(),
+            notified: AtomicBool::new(false),
+            left: AtomicBool::new(false),
+            finishing: AtomicBool::new(false),
+            why: Mutex::default(),
+            ended: CancellationToken::new(),
+            idle,
+        }
+    }
+
+    /// Has the connection's task look at everything.
+    pub(crate) fn notify(&self) {
+        if !self.notified.swap(true, Ordering::AcqRel) {
+            self.waker.wake();
+        }
+    }
+
+    /// Whether calls can be made.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.ended.is_cancelled() && !self.left.load(Ordering::Acquire)
+    }
+
+    /// Sends a call. `alone` calls are written by this thread, so that nobody has to be woken for them;
+    /// many at once are gathered by the connection's task.
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        call: (u32, &'static str),
+        fence: LeaderSession,
+        endpoint: &str,
+        context: CallContext,
+        body: &mut Vec<u8>,
+    ) -> Result<Waiting, FabricError> {
+        let (call, name) = call;
+        if body.len() > self.limits.body_max {
+            return Err(FabricError::TooLarge {
+                what: format!("{}{name}", crate::error::REQUEST),
+                bytes: u64::try_from(body.len()).unwrap_or(u64::MAX),
+                bytes_max: u64::try_from(self.limits.body_max).unwrap_or(u64::MAX),
+            });
+        }
+        let until = context.deadline.at() + self.limits.answer_grace;
+        let reserved = self.pending.reserve(until, self.limits.pending_max)?;
+        let reserved = reserved.ok_or_else(|| self.overloaded("calls under way to"))?;
+        let waiting = Waiting { connection: Arc::clone(self), id: reserved.id, done: false };
+        let ask = AskHeader {
+            call,
+            remaining: context.deadline.remaining(),
+            trace: context.trace,
+            fence,
+            session: context.session,
+            endpoint,
+        };
+        let frame = Frame { ask: Some(ask), ..Frame::answer(Kind::Ask, reserved.id, &[]) };
+        self.outbound
+            .push(&frame, body, Bound::Refusable)
+            .map_err(|_| self.overloaded("frames that wait for"))?;
+        self.arm(until);
+        self.flush(reserved.alone);
+        Ok(waiting)
+    }
+
+    fn overloaded(&self, what: &str) -> FabricError {
+        FabricError::Overloaded { what: format!("{what} {}", self.peer.label) }
+    }
+
+    fn flush(&self, alone: bool) {
+        if !(alone && self.outbound.try_flush()) {
+            self.notify();
+        }
+    }
+
+    /// Sees to it that the connection's task wakes at a deadline.
+    fn arm(&self, deadline: Instant) {
+        let after = deadline.saturating_duration_since(self.created).as_nanos();
+        let after = u64::try_from(after).unwrap_or(NEVER);
+        if after < self.earliest.fetch_min(after, Ordering::AcqRel) {
+            self.notify();
+        }
+    }
+
+    fn served(&self) -> MutexGuard<'_, BTreeMap<u64, (Instant, Arc<dyn Serving>)>> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls of the peer that are not answered yet.
+    pub(crate) fn served_count(&self) -> usize {
+        self.served().len()
+    }
+
+    /// Whether the peer may have one more call under way.
+    pub(crate) fn admits(&self) -> Result<(), FabricError> {
+        if self.served_count() < self.limits.pending_max {
+            Ok(())
+        } else {
+            Err(self.overloaded("calls under way from"))
+        }
+    }
+
+    /// A call of the peer has been handed to its endpoint.
+    pub(crate) fn serving(&self, id: u64, deadline: Instant, call: Arc<dyn Serving>) {
+        let replaced = self.served().insert(id, (deadline, call));
+        if let Some((_, replaced)) = replaced {
+            replaced.abandon(); // the peer used an id twice; it waits for the newer one
+        }
+        if self.ended.is_cancelled() {
+            self.abandon_served();
+        }
+        self.arm(deadline);
+    }
+
+    /// Sends the answer to a call of the peer.
+    pub(crate) fn answer(&self, id: u64, outcome: Outcome) {
+        let alone = {
+            let mut served = self.served();
+            let _ = served.remove(&id);
+            served.is_empty()
+        };
+        if alone {
+            self.idle.notify_waiters();
+        }
+        if self.ended.is_cancelled() {
+            return;
+        }
+        let mut outcome = if outcome.body.len() > self.limits.body_max {
+            Outcome::fault(&FabricError::TooLarge {
+                what: format!("{}a call", crate::error::REPLY),
+                bytes: u64::try_from(outcome.body.len()).unwrap_or(u64::MAX),
+                bytes_max: u64::try_from(self.limits.body_max).unwrap_or(u64::MAX),
+            })
+        } else {
+            outcome
+        };
+        let frame = Frame::answer(outcome.kind, id, &[]);
+        let pushed = self.outbound.push(&frame, &mut outcome.body, Bound::Answer);
+        if pushed.is_err() {
+            self.close("the peer does not read its answers");
+            return;
+        }
+        self.flush(alone);
+    }
+
+    /// Sends a frame of the connection itself.
+    pub(crate) fn control(&self, kind: Kind) {
+        let frame = Frame::bare(kind);
+        let pushed = self.outbound.push(&frame, &mut Vec::new(), Bound::Answer);
+        if pushed.is_err() {
+            self.close("the peer does not read");
+        }
+        self.notify();
+    }
+
+    /// Ends calls whose deadlines have passed; when the next look is due.
+    pub(crate) fn expire(&self, now: Instant) -> Option<Instant> {
+        let due = self.earliest.load(Ordering::Acquire);
+        if due == NEVER {
+            return None;
+        }
+        let due = self.created + Duration::from_nanos(due);
+        if now < due {
+            return Some(due);
+        }
+        self.earliest.store(NEVER, Ordering::Release);
+        let next = self.pending.expire(now, || FabricError::Unreachable {
+            peer: self.peer.label.clone(),
+            executed: Executed::Maybe,
+            why: "no answer by the deadline, though the connection is open".to_owned(),
+        });
+        let mut expired = Vec::new();
+        let mut served_next = None::<Instant>;
+        self.served().retain(|_, (deadline, call)| {
+            if *deadline <= now {
+                expired.push(Arc::clone(call));
+                return false;
+            }
+            served_next = Some(served_next.map_or(*deadline, |n| n.min(*deadline)));
+            true
+        });
+        for call in expired {
+            call.expire();
+        }
+        let next = [next, served_next].into_iter().flatten().min();
+        if let Some(next) = next {
+            self.arm(next);
+        }
+        next
+    }
+
+    /// Gives the connection up: calls that wait are answered, calls of the peer are given up.
+    pub(crate) fn close(&self, why: &str) {
+        let mut reason = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        if reason.is_some() {
+            return;
+        }
+        *reason = Some(why.to_owned());
+        drop(reason);
+        self.ended.cancel();
+        let lost = |executed| FabricError::Unreachable {
+            peer: self.peer.label.clone(),
+            executed,
+            why: format!("the connection was lost: {why}"),
+        };
+        self.pending.close(&lost(Executed::Maybe), lost(Executed::No));
+        self.abandon_served();
+        self.outbound.close();
+        self.notify();
+    }
+
+    fn abandon_served(&self) {
+        let served = std::mem::take(&mut *self.served());
+        for (_, call) in served.into_values() {
+            call.abandon();
+        }
+        self.idle.notify_waiters();
+    }
+
+    /// Why it was closed.
+    pub(crate) fn why(&self) -> String {
+        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        why.clone().unwrap_or_default()
+    }
+}
+
+/// A call whose answer is awaited. Dropping it gives the answer up.
+pub(crate) struct Waiting {
+    connection: Arc<Connection>,
+    id: u64,
+    done: bool,
+}
+
+impl Future for Waiting {
+    type Output = Result<Outcome, FabricError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.connection.pending.poll(self.id, cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(answer) => {
+                self.done = true;
+                // A slot is only empty for its owner when the table was closed under it.
+                Poll::Ready(answer.unwrap_or(Err(FabricError::ShuttingDown)))
+            }
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if !self.done {
+            self.connection.pending.release(self.id);
+        }
+    }
 }

@@ -281,10 +281,6 @@ impl Admitted {
         format!("{} ({})", self.registered.name, self.call)
     }
 
-    pub(crate) fn call(&self) -> &'static str {
-        self.call
-    }
-
     /// The call's deadline has passed.
     pub(crate) fn deadline_exceeded(&self) -> FabricError {
         let age = self.at.elapsed();

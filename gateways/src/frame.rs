@@ -1,4 +1,25 @@
-//! Frames: the bytes between two processes. Encoding and decoding only; PROTOCOL.md is its text.
+//! Frames: the bytes between two processes. Encoding and decoding only; `PROTOCOL.md` is its text.
+//! Decoding never panics, never allocates, and asks for more bytes only up to the bound.
+
+use crate::call::TraceContext;
+use model::{Epoch, LeaderSession};
+use std::time::Duration;
+use thiserror::Error;
+
+/// The version that every frame carries.
+pub const VERSION: u8 = 1;
+/// Bytes before what is special to a kind: length, version, kind, flags, correlation id.
+pub const HEADER_BYTES: usize = 16;
+/// Bytes of an ask's own header, without the caller's session and the endpoint's name.
+const ASK_BYTES: usize = 4 + 8 + 24 + SESSION_BYTES + 2;
+const SESSION_BYTES: usize = 24;
+
+/// The body goes on in [`Kind::Chunk`] frames; before it stands its whole length (8 bytes).
+const MORE: u16 = 1;
+/// An ask carries its caller's own session.
+const HAS_SESSION: u16 = 2;
+/// A chunk belongs to an answer, not to an ask.
+const OF_ANSWER: u16 = 4;
 
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,4 +33,247 @@ pub enum Kind {
     Refused = 3,
     /// The fabric's failure.
     Fault = 4,
+    /// The next part of a long body.
+    Chunk = 5,
+    /// Are you there?
+    Ping = 6,
+    /// Yes.
+    Pong = 7,
+    /// The sender is shutting down and will close the connection.
+    Goodbye = 8,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Self> {
+        Some(match byte {
+            1 => Self::Ask,
+            2 => Self::Reply,
+            3 => Self::Refused,
+            4 => Self::Fault,
+            5 => Self::Chunk,
+            6 => Self::Ping,
+            7 => Self::Pong,
+            8 => Self::Goodbye,
+            _ => return None,
+        })
+    }
+}
+
+/// What an ask carries besides its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskHeader<'a> {
+    /// [`crate::Call::ID`].
+    pub call: u32,
+    /// What is left until the caller's deadline.
+    pub remaining: Duration,
+    /// Where it belongs in a trace.
+    pub trace: TraceContext,
+    /// The leader session that is meant.
+    pub fence: LeaderSession,
+    /// The caller's own.
+    pub session: Option<LeaderSession>,
+    /// The name of the endpoint.
+    pub endpoint: &'a str,
+}
+
+/// One frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Which call it belongs to: drawn by the caller, unique among its calls under way.
+    pub id: u64,
+    /// For [`Kind::Ask`] and nothing else.
+    pub ask: Option<AskHeader<'a>>,
+    /// Whether a chunk belongs to an answer.
+    pub of_answer: bool,
+    /// Length of the whole body, where it goes on in chunks (in its first frame).
+    pub total: Option<u64>,
+    /// Whether chunks follow.
+    pub more: bool,
+    /// The body or a part of it.
+    pub body: &'a [u8],
+}
+
+/// What the front of some bytes is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decoded<'a> {
+    /// Not a whole frame; so many bytes are needed at least.
+    Incomplete(usize),
+    /// A frame and the bytes that it took.
+    Frame(Frame<'a>, usize),
+}
+
+/// Bytes that are no frame. The connection can't go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum FrameError {
+    /// Over the bound.
+    #[error("a frame of {bytes} bytes; the bound is {bytes_max}")]
+    TooLong {
+        /// As announced.
+        bytes: u64,
+        /// The bound.
+        bytes_max: usize,
+    },
+    /// Its parts do not fit into its length.
+    #[error("a frame that is shorter than its parts")]
+    TooShort,
+    /// Another version.
+    #[error("frame version {0}; this process speaks {VERSION}")]
+    Version(u8),
+    /// An unknown kind.
+    #[error("unknown kind of frame {0}")]
+    Kind(u8),
+    /// A name that is not UTF-8.
+    #[error("an endpoint's name is not UTF-8")]
+    Name,
+}
+
+/// The first frame in `input`, if it is whole. `frame_max` bounds its length.
+pub fn decode(input: &[u8], frame_max: usize) -> Result<Decoded<'_>, FrameError> {
+    let Some((length, after_length)) = input.split_first_chunk::<4>() else {
+        return Ok(Decoded::Incomplete(HEADER_BYTES));
+    };
+    let length = u32::from_be_bytes(*length);
+    let bytes = usize::try_from(length).unwrap_or(usize::MAX);
+    if bytes > frame_max {
+        return Err(FrameError::TooLong { bytes: u64::from(length), bytes_max: frame_max });
+    }
+    let Some(frame) = after_length.get(..bytes) else {
+        return Ok(Decoded::Incomplete(4 + bytes));
+    };
+    Ok(Decoded::Frame(decode_frame(frame)?, 4 + bytes))
+}
+
+fn decode_frame(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
+    let mut rest = Rest(bytes);
+    let [version, kind] = rest.take()?;
+    if version != VERSION {
+        return Err(FrameError::Version(version));
+    }
+    let kind = Kind::from_byte(kind).ok_or(FrameError::Kind(kind))?;
+    let flags = u16::from_be_bytes(rest.take()?);
+    let id = rest.u64()?;
+    let ask = match kind {
+        Kind::Ask => Some(rest.ask(flags)?),
+        _ => None,
+    };
+    let more = flags & MORE != 0;
+    let total = match kind {
+        Kind::Chunk => None,
+        _ if more => Some(rest.u64()?),
+        _ => None,
+    };
+    Ok(Frame { kind, id, ask, of_answer: flags & OF_ANSWER != 0, total, more, body: rest.0 })
+}
+
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], FrameError> {
+        let (head, rest) = self.0.split_first_chunk::<N>().ok_or(FrameError::TooShort)?;
+        self.0 = rest;
+        Ok(*head)
+    }
+
+    fn u64(&mut self) -> Result<u64, FrameError> {
+        Ok(u64::from_be_bytes(self.take()?))
+    }
+
+    fn session(&mut self) -> Result<LeaderSession, FrameError> {
+        Ok(LeaderSession {
+            epoch: Epoch { store: self.u64()?, process: self.u64()? },
+            nonce: self.u64()?,
+        })
+    }
+
+    fn ask(&mut self, flags: u16) -> Result<AskHeader<'a>, FrameError> {
+        let call = u32::from_be_bytes(self.take()?);
+        let remaining = Duration::from_micros(self.u64()?);
+        let trace = TraceContext { trace: u128::from_be_bytes(self.take()?), span: self.u64()? };
+        let fence = self.session()?;
+        let session = match flags & HAS_SESSION {
+            0 => None,
+            _ => Some(self.session()?),
+        };
+        let length = usize::from(u16::from_be_bytes(self.take()?));
+        let (name, rest) = self.0.split_at_checked(length).ok_or(FrameError::TooShort)?;
+        self.0 = rest;
+        Ok(AskHeader {
+            call,
+            remaining,
+            trace,
+            fence,
+            session,
+            endpoint: std::str::from_utf8(name).map_err(|_| FrameError::Name)?,
+        })
+    }
+}
+
+/// Appends a frame. The caller keeps bodies below the bound by chunking.
+pub fn encode(frame: &Frame<'_>, out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut flags = 0;
+    if frame.more {
+        flags |= MORE;
+    }
+    if frame.of_answer {
+        flags |= OF_ANSWER;
+    }
+    if frame.ask.is_some_and(|ask| ask.session.is_some()) {
+        flags |= HAS_SESSION;
+    }
+    let name_bytes = frame.ask.map_or(0, |ask| ask.endpoint.len());
+    out.reserve(HEADER_BYTES + ASK_BYTES + SESSION_BYTES + name_bytes + 8 + frame.body.len());
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&[VERSION, frame.kind as u8]);
+    out.extend_from_slice(&flags.to_be_bytes());
+    out.extend_from_slice(&frame.id.to_be_bytes());
+    if let Some(ask) = &frame.ask {
+        encode_ask(ask, out);
+    }
+    if let Some(total) = frame.total {
+        out.extend_from_slice(&total.to_be_bytes());
+    }
+    out.extend_from_slice(frame.body);
+    let length = out.len().saturating_sub(start + 4);
+    let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+    if let Some(place) = out.get_mut(start..start + 4) {
+        place.copy_from_slice(&length);
+    }
+}
+
+fn encode_ask(ask: &AskHeader<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(&ask.call.to_be_bytes());
+    let micros = u64::try_from(ask.remaining.as_micros()).unwrap_or(u64::MAX);
+    out.extend_from_slice(&micros.to_be_bytes());
+    out.extend_from_slice(&ask.trace.trace.to_be_bytes());
+    out.extend_from_slice(&ask.trace.span.to_be_bytes());
+    encode_session(ask.fence, out);
+    if let Some(session) = ask.session {
+        encode_session(session, out);
+    }
+    // Names are bounded far below where they are made; one that is not finds no endpoint.
+    let name = ask.endpoint.as_bytes();
+    let name = name.get(..usize::from(u16::MAX)).unwrap_or(name);
+    out.extend_from_slice(&u16::try_from(name.len()).unwrap_or(u16::MAX).to_be_bytes());
+    out.extend_from_slice(name);
+}
+
+fn encode_session(session: LeaderSession, out: &mut Vec<u8>) {
+    out.extend_from_slice(&session.epoch.store.to_be_bytes());
+    out.extend_from_slice(&session.epoch.process.to_be_bytes());
+    out.extend_from_slice(&session.nonce.to_be_bytes());
+}
+
+impl<'a> Frame<'a> {
+    /// A frame without a body.
+    pub fn bare(kind: Kind) -> Self {
+        Self { kind, id: 0, ask: None, of_answer: false, total: None, more: false, body: &[] }
+    }
+
+    /// An answer to the call `id`.
+    pub fn answer(kind: Kind, id: u64, body: &'a [u8]) -> Self {
+        Self { id, body, ..Self::bare(kind) }
+    }
 }

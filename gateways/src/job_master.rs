@@ -8,8 +8,8 @@ pub use model::job::{
     FailureRecord, JobDetails, SlotOffer, SubtaskDetails, TaskIo, TaskStateUpdate, VertexDetails,
 };
 use model::{
-    AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobId, JobMasterId, OperatorId,
-    ResourceId, ResourceManagerId, ResourceRequirement,
+    AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobId, JobMasterId, JobStatus,
+    OperatorId, ResourceId, ResourceManagerId, ResourceRequirement,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -28,6 +28,8 @@ gateway! {
     CoordinationRequest => serde_bytes::ByteBuf, CoordinationError;
     CoordinatorFailed => (), crate::Never;
     Cancel => (), crate::Never;
+    RequestStatus => JobStatus, crate::Never;
+    RequestSummary => crate::dispatcher::JobSummary, crate::Never;
     RequestDetails => JobDetails, crate::Never;
 }
 
@@ -193,6 +195,14 @@ pub struct CoordinatorFailed {
 /// The user cancels the job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Cancel {}
+
+/// The job's state.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestStatus {}
+
+/// The job in one line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestSummary {}
 
 /// Everything about the job.
 #[derive(Debug, Clone, Serialize, Deserialize)]

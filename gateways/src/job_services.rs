@@ -37,6 +37,7 @@ gateway! {
     pub struct ProgramHostsGateway = "program_hosts", fenced by ProcessSession;
     BuildInHost => BuiltInHost, BuildError;
     LaunchHost => HostAddress, BuildError;
+    FindHost => Option<HostAddress>, Never;
     AwaitHostExit => Option<HostExit>, Never;
     ReleaseHost => (), Never;
 }
@@ -144,6 +145,13 @@ pub struct HostAddress {
     pub session: ProcessSession,
     /// Process id; `None` in process.
     pub pid: Option<u32>,
+}
+
+/// The host of a job in this process, if one is up; none is started.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FindHost {
+    /// Which job.
+    pub job_id: JobId,
 }
 
 /// Answered when the host of a job is gone, or at `wait_ms` with `None` while it lives. A host that is not

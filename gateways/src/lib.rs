@@ -5,14 +5,21 @@ pub mod address;
 pub mod call;
 pub mod codec;
 mod connection;
+mod driver;
 mod endpoint;
 pub mod error;
 pub mod frame;
 pub mod messages;
 mod options;
+mod outbound;
+mod peers;
+mod pending;
 mod remote;
 mod rpc;
+#[doc(hidden)]
+pub mod sample;
 mod serve;
+mod transport;
 
 pub mod blob_server;
 pub mod dispatcher;
@@ -33,8 +40,11 @@ pub use call::{
 pub use endpoint::{Endpoint, EndpointBuilder};
 pub use error::{CallError, Executed, FabricError};
 pub use options::{ListenOptions, RpcOptions};
+pub use peers::PeerEvent;
+pub use platform::handshake;
 pub use remote::Remote;
 pub use rpc::{Registration, RpcService, RpcStartError};
+pub use transport::PeerHandle;
 
 /// What the [`gateway!`] macro names.
 #[doc(hidden)]

@@ -25,6 +25,16 @@ macro_rules! gateways {
         pub fn decode_by_name(name: &str, bytes: &[u8]) -> Option<Result<(), FabricError>> {
             None$(.or_else(|| crate::$module::$gateway::decode_by_name(name, bytes)))+
         }
+
+        /// The encoding of a made-up message of a call; `None`: no such call, or nothing that was
+        /// made up is one.
+        #[doc(hidden)]
+        pub fn sample_by_name(name: &str, draw: crate::sample::Draw<'_>) -> Option<Vec<u8>> {
+            $(if <crate::$module::$gateway as crate::Gateway>::CALLS.contains(&name) {
+                return crate::$module::$gateway::sample_by_name(name, draw);
+            })+
+            None
+        }
     };
 }
 

@@ -1,7 +1,7 @@
 //! Settings of a process's RPC service. Plain values with defaults; nothing is read or bound here.
 
 use model::ClusterId;
-use platform::{Lane, PortSpec};
+use platform::{Credentials, Identity, Lane, PortSpec, Secret, Tls};
 use std::time::Duration;
 
 /// Settings of an [`crate::RpcService`].
@@ -9,8 +9,10 @@ use std::time::Duration;
 pub struct RpcOptions {
     /// Where peers connect; `None`: only services that share the platform value, and adopted streams.
     pub listen: Option<ListenOptions>,
-    /// Compared in every handshake.
-    pub cluster: ClusterId,
+    /// What this process proves itself with, and expects of others.
+    pub credentials: Credentials,
+    /// TLS under the handshake; all processes of a cluster have it or none.
+    pub tls: Option<Tls>,
     /// Deadline of [`crate::Remote::ask`].
     pub ask_timeout: Duration,
     /// How long after a call's deadline its caller waits for the callee's word about it, before it
@@ -68,7 +70,13 @@ impl RpcOptions {
     pub fn in_process() -> Self {
         Self {
             listen: None,
-            cluster: ClusterId::new("local"),
+            credentials: Credentials {
+                cluster: ClusterId::new("local"),
+                identity: Identity::Cluster,
+                // Pipes inside the process are nobody else's; nobody else accepts this.
+                secret: Secret::new([0; 32]),
+            },
+            tls: None,
             ask_timeout: Duration::from_secs(10),
             answer_grace: Duration::from_millis(300),
             force_serialization: false,
@@ -88,6 +96,25 @@ impl RpcOptions {
             ping_after: Duration::from_secs(5),
             silence_max: Duration::from_secs(15),
             io_lane: Lane::Io,
+        }
+    }
+
+    /// A process of a cluster: bound to `bind_host`, known to its peers as `advertised_host`.
+    pub fn listening(
+        bind_host: impl Into<String>,
+        advertised_host: impl Into<String>,
+        ports: PortSpec,
+        cluster: ClusterId,
+        secret: Secret,
+    ) -> Self {
+        Self {
+            listen: Some(ListenOptions {
+                bind_host: bind_host.into(),
+                advertised_host: advertised_host.into(),
+                ports,
+            }),
+            credentials: Credentials { cluster, identity: Identity::Cluster, secret },
+            ..Self::in_process()
         }
     }
 }

@@ -4,13 +4,13 @@ use crate::{
     address::EndpointAddress,
     call::{Call, CallContext, Deadline, Gateway, Principal, TraceContext},
     codec,
-    endpoint::{CallTarget, Registered},
+    endpoint::{Admitted, CallTarget, Target},
     error::{CallError, Executed, FabricError, REQUEST},
     rpc::Inner,
-    serve::{ReplyTo, ask_local},
+    serve::{Outcome, ReplyTo, ServedHere, ask_local},
 };
 use model::{Fence, LeaderSession};
-use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
+use std::{cell::RefCell, fmt, marker::PhantomData, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 /// A gateway to one endpoint in one leader session. Cheap to clone.
@@ -126,12 +126,42 @@ impl Shared {
         if self.address.node == self.service.node {
             self.ask_here(body, context).await
         } else {
-            Err(FabricError::Unreachable {
-                peer: self.address.node.clone(),
-                executed: Executed::No,
-                why: "it is another process".to_owned(),
+            self.ask_there(body, context).await
+        }
+    }
+
+    async fn ask_there<C: Call>(
+        &self,
+        body: C,
+        context: CallContext,
+    ) -> Result<C::Reply, CallError<C::Error>> {
+        let node = &self.address.node;
+        let connection = match self.service.peers.up(node) {
+            Some(connection) => connection,
+            None => {
+                let connect = self.service.connect(node);
+                let connected = tokio::time::timeout_at(context.deadline.at(), connect).await;
+                connected.map_err(|_| FabricError::Unreachable {
+                    peer: node.clone(),
+                    executed: Executed::No,
+                    why: "no connection could be made by the deadline".to_owned(),
+                })??
             }
-            .into())
+        };
+        let waiting = with_scratch(|bytes| {
+            codec::encode_into(bytes, &format!("{REQUEST}{}", C::NAME), &body)?;
+            drop(body);
+            let call = (C::ID, C::NAME);
+            connection.ask(call, self.fence, &self.address.endpoint, context, bytes)
+        })?;
+        drop(connection);
+        let answer = waiting.await?.open::<C>();
+        match answer {
+            // The callee knows the call by its number only.
+            Err(CallError::Fabric(FabricError::NoSuchCall { .. })) => {
+                Err(self.no_such_call::<C>().into())
+            }
+            other => other,
         }
     }
 
@@ -140,37 +170,17 @@ impl Shared {
         body: C,
         context: CallContext,
     ) -> Result<C::Reply, CallError<C::Error>> {
-        let registered = self.registered()?;
+        let registered = self.service.find(&self.address.endpoint)?;
         let target = registered.target(C::ID).ok_or_else(|| self.no_such_call::<C>())?;
         let admitted = registered.admit(Principal::Local, C::NAME, self.fence)?;
         if self.service.options.force_serialization {
             let mut bytes = Vec::new();
             codec::encode_into(&mut bytes, &format!("{REQUEST}{}", C::NAME), &body)?;
-            let (reply, answer) = oneshot::channel();
-            target.serve(&bytes, context, admitted, ReplyTo::Local(reply));
-            return match tokio::time::timeout_at(context.deadline.at(), answer).await {
-                Ok(Ok(outcome)) => outcome.open::<C>(),
-                Ok(Err(_)) | Err(_) => Err(FabricError::DeadlineExceeded {
-                    queued: Duration::ZERO,
-                    running: Duration::ZERO,
-                    handler: format!("{} ({})", self.address.endpoint, C::NAME),
-                }
-                .into()),
-            };
+            return ask_in_bytes(target, &bytes, context, admitted).await?.open::<C>();
         }
         let typed = target.as_any().downcast_ref::<CallTarget<C>>();
         let typed = typed.ok_or_else(|| self.no_such_call::<C>())?;
         ask_local(typed, body, context, admitted).await
-    }
-
-    fn registered(&self) -> Result<Arc<Registered>, FabricError> {
-        match self.service.endpoints.get(&self.address.endpoint) {
-            Some(registered) => Ok(Arc::clone(&registered)),
-            None => Err(FabricError::NoSuchEndpoint {
-                peer: self.address.node.clone(),
-                endpoint: self.address.endpoint.clone(),
-            }),
-        }
     }
 
     fn no_such_call<C: Call>(&self) -> FabricError {
@@ -179,4 +189,44 @@ impl Shared {
             call: C::NAME.to_owned(),
         }
     }
+}
+
+/// The test mode: as [`ask_local`], but through bytes like a call from elsewhere.
+async fn ask_in_bytes(
+    target: &dyn Target,
+    bytes: &[u8],
+    context: CallContext,
+    admitted: Admitted,
+) -> Result<Outcome, FabricError> {
+    let (reply, mut answer) = oneshot::channel();
+    let here = ServedHere::default();
+    target.serve(bytes, context, admitted, ReplyTo::Local(reply, Arc::clone(&here)));
+    let answered = tokio::time::timeout_at(context.deadline.at(), &mut answer).await;
+    let outcome = match (answered, here.get()) {
+        (Err(_), Some(serving)) => {
+            serving.expire();
+            answer.await
+        }
+        (Ok(outcome), _) => outcome,
+        (Err(_), None) => answer.await,
+    };
+    // A served call is always answered; only a lost thread could drop it.
+    outcome.map_err(|_| FabricError::ShuttingDown)
+}
+
+thread_local! {
+    /// One encoding buffer per thread.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+/// A buffer that has grown beyond this is not kept.
+const KEEP_BYTES: usize = 64 * 1024;
+
+fn with_scratch<T>(encode: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let mut bytes = SCRATCH.take();
+    bytes.clear();
+    let result = encode(&mut bytes);
+    if bytes.capacity() <= KEEP_BYTES {
+        SCRATCH.set(bytes);
+    }
+    result
 }

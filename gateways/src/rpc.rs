@@ -3,20 +3,32 @@
 
 use crate::{
     address::{EndpointAddress, NodeAddress},
-    call::Gateway,
+    call::{Gateway, Principal},
+    connection::Connection,
     endpoint::{Allow, Bounds, Endpoint, Registered},
+    error::FabricError,
+    frame::Kind,
     options::RpcOptions,
+    peers::{PeerEvent, Peers},
     remote::Remote,
+    transport::PeerHandle,
 };
 use dashmap::DashMap;
-use model::{Fence, JobId};
-use platform::Platform;
+use model::{ClusterId, Fence, JobId};
+use platform::{BoxListener, BoxStream, Platform, Secret};
 use std::{
-    fmt,
-    sync::{Arc, Weak},
+    collections::BTreeMap,
+    fmt, io,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::Duration,
 };
 use thiserror::Error;
+use tokio::sync::{Notify, broadcast};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// Why a service could not be started.
 #[derive(Debug, Error)]
@@ -29,7 +41,7 @@ pub enum RpcStartError {
         /// The setting.
         ports: String,
         /// The last attempt's failure.
-        why: std::io::Error,
+        why: io::Error,
     },
 }
 
@@ -41,7 +53,107 @@ pub(crate) struct Inner {
     pub(crate) platform: Platform,
     pub(crate) options: RpcOptions,
     pub(crate) node: NodeAddress,
+    /// Drawn at the start: tells this process from its predecessor at the same address.
+    pub(crate) incarnation: u128,
     pub(crate) endpoints: DashMap<String, Arc<Registered>>,
+    pub(crate) peers: Peers,
+    pub(crate) events: broadcast::Sender<PeerEvent>,
+    /// Ordered, so that a simulated shutdown is the same each time.
+    connections: Mutex<BTreeMap<u64, Arc<Connection>>>,
+    numbers: AtomicU64,
+    draining: AtomicBool,
+    /// Ends the accept loop.
+    pub(crate) closing: CancellationToken,
+    /// Some connection has no more calls of its peer under way.
+    pub(crate) idle: Arc<Notify>,
+}
+
+/// Peer events that a slow listener may lag behind.
+const EVENTS_MAX: usize = 1024;
+/// The least time that a shutdown has for writing out what waits.
+const FAREWELL: Duration = Duration::from_millis(200);
+
+impl Inner {
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Connection>>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn keep_connection(&self, connection: &Arc<Connection>) {
+        self.connections().insert(connection.number, Arc::clone(connection));
+    }
+
+    pub(crate) fn forget_connection(&self, number: u64) {
+        let forgotten = self.connections().remove(&number);
+        drop(forgotten);
+    }
+
+    pub(crate) fn connection_count(&self) -> usize {
+        self.connections().len()
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn takes_calls(&self) -> Result<(), FabricError> {
+        if self.is_stopping() { Err(FabricError::ShuttingDown) } else { Ok(()) }
+    }
+
+    /// The endpoint of this process under a name.
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<Registered>, FabricError> {
+        match self.endpoints.get(name) {
+            Some(registered) => Ok(Arc::clone(&registered)),
+            None => Err(FabricError::NoSuchEndpoint {
+                peer: self.node.clone(),
+                endpoint: name.chars().take(256).collect(),
+            }),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.closing.cancel();
+        let connections = std::mem::take(&mut *self.connections());
+        for connection in connections.into_values() {
+            connection.close("the service was dropped");
+        }
+    }
+}
+
+async fn bind(
+    platform: &Platform,
+    options: &RpcOptions,
+) -> Result<(BoxListener, NodeAddress), RpcStartError> {
+    let Some(listen) = &options.listen else {
+        let bound = platform.local_net().listen("local", 0).await;
+        let listener = bound.map_err(|why| RpcStartError::Bind {
+            host: "local".to_owned(),
+            ports: "0".to_owned(),
+            why,
+        })?;
+        let node = NodeAddress::of("local", listener.local_port());
+        return Ok((listener, node));
+    };
+    let mut last = io::Error::new(io::ErrorKind::InvalidInput, "no port is named");
+    for port in listen.ports.iter() {
+        match platform.net().listen(&listen.bind_host, port).await {
+            Ok(listener) => {
+                let node = NodeAddress::of(&listen.advertised_host, listener.local_port());
+                return Ok((listener, node));
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(RpcStartError::Bind {
+        host: listen.bind_host.clone(),
+        ports: listen.ports.to_string(),
+        why: last,
+    })
 }
 
 impl fmt::Debug for RpcService {
@@ -53,13 +165,87 @@ impl fmt::Debug for RpcService {
 impl RpcService {
     /// Binds the configured port, or makes a service without one.
     pub async fn start(platform: Platform, options: RpcOptions) -> Result<Self, RpcStartError> {
-        let node = NodeAddress::of("local", 1);
-        Ok(Self(Arc::new(Inner { platform, options, node, endpoints: DashMap::new() })))
+        let (listener, node) = bind(&platform, &options).await?;
+        let inner = Arc::new(Inner {
+            incarnation: platform.random_u128(),
+            platform,
+            options,
+            node,
+            endpoints: DashMap::new(),
+            peers: Peers::default(),
+            events: broadcast::Sender::new(EVENTS_MAX),
+            connections: Mutex::default(),
+            numbers: AtomicU64::new(0),
+            draining: AtomicBool::new(false),
+            closing: CancellationToken::new(),
+            idle: Arc::new(Notify::new()),
+        });
+        inner.start_accepting(listener);
+        Ok(Self(inner))
     }
 
     /// How peers reach this process: the advertised host and the bound port.
     pub fn node(&self) -> &NodeAddress {
         &self.0.node
+    }
+
+    /// Drawn at the start; another one at the same address is another process.
+    pub fn incarnation(&self) -> u128 {
+        self.0.incarnation
+    }
+
+    /// The cluster that this process belongs to.
+    pub fn cluster_id(&self) -> &ClusterId {
+        &self.0.options.credentials.cluster
+    }
+
+    /// What the program hosts of a job prove themselves to each other with: derived from the cluster
+    /// secret, so that a host never sees that one.
+    pub fn job_key(&self, job: JobId) -> Secret {
+        self.0.options.credentials.secret.for_job(job)
+    }
+
+    /// What is found out about other processes, from now on.
+    pub fn peer_events(&self) -> broadcast::Receiver<PeerEvent> {
+        self.0.events.subscribe()
+    }
+
+    /// Authenticated connections that are open now.
+    pub fn connections(&self) -> usize {
+        self.0.connection_count()
+    }
+
+    /// Talks to a peer over a stream that a common parent (or this process itself) gave both: nothing is
+    /// proved, `principal` is taken for granted. Calls to `peer` go this way, and the peer may call what
+    /// its principal may. Calls wait until both sides have compared their versions.
+    pub fn adopt(&self, peer: NodeAddress, stream: BoxStream, principal: Principal) -> PeerHandle {
+        self.0.adopt(peer, stream, principal)
+    }
+
+    /// Takes no more calls, answers those under way (for at most `within`), says goodbye and closes.
+    pub async fn shutdown(&self, within: Duration) {
+        let until = Instant::now() + within;
+        self.0.draining.store(true, Ordering::Release);
+        self.0.closing.cancel();
+        let connections: Vec<_> = self.0.connections().values().cloned().collect();
+        loop {
+            let mut idle = std::pin::pin!(self.0.idle.notified());
+            idle.as_mut().enable();
+            let busy = connections.iter().any(|c| c.served_count() > 0);
+            if !busy || tokio::time::timeout_at(until, idle).await.is_err() {
+                break;
+            }
+        }
+        for connection in &connections {
+            connection.control(Kind::Goodbye);
+            connection.finishing.store(true, Ordering::Release);
+            connection.notify();
+        }
+        let until = until.max(Instant::now() + FAREWELL);
+        for connection in &connections {
+            let _ = tokio::time::timeout_at(until, connection.ended.cancelled()).await;
+            connection.close("this process is shutting down");
+        }
     }
 
     /// The platform that the service runs on.

@@ -18,7 +18,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
@@ -80,7 +80,7 @@ pub(crate) enum ReplyTo {
         id: u64,
     },
     /// To a caller in this process that wants bytes (the test mode).
-    Local(oneshot::Sender<Outcome>),
+    Local(oneshot::Sender<Outcome>, ServedHere),
 }
 
 impl ReplyTo {
@@ -92,7 +92,7 @@ impl ReplyTo {
         match self {
             Self::Connection { connection, id } => connection.answer(id, outcome),
             // A caller that has gone needs no answer.
-            Self::Local(caller) => drop(caller.send(outcome)),
+            Self::Local(caller, _) => drop(caller.send(outcome)),
         }
     }
 }
@@ -104,6 +104,9 @@ pub(crate) trait Serving: Send + Sync {
     /// Nobody waits any more: a call that is still in the mailbox is not run.
     fn abandon(&self);
 }
+
+/// Where a caller in this process finds its served call, to expire it.
+pub(crate) type ServedHere = Arc<OnceLock<Arc<dyn Serving>>>;
 
 type Request<C> = Pin<Box<Unconstrained<RecipientRequest<Ask<C>>>>>;
 
@@ -126,9 +129,12 @@ impl<C: Call> ServeSlot<C> {
     ) {
         let principal = admitted.principal;
         let slot = Arc::new(Self { admitted, state: Mutex::new(None), wakes: AtomicU32::new(0) });
-        if let ReplyTo::Connection { connection, id } = &reply {
-            let serving: Arc<dyn Serving> = Arc::clone(&slot) as Arc<dyn Serving>;
-            connection.serving(*id, context.deadline.at(), serving);
+        let serving: Arc<dyn Serving> = Arc::clone(&slot) as Arc<dyn Serving>;
+        match &reply {
+            ReplyTo::Connection { connection, id } => {
+                connection.serving(*id, context.deadline.at(), serving);
+            }
+            ReplyTo::Local(_, here) => drop(here.set(serving)),
         }
         let observer: Arc<dyn Observer> = Arc::clone(&slot) as Arc<dyn Observer>;
         let caller = Caller::observed(principal, context, observer);

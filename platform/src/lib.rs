@@ -1,6 +1,7 @@
 //! The one value through which the rim takes time, threads, entropy and sockets, plus authenticated
 //! streams. It must never know actors or gateways, and never decide anything.
 
+pub mod auth;
 mod entropy;
 pub mod handshake;
 pub mod inproc;

@@ -1,0 +1,413 @@
+//! The task of one connection: reads and dispatches frames, writes what waits, watches deadlines and
+//! silence. One task per connection and none per call. Nothing a peer sends may make it panic, wait, or
+//! hold more than the bounds say.
+
+use crate::{
+    call::{CallContext, Deadline},
+    connection::Connection,
+    error::FabricError,
+    frame::{self, AskHeader, Decoded, Frame, Kind},
+    rpc::Inner,
+    serve::{Outcome, ReplyTo},
+};
+use bytes::{Buf, BytesMut};
+use platform::{Lane, net::BoxRead};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Weak, atomic::Ordering},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// Bytes that one read takes at most.
+const READ_BYTES: usize = 64 * 1024;
+/// Reads in a row before others get their turn.
+const READS_MAX: usize = 16;
+/// Bodies over this are decoded on the work lane, so that beats do not wait behind them.
+const LONG_BODY_BYTES: usize = 1 << 20;
+/// Long bodies of one connection that are under way at once.
+const ASSEMBLIES_MAX: usize = 1024;
+/// What a body's buffer may reserve ahead of the bytes that have come.
+const RESERVE_BYTES: usize = 1 << 20;
+
+thread_local! {
+    /// One read buffer per thread, so that an idle connection holds none.
+    static READ_BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The task.
+pub(crate) struct Driver {
+    connection: Arc<Connection>,
+    service: Weak<Inner>,
+    read: BoxRead,
+    /// The beginning of a frame whose rest has not come.
+    carry: BytesMut,
+    /// Long bodies: whether of an answer, and the call's id.
+    assemblies: BTreeMap<(bool, u64), Assembly>,
+    assembled_bytes: usize,
+    limits: Limits,
+    timer: Pin<Box<Sleep>>,
+    timer_at: Option<Instant>,
+    heard: Instant,
+    /// When the peer was asked whether it is there; it was not heard since.
+    pinged: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    frame_max: usize,
+    body_max: usize,
+    ping_after: Duration,
+    /// How long the answer to a ping may take.
+    answer_max: Duration,
+}
+
+struct Assembly {
+    kind: Kind,
+    ask: Option<Asked>,
+    total: usize,
+    body: Vec<u8>,
+}
+
+/// An ask's header without its borrow.
+struct Asked {
+    call: u32,
+    fence: model::LeaderSession,
+    context: CallContext,
+    endpoint: String,
+}
+
+impl Asked {
+    fn of(ask: &AskHeader<'_>) -> Self {
+        Self {
+            call: ask.call,
+            fence: ask.fence,
+            context: CallContext {
+                session: ask.session,
+                deadline: Deadline::after(ask.remaining),
+                trace: ask.trace,
+            },
+            endpoint: ask.endpoint.to_owned(),
+        }
+    }
+}
+
+impl Driver {
+    pub(crate) fn new(connection: Arc<Connection>, service: &Arc<Inner>, read: BoxRead) -> Self {
+        let options = &service.options;
+        Self {
+            connection,
+            service: Arc::downgrade(service),
+            read,
+            carry: BytesMut::new(),
+            assemblies: BTreeMap::new(),
+            assembled_bytes: 0,
+            limits: Limits {
+                frame_max: options.frame_max,
+                body_max: options.body_max,
+                ping_after: options.ping_after,
+                answer_max: options.silence_max.saturating_sub(options.ping_after),
+            },
+            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            timer_at: None,
+            heard: Instant::now(),
+            pinged: None,
+        }
+    }
+
+    /// Reads and dispatches what has come. Ready only when the connection is over.
+    fn poll_reads(&mut self, cx: &mut Context<'_>) -> Poll<String> {
+        let mut buffer = READ_BUFFER.take();
+        buffer.resize(READ_BYTES, 0);
+        let mut result = Poll::Pending;
+        let mut reads = 0;
+        loop {
+            if reads == READS_MAX {
+                cx.waker().wake_by_ref();
+                break;
+            }
+            reads += 1;
+            let mut into = ReadBuf::new(&mut buffer);
+            match Pin::new(&mut self.read).poll_read(cx, &mut into) {
+                Poll::Pending => break,
+                Poll::Ready(Err(error)) => {
+                    result = Poll::Ready(error.to_string());
+                    break;
+                }
+                Poll::Ready(Ok(())) if into.filled().is_empty() => {
+                    result = Poll::Ready("the peer closed it".to_owned());
+                    break;
+                }
+                Poll::Ready(Ok(())) => {
+                    self.heard = Instant::now();
+                    self.pinged = None;
+                    if let Err(why) = self.feed(into.filled()) {
+                        result = Poll::Ready(why);
+                        break;
+                    }
+                }
+            }
+        }
+        READ_BUFFER.set(buffer);
+        result
+    }
+
+    fn feed(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let Some(service) = self.service.upgrade() else {
+            return Err("the service was dropped".to_owned());
+        };
+        if self.carry.is_empty() {
+            let rest = self.frames(&service, bytes)?;
+            self.carry.extend_from_slice(rest);
+            return Ok(());
+        }
+        self.carry.extend_from_slice(bytes);
+        let mut carry = std::mem::take(&mut self.carry);
+        let rest = self.frames(&service, &carry)?.len();
+        carry.advance(carry.len() - rest);
+        if !carry.is_empty() || !self.assemblies.is_empty() {
+            self.carry = carry;
+        }
+        Ok(())
+    }
+
+    /// Handles all whole frames; what is left.
+    fn frames<'a>(&mut self, service: &Arc<Inner>, bytes: &'a [u8]) -> Result<&'a [u8], String> {
+        let mut rest = bytes;
+        loop {
+            match frame::decode(rest, self.limits.frame_max) {
+                Ok(Decoded::Frame(frame, used)) => {
+                    self.handle(service, &frame)?;
+                    rest = rest.get(used..).unwrap_or_default();
+                }
+                Ok(Decoded::Incomplete(_)) => return Ok(rest),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    fn handle(&mut self, service: &Arc<Inner>, frame: &Frame<'_>) -> Result<(), String> {
+        match frame.kind {
+            Kind::Ask => match &frame.ask {
+                Some(ask) if frame.more => self.begin(frame, Some(ask)),
+                Some(ask) => {
+                    let context = CallContext {
+                        session: ask.session,
+                        deadline: Deadline::after(ask.remaining),
+                        trace: ask.trace,
+                    };
+                    let to = (ask.call, ask.endpoint, ask.fence);
+                    dispatch(service, &self.connection, frame.id, to, context, frame.body);
+                }
+                None => return Err("an ask without its header".to_owned()),
+            },
+            Kind::Reply | Kind::Refused | Kind::Fault if frame.more => self.begin(frame, None),
+            Kind::Reply | Kind::Refused | Kind::Fault => {
+                let outcome = Outcome { kind: frame.kind, body: frame.body.to_vec() };
+                self.connection.pending.answer(frame.id, Ok(outcome));
+            }
+            Kind::Chunk => return self.chunk(service, frame),
+            Kind::Ping => self.connection.control(Kind::Pong),
+            Kind::Pong => {}
+            Kind::Goodbye => {
+                self.connection.left.store(true, Ordering::Release);
+                service.peer_left(&self.connection);
+            }
+        }
+        Ok(())
+    }
+
+    /// The first frame of a long body. One that can't be taken is answered; its chunks are skipped.
+    fn begin(&mut self, frame: &Frame<'_>, ask: Option<&AskHeader<'_>>) {
+        let total = frame.total.unwrap_or(0);
+        let bytes = usize::try_from(total).unwrap_or(usize::MAX);
+        let refused = if bytes > self.limits.body_max {
+            Some(FabricError::TooLarge {
+                what: match ask {
+                    Some(ask) => format!("request to {}", ask.endpoint),
+                    None => format!("{}a call", crate::error::REPLY),
+                },
+                bytes: total,
+                bytes_max: u64::try_from(self.limits.body_max).unwrap_or(u64::MAX),
+            })
+        } else if self.assemblies.len() >= ASSEMBLIES_MAX
+            || self.assembled_bytes > self.limits.body_max.saturating_mul(2)
+        {
+            Some(FabricError::Overloaded {
+                what: format!("long bodies from {}", self.connection.peer.label),
+            })
+        } else {
+            None
+        };
+        match (refused, ask) {
+            (Some(error), Some(_)) => {
+                self.connection.answer(frame.id, Outcome::fault(&error));
+            }
+            (Some(error), None) => self.connection.pending.answer(frame.id, Err(error)),
+            (None, None) if !self.connection.pending.waits(frame.id) => {}
+            (None, ask) => {
+                let mut body = Vec::with_capacity(bytes.min(RESERVE_BYTES));
+                body.extend_from_slice(frame.body);
+                self.assembled_bytes += body.len();
+                let assembly =
+                    Assembly { kind: frame.kind, ask: ask.map(Asked::of), total: bytes, body };
+                let key = (ask.is_none(), frame.id);
+                if let Some(old) = self.assemblies.insert(key, assembly) {
+                    self.assembled_bytes -= old.body.len();
+                }
+            }
+        }
+    }
+
+    fn chunk(&mut self, service: &Arc<Inner>, frame: &Frame<'_>) -> Result<(), String> {
+        let key = (frame.of_answer, frame.id);
+        let Some(assembly) = self.assemblies.get_mut(&key) else {
+            return Ok(()); // refused or given up before
+        };
+        if assembly.body.len() + frame.body.len() > assembly.total {
+            return Err("a body is longer than it was announced".to_owned());
+        }
+        assembly.body.extend_from_slice(frame.body);
+        self.assembled_bytes += frame.body.len();
+        if frame.more {
+            return Ok(());
+        }
+        let Some(whole) = self.assemblies.remove(&key) else {
+            return Ok(());
+        };
+        self.assembled_bytes -= whole.body.len();
+        if whole.body.len() != whole.total {
+            return Err("a body is shorter than it was announced".to_owned());
+        }
+        let (connection, id) = (Arc::clone(&self.connection), frame.id);
+        let Some(ask) = whole.ask else {
+            let outcome = Outcome { kind: whole.kind, body: whole.body };
+            connection.pending.answer(id, Ok(outcome));
+            return Ok(());
+        };
+        let platform = service.platform.clone();
+        let service = Arc::clone(service);
+        let run = move || {
+            let to = (ask.call, ask.endpoint.as_str(), ask.fence);
+            dispatch(&service, &connection, id, to, ask.context, &whole.body);
+        };
+        if whole.total > LONG_BODY_BYTES {
+            platform.lane(Lane::Work).spawn_local(async move { run() });
+        } else {
+            run();
+        }
+        Ok(())
+    }
+
+    /// Ends calls that are over, asks a silent peer, gives up a dead one, and sets the timer.
+    fn poll_time(&mut self, cx: &mut Context<'_>) -> Poll<String> {
+        loop {
+            let now = Instant::now();
+            let look = match self.pinged {
+                None => self.heard + self.limits.ping_after,
+                Some(pinged) => pinged + self.limits.answer_max,
+            };
+            if look <= now {
+                if self.pinged.is_some() {
+                    let silence = now.saturating_duration_since(self.heard);
+                    return Poll::Ready(format!("nothing was heard for {silence:?}"));
+                }
+                // A process that was itself stopped asks first, before it gives anybody up.
+                self.pinged = Some(now);
+                self.connection.control(Kind::Ping);
+                continue;
+            }
+            let due = self.connection.expire(now).map_or(look, |d| d.min(look));
+            // A timer that fires early looks and goes on; one that fires late would miss a deadline.
+            if self.timer_at.is_none_or(|at| due < at || at <= now) {
+                self.timer.as_mut().reset(due);
+                self.timer_at = Some(due);
+            }
+            ready!(self.timer.as_mut().poll(cx));
+            self.timer_at = None;
+        }
+    }
+
+    fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<String> {
+        self.connection.waker.register(cx.waker());
+        self.connection.notified.store(false, Ordering::Release);
+        if self.connection.ended.is_cancelled() {
+            return Poll::Ready(String::new());
+        }
+        if let Poll::Ready(why) = self.poll_reads(cx) {
+            return Poll::Ready(why);
+        }
+        if let Poll::Ready(why) = self.poll_time(cx) {
+            return Poll::Ready(why);
+        }
+        match self.connection.outbound.poll_flush(cx) {
+            Poll::Ready(Err(error)) => return Poll::Ready(error.to_string()),
+            Poll::Ready(Ok(())) if self.connection.finishing.load(Ordering::Acquire) => {
+                if self.connection.outbound.is_empty() {
+                    let _ = ready!(self.connection.outbound.poll_shutdown(cx));
+                    return Poll::Ready("this process is shutting down".to_owned());
+                }
+                cx.waker().wake_by_ref();
+            }
+            Poll::Ready(Ok(())) | Poll::Pending => {}
+        }
+        Poll::Pending
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let why = ready!(this.poll_all(cx));
+        this.connection.close(&why);
+        if let Some(service) = this.service.upgrade() {
+            service.connection_ended(&this.connection);
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Driver {
+    /// The lane ended, or the simulated host crashed.
+    fn drop(&mut self) {
+        self.connection.close("its task has ended");
+    }
+}
+
+/// Finds the endpoint and lets the call in, or answers why not.
+pub(crate) fn dispatch(
+    service: &Inner,
+    connection: &Arc<Connection>,
+    id: u64,
+    to: (u32, &str, model::LeaderSession),
+    context: CallContext,
+    body: &[u8],
+) {
+    let reply = ReplyTo::Connection { connection: Arc::clone(connection), id };
+    let (call, endpoint, fence) = to;
+    let found = connection
+        .admits()
+        .and_then(|()| service.takes_calls())
+        .and_then(|()| service.find(endpoint));
+    let registered = match found {
+        Ok(registered) => registered,
+        Err(error) => return reply.fault(&error),
+    };
+    let Some(target) = registered.target(call) else {
+        return reply.fault(&FabricError::NoSuchCall {
+            endpoint: endpoint.to_owned(),
+            call: format!("call {call:08x}"),
+        });
+    };
+    match registered.admit(connection.peer.principal, target.name(), fence) {
+        Ok(admitted) => target.serve(body, context, admitted, reply),
+        Err(error) => reply.fault(&error),
+    }
+}

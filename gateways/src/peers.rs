@@ -1,0 +1,317 @@
+//! Other processes: one connection each, made when it is first needed, made again with back-off, and
+//! what its loss means. A closed connection is a suspicion; it is confirmed or cleared within
+//! `RpcOptions::suspicion_max`. It must never decide what becomes of a lost peer.
+
+use crate::{
+    address::NodeAddress,
+    connection::Connection,
+    error::{Executed, FabricError},
+    options::RpcOptions,
+    rpc::Inner,
+};
+use dashmap::DashMap;
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    time::Duration,
+};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// What the fabric found out about another process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PeerEvent {
+    /// Its connection closed.
+    Suspected {
+        /// The process.
+        node: NodeAddress,
+    },
+    /// It is gone: it refused or did not answer a new connection, said goodbye, or another incarnation
+    /// answers at its address.
+    Confirmed {
+        /// The process.
+        node: NodeAddress,
+        /// For people.
+        cause: String,
+    },
+    /// The same incarnation answered again.
+    Cleared {
+        /// The process.
+        node: NodeAddress,
+    },
+}
+
+/// All processes that are or were connected or called.
+#[derive(Default)]
+pub(crate) struct Peers(DashMap<NodeAddress, Arc<Peer>>);
+
+/// One of them.
+#[derive(Default)]
+pub(crate) struct Peer {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Idle,
+    Connecting,
+    Up(Arc<Connection>),
+    Down {
+        until: Instant,
+        pause: Duration,
+        error: FabricError,
+    },
+}
+
+/// What somebody who wants a connection has to do.
+enum Step {
+    Use(Arc<Connection>),
+    /// Start an attempt; the pause before it was so long.
+    Dial(Duration),
+    /// Wait for an attempt that is under way.
+    Wait,
+}
+
+impl Peer {
+    fn next_step(&self, back_off: bool, waited: bool) -> Result<Step, FabricError> {
+        let mut state = self.state();
+        let pause = match &*state {
+            State::Up(open) if open.is_open() => return Ok(Step::Use(Arc::clone(open))),
+            State::Connecting => return Ok(Step::Wait),
+            State::Down { until, error, .. } if waited || (back_off && Instant::now() < *until) => {
+                return Err(error.clone());
+            }
+            State::Down { pause, .. } => *pause,
+            State::Idle | State::Up(_) => Duration::ZERO,
+        };
+        *state = State::Connecting;
+        Ok(Step::Dial(pause))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn up(&self) -> Option<Arc<Connection>> {
+        match &*self.state() {
+            State::Up(connection) if connection.is_open() => Some(Arc::clone(connection)),
+            _ => None,
+        }
+    }
+
+    fn set(&self, state: State) {
+        *self.state() = state;
+        self.changed.notify_waiters();
+    }
+}
+
+impl Peers {
+    fn peer(&self, node: &NodeAddress) -> Arc<Peer> {
+        if let Some(peer) = self.0.get(node) {
+            return Arc::clone(&peer);
+        }
+        Arc::clone(&self.0.entry(node.clone()).or_default())
+    }
+
+    /// The open connection to a process.
+    pub(crate) fn up(&self, node: &NodeAddress) -> Option<Arc<Connection>> {
+        self.0.get(node)?.up()
+    }
+
+    /// A connection is about to be made by other means than dialling.
+    pub(crate) fn expect(&self, node: &NodeAddress) {
+        self.peer(node).set(State::Connecting);
+    }
+
+    /// Forgets a process, unless it is connected.
+    pub(crate) fn forget(&self, node: &NodeAddress) {
+        let removed = self.0.remove_if(node, |_, peer| peer.up().is_none());
+        if let Some((_, peer)) = removed {
+            peer.set(State::Idle); // those who wait dial anew
+        }
+    }
+
+    /// A process has connected (or was connected to): calls to it go this way from now on, unless another
+    /// connection to the same incarnation is open. Returns a connection to a former incarnation.
+    pub(crate) fn connected(&self, connection: &Arc<Connection>) -> Option<Arc<Connection>> {
+        let node = connection.peer.node.as_ref()?;
+        let peer = self.peer(node);
+        let mut state = peer.state();
+        let mut former = None;
+        if let State::Up(open) = &*state {
+            if open.is_open() && open.peer.incarnation == connection.peer.incarnation {
+                return None;
+            }
+            if open.peer.incarnation != connection.peer.incarnation {
+                former = Some(Arc::clone(open));
+            }
+        }
+        *state = State::Up(Arc::clone(connection));
+        drop(state);
+        peer.changed.notify_waiters();
+        former
+    }
+
+    /// Whether calls to its node went over this connection.
+    pub(crate) fn disconnected(&self, connection: &Arc<Connection>) -> bool {
+        let Some(node) = &connection.peer.node else {
+            return false;
+        };
+        let Some(peer) = self.0.get(node).map(|p| Arc::clone(&p)) else {
+            return false;
+        };
+        let mut state = peer.state();
+        match &*state {
+            State::Up(open) if Arc::ptr_eq(open, connection) => {
+                *state = State::Idle;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Inner {
+    /// The open connection to a process, or a new one. Within a back-off the last failure is returned at
+    /// once. Without a time-out: the caller has one.
+    pub(crate) async fn connect(
+        self: &Arc<Self>,
+        node: &NodeAddress,
+    ) -> Result<Arc<Connection>, FabricError> {
+        self.connect_after(node, true).await
+    }
+
+    async fn connect_after(
+        self: &Arc<Self>,
+        node: &NodeAddress,
+        back_off: bool,
+    ) -> Result<Arc<Connection>, FabricError> {
+        let mut waited = false;
+        loop {
+            self.takes_calls()?;
+            let peer = self.peers.peer(node);
+            let mut changed = std::pin::pin!(peer.changed.notified());
+            changed.as_mut().enable();
+            match peer.next_step(back_off, waited)? {
+                Step::Use(connection) => return Ok(connection),
+                Step::Dial(pause) => self.start_dialling(node, &peer, pause),
+                Step::Wait => {}
+            }
+            changed.await;
+            // Whoever waited for an attempt takes its outcome.
+            waited = true;
+        }
+    }
+
+    fn start_dialling(self: &Arc<Self>, node: &NodeAddress, peer: &Arc<Peer>, pause: Duration) {
+        let (service, node) = (Arc::clone(self), node.clone());
+        let dialling = Dialling { peer: Arc::clone(peer), outcome: State::Idle };
+        let lane = self.platform.lane(self.options.io_lane);
+        lane.spawn_local(async move {
+            let mut dialling = dialling;
+            // A success is in place already: the new connection announced itself.
+            if let Err(error) = service.dial(&node).await {
+                tracing::debug!(%node, %error, "connection attempt failed");
+                let pause = next_pause(pause, &service.options);
+                dialling.outcome = State::Down { until: Instant::now() + pause, pause, error };
+            }
+        });
+    }
+
+    /// The connection's task has ended.
+    pub(crate) fn connection_ended(self: &Arc<Self>, connection: &Arc<Connection>) {
+        self.forget_connection(connection.number);
+        let was_in_use = self.peers.disconnected(connection);
+        let Some(node) = connection.peer.node.clone() else {
+            return;
+        };
+        if !was_in_use || self.is_stopping() {
+            return;
+        }
+        let left = connection.left.load(Ordering::Acquire);
+        tracing::debug!(%node, why = connection.why(), "connection to a peer ended");
+        if left || !connection.peer.dialable {
+            let cause = if left { "it has shut down".to_owned() } else { connection.why() };
+            self.peers.forget(&node);
+            self.emit(PeerEvent::Confirmed { node, cause });
+            return;
+        }
+        self.emit(PeerEvent::Suspected { node: node.clone() });
+        let service = Arc::clone(self);
+        let incarnation = connection.peer.incarnation;
+        let lane = self.platform.lane(self.options.io_lane);
+        lane.spawn_local(async move { service.settle(node, incarnation).await });
+    }
+
+    /// Confirms or clears a suspicion.
+    async fn settle(self: Arc<Self>, node: NodeAddress, incarnation: u128) {
+        let within = self.options.suspicion_max;
+        let answered = tokio::time::timeout(within, self.connect_after(&node, false)).await;
+        let cause = match answered {
+            Ok(Ok(open)) if open.peer.incarnation == incarnation => {
+                return self.emit(PeerEvent::Cleared { node });
+            }
+            Ok(Ok(_)) => "another incarnation answers at its address".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("it did not answer a new connection within {within:?}"),
+        };
+        self.peers.forget(&node);
+        self.emit(PeerEvent::Confirmed { node, cause });
+    }
+
+    /// The peer said goodbye: no more calls go to it.
+    pub(crate) fn peer_left(&self, connection: &Arc<Connection>) {
+        tracing::debug!(peer = %connection.peer.label, "peer is shutting down");
+        connection.pending.close_new(FabricError::Unreachable {
+            peer: connection.peer.label.clone(),
+            executed: Executed::No,
+            why: "it is shutting down".to_owned(),
+        });
+    }
+
+    /// A process has connected. Another incarnation at its address is gone with that.
+    pub(crate) fn connection_began(&self, connection: &Arc<Connection>) {
+        if let Some(former) = self.peers.connected(connection) {
+            former.close("another incarnation connected from its address");
+            if let Some(node) = former.peer.node.clone() {
+                self.emit(PeerEvent::Confirmed {
+                    node,
+                    cause: "another incarnation connected from its address".to_owned(),
+                });
+            }
+        }
+    }
+
+    fn emit(&self, event: PeerEvent) {
+        tracing::debug!(?event, "peer");
+        // Nobody listening is fine.
+        let _ = self.events.send(event);
+    }
+}
+
+/// An attempt to connect. However it ends (its lane may end first), nobody waits for ever.
+struct Dialling {
+    peer: Arc<Peer>,
+    outcome: State,
+}
+
+impl Drop for Dialling {
+    fn drop(&mut self) {
+        let outcome = std::mem::take(&mut self.outcome);
+        let mut state = self.peer.state();
+        if matches!(*state, State::Connecting) {
+            *state = outcome;
+        }
+        drop(state);
+        self.peer.changed.notify_waiters();
+    }
+}
+
+fn next_pause(pause: Duration, options: &RpcOptions) -> Duration {
+    if pause.is_zero() {
+        options.reconnect_first
+    } else {
+        pause.saturating_mul(2).min(options.reconnect_max)
+    }
+}

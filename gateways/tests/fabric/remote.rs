@@ -1,0 +1,282 @@
+//! Calls between processes, over pipes and on a paused clock.
+
+use crate::fixture::*;
+use actix::Actor;
+use futures::future::join_all;
+use gateways::{CallError, Executed, FabricError, Principal, RpcOptions};
+use std::time::Duration;
+use tokio::time::Instant;
+
+#[test]
+fn a_remote_call_looks_like_a_local_one() {
+    simulated(|world| async move {
+        let pair = world.pair().await;
+        let bytes = pair.remote.ask(Echo { bytes: vec![7; 1000] }).await.unwrap();
+        assert_eq!(bytes.as_ref(), [7; 1000]);
+        let refused = pair.remote.ask(Refuse { why: "no".into() }).await;
+        assert_eq!(refused, Err(CallError::Refused(Refusal { why: "no".into() })));
+        assert_eq!(pair.remote.ask(WhoAmI {}).await, Ok(Principal::Cluster));
+    });
+}
+
+#[test]
+fn calls_told_or_asked_at_once_arrive_in_order_over_one_connection() {
+    simulated(|world| async move {
+        let pair = world.pair().await;
+        let answers = join_all((0..2_000).map(|_| pair.remote.ask(Count {}))).await;
+        let counts: Vec<u64> = answers.into_iter().map(Result::unwrap).collect();
+        assert_eq!(counts, (0..2_000).collect::<Vec<_>>());
+        for _ in 0..100 {
+            pair.remote.tell(Count {});
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(pair.remote.ask(Count {}).await, Ok(2_100));
+    });
+}
+
+#[test]
+fn both_ends_call_over_the_connection_that_one_made() {
+    simulated(|world| async move {
+        let pair = world.pair().await;
+        pair.remote.ask(Count {}).await.unwrap();
+        let _served = serve(&pair.client);
+        let back = pair.server.gateway::<TestGateway>(&pair.client.address_of("test"), session(1));
+        assert_eq!(back.ask(Count {}).await, Ok(0));
+        assert_eq!((pair.server.connections(), pair.client.connections()), (1, 1));
+    });
+}
+
+#[test]
+fn stale_and_future_callers_are_fenced_remotely() {
+    simulated(|world| async move {
+        let pair = world.pair().await;
+        for theirs in [0, 2] {
+            let address = pair.server.address_of("test");
+            let remote = pair.client.gateway::<TestGateway>(&address, session(theirs));
+            let fenced = remote.ask(Count {}).await.unwrap_err();
+            let expected = FabricError::Fenced { yours: session(theirs).0, current: session(1).0 };
+            assert_eq!(fenced, CallError::Fabric(expected));
+        }
+        assert_eq!(pair.remote.ask(Count {}).await, Ok(0), "a fenced call changed nothing");
+    });
+}
+
+#[test]
+fn a_panicking_handler_is_answered_remotely_and_its_endpoint_is_gone() {
+    simulated(|world| async move {
+        let pair = world.pair().await;
+        // Queued behind the one that panics: answered too, never swallowed.
+        let panics = pair.remote.ask(Panic {});
+        let behind = pair.remote.ask(Count {});
+        let (panicked, behind) = futures::join!(panics, behind);
+        let panicked = panicked.unwrap_err();
+        assert!(matches!(panicked.fabric(), Some(FabricError::HandlerPanicked { .. })));
+        assert!(behind.is_err());
+        let later = pair.remote.ask(Count {}).await.unwrap_err();
+        assert!(matches!(later.fabric(), Some(FabricError::NoSuchEndpoint { .. })), "{later}");
+        pair.registration.died().await;
+        let panicked = {
+            let _again = serve(&pair.server);
+            pair.remote.ask(PanicLater {}).await.unwrap_err()
+        };
+        assert!(matches!(panicked.fabric(), Some(FabricError::HandlerPanicked { .. })));
+    });
+}
+
+#[test]
+fn a_full_mailbox_is_overloaded_remotely_at_once() {
+    simulated(|world| async move {
+        let options = RpcOptions { mailbox_max: 4, ..options("a") };
+        let server = world.service_with("a", options).await;
+        let pair = Pair::of(server, world.service("b").await);
+        pair.remote.tell(Block { ms: 1_000 });
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let answers = join_all((0..10).map(|_| pair.remote.ask(Count {}))).await;
+        let refused: Vec<_> = answers.iter().filter_map(|a| a.as_ref().err()).collect();
+        assert_eq!(refused.len(), 6);
+        for error in refused {
+            let error = error.fabric().unwrap();
+            assert!(matches!(error, FabricError::Overloaded { .. }), "{error}");
+            assert!(error.is_retriable() && !error.may_have_run());
+        }
+    });
+}
+
+#[test]
+fn a_slow_handler_is_measured_by_the_callee() {
+    simulated(|world| async move {
+        let pair = world.pair().await;
+        let slow = pair.remote.ask_within(Sleep { ms: 5_000 }, Duration::from_secs(1)).await;
+        let slow = slow.unwrap_err();
+        let Some(FabricError::DeadlineExceeded { queued, running, handler }) = slow.fabric() else {
+            panic!("{slow}");
+        };
+        assert!(*queued < Duration::from_millis(50) && *running >= Duration::from_millis(990));
+        assert_eq!(handler, "test (test.Sleep)");
+        assert!(slow.fabric().unwrap().may_have_run());
+    });
+}
+
+#[test]
+fn a_wedged_actor_is_measured_by_the_callee_and_does_not_run_what_expired() {
+    simulated(|world| async move {
+        let pair = world.pair().await;
+        pair.remote.tell(Block { ms: 5_000 });
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let wedged = pair.remote.ask_within(Count {}, Duration::from_secs(1)).await.unwrap_err();
+        let Some(FabricError::DeadlineExceeded { queued, running, .. }) = wedged.fabric() else {
+            panic!("{wedged}");
+        };
+        assert!(*queued >= Duration::from_millis(990) && running.is_zero(), "{wedged}");
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(pair.remote.ask(Count {}).await, Ok(0));
+    });
+}
+
+#[test]
+fn an_ask_that_was_dropped_frees_its_slot() {
+    simulated(|world| async move {
+        let options = RpcOptions { pending_max: 1, ..options("b") };
+        let client = world.service_with("b", options).await;
+        let pair = Pair::of(world.service("a").await, client);
+        for _ in 0..10 {
+            let ask = pair.remote.ask(Sleep { ms: 5_000 });
+            assert!(tokio::time::timeout(Duration::from_millis(10), ask).await.is_err());
+        }
+        let two = futures::join!(pair.remote.ask(Sleep { ms: 1 }), pair.remote.ask(Count {}));
+        assert!(two.0.is_ok());
+        let refused = two.1.unwrap_err();
+        assert!(matches!(refused.fabric(), Some(FabricError::Overloaded { .. })), "{refused}");
+    });
+}
+
+#[test]
+fn a_call_to_nobody_names_what_is_missing() {
+    simulated(|world| async move {
+        let pair = world.pair().await;
+        let nobody = pair.client.gateway::<TestGateway>(&address("flott://a:6123/x"), session(1));
+        let error = nobody.ask(Count {}).await.unwrap_err();
+        assert_eq!(error.to_string(), "there is no endpoint x at a:6123");
+        let nowhere = pair.client.gateway::<TestGateway>(&address("flott://z:1/x"), session(1));
+        let error = nowhere.ask(Count {}).await.unwrap_err();
+        let Some(FabricError::Unreachable { executed: Executed::No, peer, .. }) = error.fabric()
+        else {
+            panic!("{error}");
+        };
+        assert_eq!(peer.as_str(), "z:1");
+    });
+}
+
+#[test]
+fn a_200_mib_payload_crosses_both_ways_and_a_beat_overtakes_it() {
+    simulated(|world| async move {
+        let pair = world.pair().await;
+        let bytes: Vec<u8> = (0..200_u32 << 20).map(|i| (i >> 3) as u8).collect();
+        let within = Duration::from_secs(600);
+        let large = pair.remote.ask_within(Echo { bytes: bytes.clone() }, within);
+        let mut large = std::pin::pin!(large);
+        let small = tokio::select! {
+            biased;
+            _ = &mut large => panic!("the small call waited behind the large one"),
+            small = pair.remote.ask(Count {}) => small,
+        };
+        assert_eq!(small, Ok(0));
+        let large = large.await;
+        assert!(large.unwrap().as_ref() == bytes, "the payload came back changed");
+    });
+}
+
+#[test]
+fn a_body_over_the_bound_is_too_large_in_either_direction() {
+    simulated(|world| async move {
+        let small = RpcOptions { body_max: 1 << 20, ..options("b") };
+        let client = world.service_with("b", small).await;
+        let pair = Pair::of(world.service("a").await, client.clone());
+        let error = pair.remote.ask(Echo { bytes: vec![0; 2 << 20] }).await.unwrap_err();
+        assert!(matches!(error.fabric(), Some(FabricError::TooLarge { .. })), "{error}");
+        assert!(!error.fabric().unwrap().may_have_run());
+        // The server would take it, the client would not send it; and the other way round.
+        let _served = serve(&client);
+        let back = pair.server.gateway::<TestGateway>(&client.address_of("test"), session(1));
+        let error = back.ask(Echo { bytes: vec![0; 2 << 20] }).await.unwrap_err();
+        assert!(matches!(error.fabric(), Some(FabricError::TooLarge { .. })), "{error}");
+        assert_eq!(back.ask(Count {}).await, Ok(0), "the connection goes on");
+    });
+}
+
+#[test]
+fn a_shutdown_answers_what_is_in_flight_and_takes_no_more() {
+    simulated(|world| async move {
+        let pair = world.pair().await;
+        let in_flight = pair.remote.ask(Sleep { ms: 500 });
+        let server = pair.server.clone();
+        let shutdown = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            server.shutdown(Duration::from_secs(5)).await;
+        };
+        let late = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            pair.remote.ask(Count {}).await
+        };
+        let began = Instant::now();
+        let (in_flight, (), late) = futures::join!(in_flight, shutdown, late);
+        assert_eq!(in_flight, Ok(()));
+        assert!(began.elapsed() < Duration::from_secs(2), "it waited no longer than needed");
+        assert_eq!(late, Err(CallError::Fabric(FabricError::ShuttingDown)));
+        let after = pair.remote.ask(Count {}).await.unwrap_err();
+        assert!(matches!(
+            after.fabric(),
+            Some(FabricError::Unreachable { executed: Executed::No, .. })
+        ));
+    });
+}
+
+#[test]
+fn a_shutdown_does_not_wait_longer_than_told() {
+    simulated(|world| async move {
+        let pair = world.pair().await;
+        let stuck = pair.remote.ask(Sleep { ms: 9_000 });
+        let server = pair.server.clone();
+        let shutdown = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let began = Instant::now();
+            server.shutdown(Duration::from_secs(1)).await;
+            began.elapsed()
+        };
+        let (stuck, took) = futures::join!(stuck, shutdown);
+        assert!(took <= Duration::from_millis(1_500), "{took:?}");
+        let stuck = stuck.unwrap_err();
+        assert!(matches!(
+            stuck.fabric(),
+            Some(FabricError::Unreachable { executed: Executed::Maybe, .. })
+        ));
+    });
+}
+
+#[test]
+fn two_services_without_ports_reach_each_other_on_one_platform() {
+    simulated(|world| async move {
+        let platform = world.platform("here");
+        let start = || gateways::RpcService::start(platform.clone(), RpcOptions::in_process());
+        let (server, client) = (start().await.unwrap(), start().await.unwrap());
+        assert_eq!(server.node().as_str(), "local:1");
+        assert_eq!(client.node().as_str(), "local:2");
+        let pair = Pair::of(server, client);
+        assert_eq!(pair.remote.ask(Count {}).await, Ok(0));
+    });
+}
+
+#[test]
+fn one_actor_may_be_served_under_two_names() {
+    simulated(|world| async move {
+        let pair = world.pair().await;
+        let endpoint = TestGateway::endpoint(TestActor::default().start());
+        let _one = pair.server.serve("one", session(1), endpoint.clone());
+        let _two = pair.server.serve("two", session(2), endpoint);
+        for (name, fence, count) in [("one", 1, 0), ("two", 2, 1)] {
+            let address = pair.server.address_of(name);
+            let remote = pair.client.gateway::<TestGateway>(&address, session(fence));
+            assert_eq!(remote.ask(Count {}).await, Ok(count));
+        }
+    });
+}
