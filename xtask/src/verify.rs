@@ -56,7 +56,6 @@ fn clippy() -> Result<()> {
 }
 
 fn docs() -> Result<()> {
-    let mut doc =
-        cargo(&["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"]);
+    let mut doc = cargo(&["doc", "--quiet", "--workspace", "--no-deps"]);
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }

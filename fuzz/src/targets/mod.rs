@@ -55,11 +55,11 @@ mod tests {
     #[test]
     fn every_target_takes_some_of_its_inputs() {
         for target in all() {
-            let taken = (0..3_000).filter(|seed| {
-                let input = (target.make)(&mut Rng::new(*seed));
+            let taken = (0..3_000).any(|seed| {
+                let input = (target.make)(&mut Rng::new(seed));
                 (target.check)(&input).unwrap()
             });
-            assert!(taken.count() > 0, "{}", target.name);
+            assert!(taken, "{}", target.name);
         }
     }
 }

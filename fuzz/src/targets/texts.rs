@@ -30,6 +30,7 @@ fn make(rng: &mut Rng) -> Vec<u8> {
 
 fn check(input: &[u8]) -> Result<bool, String> {
     let text = &*String::from_utf8_lossy(input);
+    let _ = List::parse(text);
     let taken = [
         text.parse::<model::JobId>().is_ok(),
         text.parse::<model::OperatorId>().is_ok(),
@@ -40,7 +41,6 @@ fn check(input: &[u8]) -> Result<bool, String> {
         conf::parse_duration(text).is_some(),
         // A range is a few bytes and many ports: they are never all held.
         Ports::parse(text).is_some_and(|ports| ports.iter().take(10).count() > 0),
-        List::parse(text).is_some(),
         storage::objects::local_path(text).is_ok(),
         rest::decode::split_args(text).is_ok(),
         rest::decode::query_pairs(text).is_ok(),

@@ -28,6 +28,7 @@ pub(crate) fn tidy() -> Result<()> {
         .collect();
 
     let mut complaints = licences(&members);
+    complaints.extend(unmapped(&members));
     for source in &sources {
         items::check(source, &mut complaints);
     }
@@ -68,4 +69,14 @@ fn licences(members: &[Member]) -> Complaints {
             )
         })
         .collect()
+}
+
+/// The page that says what is where.
+const MAP: &str = "ARCHITECTURE.md";
+
+/// Crates that the map does not show.
+fn unmapped(members: &[Member]) -> Complaints {
+    let map = fs::read_to_string(workspace::root().join(MAP)).unwrap_or_default();
+    let missing = members.iter().filter(|member| !map.contains(&format!("{}/", member.name)));
+    missing.map(|member| format!("{MAP}: says nothing of {}/", member.name)).collect()
 }
