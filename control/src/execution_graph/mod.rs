@@ -132,6 +132,8 @@ pub struct ExecutionGraph {
     by_vertex: BTreeMap<JobVertexId, u32>,
     tasks: Vec<Task>,
     counts: [u32; STATES],
+    /// Unix milliseconds of the latest change of any state.
+    modified_ms: u64,
 }
 
 impl ExecutionGraph {
@@ -149,12 +151,17 @@ impl ExecutionGraph {
         let tasks = (0..end).map(|_| Task::new(0, now_ms)).collect();
         let mut counts = [0; STATES];
         counts[ExecutionState::Created as usize] = end;
-        Self { graph, id, starts, by_vertex, tasks, counts }
+        Self { graph, id, starts, by_vertex, tasks, counts, modified_ms: now_ms }
     }
 
     /// The graph it was made of.
     pub fn graph(&self) -> &Arc<JobGraph> {
         &self.graph
+    }
+
+    /// Unix milliseconds of the latest change of any subtask's state.
+    pub fn modified_ms(&self) -> u64 {
+        self.modified_ms
     }
 
     /// How many subtasks there are.
@@ -231,6 +238,7 @@ impl ExecutionGraph {
         let from = task.state;
         task.enter(to, now_ms);
         self.recount(from, to);
+        self.modified_ms = self.modified_ms.max(now_ms);
         true
     }
 

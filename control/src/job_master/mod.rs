@@ -240,6 +240,15 @@ impl JobCore {
         }
     }
 
+    /// Unix milliseconds: submission, end (if it has ended), latest change of the job or a subtask.
+    pub fn times(&self) -> (u64, Option<u64>, u64) {
+        let entered = self.status.entered();
+        let ended = self.status().is_globally_terminal();
+        let end = ended.then(|| entered.get(&self.status()).copied()).flatten();
+        let changed = entered.values().copied().max().unwrap_or_default();
+        (self.config.initialized_ms, end, changed.max(self.exec.modified_ms()))
+    }
+
     /// Everything about the job, for people and the archive.
     pub fn details(&self, now: Now) -> JobDetails {
         let entered = self.status.entered();

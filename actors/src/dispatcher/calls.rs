@@ -1,0 +1,226 @@
+//! The Dispatcher's calls, but those about programs.
+
+use super::leader::Dispatcher;
+use actix::{AsyncContext, Context, Handler, ResponseFuture};
+use control::dispatcher::Origin;
+use futures::future::join_all;
+use gateways::dispatcher::{
+    CancelJob, DeliverCoordinationRequest, JobError, JobSummary, RequestJobDetails,
+    RequestJobResult, RequestJobStatus, RequestJobsOverview, ShutDownCluster, SubmitJob,
+};
+use gateways::job_master::{Cancel, CoordinationError, CoordinationRequest, RequestStatus};
+use gateways::job_services::FindHost;
+use gateways::program_host::{HandleCoordinationRequest, ProgramHostGateway};
+use gateways::{Answer, Ask, CallError, Deadline, Remote};
+use model::JobId;
+use std::time::Duration;
+
+/// How long the overview waits for one JobMaster.
+const SUMMARY_WITHIN: Duration = Duration::from_secs(2);
+/// How long the end of a cluster waits for its jobs to be cancelled.
+const CANCEL_WITHIN: Duration = Duration::from_secs(30);
+/// Longest one question waits for the end of a job.
+const RESULT_WAIT_MAX: Duration = Duration::from_secs(300);
+
+impl Handler<Ask<SubmitJob>> for Dispatcher {
+    type Result = Answer<SubmitJob>;
+
+    fn handle(&mut self, ask: Ask<SubmitJob>, ctx: &mut Context<Self>) -> Answer<SubmitJob> {
+        self.submit(ask.body.graph, Origin::Client, ctx)
+    }
+}
+
+impl Handler<Ask<CancelJob>> for Dispatcher {
+    type Result = ResponseFuture<Answer<CancelJob>>;
+
+    fn handle(&mut self, ask: Ask<CancelJob>, _: &mut Context<Self>) -> Self::Result {
+        let job = ask.body.job_id;
+        match self.asked(job) {
+            Some(asked) => {
+                let deadline = ask.caller.deadline;
+                Box::pin(async move { asked.ask(Cancel {}, deadline).await })
+            }
+            None => {
+                let ended = self.ended_result(job);
+                Box::pin(async move { Err(JobError::Terminated { job, status: ended?.status }) })
+            }
+        }
+    }
+}
+
+impl Handler<Ask<RequestJobStatus>> for Dispatcher {
+    type Result = ResponseFuture<Answer<RequestJobStatus>>;
+
+    fn handle(&mut self, ask: Ask<RequestJobStatus>, _: &mut Context<Self>) -> Self::Result {
+        let job = ask.body.job_id;
+        match self.asked(job) {
+            Some(asked) => {
+                let deadline = ask.caller.deadline;
+                Box::pin(async move { asked.ask(RequestStatus {}, deadline).await })
+            }
+            None => {
+                let ended = self.ended_result(job);
+                Box::pin(async move { ended.map(|result| result.status) })
+            }
+        }
+    }
+}
+
+impl Handler<Ask<RequestJobResult>> for Dispatcher {
+    type Result = ResponseFuture<Answer<RequestJobResult>>;
+
+    fn handle(&mut self, ask: Ask<RequestJobResult>, _: &mut Context<Self>) -> Self::Result {
+        let job = ask.body.job_id;
+        let wait = Duration::from_millis(ask.body.wait_ms).min(RESULT_WAIT_MAX);
+        match self.asked(job) {
+            Some(asked) => {
+                let platform = self.deps.services.platform.clone();
+                Box::pin(async move { Ok(asked.result(wait, || platform.unix_millis()).await) })
+            }
+            None => {
+                let ended = self.ended_result(job);
+                Box::pin(async move { ended })
+            }
+        }
+    }
+}
+
+impl Handler<Ask<RequestJobDetails>> for Dispatcher {
+    type Result = ResponseFuture<Answer<RequestJobDetails>>;
+
+    fn handle(&mut self, ask: Ask<RequestJobDetails>, _: &mut Context<Self>) -> Self::Result {
+        let job = ask.body.job_id;
+        match self.asked(job) {
+            Some(asked) => Box::pin(Self::details_of(asked, ask.caller.deadline)),
+            None => {
+                let ended = self.ended_details(job);
+                Box::pin(async move { ended })
+            }
+        }
+    }
+}
+
+impl Handler<Ask<RequestJobsOverview>> for Dispatcher {
+    type Result = ResponseFuture<Answer<RequestJobsOverview>>;
+
+    fn handle(&mut self, _: Ask<RequestJobsOverview>, _: &mut Context<Self>) -> Self::Result {
+        let running = self.all_asked();
+        let archived: Vec<JobSummary> = {
+            let archive = self.deps.archive.lock();
+            let ended = archive.summaries().filter(|(job, _)| !self.jobs.contains_key(job));
+            ended.map(|(_, archived)| archived.summary.clone()).collect()
+        };
+        Box::pin(async move {
+            let summaries = running.iter().map(|asked| asked.summary(SUMMARY_WITHIN));
+            let mut jobs = join_all(summaries).await;
+            jobs.extend(archived);
+            Ok(jobs)
+        })
+    }
+}
+
+impl Handler<Ask<DeliverCoordinationRequest>> for Dispatcher {
+    type Result = ResponseFuture<Answer<DeliverCoordinationRequest>>;
+
+    fn handle(
+        &mut self,
+        ask: Ask<DeliverCoordinationRequest>,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        let DeliverCoordinationRequest { job_id, operator, request } = ask.body;
+        let deadline = ask.caller.deadline;
+        if let Some(asked) = self.asked(job_id) {
+            return Box::pin(async move {
+                let unavailable =
+                    |error: JobError| CoordinationError::Unavailable(error.to_string());
+                let gateway = asked.job_master(deadline).await.map_err(unavailable)?;
+                let request = CoordinationRequest { operator, request };
+                let answer = gateway.ask_within(request, deadline.remaining()).await;
+                answer.map_err(coordination_error)
+            });
+        }
+        if self.collected.contains_key(&job_id) {
+            self.keep_collected(job_id);
+            let request = HandleCoordinationRequest { operator, request };
+            return self.ask_collected(job_id, request, deadline);
+        }
+        let error = match self.ended_result(job_id) {
+            Ok(result) => CoordinationError::Failed(format!(
+                "job {job_id} has ended as {} and serves no results any more",
+                result.status
+            )),
+            Err(JobError::Unavailable { .. }) => {
+                CoordinationError::Unavailable(format!("job {job_id} is being started"))
+            }
+            Err(_) => CoordinationError::NoSuchJob { job: job_id },
+        };
+        Box::pin(async move { Err(error) })
+    }
+}
+
+impl Dispatcher {
+    /// From the host of a finished job.
+    fn ask_collected(
+        &self,
+        job_id: JobId,
+        request: HandleCoordinationRequest,
+        deadline: Deadline,
+    ) -> ResponseFuture<Answer<DeliverCoordinationRequest>> {
+        let (hosts, rpc) = (self.deps.hosts(), self.deps.services.rpc.clone());
+        Box::pin(async move {
+            let Ok(Some(host)) = hosts.ask_within(FindHost { job_id }, deadline.remaining()).await
+            else {
+                let gone = "the process that kept the result of the job is gone".to_owned();
+                return Err(CoordinationError::Failed(gone));
+            };
+            let gateway: Remote<ProgramHostGateway> = rpc.gateway(&host.address, host.session);
+            let answer = gateway.ask_within(request, deadline.remaining()).await;
+            answer.map_err(coordination_error)
+        })
+    }
+}
+
+fn coordination_error(error: CallError<CoordinationError>) -> CoordinationError {
+    match error {
+        CallError::Refused(error) => error,
+        CallError::Fabric(error) => CoordinationError::Unavailable(error.to_string()),
+    }
+}
+
+impl Handler<Ask<ShutDownCluster>> for Dispatcher {
+    type Result = Answer<ShutDownCluster>;
+
+    fn handle(
+        &mut self,
+        _: Ask<ShutDownCluster>,
+        ctx: &mut Context<Self>,
+    ) -> Answer<ShutDownCluster> {
+        tracing::info!(jobs = self.jobs.len(), "the cluster is shut down on request");
+        self.table.close();
+        let running = self.all_asked();
+        let addr = ctx.address();
+        actix::spawn(async move {
+            let deadline = Deadline::after(CANCEL_WITHIN);
+            let cancelled = running.iter().map(|asked| async {
+                if asked.ask(Cancel {}, deadline).await.is_ok() {
+                    asked.result(deadline.remaining(), || 0).await;
+                }
+            });
+            join_all(cancelled).await;
+            let _ = addr.send(AllCancelled).await;
+        });
+        Ok(())
+    }
+}
+
+/// The cluster's jobs have ended, or did not within the time they had.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct AllCancelled;
+
+impl Handler<AllCancelled> for Dispatcher {
+    type Result = ();
+    fn handle(&mut self, _: AllCancelled, _: &mut Context<Self>) {
+        self.end_cluster(None, Some("shut down on request".to_owned()));
+    }
+}

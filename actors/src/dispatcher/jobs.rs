@@ -1,0 +1,204 @@
+//! Taking jobs in, running them, recovering them.
+
+use super::leader::{Dispatcher, Job};
+use super::{ClusterEnd, ClusterMode, ENDPOINT};
+use crate::job_manager_runner::{self, RunnerDeps, StartedRunner};
+use crate::program_hosts::program_key;
+use actix::{AsyncContext, Context};
+use control::dispatcher::{Origin, Refusal};
+use control::job_graph;
+use gateways::dispatcher::SubmitError;
+use gateways::job_services::ReleaseHost;
+use gateways::resource_manager::ApplicationStatus;
+use model::{JobGraph, JobId, JobStatus};
+use std::sync::Arc;
+use storage::jobs::JobStoreError;
+use tokio::sync::watch;
+
+impl Dispatcher {
+    /// What an earlier Dispatcher left: jobs that have not ended run again, traces of the others are put
+    /// in order.
+    pub(super) fn recover(&mut self, ctx: &mut Context<Self>) -> Result<(), JobStoreError> {
+        let stored = self.deps.graphs.recover()?;
+        for damaged in &stored.damaged {
+            tracing::error!(name = %damaged.name, error = %damaged.error, "a stored job can't be read and does not run");
+        }
+        let dirty = self.deps.results.dirty()?;
+        let dirty: Vec<(JobId, JobStatus)> = dirty.iter().map(|r| (r.job_id, r.status)).collect();
+        let ids: Vec<JobId> = stored.graphs.iter().map(|graph| graph.job_id).collect();
+        let mut ended = std::collections::BTreeMap::new();
+        for job in &ids {
+            if let Some(result) = self.deps.results.get(*job)? {
+                ended.insert(*job, result.status);
+            }
+        }
+        let recovery = self.table.recover(&ids, &dirty, |job| ended.get(&job).copied());
+        for (job, status) in recovery.clean {
+            tracing::info!(%job, %status, "putting the traces of an ended job in order");
+            self.clean_up(job, self.table.clean_steps(status), ctx);
+        }
+        for graph in stored.graphs {
+            let job = graph.job_id;
+            if !recovery.run.contains(&job) {
+                continue;
+            }
+            if let Err(error) = job_graph::check(&graph) {
+                tracing::error!(%job, %error, "a stored job is invalid and does not run");
+                self.table.forget(job);
+                continue;
+            }
+            tracing::info!(%job, name = %graph.name, "job recovered");
+            self.run(Arc::new(graph), ctx);
+        }
+        Ok(())
+    }
+
+    /// In application and per-job mode: the job that the cluster is for, unless it was recovered or has
+    /// ended already.
+    pub(super) fn run_own_job(&mut self, ctx: &mut Context<Self>) {
+        match self.deps.mode.clone() {
+            ClusterMode::Session => {}
+            ClusterMode::PerJob(graph) => {
+                let job = graph.job_id;
+                if self.table.phase(job).is_some() {
+                    return;
+                }
+                if let Err(error) = self.submit(*graph, Origin::Own, ctx) {
+                    self.own_job_refused(job, &error);
+                }
+            }
+            ClusterMode::Application(submission) => {
+                let Some(job) = submission.job_id else {
+                    self.deps
+                        .services
+                        .fatal
+                        .report("Dispatcher", "the application's job has no id");
+                    return;
+                };
+                if self.table.phase(job).is_none() {
+                    self.build_own_job(job, *submission, ctx);
+                }
+            }
+        }
+    }
+
+    pub(super) fn own_job_refused(&self, job: JobId, error: &SubmitError) {
+        if let SubmitError::DuplicateTerminated { status, .. } = error {
+            self.end_cluster(Some((job, *status)), None);
+            return;
+        }
+        tracing::error!(%job, %error, "the cluster's own job can't run");
+        self.end_cluster(Some((job, JobStatus::Failed)), Some(error.to_string()));
+    }
+
+    /// The cluster has nothing left to do.
+    pub(super) fn end_cluster(&self, job: Option<(JobId, JobStatus)>, diagnostics: Option<String>) {
+        let status = match job.map(|(_, status)| status) {
+            None | Some(JobStatus::Finished) => ApplicationStatus::Succeeded,
+            Some(JobStatus::Canceled) => ApplicationStatus::Canceled,
+            Some(JobStatus::Failed) => ApplicationStatus::Failed,
+            Some(_) => ApplicationStatus::Unknown,
+        };
+        tracing::info!(?status, "the cluster has nothing left to do");
+        self.deps.end.send_if_modified(|end| {
+            let first = end.is_none();
+            if first {
+                *end = Some(ClusterEnd { status, job, diagnostics });
+            }
+            first
+        });
+    }
+
+    /// How a job of that id ended, if it did.
+    pub(super) fn ended_as(&self, job: JobId) -> Result<Option<JobStatus>, SubmitError> {
+        let result = self.deps.results.get(job);
+        let result = result.map_err(|error| SubmitError::Storage(error.to_string()))?;
+        Ok(result.map(|result| result.status))
+    }
+
+    /// Takes a graph in: checks it, stores it, runs it. Nothing of it is kept where that fails.
+    pub(super) fn submit(
+        &mut self,
+        graph: JobGraph,
+        origin: Origin,
+        ctx: &mut Context<Self>,
+    ) -> Result<JobId, SubmitError> {
+        let job = graph.job_id;
+        let ended = self.ended_as(job)?;
+        self.table.admit(&graph, ended, origin).map_err(|why| refused(job, why))?;
+        let admitted = self.check_options(&graph).and_then(|()| {
+            self.deps.graphs.put(&graph).map_err(|error| match error {
+                JobStoreError::Exists { .. } => SubmitError::DuplicateRunning { job },
+                error => SubmitError::Storage(error.to_string()),
+            })
+        });
+        if let Err(error) = admitted {
+            self.table.forget(job);
+            return Err(error);
+        }
+        if self.table.stored(job) {
+            tracing::info!(%job, name = %graph.name, tasks = graph.total_subtasks(), "job submitted");
+            self.run(Arc::new(graph), ctx);
+        }
+        Ok(job)
+    }
+
+    fn check_options(&self, graph: &JobGraph) -> Result<(), SubmitError> {
+        let own = graph.options.iter().map(|(key, value)| (key.as_str(), value.clone()));
+        let checked = self.deps.services.options.overlaid(own, "the job");
+        checked.map(drop).map_err(|error| SubmitError::InvalidGraph(error.to_string()))
+    }
+
+    /// Gives a job its runner.
+    pub(super) fn run(&mut self, graph: Arc<JobGraph>, ctx: &mut Context<Self>) {
+        let services = &self.deps.services;
+        let submitted_ms = services.platform.unix_millis();
+        let job = graph.job_id;
+        let coordinated = graph.nodes.iter().any(|node| node.coordinated);
+        if !coordinated {
+            // Nothing runs in the host that built the graph.
+            self.deps.hosts().tell(ReleaseHost { job_id: job, at_once: false });
+        }
+        let StartedRunner { running, end } = job_manager_runner::start(RunnerDeps {
+            services: services.clone(),
+            election: self.deps.election.clone(),
+            dispatcher: self.session,
+            program: self.deps.ship_programs.then(|| program_key(&graph.program)),
+            graph: graph.clone(),
+            submitted_ms,
+            hosts: self.deps.hosts(),
+            embedded: self.deps.embedded,
+        });
+        let gateway = services.rpc.gateway(running.address(), self.session);
+        let result = watch::Sender::new(None);
+        self.jobs.insert(job, Job { graph, submitted_ms, runner: running, gateway, result });
+        let addr = ctx.address();
+        actix::spawn(async move {
+            // No end comes where the runner is stopped before.
+            if let Ok(details) = end.await {
+                let _ = addr.send(super::ending::JobEnded { job, details }).await;
+            }
+        });
+    }
+
+    /// The keeper's host of a job goes.
+    pub(super) fn release_host(&self, job: JobId, at_once: bool) {
+        self.deps.hosts().tell(ReleaseHost { job_id: job, at_once });
+    }
+
+    pub(super) fn name(&self) -> String {
+        format!("{ENDPOINT} {}", self.session)
+    }
+}
+
+/// In the words of the call.
+pub(super) fn refused(job: JobId, why: Refusal) -> SubmitError {
+    match why {
+        Refusal::DuplicateRunning => SubmitError::DuplicateRunning { job },
+        Refusal::DuplicateTerminated(status) => SubmitError::DuplicateTerminated { job, status },
+        Refusal::PartialResources(vertices) => SubmitError::PartialResources { vertices },
+        Refusal::Graph(error) => SubmitError::InvalidGraph(error.to_string()),
+        Refusal::SingleJob(mode) => SubmitError::SingleJob { mode: mode.as_str().to_owned() },
+        Refusal::Closing => SubmitError::ShuttingDown,
+    }
+}

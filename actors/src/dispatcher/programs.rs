@@ -1,0 +1,169 @@
+//! Programs: a child process builds the graph, which is then submitted; or only looked at.
+
+use super::jobs::refused;
+use super::leader::Dispatcher;
+use actix::{AsyncContext, Context, Handler, ResponseFuture};
+use control::dispatcher::{Mode, Origin, Refusal};
+use gateways::dispatcher::{PlanProgram, SubmitError, SubmitProgram};
+use gateways::job_services::{BuildInHost, BuiltInHost};
+use gateways::program_host::BuildError;
+use gateways::{Answer, Ask, CallError};
+use model::{JobGraph, JobId, ProgramRef};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Longest the start of the child and its build may take together.
+const BUILD_WITHIN: Duration = Duration::from_secs(150);
+
+impl Dispatcher {
+    /// What a child is asked to build. Options of the job are checked first: they name what is wrong
+    /// without starting anything.
+    fn build_request(
+        &self,
+        job_id: JobId,
+        program: ProgramRef,
+        parallelism: Option<u32>,
+        options: BTreeMap<String, String>,
+        keep: bool,
+    ) -> Result<BuildInHost, SubmitError> {
+        let own = options.iter().map(|(key, value)| (key.as_str(), value.clone()));
+        let merged = self.deps.services.options.overlaid(own, "the job");
+        let merged = merged.map_err(|error| SubmitError::InvalidGraph(error.to_string()))?;
+        let parallelism =
+            parallelism.unwrap_or_else(|| merged.get(&conf::execution::PARALLELISM).get());
+        Ok(BuildInHost { program, job_id, parallelism, options, keep })
+    }
+
+    fn build(
+        &self,
+        request: BuildInHost,
+    ) -> impl Future<Output = Result<JobGraph, SubmitError>> + use<> {
+        let hosts = self.deps.hosts();
+        async move {
+            match hosts.ask_within(request, BUILD_WITHIN).await {
+                Ok(BuiltInHost { graph }) => Ok(graph),
+                Err(CallError::Refused(error)) => Err(SubmitError::Build(reason(error))),
+                Err(CallError::Fabric(error)) => Err(SubmitError::Build(error.to_string())),
+            }
+        }
+    }
+
+    /// Builds the application's own job.
+    pub(super) fn build_own_job(
+        &mut self,
+        job: JobId,
+        submission: SubmitProgram,
+        ctx: &mut Context<Self>,
+    ) {
+        let SubmitProgram { program, parallelism, options, .. } = submission;
+        let reserved = self.ended_as(job).and_then(|ended| {
+            self.table.reserve(job, ended, Origin::Own).map_err(|why| refused(job, why))
+        });
+        let request =
+            reserved.and_then(|()| self.build_request(job, program, parallelism, options, true));
+        match request {
+            Ok(request) => {
+                let (built, addr) = (self.build(request), ctx.address());
+                actix::spawn(async move {
+                    let built = Built { job, graph: built.await, origin: Origin::Own };
+                    let _ = addr.send(built).await;
+                });
+            }
+            Err(error) => {
+                self.table.forget(job);
+                self.own_job_refused(job, &error);
+            }
+        }
+    }
+}
+
+/// The program's own words come first; they name what is wrong.
+fn reason(error: BuildError) -> String {
+    match error {
+        BuildError::Program(why) | BuildError::Invalid(why) => why,
+        error => error.to_string(),
+    }
+}
+
+impl Handler<Ask<SubmitProgram>> for Dispatcher {
+    type Result = ResponseFuture<Answer<SubmitProgram>>;
+
+    fn handle(&mut self, ask: Ask<SubmitProgram>, ctx: &mut Context<Self>) -> Self::Result {
+        let SubmitProgram { program, job_id, parallelism, options } = ask.body;
+        let job = job_id.unwrap_or_else(|| JobId(self.deps.services.platform.random_u128()));
+        let reserved = self.ended_as(job).and_then(|ended| {
+            self.table.reserve(job, ended, Origin::Client).map_err(|why| refused(job, why))
+        });
+        if let Err(error) = reserved {
+            return Box::pin(async move { Err(error) });
+        }
+        let request = match self.build_request(job, program, parallelism, options, true) {
+            Ok(request) => request,
+            Err(error) => {
+                self.table.forget(job);
+                return Box::pin(async move { Err(error) });
+            }
+        };
+        let (built, addr) = (self.build(request), ctx.address());
+        // Not part of the answer's future: the job runs also when the client is gone by then.
+        let submitted = actix::spawn(async move {
+            let built = Built { job, graph: built.await, origin: Origin::Client };
+            addr.send(built).await.unwrap_or(Err(SubmitError::ShuttingDown))
+        });
+        Box::pin(async move { submitted.await.unwrap_or(Err(SubmitError::ShuttingDown)) })
+    }
+}
+
+/// A child has built a graph, or could not.
+#[derive(actix::Message)]
+#[rtype(result = "Result<JobId, SubmitError>")]
+struct Built {
+    job: JobId,
+    graph: Result<JobGraph, SubmitError>,
+    origin: Origin,
+}
+
+impl Handler<Built> for Dispatcher {
+    type Result = Result<JobId, SubmitError>;
+
+    fn handle(&mut self, built: Built, ctx: &mut Context<Self>) -> Self::Result {
+        let Built { job, graph, origin } = built;
+        let outcome = match graph {
+            Ok(graph) if graph.job_id == job => self.submit(graph, origin, ctx),
+            Ok(graph) => {
+                let why = format!("it was built for job {} instead of {job}", graph.job_id);
+                Err(SubmitError::InvalidGraph(why))
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &outcome {
+            tracing::warn!(%job, %error, "the program does not run");
+            self.table.forget(job);
+            self.release_host(job, true);
+            if origin == Origin::Own && !self.stopping {
+                self.own_job_refused(job, error);
+            }
+        }
+        outcome
+    }
+}
+
+impl Handler<Ask<PlanProgram>> for Dispatcher {
+    type Result = ResponseFuture<Answer<PlanProgram>>;
+
+    fn handle(&mut self, ask: Ask<PlanProgram>, _: &mut Context<Self>) -> Self::Result {
+        let PlanProgram { program, parallelism, options } = ask.body;
+        let mode = self.table.mode();
+        // A host of its own, under an id that no job has.
+        let job = JobId(self.deps.services.platform.random_u128());
+        let request = if mode == Mode::Session {
+            self.build_request(job, program, parallelism, options, false)
+        } else {
+            Err(refused(job, Refusal::SingleJob(mode)))
+        };
+        match request {
+            Ok(request) => Box::pin(self.build(request)),
+            Err(error) => Box::pin(async move { Err(error) }),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Questions about jobs: asked of the JobMaster of a running one, answered from the archive or the result
+//! store for an ended one.
+
+use super::ending::result_of;
+use super::leader::Dispatcher;
+use gateways::dispatcher::{JobError, JobResult, JobSummary};
+use gateways::job_master::{JobDetails, JobMasterGateway, RequestDetails, RequestSummary};
+use gateways::job_services::{JobManagerRunnerGateway, RequestJobMaster};
+use gateways::{Call, Deadline, Remote, RpcService};
+use model::{JobId, JobStatus};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Between looks for the JobMaster of a job that is changing leaders.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// A running job, as a question needs it: nothing of the actor's.
+#[derive(Clone)]
+pub(super) struct Asked {
+    pub(super) job: JobId,
+    name: String,
+    submitted_ms: u64,
+    rpc: RpcService,
+    runner: Remote<JobManagerRunnerGateway>,
+    result: watch::Receiver<Option<JobResult>>,
+}
+
+impl Asked {
+    /// The JobMaster that leads now; waits for it until the deadline.
+    pub(super) async fn job_master(
+        &self,
+        deadline: Deadline,
+    ) -> Result<Remote<JobMasterGateway>, JobError> {
+        loop {
+            if let Ok(Some(found)) = self.runner.ask(RequestJobMaster {}).await {
+                return Ok(self.rpc.gateway(&found.address, found.job_master_id));
+            }
+            if deadline.remaining() <= LOOK_AGAIN {
+                return Err(JobError::Unavailable { job: self.job });
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Asks the JobMaster that leads.
+    pub(super) async fn ask<C: Call<Gateway = JobMasterGateway>>(
+        &self,
+        message: C,
+        deadline: Deadline,
+    ) -> Result<C::Reply, JobError> {
+        let gateway = self.job_master(deadline).await?;
+        let answer = gateway.ask_within(message, deadline.remaining()).await;
+        answer.map_err(|_| JobError::Unavailable { job: self.job })
+    }
+
+    /// The job in one line; while it has no JobMaster, what the Dispatcher knows.
+    pub(super) async fn summary(&self, within: Duration) -> JobSummary {
+        let found = self.ask(RequestSummary {}, Deadline::after(within)).await;
+        found.unwrap_or_else(|_| JobSummary {
+            job_id: self.job,
+            name: self.name.clone(),
+            status: JobStatus::Initializing,
+            start_ms: self.submitted_ms,
+            end_ms: None,
+            last_modification_ms: self.submitted_ms,
+            tasks: BTreeMap::new(),
+        })
+    }
+
+    /// How the job ended, or after `wait` what is known.
+    pub(super) async fn result(&self, wait: Duration, now_ms: impl Fn() -> u64) -> JobResult {
+        let mut result = self.result.clone();
+        let ended = tokio::time::timeout(wait, result.wait_for(Option::is_some)).await;
+        if let Ok(Ok(ended)) = &ended
+            && let Some(ended) = &**ended
+        {
+            return ended.clone();
+        }
+        drop(ended);
+        let summary = self.summary(Duration::from_secs(1)).await;
+        JobResult {
+            job_id: self.job,
+            name: summary.name,
+            // It is over when its result was recorded, not before.
+            status: match summary.status {
+                status if status.is_globally_terminal() => JobStatus::Running,
+                status => status,
+            },
+            cause: None,
+            runtime_ms: now_ms().saturating_sub(self.submitted_ms),
+        }
+    }
+}
+
+impl Dispatcher {
+    /// A job that runs here.
+    pub(super) fn asked(&self, job: JobId) -> Option<Asked> {
+        let known = self.jobs.get(&job)?;
+        Some(Asked {
+            job,
+            name: known.graph.name.clone(),
+            submitted_ms: known.submitted_ms,
+            rpc: self.deps.services.rpc.clone(),
+            runner: known.gateway.clone(),
+            result: known.result.subscribe(),
+        })
+    }
+
+    /// All jobs that run here.
+    pub(super) fn all_asked(&self) -> Vec<Asked> {
+        self.jobs.keys().filter_map(|job| self.asked(*job)).collect()
+    }
+
+    /// How a job ended that runs no more.
+    pub(super) fn ended_result(&self, job: JobId) -> Result<JobResult, JobError> {
+        if self.table.phase(job).is_some() {
+            return Err(JobError::Unavailable { job });
+        }
+        if let Some(archived) = self.deps.archive.lock().summary(job) {
+            let summary = &archived.summary;
+            let end_ms = summary.end_ms.unwrap_or(summary.start_ms);
+            return Ok(JobResult {
+                job_id: job,
+                name: summary.name.clone(),
+                status: summary.status,
+                cause: archived.cause.clone(),
+                runtime_ms: end_ms.saturating_sub(summary.start_ms),
+            });
+        }
+        match self.deps.results.get(job) {
+            Ok(Some(entry)) => Ok(result_of(&entry)),
+            Ok(None) => Err(JobError::NotFound { job }),
+            Err(error) => {
+                tracing::error!(%job, %error, "the result of a job can't be read");
+                Err(JobError::Unavailable { job })
+            }
+        }
+    }
+
+    /// Everything about a job that has ended.
+    pub(super) fn ended_details(&self, job: JobId) -> Result<JobDetails, JobError> {
+        match self.deps.archive.lock().get::<JobDetails>(job) {
+            Ok(Some(details)) => return Ok(details),
+            Ok(None) => {}
+            Err(error) => tracing::error!(%job, %error, "an archived job can't be read"),
+        }
+        // It has ended, but so long ago (or under a JobManager that is gone) that only this is known.
+        match self.ended_result(job)? {
+            result if result.status.is_globally_terminal() => {
+                Err(JobError::Terminated { job, status: result.status })
+            }
+            _ => Err(JobError::Unavailable { job }),
+        }
+    }
+
+    /// Details of a running job.
+    pub(super) async fn details_of(
+        asked: Asked,
+        deadline: Deadline,
+    ) -> Result<JobDetails, JobError> {
+        asked.ask(RequestDetails {}, deadline).await
+    }
+}

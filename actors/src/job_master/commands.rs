@@ -1,0 +1,177 @@
+//! Turns the core's commands into calls.
+
+use super::{JobMaster, coordinators::cause_of_fabric};
+use actix::{AsyncContext, Context, Handler};
+use control::job_master::Command;
+use control::scheduler::{Deployment, ProducerTable};
+use gateways::job_services::JobReachedTerminalState;
+use gateways::task_executor::{CancelTasks, DeployTasks, EdgeProducers, FreeSlot, TaskDeployment};
+use gateways::{CallError, NodeAddress};
+use model::{EdgeId, ExecutionAttemptId, FailureCause, JobStatus, ResourceId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest a deployment may take: it holds the graph and the producers of thousands of tasks.
+const DEPLOY_WITHIN: Duration = Duration::from_secs(60);
+
+/// Tables of one turn in the form of messages, each made once and shared by all deployments.
+#[derive(Default)]
+pub(super) struct TableCache(BTreeMap<EdgeId, (Arc<ProducerTable>, Arc<EdgeProducers>)>);
+
+impl TableCache {
+    fn message(&mut self, table: &Arc<ProducerTable>) -> Arc<EdgeProducers> {
+        match self.0.get(&table.edge) {
+            Some((known, message)) if Arc::ptr_eq(known, table) => message.clone(),
+            _ => {
+                let message = Arc::new(EdgeProducers {
+                    edge: table.edge,
+                    vertex: table.vertex,
+                    addresses: table.addresses.iter().map(NodeAddress::new).collect(),
+                    subtasks: table.subtasks.clone(),
+                });
+                self.0.insert(table.edge, (table.clone(), message.clone()));
+                message
+            }
+        }
+    }
+}
+
+impl JobMaster {
+    pub(super) fn execute_all(&mut self, commands: Vec<Command>, ctx: &mut Context<Self>) {
+        let mut tables = TableCache::default();
+        for command in commands {
+            self.execute(command, &mut tables, ctx);
+        }
+    }
+
+    fn execute(&mut self, command: Command, tables: &mut TableCache, ctx: &mut Context<Self>) {
+        match command {
+            Command::Declare(_) => self.declare(ctx),
+            Command::Deploy(deployment) => self.deploy(deployment, tables, ctx),
+            Command::CancelTasks { worker, attempts } => {
+                if let Some(link) = self.task_managers.get(&worker.resource_id) {
+                    link.gateway.tell(CancelTasks { job_id: self.job_id(), attempts });
+                }
+            }
+            Command::FreeSlot { worker, allocation } => {
+                if let Some(link) = self.task_managers.get(&worker.resource_id) {
+                    let cause = "the job does not hold this slot".to_owned();
+                    link.gateway.tell(FreeSlot { allocation_id: allocation, cause });
+                }
+            }
+            Command::StartCoordinators { round } => self.start_coordinators(round, ctx),
+            Command::PublishResults { round } => self.publish_results(round, ctx),
+            Command::AbandonResults => self.abandon_results(),
+            Command::HoldingsChanged(resource) => self.publish_holdings(&resource),
+            Command::StatusChanged(status) => self.log_status(status),
+            Command::Ended(status) => self.end(status, ctx),
+        }
+    }
+
+    fn log_status(&self, status: JobStatus) {
+        let graph = self.core.graph();
+        tracing::info!(job = %self.job_id(), name = %graph.name, %status, "job status");
+    }
+
+    fn deploy(&mut self, deployment: Deployment, tables: &mut TableCache, ctx: &mut Context<Self>) {
+        let resource = deployment.worker.resource_id.clone();
+        let attempts: Vec<ExecutionAttemptId> =
+            deployment.tasks.iter().map(|t| t.attempt).collect();
+        let (job_id, job_master_id) = (self.job_id(), self.deps.session);
+        let Some(link) = self.task_managers.get_mut(&resource) else {
+            // Lost in this very turn: its loss ends the tasks too.
+            return;
+        };
+        let knows_graph = link.graph_at.as_deref() == Some(&*deployment.data_address);
+        let message = DeployTasks {
+            job_id,
+            job_master_id,
+            graph: (!knows_graph).then(|| self.core.graph().clone()),
+            producers: deployment.producers.iter().map(|table| tables.message(table)).collect(),
+            tasks: deployment
+                .tasks
+                .into_iter()
+                .map(|task| TaskDeployment {
+                    attempt: task.attempt,
+                    allocation_id: task.allocation,
+                    restore: Vec::new(),
+                })
+                .collect(),
+        };
+        let (gateway, addr) = (link.gateway.clone(), ctx.address());
+        let data_address = deployment.data_address;
+        actix::spawn(async move {
+            let answer = gateway.ask_within(message, DEPLOY_WITHIN).await;
+            let answer = match answer {
+                Ok(refused) => Ok(refused
+                    .into_iter()
+                    .map(|(attempt, error)| (attempt, refusal(&error.to_string())))
+                    .collect()),
+                Err(CallError::Refused(error)) => Err(refusal(&error.to_string())),
+                Err(CallError::Fabric(error)) => {
+                    Err(cause_of_fabric("DeploymentFailed", "the deployment", &error))
+                }
+            };
+            let _ = addr.send(DeployAnswered { resource, data_address, attempts, answer }).await;
+        });
+    }
+
+    /// The job has ended for good: slots go back, everybody is told, the runner last.
+    fn end(&mut self, status: JobStatus, ctx: &mut Context<Self>) {
+        self.ended = true;
+        let cause = FailureCause::fatal("JobEnded", format!("the job has ended as {status}"));
+        self.disconnect_task_managers(&cause, true);
+        self.leave_resource_manager(true);
+        let details = Box::new(self.core.details(self.now()));
+        let runner = self.deps.runner.clone();
+        let job_master_id = self.deps.session;
+        let addr = ctx.address();
+        actix::spawn(async move {
+            let mut pause = Duration::from_millis(100);
+            loop {
+                let report =
+                    JobReachedTerminalState { job_master_id, details: details.clone(), status };
+                match runner.ask(report).await {
+                    Ok(()) => return,
+                    Err(error) if !addr.connected() => {
+                        tracing::debug!(%error, "nobody is left to be told how the job ended");
+                        return;
+                    }
+                    Err(error) => tracing::warn!(%error, "the runner was not told; trying again"),
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(10));
+            }
+        });
+    }
+}
+
+fn refusal(message: &str) -> FailureCause {
+    FailureCause::recoverable("DeploymentRefused", message)
+}
+
+/// A TaskExecutor has answered a deployment.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(super) struct DeployAnswered {
+    resource: ResourceId,
+    data_address: Arc<str>,
+    attempts: Vec<ExecutionAttemptId>,
+    answer: Result<Vec<(ExecutionAttemptId, FailureCause)>, FailureCause>,
+}
+
+impl Handler<DeployAnswered> for JobMaster {
+    type Result = ();
+
+    fn handle(&mut self, answered: DeployAnswered, ctx: &mut Context<Self>) {
+        let DeployAnswered { resource, data_address, attempts, answer } = answered;
+        if let Some(link) = self.task_managers.get_mut(&resource) {
+            // A host that has taken one deployment has the graph; after a failure nobody knows.
+            link.graph_at = answer.is_ok().then_some(data_address);
+        }
+        let now = self.now();
+        self.core.deploy_answered(now, &resource, &attempts, answer);
+        self.turn(ctx);
+    }
+}

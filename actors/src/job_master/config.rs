@@ -1,0 +1,58 @@
+//! A job's settings: its own options over its cluster's.
+
+use super::JobMasterDeps;
+use conf::{Options, restart as keys, restart::Strategy};
+use control::job_master::JobConfig;
+use control::restart::{RestartPolicy, RestartSpec};
+
+/// The cluster's options with the job's laid over. What the job sets wrong is left out: it was checked
+/// where the job was submitted.
+pub(crate) fn job_options(cluster: &Options, deps: &JobMasterDeps) -> Options {
+    let own = deps.graph.options.iter();
+    match cluster.overlaid(own.map(|(k, v)| (k.as_str(), v.clone())), "the job") {
+        Ok(options) => options,
+        Err(error) => {
+            tracing::warn!(job = %deps.graph.job_id, %error, "the job's options are ignored");
+            cluster.clone()
+        }
+    }
+}
+
+pub(super) fn job_config(deps: &JobMasterDeps, seed: u64) -> JobConfig {
+    let options = job_options(&deps.services.options, deps);
+    let session = deps.session.0;
+    JobConfig {
+        restart: restart_policy(&options),
+        slot_timeout: options.get(&conf::resourcemanager::SLOT_REQUEST_TIMEOUT),
+        history: options.get(&conf::rest::EXCEPTION_HISTORY_SIZE) as usize,
+        graph_id: session.nonce ^ session.epoch.process.rotate_left(48),
+        seed,
+        initialized_ms: deps.submitted_ms,
+    }
+}
+
+fn restart_policy(options: &Options) -> RestartPolicy {
+    if !options.is_set(&keys::STRATEGY) {
+        return RestartPolicy::unset();
+    }
+    RestartPolicy::chosen(match options.get(&keys::STRATEGY) {
+        Strategy::None => RestartSpec::None,
+        Strategy::FixedDelay => RestartSpec::FixedDelay {
+            attempts: options.get(&keys::FIXED_DELAY_ATTEMPTS),
+            delay: options.get(&keys::FIXED_DELAY_DELAY),
+        },
+        Strategy::ExponentialDelay => RestartSpec::Exponential {
+            initial: options.get(&keys::EXPONENTIAL_INITIAL_BACKOFF),
+            max: options.get(&keys::EXPONENTIAL_MAX_BACKOFF),
+            multiplier: options.get(&keys::EXPONENTIAL_MULTIPLIER),
+            reset_after: options.get(&keys::EXPONENTIAL_RESET_THRESHOLD),
+            jitter: options.get(&keys::EXPONENTIAL_JITTER),
+            attempts: options.get(&keys::EXPONENTIAL_ATTEMPTS),
+        },
+        Strategy::FailureRate => RestartSpec::FailureRate {
+            max: options.get(&keys::FAILURE_RATE_MAX),
+            interval: options.get(&keys::FAILURE_RATE_INTERVAL),
+            delay: options.get(&keys::FAILURE_RATE_DELAY),
+        },
+    })
+}

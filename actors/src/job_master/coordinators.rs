@@ -1,0 +1,252 @@
+//! The job's coordinators in the JobManager-side program host: found or launched, started, asked,
+//! published, watched. A host that dies is a failover of the job, decided by the core.
+
+use super::JobMaster;
+use actix::{AsyncContext, Context, Handler, ResponseFuture};
+use control::job_master::Unroutable;
+use gateways::job_master::CoordinationError;
+use gateways::job_services::{AwaitHostExit, HostAddress, LaunchHost, ProgramHostsGateway};
+use gateways::program_host::{BuildError, JobEnded, ProgramHostGateway, StartCoordinators};
+use gateways::{Call, CallError, FabricError, Remote};
+use model::{ExecutionAttemptId, FailureCause, JobId, OperatorId, ProcessSession};
+use std::time::Duration;
+
+/// Longest the start of all coordinators may take; the host may have to rebuild the program.
+const START_WITHIN: Duration = Duration::from_secs(120);
+/// Longest the publication of results may take.
+const PUBLISH_WITHIN: Duration = Duration::from_secs(600);
+/// How long one look at the host's end waits.
+const EXIT_WAIT: Duration = Duration::from_secs(30);
+
+/// The host that runs the coordinators.
+#[derive(Debug)]
+pub(super) struct HostLink {
+    session: ProcessSession,
+    gateway: Remote<ProgramHostGateway>,
+}
+
+impl JobMaster {
+    /// Has all coordinators started anew, in the host that is there or a new one.
+    pub(super) fn start_coordinators(&mut self, round: u64, ctx: &mut Context<Self>) {
+        let (hosts, rpc) = (self.deps.hosts.clone(), self.rpc().clone());
+        let launch = LaunchHost { job_id: self.job_id(), program: self.deps.program };
+        let start = StartCoordinators {
+            graph: self.core.graph().clone(),
+            job_master: self.address.clone(),
+            job_master_id: self.deps.session,
+            restore: Vec::new(),
+            embedded: self.deps.embedded,
+        };
+        let addr = ctx.address();
+        actix::spawn(async move {
+            let host = match hosts.ask_within(launch, START_WITHIN).await {
+                Ok(host) => host,
+                Err(error) => {
+                    let outcome = Err(build_failure(error));
+                    let _ = addr.send(CoordinatorsStarted { round, outcome }).await;
+                    return;
+                }
+            };
+            // Known before it is asked, so that its death while it starts is seen.
+            let gateway: Remote<ProgramHostGateway> = rpc.gateway(&host.address, host.session);
+            let found = HostFound { host, gateway: gateway.clone() };
+            if addr.send(found).await.is_err() {
+                return;
+            }
+            let outcome = gateway.ask_within(start, START_WITHIN).await.map_err(build_failure);
+            let _ = addr.send(CoordinatorsStarted { round, outcome }).await;
+        });
+    }
+
+    /// Every task has finished: coordinators publish.
+    pub(super) fn publish_results(&mut self, round: u64, ctx: &mut Context<Self>) {
+        let gateway = self.host.as_ref().map(|host| host.gateway.clone());
+        let addr = ctx.address();
+        actix::spawn(async move {
+            let outcome = match gateway {
+                Some(gateway) => {
+                    let published = gateway.ask_within(JobEnded { finished: true }, PUBLISH_WITHIN);
+                    published.await.map_err(|error| match error {
+                        CallError::Refused(error) => {
+                            FailureCause::recoverable("CoordinatorFailed", error.to_string())
+                        }
+                        CallError::Fabric(error) => {
+                            cause_of_fabric("CoordinatorFailed", "publishing the results", &error)
+                        }
+                    })
+                }
+                None => Err(FailureCause::recoverable(
+                    "CoordinatorHostLost",
+                    "the job's coordinators are gone",
+                )),
+            };
+            let _ = addr.send(ResultsPublished { round, outcome }).await;
+        });
+    }
+
+    /// The job ends without results.
+    pub(super) fn abandon_results(&self) {
+        if let Some(host) = &self.host {
+            host.gateway.tell(JobEnded { finished: false });
+        }
+    }
+
+    /// Hands a message on to a coordinator.
+    pub(super) fn to_coordinator<C>(
+        &self,
+        routed: Result<(), CoordinationError>,
+        message: C,
+        within: Duration,
+    ) -> ResponseFuture<Result<C::Reply, CoordinationError>>
+    where
+        C: Call<Gateway = ProgramHostGateway, Error = CoordinationError>,
+    {
+        let gateway = self.host.as_ref().map(|host| host.gateway.clone());
+        Box::pin(async move {
+            routed?;
+            let gateway = gateway.ok_or_else(|| {
+                CoordinationError::Unavailable("their process is being started".to_owned())
+            })?;
+            gateway.ask_within(message, within).await.map_err(|error| match error {
+                CallError::Refused(error) => error,
+                CallError::Fabric(error) => CoordinationError::Unavailable(error.to_string()),
+            })
+        })
+    }
+}
+
+/// In the words of the call.
+pub(super) fn unroutable(
+    why: Unroutable,
+    attempt: Option<ExecutionAttemptId>,
+    operator: OperatorId,
+) -> CoordinationError {
+    match (why, attempt) {
+        (Unroutable::StaleAttempt, Some(attempt)) => CoordinationError::StaleAttempt { attempt },
+        (Unroutable::StaleAttempt | Unroutable::NoSuchOperator, _) => {
+            CoordinationError::NoSuchOperator { operator }
+        }
+        (Unroutable::Unavailable, _) => CoordinationError::Unavailable(why.to_string()),
+    }
+}
+
+/// What a failed call means for the job.
+pub(super) fn cause_of_fabric(kind: &str, what: &str, error: &FabricError) -> FailureCause {
+    FailureCause::recoverable(kind, format!("{what} failed: {error}"))
+}
+
+fn build_failure(error: CallError<BuildError>) -> FailureCause {
+    match error {
+        CallError::Refused(BuildError::Process(why)) => {
+            FailureCause::recoverable("CoordinatorHostLost", why)
+        }
+        CallError::Refused(error @ BuildError::Differs(_)) => {
+            FailureCause::fatal("ProgramDiffers", error.to_string())
+        }
+        CallError::Refused(error) => FailureCause::fatal("ProgramBuildFailed", error.to_string()),
+        CallError::Fabric(error) => {
+            cause_of_fabric("CoordinatorHostLost", "starting the coordinators", &error)
+        }
+    }
+}
+
+/// The host that runs the coordinators is up.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct HostFound {
+    host: HostAddress,
+    gateway: Remote<ProgramHostGateway>,
+}
+
+impl Handler<HostFound> for JobMaster {
+    type Result = ();
+
+    fn handle(&mut self, HostFound { host, gateway }: HostFound, ctx: &mut Context<Self>) {
+        if self.host.as_ref().is_some_and(|known| known.session == host.session) {
+            return;
+        }
+        self.host = Some(HostLink { session: host.session, gateway });
+        let (hosts, addr, job) = (self.deps.hosts.clone(), ctx.address(), self.job_id());
+        actix::spawn(async move {
+            let cause = exit_of(&hosts, job, host.session).await;
+            let _ = addr.send(HostLost { session: host.session, cause }).await;
+        });
+    }
+}
+
+/// Waits until a host is gone.
+async fn exit_of(
+    hosts: &Remote<ProgramHostsGateway>,
+    job_id: JobId,
+    session: ProcessSession,
+) -> String {
+    let wait_ms = u64::try_from(EXIT_WAIT.as_millis()).unwrap_or(u64::MAX);
+    loop {
+        let ask = AwaitHostExit { job_id, session, wait_ms };
+        match hosts.ask_within(ask, EXIT_WAIT * 2).await {
+            Ok(Some(exit)) => return exit.cause,
+            Ok(None) => {}
+            Err(error) => return format!("its keeper does not answer: {error}"),
+        }
+    }
+}
+
+/// The host is gone.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct HostLost {
+    session: ProcessSession,
+    cause: String,
+}
+
+impl Handler<HostLost> for JobMaster {
+    type Result = ();
+
+    fn handle(&mut self, HostLost { session, cause }: HostLost, ctx: &mut Context<Self>) {
+        if self.host.as_ref().is_none_or(|host| host.session != session) {
+            return;
+        }
+        self.host = None;
+        let message = format!("the process of the job's coordinators is gone: {cause}");
+        let now = self.now();
+        self.core
+            .coordinator_failed(now, FailureCause::recoverable("CoordinatorHostLost", message));
+        self.turn(ctx);
+    }
+}
+
+/// Coordinators were started, or could not be.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct CoordinatorsStarted {
+    round: u64,
+    outcome: Result<(), FailureCause>,
+}
+
+impl Handler<CoordinatorsStarted> for JobMaster {
+    type Result = ();
+
+    fn handle(&mut self, started: CoordinatorsStarted, ctx: &mut Context<Self>) {
+        let now = self.now();
+        self.core.coordinators_started(now, started.round, started.outcome);
+        self.turn(ctx);
+    }
+}
+
+/// Results were published, or could not be.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct ResultsPublished {
+    round: u64,
+    outcome: Result<(), FailureCause>,
+}
+
+impl Handler<ResultsPublished> for JobMaster {
+    type Result = ();
+
+    fn handle(&mut self, published: ResultsPublished, ctx: &mut Context<Self>) {
+        let now = self.now();
+        self.core.results_published(now, published.round, published.outcome);
+        self.turn(ctx);
+    }
+}

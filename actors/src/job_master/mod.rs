@@ -1,0 +1,208 @@
+//! The JobMaster of one job in one leadership: TaskExecutors register and offer slots, tasks are deployed
+//! and watched, coordinators are run in the JobManager-side host, the ResourceManager is told what the
+//! job needs. What any of it means is decided in `control::job_master`; this shell turns messages into
+//! events and commands into calls.
+//!
+//! It must never outlive its leadership, and never wait inside a turn.
+
+mod calls;
+mod commands;
+mod config;
+mod coordinators;
+mod resource_manager;
+mod task_managers;
+#[cfg(test)]
+mod tests;
+
+use crate::services::{ProcessServices, Running, Stop, TurnMarker};
+use actix::{Actor, ActorContext, AsyncContext, Context, Handler, SpawnHandle};
+use control::job_master::{JobCore, Now};
+use coordinators::HostLink;
+use gateways::heartbeat::Party;
+use gateways::job_master::JobMasterGateway;
+use gateways::job_services::{JobManagerRunnerGateway, ProgramHostsGateway};
+use gateways::{Call, EndpointAddress, Remote, RpcService};
+use model::{BlobKey, Fence, JobGraph, JobId, JobMasterId, LeaderSession, ResourceId};
+use resource_manager::ResourceManagerLink;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use task_managers::TaskManagerLink;
+
+/// The name that the JobMaster of a job is served under.
+pub fn endpoint_name(job: JobId) -> String {
+    format!("job_master/{job}")
+}
+
+/// What a JobMaster is made with.
+#[derive(Clone)]
+pub struct JobMasterDeps {
+    /// The process.
+    pub services: ProcessServices,
+    /// The job; it passed `control::job_graph::check`.
+    pub graph: Arc<JobGraph>,
+    /// Its leadership.
+    pub session: JobMasterId,
+    /// Unix milliseconds of the submission.
+    pub submitted_ms: u64,
+    /// The keeper of program hosts of this process.
+    pub hosts: Remote<ProgramHostsGateway>,
+    /// Who is told how the job ended.
+    pub runner: Remote<JobManagerRunnerGateway>,
+    /// The program that hosts run; `None`: the processes of the cluster are the program.
+    pub program: Option<BlobKey>,
+    /// Whether programs may use relative paths (embedded mode).
+    pub embedded: bool,
+}
+
+impl fmt::Debug for JobMasterDeps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JobMasterDeps({}, {})", self.graph.job_id, self.session)
+    }
+}
+
+/// Starts a JobMaster on the calling lane and serves it. It works from its first turn on; its address is
+/// for others only once its leadership was confirmed.
+pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
+    let rpc = deps.services.rpc.clone();
+    let (job, session) = (deps.graph.job_id, deps.session);
+    let name = endpoint_name(job);
+    let addr = JobMaster::new(deps).start();
+    let endpoint = JobMasterGateway::endpoint(addr.clone());
+    let from_hosts = [gateways::job_master::CoordinatorFailed::NAME];
+    let registration = rpc.serve_for_job(name.clone(), session, endpoint, job, &from_hosts);
+    Running::new(rpc.address_of(&name), addr, registration)
+}
+
+/// The actor.
+pub struct JobMaster {
+    deps: JobMasterDeps,
+    core: JobCore,
+    address: EndpointAddress,
+    marker: TurnMarker,
+    task_managers: BTreeMap<ResourceId, TaskManagerLink>,
+    resource_manager: ResourceManagerLink,
+    host: Option<HostLink>,
+    /// Numbers what is asked, so that a late answer is known as such.
+    asked: u64,
+    timer: Option<(Duration, SpawnHandle)>,
+    /// The runner was told how the job ended.
+    ended: bool,
+}
+
+impl fmt::Debug for JobMaster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JobMaster({}, {})", self.job_id(), self.deps.session)
+    }
+}
+
+impl JobMaster {
+    fn new(deps: JobMasterDeps) -> Self {
+        let services = &deps.services;
+        let now = now(services);
+        let name = endpoint_name(deps.graph.job_id);
+        let config = config::job_config(&deps, services.platform.random_u64());
+        Self {
+            core: JobCore::new(deps.graph.clone(), config, now),
+            address: services.rpc.address_of(&name),
+            marker: services.turn_marker(name),
+            task_managers: BTreeMap::new(),
+            resource_manager: ResourceManagerLink::default(),
+            host: None,
+            asked: 0,
+            timer: None,
+            ended: false,
+            deps,
+        }
+    }
+
+    fn job_id(&self) -> JobId {
+        self.deps.graph.job_id
+    }
+
+    fn session(&self) -> LeaderSession {
+        self.deps.session.session()
+    }
+
+    fn rpc(&self) -> &RpcService {
+        &self.deps.services.rpc
+    }
+
+    /// This JobMaster as one side of a heartbeat pair.
+    fn party(&self) -> Party {
+        Party::JobMaster { job_id: self.job_id(), session: self.session() }
+    }
+
+    fn now(&self) -> Now {
+        now(&self.deps.services)
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.asked += 1;
+        self.asked
+    }
+
+    /// The end of every turn: what the core wants done is done, and the timer set for its next wish.
+    fn turn(&mut self, ctx: &mut Context<Self>) {
+        let commands = self.core.take_commands();
+        self.execute_all(commands, ctx);
+        self.set_timer(ctx);
+    }
+
+    fn set_timer(&mut self, ctx: &mut Context<Self>) {
+        let due = self.core.next_deadline();
+        if self.timer.as_ref().map(|(at, _)| *at) == due {
+            return;
+        }
+        if let Some((_, handle)) = self.timer.take() {
+            ctx.cancel_future(handle);
+        }
+        if let Some(at) = due {
+            let wait = at.saturating_sub(self.now().mono);
+            let handle = ctx.run_later(wait, |actor, ctx| {
+                actor.timer = None;
+                let now = actor.now();
+                actor.core.tick(now);
+                actor.turn(ctx);
+            });
+            self.timer = Some((at, handle));
+        }
+    }
+}
+
+fn now(services: &ProcessServices) -> Now {
+    Now { mono: services.platform.now(), unix_ms: services.platform.unix_millis() }
+}
+
+impl Actor for JobMaster {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        self.marker.tick(ctx, self.deps.services.heartbeat.limits().interval);
+        self.follow_resource_manager(ctx);
+        let now = self.now();
+        self.core.start(now);
+        self.turn(ctx);
+        tracing::info!(job = %self.job_id(), session = %self.deps.session, "JobMaster started");
+    }
+}
+
+impl Handler<Stop> for JobMaster {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
+        if !self.ended {
+            let now = self.now();
+            self.core.suspend(now);
+            let cause = model::FailureCause::recoverable(
+                "JobMasterStopped",
+                "the JobMaster gives the job up; another one takes it over",
+            );
+            self.disconnect_task_managers(&cause, false);
+            self.leave_resource_manager(false);
+            tracing::info!(job = %self.job_id(), session = %self.deps.session, "JobMaster stopped");
+        }
+        ctx.stop();
+    }
+}

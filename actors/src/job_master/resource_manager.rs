@@ -1,0 +1,274 @@
+//! The JobMaster's connection to the ResourceManager that leads: register, expect its heartbeats, declare
+//! what the job needs, and again at each new one.
+
+use super::JobMaster;
+use crate::services::PeerWatch;
+use actix::{AsyncContext, Context, Handler};
+use gateways::heartbeat::Party;
+use gateways::leader_election::{Component, LeaderInformation};
+use gateways::resource_manager::{
+    DeclareRequiredResources, DisconnectJobMaster, JobMasterAccepted, RegisterJobMaster,
+    ResourceManagerGateway,
+};
+use gateways::{CallError, Remote};
+use model::{Fence, LeaderSession, ResourceManagerId};
+use std::time::Duration;
+
+/// Pauses between attempts to register: from, to.
+const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// The connection.
+#[derive(Debug, Default)]
+pub(super) struct ResourceManagerLink {
+    /// Who leads.
+    leader: Option<LeaderInformation>,
+    /// Names this connection or the attempt to make it.
+    number: u64,
+    connected: Option<Connected>,
+    /// A declaration is under way.
+    declaring: bool,
+    /// It must be followed by another.
+    again: bool,
+}
+
+#[derive(Debug)]
+struct Connected {
+    gateway: Remote<ResourceManagerGateway>,
+    _watch: PeerWatch,
+}
+
+impl JobMaster {
+    /// Watches who leads the ResourceManager.
+    pub(super) fn follow_resource_manager(&self, ctx: &mut Context<Self>) {
+        let mut leader = self.deps.services.retrieval.watch(Component::ResourceManager);
+        let addr = ctx.address();
+        actix::spawn(async move {
+            loop {
+                let newest = leader.borrow_and_update().clone();
+                if addr.send(NewResourceManager(newest)).await.is_err() {
+                    return;
+                }
+                if leader.changed().await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Registers at the leader, until that succeeds, is refused for good, or another one leads.
+    fn connect(&mut self, ctx: &mut Context<Self>) {
+        let number = self.next_number();
+        let link = &mut self.resource_manager;
+        link.connected = None;
+        link.number = number;
+        link.declaring = false;
+        link.again = false;
+        let Some(leader) = link.leader.clone() else {
+            return;
+        };
+        let services = &self.deps.services;
+        let gateway: Remote<ResourceManagerGateway> =
+            services.rpc.gateway(&leader.address, ResourceManagerId::from_session(leader.session));
+        let gateway = gateway.with_session(self.session());
+        let request = RegisterJobMaster {
+            job_id: self.job_id(),
+            job_master_id: self.deps.session,
+            resource_id: services.resource_id.clone(),
+            address: self.address.clone(),
+            heartbeat: services.heartbeat_address(),
+            heartbeat_session: services.session,
+        };
+        let addr = ctx.address();
+        actix::spawn(async move {
+            let mut pause = RETRY.0;
+            while addr.connected() {
+                match gateway.ask(request.clone()).await {
+                    Ok(accepted) => {
+                        let _ = addr.send(Registered { number, gateway, accepted }).await;
+                        return;
+                    }
+                    Err(CallError::Refused(refused)) if !refused.retry => {
+                        tracing::error!(reason = %refused, "the ResourceManager refuses the JobMaster");
+                        return;
+                    }
+                    Err(error) => {
+                        tracing::debug!(%error, "not registered at the ResourceManager; trying again");
+                    }
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(RETRY.1);
+                if !addr.send(IsCurrent(number)).await.unwrap_or(false) {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Tells the ResourceManager what the job needs in all; one call at a time, the newest wins.
+    pub(super) fn declare(&mut self, ctx: &mut Context<Self>) {
+        let link = &mut self.resource_manager;
+        let Some(connected) = &link.connected else {
+            return;
+        };
+        if std::mem::replace(&mut link.declaring, true) {
+            link.again = true;
+            return;
+        }
+        let (gateway, number) = (connected.gateway.clone(), link.number);
+        let declaration = DeclareRequiredResources {
+            job_id: self.job_id(),
+            job_master_id: self.deps.session,
+            target: self.address.clone(),
+            job_name: self.core.graph().name.clone(),
+            program: self.deps.program,
+            requirements: self.core.requirements(),
+        };
+        let addr = ctx.address();
+        actix::spawn(async move {
+            let outcome = gateway.ask(declaration).await;
+            let outcome = match outcome {
+                Ok(()) => Declared::Done,
+                Err(CallError::Refused(refused)) => Declared::Refused(refused.reason),
+                Err(CallError::Fabric(error)) => {
+                    tokio::time::sleep(RETRY.0).await;
+                    Declared::Again(error.to_string())
+                }
+            };
+            let _ = addr.send(DeclareEnded { number, outcome }).await;
+        });
+    }
+
+    /// The connection is over: register again, at whoever leads.
+    pub(super) fn lose_resource_manager(
+        &mut self,
+        session: LeaderSession,
+        why: &str,
+        ctx: &mut Context<Self>,
+    ) {
+        let current = self.resource_manager.connected.as_ref();
+        if self.ended || current.is_none_or(|c| c.gateway.fence().session() != session) {
+            return;
+        }
+        tracing::warn!(job = %self.job_id(), why, "connection to the ResourceManager lost");
+        self.connect(ctx);
+    }
+
+    /// The JobMaster goes.
+    pub(super) fn leave_resource_manager(&mut self, finished: bool) {
+        self.resource_manager.number = self.next_number();
+        self.resource_manager.leader = None;
+        if let Some(connected) = self.resource_manager.connected.take() {
+            connected.gateway.tell(DisconnectJobMaster {
+                job_id: self.job_id(),
+                job_master_id: self.deps.session,
+                finished,
+            });
+        }
+    }
+
+    /// Whether a call comes from the ResourceManager that the JobMaster is registered at.
+    pub(super) fn is_my_resource_manager(&self, session: Option<LeaderSession>) -> bool {
+        let mine = self.resource_manager.connected.as_ref().map(|c| c.gateway.fence().session());
+        session.is_none() || session == mine
+    }
+}
+
+/// Another ResourceManager leads, or none.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct NewResourceManager(Option<LeaderInformation>);
+
+impl Handler<NewResourceManager> for JobMaster {
+    type Result = ();
+
+    fn handle(&mut self, NewResourceManager(leader): NewResourceManager, ctx: &mut Context<Self>) {
+        if self.ended || self.resource_manager.leader == leader {
+            return;
+        }
+        // That nobody leads is no reason to leave the one that the job is registered at: slots are held
+        // whatever becomes of it.
+        if leader.is_some() {
+            self.resource_manager.leader = leader;
+            self.connect(ctx);
+        }
+    }
+}
+
+/// Whether an attempt to register is still wanted.
+#[derive(actix::Message)]
+#[rtype(result = "bool")]
+struct IsCurrent(u64);
+
+impl Handler<IsCurrent> for JobMaster {
+    type Result = bool;
+    fn handle(&mut self, IsCurrent(number): IsCurrent, _: &mut Context<Self>) -> bool {
+        self.resource_manager.number == number
+    }
+}
+
+/// The ResourceManager has accepted the JobMaster.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Registered {
+    number: u64,
+    gateway: Remote<ResourceManagerGateway>,
+    accepted: JobMasterAccepted,
+}
+
+impl Handler<Registered> for JobMaster {
+    type Result = ();
+
+    fn handle(&mut self, registered: Registered, ctx: &mut Context<Self>) {
+        let Registered { number, gateway, accepted } = registered;
+        if self.ended || self.resource_manager.number != number {
+            return;
+        }
+        let peer = Party::ResourceManager { session: gateway.fence().session() };
+        let heartbeat = &self.deps.services.heartbeat;
+        let node = accepted.heartbeat.node;
+        let report_to = ctx.address().recipient();
+        let watch = heartbeat.expect(self.party(), peer, node, &self.marker, report_to);
+        tracing::info!(job = %self.job_id(), leader = %gateway.address(), "registered at the ResourceManager");
+        self.resource_manager.connected = Some(Connected { gateway, _watch: watch });
+        self.declare(ctx);
+    }
+}
+
+enum Declared {
+    Done,
+    Refused(String),
+    Again(String),
+}
+
+/// A declaration was answered.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct DeclareEnded {
+    number: u64,
+    outcome: Declared,
+}
+
+impl Handler<DeclareEnded> for JobMaster {
+    type Result = ();
+
+    fn handle(&mut self, ended: DeclareEnded, ctx: &mut Context<Self>) {
+        let link = &mut self.resource_manager;
+        if link.number != ended.number {
+            return;
+        }
+        link.declaring = false;
+        let again = std::mem::take(&mut link.again);
+        match ended.outcome {
+            Declared::Done if again => self.declare(ctx),
+            Declared::Done => {}
+            Declared::Refused(reason) => {
+                tracing::warn!(job = %self.job_id(), reason, "the ResourceManager does not know the JobMaster");
+                self.connect(ctx);
+            }
+            Declared::Again(error) => {
+                tracing::debug!(job = %self.job_id(), error, "requirements were not declared; trying again");
+                self.declare(ctx);
+            }
+        }
+    }
+}

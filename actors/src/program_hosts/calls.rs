@@ -1,0 +1,165 @@
+//! The keeper's calls.
+
+use super::{ProgramHosts, State};
+use actix::{AsyncContext, Context, Handler, ResponseFuture};
+use gateways::job_services::{
+    AwaitHostExit, BuildInHost, BuiltInHost, FindHost, HostAddress, HostExit, LaunchHost,
+    ReleaseHost,
+};
+use gateways::program_host::{BuildError, BuildGraph, EndHost, ProgramHostGateway};
+use gateways::{Answer, Ask, CallError, Remote};
+use model::JobId;
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+
+/// Longest a build of a graph may take.
+const BUILD_WITHIN: Duration = Duration::from_secs(120);
+/// Longest one call waits for the end of a host.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+impl Handler<Ask<LaunchHost>> for ProgramHosts {
+    type Result = ResponseFuture<Answer<LaunchHost>>;
+
+    fn handle(&mut self, ask: Ask<LaunchHost>, ctx: &mut Context<Self>) -> Self::Result {
+        let launched = self.launch(ask.body.job_id, ask.body.program, ctx);
+        Box::pin(async move { came_up(launched.await) })
+    }
+}
+
+fn came_up(
+    outcome: Result<Result<HostAddress, BuildError>, oneshot::error::RecvError>,
+) -> Result<HostAddress, BuildError> {
+    outcome.unwrap_or_else(|_| Err(BuildError::Process("it was released while it started".into())))
+}
+
+impl Handler<Ask<BuildInHost>> for ProgramHosts {
+    type Result = ResponseFuture<Answer<BuildInHost>>;
+
+    fn handle(&mut self, ask: Ask<BuildInHost>, ctx: &mut Context<Self>) -> Self::Result {
+        let BuildInHost { program, job_id, parallelism, options, keep } = ask.body;
+        let launched = self.launch(job_id, Some(super::program_key(&program)), ctx);
+        let (deps, addr) = (self.deps.clone(), ctx.address());
+        let embedded = self.deps.embedded;
+        Box::pin(async move {
+            let host = came_up(launched.await)?;
+            let gateway: Remote<ProgramHostGateway> =
+                deps.services.rpc.gateway(&host.address, host.session);
+            let build = BuildGraph { program, job_id, parallelism, options, embedded };
+            let built =
+                gateway.ask_within(build, BUILD_WITHIN).await.map_err(|error| match error {
+                    CallError::Refused(error) => error,
+                    CallError::Fabric(error) => BuildError::Process(error.to_string()),
+                });
+            if built.is_err() || !keep {
+                let _ = addr.send(End { job: job_id, at_once: built.is_err() }).await;
+            }
+            Ok(BuiltInHost { graph: built? })
+        })
+    }
+}
+
+impl Handler<Ask<FindHost>> for ProgramHosts {
+    type Result = Answer<FindHost>;
+
+    fn handle(&mut self, ask: Ask<FindHost>, _: &mut Context<Self>) -> Answer<FindHost> {
+        Ok(self.hosts.get(&ask.body.job_id).and_then(|entry| match &entry.state {
+            State::Up { address, released: false, .. } => Some(address.clone()),
+            State::Up { .. } | State::Launching { .. } => None,
+        }))
+    }
+}
+
+impl Handler<Ask<AwaitHostExit>> for ProgramHosts {
+    type Result = ResponseFuture<Answer<AwaitHostExit>>;
+
+    fn handle(&mut self, ask: Ask<AwaitHostExit>, _: &mut Context<Self>) -> Self::Result {
+        let AwaitHostExit { job_id, session, wait_ms } = ask.body;
+        let wait = Duration::from_millis(wait_ms).min(WAIT_MAX);
+        let known = self.hosts.get(&job_id).filter(|entry| match &entry.state {
+            State::Up { address, .. } => address.session == session,
+            State::Launching { .. } => false,
+        });
+        let exit = known.map(|entry| entry.exit.subscribe());
+        Box::pin(async move {
+            let Some(exit) = exit else {
+                let cause = "it is not known here (any more)".to_owned();
+                return Ok(Some(HostExit { cause, released: false }));
+            };
+            Ok(gone(exit, wait).await)
+        })
+    }
+}
+
+/// How a host ended, or `None` after `wait`.
+async fn gone(mut exit: watch::Receiver<Option<HostExit>>, wait: Duration) -> Option<HostExit> {
+    match tokio::time::timeout(wait, exit.wait_for(Option::is_some)).await {
+        Ok(Ok(exit)) => exit.clone(),
+        // The keeper forgot it without a word: it can't be waited for any more.
+        Ok(Err(_)) => Some(HostExit { cause: "its keeper has ended".to_owned(), released: false }),
+        Err(_) => None,
+    }
+}
+
+impl Handler<Ask<ReleaseHost>> for ProgramHosts {
+    type Result = ResponseFuture<Answer<ReleaseHost>>;
+
+    fn handle(&mut self, ask: Ask<ReleaseHost>, _: &mut Context<Self>) -> Self::Result {
+        let ending = self.end(ask.body.job_id, ask.body.at_once);
+        Box::pin(async move {
+            ending.await;
+            Ok(())
+        })
+    }
+}
+
+impl ProgramHosts {
+    /// Ends a job's host; the future resolves when it is gone.
+    fn end(&mut self, job: JobId, at_once: bool) -> ResponseFuture<()> {
+        let Some(entry) = self.hosts.get_mut(&job) else {
+            return Box::pin(async {});
+        };
+        let exit = entry.exit.subscribe();
+        match &mut entry.state {
+            State::Launching { .. } => {
+                // Dropping the entry gives the launch up and answers who waits for it.
+                let cause = "released while it started".to_owned();
+                self.forget(job, HostExit { cause, released: true });
+                Box::pin(async {})
+            }
+            State::Up { address, kill, released } => {
+                let again = std::mem::replace(released, true);
+                if at_once {
+                    kill();
+                }
+                let gateway: Remote<ProgramHostGateway> =
+                    self.deps.services.rpc.gateway(&address.address, address.session);
+                let ask_first = !at_once && !again;
+                let (kill, within) = (kill.clone(), self.end_within);
+                Box::pin(async move {
+                    if ask_first {
+                        let _ = gateway.ask_within(EndHost {}, within).await;
+                    }
+                    if gone(exit.clone(), within).await.is_none() {
+                        kill();
+                        gone(exit, within).await;
+                    }
+                })
+            }
+        }
+    }
+}
+
+/// Ends a job's host, from inside.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct End {
+    job: JobId,
+    at_once: bool,
+}
+
+impl Handler<End> for ProgramHosts {
+    type Result = ResponseFuture<()>;
+    fn handle(&mut self, End { job, at_once }: End, _: &mut Context<Self>) -> Self::Result {
+        self.end(job, at_once)
+    }
+}

@@ -1,0 +1,66 @@
+//! What the keeper of program hosts needs from the deployment: a way to start one, and a way to a
+//! program's file. Both are handed in; nothing here starts anything.
+
+use futures::future::BoxFuture;
+use gateways::job_services::HostAddress;
+use gateways::program_host::BuildError;
+use model::{BlobKey, BlobKind, JobId, ProgramRef};
+use std::{fmt, path::PathBuf};
+
+/// Which side of a job a host serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostSide {
+    /// Builds the graph, runs coordinators.
+    JobManager,
+    /// Runs tasks.
+    TaskManager,
+}
+
+/// A host that is to be started.
+#[derive(Debug, Clone)]
+pub struct HostRequest {
+    /// For which job.
+    pub job_id: JobId,
+    /// The program's file, whole and checked; `None`: this process is the program.
+    pub program: Option<PathBuf>,
+    /// What it will do.
+    pub side: HostSide,
+}
+
+/// How a host ended, for people: "exit code 101", "killed by SIGKILL".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExitCause(pub String);
+
+/// A host that is up: its gateway answers.
+pub struct LaunchedHost {
+    /// Where it answers.
+    pub address: HostAddress,
+    /// Resolves when it is gone, whatever ended it.
+    pub exited: BoxFuture<'static, ExitCause>,
+    /// Ends it at once; `exited` follows. May be called again.
+    pub kill: Box<dyn Fn() + Send + Sync>,
+}
+
+impl fmt::Debug for LaunchedHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LaunchedHost({:?})", self.address)
+    }
+}
+
+/// Starts program hosts: child processes, or in this process. Dropping the future gives the launch up and
+/// leaves no process behind.
+pub trait ProgramHostLauncher: Send + Sync {
+    /// Starts a host and waits until its gateway answers.
+    fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>>;
+}
+
+/// Where programs come from: the BlobServer's own store, or a TaskManager's blob cache.
+pub trait Programs: Send + Sync {
+    /// The file of a program, whole, checked and executable. The error is for people.
+    fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, String>>;
+}
+
+/// The blob that a program is kept under: it belongs to no job.
+pub fn program_key(program: &ProgramRef) -> BlobKey {
+    BlobKey { job: None, hash: program.hash, kind: BlobKind::Permanent, size: program.size }
+}

@@ -1,0 +1,328 @@
+//! The keeper of a process's program hosts: starts, counts and ends them, one per job. On the JobManager
+//! it has a job's graph built in a host and keeps that one for the job's coordinators; on a TaskManager
+//! the host runs the job's tasks.
+//!
+//! It never restarts a host by itself: that its host is gone is a fact for the job's owner, who asks
+//! again if it wants another one.
+
+mod calls;
+mod launcher;
+#[cfg(test)]
+mod tests;
+
+pub use launcher::{
+    ExitCause, HostRequest, HostSide, LaunchedHost, ProgramHostLauncher, Programs, program_key,
+};
+
+use crate::services::{ProcessServices, Running, Stop};
+use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
+use gateways::Remote;
+use gateways::job_services::{HostAddress, HostExit, ProgramHostsGateway};
+use gateways::program_host::{BuildError, ParentAlive, ProgramHostGateway};
+use model::{BlobKey, ContentHash, JobId};
+use platform::{Lane, LaneEnded};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+
+/// The name that the keeper is served under.
+pub const ENDPOINT: &str = "program_hosts";
+
+/// What a keeper is made with.
+#[derive(Clone)]
+pub struct HostsDeps {
+    /// The process.
+    pub services: ProcessServices,
+    /// Starts hosts.
+    pub launcher: Arc<dyn ProgramHostLauncher>,
+    /// Finds programs.
+    pub programs: Arc<dyn Programs>,
+    /// What hosts of this process do.
+    pub side: HostSide,
+    /// The program that this process is: hosts of it run inside. `None`: this process is no program.
+    pub own_program: Option<ContentHash>,
+    /// Whether programs may use relative paths (embedded mode).
+    pub embedded: bool,
+}
+
+impl fmt::Debug for HostsDeps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostsDeps").field("side", &self.side).finish_non_exhaustive()
+    }
+}
+
+/// Starts the keeper and serves it as [`ENDPOINT`].
+///
+/// # Errors
+/// The work lane has ended.
+pub async fn start(deps: HostsDeps) -> Result<Running<ProgramHosts>, LaneEnded> {
+    let services = deps.services.clone();
+    let lane = services.platform.lane(Lane::Work);
+    let addr = lane.run(move || async move { ProgramHosts::new(deps).start() }).await?;
+    let endpoint = ProgramHostsGateway::endpoint(addr.clone());
+    let registration = services.rpc.serve(ENDPOINT, services.session, endpoint);
+    Ok(Running::new(services.rpc.address_of(ENDPOINT), addr, registration))
+}
+
+/// Ends a host at once.
+type Kill = Arc<dyn Fn() + Send + Sync>;
+
+/// What a launch led to.
+type Launched = Result<HostAddress, BuildError>;
+
+/// One host.
+struct Entry {
+    /// Names this launch: outcomes of earlier ones are none of its business.
+    number: u64,
+    state: State,
+    /// Set when it is gone.
+    exit: watch::Sender<Option<HostExit>>,
+}
+
+enum State {
+    /// Being started; dropping `give_up` ends that.
+    Launching { waiting: Vec<oneshot::Sender<Launched>>, _give_up: oneshot::Sender<()> },
+    /// It answers.
+    Up { address: HostAddress, kill: Kill, released: bool },
+}
+
+/// The keeper.
+pub struct ProgramHosts {
+    deps: HostsDeps,
+    hosts: BTreeMap<JobId, Entry>,
+    launches: u64,
+    start_within: Duration,
+    end_within: Duration,
+}
+
+impl fmt::Debug for ProgramHosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProgramHosts({} hosts)", self.hosts.len())
+    }
+}
+
+impl ProgramHosts {
+    fn new(deps: HostsDeps) -> Self {
+        let options = &deps.services.options;
+        Self {
+            start_within: options.get(&conf::taskmanager::HOST_START_TIMEOUT),
+            end_within: options.get(&conf::taskmanager::CANCELLATION_TIMEOUT),
+            deps,
+            hosts: BTreeMap::new(),
+            launches: 0,
+        }
+    }
+
+    /// The job's host: the one that is there, the one that is coming, or a new one.
+    fn launch(
+        &mut self,
+        job: JobId,
+        program: Option<BlobKey>,
+        ctx: &mut Context<Self>,
+    ) -> oneshot::Receiver<Launched> {
+        let (answer, launched) = oneshot::channel();
+        if let Some(entry) = self.hosts.get_mut(&job) {
+            match &mut entry.state {
+                State::Up { address, released: false, .. } => {
+                    let _ = answer.send(Ok(address.clone()));
+                }
+                State::Up { .. } => {
+                    let ending = format!("the last host of job {job} has not ended yet");
+                    let _ = answer.send(Err(BuildError::Process(ending)));
+                }
+                State::Launching { waiting, .. } => waiting.push(answer),
+            }
+            return launched;
+        }
+        self.launches += 1;
+        let (give_up, given_up) = oneshot::channel();
+        let entry = Entry {
+            number: self.launches,
+            state: State::Launching { waiting: vec![answer], _give_up: give_up },
+            exit: watch::Sender::new(None),
+        };
+        self.hosts.insert(job, entry);
+        let (number, addr) = (self.launches, ctx.address());
+        let start = start_host(self.deps.clone(), job, program, self.start_within);
+        actix::spawn(async move {
+            let outcome = tokio::select! {
+                biased;
+                // The keeper let go of the launch: dropping `start` leaves no process behind.
+                _ = given_up => return,
+                outcome = start => outcome,
+            };
+            let _ = addr.send(LaunchEnded { job, number, outcome }).await;
+        });
+        launched
+    }
+
+    fn current(&mut self, job: JobId, number: u64) -> Option<&mut Entry> {
+        self.hosts.get_mut(&job).filter(|entry| entry.number == number)
+    }
+
+    fn gateway(&self, address: &HostAddress) -> Remote<ProgramHostGateway> {
+        self.deps.services.rpc.gateway(&address.address, address.session)
+    }
+
+    /// Lets a host know that its TaskManager lives, from the heartbeat lane, until it is gone.
+    fn keep_alive(&self, address: &HostAddress, mut gone: watch::Receiver<Option<HostExit>>) {
+        if self.deps.side == HostSide::JobManager || address.pid.is_none() {
+            return;
+        }
+        let (gateway, services) = (self.gateway(address), &self.deps.services);
+        let interval = services.heartbeat.limits().interval;
+        services.platform.lane(Lane::Heartbeat).spawn_local(async move {
+            loop {
+                let said = gateway.ask_within(ParentAlive {}, interval);
+                let pause = async {
+                    let _ = said.await;
+                    tokio::time::sleep(interval / 2).await;
+                };
+                tokio::select! {
+                    biased;
+                    _ = gone.wait_for(Option::is_some) => return,
+                    () = pause => {}
+                }
+            }
+        });
+    }
+
+    /// Forgets a host that is gone, and tells who waits for that.
+    fn forget(&mut self, job: JobId, exit: HostExit) {
+        if let Some(entry) = self.hosts.remove(&job) {
+            entry.exit.send_replace(Some(exit));
+        }
+    }
+}
+
+async fn start_host(
+    deps: HostsDeps,
+    job: JobId,
+    program: Option<BlobKey>,
+    within: Duration,
+) -> Result<LaunchedHost, BuildError> {
+    let inside = program.is_none_or(|key| deps.own_program == Some(key.hash));
+    let file = match program.filter(|_| !inside) {
+        Some(key) => {
+            let fetched = deps.programs.fetch(key).await;
+            Some(fetched.map_err(|why| {
+                BuildError::Process(format!("the program {} can't be fetched: {why}", key.hash))
+            })?)
+        }
+        None => None,
+    };
+    let request = HostRequest { job_id: job, program: file, side: deps.side };
+    match tokio::time::timeout(within, deps.launcher.launch(request)).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(BuildError::Process(format!(
+            "it did not answer within {} s (taskmanager.program-host.start-timeout)",
+            within.as_secs()
+        ))),
+    }
+}
+
+impl Actor for ProgramHosts {
+    type Context = Context<Self>;
+
+    fn stopped(&mut self, _: &mut Context<Self>) {
+        for (job, entry) in std::mem::take(&mut self.hosts) {
+            if let State::Up { kill, .. } = &entry.state {
+                kill();
+            }
+            let cause = "its keeper has ended".to_owned();
+            entry.exit.send_replace(Some(HostExit { cause, released: true }));
+            tracing::debug!(%job, "program host ended with its keeper");
+        }
+    }
+}
+
+impl Handler<Stop> for ProgramHosts {
+    type Result = ();
+    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
+        ctx.stop();
+    }
+}
+
+/// A host answers, or could not be started.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct LaunchEnded {
+    job: JobId,
+    number: u64,
+    outcome: Result<LaunchedHost, BuildError>,
+}
+
+impl Handler<LaunchEnded> for ProgramHosts {
+    type Result = ();
+
+    fn handle(&mut self, ended: LaunchEnded, ctx: &mut Context<Self>) {
+        let LaunchEnded { job, number, outcome } = ended;
+        let Some(entry) = self.current(job, number) else {
+            if let Ok(host) = outcome {
+                (host.kill)();
+            }
+            return;
+        };
+        match outcome {
+            Ok(host) => {
+                let address = host.address.clone();
+                let kill: Kill = Arc::from(host.kill);
+                let state = State::Up { address: address.clone(), kill, released: false };
+                let before = std::mem::replace(&mut entry.state, state);
+                let gone = entry.exit.subscribe();
+                if let State::Launching { waiting, .. } = before {
+                    for waiter in waiting {
+                        let _ = waiter.send(Ok(address.clone()));
+                    }
+                }
+                tracing::info!(%job, address = %address.address, pid = address.pid, "program host is up");
+                self.keep_alive(&address, gone);
+                let (addr, exited) = (ctx.address(), host.exited);
+                actix::spawn(async move {
+                    let cause = exited.await;
+                    let _ = addr.send(HostGone { job, number, cause }).await;
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%job, %error, "program host could not be started");
+                if let Some(entry) = self.hosts.remove(&job) {
+                    if let State::Launching { waiting, .. } = entry.state {
+                        for waiter in waiting {
+                            let _ = waiter.send(Err(error.clone()));
+                        }
+                    }
+                    let exit = HostExit { cause: error.to_string(), released: false };
+                    entry.exit.send_replace(Some(exit));
+                }
+            }
+        }
+    }
+}
+
+/// A host is gone.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct HostGone {
+    job: JobId,
+    number: u64,
+    cause: ExitCause,
+}
+
+impl Handler<HostGone> for ProgramHosts {
+    type Result = ();
+
+    fn handle(&mut self, HostGone { job, number, cause }: HostGone, _: &mut Context<Self>) {
+        let Some(entry) = self.current(job, number) else {
+            return;
+        };
+        let released = matches!(entry.state, State::Up { released: true, .. });
+        if released {
+            tracing::info!(%job, cause = %cause.0, "program host has ended");
+        } else {
+            tracing::warn!(%job, cause = %cause.0, "program host is gone");
+        }
+        self.forget(job, HostExit { cause: cause.0, released });
+    }
+}
