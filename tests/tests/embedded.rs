@@ -1,5 +1,15 @@
 //! The program by itself: an embedded cluster in its own process.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test fails loudly, and measures real time"
+)]
+
+
 mod common;
 
 use common::{bin, expected_counts, output_lines, repository_text, text_file};

@@ -1,5 +1,15 @@
 //! While a bounded job runs, processes are killed and stopped; the result stays exact.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test fails loudly, and measures real time"
+)]
+
+
 mod common;
 
 use common::{Cluster, SOON, bin, eventually, output_lines, request};

@@ -1,0 +1,324 @@
+//! The command line, declared: subcommands, flags, examples. No behaviour.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Runs, watches and ends streaming jobs.
+#[derive(Debug, Parser)]
+#[command(
+    name = "flott",
+    version = crate::version::LONG,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = EXAMPLES
+)]
+pub struct Cli {
+    /// What is wanted.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Settings of every subcommand.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  flott run ./word_count --input /data/text
+  flott run -d -p 4 -m jobmanager:8081 ./word_count --input /data/text --output /data/counts
+  flott list --output json
+  flott cancel 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b
+  flott info ./word_count --input /data/text
+  flott run-application -t standalone ./word_count --input /data/text
+
+Exit codes: 0 succeeded or cancelled, 1 start-up failed, 2 fatal error, 3 job failed, 4 job's state unknown, 64 wrong usage";
+
+/// Settings of every subcommand.
+#[derive(Debug, Clone, Args)]
+pub struct Common {
+    /// Folder with flott.yaml, masters and workers [env: FLOTT_CONF_DIR]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub config_dir: Option<PathBuf>,
+    /// Sets an option over those of flott.yaml and the environment
+    #[arg(short = 'D', global = true, value_name = "KEY=VALUE", action = clap::ArgAction::Append)]
+    pub define: Vec<String>,
+    /// How results are printed
+    #[arg(long, global = true, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
+    pub output: Output,
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    Text,
+    /// One JSON value on standard output.
+    Json,
+}
+
+/// What is wanted.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Submit a program to a running session and wait for its job
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Run),
+    /// Start a cluster for one program: its JobManager and TaskManagers are the program
+    RunApplication(RunApplication),
+    /// List the jobs of a cluster
+    List(List),
+    /// Show the operators and job vertices of a program without running it
+    Info(Info),
+    /// Cancel a job
+    Cancel(Cancel),
+    /// Run a JobManager in this process
+    #[command(name = "jobmanager")]
+    JobManager(JobManager),
+    /// Run a TaskManager in this process
+    #[command(name = "taskmanager")]
+    TaskManager(TaskManager),
+    /// Make the cluster's id and secret where they are absent
+    #[command(name = "make-secret")]
+    MakeSecret,
+    /// Print the reference of all options as Markdown
+    #[command(name = "options")]
+    Options,
+    /// Print the value of one option, as the scripts need it
+    #[command(name = "get-option", hide = true)]
+    GetOption {
+        /// Its key.
+        key: String,
+    },
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  flott run ./word_count --input /data/text              run and wait
+  flott run -d ./word_count --input /data/text           submit, print the job's id, return
+  flott run -p 8 -D restart-strategy.type=none ./prog    with parallelism and options of this job
+  flott run --job second ./prog                          a program that registers several jobs";
+
+/// `flott run`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Return as soon as the job is submitted
+    #[arg(short = 'd', long)]
+    pub detached: bool,
+    /// The program and how it is run
+    #[command(flatten)]
+    pub program: ProgramArgs,
+    /// Where the cluster is
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+    /// Id of the job: 32 hexadecimal digits
+    #[arg(long, value_name = "ID")]
+    pub job_id: Option<String>,
+    /// Target: remote (a running session)
+    #[arg(short = 't', long, value_name = "TARGET", default_value = "remote")]
+    pub target: String,
+    #[command(flatten)]
+    pub(crate) refused: Refused,
+}
+
+/// `flott run-application`.
+#[derive(Debug, Args)]
+pub struct RunApplication {
+    /// Target: standalone (JobManager here, TaskManagers on the hosts of conf/workers)
+    #[arg(short = 't', long, value_name = "TARGET", default_value = "standalone")]
+    pub target: String,
+    /// The program and how it is run
+    #[command(flatten)]
+    pub program: ProgramArgs,
+    /// Id of the job: 32 hexadecimal digits
+    #[arg(long, value_name = "ID")]
+    pub job_id: Option<String>,
+    #[command(flatten)]
+    pub(crate) refused: Refused,
+}
+
+/// A program and its arguments.
+#[derive(Debug, Args)]
+pub struct ProgramArgs {
+    /// Default parallelism of the job
+    #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32_768))]
+    pub parallelism: Option<u32>,
+    /// Name of the job, of a program that registers several
+    #[arg(short = 'c', long = "job", value_name = "NAME")]
+    pub job: Option<String>,
+    /// The program: a binary with #[flott::main]
+    #[arg(value_name = "PROGRAM")]
+    pub program: PathBuf,
+    /// Arguments of the program
+    #[arg(
+        value_name = "ARGS",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub args: Vec<String>,
+}
+
+/// Options of Flink's command line that have no meaning here.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Refused {
+    #[arg(short = 'C', long = "classpath", hide = true, value_name = "URL")]
+    pub(crate) classpath: Option<String>,
+    #[arg(short = 's', long = "fromSavepoint", hide = true, value_name = "PATH")]
+    pub(crate) savepoint: Option<String>,
+    #[arg(short = 'n', long = "allowNonRestoredState", hide = true)]
+    pub(crate) non_restored: bool,
+    #[arg(long = "pyModule", alias = "python", hide = true, value_name = "NAME")]
+    pub(crate) python: Option<String>,
+}
+
+impl Refused {
+    /// What to use instead of an option that was given.
+    pub(crate) fn complaint(&self) -> Option<&'static str> {
+        if self.classpath.is_some() {
+            return Some(
+                "-C/--classpath: there is no classpath; everything a program needs is linked into it",
+            );
+        }
+        if self.savepoint.is_some() || self.non_restored {
+            return Some("-s/--fromSavepoint, -n: this version cannot start a job from a savepoint");
+        }
+        if self.python.is_some() {
+            return Some("--pyModule/--python: programs are native binaries with #[flott::main]");
+        }
+        None
+    }
+}
+
+/// Where a cluster's REST endpoint is.
+#[derive(Debug, Clone, Args)]
+pub struct ClusterArgs {
+    /// REST endpoint of the JobManager [default: rest.address and rest.port]
+    #[arg(short = 'm', long = "jobmanager", value_name = "HOST:PORT")]
+    pub jobmanager: Option<String>,
+}
+
+/// `flott list`.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Only running and restarting jobs
+    #[arg(short = 'r', long)]
+    pub running: bool,
+    /// Only jobs that wait to be run
+    #[arg(short = 's', long)]
+    pub scheduled: bool,
+    /// Jobs that have ended, too
+    #[arg(short = 'a', long)]
+    pub all: bool,
+    /// Where the cluster is
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// `flott info`.
+#[derive(Debug, Args)]
+pub struct Info {
+    /// Also write the job graph to a file: for jobmanager --mode per-job
+    #[arg(long, value_name = "FILE")]
+    pub job_graph: Option<PathBuf>,
+    /// The program and how it would be run
+    #[command(flatten)]
+    pub program: ProgramArgs,
+}
+
+/// `flott cancel`.
+#[derive(Debug, Args)]
+pub struct Cancel {
+    /// The job's id
+    #[arg(value_name = "JOBID")]
+    pub job: String,
+    /// Where the cluster is
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// What a JobManager is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Programs come by REST, until it is told to stop.
+    Session,
+    /// Runs its own program, then ends.
+    Application,
+    /// Runs one job graph that was built elsewhere, then ends.
+    PerJob,
+}
+
+/// `flott jobmanager`.
+#[derive(Debug, Args)]
+pub struct JobManager {
+    /// What it is for
+    #[arg(long, value_enum, default_value_t = Mode::Session)]
+    pub mode: Mode,
+    /// Host name that others reach it by (jobmanager.rpc.address)
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+    /// Port of the REST endpoint (rest.port)
+    #[arg(long, value_name = "PORT")]
+    pub webui_port: Option<String>,
+    /// application: the job's id; drawn where absent
+    #[arg(long, value_name = "ID")]
+    pub job_id: Option<String>,
+    /// application: name of the job, of a program that registers several
+    #[arg(long = "job", value_name = "NAME")]
+    pub job: Option<String>,
+    /// application and per-job: the program
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<PathBuf>,
+    /// per-job: file with the job graph (flott info --job-graph)
+    #[arg(long, value_name = "FILE")]
+    pub job_graph: Option<PathBuf>,
+    /// application: default parallelism of the job
+    #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32_768))]
+    pub parallelism: Option<u32>,
+    /// application: arguments of the program, after --
+    #[arg(last = true, value_name = "ARGS")]
+    pub args: Vec<String>,
+}
+
+/// `flott taskmanager`.
+#[derive(Debug, Args)]
+pub struct TaskManager {
+    /// The program that runs its tasks in this process; absent: each job's program is fetched and
+    /// runs in a child
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<PathBuf>,
+    /// Host name that others reach it by (taskmanager.host)
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_follows_the_program_is_the_programs() {
+        let cli = Cli::parse_from([
+            "flott", "run", "-d", "-p", "3", "./prog", "-p", "9", "--output", "x", "-D", "a=b",
+        ]);
+        let Command::Run(run) = cli.command else {
+            panic!("not run");
+        };
+        assert!(run.detached);
+        assert_eq!(run.program.parallelism, Some(3));
+        assert_eq!(
+            run.program.args,
+            ["-p", "9", "--output", "x", "-D", "a=b"]
+        );
+        assert_eq!(cli.common.output, Output::Text);
+    }
+
+    #[test]
+    fn a_mistyped_subcommand_is_told_the_nearest_one() {
+        let error = Cli::try_parse_from(["flott", "lits"]).unwrap_err().to_string();
+        assert!(error.contains("list"), "{error}");
+    }
+}

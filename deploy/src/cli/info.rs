@@ -1,0 +1,178 @@
+//! `flott info`: has a program build its graph in a child of this process and prints it; nothing is run.
+
+use super::args::Info;
+use super::output::table;
+use super::{Context, Failure, Outcome, run};
+use crate::components::process_session;
+use crate::exit::Exit;
+use crate::settings;
+use conf::{execution, taskmanager};
+use gateways::program_host::{BuildGraph, EndHost, ProgramHostGateway};
+use gateways::{CallError, RpcOptions, RpcService};
+use host::launch::{self, LaunchSpec};
+use model::{ContentHash, JobGraph, JobId, ProgramRef};
+use platform::Platform;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+pub(super) async fn info(context: &Context, args: Info) -> Outcome {
+    let program = run::local_program(&args.program)?;
+    let program = std::path::absolute(&program).map_err(Failure::start)?;
+    let platform = Platform::production();
+    let folder = std::env::temp_dir().join(format!("flott-info-{:016x}", platform.random_u64()));
+    std::fs::create_dir_all(&folder).map_err(Failure::start)?;
+    let graph = build(context, &platform, &args, &program, &folder).await;
+    if let Err(error) = std::fs::remove_dir_all(&folder) {
+        tracing::debug!(%error, "a temporary folder stays");
+    }
+    let graph = graph?;
+    if let Some(file) = &args.job_graph {
+        write_graph(file, &graph)?;
+    }
+    context.print.value(&rest::render::plan(&graph), || show(&graph));
+    Ok(Exit::Success)
+}
+
+async fn build(
+    context: &Context,
+    platform: &Platform,
+    args: &Info,
+    program: &Path,
+    folder: &Path,
+) -> Result<JobGraph, Failure> {
+    let rpc = RpcService::start(platform.clone(), RpcOptions::in_process())
+        .await
+        .map_err(Failure::start)?;
+    let within = context.options.get(&taskmanager::HOST_START_TIMEOUT);
+    let (hash, size) = rest::programs::hash_file(program).await.map_err(Failure::start)?;
+    let job_id = JobId(platform.random_u128());
+    let work_dir = std::env::current_dir().map_err(Failure::start)?;
+    let spec = LaunchSpec {
+        program: program.to_owned(),
+        job_id,
+        session: process_session(platform),
+        parent: rpc.node().clone(),
+        work_dir,
+        tmp_dir: folder.to_owned(),
+        env: std::env::vars().collect(),
+        stdout: folder.join("stdout"),
+        stderr: folder.join("stderr"),
+    };
+    let host = launch::host(&rpc, spec, within).await.map_err(Failure::start)?;
+    let gateway = rpc.gateway::<ProgramHostGateway>(&host.address.address, host.address.session);
+    let ask = question(context, args, program, job_id, (hash, size));
+    let built = gateway.ask_within(ask, context.options.get(&execution::CLIENT_TIMEOUT)).await;
+    gateway.tell(EndHost {});
+    host.kill.kill();
+    match built {
+        Ok(graph) => Ok(graph),
+        Err(CallError::Refused(error)) => Err(Failure::start(error)),
+        Err(CallError::Fabric(error)) => Err(Failure::start(error)),
+    }
+}
+
+fn question(
+    context: &Context,
+    args: &Info,
+    program: &Path,
+    job_id: JobId,
+    (hash, size): (ContentHash, u64),
+) -> BuildGraph {
+    let options = &context.options;
+    let name = program.file_name().unwrap_or(program.as_os_str());
+    let parallelism =
+        args.program.parallelism.unwrap_or_else(|| options.get(&execution::PARALLELISM).get());
+    BuildGraph {
+        program: ProgramRef {
+            hash,
+            name: name.to_string_lossy().into_owned(),
+            size,
+            args: args.program.args.clone(),
+            env: BTreeMap::new(),
+            once: BTreeMap::new(),
+            job: args.program.job.clone().or_else(|| options.get(&execution::ENTRY)),
+        },
+        job_id,
+        parallelism,
+        options: settings::job_options(&context.overrides),
+        // A graph for a cluster: there, relative paths are refused.
+        embedded: args.job_graph.is_none(),
+    }
+}
+
+fn write_graph(file: &PathBuf, graph: &JobGraph) -> Result<(), Failure> {
+    let bytes = serde_json::to_vec(graph).map_err(Failure::start)?;
+    std::fs::write(file, bytes).map_err(|e| Failure::start(format!("{}: {e}", file.display())))
+}
+
+fn show(graph: &JobGraph) -> String {
+    let bounded = if graph.bounded { "bounded" } else { "unbounded" };
+    format!(
+        "job '{}' ({bounded}, {} subtasks)\n\noperators\n{}\n\njob vertices (chained operators)\n{}\n\nedges\n{}",
+        graph.name,
+        graph.total_subtasks(),
+        indented(&operators(graph)),
+        indented(&vertices(graph)),
+        indented(&edges(graph)),
+    )
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+fn operators(graph: &JobGraph) -> String {
+    let rows: Vec<Vec<String>> = graph
+        .nodes
+        .iter()
+        .map(|node| {
+            let reads: Vec<String> = node.reads.iter().map(|id| id.0.to_string()).collect();
+            vec![
+                node.id.0.to_string(),
+                node.name.clone(),
+                node.kind.clone(),
+                node.uid.clone().unwrap_or_else(|| "-".to_owned()),
+                node.output.clone().unwrap_or_else(|| "-".to_owned()),
+                if reads.is_empty() { "-".to_owned() } else { reads.join(",") },
+            ]
+        })
+        .collect();
+    table(&["NODE", "NAME", "KIND", "UID", "OUTPUT", "READS"], &rows)
+}
+
+fn vertices(graph: &JobGraph) -> String {
+    let rows: Vec<Vec<String>> = graph
+        .vertices
+        .iter()
+        .map(|vertex| {
+            vec![
+                short(&vertex.id.to_string()),
+                vertex.parallelism.to_string(),
+                vertex.max_parallelism.to_string(),
+                vertex.slot_sharing_group.clone(),
+                vertex.name.clone(),
+            ]
+        })
+        .collect();
+    table(&["VERTEX", "PARALLELISM", "MAX", "SLOT GROUP", "OPERATORS"], &rows)
+}
+
+fn edges(graph: &JobGraph) -> String {
+    if graph.edges.is_empty() {
+        return "none".to_owned();
+    }
+    let name = |id| graph.vertex(id).map_or_else(String::new, |v| v.name.clone());
+    let rows: Vec<Vec<String>> = graph
+        .edges
+        .iter()
+        .map(|edge| {
+            let ship = format!("{:?}", edge.ship).to_uppercase();
+            vec![name(edge.from), ship, name(edge.to), edge.record.clone()]
+        })
+        .collect();
+    table(&["FROM", "BY", "TO", "RECORD"], &rows)
+}
+
+fn short(id: &str) -> String {
+    id.chars().take(8).collect()
+}

@@ -1,0 +1,180 @@
+//! The command line: parses, loads options, talks to a cluster through REST or becomes a role.
+//!
+//! Results go to standard output, everything else to standard error. It never panics on what a user types.
+
+pub mod args;
+mod attach;
+mod cancel;
+mod client;
+mod info;
+mod list;
+mod output;
+mod run;
+mod standalone;
+
+use crate::exit::Exit;
+use crate::{cluster_files::ClusterFiles, environment, logging, roles, settings};
+use args::{Cli, Command, Common};
+use clap::Parser;
+use conf::Options;
+use output::Printer;
+use platform::Platform;
+use std::future::Future;
+use std::process::ExitCode;
+
+/// Why a command did not do what it was asked to.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Failure {
+    /// How the process ends.
+    pub(crate) exit: Exit,
+    /// For people.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl std::fmt::Display) -> Self {
+        Self {
+            exit,
+            message: message.to_string(),
+        }
+    }
+    pub(crate) fn usage(message: impl std::fmt::Display) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+    pub(crate) fn start(message: impl std::fmt::Display) -> Self {
+        Self::new(Exit::StartUpFailed, message)
+    }
+}
+
+impl From<conf::ConfError> for Failure {
+    fn from(error: conf::ConfError) -> Self {
+        Self::usage(error)
+    }
+}
+
+impl From<rest::client::ClientError> for Failure {
+    fn from(error: rest::client::ClientError) -> Self {
+        Self::start(error)
+    }
+}
+
+/// How a command ended.
+pub(crate) type Outcome = Result<Exit, Failure>;
+
+/// What every command has.
+pub(crate) struct Context {
+    /// Options of this process.
+    pub(crate) options: Options,
+    /// `-D`, as given.
+    pub(crate) overrides: Vec<(String, String)>,
+    /// As given on the command line.
+    pub(crate) common: Common,
+    /// Where results go.
+    pub(crate) print: Printer,
+}
+
+/// The main function of the binary `flott`.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    run(cli).into()
+}
+
+/// Shows what clap says: help and version succeed, the rest is wrong usage.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    // Standard error may be closed; there is nobody to tell then.
+    let _ = error.print();
+    if error.use_stderr() {
+        Exit::Usage.into()
+    } else {
+        Exit::Success.into()
+    }
+}
+
+/// Runs a parsed command line.
+pub(crate) fn run(cli: Cli) -> Exit {
+    finish(cli.common.output, dispatch(cli))
+}
+
+/// Shows a failure; the exit code.
+pub(crate) fn finish(output: args::Output, outcome: Outcome) -> Exit {
+    match outcome {
+        Ok(exit) => exit,
+        Err(failure) => {
+            Printer::new(output).error(&failure.message);
+            failure.exit
+        }
+    }
+}
+
+/// A failure outside of the command line's own commands.
+pub(crate) fn complain(text: &str) {
+    Printer::new(args::Output::Text).error(text);
+}
+
+fn dispatch(cli: Cli) -> Outcome {
+    let Cli { command, common } = cli;
+    let command = match command {
+        Command::JobManager(args) => return roles::jobmanager(&common, args, None),
+        Command::TaskManager(args) => return roles::taskmanager(&common, args, None),
+        other => other,
+    };
+    let overrides = settings::pairs(&common.define)?;
+    let options = settings::load(common.config_dir.clone(), overrides.clone())?;
+    logging::start_quiet(&options).map_err(Failure::usage)?;
+    environment::log_client(&options);
+    let context = Context {
+        print: Printer::new(common.output),
+        options,
+        overrides,
+        common,
+    };
+    match command {
+        Command::Run(args) => block_on(run::run(&context, args)),
+        Command::RunApplication(args) => standalone::run_application(&context, args),
+        Command::List(args) => block_on(list::list(&context, args)),
+        Command::Info(args) => block_on(info::info(&context, args)),
+        Command::Cancel(args) => block_on(cancel::cancel(&context, args)),
+        Command::MakeSecret => make_secret(&context),
+        Command::Options => {
+            context.print.raw(&conf::reference());
+            Ok(Exit::Success)
+        }
+        Command::GetOption { key } => get_option(&context, &key),
+        Command::JobManager(_) | Command::TaskManager(_) => Ok(Exit::Usage),
+    }
+}
+
+/// Runs a client's future on this thread.
+pub(crate) fn block_on(future: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::start)?;
+    let tasks = tokio::task::LocalSet::new();
+    tasks.block_on(&runtime, future)
+}
+
+fn make_secret(context: &Context) -> Outcome {
+    let files = ClusterFiles::of(&context.options);
+    files
+        .make(&Platform::production())
+        .map_err(Failure::start)?;
+    let mut paths = vec![files.secret.display().to_string()];
+    if let Err(id) = &files.id {
+        paths.push(id.display().to_string());
+    }
+    context.print.value(&paths, || paths.join("\n"));
+    Ok(Exit::Success)
+}
+
+/// The value of an option as the scripts need it: as set, else its default, else nothing.
+fn get_option(context: &Context, key: &str) -> Outcome {
+    let text = roles::option_text(&context.options, key)
+        .ok_or_else(|| Failure::usage(format!("unknown option '{key}'")))?;
+    context.print.raw(&text);
+    Ok(Exit::Success)
+}

@@ -1,0 +1,152 @@
+//! Printing: results to standard output, as text or JSON; the rest to standard error; colours on
+//! terminals only.
+
+use super::args::Output;
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+
+/// Where a command's words go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Printer {
+    json: bool,
+    colours: bool,
+}
+
+impl Printer {
+    pub(crate) fn new(output: Output) -> Self {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        Self {
+            json: output == Output::Json,
+            colours: wanted && std::io::stderr().is_terminal(),
+        }
+    }
+
+    /// Whether standard output is for a program.
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// A result: one JSON value, or text for people.
+    pub(crate) fn value(self, value: &impl Serialize, text: impl FnOnce() -> String) {
+        if self.json {
+            match serde_json::to_string(value) {
+                Ok(json) => self.raw(&json),
+                Err(e) => self.error(&format!("the result cannot be shown as JSON: {e}")),
+            }
+        } else {
+            self.raw(&text());
+        }
+    }
+
+    /// A line of results as it is.
+    pub(crate) fn raw(self, line: &str) {
+        // A reader that has gone (`| head`) is no failure of ours.
+        let _ = writeln!(std::io::stdout().lock(), "{}", line.trim_end_matches('\n'));
+    }
+
+    /// A note for people.
+    pub(crate) fn note(self, text: &str) {
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+
+    /// A failure.
+    pub(crate) fn error(self, text: &str) {
+        if self.json {
+            let body = serde_json::json!({ "error": text });
+            self.raw(&body.to_string());
+            return;
+        }
+        let (on, off) = if self.colours {
+            ("\x1b[1;31m", "\x1b[0m")
+        } else {
+            ("", "")
+        };
+        let _ = writeln!(std::io::stderr().lock(), "{on}error:{off} {text}");
+    }
+}
+
+/// Lines of a table with aligned columns.
+pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = head.iter().map(|h| h.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: Vec<&str>| {
+        let padded: Vec<String> = cells
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        padded.join("  ").trim_end().to_owned()
+    };
+    let mut lines = vec![line(head.to_vec())];
+    lines.extend(
+        rows.iter()
+            .map(|row| line(row.iter().map(String::as_str).collect())),
+    );
+    lines.join("\n")
+}
+
+/// `2026-11-21 15:04:05` in UTC.
+pub(crate) fn utc(unix_ms: i64) -> String {
+    if unix_ms < 0 {
+        return "-".to_owned();
+    }
+    let seconds = unix_ms / 1000;
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Civil date from days, by eras of 400 years that begin on 1 March.
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+/// `1 h 2 min`, `3.4 s`, `56 ms`.
+pub(crate) fn duration(ms: i64) -> String {
+    match ms {
+        i64::MIN..0 => "-".to_owned(),
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{}.{} s", ms / 1000, ms / 100 % 10),
+        60_000..3_600_000 => format!("{} min {} s", ms / 60_000, ms / 1000 % 60),
+        _ => format!("{} h {} min", ms / 3_600_000, ms / 60_000 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_civil() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00");
+        assert_eq!(utc(951_827_696_000), "2000-02-29 12:34:56");
+        assert_eq!(utc(1_700_000_000_000), "2023-11-14 22:13:20");
+        assert_eq!(utc(4_102_444_799_000), "2099-12-31 23:59:59");
+        assert_eq!(utc(-1), "-");
+    }
+
+    #[test]
+    fn tables_align() {
+        let text = table(
+            &["A", "B"],
+            &[vec!["long cell".to_owned(), "x".to_owned()], vec!["ü".to_owned(), "y".to_owned()]],
+        );
+        assert_eq!(text, "A          B\nlong cell  x\nü          y");
+        assert_eq!(duration(61_500), "1 min 1 s");
+        assert_eq!(duration(1_540), "1.5 s");
+    }
+}

@@ -1,0 +1,108 @@
+//! `flott run`: uploads a program, has it built and submitted, waits for the job unless detached.
+
+use super::args::{ProgramArgs, Refused, Run};
+use super::{Context, Failure, Outcome, attach, client};
+use crate::exit::Exit;
+use crate::programs;
+use crate::settings;
+use conf::execution;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rest::client::{ClientError, RestClient};
+use rest::messages::JarRequest;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+pub(super) async fn run(context: &Context, args: Run) -> Outcome {
+    refuse(&args.refused)?;
+    if args.target != "remote" {
+        return Err(Failure::usage(format!(
+            "target '{}' is not possible with run; possible: remote (start the program itself for an embedded \
+             run, use 'flott run-application -t standalone' for a cluster of its own)",
+            args.target
+        )));
+    }
+    let program = local_program(&args.program)?;
+    let client = client::connect(context, &args.cluster)?;
+    let request = request(context, &args.program, args.job_id.clone());
+    let job = submit(context, &client, &program, &request).await?;
+    let detached = args.detached || !context.options.get(&execution::ATTACHED);
+    if detached {
+        context
+            .print
+            .value(&json!({ "jobid": job }), || format!("submitted job {job}"));
+        return Ok(Exit::Success);
+    }
+    context.print.note(&format!("submitted job {job}"));
+    attach::attach(context, &client, &job).await
+}
+
+/// Says what to use instead of an option of Flink that has no meaning here.
+pub(super) fn refuse(refused: &Refused) -> Result<(), Failure> {
+    match refused.complaint() {
+        Some(why) => Err(Failure::usage(why)),
+        None => Ok(()),
+    }
+}
+
+/// The program's path, checked without executing it.
+pub(super) fn local_program(args: &ProgramArgs) -> Result<PathBuf, Failure> {
+    programs::check_file(&args.program)
+        .map_err(|why| Failure::start(format!("'{}': {why}", args.program.display())))?;
+    Ok(args.program.clone())
+}
+
+fn request(context: &Context, args: &ProgramArgs, job_id: Option<String>) -> JarRequest {
+    let options = settings::job_options(&context.overrides);
+    JarRequest {
+        entry_class: args.job.clone(),
+        program_args_list: (!args.args.is_empty()).then(|| args.args.clone()),
+        parallelism: args.parallelism.map(i64::from),
+        job_id,
+        flink_configuration: (!options.is_empty()).then_some(options),
+        ..JarRequest::default()
+    }
+}
+
+async fn submit(
+    context: &Context,
+    client: &RestClient,
+    program: &Path,
+    request: &JarRequest,
+) -> Result<String, Failure> {
+    let bar = progress_bar(context, program);
+    let moved = bar.clone();
+    let uploaded = client
+        .upload(program, move |sent| moved.set_position(sent))
+        .await;
+    bar.finish_and_clear();
+    let uploaded = uploaded.map_err(|e| upload_failure(client, e))?;
+    let answer = client.run(uploaded.jar_id(), request).await;
+    // The cluster keeps the program by its content; the upload itself has served its purpose.
+    if let Err(e) = client.delete_jar(uploaded.jar_id()).await {
+        tracing::debug!(error = %e, "the upload could not be removed");
+    }
+    Ok(answer?.jobid)
+}
+
+fn upload_failure(client: &RestClient, error: ClientError) -> Failure {
+    match error {
+        ClientError::Unreachable { .. } => Failure::start(format!(
+            "{error}\nis a cluster running? start one with start-cluster.sh, or name it with -m HOST:PORT (now {})",
+            client.authority()
+        )),
+        other => Failure::start(other),
+    }
+}
+
+fn progress_bar(context: &Context, program: &Path) -> ProgressBar {
+    let bytes = std::fs::metadata(program).map_or(0, |m| m.len());
+    let target = if context.print.is_json() {
+        ProgressDrawTarget::hidden()
+    } else {
+        // Draws on terminals only.
+        ProgressDrawTarget::stderr()
+    };
+    let bar = ProgressBar::with_draw_target(Some(bytes), target);
+    let style = ProgressStyle::with_template("uploading {bar:30} {bytes}/{total_bytes} {eta}");
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

@@ -1,0 +1,196 @@
+//! `flott run-application -t standalone`: what `standalone-job.sh` does here, plus
+//! `taskmanager.sh start --program` on every line of `conf/workers`.
+
+use super::args::RunApplication;
+use super::{Context, Failure, Outcome, run};
+use crate::exit::Exit;
+use crate::settings;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Says where the scripts are.
+const BIN_VARIABLE: &str = "FLOTT_BIN_DIR";
+const STANDALONE_JOB: &str = "standalone-job.sh";
+const TASKMANAGER: &str = "taskmanager.sh";
+
+pub(super) fn run_application(context: &Context, args: RunApplication) -> Outcome {
+    run::refuse(&args.refused)?;
+    if args.target != "standalone" && args.target != "standalone-application" {
+        return Err(Failure::usage(format!(
+            "target '{}' is not possible with run-application; possible: standalone",
+            args.target
+        )));
+    }
+    let program = run::local_program(&args.program)?;
+    let program = std::path::absolute(&program).map_err(Failure::start)?;
+    let bin = scripts_folder()?;
+    let workers = workers(context)?;
+    start_jobmanager(context, &bin, &program, &args)?;
+    for (index, host) in workers.iter().enumerate() {
+        start_taskmanager(context, &bin, &program, host, index)?;
+    }
+    context.print.value(
+        &json!({ "program": program, "taskmanagers": workers }),
+        || {
+            format!(
+                "application {} started: JobManager here, TaskManagers on {}",
+                program.display(),
+                if workers.is_empty() {
+                    "no host yet (conf/workers is empty)".to_owned()
+                } else {
+                    workers.join(", ")
+                }
+            )
+        },
+    );
+    Ok(Exit::Success)
+}
+
+/// The folder of the scripts: as named, else beside this binary, else of the source tree it was built in.
+fn scripts_folder() -> Result<PathBuf, Failure> {
+    let named = std::env::var_os(BIN_VARIABLE).map(PathBuf::from);
+    let beside = std::env::current_exe()
+        .ok()
+        .and_then(|exe| exe.parent().map(Path::to_owned));
+    let built = Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("bin"));
+    [named, beside, built]
+        .into_iter()
+        .flatten()
+        .find(|folder| folder.join(STANDALONE_JOB).is_file())
+        .ok_or_else(|| {
+            Failure::start(format!(
+                "{STANDALONE_JOB} is not found: set {BIN_VARIABLE} to the folder of the scripts"
+            ))
+        })
+}
+
+/// The hosts of `conf/workers`, one a line.
+fn workers(context: &Context) -> Result<Vec<String>, Failure> {
+    let Some(folder) = settings::config_folder(context.common.config_dir.clone()) else {
+        return Ok(vec!["localhost".to_owned()]);
+    };
+    let file = folder.join("workers");
+    let text = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => "localhost".to_owned(),
+        Err(e) => return Err(Failure::start(format!("{}: {e}", file.display()))),
+    };
+    Ok(hosts(&text))
+}
+
+fn hosts(text: &str) -> Vec<String> {
+    text.lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim())
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+fn common_arguments(context: &Context) -> Vec<String> {
+    context
+        .common
+        .define
+        .iter()
+        .flat_map(|pair| ["-D".to_owned(), pair.clone()])
+        .collect()
+}
+
+fn start_jobmanager(
+    context: &Context,
+    bin: &Path,
+    program: &Path,
+    args: &RunApplication,
+) -> Result<(), Failure> {
+    let mut command = script(context, &bin.join(STANDALONE_JOB));
+    command.arg("start").arg("--program").arg(program);
+    if let Some(id) = &args.job_id {
+        command.args(["--job-id", id]);
+    }
+    if let Some(job) = &args.program.job {
+        command.args(["--job", job]);
+    }
+    if let Some(n) = args.program.parallelism {
+        command.args(["-p", &n.to_string()]);
+    }
+    command.args(common_arguments(context));
+    command.arg("--").args(&args.program.args);
+    succeed(command)
+}
+
+fn start_taskmanager(
+    context: &Context,
+    bin: &Path,
+    program: &Path,
+    host: &str,
+    index: usize,
+) -> Result<(), Failure> {
+    let script_path = bin.join(TASKMANAGER);
+    let mut arguments = vec![
+        "start".to_owned(),
+        "--program".to_owned(),
+        program.display().to_string(),
+    ];
+    arguments.extend(common_arguments(context));
+    let local = matches!(host, "localhost" | "127.0.0.1" | "::1");
+    let mut command = if local {
+        let mut command = script(context, &script_path);
+        command.args(&arguments);
+        command
+    } else {
+        let options = context.options.get(&conf::logging::SSH_OPTS);
+        let mut command = Command::new("ssh");
+        command.args(options.split_whitespace()).arg("-n").arg(host);
+        let words = std::iter::once(script_path.display().to_string()).chain(arguments);
+        command
+            .arg("--")
+            .arg(words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" "));
+        command
+    };
+    tracing::debug!(host, index, ?command, "starting a TaskManager");
+    command.stdin(std::process::Stdio::null());
+    succeed(command)
+}
+
+fn script(context: &Context, path: &Path) -> Command {
+    let mut command = Command::new(path);
+    if let Some(folder) = settings::config_folder(context.common.config_dir.clone()) {
+        command.env("FLOTT_CONF_DIR", folder);
+    }
+    command
+}
+
+fn succeed(mut command: Command) -> Result<(), Failure> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command
+        .status()
+        .map_err(|e| Failure::start(format!("{name}: {e}")))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Failure::start(format!("{name} failed: {status}")))
+    }
+}
+
+/// A word as a remote shell takes it literally.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_are_lines_without_comments() {
+        assert_eq!(
+            hosts("localhost\n# none\n\n  node-1  # rack 2\n"),
+            ["localhost", "node-1"]
+        );
+    }
+
+    #[test]
+    fn words_for_a_remote_shell_stay_whole() {
+        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
+    }
+}

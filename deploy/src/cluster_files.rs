@@ -1,0 +1,285 @@
+//! The cluster's id and secret: two 0600 files that are made once, outlive every process, and that each
+//! role reads (a TaskManager waits for them).
+//!
+//! The secret must never be logged, sent, or put where another user can read it.
+
+use conf::{Options, cluster, logging, security};
+use nix::unistd::getuid;
+use platform::Platform;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Bytes of a secret that is made here.
+const SECRET_BYTES: usize = 32;
+/// Most bytes that are read from either file.
+const FILE_BYTES_MAX: u64 = 4096;
+/// How often an absent file is looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What a process proves itself with.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClusterIdentity {
+    /// The cluster.
+    pub id: String,
+    /// What only its processes know.
+    pub secret: Vec<u8>,
+}
+
+impl std::fmt::Debug for ClusterIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ClusterIdentity({}, secret)", self.id)
+    }
+}
+
+/// Why there is no identity.
+#[derive(Debug, Error)]
+pub enum ClusterFilesError {
+    /// Another user could read or replace it.
+    #[error("{path} must belong to this user and be closed to all others (mode {expected}); it has mode {mode:o}, owner {owner}")]
+    Open {
+        /// File or folder.
+        path: PathBuf,
+        /// What it has to be.
+        expected: &'static str,
+        /// What it is.
+        mode: u32,
+        /// Whose it is.
+        owner: u32,
+    },
+    /// Not there in time.
+    #[error("{path} did not appear within {} s: make it with 'flott make-secret' on the JobManager's host and copy it here (start-cluster.sh does both)", waited.as_secs())]
+    Absent {
+        /// Which.
+        path: PathBuf,
+        /// How long.
+        waited: Duration,
+    },
+    /// Empty, or too long.
+    #[error("{path} holds no usable value: {why}")]
+    Unusable {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The system's failure.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Its reason.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Where the two files are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterFiles {
+    /// The id's file; `None`: `cluster.id` is set.
+    pub id: Result<String, PathBuf>,
+    /// The secret's.
+    pub secret: PathBuf,
+}
+
+impl ClusterFiles {
+    /// As configured; by default in a folder of this user's under `env.pid.dir`.
+    pub fn of(options: &Options) -> Self {
+        let folder = options
+            .get(&logging::PID_DIR)
+            .join(format!("flott-{}", getuid()));
+        let id = match options.get(&cluster::ID) {
+            Some(id) => Ok(id),
+            None => Err(options
+                .get(&cluster::ID_FILE)
+                .unwrap_or_else(|| folder.join("cluster-id"))),
+        };
+        let secret = options
+            .get(&security::CLUSTER_SECRET_FILE)
+            .unwrap_or_else(|| folder.join("cluster-secret"));
+        Self { id, secret }
+    }
+
+    /// Makes what is absent, leaves what is there.
+    pub fn make(&self, platform: &Platform) -> Result<(), ClusterFilesError> {
+        if let Err(path) = &self.id {
+            make_file(path, &hex(&platform.random_bytes::<16>()))?;
+        }
+        make_file(&self.secret, &hex(&platform.random_bytes::<SECRET_BYTES>()))
+    }
+
+    /// Reads both, waiting for files that are not there yet.
+    pub async fn read(&self, wait: Duration) -> Result<ClusterIdentity, ClusterFilesError> {
+        let id = match &self.id {
+            Ok(id) => id.clone(),
+            Err(path) => text(path, read_when_there(path, wait).await?)?,
+        };
+        let secret = text(&self.secret, read_when_there(&self.secret, wait).await?)?;
+        Ok(ClusterIdentity {
+            id,
+            secret: secret.into_bytes(),
+        })
+    }
+}
+
+/// An identity that no other process has: of an embedded cluster.
+pub fn private_identity(platform: &Platform) -> ClusterIdentity {
+    ClusterIdentity {
+        id: format!("embedded-{}", hex(&platform.random_bytes::<8>())),
+        secret: platform.random_bytes::<SECRET_BYTES>().to_vec(),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> ClusterFilesError + '_ {
+    move |source| ClusterFilesError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Writes a file whole before it gets its name, so that a reader never sees half of it, and never over
+/// one that is there.
+fn make_file(path: &Path, content: &str) -> Result<(), ClusterFilesError> {
+    if path.exists() {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        make_folder(folder)?;
+    }
+    let partial = path.with_extension(format!("partial-{}", std::process::id()));
+    let written = write_new(&partial, content).and_then(|()| std::fs::hard_link(&partial, path));
+    // Of no use any more, whether the link was made or not.
+    let _ = std::fs::remove_file(&partial);
+    match written {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(failed(path)(e)),
+        _ => Ok(()),
+    }
+}
+
+fn write_new(path: &Path, content: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(content.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()
+}
+
+fn make_folder(folder: &Path) -> Result<(), ClusterFilesError> {
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(failed(folder))
+}
+
+async fn read_when_there(path: &Path, wait: Duration) -> Result<String, ClusterFilesError> {
+    let mut waited = Duration::ZERO;
+    loop {
+        match File::open(path) {
+            Ok(file) => return read_private(path, file),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(failed(path)(e)),
+        }
+        if waited >= wait {
+            return Err(ClusterFilesError::Absent {
+                path: path.to_owned(),
+                waited,
+            });
+        }
+        if waited.is_zero() {
+            tracing::info!(path = %path.display(), "waiting for the cluster's file");
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+        waited += LOOK_EVERY;
+    }
+}
+
+fn read_private(path: &Path, file: File) -> Result<String, ClusterFilesError> {
+    let meta = file.metadata().map_err(failed(path))?;
+    let mode = meta.mode() & 0o777;
+    if meta.uid() != getuid().as_raw() || mode & 0o077 != 0 {
+        return Err(ClusterFilesError::Open {
+            path: path.to_owned(),
+            expected: "0600",
+            mode,
+            owner: meta.uid(),
+        });
+    }
+    let mut content = String::new();
+    file.take(FILE_BYTES_MAX)
+        .read_to_string(&mut content)
+        .map_err(failed(path))?;
+    Ok(content)
+}
+
+fn text(path: &Path, content: String) -> Result<String, ClusterFilesError> {
+    let trimmed = content.trim();
+    if trimmed.len() < 8 {
+        return Err(ClusterFilesError::Unusable {
+            path: path.to_owned(),
+            why: "it is shorter than 8 characters".to_owned(),
+        });
+    }
+    Ok(trimmed.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn files(folder: &Path) -> ClusterFiles {
+        let options =
+            Options::from_map([("env.pid.dir", folder.display().to_string())]).unwrap();
+        ClusterFiles::of(&options)
+    }
+
+    #[tokio::test]
+    async fn what_is_made_once_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = files(folder.path());
+        let platform = Platform::production();
+        files.make(&platform).unwrap();
+        let first = files.read(Duration::ZERO).await.unwrap();
+        files.make(&platform).unwrap();
+        assert_eq!(files.read(Duration::ZERO).await.unwrap(), first);
+        assert_eq!(first.secret.len(), 2 * SECRET_BYTES);
+        let mode = std::fs::metadata(&files.secret).unwrap().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+        assert!(!format!("{first:?}").contains(std::str::from_utf8(&first.secret).unwrap()));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_others_can_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = files(folder.path());
+        files.make(&Platform::production()).unwrap();
+        std::fs::set_permissions(&files.secret, PermissionsExt::from_mode(0o644)).unwrap();
+        let error = files.read(Duration::ZERO).await.unwrap_err();
+        assert!(matches!(error, ClusterFilesError::Open { .. }), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_absent_file_is_waited_for_and_then_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = files(folder.path())
+            .read(Duration::from_secs(10))
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains("make-secret"), "{error}");
+    }
+}

@@ -1,0 +1,170 @@
+//! What every process has below its components: heartbeats, metrics, the values they are all given.
+
+use actors::heartbeat::{self, HeartbeatActor, HeartbeatDeps};
+use actors::metric_query::{self, MetricQueryHandle};
+use actors::probe::{NoProbe, Probe};
+use actors::services::{
+    FatalErrorHandler, HeartbeatHandle, LeaderRetrieval, ProcessServices, Running,
+};
+use conf::Options;
+use control::liveness::Limits;
+use control::mutation::Mutation;
+use gateways::RpcService;
+use metrics::Registry;
+use model::{Epoch, LeaderSession, ProcessSession, ResourceId};
+use platform::{Lane, LaneEnded, Platform};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Why a component could not be started.
+#[derive(Debug, Error)]
+pub enum ComponentError {
+    /// Its lane has ended.
+    #[error("{component} could not be started: {source}")]
+    Lane {
+        /// Which.
+        component: &'static str,
+        /// What ended.
+        source: LaneEnded,
+    },
+    /// What it keeps things in failed.
+    #[error("{component} could not be started: {why}")]
+    Storage {
+        /// Which.
+        component: &'static str,
+        /// The store's reason.
+        why: String,
+    },
+    /// The options do not fit together.
+    #[error("{0}")]
+    Options(String),
+}
+
+/// What a process's services are made of.
+#[derive(Clone)]
+pub struct BaseParts {
+    /// Time, threads, entropy, sockets.
+    pub platform: Platform,
+    /// The fabric.
+    pub rpc: RpcService,
+    /// The process's options.
+    pub options: Arc<Options>,
+    /// The process as a resource.
+    pub resource_id: ResourceId,
+    /// The process's incarnation.
+    pub session: ProcessSession,
+    /// This host's name, as others see it.
+    pub host: String,
+    /// Where fatal errors go.
+    pub fatal: FatalErrorHandler,
+    /// Who watches; nobody outside of the simulation.
+    pub probe: Arc<dyn Probe>,
+    /// A rule that is broken on purpose; none outside of the simulation.
+    pub mutation: Mutation,
+}
+
+impl BaseParts {
+    /// With nobody watching and nothing broken.
+    pub fn new(
+        platform: Platform,
+        rpc: RpcService,
+        options: Arc<Options>,
+        resource_id: ResourceId,
+        host: String,
+    ) -> Self {
+        let session = process_session(&platform);
+        Self {
+            platform,
+            rpc,
+            options,
+            resource_id,
+            session,
+            host,
+            fatal: FatalErrorHandler::default(),
+            probe: Arc::new(NoProbe),
+            mutation: Mutation::None,
+        }
+    }
+}
+
+/// A new incarnation: later ones are higher.
+pub fn process_session(platform: &Platform) -> ProcessSession {
+    ProcessSession(LeaderSession {
+        epoch: Epoch {
+            store: platform.unix_millis(),
+            process: 1,
+        },
+        nonce: platform.random_u64(),
+    })
+}
+
+/// Heartbeats and metrics of a process, and the services that they are part of.
+#[derive(Debug)]
+pub struct Base {
+    /// What components are given.
+    pub services: ProcessServices,
+    heartbeat: Running<HeartbeatActor>,
+    metrics: MetricQueryHandle,
+}
+
+impl Base {
+    /// Starts the heartbeat and metric services.
+    pub async fn start(
+        parts: BaseParts,
+        retrieval: Arc<dyn LeaderRetrieval>,
+    ) -> Result<Self, ComponentError> {
+        let limits = Limits {
+            interval: parts.options.get(&conf::heartbeat::INTERVAL),
+            timeout: parts.options.get(&conf::heartbeat::TIMEOUT),
+            stuck_after: parts.options.get(&conf::heartbeat::STUCK_AFTER),
+        };
+        let handle = HeartbeatHandle::new(parts.platform.clone(), limits);
+        let deps = HeartbeatDeps {
+            platform: parts.platform.clone(),
+            rpc: parts.rpc.clone(),
+            session: parts.session,
+            fatal: parts.fatal.clone(),
+            stacks: None,
+        };
+        let heartbeat = heartbeat::start(&handle, deps)
+            .await
+            .map_err(lane("heartbeat"))?;
+        let services = ProcessServices {
+            platform: parts.platform,
+            rpc: parts.rpc,
+            options: parts.options,
+            resource_id: parts.resource_id,
+            session: parts.session,
+            heartbeat: handle,
+            retrieval,
+            fatal: parts.fatal,
+            metrics: Arc::new(Registry::default()),
+            host: parts.host,
+            mutation: parts.mutation,
+            probe: parts.probe,
+        };
+        let given = services.clone();
+        let metrics = services
+            .platform
+            .lane(Lane::Work)
+            .run(move || async move { metric_query::start(&given) })
+            .await
+            .map_err(lane("metric_query"))?;
+        Ok(Self {
+            services,
+            heartbeat,
+            metrics,
+        })
+    }
+
+    /// Ends them.
+    pub async fn stop(self) {
+        drop(self.metrics);
+        self.heartbeat.stop().await;
+    }
+}
+
+/// For `map_err`.
+pub(super) fn lane(component: &'static str) -> impl Fn(LaneEnded) -> ComponentError {
+    move |source| ComponentError::Lane { component, source }
+}

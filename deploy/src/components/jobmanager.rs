@@ -1,0 +1,244 @@
+//! A JobManager: election and retrieval, BlobServer, program hosts, ResourceManager, Dispatcher.
+
+use super::base::{Base, BaseParts, ComponentError, lane};
+use actors::blob_server::{self, BlobServerHandle};
+use actors::dispatcher::{self, DispatcherDeps, DispatcherHandle, JobArchive};
+use actors::leader_election::{self, ElectionDeps, ElectionService};
+use actors::leader_retrieval::{
+    self, LeaderNode, LeaderRetrievalActor, LeaderTable, RemoteRetrieval, RetrievalSettings,
+};
+use actors::program_hosts::{
+    self, HostSide, HostsDeps, ProgramHostLauncher, ProgramHosts, Programs,
+};
+use actors::resource_manager::{self, ResourceManagerDeps, ResourceManagerService};
+use actors::services::{LeaderRetrieval, ProcessServices, Running};
+use futures::future::BoxFuture;
+use gateways::Remote;
+use gateways::blob_server::BlobServerGateway;
+use gateways::leader_election::{Component, LeaderInformation};
+use model::{BlobKey, ContentHash};
+use platform::Platform;
+use std::path::PathBuf;
+use std::sync::Arc;
+use storage::blobs::BlobStore;
+use storage::ha::{Candidate, ElectionDriver};
+use storage::jobs::{JobGraphStore, JobResultStore};
+use storage::objects::ObjectStore;
+use tokio::sync::watch;
+
+pub use actors::dispatcher::{ClusterEnd, ClusterMode};
+
+/// What a JobManager is made of.
+pub struct JobManagerParts {
+    /// The process.
+    pub base: BaseParts,
+    /// Who hands out the lease.
+    pub election: Arc<dyn ElectionDriver>,
+    /// Whether other processes may lead instead: leaders are then looked up by the driver's record.
+    pub standby: bool,
+    /// Where the REST endpoint answers, for the leader's record; empty: there is none.
+    pub rest: String,
+    /// Job graphs and results: what must survive.
+    pub objects: Arc<dyn ObjectStore>,
+    /// Details of ended jobs.
+    pub archive: Arc<dyn ObjectStore>,
+    /// Blobs.
+    pub blobs: Arc<dyn BlobStore>,
+    /// Starts program hosts.
+    pub launcher: Arc<dyn ProgramHostLauncher>,
+    /// Where workers come from.
+    pub workers: resource_manager::Mode,
+    /// What the cluster runs.
+    pub mode: ClusterMode,
+    /// The program that this process is.
+    pub own_program: Option<ContentHash>,
+    /// Whether this is an embedded cluster: nothing is shipped, relative paths are allowed.
+    pub embedded: bool,
+}
+
+/// A running JobManager.
+pub struct JobManagerComponents {
+    base: Base,
+    leaders: LeaderTable,
+    retrieval: Running<LeaderRetrievalActor>,
+    election: ElectionService,
+    blobs: BlobServerHandle,
+    hosts: Running<ProgramHosts>,
+    resource_manager: ResourceManagerService,
+    dispatcher: DispatcherHandle,
+    end: watch::Receiver<Option<ClusterEnd>>,
+}
+
+impl JobManagerComponents {
+    /// Starts everything in order. `before_leaders` runs when all services are up and nothing stands for
+    /// election yet: the place of the REST endpoint.
+    pub async fn start<F>(parts: JobManagerParts, before_leaders: F) -> Result<Self, ComponentError>
+    where
+        F: AsyncFnOnce(&ReadyServices) -> Result<(), ComponentError>,
+    {
+        let leaders = LeaderTable::default();
+        let lookup = retrieval_of(&parts, &leaders);
+        let base = Base::start(parts.base, lookup).await?;
+        let services = base.services.clone();
+        let election = leader_election::start(ElectionDeps {
+            platform: services.platform.clone(),
+            rpc: services.rpc.clone(),
+            session: services.session,
+            driver: parts.election,
+            candidate: Candidate {
+                node: services.rpc.node().to_string(),
+                rest: parts.rest,
+            },
+            leaders: leaders.clone(),
+            fatal: services.fatal.clone(),
+            mutation: services.mutation,
+            probe: services.probe.clone(),
+        })
+        .await
+        .map_err(lane("leader_election"))?;
+        let retrieval =
+            leader_retrieval::start(&services.platform, &services.rpc, leaders.clone())
+                .await
+                .map_err(lane("leader_retrieval"))?;
+        let blobs = blob_server::start(&services, parts.blobs)
+            .await
+            .map_err(lane("blob_server"))?;
+        let ready = ReadyServices {
+            platform: services.platform.clone(),
+            services: services.clone(),
+            blobs: services.rpc.gateway(&blobs.address, blobs.session),
+        };
+        before_leaders(&ready).await?;
+        let hosts = program_hosts::start(HostsDeps {
+            services: services.clone(),
+            launcher: parts.launcher,
+            programs: Arc::new(StoredPrograms(blobs.store())),
+            side: HostSide::JobManager,
+            own_program: parts.own_program,
+            embedded: parts.embedded,
+        })
+        .await
+        .map_err(lane("program_hosts"))?;
+        let contenders = election.handle();
+        let resource_manager = resource_manager::start(
+            ResourceManagerDeps {
+                services: services.clone(),
+                mode: parts.workers,
+                blob_server: blobs.address.clone(),
+                blob_session: blobs.session,
+            },
+            contenders.clone(),
+        )
+        .await
+        .map_err(lane("resource_manager"))?;
+        let (end, ended) = watch::channel(None);
+        let archive = JobArchive::open(parts.archive, &services.options).map_err(|e| {
+            ComponentError::Storage { component: "archive of ended jobs", why: e.to_string() }
+        })?;
+        let dispatcher = dispatcher::start(DispatcherDeps {
+            services: services.clone(),
+            election: contenders,
+            hosts: (hosts.address().clone(), services.session),
+            blobs: (!parts.embedded).then(|| ready.blobs.clone()),
+            graphs: JobGraphStore::new(parts.objects.clone()),
+            results: JobResultStore::new(parts.objects),
+            archive,
+            mode: parts.mode,
+            end,
+            ship_programs: !parts.embedded,
+            embedded: parts.embedded,
+        })
+        .await
+        .map_err(lane("dispatcher"))?;
+        Ok(Self {
+            base,
+            leaders,
+            retrieval,
+            election,
+            blobs,
+            hosts,
+            resource_manager,
+            dispatcher,
+            end: ended,
+        })
+    }
+
+    /// What its components are given.
+    pub fn services(&self) -> &ProcessServices {
+        &self.base.services
+    }
+
+    /// The leaders that this process's own election has published.
+    pub fn own_leaders(&self) -> &LeaderTable {
+        &self.leaders
+    }
+
+    /// Ends when the cluster has nothing left to do: its own job has ended, or a client said so.
+    pub async fn ended(&self) -> ClusterEnd {
+        let mut end = self.end.clone();
+        loop {
+            if let Some(end) = end.borrow_and_update().clone() {
+                return end;
+            }
+            if end.changed().await.is_err() {
+                // The Dispatcher has ended without a word: its death is reported elsewhere.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Stops everything in reverse order. HA data is left as it is.
+    pub async fn stop(self) {
+        self.dispatcher.stop().await;
+        self.resource_manager.stop().await;
+        self.hosts.stop().await;
+        self.retrieval.stop().await;
+        self.election.stop().await;
+        drop(self.blobs);
+        self.base.stop().await;
+    }
+}
+
+/// What is up before anything stands for election.
+pub struct ReadyServices {
+    /// Clock and entropy.
+    pub platform: Platform,
+    /// What components are given.
+    pub services: ProcessServices,
+    /// This process's BlobServer.
+    pub blobs: Remote<BlobServerGateway>,
+}
+
+impl ReadyServices {
+    /// Who leads a component.
+    pub fn leader(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>> {
+        self.services.retrieval.watch(component)
+    }
+}
+
+fn retrieval_of(parts: &JobManagerParts, own: &LeaderTable) -> Arc<dyn LeaderRetrieval> {
+    if !parts.standby {
+        return Arc::new(own.clone());
+    }
+    Arc::new(RemoteRetrieval::new(
+        parts.base.platform.clone(),
+        parts.base.rpc.clone(),
+        LeaderNode::Record(parts.election.leader()),
+        Some(own.clone()),
+        RetrievalSettings::default(),
+    ))
+}
+
+/// Programs out of the BlobServer's own store.
+struct StoredPrograms(Arc<dyn BlobStore>);
+
+impl Programs for StoredPrograms {
+    fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, String>> {
+        let found = match self.0.path(&key) {
+            Ok(Some(path)) => Ok(path),
+            Ok(None) => Err("this process keeps no files".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        Box::pin(std::future::ready(found))
+    }
+}

@@ -1,0 +1,197 @@
+//! A program by itself: its job runs in a cluster inside its own process, its results are printed, the exit
+//! code is the job's.
+//!
+//! The same components as in a cluster of processes; only sockets, files and other hosts are missing.
+
+mod run;
+
+pub use run::run;
+
+use crate::cluster_files::private_identity;
+use crate::components::{
+    BaseParts, ClusterMode, ComponentError, JobManagerComponents, JobManagerParts,
+    TaskManagerComponents, TaskManagerParts,
+};
+use crate::entrypoint::StartError;
+use crate::launchers::{Launcher, LauncherParts};
+use crate::logging::LogPlace;
+use crate::work_folder::WorkFolder;
+use actors::resource_manager;
+use actors::services::LeaderRetrieval;
+use actors::task_executor::HostSettings;
+use conf::{Options, cluster, taskmanager};
+use gateways::dispatcher::DispatcherGateway;
+use gateways::leader_election::Component;
+use gateways::{Remote, RpcOptions, RpcService};
+use model::{ClusterId, ContentHash, DispatcherId, ResourceId};
+use platform::Platform;
+use platform::handshake::{Credentials, Identity, Secret};
+use std::sync::Arc;
+use storage::blobs::MemoryBlobs;
+use storage::ha::EmbeddedElection;
+use storage::objects::MemoryObjects;
+use streaming::ProgramEntry;
+
+/// A cluster inside this process.
+pub struct EmbeddedCluster {
+    jobmanager: JobManagerComponents,
+    taskmanager: TaskManagerComponents,
+    rpc: RpcService,
+    _work: WorkFolder,
+}
+
+/// The content hash of a program that is never shipped: no file has it.
+pub(crate) const OWN: ContentHash = ContentHash([0; 32]);
+
+impl EmbeddedCluster {
+    /// Starts a JobManager and one TaskManager with so many slots.
+    pub async fn start(
+        entry: ProgramEntry,
+        options: &Options,
+        slots: u32,
+    ) -> Result<Self, StartError> {
+        let platform = Platform::production();
+        let options = options
+            .with(taskmanager::SLOTS.key(), slots.max(1).to_string())
+            .map_err(|e| StartError::Invalid(e.to_string()))?;
+        let options = Arc::new(options);
+        let dirs = options.get(&cluster::TMP_DIRS);
+        let base = dirs.0.first().cloned().unwrap_or_else(|| "/tmp".to_owned());
+        let work = WorkFolder::make(base.as_ref(), "embedded", platform.random_u64())
+            .map_err(|e| StartError::storage(format!("io.tmp.dirs {base}"), e))?;
+        let identity = private_identity(&platform);
+        let credentials = Credentials {
+            cluster: ClusterId::new(identity.id),
+            identity: Identity::Cluster,
+            secret: Secret::new(identity.secret),
+        };
+        let plan = Plan { platform, options, entry, credentials, work: &work };
+        let (rpc, jobmanager) = plan.jobmanager().await?;
+        let taskmanager = plan.taskmanager(&jobmanager).await?;
+        Ok(Self { jobmanager, taskmanager, rpc, _work: work })
+    }
+
+    /// The Dispatcher, once it leads.
+    pub async fn dispatcher(&self) -> Result<Remote<DispatcherGateway>, StartError> {
+        let mut leader = self.jobmanager.own_leaders().watch(Component::Dispatcher);
+        let known = leader
+            .wait_for(Option::is_some)
+            .await
+            .map_err(|_| StartError::Invalid("the embedded JobManager has ended".to_owned()))?
+            .clone();
+        let leader =
+            known.ok_or_else(|| StartError::Invalid("nobody leads the Dispatcher".to_owned()))?;
+        Ok(self.rpc.gateway(&leader.address, DispatcherId(leader.session)))
+    }
+
+    /// The first fatal error of either side.
+    pub async fn failed(&self) -> String {
+        let jobmanager = self.jobmanager.services().fatal.clone();
+        let taskmanager = self.taskmanager.services().fatal.clone();
+        let error = tokio::select! {
+            biased;
+            error = jobmanager.reported() => error,
+            error = taskmanager.reported() => error,
+        };
+        error.to_string()
+    }
+
+    /// Ends both sides.
+    pub async fn stop(self) {
+        self.taskmanager.stop("the embedded cluster ends").await;
+        self.jobmanager.stop().await;
+    }
+}
+
+/// What both sides are made from.
+struct Plan<'a> {
+    platform: Platform,
+    options: Arc<Options>,
+    entry: ProgramEntry,
+    credentials: Credentials,
+    work: &'a WorkFolder,
+}
+
+impl Plan<'_> {
+    async fn base(&self, name: &str) -> Result<BaseParts, StartError> {
+        let settings = RpcOptions {
+            credentials: self.credentials.clone(),
+            ..RpcOptions::in_process()
+        };
+        let rpc = RpcService::start(self.platform.clone(), settings).await?;
+        Ok(BaseParts::new(
+            self.platform.clone(),
+            rpc,
+            self.options.clone(),
+            ResourceId::new(format!("embedded-{name}")),
+            "localhost".to_owned(),
+        ))
+    }
+
+    fn launcher(&self, base: &BaseParts, name: &str) -> Result<Arc<Launcher>, StartError> {
+        let folder = self.work.sub(name).map_err(|e| StartError::storage(name, e))?;
+        Ok(Arc::new(Launcher::new(LauncherParts {
+            rpc: base.rpc.clone(),
+            options: self.options.clone(),
+            fatal: base.fatal.clone(),
+            entry: Some(self.entry.clone()),
+            embedded: true,
+            folder,
+            log: LogPlace::default(),
+        })))
+    }
+
+    async fn jobmanager(&self) -> Result<(RpcService, JobManagerComponents), StartError> {
+        let base = self.base("jobmanager").await?;
+        let rpc = base.rpc.clone();
+        let parts = JobManagerParts {
+            launcher: self.launcher(&base, "coordinators")?,
+            base,
+            election: Arc::new(EmbeddedElection::new(self.platform.unix_millis())),
+            standby: false,
+            rest: String::new(),
+            objects: Arc::new(MemoryObjects::default()),
+            archive: Arc::new(MemoryObjects::default()),
+            blobs: Arc::new(MemoryBlobs::new()),
+            workers: resource_manager::Mode::Standalone,
+            mode: ClusterMode::Session,
+            own_program: Some(OWN),
+            embedded: true,
+        };
+        let components =
+            JobManagerComponents::start(parts, async |_| Result::<(), ComponentError>::Ok(()))
+                .await?;
+        Ok((rpc, components))
+    }
+
+    async fn taskmanager(
+        &self,
+        jobmanager: &JobManagerComponents,
+    ) -> Result<TaskManagerComponents, StartError> {
+        let (spec, process_memory) = crate::entrypoint::offer(&self.options)?;
+        let base = self.base("taskmanager").await?;
+        let keys = base.rpc.clone();
+        let tmp = self.work.sub("tmp").map_err(|e| StartError::storage("tmp", e))?;
+        let parts = TaskManagerParts {
+            launcher: self.launcher(&base, "tasks")?,
+            retrieval: Arc::new(jobmanager.own_leaders().clone()),
+            blobs: Arc::new(MemoryBlobs::new()),
+            shares_blobs: true,
+            own_program: Some(OWN),
+            embedded: true,
+            spec,
+            process_memory,
+            pid: std::process::id(),
+            hosts: HostSettings::from_options(
+                &self.options,
+                base.rpc.cluster_id().clone(),
+                "localhost".to_owned(),
+                tmp.display().to_string(),
+            ),
+            data_key: Arc::new(move |job| crate::entrypoint::job_key(&keys, job)),
+            logs: None,
+            base,
+        };
+        Ok(TaskManagerComponents::start(parts).await?)
+    }
+}

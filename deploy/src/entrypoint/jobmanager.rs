@@ -1,0 +1,331 @@
+//! The JobManager process: identity, folders, stores and ports, then REST and the components in order, and
+//! the way back.
+
+use super::rest_endpoint::{self, EndpointPlan};
+use super::{StartError, rpc};
+use crate::cluster_files::{ClusterFiles, ClusterIdentity};
+use crate::components::{
+    BaseParts, ClusterEnd, ClusterMode, JobManagerComponents, JobManagerParts,
+};
+use crate::exit::Exit;
+use crate::logging::LogPlace;
+use crate::stop::{Behaviour, Stop, StopTrigger};
+use crate::work_folder::WorkFolder;
+use crate::launchers::{Launcher, LauncherParts};
+use actors::program_hosts::ProgramHostLauncher;
+use actors::resource_manager;
+use conf::high_availability::{self as ha, HaType};
+use conf::{Options, cluster, jobmanager as options_of_jm};
+use gateways::RpcService;
+use gateways::resource_manager::ApplicationStatus;
+use model::{ContentHash, ResourceId};
+use platform::Platform;
+use rest::RestHandle;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::blobs::{BlobStore, FileBlobs};
+use storage::ha::{ElectionDriver, EmbeddedElection, FileElection, FileElectionSettings};
+use storage::objects::{self, FileObjects, MemoryObjects, ObjectStore};
+use streaming::ProgramEntry;
+
+/// What a JobManager process is started with.
+pub struct JobManagerProcess {
+    /// Its options.
+    pub options: Options,
+    /// Where it logs.
+    pub log: LogPlace,
+    /// What the cluster runs.
+    pub mode: ClusterMode,
+    /// A program's file that goes into the blob store before anything runs.
+    pub ship: Option<PathBuf>,
+    /// The program that this process is.
+    pub entry: Option<(ProgramEntry, ContentHash)>,
+    /// Told once, when REST answers: where.
+    pub ready: Box<dyn FnOnce(&ReadyAddresses)>,
+}
+
+/// Where a JobManager answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadyAddresses {
+    /// `http://host:port`.
+    pub rest: String,
+    /// `host:port` of the fabric.
+    pub rpc: String,
+}
+
+/// Runs a JobManager to its end. Must be polled inside a `LocalSet`.
+pub async fn run(process: JobManagerProcess) -> Result<Exit, StartError> {
+    let trigger = StopTrigger::default();
+    let signals = trigger.clone();
+    tokio::task::spawn_local(async move {
+        if let Err(error) = signals.watch_signals().await {
+            tracing::error!(%error, "signals can't be watched");
+        }
+    });
+    let within = process.options.get(&cluster::SHUTDOWN_TIMEOUT);
+    let starting = start(process, &trigger);
+    let running = tokio::select! {
+        biased;
+        stop = trigger.pulled() => return Err(StartError::Stopped(stop)),
+        started = starting => started?,
+    };
+    let stop = tokio::select! {
+        biased;
+        stop = trigger.pulled() => stop,
+        end = running.components.ended() => application_end(end),
+    };
+    Ok(running.shut_down(stop, within).await)
+}
+
+fn application_end(end: ClusterEnd) -> Stop {
+    let exit = match end.status {
+        ApplicationStatus::Succeeded | ApplicationStatus::Canceled => Exit::Success,
+        ApplicationStatus::Failed => Exit::JobFailed,
+        ApplicationStatus::Unknown => Exit::Unknown,
+    };
+    let what = match end.job {
+        Some((job, status)) => format!("job {job} ended as {status}"),
+        None => format!("the cluster was told to end ({:?})", end.status),
+    };
+    Stop {
+        reason: match end.diagnostics {
+            Some(text) => format!("{what}: {text}"),
+            None => what,
+        },
+        behaviour: Behaviour::StopApplication,
+        exit,
+    }
+}
+
+/// Everything of a running process, in the order in which it was started.
+struct Running {
+    work: WorkFolder,
+    rpc: RpcService,
+    rest: RestHandle,
+    components: JobManagerComponents,
+    objects: Arc<dyn ObjectStore>,
+}
+
+async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Running, StartError> {
+    let platform = Platform::production();
+    let options = process.options;
+    let files = ClusterFiles::of(&options);
+    files.make(&platform)?;
+    let identity = files.read(options.get(&cluster::FILES_TIMEOUT)).await?;
+    let rpc_service = start_rpc(&platform, &options, &identity).await?;
+    let (bind, listener) = rest_endpoint::bind(&options)?;
+    let options = Arc::new(written_back(options, &rpc_service, listener.address.bound.port()));
+    let work = work_folder(&platform, &options)?;
+    let stores = stores(&platform, &options, &work)?;
+    if let Some(path) = &process.ship {
+        storage::blobs::store_file(&*stores.blobs, path, None, model::BlobKind::Permanent)
+            .map_err(|e| StartError::storage(format!("program {}", path.display()), e))?;
+    }
+    let host = options.get(&options_of_jm::RPC_ADDRESS);
+    let resource_id = options.get(&options_of_jm::RESOURCE_ID).unwrap_or_else(|| {
+        format!("{}-{:08x}", rpc_service.node(), platform.random_u64() >> 32)
+    });
+    let base = BaseParts::new(
+        platform.clone(),
+        rpc_service.clone(),
+        options.clone(),
+        ResourceId::new(resource_id),
+        host,
+    );
+    tokio::task::spawn_local(trigger.clone().watch_fatal(base.fatal.clone()));
+    let address = listener.address.clone();
+    let plan = EndpointPlan {
+        bind,
+        options: options.clone(),
+        log: process.log.clone(),
+        uploads: sub(&work, "uploads")?,
+        single_job: match &process.mode {
+            ClusterMode::Session => None,
+            ClusterMode::Application(_) => Some("application"),
+            ClusterMode::PerJob(_) => Some("per-job"),
+        },
+    };
+    let own_program = process.entry.as_ref().map(|(_, hash)| *hash);
+    let launcher: Arc<dyn ProgramHostLauncher> = Arc::new(Launcher::new(LauncherParts {
+        rpc: rpc_service.clone(),
+        options: options.clone(),
+        fatal: base.fatal.clone(),
+        entry: process.entry.map(|(entry, _)| entry),
+        embedded: false,
+        folder: sub(&work, "hosts")?,
+        log: process.log,
+    }));
+    let parts = JobManagerParts {
+        base,
+        election: stores.election,
+        standby: stores.standby,
+        rest: address.url.clone(),
+        objects: stores.objects.clone(),
+        archive: stores.archive,
+        blobs: stores.blobs,
+        launcher,
+        workers: resource_manager::Mode::Standalone,
+        mode: process.mode,
+        own_program,
+        embedded: false,
+    };
+    let mut rest = None;
+    let slot = &mut rest;
+    let components = JobManagerComponents::start(parts, async move |ready| {
+        *slot = Some(rest_endpoint::start(plan, listener, ready)?);
+        Ok(())
+    })
+    .await?;
+    let Some(rest) = rest else {
+        return Err(StartError::Invalid("REST was not started".to_owned()));
+    };
+    let ready = ReadyAddresses {
+        rest: address.url,
+        rpc: rpc_service.node().to_string(),
+    };
+    tracing::info!(rest = %ready.rest, rpc = %ready.rpc, "JobManager is up");
+    (process.ready)(&ready);
+    Ok(Running {
+        work,
+        rpc: rpc_service,
+        rest,
+        components,
+        objects: stores.objects,
+    })
+}
+
+impl Running {
+    /// In reverse order, each step and the whole bounded.
+    async fn shut_down(self, stop: Stop, within: Duration) -> Exit {
+        tracing::info!(reason = %stop, exit = stop.exit.code(), "JobManager is shutting down");
+        let Self {
+            work,
+            rpc,
+            rest,
+            components,
+            objects,
+        } = self;
+        let ordered = async {
+            rest.stop().await;
+            components.stop().await;
+            rpc.shutdown(Duration::from_secs(1)).await;
+        };
+        if tokio::time::timeout(within, ordered).await.is_err() {
+            tracing::warn!(?within, "the shutdown took too long: ending without order");
+        }
+        if stop.behaviour == Behaviour::StopApplication {
+            clean(&*objects);
+        }
+        drop(work);
+        stop.exit
+    }
+}
+
+/// The application is over: what was kept for another JobManager has no use any more. Results of jobs stay:
+/// they say that the jobs are not to be run again.
+fn clean(objects: &dyn ObjectStore) {
+    match objects.list("graphs/") {
+        Ok(left) if left.is_empty() => {}
+        Ok(left) => tracing::warn!(?left, "job graphs stay behind"),
+        Err(error) => tracing::warn!(%error, "the HA store can't be listed"),
+    }
+}
+
+async fn start_rpc(
+    platform: &Platform,
+    options: &Options,
+    identity: &ClusterIdentity,
+) -> Result<RpcService, StartError> {
+    let listen = rpc::of_jobmanager(options)?;
+    let settings = rpc::settings(options, Some(listen), identity)?;
+    Ok(RpcService::start(platform.clone(), settings).await?)
+}
+
+/// The ports that were bound, where others look for them.
+fn written_back(options: Options, rpc: &RpcService, rest: u16) -> Options {
+    let mut options = options;
+    if let Some(port) = rpc.node().port() {
+        options = options.with_value(&options_of_jm::RPC_PORT, &conf::Ports::one(port));
+    }
+    options.with_value(&conf::rest::PORT, &conf::Ports::one(rest))
+}
+
+fn work_folder(platform: &Platform, options: &Options) -> Result<WorkFolder, StartError> {
+    let dirs = options.get(&cluster::TMP_DIRS);
+    let base = dirs.0.first().cloned().unwrap_or_else(|| "/tmp".to_owned());
+    WorkFolder::make(base.as_ref(), "jobmanager", platform.random_u64())
+        .map_err(|e| StartError::storage(format!("io.tmp.dirs {base}"), e))
+}
+
+fn sub(work: &WorkFolder, name: &str) -> Result<PathBuf, StartError> {
+    work.sub(name).map_err(|e| StartError::storage(name, e))
+}
+
+struct Stores {
+    election: Arc<dyn ElectionDriver>,
+    standby: bool,
+    objects: Arc<dyn ObjectStore>,
+    archive: Arc<dyn ObjectStore>,
+    blobs: Arc<dyn BlobStore>,
+}
+
+fn stores(
+    platform: &Platform,
+    options: &Options,
+    work: &WorkFolder,
+) -> Result<Stores, StartError> {
+    let archive = FileObjects::open(work.path().join("archive"))
+        .map_err(|e| StartError::storage("archive of ended jobs", e))?;
+    let archive: Arc<dyn ObjectStore> = Arc::new(archive);
+    match options.get(&ha::TYPE) {
+        HaType::None => {
+            let folder = options
+                .get(&conf::rpc::BLOB_DIRECTORY)
+                .unwrap_or_else(|| work.path().join("blobs"));
+            Ok(Stores {
+                election: Arc::new(EmbeddedElection::new(platform.unix_millis())),
+                standby: false,
+                objects: Arc::new(MemoryObjects::default()),
+                archive,
+                blobs: file_blobs(folder)?,
+            })
+        }
+        HaType::Filesystem => {
+            let (objects, folder) = ha_store(options)?;
+            let settings = FileElectionSettings {
+                lease_duration: options.get(&ha::LEASE_DURATION),
+                renew_interval: options.get(&ha::LEASE_RENEW_INTERVAL),
+            };
+            Ok(Stores {
+                election: Arc::new(FileElection::new(platform.clone(), objects.clone(), settings)),
+                standby: true,
+                objects,
+                archive,
+                blobs: file_blobs(folder.join("blobs"))?,
+            })
+        }
+    }
+}
+
+fn file_blobs(folder: PathBuf) -> Result<Arc<dyn BlobStore>, StartError> {
+    let blobs = FileBlobs::open(folder.clone())
+        .map_err(|e| StartError::storage(format!("blob store {}", folder.display()), e))?;
+    Ok(Arc::new(blobs))
+}
+
+/// The cluster's part of `high-availability.storageDir`.
+pub(super) fn ha_store(options: &Options) -> Result<(Arc<dyn ObjectStore>, PathBuf), StartError> {
+    let Some(uri) = options.get(&ha::STORAGE_DIR) else {
+        return Err(StartError::Invalid(
+            "high-availability.type is filesystem: set high-availability.storageDir to a directory that \
+             every JobManager and TaskManager reaches"
+                .to_owned(),
+        ));
+    };
+    let cluster = options.get(&ha::CLUSTER_ID);
+    let failed = |e| StartError::storage("high-availability.storageDir", e);
+    let folder = objects::local_path(&uri).map_err(failed)?.join(cluster);
+    let store = FileObjects::open(folder.clone()).map_err(failed)?;
+    Ok((Arc::new(store), folder))
+}

@@ -1,0 +1,59 @@
+//! Cluster processes: what a JobManager and a TaskManager process start around their components, in which
+//! order, and how they end. Exit codes are those of [`crate::exit`].
+
+mod jobmanager;
+mod rest_endpoint;
+mod rpc;
+mod taskmanager;
+
+pub use jobmanager::{JobManagerProcess, ReadyAddresses, run as run_jobmanager};
+pub(crate) use taskmanager::{job_key, offer};
+pub use taskmanager::{TaskManagerProcess, run as run_taskmanager};
+
+use crate::cluster_files::ClusterFilesError;
+use crate::components::ComponentError;
+use crate::stop::Stop;
+use thiserror::Error;
+
+/// Why a process could not start. Each ends it with exit code 1.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// The cluster's id or secret.
+    #[error(transparent)]
+    Identity(#[from] ClusterFilesError),
+    /// The fabric's port.
+    #[error(transparent)]
+    Rpc(#[from] gateways::RpcStartError),
+    /// The REST endpoint's port.
+    #[error(transparent)]
+    Rest(#[from] rest::RestStartError),
+    /// A component.
+    #[error(transparent)]
+    Component(#[from] ComponentError),
+    /// Folders, stores.
+    #[error("{what}: {why}")]
+    Storage {
+        /// Which.
+        what: String,
+        /// The reason.
+        why: String,
+    },
+    /// Memory, cores, slots.
+    #[error("{0}")]
+    Memory(String),
+    /// Anything else that was asked for and can't be.
+    #[error("{0}")]
+    Invalid(String),
+    /// Told to stop before it was up.
+    #[error("stopped while starting: {0}")]
+    Stopped(Stop),
+}
+
+impl StartError {
+    pub(crate) fn storage(what: impl Into<String>, why: impl std::fmt::Display) -> Self {
+        Self::Storage {
+            what: what.into(),
+            why: why.to_string(),
+        }
+    }
+}

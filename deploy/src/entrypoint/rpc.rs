@@ -1,0 +1,89 @@
+//! The fabric's settings from the options.
+
+use crate::cluster_files::ClusterIdentity;
+use crate::entrypoint::StartError;
+use conf::{Opt, Options, Ports, jobmanager, rpc, security, taskmanager};
+use gateways::{ListenOptions, RpcOptions};
+use model::ClusterId;
+use platform::PortSpec;
+use platform::handshake::{Credentials, Identity, Secret};
+use platform::tls::Tls;
+use std::path::PathBuf;
+
+/// Where a JobManager listens.
+pub(super) fn of_jobmanager(options: &Options) -> Result<ListenOptions, StartError> {
+    let ports = options
+        .get(&jobmanager::RPC_BIND_PORT)
+        .unwrap_or_else(|| options.get(&jobmanager::RPC_PORT));
+    Ok(ListenOptions {
+        bind_host: options.get(&jobmanager::BIND_HOST),
+        advertised_host: options.get(&jobmanager::RPC_ADDRESS),
+        ports: port_spec(&ports)?,
+    })
+}
+
+/// Where a TaskManager listens.
+pub(super) fn of_taskmanager(options: &Options, host: &str) -> Result<ListenOptions, StartError> {
+    Ok(ListenOptions {
+        bind_host: options.get(&taskmanager::BIND_HOST),
+        advertised_host: host.to_owned(),
+        ports: port_spec(&options.get(&taskmanager::RPC_PORT))?,
+    })
+}
+
+fn port_spec(ports: &Ports) -> Result<PortSpec, StartError> {
+    ports
+        .to_string()
+        .parse()
+        .map_err(|e: platform::ParsePortsError| StartError::Invalid(e.to_string()))
+}
+
+/// All settings of a process's fabric.
+pub(super) fn settings(
+    options: &Options,
+    listen: Option<ListenOptions>,
+    identity: &ClusterIdentity,
+) -> Result<RpcOptions, StartError> {
+    let bytes = |size: model::MemorySize| usize::try_from(size.0).unwrap_or(usize::MAX);
+    let mut settings = RpcOptions::in_process();
+    settings.listen = listen;
+    settings.credentials = Credentials {
+        cluster: ClusterId::new(identity.id.clone()),
+        identity: Identity::Cluster,
+        secret: Secret::new(identity.secret.clone()),
+    };
+    settings.tls = tls(options)?;
+    settings.ask_timeout = options.get(&rpc::ASK_TIMEOUT);
+    settings.connect_timeout = options.get(&rpc::CONNECT_TIMEOUT);
+    settings.reconnect_max = options.get(&rpc::RECONNECT_BACKOFF_MAX);
+    settings.frame_max = bytes(options.get(&rpc::FRAME_MAX));
+    settings.body_max = bytes(options.get(&rpc::PAYLOAD_MAX));
+    settings.mailbox_max = u64::from(options.get(&rpc::MAILBOX_SIZE).get());
+    settings.connections_max =
+        usize::try_from(options.get(&rpc::CONNECTIONS_MAX)).unwrap_or(usize::MAX);
+    settings.suspicion_max = options.get(&conf::heartbeat::CONFIRM_WITHIN);
+    Ok(settings)
+}
+
+/// TLS between the processes of the cluster, if it is switched on.
+fn tls(options: &Options) -> Result<Option<Tls>, StartError> {
+    if !options.get(&security::SSL_INTERNAL_ENABLED) {
+        return Ok(None);
+    }
+    let authority = pem(options, &security::SSL_INTERNAL_CA)?;
+    let chain = pem(options, &security::SSL_INTERNAL_CERT)?;
+    let key = pem(options, &security::SSL_INTERNAL_KEY)?;
+    let tls = Tls::new(&authority, &chain, &key).map_err(|e| StartError::Invalid(e.to_string()))?;
+    Ok(Some(tls))
+}
+
+fn pem(options: &Options, option: &Opt<Option<PathBuf>>) -> Result<Vec<u8>, StartError> {
+    let Some(path) = options.get(option) else {
+        return Err(StartError::Invalid(format!(
+            "security.ssl.internal.enabled is set: {} is missing",
+            option.key()
+        )));
+    };
+    std::fs::read(&path)
+        .map_err(|e| StartError::storage(format!("{} {}", option.key(), path.display()), e))
+}

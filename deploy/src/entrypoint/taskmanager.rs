@@ -1,0 +1,233 @@
+//! The TaskManager process: identity, folders and ports, then its components, and the way back.
+
+use super::{StartError, jobmanager, rpc};
+use crate::cluster_files::ClusterFiles;
+use crate::components::{BaseParts, TaskManagerComponents, TaskManagerParts};
+use crate::exit::Exit;
+use crate::hosts;
+use crate::launchers::{Launcher, LauncherParts};
+use crate::logging::LogPlace;
+use crate::stop::{Behaviour, Stop, StopTrigger};
+use crate::work_folder::WorkFolder;
+use actors::leader_retrieval::{LeaderNode, RemoteRetrieval, RetrievalSettings};
+use actors::services::LeaderRetrieval;
+use actors::task_executor::{HostSettings, LogFolder};
+use conf::high_availability::{self as ha, HaType};
+use conf::memory::{self, Machine};
+use conf::{Options, cluster, jobmanager as options_of_jm, taskmanager as options_of_tm};
+use gateways::{NodeAddress, RpcService};
+use model::{ContentHash, JobId, MemorySize, ResourceId, WorkerResourceSpec};
+use platform::Platform;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::blobs::FileBlobs;
+use storage::ha::{ElectionDriver, FileElection, FileElectionSettings};
+use streaming::ProgramEntry;
+
+/// What a TaskManager process is started with.
+pub struct TaskManagerProcess {
+    /// Its options.
+    pub options: Options,
+    /// Where it logs.
+    pub log: LogPlace,
+    /// The program that this process is.
+    pub entry: Option<(ProgramEntry, ContentHash)>,
+}
+
+/// Runs a TaskManager to its end. Must be polled inside a `LocalSet`.
+pub async fn run(process: TaskManagerProcess) -> Result<Exit, StartError> {
+    let trigger = StopTrigger::default();
+    let signals = trigger.clone();
+    tokio::task::spawn_local(async move {
+        if let Err(error) = signals.watch_signals().await {
+            tracing::error!(%error, "signals can't be watched");
+        }
+    });
+    let within = process.options.get(&cluster::SHUTDOWN_TIMEOUT);
+    let starting = start(process, &trigger);
+    let running = tokio::select! {
+        biased;
+        stop = trigger.pulled() => return Err(StartError::Stopped(stop)),
+        started = starting => started?,
+    };
+    let stop = tokio::select! {
+        biased;
+        stop = trigger.pulled() => stop,
+        why = running.components.released() => Stop {
+            reason: format!("released by the ResourceManager: {why}"),
+            behaviour: Behaviour::StopProcess,
+            exit: Exit::Success,
+        },
+    };
+    Ok(running.shut_down(stop, within).await)
+}
+
+/// What a TaskManager offers, from the options and this machine.
+pub(crate) fn offer(options: &Options) -> Result<(WorkerResourceSpec, MemorySize), StartError> {
+    let cores = std::thread::available_parallelism()
+        .ok()
+        .and_then(|n| u32::try_from(n.get()).ok())
+        .and_then(NonZeroU32::new)
+        .unwrap_or(NonZeroU32::MIN);
+    let machine = Machine { cores, memory_limit: None };
+    let failed = |e: memory::MemoryError| StartError::Memory(e.to_string());
+    let spec = memory::worker_resource_spec(options, &machine).map_err(failed)?;
+    let parts = memory::task_manager_memory(options, machine.memory_limit).map_err(failed)?;
+    tracing::info!(memory = %parts, slots = spec.slots, "what this TaskManager is made of");
+    Ok((spec, parts.total()))
+}
+
+/// Everything of a running process, in the order in which it was started.
+struct Running {
+    work: WorkFolder,
+    rpc: RpcService,
+    components: TaskManagerComponents,
+}
+
+async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Running, StartError> {
+    let platform = Platform::production();
+    let options = process.options;
+    let (spec, process_memory) = offer(&options)?;
+    let identity = ClusterFiles::of(&options).read(options.get(&cluster::FILES_TIMEOUT)).await?;
+    let host = hosts::of_taskmanager(&options);
+    let listen = rpc::of_taskmanager(&options, &host)?;
+    let settings = rpc::settings(&options, Some(listen), &identity)?;
+    let rpc_service = RpcService::start(platform.clone(), settings).await?;
+    let options = Arc::new(written_back(options, &rpc_service));
+    let work = work_folder(&platform, &options)?;
+    let resource_id = options.get(&options_of_tm::RESOURCE_ID).unwrap_or_else(|| {
+        format!("{}-{:08x}", rpc_service.node(), platform.random_u64() >> 32)
+    });
+    let base = BaseParts::new(
+        platform.clone(),
+        rpc_service.clone(),
+        options.clone(),
+        ResourceId::new(resource_id),
+        host.clone(),
+    );
+    tokio::task::spawn_local(trigger.clone().watch_fatal(base.fatal.clone()));
+    let blobs = FileBlobs::open(work.path().join("blobs"))
+        .map_err(|e| StartError::storage("blob cache", e))?;
+    let own_program = process.entry.as_ref().map(|(_, hash)| *hash);
+    let launcher = Launcher::new(LauncherParts {
+        rpc: rpc_service.clone(),
+        options: options.clone(),
+        fatal: base.fatal.clone(),
+        entry: process.entry.map(|(entry, _)| entry),
+        embedded: false,
+        folder: sub(&work, "hosts")?,
+        log: process.log.clone(),
+    });
+    let tmp = sub(&work, "tmp")?;
+    let keys = rpc_service.clone();
+    let parts = TaskManagerParts {
+        retrieval: retrieval(&platform, &options, &rpc_service)?,
+        blobs: Arc::new(blobs),
+        shares_blobs: false,
+        launcher: Arc::new(launcher),
+        own_program,
+        embedded: false,
+        spec,
+        process_memory,
+        pid: std::process::id(),
+        hosts: HostSettings::from_options(
+            &options,
+            rpc_service.cluster_id().clone(),
+            host,
+            tmp.display().to_string(),
+        ),
+        data_key: Arc::new(move |job| job_key(&keys, job)),
+        logs: log_folder(&process.log),
+        base,
+    };
+    let components = TaskManagerComponents::start(parts).await?;
+    tracing::info!(rpc = %rpc_service.node(), "TaskManager is up");
+    Ok(Running { work, rpc: rpc_service, components })
+}
+
+impl Running {
+    /// In reverse order, the whole bounded.
+    async fn shut_down(self, stop: Stop, within: Duration) -> Exit {
+        tracing::info!(reason = %stop, exit = stop.exit.code(), "TaskManager is shutting down");
+        let Self { work, rpc, components } = self;
+        let ordered = async {
+            components.stop(&stop.reason).await;
+            rpc.shutdown(Duration::from_secs(1)).await;
+        };
+        if tokio::time::timeout(within, ordered).await.is_err() {
+            tracing::warn!(?within, "the shutdown took too long: ending without order");
+        }
+        drop(work);
+        stop.exit
+    }
+}
+
+/// The key of a job's data connections.
+pub(crate) fn job_key(rpc: &RpcService, job: JobId) -> [u8; 32] {
+    let secret = rpc.job_key(job);
+    let mut key = [0; 32];
+    for (to, from) in key.iter_mut().zip(secret.expose()) {
+        *to = *from;
+    }
+    key
+}
+
+fn log_folder(log: &LogPlace) -> Option<LogFolder> {
+    Some(LogFolder { dir: log.folder()?, prefixes: vec![log.stem()?] })
+}
+
+fn written_back(options: Options, rpc: &RpcService) -> Options {
+    match rpc.node().port() {
+        Some(port) => options.with_value(&options_of_tm::RPC_PORT, &conf::Ports::one(port)),
+        None => options,
+    }
+}
+
+fn work_folder(platform: &Platform, options: &Options) -> Result<WorkFolder, StartError> {
+    let dirs = options.get(&cluster::TMP_DIRS);
+    let base = dirs.0.first().cloned().unwrap_or_else(|| "/tmp".to_owned());
+    WorkFolder::make(base.as_ref(), "taskmanager", platform.random_u64())
+        .map_err(|e| StartError::storage(format!("io.tmp.dirs {base}"), e))
+}
+
+fn sub(work: &WorkFolder, name: &str) -> Result<PathBuf, StartError> {
+    work.sub(name).map_err(|e| StartError::storage(name, e))
+}
+
+/// Who leads: asked from the JobManager, which is where the options or the HA store's record say.
+fn retrieval(
+    platform: &Platform,
+    options: &Options,
+    rpc: &RpcService,
+) -> Result<Arc<dyn LeaderRetrieval>, StartError> {
+    let node = match options.get(&ha::TYPE) {
+        HaType::None => {
+            let host = options.get(&options_of_jm::RPC_ADDRESS);
+            let port = options.get(&options_of_jm::RPC_PORT).first();
+            if port == 0 {
+                return Err(StartError::Invalid(
+                    "jobmanager.rpc.port is 0: a TaskManager needs the port that the JobManager bound"
+                        .to_owned(),
+                ));
+            }
+            LeaderNode::Fixed(NodeAddress::of(&host, port))
+        }
+        HaType::Filesystem => {
+            let (objects, _) = jobmanager::ha_store(options)?;
+            let settings = FileElectionSettings {
+                lease_duration: options.get(&ha::LEASE_DURATION),
+                renew_interval: options.get(&ha::LEASE_RENEW_INTERVAL),
+            };
+            LeaderNode::Record(FileElection::new(platform.clone(), objects, settings).leader())
+        }
+    };
+    Ok(Arc::new(RemoteRetrieval::new(
+        platform.clone(),
+        rpc.clone(),
+        node,
+        None,
+        RetrievalSettings::default(),
+    )))
+}

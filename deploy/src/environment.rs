@@ -1,0 +1,157 @@
+//! What a process runs in, logged once at its start: version, commit, system, user, limits, container,
+//! options that were set. Values of secrets are masked.
+
+use crate::version;
+use conf::Options;
+use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::{Uid, User, getuid};
+use std::fmt::Write;
+
+/// Text of the environment, one fact a line.
+pub fn describe(role: &str, options: &Options) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {name}: {value}");
+    };
+    line("version", version::LONG.to_owned());
+    line("role", role.to_owned());
+    line("system", system());
+    line("user", user());
+    line("process", std::process::id().to_string());
+    line("command", command());
+    line("directory", show(std::env::current_dir()));
+    line("cores", cores());
+    line("memory", memory());
+    line("limits", limits());
+    line("container", container());
+    let set = options.to_masked_map();
+    if set.is_empty() {
+        line("options", "all at their defaults".to_owned());
+    }
+    for (key, value) in set {
+        let place = options.source_of(&key).unwrap_or("default");
+        line("option", format!("{key} = {value}  ({place})"));
+    }
+    text
+}
+
+/// Logs it: at info for cluster processes, at debug for a client.
+pub fn log(role: &str, options: &Options) {
+    tracing::info!("starting\n{}", describe(role, options).trim_end());
+}
+
+/// Logs it for a client.
+pub fn log_client(options: &Options) {
+    tracing::debug!("starting\n{}", describe("client", options).trim_end());
+}
+
+fn show(path: std::io::Result<std::path::PathBuf>) -> String {
+    path.map_or_else(|e| e.to_string(), |p| p.display().to_string())
+}
+
+fn system() -> String {
+    match nix::sys::utsname::uname() {
+        Ok(name) => format!(
+            "{} {} {}",
+            name.sysname().to_string_lossy(),
+            name.release().to_string_lossy(),
+            name.machine().to_string_lossy()
+        ),
+        Err(e) => e.to_string(),
+    }
+}
+
+fn user() -> String {
+    let uid = getuid();
+    let name = User::from_uid(uid)
+        .ok()
+        .flatten()
+        .map_or_else(|| "?".to_owned(), |user| user.name);
+    let effective = Uid::effective();
+    if effective == uid {
+        format!("{name} ({uid})")
+    } else {
+        format!("{name} ({uid}, effective {effective})")
+    }
+}
+
+/// The binary and its subcommand; arguments may hold the user's secrets and are counted only.
+fn command() -> String {
+    let binary = show(std::env::current_exe());
+    let more = std::env::args().len().saturating_sub(2);
+    let verb = std::env::args().nth(1).unwrap_or_default();
+    format!("{binary} {verb} ({more} more arguments)")
+}
+
+fn cores() -> String {
+    std::thread::available_parallelism().map_or_else(|e| e.to_string(), |n| n.to_string())
+}
+
+fn memory() -> String {
+    std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find(|l| l.starts_with("MemTotal:"))?.to_owned();
+            Some(line.trim_start_matches("MemTotal:").trim().to_owned())
+        })
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn limits() -> String {
+    let show = |name: &str, resource: Resource| match getrlimit(resource) {
+        Ok((soft, hard)) => format!("{name} {}/{}", bound(soft), bound(hard)),
+        Err(e) => format!("{name} {e}"),
+    };
+    [
+        show("open files", Resource::RLIMIT_NOFILE),
+        show("processes", Resource::RLIMIT_NPROC),
+        show("address space", Resource::RLIMIT_AS),
+        show("core", Resource::RLIMIT_CORE),
+    ]
+    .join(", ")
+}
+
+fn bound(limit: u64) -> String {
+    if limit == u64::MAX {
+        "unlimited".to_owned()
+    } else {
+        limit.to_string()
+    }
+}
+
+fn container() -> String {
+    let read = |file: &str| {
+        std::fs::read_to_string(format!("/sys/fs/cgroup/{file}"))
+            .map_or_else(|_| "-".to_owned(), |text| text.trim().to_owned())
+    };
+    let group = std::fs::read_to_string("/proc/self/cgroup")
+        .ok()
+        .and_then(|text| text.lines().next().map(str::to_owned))
+        .unwrap_or_else(|| "-".to_owned());
+    format!(
+        "{group}, memory.max {}, cpu.max {}",
+        read("memory.max"),
+        read("cpu.max")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_masked_and_places_are_named() {
+        let options = Options::from_map([
+            ("program.db-password", "hunter2"),
+            ("parallelism.default", "4"),
+        ])
+        .unwrap();
+        let text = describe("jobmanager", &options);
+        assert!(!text.contains("hunter2"), "{text}");
+        assert!(text.contains("parallelism.default = 4"), "{text}");
+        for fact in ["version", "system", "user", "limits", "container"] {
+            assert!(text.contains(fact), "{fact} in {text}");
+        }
+    }
+}

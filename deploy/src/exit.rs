@@ -1,0 +1,49 @@
+//! The exit codes of every role: one table.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | succeeded, or cancelled |
+//! | 1 | start-up failed |
+//! | 2 | fatal error |
+//! | 3 | the job failed |
+//! | 4 | the job's state is not known |
+//! | 64 | wrong usage |
+
+use std::process::ExitCode;
+
+/// How a process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Exit {
+    /// It did what it was asked to, or was told to stop.
+    Success,
+    /// It could not start: configuration, ports, files, an unreachable cluster.
+    StartUpFailed,
+    /// A component failed in a way that the process cannot survive.
+    Fatal,
+    /// The job failed.
+    JobFailed,
+    /// What became of the job is not known.
+    Unknown,
+    /// Wrong arguments or options.
+    Usage,
+}
+
+impl Exit {
+    /// Its number.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::StartUpFailed => 1,
+            Self::Fatal => 2,
+            Self::JobFailed => 3,
+            Self::Unknown => 4,
+            Self::Usage => 64,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}

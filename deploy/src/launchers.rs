@@ -1,0 +1,193 @@
+//! Starts program hosts: in this process where it is the program, else as children.
+//!
+//! Each launch gets folders of its own, so that nothing of an earlier host is found by a later one.
+
+use crate::logging::LogPlace;
+use actors::program_hosts::{ExitCause, HostRequest, HostSide, LaunchedHost, ProgramHostLauncher};
+use actors::services::FatalErrorHandler;
+use conf::{Options, taskmanager};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use gateways::RpcService;
+use gateways::program_host::BuildError;
+use host::launch::{self, LaunchSpec};
+use host::{InProcess, in_process};
+use model::JobId;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use streaming::ProgramEntry;
+
+/// Variables that a host is started with, where this process has them; declared ones come with the graph.
+const INHERITED: [&str; 8] =
+    ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "RUST_BACKTRACE", "LD_LIBRARY_PATH"];
+
+/// What a launcher is made with.
+pub struct LauncherParts {
+    /// The fabric of this process.
+    pub rpc: RpcService,
+    /// Its options.
+    pub options: Arc<Options>,
+    /// Where user code that can't be stopped is reported.
+    pub fatal: FatalErrorHandler,
+    /// The program that this process is.
+    pub entry: Option<ProgramEntry>,
+    /// Whether relative paths resolve against the working directory.
+    pub embedded: bool,
+    /// For working directories and temporary files of hosts.
+    pub folder: PathBuf,
+    /// Where this process logs: its hosts log beside it.
+    pub log: LogPlace,
+}
+
+/// Starts program hosts.
+pub struct Launcher {
+    parts: Arc<LauncherParts>,
+    launches: Arc<AtomicU64>,
+}
+
+impl Launcher {
+    /// A launcher of one process.
+    pub fn new(parts: LauncherParts) -> Self {
+        Self { parts: Arc::new(parts), launches: Arc::default() }
+    }
+}
+
+impl ProgramHostLauncher for Launcher {
+    fn launch(
+        &self,
+        request: HostRequest,
+    ) -> BoxFuture<'static, Result<LaunchedHost, BuildError>> {
+        let parts = self.parts.clone();
+        let number = self.launches.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move {
+            let places = Places::make(&parts, &request, number)
+                .map_err(|e| BuildError::Process(format!("{}: {e}", parts.folder.display())))?;
+            match request.program {
+                None => inside(&parts, request.job_id, places).await,
+                Some(program) => child(&parts, request.job_id, program, places).await,
+            }
+        })
+    }
+}
+
+/// Where one launch keeps its files.
+struct Places {
+    name: String,
+    root: PathBuf,
+    work: PathBuf,
+    tmp: PathBuf,
+    stdout: PathBuf,
+    stderr: PathBuf,
+}
+
+impl Places {
+    fn make(parts: &LauncherParts, request: &HostRequest, number: u64) -> std::io::Result<Self> {
+        let side = match request.side {
+            HostSide::JobManager => "coordinators",
+            HostSide::TaskManager => "tasks",
+        };
+        let name = format!("{}-{side}-{number}", request.job_id);
+        let root = parts.folder.join(&name);
+        let (work, tmp) = (root.join("work"), root.join("tmp"));
+        std::fs::create_dir_all(&work)?;
+        std::fs::create_dir_all(&tmp)?;
+        let (stdout, stderr) = logs(&parts.log, &root, request.job_id);
+        Ok(Self { name, root, work, tmp, stdout, stderr })
+    }
+}
+
+/// Hosts log beside their process's own log, where it has one: then they are shown with it.
+fn logs(log: &LogPlace, root: &Path, job: JobId) -> (PathBuf, PathBuf) {
+    let (Some(folder), Some(stem)) = (log.folder(), log.stem()) else {
+        return (root.join("stdout"), root.join("stderr"));
+    };
+    (folder.join(format!("{stem}-host-{job}.out")), folder.join(format!("{stem}-host-{job}.log")))
+}
+
+async fn inside(
+    parts: &LauncherParts,
+    job: JobId,
+    places: Places,
+) -> Result<LaunchedHost, BuildError> {
+    let Some(entry) = parts.entry.clone() else {
+        return Err(BuildError::Process(
+            "this process is no program: the job must name one".to_owned(),
+        ));
+    };
+    let fatal = parts.fatal.clone();
+    let options = InProcess {
+        name: format!("program_host/{}", places.name),
+        session: crate::components::process_session(parts.rpc.platform()),
+        embedded: parts.embedded,
+        tmp_dir: places.tmp.clone(),
+        fatal: Arc::new(move |why| fatal.report(format!("program host of job {job}"), why)),
+    };
+    let host = in_process(&parts.rpc, entry, options)
+        .await
+        .map_err(|e| BuildError::Process(e.to_string()))?;
+    let end = host.end;
+    let exited = host.ended.map(move |()| {
+        remove(&places.root);
+        ExitCause("ended".to_owned())
+    });
+    Ok(LaunchedHost {
+        address: host.address,
+        exited: exited.boxed(),
+        kill: Box::new(move || end()),
+    })
+}
+
+async fn child(
+    parts: &LauncherParts,
+    job: JobId,
+    program: PathBuf,
+    places: Places,
+) -> Result<LaunchedHost, BuildError> {
+    let within: Duration = parts.options.get(&taskmanager::HOST_START_TIMEOUT);
+    let spec = LaunchSpec {
+        program,
+        job_id: job,
+        session: crate::components::process_session(parts.rpc.platform()),
+        parent: parts.rpc.node().clone(),
+        work_dir: places.work.clone(),
+        tmp_dir: places.tmp.clone(),
+        env: environment(&parts.options),
+        stdout: places.stdout.clone(),
+        stderr: places.stderr.clone(),
+    };
+    let launched = match launch::host(&parts.rpc, spec, within).await {
+        Ok(launched) => launched,
+        Err(error) => {
+            remove(&places.root);
+            return Err(BuildError::Process(error.to_string()));
+        }
+    };
+    let kill = launched.kill;
+    let exited = launched.exited.map(move |exit| {
+        remove(&places.root);
+        ExitCause(exit.to_string())
+    });
+    Ok(LaunchedHost {
+        address: launched.address,
+        exited: exited.boxed(),
+        kill: Box::new(move || kill.kill()),
+    })
+}
+
+fn environment(options: &Options) -> BTreeMap<String, String> {
+    let mut env: BTreeMap<String, String> = INHERITED
+        .iter()
+        .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
+        .collect();
+    env.insert("RUST_LOG".to_owned(), crate::logging::level(options));
+    env
+}
+
+fn remove(folder: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(folder) {
+        tracing::debug!(%error, folder = %folder.display(), "a host's folder stays for now");
+    }
+}

@@ -1,0 +1,26 @@
+//! The composition root: cluster entrypoints, deployment targets and the command line.
+//!
+//! Everything below is handed what it needs from here. It must never hold a decision of its own about
+//! jobs, slots or leaders.
+
+pub mod cli;
+pub mod cluster_files;
+pub mod components;
+pub mod embedded;
+pub mod entrypoint;
+mod environment;
+pub mod exit;
+mod hosts;
+mod launchers;
+mod logging;
+mod programs;
+mod results;
+mod roles;
+mod settings;
+mod stop;
+mod version;
+mod work_folder;
+
+pub use cli::main as flott_main;
+pub use exit::Exit;
+pub use roles::program_main;

@@ -1,0 +1,301 @@
+//! Results of collecting sinks, read from their coordinators and printed: the same way from a cluster (by
+//! REST) and from an embedded one.
+
+use gateways::dispatcher::{DeliverCoordinationRequest, DispatcherGateway};
+use gateways::job_master::CoordinationError;
+use gateways::{CallError, Remote};
+use model::{JobGraph, JobId, OperatorId};
+use rest::client::{ClientError, RestClient};
+use std::future::Future;
+use std::time::Duration;
+use streaming::sinks::{CollectChunk, CollectRequest};
+use thiserror::Error;
+
+/// The kind of an operator whose coordinator keeps results.
+const COLLECTING: &str = "collect";
+/// Bytes that one request asks for.
+const CHUNK_BYTES: u64 = 1 << 20;
+/// Requests in a row that may fail before the reading is given up.
+const FAILURES_MAX: u32 = 200;
+
+/// Why results can't be read any further.
+#[derive(Debug, Error)]
+#[error("results of operator {operator}: {why}")]
+pub struct ResultsError {
+    /// Which.
+    pub operator: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Why one request has no answer.
+#[derive(Debug)]
+pub enum RequestFailure {
+    /// Ask again.
+    Transient(String),
+    /// Asking again is of no use.
+    Final(String),
+}
+
+/// A way to the coordinators of one job.
+pub trait Coordinators {
+    /// The operators that collect.
+    fn collecting(&self) -> impl Future<Output = Result<Vec<String>, RequestFailure>>;
+    /// One request and its answer.
+    fn request(
+        &self,
+        operator: &str,
+        request: &[u8],
+    ) -> impl Future<Output = Result<Vec<u8>, RequestFailure>>;
+}
+
+/// Prints one line of a result.
+pub type PrintLine = Box<dyn FnMut(&[u8])>;
+
+/// Where one operator's results have been read to.
+struct Cursor {
+    operator: String,
+    offset: u64,
+    failures: u32,
+    ended: bool,
+}
+
+/// Reads all results of a job.
+pub struct ResultReader<C> {
+    coordinators: C,
+    print: PrintLine,
+}
+
+impl<C: Coordinators> ResultReader<C> {
+    /// `print` is called with each line, in order per operator.
+    pub fn new(coordinators: C, print: impl FnMut(&[u8]) + 'static) -> Self {
+        Self {
+            coordinators,
+            print: Box::new(print),
+        }
+    }
+
+    /// Reads until every collecting operator has no more; `poll` passes between two looks where there was
+    /// nothing.
+    pub async fn read_all(&mut self, poll: Duration) -> Result<(), ResultsError> {
+        let mut cursors = self.cursors(poll).await?;
+        while cursors.iter().any(|cursor| !cursor.ended) {
+            let mut idle = true;
+            for cursor in cursors.iter_mut().filter(|cursor| !cursor.ended) {
+                idle &= !self.advance(cursor).await?;
+            }
+            if idle && cursors.iter().any(|cursor| !cursor.ended) {
+                tokio::time::sleep(poll).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn cursors(&self, poll: Duration) -> Result<Vec<Cursor>, ResultsError> {
+        let mut failures = 0;
+        loop {
+            match self.coordinators.collecting().await {
+                Ok(operators) => {
+                    let cursor = |operator| Cursor {
+                        operator,
+                        offset: 0,
+                        failures: 0,
+                        ended: false,
+                    };
+                    return Ok(operators.into_iter().map(cursor).collect());
+                }
+                Err(RequestFailure::Transient(_)) if failures < FAILURES_MAX => {
+                    failures += 1;
+                    tokio::time::sleep(poll).await;
+                }
+                Err(RequestFailure::Transient(why) | RequestFailure::Final(why)) => {
+                    return Err(ResultsError {
+                        operator: "(all)".to_owned(),
+                        why,
+                    });
+                }
+            }
+        }
+    }
+
+    /// One look; whether anything came.
+    async fn advance(&mut self, cursor: &mut Cursor) -> Result<bool, ResultsError> {
+        let request = CollectRequest {
+            offset: cursor.offset,
+            max_bytes: CHUNK_BYTES,
+        };
+        let failed = |why: String| ResultsError {
+            operator: cursor.operator.clone(),
+            why,
+        };
+        let answer = self
+            .coordinators
+            .request(&cursor.operator, &request.encode())
+            .await;
+        let bytes = match answer {
+            Ok(bytes) => bytes,
+            Err(RequestFailure::Transient(_)) if cursor.failures < FAILURES_MAX => {
+                cursor.failures += 1;
+                return Ok(false);
+            }
+            Err(RequestFailure::Transient(why) | RequestFailure::Final(why)) => {
+                return Err(failed(why));
+            }
+        };
+        let chunk = CollectChunk::decode(&bytes).map_err(|e| failed(e.to_string()))?;
+        cursor.failures = 0;
+        for line in &chunk.lines {
+            (self.print)(line);
+        }
+        cursor.offset = chunk.offset.saturating_add(chunk.lines.len() as u64);
+        cursor.ended = chunk.end;
+        Ok(!chunk.lines.is_empty() || chunk.end)
+    }
+}
+
+/// The operators of a graph whose results a client reads.
+pub fn collecting_operators(graph: &JobGraph) -> Vec<OperatorId> {
+    graph
+        .nodes
+        .iter()
+        .filter(|node| node.kind == COLLECTING)
+        .map(|node| node.operator_id)
+        .collect()
+}
+
+/// Through a cluster's REST endpoint.
+pub struct RestCoordinators {
+    client: RestClient,
+    job: String,
+}
+
+impl RestCoordinators {
+    /// Of one job.
+    pub fn new(client: RestClient, job: &str) -> Self {
+        Self {
+            client,
+            job: job.to_owned(),
+        }
+    }
+}
+
+fn rest_failure(error: ClientError) -> RequestFailure {
+    if error.is_transient() {
+        RequestFailure::Transient(error.to_string())
+    } else {
+        RequestFailure::Final(error.to_string())
+    }
+}
+
+impl Coordinators for RestCoordinators {
+    async fn collecting(&self) -> Result<Vec<String>, RequestFailure> {
+        let plan = self.client.job_plan(&self.job).await.map_err(rest_failure)?;
+        let operators = plan.plan.nodes.into_iter().flat_map(|node| node.operators);
+        Ok(operators
+            .filter(|operator| operator.kind == COLLECTING)
+            .map(|operator| operator.id)
+            .collect())
+    }
+
+    async fn request(&self, operator: &str, request: &[u8]) -> Result<Vec<u8>, RequestFailure> {
+        self.client
+            .coordinate(&self.job, operator, request)
+            .await
+            .map_err(rest_failure)
+    }
+}
+
+/// Through the Dispatcher of this process.
+pub struct LocalCoordinators {
+    /// The Dispatcher.
+    pub dispatcher: Remote<DispatcherGateway>,
+    /// The job.
+    pub job_id: JobId,
+    /// Its collecting operators.
+    pub operators: Vec<OperatorId>,
+}
+
+impl Coordinators for LocalCoordinators {
+    async fn collecting(&self) -> Result<Vec<String>, RequestFailure> {
+        Ok(self.operators.iter().map(ToString::to_string).collect())
+    }
+
+    async fn request(&self, operator: &str, request: &[u8]) -> Result<Vec<u8>, RequestFailure> {
+        let operator = operator
+            .parse()
+            .map_err(|e: model::ids::ParseIdError| RequestFailure::Final(e.to_string()))?;
+        let ask = DeliverCoordinationRequest {
+            job_id: self.job_id,
+            operator,
+            request: request.to_vec(),
+        };
+        match self.dispatcher.ask(ask).await {
+            Ok(answer) => Ok(answer.into_vec()),
+            Err(CallError::Refused(CoordinationError::Unavailable(why))) => {
+                Err(RequestFailure::Transient(why))
+            }
+            Err(CallError::Refused(refused)) => Err(RequestFailure::Final(refused.to_string())),
+            Err(CallError::Fabric(error)) if error.is_retriable() => {
+                Err(RequestFailure::Transient(error.to_string()))
+            }
+            Err(CallError::Fabric(error)) => Err(RequestFailure::Final(error.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+    use std::rc::Rc;
+
+    /// A coordinator that has two lines, is away for a while, and then ends.
+    #[derive(Default)]
+    struct Scripted {
+        asked: Cell<u32>,
+    }
+
+    impl Coordinators for Scripted {
+        async fn collecting(&self) -> Result<Vec<String>, RequestFailure> {
+            Ok(vec!["a".to_owned()])
+        }
+        async fn request(&self, _: &str, request: &[u8]) -> Result<Vec<u8>, RequestFailure> {
+            let request = CollectRequest::decode(request).unwrap();
+            self.asked.set(self.asked.get() + 1);
+            let all = [b"one".to_vec(), b"two".to_vec()];
+            let chunk = match self.asked.get() {
+                1 => return Err(RequestFailure::Transient("not yet".to_owned())),
+                2 => CollectChunk {
+                    offset: 0,
+                    lines: Vec::new(),
+                    end: false,
+                },
+                3 => CollectChunk {
+                    offset: 0,
+                    lines: vec![all[0].clone()],
+                    end: false,
+                },
+                _ => {
+                    assert_eq!(request.offset, 1);
+                    CollectChunk {
+                        offset: 1,
+                        lines: vec![all[1].clone()],
+                        end: true,
+                    }
+                }
+            };
+            Ok(chunk.encode())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_line_is_read_once_and_in_order() {
+        let lines = Rc::new(RefCell::new(Vec::new()));
+        let seen = lines.clone();
+        let mut reader = ResultReader::new(Scripted::default(), move |line: &[u8]| {
+            seen.borrow_mut().push(line.to_vec());
+        });
+        reader.read_all(Duration::from_millis(10)).await.unwrap();
+        assert_eq!(*lines.borrow(), [b"one".to_vec(), b"two".to_vec()]);
+    }
+}

@@ -1,0 +1,314 @@
+//! The roles that a process can take: JobManager, TaskManager, program host, embedded run. The binary
+//! `flott` and every program go through here; role dispatch comes before anything of the user's.
+
+use crate::cli::args::{Cli, Command, Common, JobManager, Mode, TaskManager};
+use crate::cli::{self, Failure, Outcome};
+use crate::components::ClusterMode;
+use crate::entrypoint::{
+    JobManagerProcess, ReadyAddresses, StartError, TaskManagerProcess, run_jobmanager,
+    run_taskmanager,
+};
+use crate::exit::Exit;
+use crate::programs::{self, OwnProgram};
+use crate::stop::Behaviour;
+use crate::{embedded, environment, logging, settings};
+use clap::Parser;
+use conf::high_availability::{self as ha, HaType};
+use conf::{Options, execution, jobmanager as options_of_jm, rest as options_of_rest, taskmanager};
+use gateways::dispatcher::SubmitProgram;
+use model::{JobGraph, JobId, ProgramRef};
+use platform::Platform;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use streaming::ProgramEntry;
+
+/// Says what a program is started as.
+const ROLE_VARIABLE: &str = host::child::ROLE_VARIABLE;
+/// A program that is started as JobManager or TaskManager.
+const CLUSTER_ROLE: &str = "cluster";
+
+/// The main function of a program: takes the role that the environment says, else runs the job in an
+/// embedded cluster.
+pub fn program_main(entry: ProgramEntry) -> ExitCode {
+    match std::env::var(ROLE_VARIABLE).as_deref() {
+        Ok(host::child::ROLE) => run_host(entry),
+        Ok(CLUSTER_ROLE) => run_cluster_role(entry),
+        _ => embedded::run(entry, std::env::args().skip(1).collect()).into(),
+    }
+}
+
+fn run_host(entry: ProgramEntry) -> ExitCode {
+    if let Err(error) = logging::start_host() {
+        cli::complain(&error.to_string());
+        return Exit::StartUpFailed.into();
+    }
+    environment::log("program host", &Options::default());
+    host::child::run(entry)
+}
+
+fn run_cluster_role(entry: ProgramEntry) -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return cli::usage(&error),
+    };
+    let outcome = match cli.command {
+        Command::JobManager(args) => jobmanager(&cli.common, args, Some(entry)),
+        Command::TaskManager(args) => taskmanager(&cli.common, args, Some(entry)),
+        _ => Err(Failure::usage(format!(
+            "{ROLE_VARIABLE}={CLUSTER_ROLE} is for the roles jobmanager and taskmanager"
+        ))),
+    };
+    cli::finish(cli.common.output, outcome).into()
+}
+
+/// Runs a role's future on this thread; components run on threads of their own.
+fn block_on(future: impl Future<Output = Result<Exit, StartError>>) -> Outcome {
+    cli::block_on(async {
+        match future.await {
+            Ok(exit) => Ok(exit),
+            // Told to stop while starting: that is no failure.
+            Err(StartError::Stopped(stop)) if stop.behaviour == Behaviour::StopProcess => {
+                Ok(stop.exit)
+            }
+            Err(error) => {
+                tracing::error!(%error, "start-up failed");
+                Err(Failure::start(error))
+            }
+        }
+    })
+}
+
+/// Becomes another binary in the same role: the program that a cluster is for.
+fn become_program(program: &Path) -> Failure {
+    if let Err(why) = programs::check_file(program) {
+        return Failure::start(format!("'{}': {why}", program.display()));
+    }
+    let arguments = without_program(std::env::args().skip(1));
+    let error = std::process::Command::new(program)
+        .args(arguments)
+        .env(ROLE_VARIABLE, CLUSTER_ROLE)
+        .exec();
+    Failure::start(format!("'{}' cannot be started: {error}", program.display()))
+}
+
+/// The arguments without `--program PATH`, up to `--`.
+fn without_program(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let mut kept = Vec::new();
+    let (mut skip, mut rest) = (false, false);
+    for argument in arguments {
+        if std::mem::take(&mut skip) {
+            continue;
+        }
+        rest |= argument == "--";
+        if !rest && argument == "--program" {
+            skip = true;
+        } else if rest || !argument.starts_with("--program=") {
+            kept.push(argument);
+        }
+    }
+    kept
+}
+
+/// `flott jobmanager`, or a program in that role.
+pub(crate) fn jobmanager(
+    common: &Common,
+    args: JobManager,
+    entry: Option<ProgramEntry>,
+) -> Outcome {
+    if args.mode == Mode::Application && entry.is_none() {
+        return Err(match &args.program {
+            Some(program) => become_program(program),
+            None => Failure::usage("application mode needs --program PATH"),
+        });
+    }
+    let mut overrides = settings::pairs(&common.define)?;
+    if let Some(host) = &args.host {
+        overrides.push((options_of_jm::RPC_ADDRESS.key().to_owned(), host.clone()));
+    }
+    if let Some(port) = &args.webui_port {
+        overrides.push((options_of_rest::PORT.key().to_owned(), port.clone()));
+    }
+    let job_options = settings::job_options(&overrides);
+    let options = settings::load(common.config_dir.clone(), overrides)?;
+    let log = logging::start("jobmanager", &options).map_err(Failure::start)?;
+    environment::log("JobManager", &options);
+    let memory = conf::memory::job_manager_memory(&options, None).map_err(Failure::start)?;
+    tracing::info!(%memory, "what this JobManager is made of");
+    let json = common.output == cli::args::Output::Json;
+    block_on(async move {
+        let (mode, ship, entry) = cluster(&options, job_options, args, entry).await?;
+        run_jobmanager(JobManagerProcess {
+            options,
+            log,
+            mode,
+            ship,
+            entry,
+            ready: Box::new(move |ready| show_ready(json, ready)),
+        })
+        .await
+    })
+}
+
+/// What the JobManager is for, the program that it ships, the program that it is.
+type ClusterPlan = (ClusterMode, Option<PathBuf>, Option<(ProgramEntry, model::ContentHash)>);
+
+async fn cluster(
+    options: &Options,
+    job_options: BTreeMap<String, String>,
+    args: JobManager,
+    entry: Option<ProgramEntry>,
+) -> Result<ClusterPlan, StartError> {
+    match (args.mode, entry) {
+        (Mode::Session, None) => Ok((ClusterMode::Session, None, None)),
+        (Mode::Session, Some(_)) => Err(StartError::Invalid(
+            "a program is no session: start it with --mode application".to_owned(),
+        )),
+        (Mode::Application, Some(entry)) => {
+            let own = OwnProgram::find()
+                .await
+                .map_err(|e| StartError::storage("this program's own file", e))?;
+            let submit = own_submission(options, job_options, args, &own)?;
+            let path = own.path.clone();
+            Ok((ClusterMode::Application(Box::new(submit)), Some(path), Some((entry, own.hash))))
+        }
+        (Mode::Application, None) => {
+            Err(StartError::Invalid("application mode needs --program PATH".to_owned()))
+        }
+        (Mode::PerJob, _) => {
+            let missing = |what: &str| StartError::Invalid(format!("per-job mode needs {what}"));
+            let file = args.job_graph.ok_or_else(|| missing("--job-graph FILE"))?;
+            let program = args.program.ok_or_else(|| missing("--program PATH"))?;
+            let graph = read_graph(&file)?;
+            Ok((ClusterMode::PerJob(Box::new(graph)), Some(program), None))
+        }
+    }
+}
+
+fn read_graph(file: &Path) -> Result<JobGraph, StartError> {
+    let failed = |why: String| StartError::storage(format!("job graph {}", file.display()), why);
+    let bytes = std::fs::read(file).map_err(|e| failed(e.to_string()))?;
+    serde_json::from_slice(&bytes).map_err(|e| failed(e.to_string()))
+}
+
+fn own_submission(
+    options: &Options,
+    job_options: BTreeMap<String, String>,
+    args: JobManager,
+    own: &OwnProgram,
+) -> Result<SubmitProgram, StartError> {
+    let given = args.job_id.or_else(|| options.get(&execution::JOB_ID));
+    let job_id = match given {
+        Some(text) => text.parse().map_err(|e: model::ids::ParseIdError| {
+            StartError::Invalid(e.to_string())
+        })?,
+        None => fixed_job_id(options),
+    };
+    let parallelism =
+        args.parallelism.unwrap_or_else(|| options.get(&execution::PARALLELISM).get());
+    Ok(SubmitProgram {
+        program: ProgramRef {
+            hash: own.hash,
+            name: own.name.clone(),
+            size: own.size,
+            args: args.args,
+            env: BTreeMap::new(),
+            once: BTreeMap::new(),
+            job: args.job.or_else(|| options.get(&execution::ENTRY)),
+        },
+        job_id: Some(job_id),
+        parallelism: Some(parallelism),
+        options: job_options,
+    })
+}
+
+/// The id of an application's job: with high availability the same after every restart, so that the job is
+/// found again; else a new one.
+fn fixed_job_id(options: &Options) -> JobId {
+    if options.get(&ha::TYPE) == HaType::None {
+        return JobId(Platform::production().random_u128());
+    }
+    let hash = storage::blobs::hash_bytes(options.get(&ha::CLUSTER_ID).as_bytes());
+    let mut bytes = [0; 16];
+    for (to, from) in bytes.iter_mut().zip(hash.0) {
+        *to = from;
+    }
+    JobId(u128::from_be_bytes(bytes))
+}
+
+#[expect(clippy::print_stdout, reason = "whoever started this process waits for the line")]
+fn show_ready(json: bool, ready: &ReadyAddresses) {
+    if json {
+        println!("{}", serde_json::json!({ "rest": ready.rest, "rpc": ready.rpc }));
+    } else {
+        println!("JobManager is up: REST {}, RPC {}", ready.rest, ready.rpc);
+    }
+}
+
+/// `flott taskmanager`, or a program in that role.
+pub(crate) fn taskmanager(
+    common: &Common,
+    args: TaskManager,
+    entry: Option<ProgramEntry>,
+) -> Outcome {
+    if let (Some(program), None) = (&args.program, &entry) {
+        return Err(become_program(program));
+    }
+    let mut overrides = settings::pairs(&common.define)?;
+    if let Some(host) = &args.host {
+        overrides.push((taskmanager::HOST.key().to_owned(), host.clone()));
+    }
+    let options = settings::load(common.config_dir.clone(), overrides)?;
+    let log = logging::start("taskmanager", &options).map_err(Failure::start)?;
+    environment::log("TaskManager", &options);
+    block_on(async move {
+        let entry = match entry {
+            Some(entry) => {
+                let own = OwnProgram::find()
+                    .await
+                    .map_err(|e| StartError::storage("this program's own file", e))?;
+                Some((entry, own.hash))
+            }
+            None => None,
+        };
+        run_taskmanager(TaskManagerProcess { options, log, entry }).await
+    })
+}
+
+/// The value of an option as text: as set, else its default; `None`: there is no such option.
+pub(crate) fn option_text(options: &Options, key: &str) -> Option<String> {
+    options.text_of(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_not_told_which_program_it_is() {
+        let given = ["jobmanager", "--program", "/p", "--mode", "application", "--", "--program", "x"];
+        assert_eq!(
+            without_program(given.iter().map(|s| (*s).to_owned())),
+            ["jobmanager", "--mode", "application", "--", "--program", "x"]
+        );
+        let joined = ["taskmanager", "--program=/p", "-D", "a=b"];
+        assert_eq!(
+            without_program(joined.iter().map(|s| (*s).to_owned())),
+            ["taskmanager", "-D", "a=b"]
+        );
+    }
+
+    #[test]
+    fn with_ha_an_application_keeps_its_job_id() {
+        let options = Options::from_map([
+            ("high-availability.type", "filesystem"),
+            ("high-availability.cluster-id", "c1"),
+        ])
+        .unwrap();
+        assert_eq!(fixed_job_id(&options), fixed_job_id(&options));
+        let none = Options::default();
+        assert_ne!(fixed_job_id(&none), fixed_job_id(&none));
+    }
+}

@@ -1,0 +1,158 @@
+//! How a process comes to its end: signals by name, fatal errors, the end of an application. The first
+//! trigger wins; a second signal ends the process at once.
+
+use crate::exit::Exit;
+use actors::services::FatalErrorHandler;
+use std::fmt;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// What becomes of the application when the process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Behaviour {
+    /// It is over: deregister, clean the HA data.
+    StopApplication,
+    /// Only this process ends: what another JobManager needs is kept.
+    StopProcess,
+}
+
+/// Why and how a process ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stop {
+    /// For the log.
+    pub reason: String,
+    /// What is kept.
+    pub behaviour: Behaviour,
+    /// The exit code.
+    pub exit: Exit,
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept = match self.behaviour {
+            Behaviour::StopApplication => "the application ends",
+            Behaviour::StopProcess => "the process ends",
+        };
+        write!(f, "{} ({kept})", self.reason)
+    }
+}
+
+/// Where triggers come in. The first one counts, later ones are logged.
+#[derive(Debug, Clone)]
+pub struct StopTrigger {
+    first: Arc<watch::Sender<Option<Stop>>>,
+}
+
+impl Default for StopTrigger {
+    fn default() -> Self {
+        Self {
+            first: Arc::new(watch::Sender::new(None)),
+        }
+    }
+}
+
+impl StopTrigger {
+    /// Says that the process is to end.
+    pub fn pull(&self, stop: Stop) {
+        let late = stop.clone();
+        let won = self.first.send_if_modified(|first| {
+            let won = first.is_none();
+            if won {
+                *first = Some(stop);
+            }
+            won
+        });
+        if !won {
+            tracing::info!(reason = %late, "already stopping");
+        }
+    }
+
+    /// The first trigger, once there is one.
+    pub async fn pulled(&self) -> Stop {
+        let mut seen = self.first.subscribe();
+        loop {
+            if let Some(stop) = seen.borrow_and_update().clone() {
+                return stop;
+            }
+            if seen.changed().await.is_err() {
+                // Can't happen while `self` holds the sender.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Turns the first fatal error into a trigger.
+    pub async fn watch_fatal(self, fatal: FatalErrorHandler) {
+        let error = fatal.reported().await;
+        self.pull(Stop {
+            reason: error.to_string(),
+            behaviour: Behaviour::StopProcess,
+            exit: Exit::Fatal,
+        });
+    }
+
+    /// Turns signals into triggers, for as long as the process lives; the second one ends it at once.
+    pub async fn watch_signals(self) -> std::io::Result<()> {
+        let mut term = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let mut seen = false;
+        loop {
+            let name = tokio::select! {
+            biased;
+                _ = term.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+                _ = hangup.recv() => "SIGHUP",
+            };
+            if seen {
+                tracing::warn!(signal = name, "second signal: ending at once");
+                end_at_once();
+            }
+            seen = true;
+            tracing::info!(signal = name, "received signal: shutting down");
+            self.pull(Stop {
+                reason: format!("received signal {name}"),
+                behaviour: Behaviour::StopProcess,
+                exit: Exit::Success,
+            });
+        }
+    }
+}
+
+/// Ends the process without any order.
+pub(crate) fn end_at_once() -> ! {
+    std::process::exit(i32::from(Exit::Fatal.code()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stop(reason: &str, exit: Exit) -> Stop {
+        Stop {
+            reason: reason.to_owned(),
+            behaviour: Behaviour::StopProcess,
+            exit,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_first_trigger_wins() {
+        let trigger = StopTrigger::default();
+        trigger.pull(stop("first", Exit::Success));
+        trigger.pull(stop("second", Exit::Fatal));
+        assert_eq!(trigger.pulled().await, stop("first", Exit::Success));
+    }
+
+    #[tokio::test]
+    async fn a_fatal_error_is_a_trigger() {
+        let trigger = StopTrigger::default();
+        let fatal = FatalErrorHandler::default();
+        fatal.report("dispatcher", "no disk");
+        trigger.clone().watch_fatal(fatal).await;
+        let stop = trigger.pulled().await;
+        assert_eq!(stop.exit, Exit::Fatal);
+        assert!(stop.reason.contains("no disk"));
+    }
+}

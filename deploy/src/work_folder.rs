@@ -1,0 +1,101 @@
+//! A process's own folder for what need not outlive it: blobs, uploads, working directories of hosts.
+//!
+//! It is locked while the process lives and removed at its end; what killed processes left behind is
+//! removed by the next one that starts beside it.
+
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+const LOCK: &str = "lock";
+
+/// The folder, for as long as this value lives.
+#[derive(Debug)]
+pub struct WorkFolder {
+    path: PathBuf,
+    /// Held until the folder is gone.
+    _lock: Flock<File>,
+}
+
+impl WorkFolder {
+    /// Makes `<base>/flott-<role>-<pid>-<unique>`, and removes what is left of dead ones beside it.
+    pub fn make(base: &Path, role: &str, unique: u64) -> io::Result<Self> {
+        std::fs::create_dir_all(base)?;
+        let prefix = format!("flott-{role}-");
+        sweep(base, &prefix);
+        let path = base.join(format!("{prefix}{}-{unique:016x}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        let file = OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .open(path.join(LOCK))?;
+        let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A folder in it, made if absent.
+    pub fn sub(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.path.join(name);
+        std::fs::create_dir_all(&path)?;
+        Ok(path)
+    }
+}
+
+impl Drop for WorkFolder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.path) {
+            tracing::warn!(%error, folder = %self.path.display(), "a work folder stays behind");
+        }
+    }
+}
+
+/// Removes folders of this role whose process is dead: nobody holds their lock.
+fn sweep(base: &Path, prefix: &str) {
+    let Ok(entries) = std::fs::read_dir(base) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(prefix) {
+            continue;
+        }
+        let path = entry.path();
+        let Ok(file) = OpenOptions::new().write(true).open(path.join(LOCK)) else {
+            // Being made just now, or not ours.
+            continue;
+        };
+        if let Ok(_dead) = Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            tracing::info!(folder = %path.display(), "removing what a dead process left behind");
+            // A second sweeper may be quicker.
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_the_living_stay_and_those_of_the_dead_go() {
+        let base = tempfile::tempdir().unwrap();
+        let alive = WorkFolder::make(base.path(), "test", 1).unwrap();
+        let dead = base.path().join("flott-test-1-0000000000000002");
+        std::fs::create_dir_all(dead.join("blobs")).unwrap();
+        std::fs::write(dead.join(LOCK), "").unwrap();
+        let foreign = base.path().join("flott-other-1-0000000000000002");
+        std::fs::create_dir_all(&foreign).unwrap();
+        let next = WorkFolder::make(base.path(), "test", 3).unwrap();
+        assert!(alive.path().is_dir() && next.path().is_dir() && foreign.is_dir());
+        assert!(!dead.exists());
+        let path = alive.path().to_owned();
+        drop(alive);
+        assert!(!path.exists());
+    }
+}
