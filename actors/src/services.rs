@@ -14,10 +14,10 @@ use futures::future::BoxFuture;
 use gateways::leader_election::{Component, LeaderInformation, NotLeader};
 use gateways::{EndpointAddress, FabricError, Registration, RpcService};
 use model::{LeaderSession, ProcessSession, ResourceId};
-use platform::Platform;
-use std::{fmt, sync::Arc};
+use platform::{Lane, Platform};
+use std::{fmt, sync::Arc, time::Duration};
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// The services of one process. Cheap to clone.
 #[derive(Clone)]
@@ -80,12 +80,41 @@ pub struct Running<A: Actor<Context = Context<A>> + Handler<Stop>> {
     address: EndpointAddress,
     addr: Addr<A>,
     registration: Option<Registration>,
+    /// Dropped: nobody is told any more when the actor ends.
+    guard: Option<oneshot::Sender<()>>,
 }
+
+/// How often a guarded actor is looked at.
+const DEATH_CHECK: Duration = Duration::from_millis(500);
 
 impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
     /// An actor that is served under `registration` at `address`.
     pub fn new(address: EndpointAddress, addr: Addr<A>, registration: Registration) -> Self {
-        Self { address, addr, registration: Some(registration) }
+        Self { address, addr, registration: Some(registration), guard: None }
+    }
+
+    /// From now on its death (a handler that panicked) ends the process: I-9's policy of every component
+    /// that the process can't do without.
+    #[must_use]
+    pub fn guarded(mut self, platform: &Platform, fatal: &FatalErrorHandler) -> Self {
+        let (until, mut ended) = oneshot::channel();
+        self.guard = Some(until);
+        let (addr, fatal) = (self.addr.clone(), fatal.clone());
+        let component = self.address.endpoint.clone();
+        platform.lane(Lane::Election).spawn_local(async move {
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = &mut ended => return,
+                    () = tokio::time::sleep(DEATH_CHECK) => {}
+                }
+                if !addr.connected() {
+                    fatal.report(component, "its actor has died: a handler panicked");
+                    return;
+                }
+            }
+        });
+        self
     }
 
     /// Where it answers.
@@ -100,6 +129,7 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
 
     /// Ends it, and waits until it has taken its last turn.
     pub async fn stop(mut self) {
+        self.guard.take();
         self.registration.take();
         // A fresh handle is never parked by a full mailbox; an actor that is dead has stopped too.
         let _ = self.addr.clone().send(Stop).await;
@@ -108,6 +138,7 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
 
 impl<A: Actor<Context = Context<A>> + Handler<Stop>> Drop for Running<A> {
     fn drop(&mut self) {
+        self.guard.take();
         self.registration.take();
         let _ = self.addr.clone().try_send(Stop);
     }

@@ -5,7 +5,6 @@ use crate::leader_retrieval::LeaderTable;
 use crate::probe::{Fact, Probe};
 use crate::services::{FatalErrorHandler, HeartbeatHandle, ProcessServices};
 use actix::{Actor, Context, Handler, ResponseFuture};
-use control::liveness::Limits;
 use control::mutation::Mutation;
 use gateways::heartbeat::Party;
 use gateways::leader_election::{Component, LeaderInformation};
@@ -79,11 +78,7 @@ impl TestProcess {
         let rpc = RpcService::start(platform.clone(), RpcOptions::in_process()).await;
         let rpc = rpc.expect("a service without a port starts");
         let options = conf::Options::from_map(options.iter().copied()).expect("options");
-        let limits = Limits {
-            interval: options.get(&conf::heartbeat::INTERVAL),
-            timeout: options.get(&conf::heartbeat::TIMEOUT),
-            stuck_after: options.get(&conf::heartbeat::STUCK_AFTER),
-        };
+        let limits = crate::heartbeat::limits(&options);
         let (leaders, facts) = (LeaderTable::default(), Facts::default());
         let services = ProcessServices {
             rpc,

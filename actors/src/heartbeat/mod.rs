@@ -13,6 +13,7 @@ pub use handle::{HeartbeatHandle, HeartbeatReport, LossCause, PeerWatch, Target,
 
 use crate::services::{FatalErrorHandler, Running, Stop};
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
+use control::liveness::Limits;
 use gateways::heartbeat::{Beat, HeartbeatGateway};
 use gateways::{Answer, Ask, CallError, FabricError, PeerEvent, RpcService};
 use handle::Shared;
@@ -64,7 +65,17 @@ pub async fn start(
     let addr = deps.platform.lane(Lane::Heartbeat).run(|| async move { actor.start() }).await?;
     let endpoint = HeartbeatGateway::endpoint(addr.clone());
     let registration = deps.rpc.serve(ENDPOINT, deps.session, endpoint);
-    Ok(Running::new(deps.rpc.address_of(ENDPOINT), addr, registration))
+    let running = Running::new(deps.rpc.address_of(ENDPOINT), addr, registration);
+    Ok(running.guarded(&deps.platform, &deps.fatal))
+}
+
+/// `heartbeat.*` as the options say.
+pub fn limits(options: &conf::Options) -> Limits {
+    Limits {
+        interval: options.get(&conf::heartbeat::INTERVAL),
+        timeout: options.get(&conf::heartbeat::TIMEOUT),
+        stuck_after: options.get(&conf::heartbeat::STUCK_AFTER),
+    }
 }
 
 /// The actor.

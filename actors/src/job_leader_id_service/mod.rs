@@ -45,6 +45,7 @@ pub fn start(
     let endpoint = JobLeaderIdGateway::endpoint(addr.clone());
     let registration = services.rpc.serve(ENDPOINT, resource_manager_id, endpoint);
     Running::new(services.rpc.address_of(ENDPOINT), addr, registration)
+        .guarded(&services.platform, &services.fatal)
 }
 
 #[derive(Debug)]

@@ -8,7 +8,9 @@ mod tests;
 
 use crate::leader_retrieval::LeaderTable;
 use crate::probe::{Fact, Probe};
-use crate::services::{ConfirmError, Contention, LeaderElection, Leadership, Running, Stop};
+use crate::services::{
+    ConfirmError, Contention, FatalErrorHandler, LeaderElection, Leadership, Running, Stop,
+};
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Recipient};
 use control::leadership::{Command, Leaderships};
 use control::mutation::{Mutation, Rule};
@@ -48,6 +50,8 @@ pub struct ElectionDeps {
     pub mutation: Mutation,
     /// Watches.
     pub probe: Arc<dyn Probe>,
+    /// Where the service's own death is reported.
+    pub fatal: FatalErrorHandler,
 }
 
 impl fmt::Debug for ElectionDeps {
@@ -105,9 +109,10 @@ pub async fn start(deps: ElectionDeps) -> Result<ElectionService, LaneEnded> {
     let registration = deps.rpc.serve(ENDPOINT, deps.session, endpoint);
     let address = deps.rpc.address_of(ENDPOINT);
     let gateway = deps.rpc.gateway(&address, deps.session);
-    let handle = ElectionHandle { addr: addr.clone(), gateway, platform: deps.platform };
+    let (platform, fatal) = (deps.platform, deps.fatal);
+    let handle = ElectionHandle { addr: addr.clone(), gateway, platform: platform.clone() };
     Ok(ElectionService {
-        running: Running::new(address, addr, registration),
+        running: Running::new(address, addr, registration).guarded(&platform, &fatal),
         handle: Arc::new(handle),
         resign,
         resigned,

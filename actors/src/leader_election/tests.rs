@@ -77,6 +77,7 @@ async fn world(mutation: Mutation) -> World {
         leaders: process.leaders.clone(),
         mutation,
         probe: services.probe.clone(),
+        fatal: services.fatal.clone(),
     })
     .await
     .expect("started");

@@ -20,9 +20,11 @@ use gateways::slot_manager::{
     SlotOverview,
 };
 use gateways::{Answer, Ask};
-use model::{Fence, InstanceId, ResourceId};
+use model::{Fence, InstanceId, JobId, ResourceId, ResourceProfile};
 use std::time::Duration;
 
+/// Free slots, and allocated ones by job.
+type SlotsOfWorker = (InstanceId, u32, Vec<(JobId, ResourceProfile)>);
 type ActorAnswer<C> = ResponseActFuture<ResourceManagerActor, Answer<C>>;
 
 fn refused<T>(reason: impl Into<String>, retry: bool) -> Result<T, RegistrationRefused> {
@@ -107,14 +109,14 @@ impl Handler<Ask<SendSlotReport>> for ResourceManagerActor {
         }
         let info = &worker.info;
         // Of a requested worker, what was asked for: its own reckoning may round differently.
-        let spec = self.core.registered().find(|(id, _)| **id == resource_id);
+        let spec = self.core.get(&resource_id).map(|worker| worker.spec.clone());
         self.slot_manager.tell(AddTaskExecutor {
             resource_id: resource_id.clone(),
             instance_id,
             address: info.address.clone(),
             session: info.session,
             host: info.host.clone(),
-            spec: spec.map_or_else(|| info.spec.clone(), |(_, worker)| worker.spec.clone()),
+            spec: spec.unwrap_or_else(|| info.spec.clone()),
             report,
         });
         Ok(())
@@ -285,7 +287,7 @@ impl ResourceManagerActor {
         &self,
         resource_id: &ResourceId,
         instance_id: InstanceId,
-        slots: &[(InstanceId, u32, Vec<(model::JobId, model::ResourceProfile)>)],
+        slots: &[SlotsOfWorker],
         blocked: &[String],
     ) -> Option<TaskManagerSummary> {
         let worker = self.workers.get(&instance_id)?;

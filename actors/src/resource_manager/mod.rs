@@ -127,7 +127,8 @@ async fn lead(
         events = Some(receiver);
     }
     let services = &deps.services;
-    let rpc = services.rpc.clone();
+    let (rpc, platform) = (services.rpc.clone(), services.platform.clone());
+    let fatal = services.fatal.clone();
     let address = rpc.address_of(ENDPOINT);
     let slot_fence = SlotManagerId::from_session(fence.session());
     let actor = ResourceManagerActor {
@@ -145,7 +146,7 @@ async fn lead(
     };
     let addr = actor.start();
     let registration = rpc.serve(ENDPOINT, fence, ResourceManagerGateway::endpoint(addr.clone()));
-    Ok(Running::new(address, addr, registration))
+    Ok(Running::new(address, addr, registration).guarded(&platform, &fatal))
 }
 
 fn core_settings(deps: &ResourceManagerDeps) -> Settings {
@@ -325,10 +326,8 @@ impl Handler<HeartbeatReport> for ResourceManagerActor {
                 payload: BeatPayload::Slots(report),
             } => {
                 // Before its own first report the SlotManager does not know it.
-                let known = self.core.registered().any(|(id, worker)| {
-                    *id == resource_id && worker.instance_id == instance_id && worker.reported
-                });
-                if known {
+                let known = self.core.get(&resource_id);
+                if known.is_some_and(|w| w.instance_id == instance_id && w.reported) {
                     self.slot_manager.tell(ReportSlots { instance_id, report });
                 }
             }

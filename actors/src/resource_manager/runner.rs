@@ -3,7 +3,7 @@
 //! A grant starts a new ResourceManager under a new fence; its address is confirmed once it answers; a
 //! revocation is answered when everything of it has ended, also when it comes during the start.
 
-use super::{ENDPOINT, Mode, ResourceManagerActor, ResourceManagerDeps, lead};
+use super::{ENDPOINT, Mode, ResourceManagerDeps, lead};
 use crate::services::{ConfirmError, Contention, LeaderElection, Leadership, Stop};
 use actix::{Actor, ActorContext, Addr, Context, Handler, ResponseFuture};
 use gateways::leader_election::{Component, LeaderInformation};
@@ -11,11 +11,7 @@ use model::{Fence, LeaderSession, ResourceManagerId};
 use platform::{Lane, LaneEnded};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::oneshot;
-
-/// How often a running ResourceManager is looked at: one whose handler panicked is dead (I-9).
-const DEATH_CHECK: Duration = Duration::from_secs(1);
 
 /// A process's ResourceManager, whether it leads or not.
 #[derive(Debug)]
@@ -146,32 +142,21 @@ async fn run(
                 .confirm(Component::ResourceManager, LeaderInformation { session, address });
             let confirmed = tokio::select! {
                 biased;
-                _ = &mut revoked => Ok(()),
-                confirmed = confirming => confirmed,
+                _ = &mut revoked => None,
+                confirmed = confirming => Some(confirmed),
             };
-            match confirmed {
-                // A revocation follows.
-                Ok(()) | Err(ConfirmError::NotLeader(_)) => {}
-                Err(error @ ConfirmError::Fabric(_)) => fatal.report(ENDPOINT, error.to_string()),
+            if let Some(Err(error @ ConfirmError::Fabric(_))) = &confirmed {
+                fatal.report(ENDPOINT, error.to_string());
             }
-            tokio::select! {
-                biased;
-                _ = &mut revoked => {}
-                () = died(running.addr()) => {
-                    fatal.report(ENDPOINT, "its actor has died (a handler panicked)");
-                }
+            // Also one that leads no more by now: its revocation follows. Dropping the sender is one too.
+            if confirmed.is_some() {
+                let _ = revoked.await;
             }
             running.stop().await;
         }
     }
     if let Some(driver) = driver {
         driver.terminate().await;
-    }
-}
-
-async fn died(addr: &Addr<ResourceManagerActor>) {
-    while addr.connected() {
-        tokio::time::sleep(DEATH_CHECK).await;
     }
 }
 

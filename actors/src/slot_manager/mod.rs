@@ -52,11 +52,12 @@ pub struct SlotManagerDeps {
 
 /// Starts a SlotManager in its ResourceManager's session, on the current thread.
 pub fn start(deps: SlotManagerDeps) -> Running<SlotManagerActor> {
-    let rpc = deps.services.rpc.clone();
+    let (rpc, platform) = (deps.services.rpc.clone(), deps.services.platform.clone());
+    let fatal = deps.services.fatal.clone();
     let fence = SlotManagerId::from_session(deps.resource_manager_id.session());
     let addr = SlotManagerActor::new(deps).start();
     let registration = rpc.serve(ENDPOINT, fence, SlotManagerGateway::endpoint(addr.clone()));
-    Running::new(rpc.address_of(ENDPOINT), addr, registration)
+    Running::new(rpc.address_of(ENDPOINT), addr, registration).guarded(&platform, &fatal)
 }
 
 /// What a slot request needs to know of a job.
@@ -283,7 +284,6 @@ impl Handler<Ask<AddTaskExecutor>> for SlotManagerActor {
         let gateway = self.services.rpc.gateway(&add.address, add.session);
         let gateway = gateway.with_session(self.resource_manager_id.session());
         let info = WorkerInfo { resource_id: add.resource_id.clone(), gateway };
-        self.workers.retain(|_, worker| worker.resource_id != add.resource_id);
         self.workers.insert(add.instance_id, info);
         let now = self.now();
         self.core.add_worker(

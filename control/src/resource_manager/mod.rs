@@ -129,6 +129,11 @@ impl ResourceManager {
         self.registered.iter()
     }
 
+    /// The registration of a process.
+    pub fn get(&self, resource_id: &ResourceId) -> Option<&Registered> {
+        self.registered.get(resource_id)
+    }
+
     /// The process of an incarnation that is registered now.
     pub fn resource_of(&self, instance_id: InstanceId) -> Option<&ResourceId> {
         let mut all = self.registered.iter();
