@@ -33,7 +33,12 @@ pub(crate) fn tidy() -> Result<()> {
         items::check(source, &mut complaints);
     }
     actors::check(&sources, &mut complaints);
-    options::check(&sources, &mut complaints);
+    let scripts: String = files
+        .iter()
+        .filter(|path| path.starts_with("deploy/bin/"))
+        .filter_map(|path| fs::read_to_string(root.join(path)).ok())
+        .collect();
+    options::check(&sources, &scripts, &mut complaints);
     for path in &files {
         if let Ok(text) = fs::read_to_string(root.join(path)) {
             words::check(path, &text, &mut complaints);

@@ -5,11 +5,15 @@ use super::{
     source::{Source, words},
 };
 
-pub(crate) fn check(sources: &[Source], complaints: &mut Complaints) {
+/// `scripts` is the text of all shell scripts: they read options by key, as `$(option KEY)`.
+pub(crate) fn check(sources: &[Source], scripts: &str, complaints: &mut Complaints) {
     let declared = sources.iter().filter(|source| source.path.starts_with("conf/src/declared/"));
     for source in declared {
         let module = source.path.rsplit('/').next().and_then(|file| file.strip_suffix(".rs"));
-        for (line, name) in declared_in(source) {
+        for (line, name, key) in declared_in(source) {
+            if scripts.contains(&format!("$(option {key})")) {
+                continue;
+            }
             let read = sources.iter().any(|other| {
                 !other.path.starts_with("conf/src/declared/")
                     && words(&other.code, name).any(|at| !is_test(other, at))
@@ -30,15 +34,17 @@ fn is_test(source: &Source, at: usize) -> bool {
     source.is_test_line(super::source::line_of(&source.code, at))
 }
 
-/// `NAME: Type = "key" …` inside the macro.
-fn declared_in(source: &Source) -> Vec<(usize, &str)> {
+/// Line, name and key of each `NAME: Type = "key" …` inside the macro.
+fn declared_in(source: &Source) -> Vec<(usize, &str, &str)> {
     let declaration = |(line, text): (usize, &'_ str)| {
         let (name, rest) = text.trim().split_once(": ")?;
         let upper = name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
         let is_one = upper && !name.is_empty() && rest.contains('=');
         let start = source.text.lines().take(line).map(|l| l.len() + 1).sum::<usize>();
         let at = start + text.find(name)?;
-        is_one.then(|| source.text.get(at..at + name.len())).flatten().map(|name| (line, name))
+        let from_name = source.text.get(at..).filter(|_| is_one)?;
+        let key = from_name.split('"').nth(1)?;
+        Some((line, from_name.get(..name.len())?, key))
     };
     source.text.lines().enumerate().filter_map(declaration).collect()
 }
@@ -51,14 +57,14 @@ mod tests {
     fn an_option_that_nobody_reads_is_named() {
         let declared = Source::new(
             "conf/src/declared/a.rs",
-            "options! {\n    /// X.\n    READ: u32 = \"a.read\" => 1;\n    IDLE: u32 =\n        \"a.idle\" => 1;\n}\n",
+            "options! {\n    LOG: u32 = \"a.log\" => 1;\n    /// X.\n    READ: u32 = \"a.read\" => 1;\n    IDLE: u32 =\n        \"a.idle\" => 1;\n}\n",
         );
         let reader = Source::new(
             "b/src/lib.rs",
             "fn f() { options.get(&a::READ) }\n#[cfg(test)]\nmod t { use a::IDLE; }\n",
         );
         let mut complaints = Complaints::new();
-        check(&[declared, reader], &mut complaints);
-        assert_eq!(complaints, ["conf/src/declared/a.rs:4: nobody reads a::IDLE"]);
+        check(&[declared, reader], "max=$(option a.log)\n", &mut complaints);
+        assert_eq!(complaints, ["conf/src/declared/a.rs:5: nobody reads a::IDLE"]);
     }
 }
