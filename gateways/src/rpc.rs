@@ -305,6 +305,11 @@ impl RpcService {
         Remote::new(Arc::clone(&self.0), address.clone(), fence)
     }
 
+    /// Whether an endpoint answers under this name and session at this moment.
+    pub fn serves(&self, name: &str, session: model::LeaderSession) -> bool {
+        self.0.endpoints.get(name).is_some_and(|e| e.fence == session && e.connected())
+    }
+
     /// The address of an endpoint of this process.
     pub fn address_of(&self, name: &str) -> EndpointAddress {
         EndpointAddress::new(self.0.node.clone(), name)

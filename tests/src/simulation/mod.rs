@@ -3,6 +3,107 @@
 //!
 //! The same seed gives the same trace. Nothing here may read the machine's clock or draw from the system.
 
-pub mod lease;
-pub mod net;
+mod client;
+mod faults;
+mod host_double;
+mod hosts;
+mod invariants;
+mod lease;
+mod net;
+mod observer;
 pub mod plan;
+mod workers;
+
+pub use observer::Violation;
+
+use control::mutation::Mutation;
+use faults::Faults;
+use hosts::World;
+use observer::Observer;
+use plan::{CANDIDATES, CLIENT, Plan, RUN, WORKERS, candidate, worker};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How far virtual time moves in one step: the finest that a run tells apart.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// Its seed.
+    pub seed: u64,
+    /// The trace's hash: equal for equal runs.
+    pub trace: String,
+    /// What did not hold.
+    pub violations: Vec<Violation>,
+    /// What was counted.
+    pub counts: BTreeMap<&'static str, u64>,
+}
+
+/// Runs a seed. `print` writes its trace to standard error; `stop_at_first` ends with the first violation.
+///
+/// # Errors
+/// The run itself could not be set up or a host failed in a way that no process would.
+pub fn run(
+    seed: u64,
+    mutation: Mutation,
+    print: bool,
+    stop_at_first: bool,
+) -> anyhow::Result<Outcome> {
+    let plan = Plan::draw(seed);
+    let observer = Observer::new(print);
+    observer.count("faults", plan.faults.len() as u64);
+    observer.count("jobs", plan.jobs.len() as u64);
+    let mut faults = Faults::of(&plan);
+    let world = World::new(plan, mutation, observer.clone());
+    let mut sim = turmoil::Builder::new()
+        .rng_seed(seed)
+        .tick_duration(TICK)
+        .simulation_duration(RUN + Duration::from_secs(60))
+        .min_message_latency(Duration::from_millis(1))
+        .max_message_latency(Duration::from_millis(60))
+        .tcp_capacity(4096)
+        .build();
+    for i in 0..CANDIDATES {
+        let (world, host) = (world.clone(), candidate(i));
+        sim.host(candidate(i), move || {
+            let run = hosts::jobmanager(world.clone(), host.clone());
+            async move { Ok(run.await?) }
+        });
+    }
+    for i in 0..WORKERS {
+        let (world, host) = (world.clone(), worker(i));
+        sim.host(worker(i), move || {
+            let run = hosts::taskmanager(world.clone(), host.clone());
+            async move { Ok(run.await?) }
+        });
+    }
+    let clients = world.clone();
+    sim.client(CLIENT, async move { Ok(client::run(clients).await?) });
+    while !sim.step().map_err(|error| anyhow::anyhow!("seed {seed}: {error}"))? {
+        faults.apply(&mut sim, &world);
+        if stop_at_first && !observer.violations().is_empty() {
+            break;
+        }
+    }
+    Ok(Outcome {
+        seed,
+        trace: observer.trace_hash(),
+        violations: observer.violations(),
+        counts: observer.counts(),
+    })
+}
+
+/// A seed in which a broken rule is found.
+#[cfg(feature = "mutants")]
+pub fn recorded_seed(mutation: Mutation) -> u64 {
+    match mutation {
+        Mutation::None => 1,
+        Mutation::EpochNotRaised => 1,
+        Mutation::PendingSlotIsFree => 1,
+        Mutation::StaleJobMasterDeclares => 1,
+        Mutation::PublishAtGrant => 1,
+        Mutation::LostSlotsForgotten => 1,
+        Mutation::PendingWorkersUncounted => 1,
+    }
+}

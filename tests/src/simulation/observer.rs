@@ -4,6 +4,8 @@
 
 use super::invariants::{Invariant, all};
 use actors::probe::{Fact, Probe};
+use gateways::RpcService;
+use model::{AllocationId, SlotId};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,6 +21,8 @@ pub struct Seen {
     pub host: String,
     /// Which start of the host: 1, 2, …
     pub incarnation: u32,
+    /// For a published leader: whether its endpoint is served in this process at this moment.
+    pub answers: bool,
     /// What happened.
     pub fact: Fact,
 }
@@ -43,6 +47,8 @@ struct State {
     invariants: Vec<Box<dyn Invariant>>,
     violations: Vec<Violation>,
     counts: BTreeMap<&'static str, u64>,
+    /// The last allocation of each slot.
+    slots: BTreeMap<SlotId, AllocationId>,
     print: bool,
 }
 
@@ -64,6 +70,7 @@ impl Observer {
             invariants: all(),
             violations: Vec::new(),
             counts: BTreeMap::new(),
+            slots: BTreeMap::new(),
             print,
         })))
     }
@@ -115,8 +122,9 @@ impl Observer {
     }
 
     /// What a host's actors note their facts to.
-    pub fn probe(&self, host: &str, incarnation: u32) -> Arc<dyn Probe> {
-        Arc::new(HostProbe { observer: self.clone(), host: host.to_owned(), incarnation })
+    pub fn probe(&self, host: &str, incarnation: u32, rpc: &RpcService) -> Arc<dyn Probe> {
+        let (observer, host, rpc) = (self.clone(), host.to_owned(), rpc.clone());
+        Arc::new(HostProbe { observer, host, incarnation, rpc })
     }
 }
 
@@ -148,6 +156,11 @@ impl State {
         if let Some(what) = counted {
             *self.counts.entry(what).or_default() += 1;
         }
+        if let Fact::SlotAllocation { slot_id, allocation: Some((_, id)), .. } = &seen.fact
+            && self.slots.insert(slot_id.clone(), *id).is_some_and(|before| before != *id)
+        {
+            *self.counts.entry("slots reassigned").or_default() += 1;
+        }
         for invariant in &mut self.invariants {
             if let Err(what) = invariant.see(seen) {
                 let at = seen.at.as_secs_f64();
@@ -163,11 +176,19 @@ struct HostProbe {
     observer: Observer,
     host: String,
     incarnation: u32,
+    rpc: RpcService,
 }
 
 impl Probe for HostProbe {
     fn note(&self, fact: Fact) {
+        let answers = match &fact {
+            Fact::LeaderPublished { leader, .. } => {
+                self.rpc.serves(&leader.address.endpoint, leader.session)
+            }
+            _ => false,
+        };
         let seen = Seen {
+            answers,
             at: turmoil::sim_elapsed().unwrap_or_default(),
             host: self.host.clone(),
             incarnation: self.incarnation,

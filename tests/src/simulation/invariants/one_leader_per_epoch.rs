@@ -36,7 +36,9 @@ impl Invariant for OneLeaderPerEpoch {
                     ));
                 }
                 if let Some(old) = self.acting.insert(process, *session) {
-                    return Err(format!("{component} starts under {session} while {old} still acts"));
+                    return Err(format!(
+                        "{component} starts under {session} while {old} still acts"
+                    ));
                 }
                 Ok(())
             }

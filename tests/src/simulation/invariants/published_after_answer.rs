@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 #[derive(Default)]
 pub struct PublishedAfterAnswer {
     leading: BTreeSet<(Component, LeaderSession)>,
-    answering: BTreeSet<LeaderSession>,
 }
 
 impl Invariant for PublishedAfterAnswer {
@@ -28,15 +27,18 @@ impl Invariant for PublishedAfterAnswer {
             Fact::LeadershipRevoked { component, session } => {
                 self.leading.remove(&(*component, *session));
             }
-            Fact::ComponentAnswers { session } => {
-                self.answering.insert(*session);
-            }
             Fact::LeaderPublished { component, leader } => {
                 if !self.leading.contains(&(*component, leader.session)) {
-                    return Err(format!("{component} is published under {}, which does not lead", leader.session));
+                    return Err(format!(
+                        "{component} is published under {}, which does not lead",
+                        leader.session
+                    ));
                 }
-                if !self.answering.contains(&leader.session) {
-                    return Err(format!("{component} is published at {} before it answers", leader.address));
+                if !seen.answers {
+                    return Err(format!(
+                        "{component} is published at {} before it answers",
+                        leader.address
+                    ));
                 }
             }
             _ => {}

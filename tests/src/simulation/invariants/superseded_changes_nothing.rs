@@ -47,7 +47,9 @@ impl Invariant for SupersededChangesNothing {
                 *newest = *job_master;
                 Ok(())
             }
-            Fact::SlotRequested { session, .. } => self.still_leads(*session, "a slot is asked for"),
+            Fact::SlotRequested { session, .. } => {
+                self.still_leads(*session, "a slot is asked for")
+            }
             Fact::WorkerRegistered { session, .. } => {
                 self.still_leads(*session, "a worker is registered")
             }

@@ -1,0 +1,121 @@
+//! Begins and ends the faults of a plan at their times, and starts processes again that ended by themselves,
+//! as whoever supervises them would.
+
+use super::hosts::World;
+use super::plan::{CANDIDATES, Fault, Plan, PlannedFault, WORKERS, candidate, worker};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use turmoil::Sim;
+
+/// A process that ended by itself is started again after so long.
+const SUPERVISOR: Duration = Duration::from_secs(2);
+/// The usual longest latency of a link.
+const LATENCY_MAX: Duration = Duration::from_millis(60);
+
+/// The faults of one run.
+pub struct Faults {
+    /// Not begun yet, last first.
+    to_come: Vec<PlannedFault>,
+    /// Under way, by end.
+    under_way: Vec<(Duration, Fault)>,
+    /// Hosts that a fault keeps down.
+    down: BTreeMap<String, u32>,
+    /// Since when a host has had no process, by itself.
+    ended: BTreeMap<String, Duration>,
+}
+
+impl Faults {
+    /// Of a plan.
+    pub fn of(plan: &Plan) -> Self {
+        let mut to_come = plan.faults.clone();
+        to_come.reverse();
+        Self { to_come, under_way: Vec::new(), down: BTreeMap::new(), ended: BTreeMap::new() }
+    }
+
+    /// Brings the hosts and links to where they should be by now.
+    pub fn apply(&mut self, sim: &mut Sim<'_>, world: &World) {
+        let now = sim.elapsed();
+        while let Some(fault) = self.to_come.pop_if(|f| f.at <= now) {
+            world.observer.remark(now, &format!("{:?} for {:?}", fault.fault, fault.lasts));
+            self.begin(sim, world, &fault.fault);
+            self.under_way.push((now + fault.lasts, fault.fault));
+        }
+        let (over, under_way) =
+            std::mem::take(&mut self.under_way).into_iter().partition(|(until, _)| *until <= now);
+        self.under_way = under_way;
+        for (_, fault) in over {
+            world.observer.remark(now, &format!("over: {fault:?}"));
+            self.end(sim, world, &fault);
+        }
+        self.supervise(sim, now);
+    }
+
+    fn begin(&mut self, sim: &mut Sim<'_>, world: &World, fault: &Fault) {
+        match fault {
+            Fault::Loss { a, b, rate } => sim.set_link_fail_rate(a.as_str(), b.as_str(), *rate),
+            Fault::Delay { a, b, latency } => {
+                sim.set_link_max_message_latency(a.as_str(), b.as_str(), *latency);
+            }
+            Fault::Reorder { a, b } => sim.hold(a.as_str(), b.as_str()),
+            Fault::Partition { a, b } => each_pair(a, b, |x, y| sim.partition(x, y)),
+            Fault::PartitionOneWay { from, to } => {
+                sim.partition_oneway(from.as_str(), to.as_str());
+            }
+            Fault::Crash { host } | Fault::Bounce { host } => {
+                *self.down.entry(host.clone()).or_default() += 1;
+                sim.crash(host.as_str());
+                world.system.ended(host, "its host crashed");
+            }
+            Fault::LeaseStoreLost { host } => world.leases.set_reachable(host, false),
+        }
+        if let Fault::Bounce { host } = fault {
+            self.up(sim, host);
+        }
+    }
+
+    fn end(&mut self, sim: &mut Sim<'_>, world: &World, fault: &Fault) {
+        match fault {
+            Fault::Loss { a, b, .. } => sim.set_link_fail_rate(a.as_str(), b.as_str(), 0.0),
+            Fault::Delay { a, b, .. } => {
+                sim.set_link_max_message_latency(a.as_str(), b.as_str(), LATENCY_MAX);
+            }
+            Fault::Reorder { a, b } => sim.release(a.as_str(), b.as_str()),
+            Fault::Partition { a, b } => each_pair(a, b, |x, y| sim.repair(x, y)),
+            Fault::PartitionOneWay { from, to } => sim.repair_oneway(from.as_str(), to.as_str()),
+            Fault::Crash { host } => self.up(sim, host),
+            Fault::Bounce { .. } => {}
+            Fault::LeaseStoreLost { host } => world.leases.set_reachable(host, true),
+        }
+    }
+
+    /// One fault less keeps a host down.
+    fn up(&mut self, sim: &mut Sim<'_>, host: &str) {
+        let faults = self.down.entry(host.to_owned()).or_default();
+        *faults = faults.saturating_sub(1);
+        if *faults == 0 {
+            sim.bounce(host);
+        }
+    }
+
+    fn supervise(&mut self, sim: &mut Sim<'_>, now: Duration) {
+        for host in (0..CANDIDATES).map(candidate).chain((0..WORKERS).map(worker)) {
+            if self.down.get(&host).is_some_and(|n| *n > 0) || sim.is_host_running(host.as_str()) {
+                self.ended.remove(&host);
+                continue;
+            }
+            let since = *self.ended.entry(host.clone()).or_insert(now);
+            if now.saturating_sub(since) >= SUPERVISOR {
+                self.ended.remove(&host);
+                sim.bounce(host.as_str());
+            }
+        }
+    }
+}
+
+fn each_pair(a: &[String], b: &[String], mut f: impl FnMut(&str, &str)) {
+    for x in a {
+        for y in b {
+            f(x, y);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! What runs on the simulated hosts: JobManagers and TaskManagers, composed exactly as real processes are,
+//! over simulated sockets, memory stores and program host doubles.
+
+use super::host_double::{self, RunningHost};
+use super::lease::{LeaseStore, SimulatedElection};
+use super::net::TurmoilNetwork;
+use super::observer::Observer;
+use super::plan::{Plan, SLOTS_PER_WORKER};
+use super::workers::ExternalSystem;
+use actors::leader_retrieval::{LeaderNode, RemoteRetrieval, RetrievalSettings};
+use actors::program_hosts::{ExitCause, HostRequest, LaunchedHost, ProgramHostLauncher};
+use actors::resource_manager::Mode;
+use actors::task_executor::HostSettings;
+use conf::Options;
+use control::mutation::Mutation;
+use deploy::components::{
+    BaseParts, ClusterMode, JobManagerComponents, JobManagerParts, TaskManagerComponents,
+    TaskManagerParts,
+};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use gateways::program_host::BuildError;
+use gateways::{RpcOptions, RpcService};
+use model::{ClusterId, MemorySize, ResourceId, WorkerResourceSpec};
+use platform::auth::Secret;
+use platform::{Platform, SIMULATION_EPOCH_MS};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use storage::blobs::MemoryBlobs;
+use storage::ha::ElectionDriver;
+use storage::objects::MemoryObjects;
+use tokio::sync::oneshot;
+
+/// The fabric's port on every host.
+const PORT: &str = "6123";
+/// How often a host without a worker looks whether it is to run one.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// What all hosts of a run share and what outlives them.
+#[derive(Debug, Clone)]
+pub struct World {
+    /// The run.
+    pub plan: Arc<Plan>,
+    /// The broken rule, if any.
+    pub mutation: Mutation,
+    /// Sees everything.
+    pub observer: Observer,
+    /// Leases.
+    pub leases: LeaseStore,
+    /// Starts workers, in runs whose ResourceManager is active.
+    pub system: ExternalSystem,
+    /// Job graphs and results.
+    pub objects: MemoryObjects,
+    starts: Arc<Mutex<BTreeMap<String, u32>>>,
+}
+
+impl World {
+    /// At the beginning of a run.
+    pub fn new(plan: Plan, mutation: Mutation, observer: Observer) -> Self {
+        Self {
+            system: ExternalSystem::new(plan.seed),
+            plan: Arc::new(plan),
+            mutation,
+            observer,
+            leases: LeaseStore::default(),
+            objects: MemoryObjects::new(),
+            starts: Arc::default(),
+        }
+    }
+
+    fn start_of(&self, host: &str) -> u32 {
+        let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = starts.entry(host.to_owned()).or_default();
+        *start += 1;
+        self.observer.host_started(host, *start);
+        *start
+    }
+
+    /// The platform and fabric of a process that starts on a host now.
+    pub async fn process(&self, host: &str) -> anyhow::Result<(Platform, RpcService, u32)> {
+        let start = self.start_of(host);
+        let mut seed = self.plan.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(start);
+        for byte in host.bytes() {
+            seed = seed.rotate_left(9) ^ u64::from(byte).wrapping_mul(0x0100_0000_01b3);
+        }
+        let age = turmoil::sim_elapsed().unwrap_or_default().as_millis();
+        let unix_ms = SIMULATION_EPOCH_MS + u64::try_from(age)?;
+        let platform = Platform::simulated_at(seed, Arc::new(TurmoilNetwork), unix_ms);
+        let options = RpcOptions::listening(
+            "0.0.0.0",
+            host,
+            PORT.parse()?,
+            ClusterId::new("simulation"),
+            Secret::new([7; 32]),
+        );
+        let rpc = RpcService::start(platform.clone(), options).await?;
+        Ok((platform, rpc, start))
+    }
+
+    fn base(
+        &self,
+        host: &str,
+        resource: ResourceId,
+        process: (Platform, RpcService, u32),
+    ) -> anyhow::Result<BaseParts> {
+        let (platform, rpc, start) = process;
+        let probe = self.observer.probe(host, start, &rpc);
+        let mut base =
+            BaseParts::new(platform, rpc, Arc::new(options()?), resource, host.to_owned());
+        base.probe = probe;
+        base.mutation = self.mutation;
+        Ok(base)
+    }
+}
+
+fn options() -> anyhow::Result<Options> {
+    Ok(Options::from_map([
+        ("restart-strategy.type", "fixed-delay"),
+        ("restart-strategy.fixed-delay.attempts", "1000000"),
+        ("restart-strategy.fixed-delay.delay", "1 s"),
+        ("resourcemanager.standalone.start-up-time", "600 s"),
+        ("slot.request.timeout", "600 s"),
+        ("taskmanager.registration.timeout", "3600 s"),
+        ("resourcemanager.taskmanager-timeout", "20 s"),
+    ])?)
+}
+
+fn worker_spec() -> WorkerResourceSpec {
+    WorkerResourceSpec {
+        cpu_millis: 1_000,
+        task: MemorySize::from_mib(256),
+        network: MemorySize::from_mib(64),
+        managed: MemorySize::from_mib(256),
+        slots: SLOTS_PER_WORKER,
+        extended: BTreeMap::new(),
+    }
+}
+
+/// A JobManager on a host, until it ends by itself.
+pub async fn jobmanager(world: World, host: String) -> anyhow::Result<()> {
+    let process = world.process(&host).await?;
+    let rpc = process.1.clone();
+    let base = world.base(&host, ResourceId::new(format!("{host}-{}", process.2)), process)?;
+    let fatal = base.fatal.clone();
+    let workers = match world.plan.active {
+        true => Mode::Active { driver: Arc::new(world.system.clone()), worker: worker_spec() },
+        false => Mode::Standalone,
+    };
+    let parts = JobManagerParts {
+        election: Arc::new(SimulatedElection::new(world.leases.clone(), &host)),
+        standby: true,
+        rest: String::new(),
+        objects: Arc::new(world.objects.clone()),
+        archive: Arc::new(MemoryObjects::new()),
+        blobs: Arc::new(MemoryBlobs::new()),
+        launcher: Arc::new(Doubles::new(rpc.clone())),
+        workers,
+        mode: ClusterMode::Session,
+        own_program: None,
+        embedded: true,
+        base,
+    };
+    let components = JobManagerComponents::start(parts, async |_| Ok(())).await?;
+    let error = fatal.reported().await;
+    note_end(&world, &host, &error.to_string());
+    components.stop().await;
+    rpc.shutdown(Duration::from_secs(1)).await;
+    Ok(())
+}
+
+fn note_end(world: &World, host: &str, why: &str) {
+    let at = turmoil::sim_elapsed().unwrap_or_default();
+    world.observer.remark(at, &format!("{host} ends: {why}"));
+    world.observer.count("processes that ended by themselves", 1);
+}
+
+/// A TaskManager on a host, until it ends by itself.
+pub async fn taskmanager(world: World, host: String) -> anyhow::Result<()> {
+    let wanted = loop {
+        if !world.plan.active {
+            break None;
+        }
+        if let Some(resource) = world.system.wanted_on(&host) {
+            break Some(resource);
+        }
+        tokio::time::sleep(LOOK).await;
+    };
+    let process = world.process(&host).await?;
+    let (platform, rpc) = (process.0.clone(), process.1.clone());
+    let resource =
+        wanted.clone().unwrap_or_else(|| ResourceId::new(format!("{host}-{}", process.2)));
+    let base = world.base(&host, resource, process)?;
+    let fatal = base.fatal.clone();
+    let election = SimulatedElection::new(world.leases.clone(), &host);
+    let retrieval = RemoteRetrieval::new(
+        platform,
+        rpc.clone(),
+        LeaderNode::Record(election.leader()),
+        None,
+        RetrievalSettings::default(),
+    );
+    let spec = worker_spec();
+    let parts = TaskManagerParts {
+        retrieval: Arc::new(retrieval),
+        blobs: Arc::new(MemoryBlobs::new()),
+        shares_blobs: true,
+        launcher: Arc::new(Doubles::new(rpc.clone())),
+        own_program: None,
+        embedded: true,
+        process_memory: MemorySize::from_mib(1024),
+        pid: 1,
+        hosts: HostSettings::from_options(
+            &base.options,
+            ClusterId::new("simulation"),
+            host.clone(),
+            "/tmp".to_owned(),
+        ),
+        data_key: Arc::new(|_| [0; 32]),
+        logs: None,
+        spec,
+        base,
+    };
+    let components = TaskManagerComponents::start(parts).await?;
+    let gone = async {
+        while world.system.wanted_on(&host) == wanted {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    let why = tokio::select! {
+        biased;
+        error = fatal.reported() => error.to_string(),
+        why = components.released() => why,
+        () = gone => "its container is gone".to_owned(),
+    };
+    note_end(&world, &host, &why);
+    components.stop(&why).await;
+    rpc.shutdown(Duration::from_secs(1)).await;
+    if wanted.is_some() && world.system.wanted_on(&host) == wanted {
+        world.system.ended(&host, &why);
+    }
+    Ok(())
+}
+
+/// Starts program host doubles.
+struct Doubles {
+    rpc: RpcService,
+    serial: AtomicU64,
+}
+
+impl Doubles {
+    fn new(rpc: RpcService) -> Self {
+        Self { rpc, serial: AtomicU64::new(0) }
+    }
+}
+
+impl ProgramHostLauncher for Doubles {
+    fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>> {
+        let rpc = self.rpc.clone();
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        async move {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            Ok(launched(host_double::start(&rpc, request.job_id, serial)))
+        }
+        .boxed()
+    }
+}
+
+fn launched(host: RunningHost) -> LaunchedHost {
+    let address = host.address.clone();
+    let (gone, exited) = oneshot::channel::<()>();
+    let running = Mutex::new(Some((host, gone)));
+    LaunchedHost {
+        address,
+        exited: async move {
+            // Dropped or sent: it is gone.
+            let _ = exited.await;
+            ExitCause("killed".to_owned())
+        }
+        .boxed(),
+        kill: Box::new(move || {
+            running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }),
+    }
+}

@@ -1,0 +1,145 @@
+//! The external resource system of the runs whose ResourceManager is active: it starts TaskManagers on free
+//! hosts after a while, now and then fails to, and says when one has ended.
+//!
+//! It outlives every JobManager of the run, as YARN or Kubernetes do.
+
+use super::plan::{WORKERS, worker};
+use actors::resource_manager::{DriverError, ResourceManagerDriver, WorkerRequest};
+use control::resource_manager::pool::DriverEvent;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use gateways::resource_manager::ApplicationStatus;
+use model::ResourceId;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+#[derive(Debug)]
+struct State {
+    rng: ChaCha8Rng,
+    /// What runs, or is about to, by host.
+    running: BTreeMap<String, ResourceId>,
+    /// Requests that were taken back before they were served.
+    cancelled: BTreeSet<u64>,
+    /// Who is told, and since which connection.
+    events: Option<mpsc::Sender<DriverEvent>>,
+    started: u64,
+}
+
+/// The system itself.
+#[derive(Debug, Clone)]
+pub struct ExternalSystem(Arc<Mutex<State>>);
+
+impl ExternalSystem {
+    /// With no worker running.
+    pub fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            rng: ChaCha8Rng::seed_from_u64(seed ^ 0x5eed),
+            running: BTreeMap::new(),
+            cancelled: BTreeSet::new(),
+            events: None,
+            started: 0,
+        })))
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What is to run on a host.
+    pub fn wanted_on(&self, host: &str) -> Option<ResourceId> {
+        self.with(|s| s.running.get(host).cloned())
+    }
+
+    /// What ran on a host has ended.
+    pub fn ended(&self, host: &str, cause: &str) {
+        self.with(|s| {
+            if let Some(resource_id) = s.running.remove(host) {
+                s.tell(DriverEvent::Lost { resource_id, cause: cause.to_owned() });
+            }
+        });
+    }
+
+    async fn serve(self, request: u64) {
+        let delay = self.with(|s| Duration::from_millis(s.rng.random_range(500..4_000)));
+        tokio::time::sleep(delay).await;
+        self.with(|s| {
+            if s.cancelled.remove(&request) {
+                return;
+            }
+            let free = (0..WORKERS).map(worker).find(|host| !s.running.contains_key(host));
+            let event = match free {
+                Some(_) if s.rng.random_bool(0.1) => {
+                    DriverEvent::StartFailed { request, host: free, cause: "start failed".into() }
+                }
+                Some(host) => {
+                    s.started += 1;
+                    let resource_id = ResourceId::new(format!("container-{}", s.started));
+                    s.running.insert(host.clone(), resource_id.clone());
+                    DriverEvent::Started { request, resource_id, host }
+                }
+                None => {
+                    let cause = "no host is free".to_owned();
+                    DriverEvent::StartFailed { request, host: None, cause }
+                }
+            };
+            s.tell(event);
+        });
+    }
+}
+
+impl State {
+    fn tell(&mut self, event: DriverEvent) {
+        // A ResourceManager that is gone hears of it when its successor initialises.
+        let _ = self.events.as_ref().map(|events| events.try_send(event));
+    }
+}
+
+impl ResourceManagerDriver for ExternalSystem {
+    fn initialize(
+        &self,
+        events: mpsc::Sender<DriverEvent>,
+    ) -> BoxFuture<'static, Result<Vec<ResourceId>, DriverError>> {
+        let workers = self.with(|s| {
+            s.events = Some(events);
+            s.cancelled.clear();
+            s.running.values().cloned().collect()
+        });
+        async move { Ok(workers) }.boxed()
+    }
+
+    fn request(&self, request: WorkerRequest) {
+        tokio::task::spawn_local(self.clone().serve(request.request));
+    }
+
+    fn cancel(&self, request: u64) {
+        self.with(|s| s.cancelled.insert(request));
+    }
+
+    fn release(&self, resource_id: &ResourceId) {
+        self.with(|s| {
+            let host = s.running.iter().find(|(_, id)| *id == resource_id).map(|(h, _)| h.clone());
+            if let Some(host) = host {
+                s.running.remove(&host);
+                let cause = "released".to_owned();
+                s.tell(DriverEvent::Lost { resource_id: resource_id.clone(), cause });
+            }
+        });
+    }
+
+    fn deregister(
+        &self,
+        _: ApplicationStatus,
+        _: Option<String>,
+    ) -> BoxFuture<'static, Result<(), DriverError>> {
+        async { Ok(()) }.boxed()
+    }
+
+    fn terminate(&self) -> BoxFuture<'static, ()> {
+        self.with(|s| s.events = None);
+        async {}.boxed()
+    }
+}
