@@ -16,11 +16,11 @@ use gateways::{
 };
 use model::slots::SlotStatus;
 use model::{
-    Epoch, Fence, InstanceId, JobMasterId, LeaderSession, MemorySize, ProcessSession, ResourceId,
-    ResourceManagerId, SlotId, SlotReport, WorkerResourceSpec,
+    ClusterId, Epoch, Fence, InstanceId, JobMasterId, LeaderSession, MemorySize, ProcessSession,
+    ResourceId, ResourceManagerId, SlotId, SlotReport, WorkerResourceSpec,
 };
-use platform::Platform;
 use platform::inproc::InProcessNetwork;
+use platform::{Platform, PortSpec, Secret};
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -76,7 +76,25 @@ impl TestProcess {
     pub(crate) async fn start_with(options: &[(&str, &str)], mutation: Mutation) -> Self {
         let platform = Platform::simulated(7, Arc::new(InProcessNetwork::new()));
         let rpc = RpcService::start(platform.clone(), RpcOptions::in_process()).await;
-        let rpc = rpc.expect("a service without a port starts");
+        Self::with(platform, rpc.expect("a service without a port starts"), options, mutation)
+    }
+
+    /// One of several processes on a network of pipes, as `host:6123`.
+    pub(crate) async fn start_at(net: &Arc<InProcessNetwork>, host: &str) -> Self {
+        let seed = host.bytes().fold(7, |seed, byte| seed * 31 + u64::from(byte));
+        let platform = Platform::simulated(seed, Arc::clone(net) as Arc<dyn platform::Network>);
+        let (cluster, secret) = (ClusterId::new("test"), Secret::new([7; 32]));
+        let options = RpcOptions::listening(host, host, PortSpec::one(6123), cluster, secret);
+        let rpc = RpcService::start(platform.clone(), options).await.expect("the port is free");
+        Self::with(platform, rpc, &[], Mutation::None)
+    }
+
+    fn with(
+        platform: Platform,
+        rpc: RpcService,
+        options: &[(&str, &str)],
+        mutation: Mutation,
+    ) -> Self {
         let options = conf::Options::from_map(options.iter().copied()).expect("options");
         let limits = crate::heartbeat::limits(&options);
         let (leaders, facts) = (LeaderTable::default(), Facts::default());
@@ -159,7 +177,7 @@ impl<T> Clone for Calls<T> {
 }
 
 impl<T: Clone> Calls<T> {
-    fn push(&self, call: T) {
+    pub(crate) fn push(&self, call: T) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }
     pub(crate) fn all(&self) -> Vec<T> {

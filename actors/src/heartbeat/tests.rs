@@ -4,6 +4,7 @@ use actix::Recipient;
 use gateways::heartbeat::{BeatPayload, Party};
 use gateways::{EndpointAddress, NodeAddress};
 use model::{AllocationId, Fence, InstanceId, JobId, ResourceId};
+use platform::inproc::InProcessNetwork;
 use tokio::sync::mpsc;
 
 struct Owner(mpsc::UnboundedSender<HeartbeatReport>);
@@ -266,6 +267,34 @@ async fn a_loss_reaches_an_owner_whose_mailbox_was_full() {
         }
         let lost = HeartbeatReport::Lost { party: worker(&process), cause: LossCause::Unknown };
         assert_eq!(last, Some(lost));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_whose_connection_closes_and_is_refused_is_lost_within_a_second() {
+    local(async {
+        let net = Arc::new(InProcessNetwork::new());
+        let (jm, tm) =
+            (TestProcess::start_at(&net, "jm").await, TestProcess::start_at(&net, "tm").await);
+        let (_at_jm, at_tm) = (jm.heartbeats().await, tm.heartbeats().await);
+        let ((to_master, mut at_master), (to_worker, _at_worker)) = (owner(), owner());
+        let _watch = jm.services.heartbeat.watch(master(), target(&tm), &lively(&jm), to_master);
+        let node = jm.services.rpc.node().clone();
+        let expect =
+            tm.services.heartbeat.expect(worker(&tm), master(), node, &lively(&tm), to_worker);
+        expect.publish(job(1));
+        seconds(3).await;
+        assert!(matches!(at_master.try_recv(), Ok(HeartbeatReport::Payload { .. })));
+        tm.services.rpc.shutdown(Duration::ZERO).await;
+        drop((at_tm, expect, tm));
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        let lost = at_master.try_recv();
+        let by_connection = |cause: &LossCause| matches!(cause, LossCause::Connection { .. });
+        assert!(
+            matches!(&lost, Ok(HeartbeatReport::Lost { cause, .. }) if by_connection(cause)),
+            "{lost:?}"
+        );
     })
     .await;
 }

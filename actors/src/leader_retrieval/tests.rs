@@ -146,3 +146,28 @@ async fn a_process_that_leads_itself_asks_its_own_table() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_process_that_is_started_again_is_found_within_two_seconds() {
+    local(async {
+        let net = std::sync::Arc::new(platform::inproc::InProcessNetwork::new());
+        let tm = TestProcess::start_at(&net, "tm").await;
+        let retrieval = remote(&tm, LeaderNode::Fixed(NodeAddress::new("jm:6123")));
+        let mut seen = retrieval.watch(RM);
+        seconds(30).await;
+        for round in 1..4 {
+            let jm = TestProcess::start_at(&net, "jm").await;
+            let services = &jm.services;
+            let running = start(&services.platform, &services.rpc, jm.leaders.clone())
+                .await
+                .expect("started");
+            jm.leaders.set(RM, Some(leader(round)));
+            seconds(2).await;
+            assert_eq!(*seen.borrow_and_update(), Some(leader(round)));
+            jm.services.rpc.shutdown(Duration::ZERO).await;
+            drop((running, jm));
+            seconds(30).await;
+        }
+    })
+    .await;
+}
