@@ -76,13 +76,11 @@ impl ProgramHost {
     fn coordination(&mut self) -> Result<&Coordination, BuildError> {
         if self.coordination.is_none() {
             let started = Coordination::start(self.program.clone(), self.tmp_dir.clone());
-            let started =
-                started.map_err(|e| BuildError::Process(format!("no thread for coordinators: {e}")))?;
+            let started = started
+                .map_err(|e| BuildError::Process(format!("no thread for coordinators: {e}")))?;
             self.coordination = Some(started);
         }
-        self.coordination
-            .as_ref()
-            .ok_or_else(|| BuildError::Process("no coordinators".to_owned()))
+        self.coordination.as_ref().ok_or_else(|| BuildError::Process("no coordinators".to_owned()))
     }
 
     fn running_coordination(&self) -> Result<&Coordination, CoordinationError> {

@@ -68,7 +68,13 @@ impl Coordination {
     pub(crate) fn start(program: ProgramEntry, tmp_dir: PathBuf) -> std::io::Result<Self> {
         let (requests, queue) = mpsc::sync_channel(WAITING_MAX);
         threads::spawn("flott-coord", STACK_BYTES, move || {
-            let mut side = Side { program, tmp_dir, built: None, coordinators: BTreeMap::new(), on_failure: None };
+            let mut side = Side {
+                program,
+                tmp_dir,
+                built: None,
+                coordinators: BTreeMap::new(),
+                on_failure: None,
+            };
             while let Ok(request) = queue.recv() {
                 side.handle(request);
             }
@@ -242,10 +248,9 @@ impl Side {
             let wrong = |why: String| {
                 BuildError::Program(format!("the coordinator of operator '{}': {why}", node.name))
             };
-            let mut coordinator =
-                panics::catch(|| built.coordinator(node.operator_id, context))
-                    .map_err(|panic| wrong(format!("it panicked: {panic}")))?
-                    .map_err(|error| wrong(error.to_string()))?;
+            let mut coordinator = panics::catch(|| built.coordinator(node.operator_id, context))
+                .map_err(|panic| wrong(format!("it panicked: {panic}")))?
+                .map_err(|error| wrong(error.to_string()))?;
             panics::catch(|| coordinator.start(restore))
                 .map_err(|panic| wrong(format!("it panicked: {panic}")))?
                 .map_err(wrong)?;
@@ -313,7 +318,10 @@ impl Side {
         let graph = self.built.as_ref().map(BuiltJob::graph);
         let mut nodes = graph.into_iter().flat_map(|graph| &graph.nodes);
         let node = nodes.find(|node| node.operator_id == operator);
-        node.map_or_else(|| format!("operator {operator}"), |node| format!("operator '{}'", node.name))
+        node.map_or_else(
+            || format!("operator {operator}"),
+            |node| format!("operator '{}'", node.name),
+        )
     }
 
     fn drop_coordinators(&mut self) {

@@ -44,7 +44,9 @@ pub const START_FAILED: u8 = 1;
 /// Why a child can't be a host.
 #[derive(Debug, Error)]
 enum ChildError {
-    #[error("{0} is not set or malformed: a program host is started by a TaskManager or JobManager")]
+    #[error(
+        "{0} is not set or malformed: a program host is started by a TaskManager or JobManager"
+    )]
     Variable(&'static str),
     #[error("the socket to the parent: {0}")]
     Socket(io::Error),
@@ -149,10 +151,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> Result<T, ChildError> {
     Ok(runtime.block_on(work))
 }
 
-fn variable<T>(
-    name: &'static str,
-    parse: impl FnOnce(&str) -> Option<T>,
-) -> Result<T, ChildError> {
+fn variable<T>(name: &'static str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, ChildError> {
     let text = std::env::var(name).map_err(|_| ChildError::Variable(name))?;
     parse(&text).ok_or(ChildError::Variable(name))
 }

@@ -11,7 +11,9 @@ mod spawn;
 pub use exit::{ExitCause, Kill};
 pub use spawn::{Launched, start};
 
-use crate::child::{JOB_VARIABLE, PARENT_VARIABLE, ROLE, ROLE_VARIABLE, SESSION_VARIABLE, TMP_VARIABLE};
+use crate::child::{
+    JOB_VARIABLE, PARENT_VARIABLE, ROLE, ROLE_VARIABLE, SESSION_VARIABLE, TMP_VARIABLE,
+};
 use futures::{FutureExt, future::BoxFuture};
 use gateways::{
     EndpointAddress, NodeAddress, Principal, RpcService,

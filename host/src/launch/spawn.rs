@@ -102,7 +102,8 @@ fn launch(spec: &LaunchSpec) -> Result<Launched, LaunchError> {
     };
     // Where a program file is given relative to a directory, it must not be searched in PATH nor in the child's
     // own directory.
-    let program = std::path::absolute(&spec.program).map_err(refused("can't find", &spec.program))?;
+    let program =
+        std::path::absolute(&spec.program).map_err(refused("can't find", &spec.program))?;
     let stdout = open_log(&spec.stdout)?;
     let stderr = open_log(&spec.stderr)?;
     let (ours, theirs) = UnixStream::pair().map_err(refused("no socket for", &spec.program))?;

@@ -43,7 +43,8 @@ pub(crate) struct Worker {
     deployments: mpsc::Sender<Deployment>,
     /// The graph that the host was sent, and by which JobMaster.
     graph: Option<(JobMasterId, Arc<JobGraph>)>,
-    runtime: DataRuntime,
+    /// Dropped last: everything above runs on it.
+    _runtime: DataRuntime,
 }
 
 /// Threads for sockets and timers of the data plane.
@@ -94,21 +95,14 @@ impl Worker {
         let port = bind(&start, &platform, &handle).await?;
         let data_address = NodeAddress::new(port.address());
         let exchange = Exchange::new(
-            ExchangeOptions {
-                network_memory: start.network_memory.0,
-                ..options.exchange
-            },
+            ExchangeOptions { network_memory: start.network_memory.0, ..options.exchange },
             Some(port),
             handle.clone(),
         );
         let parent = rpc.gateway::<TaskExecutorGateway>(&start.parent, start.parent_session);
         let reports = Arc::new(Reports::default());
-        let tasks = Tasks::new(
-            Arc::clone(&reports),
-            place,
-            options.cancellation_timeout,
-            handle.clone(),
-        );
+        let tasks =
+            Tasks::new(Arc::clone(&reports), place, options.cancellation_timeout, handle.clone());
         let deployments = deploy::start(
             program,
             Surroundings {
@@ -133,15 +127,7 @@ impl Worker {
                 }
             }
         });
-        Ok(Self {
-            job_id,
-            data_address,
-            exchange,
-            tasks,
-            deployments,
-            graph: None,
-            runtime,
-        })
+        Ok(Self { job_id, data_address, exchange, tasks, deployments, graph: None, _runtime: runtime })
     }
 
     /// Where the data port is.

@@ -44,12 +44,8 @@ impl Reports {
         state: ExecutionState,
         cause: Option<FailureCause>,
     ) {
-        let update = TaskStateUpdate {
-            attempt: task.attempt(),
-            state,
-            cause,
-            io: counts(task.counters()),
-        };
+        let update =
+            TaskStateUpdate { attempt: task.attempt(), state, cause, io: counts(task.counters()) };
         lock(&self.queue).push_back(update);
         self.wake.notify_one();
     }
@@ -109,10 +105,7 @@ pub(crate) async fn report(
     }
 }
 
-fn remember(
-    told: &mut BTreeMap<ExecutionAttemptId, TaskIo>,
-    updates: &[TaskStateUpdate],
-) {
+fn remember(told: &mut BTreeMap<ExecutionAttemptId, TaskIo>, updates: &[TaskStateUpdate]) {
     for update in updates {
         if update.state.is_terminal() {
             told.remove(&update.attempt);

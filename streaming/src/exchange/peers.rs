@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 use thiserror::Error;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Semaphore, watch};
 
 /// How long a peer may take to prove itself.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
@@ -105,7 +105,7 @@ pub(super) struct Peers {
     me: Option<Me>,
     table: Mutex<BTreeMap<String, Peer>>,
     /// Told when the exchange ends.
-    end: Arc<Notify>,
+    end: watch::Sender<bool>,
 }
 
 enum Peer {
@@ -149,7 +149,7 @@ impl Peers {
             None => (None, None),
         };
         let address = me.as_ref().map_or("local", |me| &me.introduction.node).to_owned();
-        let peers = Self { address, me, table: Mutex::default(), end: Arc::new(Notify::new()) };
+        let peers = Self { address, me, table: Mutex::default(), end: watch::Sender::new(false) };
         (listener, peers)
     }
 
@@ -158,7 +158,7 @@ impl Peers {
     }
 
     pub(super) fn shutdown(&self) {
-        self.end.notify_waiters();
+        self.end.send_replace(true);
         let table = std::mem::take(&mut *lock(&self.table));
         for peer in table.values() {
             if let Peer::Up(connection) = peer {
@@ -237,14 +237,14 @@ impl Shared {
     /// Serves the data port until the exchange ends.
     pub(super) fn listen(self: &Arc<Self>, mut listener: BoxListener) {
         let shared = Arc::downgrade(self);
-        let end = Arc::clone(&self.peers.end);
+        let mut end = self.peers.end.subscribe();
         let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
         self.runtime.spawn(async move {
             loop {
                 let accepted = tokio::select! {
                     biased;
                     accepted = listener.accept() => accepted,
-                    () = end.notified() => return,
+                    _ = end.wait_for(|ended| *ended) => return,
                 };
                 let Some(alive) = shared.upgrade() else {
                     return;

@@ -1,0 +1,304 @@
+//! Hosts as real processes. This binary is test runner and program at once: started with the role of a program
+//! host it is one, so it brings its own `main`.
+
+mod common;
+
+use common::{programs, *};
+use gateways::{CallError, program_host::*};
+use host::launch::{self, ExitCause, LaunchError, LaunchSpec, LaunchedHost};
+use model::{ExecutionState as S, JobId, ProcessSession};
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    pin::Pin,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+type Test = fn() -> Pin<Box<dyn Future<Output = ()>>>;
+
+macro_rules! tests {
+    ($($name:ident),+ $(,)?) => {
+        const TESTS: &[(&str, Test)] = &[$((stringify!($name), || Box::pin($name()))),+];
+    };
+}
+
+tests!(
+    words_are_counted_by_three_processes,
+    a_killed_host_is_noticed_at_once,
+    a_host_ends_with_the_socket_to_its_parent,
+    a_silent_parent_ends_the_host_and_a_living_one_does_not,
+    code_that_does_not_return_costs_its_own_process_only,
+    a_host_that_is_told_to_end_ends_well,
+    what_is_no_host_is_told_with_its_last_words,
+    nothing_of_the_parents_environment_reaches_the_host,
+    another_data_key_fails_the_tasks_and_names_the_peer,
+    a_panic_in_a_child_is_a_failed_task_and_not_a_dead_process,
+);
+
+fn main() -> ExitCode {
+    if std::env::var_os(host::child::ROLE_VARIABLE).is_some() {
+        return host::child::run(programs::entry());
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let filters: Vec<&String> = arguments.iter().filter(|a| !a.starts_with('-')).collect();
+    let mut failed = Vec::new();
+    for (name, test) in TESTS {
+        if !filters.is_empty() && !filters.iter().any(|f| name.contains(f.as_str())) {
+            continue;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        match catch_unwind(AssertUnwindSafe(|| runtime.block_on(test()))) {
+            Ok(()) => println!("test {name} ... ok"),
+            Err(_) => {
+                println!("test {name} ... FAILED");
+                failed.push(*name);
+            }
+        }
+    }
+    println!("{} failed: {failed:?}", failed.len());
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+struct Child {
+    launched: LaunchedHost,
+    host: Host,
+    pid: u32,
+    logs: PathBuf,
+}
+
+fn spec(cluster: &Cluster, program: PathBuf, n: u64) -> LaunchSpec {
+    let dir = cluster.tmp.path().join(format!("child-{n}"));
+    let work_dir = dir.join("work");
+    std::fs::create_dir_all(&work_dir).unwrap();
+    LaunchSpec {
+        program,
+        job_id: JOB,
+        session: session(n),
+        parent: cluster.rpc.node().clone(),
+        work_dir,
+        tmp_dir: dir.clone(),
+        env: BTreeMap::from([("DECLARED".to_owned(), "yes".to_owned())]),
+        stdout: dir.join("out"),
+        stderr: dir.join("err"),
+    }
+}
+
+async fn launch(cluster: &Cluster) -> Child {
+    static NUMBER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(500);
+    let n = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let spec = spec(cluster, std::env::current_exe().unwrap(), n);
+    let logs = spec.tmp_dir.clone();
+    let launched = launch::host(&cluster.rpc, spec, ANSWER_WITHIN).await.unwrap();
+    let host = cluster.host(&launched.address);
+    let pid = launched.address.pid.unwrap();
+    Child { launched, host, pid, logs }
+}
+
+impl Child {
+    async fn start(&mut self, start: StartHost) {
+        let started = soon("the host to start", self.host.gateway.ask(start)).await.unwrap();
+        self.host.data_address = started.data_address;
+    }
+
+    async fn exit(self) -> ExitCause {
+        soon("the end of the process", self.launched.exited).await
+    }
+}
+
+fn alive(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}/stat")).exists()
+}
+
+async fn words_are_counted_by_three_processes() {
+    let mut cluster = Cluster::start().await;
+    let coordinators = launch(&cluster).await;
+    let (mut a, mut b) = (launch(&cluster).await, launch(&cluster).await);
+    let start = cluster.start_host(&[]);
+    a.start(start.clone()).await;
+    b.start(start).await;
+    let text = text(cluster.tmp.path(), "text", &"a b c a b a\n".repeat(1_000));
+    let graph = cluster.build(&coordinators.host, 4, &["words", &text]).await;
+    let attempts = deploy(&graph, &[&a.host, &b.host], 0).await;
+    cluster.all(S::Finished, attempts.len()).await;
+    coordinators.host.gateway.ask(JobEnded { finished: true }).await.unwrap();
+    let lines: Vec<String> = collected(&coordinators.host, &graph).await.into_iter().collect();
+    assert_eq!(lines, ["a\t3000", "b\t2000", "c\t1000"]);
+}
+
+async fn a_killed_host_is_noticed_at_once() {
+    let mut cluster = Cluster::start().await;
+    let coordinators = launch(&cluster).await;
+    let mut worker = launch(&cluster).await;
+    worker.start(cluster.start_host(&[])).await;
+    let graph = cluster.build(&coordinators.host, 2, &["forever"]).await;
+    let attempts = deploy(&graph, &[&worker.host], 0).await;
+    cluster.all(S::Running, attempts.len()).await;
+    let pid = i32::try_from(worker.pid).unwrap();
+    let killed = Instant::now();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL)
+        .unwrap();
+    let gateway = worker.host.gateway.clone();
+    assert_eq!(worker.exit().await, ExitCause::Signal(9));
+    assert!(killed.elapsed() < Duration::from_millis(500), "{:?}", killed.elapsed());
+    let gone = soon("an answer", gateway.ask(ParentAlive {})).await;
+    assert!(matches!(gone, Err(CallError::Fabric(_))), "{gone:?}");
+    // The other process has not noticed anything.
+    coordinators.host.gateway.ask(ParentAlive {}).await.unwrap();
+}
+
+async fn a_host_ends_with_the_socket_to_its_parent() {
+    // Without the fabric in between: the socket is closed although both processes live.
+    let cluster = Cluster::start().await;
+    let spec = spec(&cluster, std::env::current_exe().unwrap(), 900);
+    let started = launch::start(spec).await.unwrap();
+    assert!(alive(started.pid));
+    drop(started.stream);
+    assert_eq!(soon("its end", started.exited).await, ExitCause::Signal(9));
+}
+
+async fn a_silent_parent_ends_the_host_and_a_living_one_does_not() {
+    let cluster = Cluster::start().await;
+    let mut worker = launch(&cluster).await;
+    let mut start = cluster.start_host(&[]);
+    start.heartbeat_timeout_ms = 1_000;
+    worker.start(start).await;
+    // Longer than the 600 ms of silence that are allowed.
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        worker.host.gateway.ask(ParentAlive {}).await.unwrap();
+    }
+    let heard = Instant::now();
+    assert_eq!(worker.exit().await, ExitCause::Signal(9));
+    let after = heard.elapsed();
+    assert!(
+        after > Duration::from_millis(450) && after < Duration::from_millis(1_000),
+        "{after:?}"
+    );
+}
+
+async fn code_that_does_not_return_costs_its_own_process_only() {
+    let mut cluster = Cluster::start().await;
+    let coordinators = launch(&cluster).await;
+    let mut worker = launch(&cluster).await;
+    worker.start(cluster.start_host(&[("task.cancellation.timeout", "200ms")])).await;
+    let graph = cluster.build(&coordinators.host, 1, &["loop"]).await;
+    let attempts = deploy(&graph, &[&worker.host], 0).await;
+    cluster.all(S::Running, attempts.len()).await;
+    let asked = Instant::now();
+    worker.host.cancel(attempts.clone()).await;
+    cluster.all(S::Canceling, attempts.len()).await;
+    assert_eq!(worker.exit().await, ExitCause::Signal(9));
+    assert!(asked.elapsed() >= Duration::from_millis(200));
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    coordinators.host.gateway.ask(ParentAlive {}).await.unwrap();
+}
+
+async fn a_host_that_is_told_to_end_ends_well() {
+    let mut cluster = Cluster::start().await;
+    let coordinators = launch(&cluster).await;
+    let mut worker = launch(&cluster).await;
+    worker.start(cluster.start_host(&[])).await;
+    let graph = cluster.build(&coordinators.host, 2, &["forever"]).await;
+    let attempts = deploy(&graph, &[&worker.host], 0).await;
+    cluster.all(S::Running, attempts.len()).await;
+    worker.host.gateway.ask(EndHost {}).await.unwrap();
+    assert_eq!(worker.exit().await, ExitCause::Code(0));
+    coordinators.host.gateway.ask(EndHost {}).await.unwrap();
+    assert_eq!(coordinators.exit().await, ExitCause::Code(0));
+}
+
+async fn what_is_no_host_is_told_with_its_last_words() {
+    let cluster = Cluster::start().await;
+    let script = cluster.tmp.path().join("script");
+    std::fs::write(&script, "#!/bin/sh\necho 'what a day' >&2\nexit 7\n").unwrap();
+    let mut permissions = std::fs::metadata(&script).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
+    std::fs::set_permissions(&script, permissions).unwrap();
+    let error = launch::host(&cluster.rpc, spec(&cluster, script, 901), ANSWER_WITHIN).await;
+    let error = error.unwrap_err();
+    match &error {
+        LaunchError::Ended { exit: ExitCause::Code(7), log_tail } => {
+            assert_eq!(log_tail, "what a day");
+        }
+        other => panic!("{other}"),
+    }
+    let absent = spec(&cluster, PathBuf::from("/no/such/program"), 902);
+    let error = launch::host(&cluster.rpc, absent, ANSWER_WITHIN).await.unwrap_err();
+    assert!(error.to_string().contains("/no/such/program"), "{error}");
+}
+
+async fn nothing_of_the_parents_environment_reaches_the_host() {
+    let cluster = Cluster::start().await;
+    let mut worker = launch(&cluster).await;
+    worker.start(cluster.start_host(&[])).await;
+    let environment = std::fs::read(format!("/proc/{}/environ", worker.pid)).unwrap();
+    let mut names: Vec<String> = environment
+        .split(|b| *b == 0)
+        .filter(|v| !v.is_empty())
+        .map(|v| String::from_utf8_lossy(v).split('=').next().unwrap().to_owned())
+        .collect();
+    names.sort();
+    let own = [
+        "FLOTT_HOST_JOB",
+        "FLOTT_HOST_PARENT",
+        "FLOTT_HOST_SESSION",
+        "FLOTT_HOST_TMP",
+        "FLOTT_ROLE",
+    ];
+    assert_eq!(names[0], "DECLARED");
+    assert_eq!(names[1..], own);
+    let arguments = std::fs::read(format!("/proc/{}/cmdline", worker.pid)).unwrap();
+    for secret in [&environment, &arguments] {
+        assert!(!secret.windows(KEY.len()).any(|w| w == KEY));
+    }
+    // It has no descriptor of this process but its own three and what it opened itself.
+    let ours = std::fs::read_link(worker.logs.join("out")).unwrap_or(worker.logs.join("out"));
+    let stdout = std::fs::read_link(format!("/proc/{}/fd/1", worker.pid)).unwrap();
+    assert_eq!(stdout, ours);
+    let stdin = std::fs::read_link(format!("/proc/{}/fd/0", worker.pid)).unwrap();
+    assert_eq!(stdin, Path::new("/dev/null"));
+    let cwd = std::fs::read_link(format!("/proc/{}/cwd", worker.pid)).unwrap();
+    assert_eq!(cwd, worker.logs.join("work"));
+}
+
+async fn another_data_key_fails_the_tasks_and_names_the_peer() {
+    let mut cluster = Cluster::start().await;
+    let coordinators = launch(&cluster).await;
+    let (mut a, mut b) = (launch(&cluster).await, launch(&cluster).await);
+    a.start(cluster.start_host(&[])).await;
+    let mut other = cluster.start_host(&[]);
+    other.data_key = b"some other key, not of this job!".to_vec();
+    b.start(other).await;
+    let graph = cluster.build(&coordinators.host, 2, &["shuffle", "1000"]).await;
+    deploy(&graph, &[&a.host, &b.host], 0).await;
+    let newest =
+        cluster.until("a failure", |newest| newest.values().any(|u| u.state == S::Failed)).await;
+    let cause = newest.values().find_map(|u| u.cause.clone()).unwrap();
+    assert_eq!(cause.kind, "DataConnectionFailed");
+    assert!(cause.message.contains("handshake"), "{cause}");
+    let named = [&a, &b].iter().any(|c| cause.message.contains(c.host.data_address.as_str()));
+    assert!(named, "{cause}");
+}
+
+async fn a_panic_in_a_child_is_a_failed_task_and_not_a_dead_process() {
+    let mut cluster = Cluster::start().await;
+    let coordinators = launch(&cluster).await;
+    let mut worker = launch(&cluster).await;
+    worker.start(cluster.start_host(&[])).await;
+    let graph = cluster.build(&coordinators.host, 1, &["panic"]).await;
+    let attempts = deploy(&graph, &[&worker.host], 0).await;
+    let newest =
+        cluster.until("a failure", |newest| newest.values().any(|u| u.state == S::Failed)).await;
+    let cause = newest.values().find_map(|u| u.cause.clone()).unwrap();
+    assert!(cause.message.contains("five hundred"), "{cause}");
+    worker.host.cancel(attempts).await;
+    worker.host.gateway.ask(ParentAlive {}).await.unwrap();
+    let log = std::fs::read_to_string(worker.logs.join("err")).unwrap();
+    assert!(log.contains("five hundred is too much"), "its log has it too: {log}");
+    let _: (JobId, ProcessSession) = (JOB, worker.launched.address.session);
+}

@@ -1,0 +1,93 @@
+//! The programs that the tests run; they stand for what users write.
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "each test binary uses its part")]
+
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicU64, Ordering},
+};
+use streaming::{Args, Environment, ProgramEntry};
+
+/// How often `build` ran in this process.
+pub static BUILDS: AtomicU64 = AtomicU64::new(0);
+
+fn build(env: &Environment, args: &Args) -> Result<(), String> {
+    BUILDS.fetch_add(1, Ordering::SeqCst);
+    let what = args.get(0).unwrap_or("");
+    match what {
+        "words" => {
+            env.read_text_file(args.get(1).unwrap_or(""))
+                .flat_map(|line: String, out: &mut streaming::operators::Collector<String>| {
+                    for word in line.split_ascii_whitespace() {
+                        out.collect(word.to_owned());
+                    }
+                })
+                .key_by(|word: &String| word)
+                .count()
+                .at_end()
+                .map(|(word, count)| format!("{word}\t{count}"))
+                .collect();
+        }
+        "forever" => {
+            env.sequence(0..).key_by_value(|n: &u64| *n).count().updates().discard();
+        }
+        "loop" => {
+            // Code that never comes back.
+            env.sequence(0..)
+                .map(|n| {
+                    while std::hint::black_box(n) == n {
+                        std::thread::sleep(std::time::Duration::from_millis(1));
+                    }
+                    n
+                })
+                .discard();
+        }
+        "panic" => {
+            env.sequence(0..1_000)
+                .map(|n| {
+                    assert!(n != 500, "five hundred is too much");
+                    n
+                })
+                .name("picky")
+                .rebalance()
+                .map(|n| n)
+                .discard();
+        }
+        "differs" => {
+            // What a rebuild sees and the first build does not: a counter of the process.
+            let first = BUILDS.load(Ordering::SeqCst) % 2 == 1;
+            let numbers = env.sequence(0..10);
+            if first {
+                numbers.map(|n| n).name("first").discard();
+            } else {
+                numbers.filter(|n| *n > 1).name("second").discard();
+            }
+        }
+        "build-panics" => panic!("no graph today"),
+        "build-fails" => return Err("no such table".to_owned()),
+        "shuffle" => {
+            let n = args.get(1).and_then(|n| n.parse().ok()).unwrap_or(1_000);
+            env.sequence(0..n)
+                .rebalance()
+                .map(|n| n.wrapping_mul(31))
+                .key_by_value(|n: &u64| n % 97)
+                .count()
+                .at_end()
+                .map(|(key, count)| format!("{key}\t{count}"))
+                .collect();
+        }
+        other => return Err(format!("there is no program '{other}'")),
+    }
+    Ok(())
+}
+
+pub fn entry() -> ProgramEntry {
+    ProgramEntry::new().job("test", |env: &Environment, args: Args| build(env, &args))
+}
+
+/// Never fails: to show that any error type will do.
+pub fn trivial() -> ProgramEntry {
+    ProgramEntry::new().job("trivial", |env: &Environment, _: Args| {
+        env.sequence(0..10).discard();
+        Ok::<(), Infallible>(())
+    })
+}

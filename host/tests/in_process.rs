@@ -1,0 +1,362 @@
+//! Hosts in one process, driven through their gateway alone.
+
+mod common;
+
+use common::{programs, *};
+use gateways::{CallError, program_host::*, task_executor::*};
+use model::{AllocationId, ExecutionState as S};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+const TEXT: &str =
+    "to be or not to be\nthat is the question\nwhether tis nobler in the mind to suffer\n";
+
+fn counted(text: &str) -> BTreeSet<String> {
+    let mut counts = BTreeMap::new();
+    for word in text.split_ascii_whitespace() {
+        *counts.entry(word).or_insert(0) += 1;
+    }
+    counts.iter().map(|(word, n)| format!("{word}\t{n}")).collect()
+}
+
+#[tokio::test]
+async fn words_are_counted_from_build_to_collected_result() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let worker = cluster.worker(&program, &[]).await;
+    let text = text(cluster.tmp.path(), "text", &TEXT.repeat(200));
+    let graph = cluster.build(&coordinators, 3, &["words", &text]).await;
+    let attempts = deploy(&graph, &[&worker], 0).await;
+    cluster.all(S::Finished, attempts.len()).await;
+    for attempt in &attempts {
+        assert_eq!(
+            cluster.states_of(*attempt),
+            [S::Deploying, S::Initializing, S::Running, S::Finished]
+        );
+    }
+    let records: u64 = cluster.seen.iter().map(|u| u.io.records_in).max().unwrap_or(0);
+    assert!(records > 0, "counts are told");
+    soon("the end", coordinators.gateway.ask(JobEnded { finished: true })).await.unwrap();
+    assert_eq!(collected(&coordinators, &graph).await, counted(&TEXT.repeat(200)));
+}
+
+#[tokio::test]
+async fn two_hosts_exchange_records_over_their_data_ports() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let serialised = [("exchange.force-serialization", "true")];
+    let (a, b) =
+        (cluster.worker(&program, &serialised).await, cluster.worker(&program, &serialised).await);
+    assert_ne!(a.data_address, b.data_address);
+    let graph = cluster.build(&coordinators, 4, &["shuffle", "100000"]).await;
+    let attempts = deploy(&graph, &[&a, &b], 0).await;
+    cluster.all(S::Finished, attempts.len()).await;
+    coordinators.gateway.ask(JobEnded { finished: true }).await.unwrap();
+    let lines = collected(&coordinators, &graph).await;
+    assert_eq!(lines.len(), 97);
+    let total: u64 =
+        lines.iter().map(|l| l.split_once('\t').unwrap().1.parse::<u64>().unwrap()).sum();
+    assert_eq!(total, 100_000);
+}
+
+#[tokio::test]
+async fn a_job_without_end_is_cancelled_quickly_and_its_slot_can_be_released() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let worker = cluster.worker(&program, &[]).await;
+    let graph = cluster.build(&coordinators, 2, &["forever"]).await;
+    let attempts = deploy(&graph, &[&worker], 0).await;
+    cluster.all(S::Running, attempts.len()).await;
+    // Subtask 1 of each vertex is in slot 1.
+    worker.gateway.ask(ReleaseSlot { allocation_id: AllocationId(1) }).await.unwrap();
+    cluster
+        .until("slot 1 is empty", |newest| {
+            newest.iter().all(|(a, u)| (a.subtask == 1) == (u.state == S::Canceled))
+        })
+        .await;
+    let asked = Instant::now();
+    worker.cancel(attempts.clone()).await;
+    cluster.all(S::Canceled, attempts.len()).await;
+    assert!(asked.elapsed() < Duration::from_millis(500), "{:?}", asked.elapsed());
+    for attempt in &attempts {
+        let states = cluster.states_of(*attempt);
+        assert_eq!(states[states.len() - 2..], [S::Canceling, S::Canceled]);
+    }
+    // The region starts again in the same host, with the graph that it knows.
+    let again = deploy(&graph, &[&worker], 1).await;
+    cluster
+        .until("all run again", |newest| {
+            again.iter().all(|a| newest.get(a).is_some_and(|u| u.state == S::Running))
+        })
+        .await;
+    worker.cancel(again).await;
+}
+
+#[tokio::test]
+async fn a_panic_of_user_code_fails_its_task_by_name_and_no_other() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let worker = cluster.worker(&program, &[]).await;
+    let graph = cluster.build(&coordinators, 1, &["panic"]).await;
+    let attempts = deploy(&graph, &[&worker], 0).await;
+    let newest =
+        cluster.until("a failure", |newest| newest.values().any(|u| u.state == S::Failed)).await;
+    let failed: Vec<_> = newest.values().filter(|u| u.state == S::Failed).collect();
+    assert_eq!(failed.len(), 1);
+    let cause = failed[0].cause.as_ref().unwrap();
+    assert_eq!(cause.kind, "UserError");
+    assert!(cause.message.contains("five hundred is too much"), "{cause}");
+    assert!(cause.message.contains("picky"), "{cause}");
+    worker.cancel(attempts.clone()).await;
+    cluster
+        .until("all ended", |newest| {
+            newest.len() == attempts.len() && newest.values().all(|u| u.state.is_terminal())
+        })
+        .await;
+    assert!(cluster.fatal.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn code_that_does_not_return_is_reported_as_fatal_in_process() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let worker = cluster.worker(&program, &[("task.cancellation.timeout", "100 ms")]).await;
+    let graph = cluster.build(&coordinators, 1, &["loop"]).await;
+    let attempts = deploy(&graph, &[&worker], 0).await;
+    cluster.all(S::Running, attempts.len()).await;
+    worker.cancel(attempts).await;
+    let fatal = std::sync::Arc::clone(&cluster.fatal);
+    let said = soon("the fatal error", async move {
+        loop {
+            if let Some(why) = fatal.lock().unwrap().first() {
+                return why.clone();
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    assert!(said.contains("task.cancellation.timeout") && said.contains("sequence"), "{said}");
+}
+
+#[tokio::test]
+async fn a_program_that_builds_another_graph_fails_its_tasks_for_good() {
+    // A program of its own: its builds are counted.
+    let builds = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counting = std::sync::Arc::clone(&builds);
+    let program = streaming::ProgramEntry::new().job(
+        "fickle",
+        move |env: &streaming::Environment, _: streaming::Args| {
+            let numbers = env.sequence(0..10);
+            if counting.fetch_add(1, Ordering::SeqCst) == 0 {
+                numbers.map(|n| n).name("first").discard();
+            } else {
+                numbers.filter(|n| *n > 1).name("second").discard();
+            }
+            Ok::<(), std::convert::Infallible>(())
+        },
+    );
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let worker = cluster.worker(&program, &[]).await;
+    let graph = cluster.build(&coordinators, 2, &[]).await;
+    let attempts = deploy(&graph, &[&worker], 0).await;
+    cluster.all(S::Failed, attempts.len()).await;
+    let cause = cluster.seen.iter().find_map(|u| u.cause.clone()).unwrap();
+    assert_eq!((cause.kind.as_str(), cause.recoverable), ("Differs", false));
+    assert!(cause.message.contains("second") && cause.message.contains("node 1"), "{cause}");
+    assert_eq!(builds.load(Ordering::SeqCst), 2, "built once per host");
+}
+
+#[tokio::test]
+async fn a_build_that_fails_says_why() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, host) = cluster.in_process(&program).await;
+    let said = |result: Result<_, CallError<BuildError>>| match result {
+        Err(CallError::Refused(BuildError::Program(why))) => why,
+        other => panic!("{other:?}"),
+    };
+    assert!(said(host.build(1, &["build-panics"]).await).contains("no graph today"));
+    assert!(said(host.build(1, &["build-fails"]).await).contains("no such table"));
+    // A source whose file is absent fails where its coordinator starts.
+    let graph = std::sync::Arc::new(host.build(1, &["words", "/no/such/file"]).await.unwrap());
+    let start = cluster.start_coordinators(&graph);
+    match host.gateway.ask(start).await {
+        Err(CallError::Refused(BuildError::Program(why))) => {
+            assert!(why.contains("/no/such/file"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
+    match host.build(1, &["words", "relative/path"]).await {
+        Err(CallError::Refused(BuildError::Invalid(why))) => {
+            assert!(why.contains("relative/path"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn deployments_that_do_not_fit_are_refused_and_repeated_ones_are_not_run_twice() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let graph = cluster.build(&coordinators, 1, &["forever"]).await;
+    let deployment = |graph_sent: bool, job_id, from, attempt| DeployToHost {
+        deployment: DeployTasks {
+            job_id,
+            job_master_id: job_master(from),
+            graph: graph_sent.then(|| std::sync::Arc::clone(&graph)),
+            producers: Vec::new(),
+            tasks: vec![TaskDeployment {
+                attempt: attempt_of(graph.vertices[0].id, 0, attempt),
+                allocation_id: AllocationId(0),
+                restore: Vec::new(),
+            }],
+        },
+    };
+    let (_, idle) = cluster.in_process(&program).await;
+    let refused = idle.gateway.ask(deployment(true, JOB, 1, 0)).await;
+    assert!(matches!(refused, Err(CallError::Refused(DeployError::Host(_)))), "not started");
+    let worker = cluster.worker(&program, &[]).await;
+    let ask = |d| worker.gateway.ask(d);
+    let other_job = ask(deployment(true, model::JobId(9), 1, 0)).await;
+    assert!(matches!(other_job, Err(CallError::Refused(DeployError::Host(_)))));
+    let no_graph = ask(deployment(false, JOB, 1, 0)).await;
+    assert!(matches!(no_graph, Err(CallError::Refused(DeployError::Host(_)))));
+    assert_eq!(ask(deployment(true, JOB, 1, 1)).await.unwrap(), []);
+    assert_eq!(ask(deployment(true, JOB, 1, 1)).await.unwrap(), [], "repeated");
+    let stale = ask(deployment(false, JOB, 1, 0)).await.unwrap();
+    assert!(
+        matches!(&stale[..], [(a, DeployError::Host(why))] if a.attempt == 0 && why.contains("later"))
+    );
+    let other_master = ask(deployment(false, JOB, 2, 2)).await;
+    assert!(matches!(other_master, Err(CallError::Refused(DeployError::Host(_)))));
+    cluster.all(S::Running, 1).await;
+    let deploying = cluster.seen.iter().filter(|u| u.state == S::Deploying).count();
+    assert_eq!(deploying, 1);
+    worker.cancel(vec![attempt_of(graph.vertices[0].id, 0, 1)]).await;
+    cluster.all(S::Canceled, 1).await;
+}
+
+#[tokio::test]
+async fn reports_are_repeated_until_the_parent_has_them() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let worker = cluster.worker(&program, &[]).await;
+    cluster.deaf.store(1, Ordering::SeqCst);
+    let graph = cluster.build(&coordinators, 1, &["shuffle", "10"]).await;
+    let attempts = deploy(&graph, &[&worker], 0).await;
+    cluster.all(S::Finished, attempts.len()).await;
+    for attempt in &attempts {
+        assert_eq!(
+            cluster.states_of(*attempt),
+            [S::Deploying, S::Initializing, S::Running, S::Finished]
+        );
+    }
+}
+
+#[tokio::test]
+async fn coordinators_are_started_anew_and_stale_callers_are_told() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let early = HandleCoordinationRequest { operator: model::OperatorId(1), request: Vec::new() };
+    let early = coordinators.gateway.ask(early).await;
+    assert!(matches!(
+        early,
+        Err(CallError::Refused(gateways::job_master::CoordinationError::Unavailable(_)))
+    ));
+    let worker = cluster.worker(&program, &[]).await;
+    let text = text(cluster.tmp.path(), "text", TEXT);
+    let graph = cluster.build(&coordinators, 2, &["words", &text]).await;
+    let first = deploy(&graph, &[&worker], 0).await;
+    cluster.all(S::Finished, first.len()).await;
+    // A restart of the whole job: everything is handed out and collected again, nothing twice.
+    coordinators.gateway.ask(AttemptsEnded { attempts: first }).await.unwrap();
+    let start = cluster.start_coordinators(&graph);
+    coordinators.gateway.ask(start).await.unwrap();
+    let second = deploy(&graph, &[&worker], 1).await;
+    cluster
+        .until("the second round", |newest| {
+            second.iter().all(|a| newest.get(a).is_some_and(|u| u.state == S::Finished))
+        })
+        .await;
+    coordinators.gateway.ask(JobEnded { finished: true }).await.unwrap();
+    assert_eq!(collected(&coordinators, &graph).await, counted(TEXT));
+    let unknown = HandleCoordinationRequest { operator: model::OperatorId(1), request: Vec::new() };
+    let unknown = coordinators.gateway.ask(unknown).await;
+    assert!(matches!(
+        unknown,
+        Err(CallError::Refused(gateways::job_master::CoordinationError::NoSuchOperator { .. }))
+    ));
+}
+
+#[tokio::test]
+async fn a_host_that_is_told_to_end_cancels_its_tasks_first() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let (started, worker) = cluster.in_process(&program).await;
+    let start = cluster.start_host(&[]);
+    let data_address = worker.gateway.ask(start.clone()).await.unwrap().data_address;
+    let mut bigger = start;
+    bigger.network_memory = model::MemorySize::from_mib(64);
+    let again = worker.gateway.ask(bigger).await.unwrap();
+    assert_eq!(again.data_address, data_address, "only its memory has changed");
+    let worker = Host { data_address, ..worker };
+    let graph = cluster.build(&coordinators, 2, &["forever"]).await;
+    let attempts = deploy(&graph, &[&worker], 0).await;
+    cluster.all(S::Running, attempts.len()).await;
+    (started.end)();
+    soon("the end of the host", started.ended).await;
+    let gone = worker.gateway.ask(ParentAlive {}).await;
+    assert!(matches!(gone, Err(CallError::Fabric(_))), "{gone:?}");
+}
+
+#[tokio::test]
+async fn counts_of_running_tasks_are_told_again() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let worker = cluster.worker(&program, &[]).await;
+    let graph = cluster.build(&coordinators, 1, &["forever"]).await;
+    let attempts = deploy(&graph, &[&worker], 0).await;
+    let counted = cluster
+        .until("growing counts", |newest| newest.values().any(|u| u.io.records_in > 1_000))
+        .await;
+    assert!(counted.values().all(|u| u.state == S::Running));
+    worker.cancel(attempts.clone()).await;
+    cluster.all(S::Canceled, attempts.len()).await;
+}
+
+#[tokio::test]
+async fn a_hundred_and_twenty_eight_times_two_tasks_are_deployed_in_no_time() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let worker = cluster.worker(&program, &[]).await;
+    // All-to-all: 16,384 channels in this process.
+    let graph =
+        cluster.build(&coordinators, 128, &["words", &text(cluster.tmp.path(), "t", "")]).await;
+    let began = Instant::now();
+    let attempts = deploy(&graph, &[&worker], 0).await;
+    cluster
+        .until("all run", |newest| {
+            newest.len() == attempts.len()
+                && newest.values().all(|u| matches!(u.state, S::Running | S::Finished))
+        })
+        .await;
+    // The goal of 150 ms is for a release build; this catches what is quadratic.
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    println!("{} tasks run after {:?}", attempts.len(), began.elapsed());
+    cluster.all(S::Finished, attempts.len()).await;
+}
