@@ -1,14 +1,14 @@
 //! The data plane: API, operators, exchange, task life cycle. It must never know actors, gateways
 //! or control.
 
-pub mod exchange;
 pub mod api;
 pub mod chain;
+pub mod exchange;
 pub mod graph;
-pub mod operators;
-pub mod program_note;
 pub mod harness;
 pub mod memory;
+pub mod operators;
+pub mod program_note;
 pub mod seam;
 pub mod sinks;
 pub mod sources;

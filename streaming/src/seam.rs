@@ -72,9 +72,7 @@ impl StreamEvent {
             match byte {
                 0 => Ok(false),
                 1 => Ok(true),
-                _ => Err(CodecError::Invalid {
-                    what: "flag of an event",
-                }),
+                _ => Err(CodecError::Invalid { what: "flag of an event" }),
             }
         }
         let (tag, rest) = bytes.split_first().ok_or(CodecError::Truncated)?;
@@ -97,9 +95,7 @@ impl StreamEvent {
                 }))
             }
             (3, []) => Ok(Self::EndOfInput),
-            _ => Err(CodecError::Invalid {
-                what: "tag of an event",
-            }),
+            _ => Err(CodecError::Invalid { what: "tag of an event" }),
         }
     }
 }
@@ -114,10 +110,7 @@ impl ErasedBatch {
     /// Hides the type.
     pub fn new<T: Send + 'static>(records: Vec<T>) -> Self {
         let len = records.len();
-        Self {
-            records: Box::new(records),
-            len,
-        }
+        Self { records: Box::new(records), len }
     }
     /// Records.
     pub fn len(&self) -> usize {

@@ -10,7 +10,7 @@ use crate::{
 use model::{NodeId, ResourceProfile, graph::StateDeclaration};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicBool},
 };
 
 /// One producer that a stream comes from.
@@ -50,11 +50,14 @@ pub(crate) struct Builder {
     pub(crate) nodes: Vec<NodeDraft>,
     pub(crate) errors: Vec<BuildProgramError>,
     pub(crate) name: Option<String>,
+    pub(crate) parallelism: Option<u32>,
     pub(crate) max_parallelism: Option<u32>,
     pub(crate) groups: BTreeMap<String, ResourceProfile>,
     pub(crate) options: BTreeMap<String, String>,
     pub(crate) once: BTreeMap<String, Vec<u8>>,
     pub(crate) env: BTreeMap<String, String>,
+    /// Whether every source ends; known when everything is declared.
+    pub(crate) bounded: Arc<AtomicBool>,
 }
 
 /// The name and the schema of a record type.

@@ -36,7 +36,12 @@ impl Environment {
 
     /// The parallelism of operators that set none.
     pub fn parallelism(&self) -> u32 {
-        self.settings.parallelism
+        self.builder.borrow().parallelism.unwrap_or(self.settings.parallelism)
+    }
+
+    /// Sets the parallelism of operators that set none, whatever the client says.
+    pub fn set_parallelism(&self, parallelism: u32) {
+        self.builder.borrow_mut().parallelism = Some(parallelism);
     }
 
     /// Names the job; else it has the program's name.

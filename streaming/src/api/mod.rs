@@ -16,7 +16,7 @@ pub use program::{JobEntry, ProgramEntry, build};
 pub use sink::Sink;
 pub use stream::Stream;
 
-pub(crate) use builder::Builder;
+pub(crate) use builder::{Builder, SourceSpec};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -19,7 +19,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
 };
 
 type BuildFn = dyn Fn(&Environment, Args) -> Result<(), BoxError> + Send + Sync;
@@ -139,6 +139,8 @@ fn finish(
     // What the client says goes before what the program says.
     let mut options = builder.options;
     options.extend(inputs.options);
+    // A rebuild must be started with it: `Environment::parallelism` may shape a program.
+    options.insert("parallelism.default".into(), inputs.parallelism.to_string());
     let max_parallelism = match options.get("pipeline.max-parallelism") {
         Some(text) => Some(text.parse().map_err(|_| {
             let why = format!("pipeline.max-parallelism: '{text}' is no number of subtasks");
@@ -148,10 +150,18 @@ fn finish(
     };
     let plan = plan(&PlanInputs {
         nodes: &builder.nodes,
-        parallelism: inputs.parallelism,
+        parallelism: builder.parallelism.unwrap_or(inputs.parallelism),
         max_parallelism,
         groups: &builder.groups,
     })?;
+    builder.bounded.store(plan.bounded, Ordering::Relaxed);
+    let file_sink = plan.nodes.iter().find(|node| node.kind == "file_sink");
+    if let Some(node) = file_sink.filter(|_| !plan.bounded) {
+        return Err(BuildProgramError::Invalid(format!(
+            "operator '{}': a file sink publishes when the job finishes, and this job never does",
+            node.name
+        )));
+    }
     let graph = JobGraph {
         job_id: inputs.job_id,
         name: builder.name.unwrap_or_else(|| job_name.to_owned()),

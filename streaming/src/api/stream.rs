@@ -38,6 +38,11 @@ impl<T> Stream<T> {
         Self { env: self.env.clone(), above: above.collect(), node: None }
     }
 
+    /// A source that is a chain of its own; it can still be named.
+    pub(crate) fn rebalanced_source(&self) -> Self {
+        Self { node: self.node, ..self.routed(Route::Rebalance) }
+    }
+
     fn set(self, what: &str, change: impl FnOnce(&mut NodeDraft)) -> Self {
         set_on_node(&self.env, self.node, what, change);
         self

@@ -1,1 +1,409 @@
+//! Whole small programs through the harness.
 
+use crate::{
+    Args, BuildInputs, BuildProgramError, BuiltJob, Environment, ProgramEntry, build,
+    harness::{Harness, HarnessError, Outcome},
+    operators::BoxError,
+};
+use model::{ContentHash, JobId, ShipStrategy};
+use std::{collections::BTreeMap, path::Path};
+
+pub(crate) fn inputs(parallelism: u32) -> BuildInputs {
+    BuildInputs {
+        args: Vec::new(),
+        env: None,
+        once: None,
+        job: None,
+        job_id: JobId(0xfeed),
+        parallelism,
+        options: BTreeMap::new(),
+        embedded: false,
+        program_hash: ContentHash([1; 32]),
+        program_name: "test".into(),
+        program_size: 1,
+    }
+}
+
+pub(crate) fn built(
+    parallelism: u32,
+    program: impl Fn(&Environment) + Send + Sync + 'static,
+) -> BuiltJob {
+    try_built(inputs(parallelism), program).unwrap()
+}
+
+pub(crate) fn try_built(
+    inputs: BuildInputs,
+    program: impl Fn(&Environment) + Send + Sync + 'static,
+) -> Result<BuiltJob, BuildProgramError> {
+    let entry = ProgramEntry::new().job("test", move |env: &Environment, _: Args| {
+        program(env);
+        Ok::<(), BoxError>(())
+    });
+    build(&entry, inputs)
+}
+
+pub(crate) fn run(job: &BuiltJob) -> Outcome {
+    let tmp = tempfile::tempdir().unwrap();
+    Harness::new(tmp.path()).run(job).unwrap()
+}
+
+/// The only collect sink's lines, sorted.
+pub(crate) fn lines(outcome: &Outcome) -> Vec<String> {
+    let mut lines: Vec<String> = outcome
+        .collected
+        .concat()
+        .into_iter()
+        .map(|line| String::from_utf8(line).unwrap())
+        .collect();
+    lines.sort();
+    lines
+}
+
+fn words(env: &Environment, path: &Path) -> crate::Stream<Vec<u8>> {
+    env.read_lines(path).flat_map(|line: Vec<u8>, out| {
+        let words = line.split(|b| matches!(b, 9..=13 | 32)).filter(|word| !word.is_empty());
+        out.collect_all(words.map(<[u8]>::to_vec));
+    })
+}
+
+fn expected_counts(text: &[u8]) -> Vec<String> {
+    let mut counts: BTreeMap<&[u8], u64> = BTreeMap::new();
+    for word in text.split(|b| matches!(b, 9..=13 | 32)).filter(|word| !word.is_empty()) {
+        *counts.entry(word).or_default() += 1;
+    }
+    let line =
+        |(word, count): (&&[u8], &u64)| format!("{}\t{count}", String::from_utf8_lossy(word));
+    let mut lines: Vec<String> = counts.iter().map(line).collect();
+    lines.sort();
+    lines
+}
+
+const TEXT: &str =
+    "一 二 三\r\n to be or not to be\t\x0bthat is\n\n the question 二 一\x0c一\nno end";
+
+#[test]
+fn words_are_counted_with_any_parallelism() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("text");
+    let text = TEXT.repeat(50);
+    std::fs::write(&path, &text).unwrap();
+    for parallelism in 1..=16 {
+        let path = path.clone();
+        let job = built(parallelism, move |env| {
+            words(env, &path).key_by(|word| word).count().at_end().collect();
+        });
+        let plain = Harness::new(tmp.path()).run(&job).unwrap();
+        assert_eq!(lines(&plain), expected_counts(text.as_bytes()), "parallelism {parallelism}");
+        let narrow = Harness::new(tmp.path()).serialize().channel_batches(1).budget(7);
+        let narrow = narrow.run(&job).unwrap();
+        assert_eq!(lines(&narrow), expected_counts(text.as_bytes()));
+    }
+}
+
+#[test]
+fn a_failure_is_not_seen_in_the_result() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (path, result) = (tmp.path().join("text"), tmp.path().join("out"));
+    let text = TEXT.repeat(3_000);
+    std::fs::write(&path, &text).unwrap();
+    let to = result.clone();
+    let job = built(3, move |env| {
+        let counts = words(env, &path).key_by(|word| word).count();
+        counts.at_end().collect();
+        let lines = env.read_lines(&path).rebalance();
+        lines.write_text(&to);
+    });
+    let outcome = Harness::new(tmp.path()).fail_after(&[5, 20, 33]).run(&job).unwrap();
+    assert_eq!(lines(&outcome), expected_counts(text.as_bytes()));
+    let mut parts: Vec<_> =
+        std::fs::read_dir(&result).unwrap().map(|entry| entry.unwrap().path()).collect();
+    parts.sort();
+    assert_eq!(parts.len(), 3);
+    let mut written: Vec<String> = Vec::new();
+    for part in parts {
+        written.extend(std::fs::read_to_string(part).unwrap().lines().map(str::to_owned));
+    }
+    let mut read: Vec<&str> = text.lines().collect();
+    // `lines` takes the \r of CRLF away on both sides.
+    written.sort();
+    read.sort_unstable();
+    assert_eq!(written, read);
+    let left: Vec<_> =
+        std::fs::read_dir(tmp.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "nothing of the attempts is left: {left:?}");
+}
+
+#[test]
+fn every_update_and_at_end() {
+    let job = built(1, |env| {
+        let numbers = env.sequence(1..=6).key_by_value(|n| n % 2).sum(|n| *n);
+        numbers.collect();
+        env.sequence(1..=6).key_by_value(|n| n % 2).sum(|n| *n).at_end().collect();
+        env.sequence(1..=6)
+            .key_by_value(|n| n % 2)
+            .reduce(|kept, n| *kept = (*kept).max(n))
+            .at_end()
+            .collect();
+        env.sequence(1..=6)
+            .key_by_value(|n| n % 2)
+            .fold(String::new(), |text, n| text.push_str(&n.to_string()))
+            .at_end()
+            .collect();
+    });
+    let outcome = run(&job);
+    let mut sinks = outcome.collected.into_iter().map(|sink| {
+        let mut lines: Vec<_> =
+            sink.into_iter().map(|line| String::from_utf8(line).unwrap()).collect();
+        lines.sort();
+        lines.join(" ")
+    });
+    assert_eq!(sinks.next().unwrap(), "0\t12 0\t2 0\t6 1\t1 1\t4 1\t9");
+    assert_eq!(sinks.next().unwrap(), "0\t12 1\t9");
+    assert_eq!(sinks.next().unwrap(), "5 6");
+    assert_eq!(sinks.next().unwrap(), "0\t246 1\t135");
+}
+
+#[test]
+fn updates_of_a_key_keep_their_order() {
+    let job = built(4, |env| {
+        env.sequence(0..10_000).rebalance().key_by_value(|n| n % 10).count().collect();
+    });
+    let outcome = run(&job);
+    let mut last: BTreeMap<String, u64> = BTreeMap::new();
+    for line in outcome.collected.concat() {
+        let line = String::from_utf8(line).unwrap();
+        let (key, count) = line.split_once('\t').unwrap();
+        let before = last.insert(key.to_owned(), count.parse().unwrap()).unwrap_or(0);
+        assert_eq!(before + 1, count.parse::<u64>().unwrap());
+    }
+    assert!(last.values().all(|count| *count == 1_000));
+}
+
+#[test]
+fn chains_end_where_the_program_says() {
+    let job = built(2, |env| {
+        let numbers = env.sequence(0..100).map(|n| n + 1).filter(|n| n % 2 == 0).name("even");
+        let [left, right] = numbers.split();
+        let left = left.map(|n| n * 2).set_parallelism(3);
+        let right = right.map(|n| n * 3).slot_sharing_group("other");
+        left.union(&right).inspect(|_| {}).broadcast().map(|n| n).discard();
+        left.key_by(|n| n).count().at_end().uid("counts").collect().disable_chaining();
+    });
+    let graph = job.graph();
+    let names: Vec<_> = graph.vertices.iter().map(|v| (v.name.as_str(), v.parallelism)).collect();
+    assert_eq!(
+        names,
+        [
+            ("sequence -> map -> even", 2),
+            ("map", 3),
+            ("map", 2),
+            ("inspect", 2),
+            ("map -> discard", 2),
+            ("count at end", 2),
+            ("collect", 2)
+        ]
+    );
+    let ships: Vec<_> = graph.edges.iter().map(|e| (e.ship, e.output, e.input)).collect();
+    use ShipStrategy::{Broadcast, Forward, Hash, Rebalance};
+    assert_eq!(
+        ships,
+        [
+            (Rebalance, 0, 0),
+            (Forward, 1, 0),
+            (Rebalance, 0, 0),
+            (Forward, 0, 1),
+            (Broadcast, 0, 0),
+            (Hash, 1, 0),
+            (Forward, 0, 0)
+        ]
+    );
+    let groups: Vec<_> = graph.vertices.iter().map(|v| v.slot_sharing_group.as_str()).collect();
+    assert_eq!(groups, ["default", "default", "other", "default", "default", "default", "default"]);
+    assert!(graph.edges.iter().all(|edge| job.edge_codec(edge.id).is_some()));
+    let records = run(&job).records;
+    // Two maps of 50 records each meet; each of 100 goes to both subtasks behind the broadcast.
+    assert_eq!(records["inspect"], (100, 100));
+    assert_eq!(records["map -> discard"], (200, 0));
+}
+
+#[test]
+fn equal_inputs_give_equal_fingerprints_and_others_are_told_apart() {
+    let program = |env: &Environment| {
+        env.sequence(0..9).map(|n| n).key_by(|n| n).count().collect();
+    };
+    let one = built(1, program);
+    let two = built(16, program);
+    assert_eq!(one.graph().fingerprint, two.graph().fingerprint, "parallelism is not part of it");
+    assert_eq!(one.difference_from(two.graph()), None);
+    let other = built(1, |env| {
+        env.sequence(0..9).filter(|_| true).key_by(|n| n).count().collect();
+    });
+    let difference = one.difference_from(other.graph()).unwrap();
+    assert_eq!(difference, "node 1 'map': kind is \"map\" here, \"filter\" there");
+    let longer = built(1, |env| {
+        env.sequence(0..9).map(|n| n).key_by(|n| n).count().map(|n| n).collect();
+    });
+    assert!(one.difference_from(longer.graph()).unwrap().contains("node 3"));
+    let retyped = built(1, |env| {
+        env.sequence(0..9).map(|n| n as i64).key_by(|n| n).count().collect();
+    });
+    assert!(one.difference_from(retyped.graph()).unwrap().contains("node 1 'map': output"));
+}
+
+#[test]
+fn mistakes_are_named() {
+    let wrong = |program: fn(&Environment)| try_built(inputs(2), program).unwrap_err().to_string();
+    assert_eq!(wrong(|_| {}), "the program declares no source");
+    assert_eq!(
+        wrong(|env| drop(env.read_lines("a/b").discard())),
+        "operator 'line source': the path 'a/b' is relative; on a cluster give an absolute path or a URI"
+    );
+    assert_eq!(
+        wrong(|env| drop(env.read_lines("hdfs://a/b").discard())),
+        "operator 'line source': there is no file system for 'hdfs://' here, in 'hdfs://a/b'"
+    );
+    assert_eq!(
+        wrong(|env| drop(env.sequence(0..1).uid("a").map(|n| n).uid("a").discard())),
+        "two operators have the uid 'a'"
+    );
+    assert_eq!(
+        wrong(|env| drop(env.sequence(0..1).set_parallelism(200).discard().set_parallelism(0))),
+        "operator 'discard': the parallelism must be 1 to 128, not 0"
+    );
+    assert_eq!(
+        wrong(|env| drop(
+            env.socket_text("localhost:1").name("lines").set_parallelism(2).discard()
+        )),
+        "operator 'lines': it can't be split, so its parallelism can't be 2"
+    );
+    assert_eq!(
+        wrong(|env| drop(env.sequence(0..1).rebalance().name("x").discard())),
+        "name() must follow an operator, not rebalance(), broadcast() or union()"
+    );
+    assert_eq!(
+        wrong(|env| drop(env.sequence(0..).write_text("/x/y"))),
+        "operator 'file sink': a file sink publishes when the job finishes, and this job never does"
+    );
+    assert_eq!(
+        wrong(|env| drop(env.sequence_with_rate(0..1, 0.0).discard())),
+        "operator 'sequence': a rate must be more than 0, not 0"
+    );
+    assert!(wrong(|_| panic!("no {}", 7)).contains("panicked: no 7"));
+}
+
+#[test]
+fn embedded_programs_may_use_relative_paths() {
+    let mut embedded = inputs(1);
+    embedded.embedded = true;
+    let job = try_built(embedded, |env| drop(env.read_lines("Cargo.toml").collect())).unwrap();
+    assert!(lines(&run(&job)).contains(&"name = \"streaming\"".to_owned()));
+}
+
+#[test]
+fn once_and_variables_travel_in_the_graph() {
+    let program = |first: u64| {
+        move |env: &Environment| {
+            let number: u64 = env.once("number", || first).unwrap();
+            assert!(env.once("number", || 1_u64).is_err());
+            let home = env.var("CARGO_PKG_NAME");
+            env.from_collection([format!("{number} {home:?}")]).collect();
+        }
+    };
+    let first = built(1, program(7));
+    assert_eq!(first.graph().program.env["CARGO_PKG_NAME"], "streaming");
+    let mut again = inputs(1);
+    again.once = Some(first.graph().program.once.clone());
+    again.env = Some(BTreeMap::from([("CARGO_PKG_NAME".to_owned(), "other".to_owned())]));
+    let rebuilt = try_built(again, program(8)).unwrap();
+    assert_eq!(lines(&run(&rebuilt)), ["7 Some(\"other\")"]);
+}
+
+#[test]
+fn several_jobs_are_told_apart_by_name() {
+    let job = |env: &Environment, _: Args| -> Result<(), BoxError> {
+        env.sequence(0..1).discard();
+        Ok(())
+    };
+    let entry = ProgramEntry::new().job("a", job).job("b", job);
+    let ask = |name: Option<&str>| {
+        let inputs = BuildInputs { job: name.map(str::to_owned), ..inputs(1) };
+        build(&entry, inputs).map(|job| job.graph().name.clone())
+    };
+    assert_eq!(ask(Some("b")).unwrap(), "b");
+    assert_eq!(ask(Some("c")).unwrap_err().to_string(), "the program has no job 'c'; it has: a, b");
+    assert_eq!(
+        ask(None).unwrap_err().to_string(),
+        "the program has several jobs, name one of: a, b"
+    );
+}
+
+#[derive(clap::Parser)]
+struct Cli {
+    #[arg(long)]
+    count: u64,
+}
+
+#[test]
+fn arguments_are_parsed_and_help_is_not_an_error() {
+    let entry = ProgramEntry::new().job("test", |env: &Environment, args: Args| {
+        let cli: Cli = args.parse()?;
+        env.sequence(0..cli.count).collect();
+        Ok::<(), BoxError>(())
+    });
+    let with = |args: &[&str]| {
+        build(
+            &entry,
+            BuildInputs { args: args.iter().map(|a| (*a).to_owned()).collect(), ..inputs(1) },
+        )
+    };
+    assert_eq!(lines(&run(&with(&["--count", "3"]).unwrap())), ["0", "1", "2"]);
+    assert!(matches!(with(&["--help"]), Err(BuildProgramError::Usage { help: true, .. })));
+    let Err(BuildProgramError::Usage { help: false, text }) = with(&["--cuont", "3"]) else {
+        panic!("a mistake is one")
+    };
+    assert!(text.contains("--count"), "{text}");
+}
+
+#[test]
+fn user_errors_and_panics_fail_the_task_by_name() {
+    let failing = |program: fn(&Environment)| {
+        let tmp = tempfile::tempdir().unwrap();
+        match Harness::new(tmp.path()).run(&built(1, program)) {
+            Err(HarnessError::Task { error, .. }) => error.to_string(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let error = failing(|env| {
+        let parse = |text: String| text.parse::<u32>();
+        env.from_collection(["x".to_owned()]).try_map(parse).name("parse").discard();
+    });
+    assert_eq!(error, "operator 'parse' failed: invalid digit found in string");
+    let error = failing(|env| {
+        env.sequence(0..9).map(|n| if n == 5 { panic!("five") } else { n }).discard();
+    });
+    assert_eq!(error, "the code of chain 'sequence -> map -> discard' panicked: five");
+    let tmp = tempfile::tempdir().unwrap();
+    let absent = built(1, |env| drop(env.read_text_file("/nowhere/at/all").discard()));
+    let error = Harness::new(tmp.path()).run(&absent).unwrap_err().to_string();
+    assert!(
+        error.starts_with("coordinator of 'text source': the input '/nowhere/at/all' can't"),
+        "{error}"
+    );
+}
+
+#[test]
+fn barriers_pass_through_everything_and_state_is_written() {
+    let job = built(3, |env| {
+        let numbers = env.sequence(0..200_000);
+        let odd = numbers.rebalance().filter(|n| n % 2 == 1);
+        odd.union(&numbers).key_by_value(|n| n % 7).count().uid("counts").at_end().collect();
+    });
+    let tmp = tempfile::tempdir().unwrap();
+    let outcome = Harness::new(tmp.path()).checkpoint_after(&[3, 9, 30]).run(&job).unwrap();
+    // 3 × (source, filter, count -> collect); of each, the count writes a snapshot.
+    assert_eq!(outcome.acknowledged[&1], (9, 3));
+    assert!(outcome.acknowledged.len() >= 2, "{:?}", outcome.acknowledged);
+    let total: u64 =
+        lines(&outcome).iter().map(|l| l.split_once('\t').unwrap().1.parse::<u64>().unwrap()).sum();
+    assert_eq!(total, 300_000);
+}

@@ -28,6 +28,8 @@ pub struct EdgeWriter<T> {
     queued: usize,
     /// Records of a batch, as far as the number of channels decides it.
     most_records: usize,
+    /// The same, as far as the size of records decides it too; few until their size is known.
+    limit: usize,
     ready: Vec<usize>,
     counters: Arc<TaskCounters>,
 }
@@ -49,6 +51,7 @@ impl<T: FlottType> EdgeWriter<T> {
             queues: (0..channels).map(|_| VecDeque::new()).collect(),
             queued: 0,
             most_records: most,
+            limit: FEWEST_RECORDS,
             ready: Vec::new(),
             counters,
         }
@@ -114,6 +117,7 @@ impl<T: FlottType> Consumer<T> for EdgeWriter<T> {
         TaskCounters::add(&self.counters.records_out, records.len() as u64);
         let by_bytes = BATCH_BYTES / first.weight().max(1);
         let limit = self.most_records.min(by_bytes.max(1));
+        self.limit = limit;
         if let [only] = self.buffers.as_mut_slice() {
             if only.is_empty() {
                 std::mem::swap(only, records);
@@ -150,8 +154,8 @@ impl<T: FlottType> Consumer<T> for EdgeWriter<T> {
         self.queued > 0
     }
 
-    fn expands(&self) -> bool {
-        false
+    fn most_at_once(&self) -> usize {
+        self.limit.min(BATCH_RECORDS)
     }
 
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
@@ -211,8 +215,8 @@ impl<T: FlottType> Consumer<T> for FanOut<T> {
     fn full(&self) -> bool {
         self.edges.iter().any(|edge| edge.full())
     }
-    fn expands(&self) -> bool {
-        false
+    fn most_at_once(&self) -> usize {
+        self.edges.iter().map(|edge| edge.most_at_once()).min().unwrap_or(BATCH_RECORDS)
     }
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
         let mut sent = true;
@@ -253,8 +257,8 @@ impl<T: Send> Consumer<T> for NoConsumer {
     fn full(&self) -> bool {
         false
     }
-    fn expands(&self) -> bool {
-        false
+    fn most_at_once(&self) -> usize {
+        BATCH_RECORDS
     }
     fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
         Ok(true)

@@ -56,9 +56,6 @@ pub trait Head: Send {
     fn dispose(&mut self);
 }
 
-/// Records between two looks at whether the outputs take more, where one record may become many.
-const CAREFUL_RECORDS: usize = 64;
-
 /// Reads inputs of one record type.
 pub struct InputHead<T> {
     ports: Vec<Box<dyn InputPort>>,
@@ -73,7 +70,6 @@ pub struct InputHead<T> {
     /// The batch at work, and the part of it that is handed on at once.
     current: std::vec::IntoIter<T>,
     part: Vec<T>,
-    part_records: usize,
     consumer: Box<dyn Consumer<T>>,
     passed: Vec<Barrier>,
     ended: bool,
@@ -95,7 +91,6 @@ impl<T: Send + 'static> InputHead<T> {
             offsets.push(channels);
             channels += port.channels();
         }
-        let part_records = if consumer.expands() { CAREFUL_RECORDS } else { usize::MAX };
         Self {
             finished: vec![false; ports.len()],
             ports,
@@ -105,7 +100,6 @@ impl<T: Send + 'static> InputHead<T> {
             steps: VecDeque::new(),
             current: Vec::new().into_iter(),
             part: Vec::new(),
-            part_records,
             consumer,
             passed: Vec::new(),
             ended: false,
@@ -120,7 +114,8 @@ impl<T: Send + 'static> InputHead<T> {
             if self.consumer.full() {
                 return Ok(false);
             }
-            self.part.extend(self.current.by_ref().take(self.part_records));
+            let most = self.consumer.most_at_once();
+            self.part.extend(self.current.by_ref().take(most));
             self.consumer.batch(&mut self.part)?;
             self.part.clear();
         }
@@ -133,8 +128,7 @@ impl<T: Send + 'static> InputHead<T> {
             place: self.place.clone(),
             source: crate::types::CodecError::OtherType(type_name::<T>()),
         })?;
-        if self.part_records == usize::MAX {
-            // Nothing expands: the batch goes through as it is.
+        if records.len() <= self.consumer.most_at_once() {
             return self.consumer.batch(&mut records);
         }
         self.current = records.into_iter();

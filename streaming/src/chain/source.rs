@@ -125,7 +125,8 @@ impl<R: SourceReader> Head for SourceHead<R> {
         if self.out.is_full() {
             return Ok(Progress::Blocked);
         }
-        let read = self.reader.read(budget.min(BATCH_RECORDS), &mut self.out, &self.context)?;
+        let most = budget.min(BATCH_RECORDS).min(self.out.most_at_once());
+        let read = self.reader.read(most, &mut self.out, &self.context)?;
         self.out.flush()?;
         Ok(match read {
             ReadProgress::More => Progress::Busy,

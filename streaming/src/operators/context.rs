@@ -12,6 +12,9 @@ use std::{
     time::Duration,
 };
 
+/// What operators have written for one checkpoint.
+type Snapshots = Vec<(OperatorId, Vec<u8>)>;
+
 /// What all operators of one subtask share.
 pub struct ChainShared {
     /// The job.
@@ -33,7 +36,7 @@ pub struct ChainShared {
     /// What the subtask has done.
     pub counters: Arc<TaskCounters>,
     /// What operators have written for barriers that are passing through, by checkpoint.
-    pub(crate) snapshots: Mutex<BTreeMap<u64, Vec<(OperatorId, Vec<u8>)>>>,
+    pub(crate) snapshots: Mutex<BTreeMap<u64, Snapshots>>,
 }
 
 impl ChainShared {
@@ -42,7 +45,7 @@ impl ChainShared {
         snapshots.entry(checkpoint).or_default().push((operator, bytes));
     }
     /// What was written for a checkpoint; what is older was given up and goes.
-    pub(crate) fn take_snapshots(&self, checkpoint: u64) -> Vec<(OperatorId, Vec<u8>)> {
+    pub(crate) fn take_snapshots(&self, checkpoint: u64) -> Snapshots {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         let newer = snapshots.split_off(&checkpoint.saturating_add(1));
         let mut older = std::mem::replace(&mut *snapshots, newer);
@@ -163,4 +166,42 @@ impl OperatorContext {
 pub(crate) fn split_ticket(ticket: u64) -> (NodeId, u32) {
     // Both halves fit: that is how the ticket was made.
     (NodeId((ticket >> 32) as u32), ticket as u32)
+}
+
+#[cfg(test)]
+impl OperatorContext {
+    /// Of a subtask that nobody hosts.
+    pub(crate) fn for_tests(subtask: u32, parallelism: u32) -> Self {
+        use model::JobVertexId;
+        struct Nobody;
+        impl TaskUpcalls for Nobody {
+            fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {}
+            fn spawn_io(&self, _: BoxFuture<'static, Result<Vec<u8>, String>>, _: u64) {}
+            fn now_unix_ms(&self) -> u64 {
+                0
+            }
+            fn wake_at(&self, _: Duration, _: u64) {}
+            fn acknowledge(&self, _: u64, _: Vec<(OperatorId, Vec<u8>)>) {}
+        }
+        let attempt = ExecutionAttemptId { graph: 0, vertex: JobVertexId(0), subtask, attempt: 0 };
+        let shared = ChainShared {
+            job_id: JobId(0),
+            subtask,
+            parallelism,
+            max_parallelism: 128,
+            attempt,
+            upcalls: Arc::new(Nobody),
+            tmp_dir: PathBuf::new(),
+            options: Arc::default(),
+            counters: Arc::default(),
+            snapshots: Mutex::default(),
+        };
+        Self {
+            node: NodeId(0),
+            operator: OperatorId(0),
+            name: "test".into(),
+            restore: Vec::new(),
+            shared: Arc::new(shared),
+        }
+    }
 }

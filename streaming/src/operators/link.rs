@@ -4,6 +4,9 @@ use super::{Collector, Consumer, Flow, Operator, OperatorContext, OperatorMail};
 use crate::seam::{StreamEvent, TaskError};
 use model::NodeId;
 
+/// Records that are handed at once to an operator that may make many of each.
+const CAREFUL_RECORDS: usize = 64;
+
 /// Makes a [`Consumer`] of an [`Operator`] and the rest of the chain.
 pub struct Link<In, Op: Operator<In>> {
     operator: Op,
@@ -55,8 +58,9 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
         self.operator.full() || self.out.is_full()
     }
 
-    fn expands(&self) -> bool {
-        self.operator.expands() || self.out.next().expands()
+    fn most_at_once(&self) -> usize {
+        let behind = self.out.next().most_at_once();
+        if self.operator.expands() { behind.min(CAREFUL_RECORDS) } else { behind }
     }
 
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {

@@ -58,8 +58,9 @@ pub trait Consumer<T>: Send {
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError>;
     /// Whether an output or sink of the chain takes nothing more for now. What is handed in nevertheless is kept.
     fn full(&self) -> bool;
-    /// Whether one record may become many.
-    fn expands(&self) -> bool;
+    /// How many records should be handed in at once, so that not too much is kept when the chain gets full: few where
+    /// one record becomes many, or records are large.
+    fn most_at_once(&self) -> usize;
     /// Sends on what waits: full batches, with `partial` the others too. Whether nothing waits any more.
     ///
     /// # Errors

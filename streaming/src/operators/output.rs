@@ -90,6 +90,11 @@ impl<T> Collector<T> {
         self.failure.is_some() || self.next.full()
     }
 
+    /// How many records to work on at once.
+    pub(crate) fn most_at_once(&self) -> usize {
+        self.next.most_at_once()
+    }
+
     pub(crate) fn next(&self) -> &dyn Consumer<T> {
         &*self.next
     }

@@ -7,7 +7,7 @@ use crate::types::{FlottType, key_hash};
 use std::ops::Range;
 
 /// The most key groups a job can have.
-pub const MAX_KEY_GROUPS: u32 = 32_768;
+pub(super) const MAX_KEY_GROUPS: u32 = 32_768;
 
 /// Flink's default: one and a half times the parallelism rounded up to a power of two, at least 128, at most 32,768.
 pub fn default_max_parallelism(parallelism: u32) -> u32 {

@@ -170,10 +170,10 @@ impl<K: Key, V: FlottType> Table<K, V> {
     /// # Errors
     /// When the bytes are no groups of such a table.
     pub fn read(&mut self, input: &mut Reader<'_>) -> Result<(), CodecError> {
-        let groups = input.len()?;
+        let groups = input.count()?;
         for _ in 0..groups {
             let group = u32::decode(input)?;
-            let entries = input.len()?;
+            let entries = input.count()?;
             for _ in 0..entries {
                 let key = K::decode(input)?;
                 let value = V::decode(input)?;

@@ -8,6 +8,8 @@ fn table(subtask: u32, parallelism: u32, max: u32) -> Table<String, u64> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
     /// Every group has exactly one owner, and it is the one that records are sent to.
     #[test]
     fn key_groups_partition_the_range(max in 1_u32..2_000, parallelism in 1_u32..200) {

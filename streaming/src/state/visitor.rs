@@ -120,7 +120,7 @@ pub fn read_snapshot(bytes: &[u8]) -> Result<Vec<RestoredState>, CodecError> {
     if input.byte()? != VERSION {
         return Err(CodecError::Invalid { what: "version of a snapshot" });
     }
-    let count = input.len()?;
+    let count = input.count()?;
     let mut states = Vec::new();
     for _ in 0..count {
         states.push(RestoredState {

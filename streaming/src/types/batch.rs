@@ -39,7 +39,7 @@ impl<T: FlottType> EdgeCodec for BatchCodec<T> {
 
     fn decode(&self, bytes: &[u8]) -> Result<ErasedBatch, CodecError> {
         let mut input = Reader::new(bytes);
-        let count = input.len()?;
+        let count = input.count()?;
         let records = T::decode_vec(count, &mut input)?;
         input.finish()?;
         Ok(ErasedBatch::new(records))

@@ -5,6 +5,7 @@
 
 mod batch;
 mod hash;
+mod line;
 mod reader;
 mod schema;
 mod serde_type;
@@ -12,6 +13,7 @@ mod std_types;
 
 pub use batch::{BatchCodec, decode_one, encode_one};
 pub use hash::{KeyHasher, key_hash};
+pub use line::{FromLine, ToLine};
 pub use reader::{Reader, write_len, write_varint, write_zigzag};
 pub use schema::{Schema, fingerprint};
 pub use serde_type::Serde;

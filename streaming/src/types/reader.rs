@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// When more are announced than bytes are left.
     #[inline]
-    pub fn len(&mut self) -> Result<usize, CodecError> {
+    pub fn count(&mut self) -> Result<usize, CodecError> {
         let n = usize::try_from(self.varint()?).map_err(|_| CodecError::Truncated)?;
         if n > self.remaining() { Err(CodecError::Truncated) } else { Ok(n) }
     }

@@ -42,7 +42,7 @@ impl<T: Serialize + DeserializeOwned + Clone + Send + 'static> FlottType for Ser
         out.extend_from_slice(&bytes);
     }
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
-        let len = input.len()?;
+        let len = input.count()?;
         rmp_serde::from_slice(input.take(len)?)
             .map(Self)
             .map_err(|_| CodecError::Invalid { what: "serde value" })

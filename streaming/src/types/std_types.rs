@@ -198,7 +198,7 @@ impl FlottType for String {
     }
     #[inline]
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
-        let len = input.len()?;
+        let len = input.count()?;
         let text =
             str::from_utf8(input.take(len)?).map_err(|_| CodecError::Invalid { what: "UTF-8" })?;
         Ok(text.to_owned())
@@ -307,7 +307,7 @@ impl<T: FlottType> FlottType for Vec<T> {
     }
     #[inline]
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
-        let len = input.len()?;
+        let len = input.count()?;
         input.nested(|input| T::decode_vec(len, input))
     }
     #[inline]
@@ -331,7 +331,7 @@ macro_rules! collection {
                 self.iter().for_each(|value| value.encode(out));
             }
             fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
-                let len = input.len()?;
+                let len = input.count()?;
                 input.nested(|input| (0..len).map(|_| T::decode(input)).collect())
             }
             fn hash_key(&self, hasher: &mut KeyHasher) {
@@ -362,7 +362,7 @@ impl<K: FlottType + Ord, V: FlottType> FlottType for BTreeMap<K, V> {
         }
     }
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
-        let len = input.len()?;
+        let len = input.count()?;
         input.nested(|input| (0..len).map(|_| Ok((K::decode(input)?, V::decode(input)?))).collect())
     }
     fn hash_key(&self, hasher: &mut KeyHasher) {

@@ -1,0 +1,431 @@
+//! Runs a built job in the calling thread, for tests of operators and of whole programs: ports in memory, time that jumps
+//! to the next timer, tasks stepped in turn. A task is stepped only after something woke it, so that a wake-up that would
+//! be lost in a real process ends as [`HarnessError::Stuck`] here.
+//!
+//! It must never be part of a running cluster.
+
+mod ports;
+mod upcalls;
+
+use crate::{
+    BuiltJob, Coordinator, CoordinatorContext, Mail, Progress, SubtaskContext,
+    seam::{Barrier, EdgeCodec, InputPort, OutputPort, Subtask, TaskCounters, TaskError},
+    sinks::{CollectChunk, CollectRequest},
+};
+use model::{ExecutionAttemptId, JobEdge, JobVertex, OperatorId, ShipStrategy};
+use ports::{Channel, MemoryInput, MemoryOutput};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::Ordering},
+};
+use thiserror::Error;
+use upcalls::{Flag, Upcalls, World};
+
+/// What went wrong in a run.
+#[derive(Debug, Error)]
+pub enum HarnessError {
+    /// A task failed.
+    #[error("{chain} ({subtask}): {error}")]
+    Task {
+        /// The chain's name.
+        chain: String,
+        /// Which subtask.
+        subtask: u32,
+        /// Why.
+        error: TaskError,
+    },
+    /// A coordinator failed.
+    #[error("coordinator of '{0}': {1}")]
+    Coordinator(String, String),
+    /// Nobody can go on, and nothing will wake anybody.
+    #[error("stuck: {0}")]
+    Stuck(String),
+    /// The runtime for I/O can't be made.
+    #[error("no runtime: {0}")]
+    Runtime(#[from] std::io::Error),
+}
+
+/// What a run gave.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Lines of the collect sinks, in the order of the graph.
+    pub collected: Vec<Vec<Vec<u8>>>,
+    /// Steps that were taken.
+    pub steps: u64,
+    /// Records in and out, by vertex name.
+    pub records: BTreeMap<String, (u64, u64)>,
+    /// Checkpoints, and how many subtasks acknowledged each, with how many snapshots.
+    pub acknowledged: BTreeMap<u64, (usize, usize)>,
+    /// Milliseconds of the harness's time.
+    pub elapsed_ms: u64,
+}
+
+/// How a job is run.
+#[derive(Debug, Clone)]
+pub struct Harness {
+    tmp_dir: PathBuf,
+    channel_batches: usize,
+    serialize: bool,
+    budget: usize,
+    fail_after: Vec<u64>,
+    cancel_after: Option<u64>,
+    checkpoint_after: Vec<u64>,
+}
+
+struct Running {
+    chain: String,
+    attempt: ExecutionAttemptId,
+    task: Box<dyn Subtask>,
+    woken: Arc<Flag>,
+    finished: bool,
+    source: bool,
+}
+
+/// All channels of one edge, by producing subtask and channel.
+type EdgeChannels = Vec<Vec<Arc<Channel>>>;
+
+impl Harness {
+    /// With files in that folder.
+    pub fn new(tmp_dir: &Path) -> Self {
+        Self {
+            tmp_dir: tmp_dir.to_owned(),
+            channel_batches: 4,
+            serialize: false,
+            budget: 1_024,
+            fail_after: Vec::new(),
+            cancel_after: None,
+            checkpoint_after: Vec::new(),
+        }
+    }
+    /// Elements that a channel takes.
+    pub fn channel_batches(mut self, batches: usize) -> Self {
+        self.channel_batches = batches;
+        self
+    }
+    /// Sends every batch through its codec.
+    pub fn serialize(mut self) -> Self {
+        self.serialize = true;
+        self
+    }
+    /// Records per step.
+    pub fn budget(mut self, records: usize) -> Self {
+        self.budget = records;
+        self
+    }
+    /// Fails all tasks after so many steps and starts them anew; once for every number given.
+    pub fn fail_after(mut self, steps: &[u64]) -> Self {
+        self.fail_after = steps.to_vec();
+        self
+    }
+    /// Ends the run after so many steps, as if cancelled.
+    pub fn cancel_after(mut self, steps: u64) -> Self {
+        self.cancel_after = Some(steps);
+        self
+    }
+    /// Triggers a checkpoint at the sources after so many steps.
+    pub fn checkpoint_after(mut self, steps: &[u64]) -> Self {
+        self.checkpoint_after = steps.to_vec();
+        self
+    }
+
+    /// Runs a job to its end.
+    ///
+    /// # Errors
+    /// When a task or coordinator fails, or nothing moves any more.
+    pub fn run(&self, job: &BuiltJob) -> Result<Outcome, HarnessError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let world = Arc::new(World::new(runtime));
+        let mut outcome = Outcome::default();
+        let mut failures = self.fail_after.iter().copied();
+        for attempt in 0.. {
+            let mut coordinators = self.coordinators(job)?;
+            let mut tasks = self.deploy(job, &world, attempt)?;
+            let fail_at = failures.next();
+            let ended = self.drive(&world, &mut tasks, &mut coordinators, fail_at, &mut outcome)?;
+            for running in &tasks {
+                let counters = running.task.counters();
+                let records = outcome.records.entry(running.chain.clone()).or_default();
+                records.0 += counters.records_in.load(Ordering::Relaxed);
+                records.1 += counters.records_out.load(Ordering::Relaxed);
+            }
+            if ended == Ended::Failed {
+                let attempts: Vec<_> = tasks.iter().map(|running| running.attempt).collect();
+                tasks.iter_mut().for_each(|running| running.task.dispose());
+                coordinators.values_mut().for_each(|(_, c)| c.attempts_ended(&attempts));
+                world.forget();
+                outcome.records.clear();
+                continue;
+            }
+            if ended == Ended::Cancelled {
+                tasks.iter_mut().for_each(|running| running.task.dispose());
+            }
+            self.end(job, &mut coordinators, ended == Ended::Finished, &mut outcome)?;
+            outcome.elapsed_ms = world.elapsed_ms();
+            outcome.acknowledged = world.acknowledged();
+            return Ok(outcome);
+        }
+        Ok(outcome)
+    }
+
+    fn coordinators(&self, job: &BuiltJob) -> Result<Coordinators, HarnessError> {
+        let graph = job.graph();
+        let mut coordinators = BTreeMap::new();
+        for node in graph.nodes.iter().filter(|node| node.coordinated) {
+            let vertex = graph.vertices.iter().find(|vertex| vertex.nodes.contains(&node.id));
+            let context = CoordinatorContext {
+                job_id: graph.job_id,
+                operator: node.operator_id,
+                parallelism: vertex.map_or(1, |vertex| vertex.parallelism),
+                tmp_dir: self.tmp_dir.clone(),
+                options: Arc::new(graph.options.clone()),
+            };
+            let wrong = |why: String| HarnessError::Coordinator(node.name.clone(), why);
+            let mut coordinator =
+                job.coordinator(node.operator_id, context).map_err(|e| wrong(e.to_string()))?;
+            coordinator.start(None).map_err(wrong)?;
+            coordinators.insert(node.operator_id, (node.name.clone(), coordinator));
+        }
+        Ok(coordinators)
+    }
+
+    fn deploy(
+        &self,
+        job: &BuiltJob,
+        world: &Arc<World>,
+        attempt: u32,
+    ) -> Result<Vec<Running>, HarnessError> {
+        let graph = job.graph();
+        let flags: BTreeMap<_, Vec<Arc<Flag>>> = graph
+            .vertices
+            .iter()
+            .map(|v| (v.id, (0..v.parallelism).map(|_| Arc::new(Flag::new(true))).collect()))
+            .collect();
+        let mut channels: BTreeMap<u32, EdgeChannels> = BTreeMap::new();
+        for edge in &graph.edges {
+            channels.insert(edge.id.0, self.edge_channels(edge, &flags));
+        }
+        let mut tasks = Vec::new();
+        for vertex in &graph.vertices {
+            for subtask in 0..vertex.parallelism {
+                let id = ExecutionAttemptId { graph: 7, vertex: vertex.id, subtask, attempt };
+                let flag = flags.get(&vertex.id).and_then(|f| f.get(subtask as usize));
+                let woken = flag.cloned().unwrap_or_else(|| Arc::new(Flag::new(true)));
+                let upcalls = Upcalls::new(world.clone(), id, woken.clone());
+                let context = self.context(job, vertex, id, upcalls, &channels);
+                let failed =
+                    |error| HarnessError::Task { chain: vertex.name.clone(), subtask, error };
+                let mut task = job.subtask(vertex.id, context).map_err(failed)?;
+                task.open().map_err(failed)?;
+                tasks.push(Running {
+                    chain: vertex.name.clone(),
+                    attempt: id,
+                    task,
+                    woken,
+                    finished: false,
+                    source: vertex.source,
+                });
+            }
+        }
+        Ok(tasks)
+    }
+
+    fn edge_channels(
+        &self,
+        edge: &JobEdge,
+        flags: &BTreeMap<model::JobVertexId, Vec<Arc<Flag>>>,
+    ) -> EdgeChannels {
+        let of = |vertex| flags.get(vertex).map_or(&[] as &[Arc<Flag>], Vec::as_slice);
+        let (producers, consumers) = (of(&edge.from), of(&edge.to));
+        let channel = |producer: &Arc<Flag>, consumer: &Arc<Flag>| {
+            Arc::new(Channel::new(self.channel_batches, producer.clone(), consumer.clone()))
+        };
+        let one_to_one = edge.ship == ShipStrategy::Forward;
+        let of_producer = |(index, producer): (usize, &Arc<Flag>)| {
+            let wanted = consumers.iter().enumerate().filter(|(i, _)| !one_to_one || *i == index);
+            wanted.map(|(_, consumer)| channel(producer, consumer)).collect()
+        };
+        producers.iter().enumerate().map(of_producer).collect()
+    }
+
+    fn context(
+        &self,
+        job: &BuiltJob,
+        vertex: &JobVertex,
+        attempt: ExecutionAttemptId,
+        upcalls: Upcalls,
+        channels: &BTreeMap<u32, EdgeChannels>,
+    ) -> SubtaskContext {
+        let graph = job.graph();
+        let index = attempt.subtask as usize;
+        let inputs = graph.inputs_of(vertex.id).map(|edge| {
+            let of_edge = channels.get(&edge.id.0).map_or(&[] as &[_], Vec::as_slice);
+            let own: Vec<Arc<Channel>> = if edge.ship == ShipStrategy::Forward {
+                of_edge.get(index).and_then(|p| p.first()).cloned().into_iter().collect()
+            } else {
+                of_edge.iter().filter_map(|producer| producer.get(index)).cloned().collect()
+            };
+            Box::new(MemoryInput::new(own)) as Box<dyn InputPort>
+        });
+        let outputs = graph.outputs_of(vertex.id).map(|edge| {
+            let own = channels.get(&edge.id.0).and_then(|e| e.get(index)).cloned();
+            let codec: Option<Arc<dyn EdgeCodec>> =
+                if self.serialize { job.edge_codec(edge.id) } else { None };
+            Box::new(MemoryOutput::new(own.unwrap_or_default(), codec)) as Box<dyn OutputPort>
+        });
+        let key_groups = |edge: &JobEdge| graph.vertex(edge.to).map_or(1, |v| v.max_parallelism);
+        SubtaskContext {
+            vertex: vertex.id,
+            subtask: attempt.subtask,
+            parallelism: vertex.parallelism,
+            max_parallelism: vertex.max_parallelism,
+            attempt,
+            inputs: inputs.collect(),
+            outputs: outputs.collect(),
+            output_key_groups: graph.outputs_of(vertex.id).map(key_groups).collect(),
+            upcalls: Arc::new(upcalls),
+            tmp_dir: self.tmp_dir.clone(),
+            options: Arc::new(graph.options.clone()),
+            restore: BTreeMap::new(),
+            counters: Arc::new(TaskCounters::default()),
+        }
+    }
+
+    fn drive(
+        &self,
+        world: &World,
+        tasks: &mut [Running],
+        coordinators: &mut Coordinators,
+        fail_at: Option<u64>,
+        outcome: &mut Outcome,
+    ) -> Result<Ended, HarnessError> {
+        let began = outcome.steps;
+        let mut checkpoints: Vec<u64> = self.checkpoint_after.clone();
+        loop {
+            let mut moved = false;
+            for running in tasks.iter_mut() {
+                moved |= deliver(world, running)?;
+                if running.finished || !running.woken.take() {
+                    continue;
+                }
+                moved = true;
+                outcome.steps += 1;
+                step(running, self.budget)?;
+            }
+            answer(world, coordinators);
+            let steps = outcome.steps - began;
+            if fail_at.is_some_and(|at| steps >= at) {
+                return Ok(Ended::Failed);
+            }
+            if self.cancel_after.is_some_and(|at| steps >= at) {
+                return Ok(Ended::Cancelled);
+            }
+            if checkpoints.first().is_some_and(|at| steps >= *at) {
+                checkpoints.remove(0);
+                let checkpoint = world.next_checkpoint();
+                trigger(tasks, Barrier { checkpoint, triggered_ms: 0, last: false })?;
+                moved = true;
+            }
+            if tasks.iter().all(|running| running.finished) {
+                return Ok(Ended::Finished);
+            }
+            if !moved && !world.wait() {
+                let stuck = tasks.iter().filter(|running| !running.finished);
+                let names = stuck.map(|r| format!("{} ({})", r.chain, r.attempt.subtask));
+                return Err(HarnessError::Stuck(names.collect::<Vec<_>>().join(", ")));
+            }
+        }
+    }
+
+    fn end(
+        &self,
+        job: &BuiltJob,
+        coordinators: &mut Coordinators,
+        finished: bool,
+        outcome: &mut Outcome,
+    ) -> Result<(), HarnessError> {
+        for (name, coordinator) in coordinators.values_mut() {
+            coordinator
+                .job_ended(finished)
+                .map_err(|why| HarnessError::Coordinator(name.clone(), why))?;
+        }
+        for node in job.graph().nodes.iter().filter(|node| node.kind == "collect") {
+            let Some((name, coordinator)) = coordinators.get_mut(&node.operator_id) else {
+                continue;
+            };
+            let lines = read_all(&mut **coordinator)
+                .map_err(|why| HarnessError::Coordinator(name.clone(), why))?;
+            outcome.collected.push(lines);
+        }
+        Ok(())
+    }
+}
+
+type Coordinators = BTreeMap<OperatorId, (String, Box<dyn Coordinator>)>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Finished,
+    Failed,
+    Cancelled,
+}
+
+fn failed(running: &Running, error: TaskError) -> HarnessError {
+    HarnessError::Task { chain: running.chain.clone(), subtask: running.attempt.subtask, error }
+}
+
+fn deliver(world: &World, running: &mut Running) -> Result<bool, HarnessError> {
+    let mut any = false;
+    for mail in world.take_mail(running.attempt) {
+        any = true;
+        running.task.deliver(mail).map_err(|error| failed(running, error))?;
+        running.woken.set();
+    }
+    Ok(any)
+}
+
+fn step(running: &mut Running, budget: usize) -> Result<(), HarnessError> {
+    match running.task.step(budget).map_err(|error| failed(running, error))? {
+        Progress::Busy => running.woken.set(),
+        Progress::Starved | Progress::Blocked => {}
+        Progress::Finished => {
+            running.task.close().map_err(|error| failed(running, error))?;
+            running.finished = true;
+        }
+    }
+    Ok(())
+}
+
+fn trigger(tasks: &mut [Running], barrier: Barrier) -> Result<(), HarnessError> {
+    for running in tasks.iter_mut().filter(|running| running.source && !running.finished) {
+        running.task.deliver(Mail::Trigger(barrier)).map_err(|error| failed(running, error))?;
+        running.woken.set();
+    }
+    Ok(())
+}
+
+/// Hands events to coordinators, and their answers back as mail.
+fn answer(world: &World, coordinators: &mut Coordinators) {
+    for asked in world.take_events() {
+        let result = match coordinators.get_mut(&asked.operator) {
+            Some((_, coordinator)) => coordinator.handle_event(asked.from, &asked.event),
+            None => Err("there is no such coordinator".to_owned()),
+        };
+        world.post(asked.from, Mail::Reply { ticket: asked.ticket, result });
+    }
+}
+
+/// Reads a collect sink's result as a client does.
+fn read_all(coordinator: &mut dyn Coordinator) -> Result<Vec<Vec<u8>>, String> {
+    let mut lines: Vec<Vec<u8>> = Vec::new();
+    loop {
+        let request = CollectRequest { offset: lines.len() as u64, max_bytes: 64 << 10 };
+        let answer = coordinator.handle_request(&request.encode())?;
+        let chunk = CollectChunk::decode(&answer).map_err(|error| error.to_string())?;
+        let nothing = chunk.lines.is_empty();
+        lines.extend(chunk.lines);
+        if chunk.end || nothing {
+            return Ok(lines);
+        }
+    }
+}

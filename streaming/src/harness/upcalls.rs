@@ -1,0 +1,183 @@
+//! What tasks ask of the harness: time that jumps, events for coordinators, I/O on a runtime of its own.
+
+use crate::{
+    graph::draft::lock,
+    seam::{Mail, TaskUpcalls},
+};
+use futures::future::BoxFuture;
+use model::{ExecutionAttemptId, OperatorId};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+
+/// Whether a task has a reason to be stepped.
+#[derive(Debug)]
+pub(super) struct Flag(AtomicBool);
+
+impl Flag {
+    pub(super) fn new(set: bool) -> Self {
+        Self(AtomicBool::new(set))
+    }
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+    pub(super) fn take(&self) -> bool {
+        self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// An event on its way to a coordinator.
+pub(super) struct Asked {
+    pub(super) from: ExecutionAttemptId,
+    pub(super) operator: OperatorId,
+    pub(super) event: Vec<u8>,
+    pub(super) ticket: u64,
+}
+
+#[derive(Default)]
+struct State {
+    now_ms: u64,
+    timers: BTreeMap<(u64, u64), (ExecutionAttemptId, u64)>,
+    next: u64,
+    events: VecDeque<Asked>,
+    mail: BTreeMap<ExecutionAttemptId, Vec<Mail>>,
+    io_under_way: usize,
+    checkpoints: u64,
+    acknowledged: BTreeMap<u64, (usize, usize)>,
+}
+
+type IoDone = (ExecutionAttemptId, u64, Result<Vec<u8>, String>);
+
+/// Everything around the tasks of one run.
+pub(super) struct World {
+    state: Mutex<State>,
+    runtime: tokio::runtime::Runtime,
+    io: Mutex<mpsc::Receiver<IoDone>>,
+    io_done: mpsc::Sender<IoDone>,
+}
+
+/// Where the harness's time begins.
+const BEGIN_MS: u64 = 1_700_000_000_000;
+
+impl World {
+    pub(super) fn new(runtime: tokio::runtime::Runtime) -> Self {
+        let (io_done, io) = mpsc::channel();
+        let state = State { now_ms: BEGIN_MS, ..State::default() };
+        Self { state: Mutex::new(state), runtime, io: Mutex::new(io), io_done }
+    }
+
+    pub(super) fn elapsed_ms(&self) -> u64 {
+        lock(&self.state).now_ms - BEGIN_MS
+    }
+    pub(super) fn acknowledged(&self) -> BTreeMap<u64, (usize, usize)> {
+        lock(&self.state).acknowledged.clone()
+    }
+    pub(super) fn next_checkpoint(&self) -> u64 {
+        let mut state = lock(&self.state);
+        state.checkpoints += 1;
+        state.checkpoints
+    }
+    pub(super) fn take_events(&self) -> VecDeque<Asked> {
+        std::mem::take(&mut lock(&self.state).events)
+    }
+    pub(super) fn take_mail(&self, of: ExecutionAttemptId) -> Vec<Mail> {
+        lock(&self.state).mail.remove(&of).unwrap_or_default()
+    }
+    pub(super) fn post(&self, to: ExecutionAttemptId, mail: Mail) {
+        lock(&self.state).mail.entry(to).or_default().push(mail);
+    }
+
+    /// Attempts are over: what is on its way to them or from them is lost.
+    pub(super) fn forget(&self) {
+        let mut state = lock(&self.state);
+        state.timers.clear();
+        state.events.clear();
+        state.mail.clear();
+    }
+
+    /// Lets I/O happen, or jumps to the next timer. Whether anybody got mail.
+    pub(super) fn wait(&self) -> bool {
+        let io_under_way = lock(&self.state).io_under_way > 0;
+        let timer = lock(&self.state).timers.pop_first();
+        match (timer, io_under_way) {
+            (Some(((due, _), (attempt, ticket))), _) => {
+                let mut state = lock(&self.state);
+                state.now_ms = state.now_ms.max(due);
+                drop(state);
+                self.post(attempt, Mail::Timer { ticket });
+                true
+            }
+            (None, true) => {
+                let io = lock(&self.io);
+                let received = loop {
+                    // One turn of the runtime at a time: it has this thread alone.
+                    self.runtime.block_on(async {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    });
+                    if let Ok(done) = io.try_recv() {
+                        break done;
+                    }
+                };
+                drop(io);
+                lock(&self.state).io_under_way -= 1;
+                let (attempt, ticket, result) = received;
+                self.post(attempt, Mail::Reply { ticket, result });
+                true
+            }
+            (None, false) => {
+                !lock(&self.state).mail.is_empty() || !lock(&self.state).events.is_empty()
+            }
+        }
+    }
+}
+
+/// The upcalls of one attempt.
+pub(super) struct Upcalls {
+    world: Arc<World>,
+    attempt: ExecutionAttemptId,
+    woken: Arc<Flag>,
+}
+
+impl Upcalls {
+    pub(super) fn new(world: Arc<World>, attempt: ExecutionAttemptId, woken: Arc<Flag>) -> Self {
+        Self { world, attempt, woken }
+    }
+}
+
+impl TaskUpcalls for Upcalls {
+    fn operator_event(&self, operator: OperatorId, event: Vec<u8>, ticket: u64) {
+        let asked = Asked { from: self.attempt, operator, event, ticket };
+        lock(&self.world.state).events.push_back(asked);
+    }
+    fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u64) {
+        lock(&self.world.state).io_under_way += 1;
+        let (attempt, done) = (self.attempt, self.world.io_done.clone());
+        self.world.runtime.spawn(async move {
+            // The run may be over by now.
+            let _ = done.send((attempt, ticket, work.await));
+        });
+    }
+    fn now_unix_ms(&self) -> u64 {
+        lock(&self.world.state).now_ms
+    }
+    fn wake_at(&self, after: Duration, ticket: u64) {
+        let mut state = lock(&self.world.state);
+        let due = state.now_ms + u64::try_from(after.as_millis()).unwrap_or(u64::MAX / 2);
+        state.next += 1;
+        let number = state.next;
+        state.timers.insert((due, number), (self.attempt, ticket));
+    }
+    fn acknowledge(&self, checkpoint: u64, snapshots: Vec<(OperatorId, Vec<u8>)>) {
+        self.woken.set();
+        let mut state = lock(&self.world.state);
+        let entry = state.acknowledged.entry(checkpoint).or_default();
+        entry.0 += 1;
+        entry.1 += snapshots.len();
+    }
+}

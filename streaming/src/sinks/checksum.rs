@@ -1,0 +1,96 @@
+//! Sinks for measuring.
+
+use crate::{
+    operators::{Collector, Flow, Operator, OperatorContext},
+    seam::{StreamEvent, TaskError},
+    types::{FlottType, key_hash},
+};
+
+/// Drops every record.
+#[derive(Debug, Default)]
+pub struct Discard;
+
+impl<T: Send> Operator<T> for Discard {
+    type Out = ();
+    fn process(
+        &mut self,
+        records: &mut Vec<T>,
+        _out: &mut Collector<()>,
+        _context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        records.clear();
+        Ok(())
+    }
+}
+
+/// Count and wrapping sum of every record's hash: equal for equal multisets, in whatever order. Emitted at the end.
+#[derive(Debug, Default)]
+pub struct Checksum {
+    count: u64,
+    sum: u64,
+    emitted: bool,
+}
+
+impl<T: FlottType> Operator<T> for Checksum {
+    type Out = (u64, u64);
+    fn process(
+        &mut self,
+        records: &mut Vec<T>,
+        _out: &mut Collector<(u64, u64)>,
+        _context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        self.count += records.len() as u64;
+        for record in records.drain(..) {
+            self.sum = self.sum.wrapping_add(key_hash(&record));
+        }
+        Ok(())
+    }
+    fn event(
+        &mut self,
+        event: StreamEvent,
+        out: &mut Collector<(u64, u64)>,
+        _context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        if event == StreamEvent::EndOfInput && !self.emitted {
+            self.emitted = true;
+            out.collect((self.count, self.sum));
+        }
+        Ok(Flow::Done)
+    }
+}
+
+/// The sum of partial checksums, for one subtask. Emitted at the end.
+#[derive(Debug, Default)]
+pub(super) struct Total {
+    count: u64,
+    sum: u64,
+    emitted: bool,
+}
+
+impl Operator<(u64, u64)> for Total {
+    type Out = (u64, u64);
+    fn process(
+        &mut self,
+        records: &mut Vec<(u64, u64)>,
+        _out: &mut Collector<(u64, u64)>,
+        _context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        for (count, sum) in records.drain(..) {
+            self.count += count;
+            self.sum = self.sum.wrapping_add(sum);
+        }
+        Ok(())
+    }
+    fn event(
+        &mut self,
+        event: StreamEvent,
+        out: &mut Collector<(u64, u64)>,
+        _context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        if event == StreamEvent::EndOfInput && !self.emitted {
+            self.emitted = true;
+            out.collect((self.count, self.sum));
+        }
+        Ok(Flow::Done)
+    }
+}

@@ -1,0 +1,291 @@
+//! Lines into files. Each attempt writes a file of its own beside the destination; when the job has finished, the
+//! coordinator moves those that count into place: one subtask's file becomes the destination itself, several become the
+//! parts of a folder. Before that, nothing can be seen under the destination's name.
+
+use crate::{
+    operators::{Collector, Flow, Operator, OperatorContext, OperatorMail},
+    seam::{Coordinator, CoordinatorContext, CoordinatorFactory, StreamEvent, TaskError},
+    types::{ToLine, decode_one, encode_one},
+};
+use model::{ExecutionAttemptId, JobId};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+const VERSION: u8 = 1;
+/// Bytes that one write collects.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// The folder beside the destination where attempts write.
+fn staging(destination: &Path, job: JobId) -> PathBuf {
+    let name = destination.file_name().unwrap_or_default().to_string_lossy();
+    destination.with_file_name(format!(".{name}.flott-{job}"))
+}
+
+/// The name of an attempt's file in the staging folder.
+fn attempt_file(attempt: ExecutionAttemptId) -> String {
+    format!("part-{:05}-{:016x}-{}", attempt.subtask, attempt.graph, attempt.attempt)
+}
+
+#[derive(Debug)]
+struct Open {
+    path: PathBuf,
+    writer: BufWriter<File>,
+}
+
+/// Whether the coordinator knows of the file.
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    No,
+    Asked,
+    Yes,
+}
+
+/// Writes one attempt's file.
+#[derive(Debug)]
+pub struct FileSink {
+    destination: PathBuf,
+    open: Option<Open>,
+    line: Vec<u8>,
+    told: Told,
+}
+
+impl FileSink {
+    /// For that destination, an absolute path.
+    pub fn new(destination: PathBuf) -> Self {
+        Self { destination, open: None, line: Vec::new(), told: Told::No }
+    }
+
+    fn create(&self, context: &OperatorContext) -> io::Result<Open> {
+        let folder = staging(&self.destination, context.job_id());
+        fs::create_dir_all(&folder)?;
+        let path = folder.join(attempt_file(context.attempt()));
+        let file = File::create(&path)?;
+        Ok(Open { path, writer: BufWriter::with_capacity(BUFFER_BYTES, file) })
+    }
+
+    fn wrong(&self, context: &OperatorContext, error: &io::Error) -> TaskError {
+        context.io_error(format!("can't write for '{}'", self.destination.display()), error)
+    }
+}
+
+impl<T: ToLine> Operator<T> for FileSink {
+    type Out = ();
+
+    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        self.open = Some(self.create(context).map_err(|error| self.wrong(context, &error))?);
+        Ok(())
+    }
+
+    fn process(
+        &mut self,
+        records: &mut Vec<T>,
+        _out: &mut Collector<()>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        for record in records.drain(..) {
+            self.line.clear();
+            record.write_line(&mut self.line);
+            self.line.push(b'\n');
+            if let Err(error) = open.writer.write_all(&self.line) {
+                return Err(self.wrong(context, &error));
+            }
+        }
+        Ok(())
+    }
+
+    fn event(
+        &mut self,
+        event: StreamEvent,
+        _out: &mut Collector<()>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        if event != StreamEvent::EndOfInput || self.told == Told::Yes {
+            return Ok(Flow::Done);
+        }
+        if self.told == Told::No {
+            if let Some(open) = &mut self.open {
+                // On disk before it is promised.
+                let written = open.writer.flush().and_then(|()| open.writer.get_ref().sync_data());
+                written.map_err(|error| self.wrong(context, &error))?;
+            }
+            context.ask_coordinator(encode_one(&(VERSION, context.subtask())), 0);
+            self.told = Told::Asked;
+        }
+        Ok(Flow::Waiting)
+    }
+
+    fn mail(
+        &mut self,
+        mail: OperatorMail,
+        _out: &mut Collector<()>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        if let OperatorMail::Reply { result, .. } = mail {
+            result.map_err(|why| context.coordinator_error(why))?;
+            self.told = Told::Yes;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
+        self.open = None;
+        Ok(())
+    }
+
+    fn dispose(&mut self, _context: &OperatorContext) {
+        if let Some(open) = self.open.take() {
+            // What can't be removed now goes with the staging folder when the job ends.
+            let _ = fs::remove_file(&open.path);
+        }
+    }
+}
+
+/// Publishes the files of the attempts that count.
+#[derive(Debug)]
+pub struct FileCommitter {
+    destination: PathBuf,
+    job: JobId,
+    parallelism: u32,
+    /// Written to the end, by subtask.
+    written: BTreeMap<u32, ExecutionAttemptId>,
+    over: bool,
+}
+
+impl FileCommitter {
+    /// For that destination, an absolute path.
+    pub fn new(destination: PathBuf, context: &CoordinatorContext) -> Self {
+        Self {
+            destination,
+            job: context.job_id,
+            parallelism: context.parallelism,
+            written: BTreeMap::new(),
+            over: false,
+        }
+    }
+
+    fn staging(&self) -> PathBuf {
+        staging(&self.destination, self.job)
+    }
+
+    /// What is at the destination must be nothing, a file, or a folder of parts: the result of an earlier run.
+    fn check_destination(&self) -> Result<(), String> {
+        let shown = self.destination.display();
+        if self.destination.file_name().is_none() {
+            return Err(format!("the output '{shown}' is no name of a file"));
+        }
+        let Ok(entries) = fs::read_dir(&self.destination) else { return Ok(()) };
+        for entry in entries {
+            let entry =
+                entry.map_err(|error| format!("the output '{shown}' can't be read: {error}"))?;
+            if !entry.file_name().to_string_lossy().starts_with("part-") {
+                return Err(format!(
+                    "the output '{shown}' is a folder that holds more than an earlier result ('{}'); it is not replaced",
+                    entry.file_name().to_string_lossy()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&self) -> io::Result<()> {
+        let staging = self.staging();
+        let one_file = self.parallelism == 1;
+        let ready = staging.join("result");
+        if one_file {
+            if let Some(attempt) = self.written.get(&0) {
+                fs::rename(staging.join(attempt_file(*attempt)), &ready)?;
+            }
+        } else {
+            fs::create_dir_all(&ready)?;
+            for (subtask, attempt) in &self.written {
+                let part = ready.join(format!("part-{subtask:05}"));
+                fs::rename(staging.join(attempt_file(*attempt)), part)?;
+            }
+            File::open(&ready)?.sync_all()?;
+        }
+        let earlier = fs::symlink_metadata(&self.destination).ok();
+        // A file is replaced in one step; only where a folder is in the way there is a moment without a result.
+        if earlier.is_some_and(|earlier| earlier.is_dir() || !one_file) {
+            fs::rename(&self.destination, staging.join("earlier"))?;
+        }
+        fs::rename(&ready, &self.destination)?;
+        if let Some(parent) = self.destination.parent() {
+            File::open(parent)?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    fn clean_up(&self) {
+        // What is left over is hidden and harmless.
+        let _ = fs::remove_dir_all(self.staging());
+    }
+}
+
+impl Coordinator for FileCommitter {
+    fn start(&mut self, _restore: Option<Vec<u8>>) -> Result<(), String> {
+        self.check_destination()?;
+        self.written.clear();
+        // Of an earlier JobMaster of the same job: its attempts do not count any more.
+        self.clean_up();
+        fs::create_dir_all(self.staging()).map_err(|error| {
+            format!("the output '{}' can't be written: {error}", self.destination.display())
+        })
+    }
+
+    fn handle_event(&mut self, from: ExecutionAttemptId, event: &[u8]) -> Result<Vec<u8>, String> {
+        match decode_one(event) {
+            Ok((VERSION, subtask)) if subtask == from.subtask => {
+                self.written.insert(subtask, from);
+                Ok(Vec::new())
+            }
+            _ => Err("the committer was told something that it does not know".into()),
+        }
+    }
+
+    fn handle_request(&mut self, _request: &[u8]) -> Result<Vec<u8>, String> {
+        Err("a file sink answers no client".into())
+    }
+
+    fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]) {
+        self.written.retain(|_, attempt| !attempts.contains(attempt));
+    }
+
+    fn job_ended(&mut self, finished: bool) -> Result<(), String> {
+        if self.over {
+            return Ok(());
+        }
+        if finished {
+            let expected = self.parallelism as usize;
+            if self.written.len() != expected {
+                let have = self.written.len();
+                return Err(format!(
+                    "{have} of {expected} parts of '{}' are written",
+                    self.destination.display()
+                ));
+            }
+            self.check_destination()?;
+            self.publish().map_err(|error| {
+                format!("the output '{}' can't be published: {error}", self.destination.display())
+            })?;
+        }
+        self.over = true;
+        self.clean_up();
+        Ok(())
+    }
+}
+
+/// Makes the committer of a file sink.
+pub(super) struct CommitterFactory {
+    pub(super) destination: PathBuf,
+}
+
+impl CoordinatorFactory for CommitterFactory {
+    fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator> {
+        Box::new(FileCommitter::new(self.destination.clone(), &context))
+    }
+}

@@ -1,0 +1,243 @@
+//! Sinks and their coordinators.
+
+use super::*;
+use crate::{
+    Coordinator, CoordinatorContext,
+    api::tests::{built, lines},
+    harness::{Harness, HarnessError},
+    types::encode_one,
+};
+use model::{ExecutionAttemptId, JobId, JobVertexId, OperatorId};
+use proptest::prelude::*;
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+fn attempt(subtask: u32, attempt: u32) -> ExecutionAttemptId {
+    ExecutionAttemptId { graph: 1, vertex: JobVertexId(2), subtask, attempt }
+}
+
+fn context(tmp: &Path, parallelism: u32) -> CoordinatorContext {
+    CoordinatorContext {
+        job_id: JobId(1),
+        operator: OperatorId(2),
+        parallelism,
+        tmp_dir: tmp.to_owned(),
+        options: Arc::new(BTreeMap::new()),
+    }
+}
+
+fn chunk(sequence: u64, lines: &[&str]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for line in lines {
+        crate::types::write_len(line.len(), &mut bytes);
+        bytes.extend_from_slice(line.as_bytes());
+    }
+    encode_one(&(1_u8, sequence, lines.len() as u64, bytes))
+}
+
+fn ask(coordinator: &mut CollectCoordinator, offset: u64, max_bytes: u64) -> (Vec<String>, bool) {
+    let answer =
+        coordinator.handle_request(&CollectRequest { offset, max_bytes }.encode()).unwrap();
+    let chunk = CollectChunk::decode(&answer).unwrap();
+    assert!(chunk.lines.is_empty() || chunk.offset >= offset);
+    (chunk.lines.into_iter().map(|l| String::from_utf8(l).unwrap()).collect(), chunk.end)
+}
+
+#[test]
+fn a_bounded_result_is_seen_when_the_job_has_finished_and_without_failed_attempts() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut collector = CollectCoordinator::new(&context(tmp.path(), 2), true);
+    collector.handle_event(attempt(1, 0), &chunk(0, &["gone"])).unwrap();
+    collector.handle_event(attempt(0, 0), &chunk(0, &["a", "b"])).unwrap();
+    collector.handle_event(attempt(0, 0), &chunk(0, &["a", "b"])).unwrap();
+    collector.handle_event(attempt(0, 0), &chunk(1, &["", "c"])).unwrap();
+    assert_eq!(ask(&mut collector, 0, 99), (vec![], false));
+    collector.attempts_ended(&[attempt(1, 0)]);
+    collector.handle_event(attempt(1, 1), &chunk(0, &["d"])).unwrap();
+    collector.job_ended(true).unwrap();
+    let mut read = Vec::new();
+    loop {
+        let (lines, end) = ask(&mut collector, read.len() as u64, 1);
+        assert!(!lines.is_empty());
+        read.extend(lines);
+        if end {
+            break;
+        }
+    }
+    assert_eq!(read, ["a", "b", "", "c", "d"]);
+    assert_eq!(ask(&mut collector, 1, 1).0, ["b"], "it can be read again");
+    assert_eq!(ask(&mut collector, 5, 1), (vec![], true));
+    assert_eq!(ask(&mut collector, 99, 1), (vec![], true));
+}
+
+#[test]
+fn a_failed_job_has_no_result() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut collector = CollectCoordinator::new(&context(tmp.path(), 1), true);
+    collector.handle_event(attempt(0, 0), &chunk(0, &["a"])).unwrap();
+    collector.job_ended(false).unwrap();
+    assert_eq!(ask(&mut collector, 0, 99), (vec![], false));
+}
+
+#[test]
+fn an_unbounded_result_is_dropped_when_it_was_read_and_waits_when_nobody_does() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut collector = CollectCoordinator::new(&context(tmp.path(), 1), false);
+    let large = "x".repeat(1 << 20);
+    let mut taken = 0;
+    while collector.handle_event(attempt(0, 0), &chunk(taken, &[&large])).unwrap() == [1] {
+        taken += 1;
+        assert!(taken < 100, "somebody must wait");
+    }
+    assert!(taken >= 7);
+    assert_eq!(ask(&mut collector, 0, 1).0.len(), 1);
+    assert_eq!(ask(&mut collector, taken, 1), (vec![], false));
+    assert_eq!(collector.handle_event(attempt(0, 0), &chunk(taken, &["more"])).unwrap(), [1]);
+    assert_eq!(ask(&mut collector, taken, 1).0, ["more"]);
+    let answer =
+        collector.handle_request(&CollectRequest { offset: 0, max_bytes: 9 }.encode()).unwrap();
+    assert_eq!(CollectChunk::decode(&answer).unwrap().offset, taken, "what is gone is skipped");
+}
+
+#[test]
+fn a_large_result_goes_through_a_file() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut collector = CollectCoordinator::new(&context(tmp.path(), 1), true);
+    for i in 0..40_u64 {
+        let line = format!("{i}{}", "y".repeat(1 << 20));
+        collector.handle_event(attempt(0, 0), &chunk(i, &[&line])).unwrap();
+    }
+    assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 1);
+    collector.job_ended(true).unwrap();
+    for i in 0..40_u64 {
+        let (lines, end) = ask(&mut collector, i, 1);
+        assert!(lines[0].starts_with(&format!("{i}y")));
+        assert_eq!((lines.len(), end), (1, i == 39));
+    }
+    drop(collector);
+    assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 0);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_a_coordinator_panic(bytes: Vec<u8>) {
+        let tmp = std::env::temp_dir();
+        let mut collector = CollectCoordinator::new(&context(&tmp, 1), true);
+        let _ = collector.handle_event(attempt(0, 0), &bytes);
+        let _ = collector.handle_request(&bytes);
+        let mut text = vec![1_u8];
+        text.extend(&bytes);
+        let _ = collector.handle_event(attempt(0, 0), &encode_one(&(1_u8, 0_u64, 5_u64, text)));
+        let _ = collector.job_ended(true);
+        let _ = collector.handle_request(&CollectRequest { offset: 0, max_bytes: 10 }.encode());
+        let _ = CollectChunk::decode(&bytes);
+    }
+}
+
+fn write(tmp: &Path, to: &Path, parallelism: u32, count: u64) -> Result<(), HarnessError> {
+    let to = to.to_owned();
+    let job = built(parallelism, move |env| drop(env.sequence(0..count).write_text(&to)));
+    Harness::new(tmp).run(&job).map(drop)
+}
+
+#[test]
+fn one_subtask_writes_a_file_several_a_folder_and_both_replace_earlier_results() {
+    let tmp = tempfile::tempdir().unwrap();
+    let to = tmp.path().join("new/folder/out");
+    write(tmp.path(), &to, 1, 3).unwrap();
+    assert_eq!(std::fs::read_to_string(&to).unwrap(), "0\n1\n2\n");
+    write(tmp.path(), &to, 1, 2).unwrap();
+    assert_eq!(std::fs::read_to_string(&to).unwrap(), "0\n1\n");
+    write(tmp.path(), &to, 3, 4).unwrap();
+    let parts: Vec<_> = (0..3)
+        .map(|i| std::fs::read_to_string(to.join(format!("part-0000{i}"))).unwrap())
+        .collect();
+    assert_eq!(parts, ["0\n3\n", "1\n", "2\n"]);
+    write(tmp.path(), &to, 2, 0).unwrap();
+    assert_eq!(std::fs::read_dir(&to).unwrap().count(), 2);
+    write(tmp.path(), &to, 1, 1).unwrap();
+    assert_eq!(std::fs::read_to_string(&to).unwrap(), "0\n");
+    assert_eq!(std::fs::read_dir(to.parent().unwrap()).unwrap().count(), 1, "no leftovers");
+}
+
+#[test]
+fn a_folder_of_somebody_else_is_not_replaced() {
+    let tmp = tempfile::tempdir().unwrap();
+    std::fs::write(tmp.path().join("precious"), "x").unwrap();
+    let error = write(tmp.path(), tmp.path(), 1, 1).unwrap_err().to_string();
+    assert!(error.contains("it is not replaced") && error.contains("precious"), "{error}");
+    assert!(tmp.path().join("precious").exists());
+}
+
+#[test]
+fn what_can_not_be_written_is_named() {
+    let tmp = tempfile::tempdir().unwrap();
+    std::fs::write(tmp.path().join("file"), "x").unwrap();
+    let error = write(tmp.path(), &tmp.path().join("file/below"), 1, 1).unwrap_err().to_string();
+    assert!(error.contains("file/below' can't be written"), "{error}");
+}
+
+#[test]
+fn a_file_job_that_did_not_finish_shows_nothing() {
+    let tmp = tempfile::tempdir().unwrap();
+    let to = tmp.path().join("out");
+    let path = to.clone();
+    let job =
+        built(2, move |env| drop(env.sequence_with_rate(0..1_000_000, 10.0).write_text(&path)));
+    Harness::new(tmp.path()).cancel_after(50).run(&job).unwrap();
+    assert_eq!(std::fs::read_dir(tmp.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn parts_that_are_missing_are_noticed() {
+    let tmp = tempfile::tempdir().unwrap();
+    let to = tmp.path().join("out");
+    let mut committer = FileCommitter::new(to.clone(), &context(tmp.path(), 2));
+    committer.start(None).unwrap();
+    committer.handle_event(attempt(0, 0), &encode_one(&(1_u8, 0_u32))).unwrap();
+    assert!(committer.handle_event(attempt(0, 0), &encode_one(&(1_u8, 1_u32))).is_err());
+    let error = committer.job_ended(true).unwrap_err();
+    assert!(error.starts_with("1 of 2 parts"), "{error}");
+    assert!(!to.exists());
+}
+
+#[test]
+fn a_checksum_does_not_depend_on_order_or_parallelism() {
+    let of = |parallelism| {
+        let job = built(parallelism, |env| {
+            env.sequence(0..5_000)
+                .map(|n| (format!("k{n}"), n))
+                .rebalance()
+                .map(|r| r)
+                .checksum()
+                .collect();
+        });
+        let tmp = tempfile::tempdir().unwrap();
+        lines(&Harness::new(tmp.path()).run(&job).unwrap())
+    };
+    let one = of(1);
+    assert!(one[0].starts_with("5000\t"));
+    assert_eq!(one, of(5));
+}
+
+#[test]
+fn lines_are_printed_with_the_subtask_where_there_are_several() {
+    use crate::operators::{Consumer, Link};
+    use std::sync::Mutex;
+    static PRINTED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+    struct Out;
+    impl std::io::Write for Out {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            PRINTED.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let next = Box::new(crate::chain::NoConsumer);
+    let context = crate::operators::OperatorContext::for_tests(1, 2);
+    let mut print = Link::new(Print::to(|| Out), next, context);
+    print.open().unwrap();
+    print.batch(&mut vec![("a".to_owned(), 1_u64), ("b".to_owned(), 2)]).unwrap();
+    assert_eq!(*PRINTED.lock().unwrap(), b"2> a\t1\n2> b\t2\n");
+}

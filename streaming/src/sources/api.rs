@@ -1,0 +1,98 @@
+//! How a program declares these sources.
+
+use super::{
+    CollectionReader, SequenceReader, SocketReader, TextReader, enumerator::EnumeratorFactory,
+};
+use crate::{
+    api::{Environment, SourceSpec, Stream},
+    types::{FlottType, FromLine},
+};
+use std::{
+    ops::{Bound, RangeBounds},
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+impl Environment {
+    /// The lines of a file, or of all files below a folder, as text. A line ends with `\n`, which is not part of it;
+    /// the last one need not. Files whose name begins with `.` or `_` are left out of folders. Bytes that are not
+    /// UTF-8 fail the task: read those with [`Environment::read_lines`].
+    pub fn read_text_file(&self, path: impl AsRef<Path>) -> Stream<String> {
+        self.text("text_source", path.as_ref(), None)
+    }
+
+    /// The lines of a file, or of all files below a folder, as the bytes they are.
+    pub fn read_lines(&self, path: impl AsRef<Path>) -> Stream<Vec<u8>> {
+        self.text("line_source", path.as_ref(), None)
+    }
+
+    pub(crate) fn text<T: FromLine>(
+        &self,
+        kind: &'static str,
+        path: &Path,
+        split_bytes: Option<u64>,
+    ) -> Stream<T> {
+        let path = self.resolve(&kind.replace('_', " "), path);
+        let enumerator = EnumeratorFactory { paths: vec![path], split_bytes };
+        let spec = SourceSpec {
+            kind,
+            bounded: true,
+            single: false,
+            coordinator: Some(Box::new(enumerator)),
+        };
+        let pending = self.builder.borrow_mut().add_source(spec, TextReader::<T>::default);
+        self.stream(pending)
+    }
+
+    /// The values of a collection. Subtask i has the i-th, the i+n-th and so on.
+    pub fn from_collection<T: FlottType>(&self, values: impl IntoIterator<Item = T>) -> Stream<T> {
+        let all: Arc<Mutex<Vec<T>>> = Arc::new(Mutex::new(values.into_iter().collect()));
+        let spec =
+            SourceSpec { kind: "collection", bounded: true, single: false, coordinator: None };
+        let reader = move || CollectionReader::new(all.clone());
+        let pending = self.builder.borrow_mut().add_source(spec, reader);
+        self.stream(pending)
+    }
+
+    /// The numbers of a range, `0..1_000` or `0..` for ever. Subtask i has the i-th, the i+n-th and so on.
+    pub fn sequence(&self, range: impl RangeBounds<u64>) -> Stream<u64> {
+        self.numbers(range, None)
+    }
+
+    /// The numbers of a range, so many a second (all subtasks together). A source that was held up catches up.
+    pub fn sequence_with_rate(&self, range: impl RangeBounds<u64>, per_second: f64) -> Stream<u64> {
+        if !(per_second.is_finite() && per_second > 0.0) {
+            let why = format!("operator 'sequence': a rate must be more than 0, not {per_second}");
+            self.builder.borrow_mut().invalid(why);
+        }
+        self.numbers(range, Some(per_second))
+    }
+
+    fn numbers(&self, range: impl RangeBounds<u64>, per_second: Option<f64>) -> Stream<u64> {
+        let start = match range.start_bound() {
+            Bound::Included(first) => *first,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => Some(last.saturating_add(1)),
+            Bound::Excluded(end) => Some(*end),
+            Bound::Unbounded => None,
+        };
+        let bounded = end.is_some();
+        let spec = SourceSpec { kind: "sequence", bounded, single: false, coordinator: None };
+        let reader = move || SequenceReader::new(start, end, per_second);
+        let pending = self.builder.borrow_mut().add_source(spec, reader);
+        self.stream(pending)
+    }
+
+    /// Lines that come over a TCP connection to `host:port`, as text. The source has one subtask and is a chain of its
+    /// own; its lines are dealt out to the next operator in turn. What was read is not read again after a failure.
+    pub fn socket_text(&self, address: impl Into<String>) -> Stream<String> {
+        let address = address.into();
+        let spec = SourceSpec { kind: "socket", bounded: false, single: true, coordinator: None };
+        let reader = move || SocketReader::new(address.clone());
+        let pending = self.builder.borrow_mut().add_source(spec, reader);
+        self.stream(pending).rebalanced_source()
+    }
+}

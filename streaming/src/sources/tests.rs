@@ -1,0 +1,206 @@
+//! Sources through the harness, and the enumerator by itself.
+
+use super::*;
+use crate::{
+    Coordinator,
+    api::tests::{built, lines, run},
+    harness::Harness,
+};
+use model::{ExecutionAttemptId, JobVertexId};
+use proptest::prelude::*;
+use std::{io::Write, net::TcpListener, path::Path};
+
+fn attempt(subtask: u32, attempt: u32) -> ExecutionAttemptId {
+    ExecutionAttemptId { graph: 1, vertex: JobVertexId(2), subtask, attempt }
+}
+
+/// What a person calls lines: what is between line feeds; behind the last one only if there is something.
+fn lines_of(text: &[u8]) -> Vec<Vec<u8>> {
+    let mut lines: Vec<Vec<u8>> = text.split(|b| *b == b'\n').map(<[u8]>::to_vec).collect();
+    if lines.last().is_some_and(Vec::is_empty) {
+        lines.pop();
+    }
+    lines
+}
+
+fn read(path: &Path, split_bytes: u64, parallelism: u32) -> Vec<Vec<u8>> {
+    let path = path.to_owned();
+    let job = built(parallelism, move |env| {
+        env.text::<Vec<u8>>("line_source", &path, Some(split_bytes)).collect();
+    });
+    let mut lines = run(&job).collected.concat();
+    lines.sort();
+    lines
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Every line exactly once, however the file is cut.
+    #[test]
+    fn ranges_cut_no_line(
+        text in prop::collection::vec(prop::sample::select(vec![b'a', b'\n', b'\r', 0xff, b'b']), 0..120),
+        split_bytes in 1_u64..50, parallelism in 1_u32..4,
+    ) {
+        let tmp = tempfile::tempdir().unwrap();
+        let path = tmp.path().join("text");
+        std::fs::write(&path, &text).unwrap();
+        let mut expected = lines_of(&text);
+        expected.sort();
+        prop_assert_eq!(read(&path, split_bytes, parallelism), expected);
+    }
+
+    #[test]
+    fn blocks_cut_no_line(blocks in prop::collection::vec("[ab\n]{0,20}", 0..20)) {
+        let mut buffer = LineBuffer::default();
+        let mut lines = Vec::new();
+        for block in &blocks {
+            buffer.push(block.as_bytes()).unwrap();
+            while let Some(line) = buffer.next_line() {
+                lines.push(line.to_vec());
+            }
+        }
+        let rest = buffer.rest().to_vec();
+        if !rest.is_empty() {
+            lines.push(rest);
+        }
+        prop_assert_eq!(lines, lines_of(blocks.concat().as_bytes()));
+    }
+
+    #[test]
+    fn bytes_that_are_no_splits_are_refused_without_a_panic(bytes: Vec<u8>) {
+        let _ = FileSplits::decode(&bytes);
+    }
+}
+
+#[test]
+fn folders_are_read_in_full_without_their_hidden_files() {
+    let tmp = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(tmp.path().join("in/deeper")).unwrap();
+    for (name, text) in
+        [("a", "1\n2\r\n"), ("deeper/b", "3"), ("empty", ""), (".hidden", "4"), ("_too", "5")]
+    {
+        std::fs::write(tmp.path().join("in").join(name), text).unwrap();
+    }
+    assert_eq!(
+        read(&tmp.path().join("in"), 1 << 20, 2),
+        [b"1".to_vec(), b"2\r".to_vec(), b"3".to_vec()]
+    );
+}
+
+#[test]
+fn large_files_and_long_lines() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("text");
+    let mut text = Vec::new();
+    for i in 0..2_000 {
+        writeln!(text, "{}", "x".repeat(i * 7 % 900)).unwrap();
+    }
+    text.extend(vec![b'y'; 3 << 20]);
+    text.extend(b"\nlast");
+    std::fs::write(&path, &text).unwrap();
+    let mut expected = lines_of(&text);
+    expected.sort();
+    assert!(read(&path, 100_000, 3) == expected);
+}
+
+#[test]
+fn splits_of_attempts_that_ended_are_given_again() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("text");
+    std::fs::write(&path, "0123456789").unwrap();
+    let mut enumerator = FileEnumerator::new(vec![path], 2, Some(4));
+    enumerator.start(None).unwrap();
+    let mut next = |of| FileSplits::decode(&enumerator.handle_event(of, &[1]).unwrap()).unwrap().0;
+    let first = next(attempt(0, 0));
+    assert_eq!((first[0].start, first[0].end), (0, 4));
+    assert_eq!(next(attempt(1, 0))[0].start, 4);
+    assert_eq!(next(attempt(1, 0))[0].end, 10);
+    assert!(next(attempt(1, 0)).is_empty());
+    enumerator.attempts_ended(&[attempt(0, 0)]);
+    let mut next = |of| FileSplits::decode(&enumerator.handle_event(of, &[1]).unwrap()).unwrap().0;
+    assert_eq!(next(attempt(0, 1)), first);
+    assert!(next(attempt(0, 1)).is_empty());
+    assert!(enumerator.handle_event(attempt(0, 1), b"nonsense").is_err());
+}
+
+#[test]
+fn an_absent_input_is_named() {
+    let mut enumerator = FileEnumerator::new(vec!["/nowhere/at/all".into()], 1, None);
+    let error = enumerator.start(None).unwrap_err();
+    assert!(
+        error.starts_with("the input '/nowhere/at/all' can't be read: No such file"),
+        "{error}"
+    );
+}
+
+#[test]
+fn text_that_is_not_utf8_is_refused_with_its_place() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("text");
+    std::fs::write(&path, b"fine\n\xff\xfe\n").unwrap();
+    let from = path.clone();
+    let job = built(1, move |env| drop(env.read_text_file(&from).collect()));
+    let error = Harness::new(tmp.path()).run(&job).unwrap_err().to_string();
+    assert!(error.contains("text' at byte 5") && error.contains("not UTF-8"), "{error}");
+}
+
+#[test]
+fn sequences_have_every_number_once() {
+    for parallelism in [1, 3, 7] {
+        let job = built(parallelism, |env| drop(env.sequence(5..1_000).collect()));
+        let mut numbers: Vec<u64> = lines(&run(&job)).iter().map(|l| l.parse().unwrap()).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (5..1_000).collect::<Vec<_>>());
+    }
+    assert!(lines(&run(&built(2, |env| drop(env.sequence(3..3).collect())))).is_empty());
+    let last = lines(&run(&built(2, |env| drop(env.sequence(u64::MAX - 1..).collect()))));
+    assert_eq!(last, [(u64::MAX - 1).to_string(), u64::MAX.to_string()]);
+}
+
+#[test]
+fn a_rate_is_kept() {
+    let job = built(4, |env| drop(env.sequence_with_rate(0..1_000, 100.0).collect()));
+    let outcome = run(&job);
+    assert_eq!(lines(&outcome).len(), 1_000);
+    assert!((9_000..=10_500).contains(&outcome.elapsed_ms), "{}", outcome.elapsed_ms);
+}
+
+#[test]
+fn an_unbounded_job_shows_what_came_before_it_was_cancelled() {
+    let job = built(2, |env| drop(env.sequence_with_rate(0.., 1_000.0).collect()));
+    assert!(!job.graph().bounded);
+    let tmp = tempfile::tempdir().unwrap();
+    let outcome = Harness::new(tmp.path()).cancel_after(400).run(&job).unwrap();
+    let numbers = lines(&outcome);
+    assert!(numbers.len() > 10 && numbers.contains(&"0".to_owned()), "{}", numbers.len());
+}
+
+#[test]
+fn collections_are_dealt_out() {
+    let job = built(3, |env| drop(env.from_collection((0..10).map(|i| format!("v{i}"))).collect()));
+    assert_eq!(lines(&run(&job)), (0..10).map(|i| format!("v{i}")).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_socket_gives_lines_until_it_is_closed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let sender = std::thread::Builder::new();
+    let sender = sender
+        .spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"one\ntw").unwrap();
+            stream.write_all(b"o\nthree").unwrap();
+        })
+        .unwrap();
+    let job = built(2, move |env| {
+        drop(env.socket_text(&address).map(|l| l.len() as u64).checksum().collect())
+    });
+    let outcome = run(&job);
+    sender.join().unwrap();
+    assert!(outcome.collected[0][0].starts_with(b"3\t"));
+    let vertices: Vec<_> =
+        job.graph().vertices.iter().map(|v| (v.name.as_str(), v.parallelism)).collect();
+    assert_eq!(vertices[..2], [("socket", 1), ("map -> checksum", 2)]);
+}

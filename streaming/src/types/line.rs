@@ -1,0 +1,93 @@
+//! Records as lines of text: how files are written, results printed, and lines read.
+
+use super::FlottType;
+use std::io::Write;
+
+/// A record that can be written as one line. The parts of a tuple are separated by tabs; bytes are written as they
+/// are.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be written as a line",
+    note = "`map` it to a string, a number, bytes or a tuple of these, or implement `ToLine`"
+)]
+pub trait ToLine {
+    /// Appends the record, without the line's end.
+    fn write_line(&self, out: &mut Vec<u8>);
+}
+
+impl ToLine for String {
+    fn write_line(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.as_bytes());
+    }
+}
+
+impl ToLine for Vec<u8> {
+    fn write_line(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+}
+
+macro_rules! displayed {
+    ($($type:ty),*) => {$(
+        impl ToLine for $type {
+            fn write_line(&self, out: &mut Vec<u8>) {
+                // Writing to memory does not fail.
+                let _ = write!(out, "{self}");
+            }
+        }
+    )*};
+}
+displayed!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64, bool, char);
+
+impl<T: ToLine> ToLine for Option<T> {
+    fn write_line(&self, out: &mut Vec<u8>) {
+        if let Some(value) = self {
+            value.write_line(out);
+        }
+    }
+}
+
+macro_rules! tuples {
+    ($(($first:ident $first_index:tt $(, $name:ident $index:tt)*))*) => {$(
+        impl<$first: ToLine $(, $name: ToLine)*> ToLine for ($first, $($name,)*) {
+            fn write_line(&self, out: &mut Vec<u8>) {
+                self.$first_index.write_line(out);
+                $(
+                    out.push(b'\t');
+                    self.$index.write_line(out);
+                )*
+            }
+        }
+    )*};
+}
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+}
+
+/// A record that a line of a text can be.
+pub trait FromLine: FlottType {
+    /// From the line's bytes, without the line's end.
+    ///
+    /// # Errors
+    /// Why they can't be.
+    fn from_line(line: &[u8]) -> Result<Self, String>;
+}
+
+impl FromLine for Vec<u8> {
+    fn from_line(line: &[u8]) -> Result<Self, String> {
+        Ok(line.to_vec())
+    }
+}
+
+impl FromLine for String {
+    fn from_line(line: &[u8]) -> Result<Self, String> {
+        match str::from_utf8(line) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(error) => Err(format!("the line is not UTF-8 ({error}); read it as bytes instead")),
+        }
+    }
+}
