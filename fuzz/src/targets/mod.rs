@@ -5,7 +5,9 @@ mod exchange;
 mod fabric;
 mod graph;
 mod messages;
+mod program_file;
 mod rest_bodies;
+mod scratch;
 mod stores;
 mod texts;
 
@@ -31,6 +33,7 @@ pub(crate) fn all() -> Vec<Target> {
         fabric::TARGETS,
         graph::TARGETS,
         messages::TARGETS,
+        program_file::TARGETS,
         rest_bodies::TARGETS,
         stores::TARGETS,
         texts::TARGETS,

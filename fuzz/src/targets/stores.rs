@@ -1,11 +1,11 @@
 //! What a store gives back after its disk had its own ideas: job graphs, results, leader records,
 //! checksummed files.
 
-use super::{Target, law, sample};
+use super::{Target, law, sample, scratch};
 use crate::{mutate::mutate, rng::Rng};
 use bytes::Bytes;
 use model::{JobGraph, JobId};
-use std::{cell::RefCell, fs, path::PathBuf, sync::Arc};
+use std::{fs, sync::Arc};
 use storage::{
     jobs::{JobGraphStore, JobResultEntry, JobResultStore},
     objects::{FileObjects, MemoryObjects, ObjectStore},
@@ -95,49 +95,12 @@ fn check_result(input: &[u8]) -> Result<bool, String> {
     Ok(matches!(store.get(JOB), Ok(Some(_))))
 }
 
-thread_local! {
-    static FOLDER: RefCell<Option<Folder>> = const { RefCell::new(None) };
-}
-
-/// A folder of this thread's own, on a file system in memory where there is one.
-struct Folder {
-    path: PathBuf,
-    store: FileObjects,
-}
-
-impl Folder {
-    fn open() -> Result<Self, String> {
-        let memory = PathBuf::from("/dev/shm");
-        let root = if memory.is_dir() { memory } else { std::env::temp_dir() };
-        let thread = format!("{:?}", std::thread::current().id());
-        let number: String = thread.chars().filter(char::is_ascii_digit).collect();
-        let path = root.join(format!("flott-fuzz-{}-{number}", std::process::id()));
-        let store = FileObjects::open(&path).map_err(|e| e.to_string())?;
-        Ok(Self { path, store })
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
-fn with_folder<T>(work: impl FnOnce(&Folder) -> Result<T, String>) -> Result<T, String> {
-    FOLDER.with(|folder| {
-        let mut folder = folder.borrow_mut();
-        if folder.is_none() {
-            *folder = Some(Folder::open()?);
-        }
-        folder.as_ref().ok_or_else(|| "no folder".to_owned()).and_then(work)
-    })
-}
-
 fn file(rng: &mut Rng) -> Vec<u8> {
     let content = rng.bytes(24);
-    let written = with_folder(|folder| {
-        folder.store.put("written", content.into()).map_err(|e| e.to_string())?;
-        fs::read(folder.path.join("written")).map_err(|e| e.to_string())
+    let written = scratch::with(|folder| {
+        let store = FileObjects::open(folder).map_err(|e| e.to_string())?;
+        store.put("written", content.into()).map_err(|e| e.to_string())?;
+        fs::read(folder.join("written")).map_err(|e| e.to_string())
     });
     let mut bytes = written.unwrap_or_default();
     mutate(&mut bytes, rng);
@@ -146,9 +109,10 @@ fn file(rng: &mut Rng) -> Vec<u8> {
 
 /// What is read is what was written, or an error: the checksum says so.
 fn check_file(input: &[u8]) -> Result<bool, String> {
-    with_folder(|folder| {
-        fs::write(folder.path.join("damaged"), input).map_err(|e| e.to_string())?;
-        match folder.store.get("damaged") {
+    scratch::with(|folder| {
+        let store = FileObjects::open(folder).map_err(|e| e.to_string())?;
+        fs::write(folder.join("damaged"), input).map_err(|e| e.to_string())?;
+        match store.get("damaged") {
             Ok(Some(content)) => {
                 law(input.ends_with(&content), || "other bytes than are in the file".to_owned())?;
                 Ok(true)
