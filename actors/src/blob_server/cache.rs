@@ -1,0 +1,287 @@
+//! The blob cache of a process: blobs that were fetched from the BlobServer, as verified local files.
+//!
+//! Fetches of one blob at the same time are one fetch. Who uses a blob holds a lease; without one a
+//! transient blob goes at once, a permanent one after `blob.cleanup-interval` or when room is needed.
+//! It must never give out a file whose content it has not checked.
+
+use super::client::{BlobClient, BlobClientError};
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared};
+use gateways::EndpointAddress;
+use gateways::RpcService;
+use gateways::blob_server::BlobServerGateway;
+use model::{BlobKey, BlobKind, ProcessSession};
+use platform::{Lane, Platform};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use storage::blobs::{BlobStore, BlobStoreError};
+use thiserror::Error;
+
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+
+/// Why a blob is not here.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BlobFetchError {
+    /// No BlobServer is known (yet).
+    #[error("no blob server is known")]
+    NoServer,
+    /// Fetching or keeping it failed.
+    #[error("blob {hash} could not be fetched: {cause}")]
+    Failed {
+        /// Which.
+        hash: model::ContentHash,
+        /// Why, after the last try.
+        cause: BlobClientError,
+    },
+    /// This cache keeps no files.
+    #[error("this cache keeps no files")]
+    NoFiles,
+    /// The process is shutting down.
+    #[error("the process is shutting down")]
+    ShuttingDown,
+}
+
+/// `blob.*`.
+#[derive(Debug, Clone, Copy)]
+pub struct CacheSettings {
+    /// How often a fetch is tried.
+    pub tries: u32,
+    /// How long a permanent blob without a lease is kept.
+    pub cleanup_interval: Duration,
+    /// Above so many bytes, blobs without a lease go at once, the longest unused first.
+    pub bytes_max: u64,
+}
+
+impl CacheSettings {
+    /// From the options.
+    pub fn from_options(options: &conf::Options) -> Self {
+        Self {
+            tries: options.get(&conf::rpc::BLOB_FETCH_RETRIES).saturating_add(1),
+            cleanup_interval: options.get(&conf::rpc::BLOB_CLEANUP_INTERVAL),
+            bytes_max: options.get(&conf::rpc::BLOB_CACHE_MAX).0,
+        }
+    }
+}
+
+type Fetch = Shared<BoxFuture<'static, Result<(), BlobFetchError>>>;
+
+/// A process's blob cache. Cheap to clone.
+#[derive(Clone)]
+pub struct BlobCache(Arc<Inner>);
+
+struct Inner {
+    platform: Platform,
+    store: Arc<dyn BlobStore>,
+    settings: CacheSettings,
+    /// `None`: the store is the server's own, nothing is ever fetched or cleaned up here.
+    rpc: Option<RpcService>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    server: Option<(EndpointAddress, ProcessSession)>,
+    fetching: BTreeMap<BlobKey, Fetch>,
+    uses: BTreeMap<BlobKey, Use>,
+}
+
+#[derive(Clone, Copy)]
+struct Use {
+    leases: usize,
+    /// When the last lease ended.
+    unused_since: Duration,
+}
+
+impl fmt::Debug for BlobCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlobCache({})", self.0.store.location())
+    }
+}
+
+/// Keeps a blob in the cache while it lives.
+#[derive(Debug)]
+pub struct BlobLease {
+    cache: BlobCache,
+    key: BlobKey,
+}
+
+impl Drop for BlobLease {
+    fn drop(&mut self) {
+        self.cache.release(&self.key);
+    }
+}
+
+impl BlobCache {
+    /// A cache that fetches over the fabric into `store`.
+    pub fn new(
+        platform: Platform,
+        rpc: RpcService,
+        store: Arc<dyn BlobStore>,
+        settings: CacheSettings,
+    ) -> Self {
+        Self::make(platform, Some(rpc), store, settings)
+    }
+
+    /// The cache of the BlobServer's own process: its store.
+    pub fn of_server(platform: Platform, store: Arc<dyn BlobStore>) -> Self {
+        let settings =
+            CacheSettings { tries: 1, cleanup_interval: Duration::MAX, bytes_max: u64::MAX };
+        Self::make(platform, None, store, settings)
+    }
+
+    fn make(
+        platform: Platform,
+        rpc: Option<RpcService>,
+        store: Arc<dyn BlobStore>,
+        settings: CacheSettings,
+    ) -> Self {
+        Self(Arc::new(Inner { platform, store, settings, rpc, state: Mutex::default() }))
+    }
+
+    /// Where blobs are fetched from now on.
+    pub fn set_server(&self, address: EndpointAddress, session: ProcessSession) {
+        self.lock().server = Some((address, session));
+    }
+
+    /// The blob's file: readable and executable, its content checked. Fetched if it is not here. It may go
+    /// again unless a lease is held.
+    pub async fn fetch(&self, key: &BlobKey) -> Result<PathBuf, BlobFetchError> {
+        match self.0.store.path(key) {
+            Ok(path) => return path.ok_or(BlobFetchError::NoFiles),
+            Err(BlobStoreError::NotFound(_) | BlobStoreError::WrongHash { .. }) => {}
+            Err(error) => return Err(failed(key, error.into())),
+        }
+        let fetch = self.joined(key);
+        let fetched = fetch.await;
+        self.lock().fetching.remove(key);
+        fetched?;
+        let path = self.0.store.path(key).map_err(|error| failed(key, error.into()))?;
+        path.ok_or(BlobFetchError::NoFiles)
+    }
+
+    /// Keeps a blob here (fetched already, or later) until the lease is dropped.
+    pub fn lease(&self, key: &BlobKey) -> BlobLease {
+        let unused_since = self.0.platform.now();
+        let mut state = self.lock();
+        state.uses.entry(*key).or_insert(Use { leases: 0, unused_since }).leases += 1;
+        BlobLease { cache: self.clone(), key: *key }
+    }
+
+    /// Removes what has not been used for long, or more than there is room for.
+    pub fn sweep(&self) {
+        if self.0.rpc.is_none() {
+            return;
+        }
+        let keys = match self.0.store.keys() {
+            Ok(keys) => keys,
+            Err(error) => {
+                tracing::warn!(%error, "the blob cache can't be listed");
+                return;
+            }
+        };
+        let now = self.0.platform.now();
+        let mut bytes: u64 = keys.iter().map(|key| key.size).sum();
+        let mut unused: Vec<(Duration, BlobKey)> = {
+            let mut state = self.lock();
+            state.uses.retain(|key, u| u.leases > 0 || keys.contains(key));
+            let free = keys.iter().filter(|key| !state.fetching.contains_key(key));
+            let free: Vec<BlobKey> = free.copied().collect();
+            let uses = free.into_iter().map(|key| {
+                let new = Use { leases: 0, unused_since: now };
+                (*state.uses.entry(key).or_insert(new), key)
+            });
+            uses.filter(|(u, _)| u.leases == 0).map(|(u, key)| (u.unused_since, key)).collect()
+        };
+        unused.sort();
+        for (since, key) in unused {
+            let old = now.saturating_sub(since) >= self.0.settings.cleanup_interval;
+            if old || bytes > self.0.settings.bytes_max || key.kind == BlobKind::Transient {
+                self.remove(&key);
+                bytes = bytes.saturating_sub(key.size);
+            }
+        }
+    }
+
+    fn release(&self, key: &BlobKey) {
+        let gone = {
+            let mut state = self.lock();
+            let Some(used) = state.uses.get_mut(key) else {
+                return;
+            };
+            used.leases = used.leases.saturating_sub(1);
+            used.unused_since = self.0.platform.now();
+            used.leases == 0 && key.kind == BlobKind::Transient && self.0.rpc.is_some()
+        };
+        if gone {
+            self.remove(key);
+        }
+    }
+
+    fn remove(&self, key: &BlobKey) {
+        if let Err(error) = self.0.store.remove(key) {
+            tracing::warn!(%error, hash = %key.hash, "a blob can't be removed from the cache");
+        }
+        self.lock().uses.remove(key);
+    }
+
+    /// The fetch of this blob that is under way, or a new one. It runs on the blob lane, and to its end
+    /// even if nobody waits for it any more.
+    fn joined(&self, key: &BlobKey) -> Fetch {
+        let mut state = self.lock();
+        if let Some(fetch) = state.fetching.get(key) {
+            return fetch.clone();
+        }
+        let cache = self.clone();
+        let of = *key;
+        let run =
+            self.0.platform.lane(Lane::Blob).run(move || async move { cache.download(&of).await });
+        let fetch =
+            run.map(|done| done.unwrap_or(Err(BlobFetchError::ShuttingDown))).boxed().shared();
+        state.fetching.insert(*key, fetch.clone());
+        fetch
+    }
+
+    async fn download(&self, key: &BlobKey) -> Result<(), BlobFetchError> {
+        let mut tries = 0;
+        loop {
+            let error = match self.download_once(key).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            tries += 1;
+            let again = match &error {
+                BlobFetchError::Failed { cause, .. } => cause.is_retriable(),
+                _ => false,
+            };
+            if !again || tries >= self.0.settings.tries {
+                return Err(error);
+            }
+            tracing::debug!(%error, tries, "fetching a blob failed, once more");
+            tokio::time::sleep(RETRY_PAUSE.saturating_mul(tries)).await;
+        }
+    }
+
+    async fn download_once(&self, key: &BlobKey) -> Result<(), BlobFetchError> {
+        let rpc = match &self.0.rpc {
+            Some(rpc) => rpc,
+            None => return Err(failed(key, BlobStoreError::NotFound(key.hash).into())),
+        };
+        let server = self.lock().server.clone();
+        let (address, session) = server.ok_or(BlobFetchError::NoServer)?;
+        let client = BlobClient::new(rpc.gateway::<BlobServerGateway>(&address, session));
+        let fetched = client.fetch(key, &*self.0.store).await;
+        fetched.map_err(|cause| failed(key, cause))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change is one step: the state is whole even if a holder panicked.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn failed(key: &BlobKey, cause: BlobClientError) -> BlobFetchError {
+    BlobFetchError::Failed { hash: key.hash, cause }
+}

@@ -1,0 +1,155 @@
+//! The BlobServer as seen by those who send and fetch blobs: chunks in order on the way up, a few at once
+//! on the way down.
+//!
+//! It must never name content that it has not hashed itself.
+
+use futures::{StreamExt as _, stream};
+use gateways::Remote;
+use gateways::blob_server::{
+    BlobError, BlobServerGateway, CHUNK_BYTES_MAX, CloseUpload, HasBlob, OpenUpload, ReadBlob,
+    UploadChunk,
+};
+use gateways::{CallError, FabricError};
+use model::{BlobKey, BlobKind, ContentHash, JobId};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use storage::blobs::{BlobStore, BlobStoreError, hash_bytes, hash_file};
+use storage::objects::StoreError;
+use thiserror::Error;
+
+/// Chunks of one blob that are asked for at once.
+const READS_AT_ONCE: usize = 4;
+
+/// Why a blob was not sent or fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BlobClientError {
+    /// The server's typed answer.
+    #[error(transparent)]
+    Server(#[from] BlobError),
+    /// The server did not answer.
+    #[error("the blob server can't be asked: {0}")]
+    Fabric(#[from] FabricError),
+    /// The local side.
+    #[error(transparent)]
+    Local(#[from] BlobStoreError),
+}
+
+impl From<CallError<BlobError>> for BlobClientError {
+    fn from(error: CallError<BlobError>) -> Self {
+        match error {
+            CallError::Refused(error) => Self::Server(error),
+            CallError::Fabric(error) => Self::Fabric(error),
+        }
+    }
+}
+
+impl BlobClientError {
+    /// Whether the same again may succeed.
+    pub fn is_retriable(&self) -> bool {
+        match self {
+            Self::Server(BlobError::Busy) => true,
+            Self::Fabric(error) => error.is_retriable(),
+            // Damaged on the way, or changed under the reader's eyes.
+            Self::Local(BlobStoreError::WrongHash { .. }) => true,
+            Self::Server(_) | Self::Local(_) => false,
+        }
+    }
+}
+
+/// A BlobServer's client. Cheap to clone.
+#[derive(Clone)]
+pub struct BlobClient {
+    server: Remote<BlobServerGateway>,
+}
+
+impl BlobClient {
+    /// Of the server behind this gateway.
+    pub fn new(server: Remote<BlobServerGateway>) -> Self {
+        Self { server }
+    }
+
+    /// Sends a file, unless its content is there already. `progress` is told the bytes sent so far and in
+    /// all.
+    pub async fn upload_file(
+        &self,
+        path: &Path,
+        job: Option<JobId>,
+        kind: BlobKind,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<BlobKey, BlobClientError> {
+        let failed = |e| BlobStoreError::from(StoreError::from_io(path, &e));
+        let (hash, size) = hash_file(path).map_err(BlobStoreError::from)?;
+        if let Some(key) = self.find(job, kind, hash).await? {
+            progress(size, size);
+            return Ok(key);
+        }
+        let mut file = File::open(path).map_err(failed)?;
+        let upload = self.server.ask(OpenUpload { job, kind }).await?;
+        let mut offset = 0;
+        loop {
+            let mut bytes = Vec::with_capacity(CHUNK_BYTES_MAX);
+            let mut chunk = (&mut file).take(CHUNK_BYTES_MAX as u64);
+            chunk.read_to_end(&mut bytes).map_err(failed)?;
+            if bytes.is_empty() {
+                break;
+            }
+            let n = bytes.len() as u64;
+            self.server.ask(UploadChunk { upload, offset, bytes }).await?;
+            offset += n;
+            progress(offset, size);
+        }
+        Ok(self.server.ask(CloseUpload { upload, hash }).await?)
+    }
+
+    /// Sends bytes, unless they are there already.
+    pub async fn upload_bytes(
+        &self,
+        bytes: &[u8],
+        job: Option<JobId>,
+        kind: BlobKind,
+    ) -> Result<BlobKey, BlobClientError> {
+        let hash = hash_bytes(bytes);
+        if let Some(key) = self.find(job, kind, hash).await? {
+            return Ok(key);
+        }
+        let upload = self.server.ask(OpenUpload { job, kind }).await?;
+        let mut offset = 0;
+        for chunk in bytes.chunks(CHUNK_BYTES_MAX) {
+            let bytes = chunk.to_vec();
+            self.server.ask(UploadChunk { upload, offset, bytes }).await?;
+            offset += chunk.len() as u64;
+        }
+        Ok(self.server.ask(CloseUpload { upload, hash }).await?)
+    }
+
+    /// Fetches a blob into a store, which checks it.
+    pub async fn fetch(&self, key: &BlobKey, store: &dyn BlobStore) -> Result<(), BlobClientError> {
+        let step = CHUNK_BYTES_MAX as u64;
+        let chunks = key.size.div_ceil(step);
+        let reads = (0..chunks).map(|n| {
+            let offset = n * step;
+            let read = ReadBlob { key: *key, offset, max: CHUNK_BYTES_MAX as u32 };
+            let server = self.server.clone();
+            async move { server.ask(read).await }
+        });
+        let mut writer = store.begin()?;
+        let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
+        while let Some(chunk) = reads.next().await {
+            writer.append(&chunk?)?;
+        }
+        drop(reads);
+        writer.finish(key.job, key.kind, key.hash)?;
+        Ok(())
+    }
+
+    async fn find(
+        &self,
+        job: Option<JobId>,
+        kind: BlobKind,
+        hash: ContentHash,
+    ) -> Result<Option<BlobKey>, BlobClientError> {
+        let found = self.server.ask(HasBlob { job, hash }).await?;
+        Ok(found.filter(|key| key.kind == kind))
+    }
+}

@@ -1,0 +1,247 @@
+//! The BlobServer: takes in and gives out content-addressed bytes in chunks, and drops what nobody needs.
+//!
+//! It runs on the blob lane, whose thread it blocks with disk work. It must never show a blob before its
+//! content was checked against its name, and never keep an upload that its sender has given up.
+
+mod cache;
+mod client;
+#[cfg(test)]
+mod tests;
+mod uploads;
+
+pub use cache::{BlobCache, BlobFetchError, BlobLease, CacheSettings};
+pub use client::{BlobClient, BlobClientError};
+
+use crate::services::{ProcessServices, Running, Stop};
+use actix::{Actor, ActorContext as _, AsyncContext, Context, Handler};
+use gateways::RpcService;
+use gateways::blob_server::{
+    BlobError, BlobServerGateway, CHUNK_BYTES_MAX, CloseUpload, DeleteJobBlobs, HasBlob,
+    OpenUpload, ReadBlob, UploadChunk, UploadId,
+};
+use gateways::{Answer, Ask, EndpointAddress};
+use model::{BlobKey, BlobKind, ProcessSession};
+use platform::{Lane, LaneEnded, Platform};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::blobs::{BlobStore, BlobStoreError};
+use storage::objects::StoreError;
+use uploads::{Limits, Uploads};
+
+/// The name it is served under.
+pub const ENDPOINT: &str = "blob_server";
+
+/// A transient blob that was read to its end is kept so long for a reader whose last answer was lost.
+const FETCHED_KEPT: Duration = Duration::from_secs(60);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
+
+/// A running BlobServer; it ends when this is dropped.
+#[derive(Debug)]
+pub struct BlobServerHandle {
+    /// Its endpoint.
+    pub address: EndpointAddress,
+    /// Its fence.
+    pub session: ProcessSession,
+    store: Arc<dyn BlobStore>,
+    _running: Running<BlobServer>,
+}
+
+impl BlobServerHandle {
+    /// What it serves, for components of its own process.
+    pub fn store(&self) -> Arc<dyn BlobStore> {
+        Arc::clone(&self.store)
+    }
+}
+
+/// Starts the BlobServer of this process.
+pub async fn start(
+    services: &ProcessServices,
+    store: Arc<dyn BlobStore>,
+) -> Result<BlobServerHandle, LaneEnded> {
+    let cleanup = services.options.get(&conf::rpc::BLOB_CLEANUP_INTERVAL);
+    start_with(&services.platform, &services.rpc, services.session, store, cleanup).await
+}
+
+async fn start_with(
+    platform: &Platform,
+    rpc: &RpcService,
+    session: ProcessSession,
+    store: Arc<dyn BlobStore>,
+    cleanup_interval: Duration,
+) -> Result<BlobServerHandle, LaneEnded> {
+    let actor = BlobServer {
+        platform: platform.clone(),
+        store: Arc::clone(&store),
+        uploads: Uploads::new(Limits::default()),
+        transient: BTreeMap::new(),
+        cleanup_interval,
+    };
+    let actor = platform.lane(Lane::Blob).run(|| async { actor.start() }).await?;
+    let endpoint = BlobServerGateway::endpoint(actor.clone());
+    let address = rpc.address_of(ENDPOINT);
+    let registration = rpc.serve(ENDPOINT, session, endpoint);
+    let running = Running::new(address.clone(), actor, registration);
+    Ok(BlobServerHandle { address, session, store, _running: running })
+}
+
+/// The actor.
+#[derive(Debug)]
+struct BlobServer {
+    platform: Platform,
+    store: Arc<dyn BlobStore>,
+    uploads: Uploads,
+    /// When each transient blob is to go.
+    transient: BTreeMap<BlobKey, Duration>,
+    cleanup_interval: Duration,
+}
+
+impl Actor for BlobServer {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_interval(SWEEP_INTERVAL, |server, _| server.sweep());
+    }
+}
+
+impl BlobServer {
+    fn sweep(&mut self) {
+        let now = self.platform.now();
+        self.uploads.drop_abandoned(now);
+        match self.store.keys() {
+            Ok(keys) => {
+                // Also those of an earlier process: their time starts when they are first seen.
+                let transient = keys.into_iter().filter(|key| key.kind == BlobKind::Transient);
+                let until = now.saturating_add(self.cleanup_interval);
+                let seen: BTreeMap<_, _> = transient
+                    .map(|key| (key, self.transient.get(&key).copied().unwrap_or(until)))
+                    .collect();
+                self.transient = seen;
+            }
+            Err(error) => tracing::warn!(%error, "blobs can't be listed"),
+        }
+        let due: Vec<BlobKey> =
+            self.transient.iter().filter(|(_, at)| now >= **at).map(|(key, _)| *key).collect();
+        for key in due {
+            match self.store.remove(&key) {
+                Ok(_) => {
+                    self.transient.remove(&key);
+                }
+                Err(error) => tracing::warn!(%error, hash = %key.hash, "blob can't be removed"),
+            }
+        }
+    }
+}
+
+impl Handler<Ask<OpenUpload>> for BlobServer {
+    type Result = Answer<OpenUpload>;
+
+    fn handle(&mut self, ask: Ask<OpenUpload>, _: &mut Self::Context) -> Answer<OpenUpload> {
+        let now = self.platform.now();
+        self.uploads.drop_abandoned(now);
+        if self.uploads.is_full() {
+            return Err(BlobError::Busy);
+        }
+        let writer = self.store.begin().map_err(|e| wire_error(&*self.store, e))?;
+        // Not guessable, so that a chunk can't get into another sender's upload by mistake.
+        let id = UploadId(self.platform.random_u64());
+        self.uploads.open(now, id, ask.body.job, ask.body.kind, writer);
+        Ok(id)
+    }
+}
+
+impl Handler<Ask<UploadChunk>> for BlobServer {
+    type Result = Answer<UploadChunk>;
+
+    fn handle(&mut self, ask: Ask<UploadChunk>, _: &mut Self::Context) -> Answer<UploadChunk> {
+        let UploadChunk { upload, offset, bytes } = ask.body;
+        if bytes.len() > CHUNK_BYTES_MAX {
+            return Err(BlobError::BadChunk);
+        }
+        let now = self.platform.now();
+        self.uploads.drop_abandoned(now);
+        let appended = self.uploads.append(now, upload, offset, &bytes);
+        appended.ok_or(BlobError::BadChunk)?.map_err(|e| wire_error(&*self.store, e))
+    }
+}
+
+impl Handler<Ask<CloseUpload>> for BlobServer {
+    type Result = Answer<CloseUpload>;
+
+    fn handle(&mut self, ask: Ask<CloseUpload>, _: &mut Self::Context) -> Answer<CloseUpload> {
+        let upload = self.uploads.close(ask.body.upload).ok_or(BlobError::BadChunk)?;
+        let finished = upload.writer.finish(upload.job, upload.kind, ask.body.hash);
+        let key = finished.map_err(|e| wire_error(&*self.store, e))?;
+        if key.kind == BlobKind::Transient {
+            let until = self.platform.now().saturating_add(self.cleanup_interval);
+            self.transient.insert(key, until);
+        }
+        Ok(key)
+    }
+}
+
+impl Handler<Ask<HasBlob>> for BlobServer {
+    type Result = Answer<HasBlob>;
+
+    fn handle(&mut self, ask: Ask<HasBlob>, _: &mut Self::Context) -> Answer<HasBlob> {
+        let found = self.store.find(ask.body.job, ask.body.hash);
+        if let Some(until) = found.and_then(|key| self.transient.get_mut(&key)) {
+            // Who asks is about to rely on it.
+            *until = self.platform.now().saturating_add(self.cleanup_interval);
+        }
+        Ok(found)
+    }
+}
+
+impl Handler<Ask<ReadBlob>> for BlobServer {
+    type Result = Answer<ReadBlob>;
+
+    fn handle(&mut self, ask: Ask<ReadBlob>, _: &mut Self::Context) -> Answer<ReadBlob> {
+        let ReadBlob { key, offset, max } = ask.body;
+        let max = usize::try_from(max).unwrap_or(usize::MAX).min(CHUNK_BYTES_MAX);
+        let read = self.store.read(&key, offset, max);
+        let bytes = read.map_err(|e| wire_error(&*self.store, e))?;
+        if let Some(until) = self.transient.get_mut(&key) {
+            let now = self.platform.now();
+            let end = offset.saturating_add(bytes.len() as u64) >= key.size;
+            let kept =
+                if end { FETCHED_KEPT.min(self.cleanup_interval) } else { self.cleanup_interval };
+            *until = now.saturating_add(kept);
+        }
+        Ok(serde_bytes::ByteBuf::from(bytes))
+    }
+}
+
+impl Handler<Ask<DeleteJobBlobs>> for BlobServer {
+    type Result = Answer<DeleteJobBlobs>;
+
+    fn handle(
+        &mut self,
+        ask: Ask<DeleteJobBlobs>,
+        _: &mut Self::Context,
+    ) -> Answer<DeleteJobBlobs> {
+        let job = ask.body.job;
+        self.transient.retain(|key, _| key.job != Some(job));
+        self.store.remove_job(job).map_err(|e| wire_error(&*self.store, e))
+    }
+}
+
+/// What a caller is told of a store's failure.
+fn wire_error(store: &dyn BlobStore, error: BlobStoreError) -> BlobError {
+    match error {
+        BlobStoreError::NotFound(hash) => BlobError::NotFound(hash.to_string()),
+        BlobStoreError::WrongHash { expected, actual } => BlobError::WrongHash { expected, actual },
+        BlobStoreError::Store(StoreError::DiskFull { .. }) => {
+            BlobError::DiskFull { dir: store.location() }
+        }
+        BlobStoreError::Store(other) => BlobError::Io(other.to_string()),
+    }
+}
+
+impl Handler<Stop> for BlobServer {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}

@@ -1,0 +1,377 @@
+//! The BlobServer through its gateway, and the cache in front of it.
+
+use super::*;
+use crate::testkit::{World, run, session};
+use gateways::{CallError, FabricError, Remote};
+use model::{ContentHash, JobId};
+use storage::blobs::{FileBlobs, MemoryBlobs, hash_bytes, store_bytes};
+
+const JOB: JobId = JobId(5);
+const CLEANUP: Duration = Duration::from_secs(300);
+
+struct Server {
+    world: World,
+    store: MemoryBlobs,
+    handle: BlobServerHandle,
+    remote: Remote<BlobServerGateway>,
+}
+
+async fn server() -> Server {
+    let world = World::new(&[("blob.cleanup-interval", "300 s")]).await;
+    let store = MemoryBlobs::new();
+    let handle = start(&world.services, Arc::new(store.clone())).await.unwrap();
+    let remote = world.services.rpc.gateway(&handle.address, handle.session);
+    Server { world, store, handle, remote }
+}
+
+impl Server {
+    fn client(&self) -> BlobClient {
+        BlobClient::new(self.remote.clone())
+    }
+    async fn open(&self) -> UploadId {
+        let open = OpenUpload { job: Some(JOB), kind: BlobKind::Permanent };
+        self.remote.ask(open).await.unwrap()
+    }
+    async fn chunk(&self, upload: UploadId, offset: u64, bytes: &[u8]) -> Result<(), BlobError> {
+        let chunk = UploadChunk { upload, offset, bytes: bytes.to_vec() };
+        self.remote.ask(chunk).await.map_err(|e| e.refused().unwrap())
+    }
+    async fn close(&self, upload: UploadId, hash: ContentHash) -> Result<BlobKey, BlobError> {
+        self.remote.ask(CloseUpload { upload, hash }).await.map_err(|e| e.refused().unwrap())
+    }
+    async fn has(&self, hash: ContentHash) -> Option<BlobKey> {
+        self.remote.ask(HasBlob { job: Some(JOB), hash }).await.unwrap()
+    }
+}
+
+async fn secs(n: u64) {
+    tokio::time::sleep(Duration::from_secs(n)).await;
+}
+
+#[test]
+fn chunks_become_a_blob_that_is_read_in_parts() {
+    run(async {
+        let s = server().await;
+        let upload = s.open().await;
+        s.chunk(upload, 0, b"hello ").await.unwrap();
+        s.chunk(upload, 6, b"world").await.unwrap();
+        let hash = hash_bytes(b"hello world");
+        assert_eq!(s.has(hash).await, None, "not before it is checked");
+        let key = s.close(upload, hash).await.unwrap();
+        assert_eq!(s.has(hash).await, Some(key));
+        let read = |offset, max| s.remote.ask(ReadBlob { key, offset, max });
+        assert_eq!(read(0, 5).await.unwrap().as_ref(), b"hello");
+        assert_eq!(read(6, 99).await.unwrap().as_ref(), b"world");
+        assert_eq!(read(99, 1).await.unwrap().as_ref(), b"");
+    });
+}
+
+#[test]
+fn chunks_out_of_order_and_wrong_content_are_refused() {
+    run(async {
+        let s = server().await;
+        let upload = s.open().await;
+        s.chunk(upload, 0, b"abc").await.unwrap();
+        assert_eq!(s.chunk(upload, 0, b"abc").await, Ok(()), "its answer was lost");
+        assert_eq!(s.chunk(upload, 9, b"x").await, Err(BlobError::BadChunk));
+        assert_eq!(s.chunk(UploadId(0), 3, b"x").await, Err(BlobError::BadChunk));
+        let too_long = vec![0; CHUNK_BYTES_MAX + 1];
+        assert_eq!(s.chunk(upload, 3, &too_long).await, Err(BlobError::BadChunk));
+        let (expected, actual) = (hash_bytes(b"abd"), hash_bytes(b"abc"));
+        assert_eq!(s.close(upload, expected).await, Err(BlobError::WrongHash { expected, actual }));
+        assert_eq!(s.close(upload, actual).await, Err(BlobError::BadChunk), "it is gone");
+        assert_eq!(s.store.keys().unwrap(), []);
+    });
+}
+
+#[test]
+fn an_abandoned_upload_is_dropped_and_their_number_is_bounded() {
+    run(async {
+        let s = server().await;
+        let first = s.open().await;
+        for _ in 1..64 {
+            s.open().await;
+        }
+        let open = OpenUpload { job: None, kind: BlobKind::Permanent };
+        let refused = s.remote.ask(open.clone()).await;
+        assert_eq!(refused, Err(CallError::Refused(BlobError::Busy)));
+        secs(40).await;
+        s.chunk(first, 0, b"x").await.unwrap();
+        secs(30).await;
+        s.remote.ask(open).await.unwrap();
+        s.chunk(first, 1, b"y").await.unwrap();
+        secs(70).await;
+        assert_eq!(s.chunk(first, 2, b"z").await, Err(BlobError::BadChunk));
+    });
+}
+
+#[test]
+fn transient_blobs_go_in_time_and_soon_after_they_were_read() {
+    run(async {
+        let s = server().await;
+        let client = s.client();
+        let put = |text: &'static [u8], kind| client.upload_bytes(text, Some(JOB), kind);
+        let kept = put(b"kept", BlobKind::Permanent).await.unwrap();
+        let unread = put(b"unread", BlobKind::Transient).await.unwrap();
+        let read = put(b"read", BlobKind::Transient).await.unwrap();
+        client.fetch(&read, &MemoryBlobs::new()).await.unwrap();
+        client.fetch(&kept, &MemoryBlobs::new()).await.unwrap();
+        secs(30).await;
+        assert!(s.store.keys().unwrap().contains(&read), "its last answer may have been lost");
+        secs(60).await;
+        let left = s.store.keys().unwrap();
+        assert!(left.len() == 2 && left.contains(&kept) && left.contains(&unread), "{left:?}");
+        secs(CLEANUP.as_secs()).await;
+        assert_eq!(s.store.keys().unwrap(), [kept]);
+    });
+}
+
+#[test]
+fn transient_blobs_of_an_earlier_process_are_found_and_go() {
+    run(async {
+        let s = server().await;
+        store_bytes(&s.store, b"left", Some(JOB), BlobKind::Transient).unwrap();
+        secs(CLEANUP.as_secs() + 60).await;
+        assert_eq!(s.store.keys().unwrap(), []);
+    });
+}
+
+#[test]
+fn the_blobs_of_an_ended_job_go_and_only_they() {
+    run(async {
+        let s = server().await;
+        let client = s.client();
+        let own = client.upload_bytes(b"same", Some(JOB), BlobKind::Permanent).await.unwrap();
+        let shared = client.upload_bytes(b"same", None, BlobKind::Permanent).await.unwrap();
+        s.remote.ask(DeleteJobBlobs { job: JOB }).await.unwrap();
+        assert_eq!(s.store.keys().unwrap(), [shared]);
+        let gone = s.remote.ask(ReadBlob { key: own, offset: 0, max: 1 }).await;
+        assert_eq!(gone, Err(CallError::Refused(BlobError::NotFound(own.hash.to_string()))));
+    });
+}
+
+#[test]
+fn a_full_disk_has_its_own_error_that_names_the_folder() {
+    run(async {
+        let s = server().await;
+        let upload = s.open().await;
+        let full = StoreError::DiskFull { path: "/blobs".into() };
+        s.store.fail_writes(Some(full));
+        let disk_full = BlobError::DiskFull { dir: "memory".into() };
+        assert_eq!(s.chunk(upload, 0, b"x").await, Err(disk_full.clone()));
+        assert_eq!(s.chunk(upload, 0, b"x").await, Err(BlobError::BadChunk), "it was given up");
+        let sent = s.client().upload_bytes(b"x", None, BlobKind::Permanent).await;
+        assert_eq!(sent, Err(BlobClientError::Server(disk_full)));
+    });
+}
+
+#[test]
+fn stale_and_future_sessions_are_fenced() {
+    run(async {
+        let s = server().await;
+        for wrong in [session(0), session(2)] {
+            let remote: Remote<BlobServerGateway> =
+                s.world.services.rpc.gateway(&s.handle.address, ProcessSession(wrong));
+            let refused = remote.ask(DeleteJobBlobs { job: JOB }).await.unwrap_err();
+            assert!(
+                matches!(refused, CallError::Fabric(FabricError::Fenced { .. })),
+                "{refused:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_file_is_sent_once_and_large_ones_in_chunks() {
+    run(async {
+        let s = server().await;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("program");
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i % 253) as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let mut seen = Vec::new();
+        let client = s.client();
+        let sent = client.upload_file(&path, None, BlobKind::Permanent, |n, of| seen.push((n, of)));
+        let key = sent.await.unwrap();
+        assert_eq!(seen, [(1 << 20, 3_000_000), (2 << 20, 3_000_000), (3_000_000, 3_000_000)]);
+        let mut again = Vec::new();
+        let sent =
+            client.upload_file(&path, None, BlobKind::Permanent, |n, of| again.push((n, of)));
+        assert_eq!(sent.await, Ok(key));
+        assert_eq!(again, [(3_000_000, 3_000_000)]);
+        let fetched = MemoryBlobs::new();
+        client.fetch(&key, &fetched).await.unwrap();
+        assert_eq!(fetched.read(&key, 0, 9_000_000).unwrap(), bytes);
+    });
+}
+
+// The cache.
+
+fn settings() -> CacheSettings {
+    CacheSettings { tries: 3, cleanup_interval: CLEANUP, bytes_max: 100 }
+}
+
+struct Cached {
+    server: Server,
+    cache: BlobCache,
+    files: FileBlobs,
+    _dir: tempfile::TempDir,
+}
+
+async fn cached() -> Cached {
+    let server = server().await;
+    let dir = tempfile::tempdir().unwrap();
+    let files = FileBlobs::open(dir.path()).unwrap();
+    let services = &server.world.services;
+    let store = Arc::new(files.clone());
+    let cache = BlobCache::new(services.platform.clone(), services.rpc.clone(), store, settings());
+    Cached { cache, files, server, _dir: dir }
+}
+
+impl Cached {
+    async fn put(&self, bytes: &[u8], kind: BlobKind) -> BlobKey {
+        self.server.client().upload_bytes(bytes, None, kind).await.unwrap()
+    }
+    fn connect(&self) {
+        let handle = &self.server.handle;
+        self.cache.set_server(handle.address.clone(), handle.session);
+    }
+}
+
+#[test]
+fn a_fetched_blob_is_an_executable_file_and_stays() {
+    run(async {
+        let c = cached().await;
+        let key = c.put(b"#!/bin/sh\nexit 3\n", BlobKind::Permanent).await;
+        assert_eq!(c.cache.fetch(&key).await, Err(BlobFetchError::NoServer));
+        c.connect();
+        let path = c.cache.fetch(&key).await.unwrap();
+        let status = std::process::Command::new(&path).status().unwrap();
+        assert_eq!(status.code(), Some(3));
+        c.server.store.remove(&key).unwrap();
+        assert_eq!(c.cache.fetch(&key).await, Ok(path), "it is here");
+    });
+}
+
+#[test]
+fn fetches_of_one_blob_at_the_same_time_are_one() {
+    run(async {
+        let c = cached().await;
+        let key = c.put(b"program", BlobKind::Permanent).await;
+        let world = &c.server.world;
+        let mut script =
+            world.double::<BlobServerGateway>("counted", world.services.session, |e| {
+                e.answers::<ReadBlob>()
+            });
+        c.cache.set_server(script.address.clone(), world.services.session);
+        let fetches = futures::future::join_all((0..5).map(|_| c.cache.fetch(&key)));
+        let serve = async {
+            let read = script.next::<ReadBlob>().await;
+            let bytes = c.server.store.read(&read.body.key, 0, 100).unwrap();
+            read.answer(Ok(serde_bytes::ByteBuf::from(bytes)));
+            script.silent_for(Duration::from_secs(5)).await;
+        };
+        let (paths, ()) = futures::join!(fetches, serve);
+        assert!(paths.iter().all(|path| path.is_ok() && *path == paths[0]), "{paths:?}");
+    });
+}
+
+#[test]
+fn wrong_content_is_fetched_again_and_never_kept() {
+    run(async {
+        let c = cached().await;
+        let key = c.put(b"program", BlobKind::Permanent).await;
+        let world = &c.server.world;
+        let mut script = world.double::<BlobServerGateway>("liar", world.services.session, |e| {
+            e.answers::<ReadBlob>()
+        });
+        c.cache.set_server(script.address.clone(), world.services.session);
+        let serve = async {
+            for content in [b"Program", b"programm".get(..7).unwrap()] {
+                let bytes = content.to_vec();
+                script.next::<ReadBlob>().await.answer(Ok(serde_bytes::ByteBuf::from(bytes)));
+            }
+        };
+        let (path, ()) = futures::join!(c.cache.fetch(&key), serve);
+        assert_eq!(std::fs::read(path.unwrap()).unwrap(), b"program");
+        let other = BlobKey { hash: hash_bytes(b"other"), ..key };
+        let lie = async {
+            for _ in 0..3 {
+                let bytes = b"nothing".to_vec();
+                script.next::<ReadBlob>().await.answer(Ok(serde_bytes::ByteBuf::from(bytes)));
+            }
+        };
+        let (failed, ()) = futures::join!(c.cache.fetch(&other), lie);
+        let cause =
+            BlobStoreError::WrongHash { expected: other.hash, actual: hash_bytes(b"nothing") };
+        assert_eq!(failed, Err(BlobFetchError::Failed { hash: other.hash, cause: cause.into() }));
+        assert_eq!(c.files.keys().unwrap(), [key]);
+    });
+}
+
+#[test]
+fn what_nobody_holds_goes_transient_at_once_permanent_in_time() {
+    run(async {
+        let c = cached().await;
+        c.connect();
+        let permanent = c.put(b"permanent", BlobKind::Permanent).await;
+        let transient = c.put(b"transient", BlobKind::Transient).await;
+        let leases =
+            [c.cache.lease(&permanent), c.cache.lease(&transient), c.cache.lease(&transient)];
+        for key in [&permanent, &transient] {
+            c.cache.fetch(key).await.unwrap();
+        }
+        secs(2 * CLEANUP.as_secs()).await;
+        c.cache.sweep();
+        assert_eq!(c.files.keys().unwrap().len(), 2, "held");
+        let [first, second, third] = leases;
+        drop(second);
+        assert_eq!(c.files.keys().unwrap().len(), 2, "held once more");
+        drop(third);
+        assert_eq!(c.files.keys().unwrap(), [permanent]);
+        drop(first);
+        secs(CLEANUP.as_secs() - 1).await;
+        c.cache.sweep();
+        assert_eq!(c.files.keys().unwrap(), [permanent]);
+        secs(1).await;
+        c.cache.sweep();
+        assert_eq!(c.files.keys().unwrap(), []);
+    });
+}
+
+#[test]
+fn above_its_bound_the_longest_unused_go_first() {
+    run(async {
+        let c = cached().await;
+        c.connect();
+        let mut keys = Vec::new();
+        for text in [[b'a'; 60], [b'b'; 60], [b'c'; 60]] {
+            let key = c.put(&text, BlobKind::Permanent).await;
+            let lease = c.cache.lease(&key);
+            c.cache.fetch(&key).await.unwrap();
+            drop(lease);
+            keys.push(key);
+            secs(1).await;
+        }
+        c.cache.sweep();
+        assert_eq!(c.files.keys().unwrap(), [keys[2]]);
+    });
+}
+
+#[test]
+fn the_servers_own_cache_is_its_store() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(FileBlobs::open(dir.path()).unwrap());
+        let world = World::new(&[]).await;
+        let cache = BlobCache::of_server(world.services.platform.clone(), store.clone());
+        let key = store_bytes(&*store, b"x", None, BlobKind::Transient).unwrap();
+        let lease = cache.lease(&key);
+        assert!(cache.fetch(&key).await.is_ok());
+        drop(lease);
+        cache.sweep();
+        assert!(cache.fetch(&key).await.is_ok(), "cleaning up is the server's");
+        store.remove(&key).unwrap();
+        assert!(matches!(cache.fetch(&key).await, Err(BlobFetchError::Failed { .. })));
+    });
+}

@@ -1,0 +1,375 @@
+//! The JobLeaderService of a TaskExecutor: for each job that has slots there, finds the leading JobMaster
+//! and registers at it, and again at each new one.
+//!
+//! It reports what it reached and what it lost, in order. It must never decide what a lost JobMaster
+//! means for slots or tasks.
+
+#[cfg(test)]
+mod tests;
+
+use crate::services::{LeaderRetrieval, ProcessServices, Running, Stop};
+use actix::{
+    Actor, ActorContext as _, ActorFutureExt as _, AsyncContext, Context, Handler, Message,
+    Recipient, SpawnHandle, StreamHandler, WrapFuture as _,
+};
+use control::registration::{Next, Pauses, Registration};
+use futures::stream;
+use gateways::RpcService;
+use gateways::job_master::{
+    JobMasterGateway, RegisterTaskManager, RegistrationRefused, TaskManagerAccepted,
+};
+use gateways::job_services::{ForgetJob, JobLeaderServiceGateway, Reconnect, WatchJob};
+use gateways::leader_election::{Component, LeaderInformation};
+use gateways::{Answer, Ask, CallError, EndpointAddress};
+use model::{Fence as _, InstanceId, JobId, JobMasterId, ProcessSession};
+use platform::Platform;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// The name it is served under.
+pub const ENDPOINT: &str = "job_leader_service";
+
+/// What the service tells its TaskExecutor.
+#[derive(Debug, Clone, PartialEq, Message)]
+#[rtype(result = "()")]
+pub enum JobLeaderReport {
+    /// Registered at a JobMaster.
+    Gained {
+        /// The job.
+        job: JobId,
+        /// The JobMaster.
+        leader: LeaderInformation,
+        /// The incarnation it knows the TaskExecutor under.
+        instance: InstanceId,
+        /// Its answer.
+        accepted: TaskManagerAccepted,
+    },
+    /// A JobMaster that was registered at leads no more.
+    Lost {
+        /// The job.
+        job: JobId,
+        /// Its session.
+        id: JobMasterId,
+    },
+    /// The JobMaster refused for good.
+    Refused {
+        /// The job.
+        job: JobId,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// How the TaskExecutor introduces itself.
+#[derive(Debug, Clone)]
+pub struct Introduction {
+    /// The process.
+    pub resource_id: model::ResourceId,
+    /// Its TaskExecutor endpoint.
+    pub address: EndpointAddress,
+    /// Fence of that endpoint.
+    pub session: ProcessSession,
+    /// Its heartbeat endpoint.
+    pub heartbeat: EndpointAddress,
+    /// Host name.
+    pub host: String,
+}
+
+/// A running JobLeaderService; it ends when this is dropped.
+#[derive(Debug)]
+pub struct JobLeaderServiceHandle {
+    /// Its endpoint.
+    pub address: EndpointAddress,
+    /// Its fence.
+    pub session: ProcessSession,
+    _running: Running<JobLeaderService>,
+}
+
+/// Starts the JobLeaderService of a TaskExecutor.
+pub fn start(
+    services: &ProcessServices,
+    introduction: Introduction,
+    report_to: Recipient<JobLeaderReport>,
+) -> JobLeaderServiceHandle {
+    let actor = JobLeaderService {
+        platform: services.platform.clone(),
+        rpc: services.rpc.clone(),
+        retrieval: Arc::clone(&services.retrieval),
+        pauses: pauses(&services.options),
+        introduction,
+        report_to,
+        jobs: BTreeMap::new(),
+        watches: 0,
+    };
+    let actor = actor.start();
+    let endpoint = JobLeaderServiceGateway::endpoint(actor.clone());
+    let address = services.rpc.address_of(ENDPOINT);
+    let session = services.session;
+    let registration = services.rpc.serve(ENDPOINT, session, endpoint);
+    let running = Running::new(address.clone(), actor, registration);
+    JobLeaderServiceHandle { address, session, _running: running }
+}
+
+/// `cluster.registration.*`.
+pub(crate) fn pauses(options: &conf::Options) -> Pauses {
+    Pauses {
+        first: options.get(&conf::taskmanager::REGISTRATION_RETRY),
+        max: options.get(&conf::taskmanager::REGISTRATION_RETRY_MAX),
+        refused: options.get(&conf::taskmanager::REFUSED_REGISTRATION_DELAY),
+    }
+}
+
+/// Every value of a leader's watch, the present one first.
+pub(crate) fn leaders(
+    receiver: watch::Receiver<Option<LeaderInformation>>,
+) -> impl stream::Stream<Item = Option<LeaderInformation>> {
+    let first = true;
+    stream::unfold((receiver, first), |(mut receiver, first)| async move {
+        if !first {
+            receiver.changed().await.ok()?;
+        }
+        let leader = receiver.borrow_and_update().clone();
+        Some((leader, (receiver, false)))
+    })
+}
+
+/// The actor.
+struct JobLeaderService {
+    platform: Platform,
+    rpc: RpcService,
+    retrieval: Arc<dyn LeaderRetrieval>,
+    pauses: Pauses,
+    introduction: Introduction,
+    report_to: Recipient<JobLeaderReport>,
+    jobs: BTreeMap<JobId, Watched>,
+    watches: u64,
+}
+
+/// One job.
+struct Watched {
+    /// Counts watches: what an earlier one of the same job still says is not believed.
+    number: u64,
+    instance: InstanceId,
+    registration: Registration<JobMasterId>,
+    /// The newest that is known.
+    leader: Option<LeaderInformation>,
+    /// Whether the retrieval has named one: from then on its word counts, also that there is none.
+    retrieved: bool,
+    stream: SpawnHandle,
+    timer: Option<SpawnHandle>,
+}
+
+impl Actor for JobLeaderService {
+    type Context = Context<Self>;
+}
+
+/// A leader as the retrieval sees it.
+struct Retrieved {
+    job: JobId,
+    number: u64,
+    leader: Option<LeaderInformation>,
+}
+
+impl StreamHandler<Retrieved> for JobLeaderService {
+    fn handle(&mut self, item: Retrieved, ctx: &mut Self::Context) {
+        let Retrieved { job, number, leader } = item;
+        let Some(watched) = self.jobs.get_mut(&job).filter(|w| w.number == number) else {
+            return;
+        };
+        if leader.is_none() && !watched.retrieved {
+            return; // The hint is better than nothing.
+        }
+        watched.retrieved = true;
+        let newest = match (&leader, &watched.leader) {
+            // The ResourceManager knew a later one than the retrieval does yet.
+            (Some(new), Some(known)) if new.session < known.session => return,
+            _ => leader,
+        };
+        self.lead(job, newest, ctx);
+    }
+
+    /// The retrieval has ended with its process: nothing new will be heard.
+    fn finished(&mut self, _: &mut Self::Context) {}
+}
+
+impl JobLeaderService {
+    fn lead(&mut self, job: JobId, leader: Option<LeaderInformation>, ctx: &mut Context<Self>) {
+        let Some(watched) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        let registered = watched.registration.registered();
+        let id = leader.as_ref().map(|l| JobMasterId::from_session(l.session));
+        watched.leader = leader;
+        let next = watched.registration.leader_changed(id);
+        if let Some(id) = registered.filter(|id| watched.registration.registered() != Some(*id)) {
+            self.report(JobLeaderReport::Lost { job, id });
+        }
+        self.follow(job, next, ctx);
+    }
+
+    fn follow(&mut self, job: JobId, next: Next<JobMasterId>, ctx: &mut Context<Self>) {
+        if let Next::Ask(id) = next {
+            self.ask(job, id, ctx);
+        }
+        let now = self.platform.now();
+        let Some(watched) = self.jobs.get_mut(&job) else {
+            return;
+        };
+        if let Some(timer) = watched.timer.take() {
+            ctx.cancel_future(timer);
+        }
+        if let Some(at) = watched.registration.deadline() {
+            let tick = move |service: &mut Self, ctx: &mut Context<Self>| {
+                let now = service.platform.now();
+                if let Some(watched) = service.jobs.get_mut(&job) {
+                    watched.timer = None;
+                    let next = watched.registration.tick(now);
+                    service.follow(job, next, ctx);
+                }
+            };
+            watched.timer = Some(ctx.run_later(at.saturating_sub(now), tick));
+        }
+    }
+
+    fn ask(&mut self, job: JobId, id: JobMasterId, ctx: &mut Context<Self>) {
+        let Some(watched) = self.jobs.get(&job) else {
+            return;
+        };
+        let Some(leader) = watched.leader.clone() else {
+            return;
+        };
+        let (number, instance) = (watched.number, watched.instance);
+        let me = &self.introduction;
+        let message = RegisterTaskManager {
+            resource_id: me.resource_id.clone(),
+            instance_id: instance,
+            address: me.address.clone(),
+            session: me.session,
+            heartbeat: me.heartbeat.clone(),
+            host: me.host.clone(),
+        };
+        let remote = self.rpc.gateway::<JobMasterGateway>(&leader.address, id);
+        let asked = async move { remote.ask(message).await };
+        let answered = asked.into_actor(self).map(move |answer, service, ctx| {
+            service.answered(job, number, instance, leader, answer, ctx);
+        });
+        ctx.spawn(answered);
+    }
+
+    fn answered(
+        &mut self,
+        job: JobId,
+        number: u64,
+        instance: InstanceId,
+        leader: LeaderInformation,
+        answer: Result<TaskManagerAccepted, CallError<RegistrationRefused>>,
+        ctx: &mut Context<Self>,
+    ) {
+        let now = self.platform.now();
+        let id = JobMasterId::from_session(leader.session);
+        let Some(watched) = self.jobs.get_mut(&job).filter(|w| w.number == number) else {
+            return;
+        };
+        match answer {
+            Ok(accepted) => {
+                if watched.registration.accepted(id) {
+                    self.report(JobLeaderReport::Gained { job, leader, instance, accepted });
+                }
+            }
+            Err(CallError::Refused(RegistrationRefused { reason, retry })) => {
+                tracing::info!(%job, %reason, retry, "the JobMaster refused the registration");
+                if watched.registration.refused(now, id, retry) && !retry {
+                    self.report(JobLeaderReport::Refused { job, reason });
+                }
+            }
+            Err(CallError::Fabric(error)) => {
+                tracing::debug!(%job, %error, "registration at the JobMaster failed");
+                watched.registration.failed(now, id);
+            }
+        }
+        self.follow(job, Next::Nothing, ctx);
+    }
+
+    fn report(&self, report: JobLeaderReport) {
+        if let Err(error) = self.report_to.try_send(report) {
+            // Full only if the TaskExecutor is wedged; its watchdog ends the process then.
+            tracing::error!(%error, "the TaskExecutor takes no report of the JobLeaderService");
+        }
+    }
+}
+
+impl Handler<Ask<WatchJob>> for JobLeaderService {
+    type Result = Answer<WatchJob>;
+
+    fn handle(&mut self, ask: Ask<WatchJob>, ctx: &mut Self::Context) -> Answer<WatchJob> {
+        let WatchJob { job_id: job, hint, instance_id } = ask.body;
+        if let Some(watched) = self.jobs.get_mut(&job) {
+            watched.instance = instance_id;
+            let known = watched.leader.as_ref().map(|leader| leader.session);
+            if let Some(hint) = hint.filter(|hint| known.is_none_or(|known| known < hint.session)) {
+                self.lead(job, Some(hint), ctx);
+            }
+            return Ok(());
+        }
+        self.watches = self.watches.wrapping_add(1);
+        let number = self.watches;
+        let receiver = self.retrieval.watch(Component::JobMaster(job));
+        let stream = futures::StreamExt::map(leaders(receiver), move |leader| Retrieved {
+            job,
+            number,
+            leader,
+        });
+        let stream = ctx.add_stream(stream);
+        let watched = Watched {
+            number,
+            instance: instance_id,
+            registration: Registration::new(self.pauses),
+            leader: None,
+            retrieved: false,
+            stream,
+            timer: None,
+        };
+        self.jobs.insert(job, watched);
+        if let Some(hint) = hint {
+            self.lead(job, Some(hint), ctx);
+        }
+        Ok(())
+    }
+}
+
+impl Handler<Ask<ForgetJob>> for JobLeaderService {
+    type Result = Answer<ForgetJob>;
+
+    fn handle(&mut self, ask: Ask<ForgetJob>, ctx: &mut Self::Context) -> Answer<ForgetJob> {
+        if let Some(watched) = self.jobs.remove(&ask.body.job_id) {
+            ctx.cancel_future(watched.stream);
+            watched.timer.map(|timer| ctx.cancel_future(timer));
+        }
+        Ok(())
+    }
+}
+
+impl Handler<Ask<Reconnect>> for JobLeaderService {
+    type Result = Answer<Reconnect>;
+
+    fn handle(&mut self, ask: Ask<Reconnect>, ctx: &mut Self::Context) -> Answer<Reconnect> {
+        let job = ask.body.job_id;
+        let now = self.platform.now();
+        if let Some(watched) = self.jobs.get_mut(&job)
+            && let Some(id) = watched.registration.registered()
+        {
+            watched.registration.lost(now, id);
+            self.follow(job, Next::Nothing, ctx);
+        }
+        Ok(())
+    }
+}
+
+impl Handler<Stop> for JobLeaderService {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}

@@ -1,0 +1,82 @@
+//! The MetricQueryService: gives out the values of its process's registry, and gives its meters their
+//! time.
+//!
+//! Diagnostics only: it must never change anything that a decision depends on.
+
+#[cfg(test)]
+mod tests;
+
+use crate::services::{ProcessServices, Running, Stop};
+use actix::{Actor, ActorContext as _, AsyncContext, Context, Handler};
+use gateways::RpcService;
+use gateways::metric_query::{MetricQueryGateway, MetricValue, QueryMetrics};
+use gateways::{Answer, Ask, EndpointAddress};
+use metrics::Registry;
+use model::ProcessSession;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The name it is served under.
+pub const ENDPOINT: &str = "metric_query";
+
+/// How often meters are told that time has passed.
+const TICK: Duration = Duration::from_secs(5);
+
+/// A running MetricQueryService; it ends when this is dropped.
+#[derive(Debug)]
+pub struct MetricQueryHandle {
+    /// Its endpoint.
+    pub address: EndpointAddress,
+    /// Its fence.
+    pub session: ProcessSession,
+    _running: Running<MetricQuery>,
+}
+
+/// Starts the MetricQueryService of this process.
+pub fn start(services: &ProcessServices) -> MetricQueryHandle {
+    start_with(&services.rpc, services.session, Arc::clone(&services.metrics))
+}
+
+fn start_with(
+    rpc: &RpcService,
+    session: ProcessSession,
+    registry: Arc<Registry>,
+) -> MetricQueryHandle {
+    let actor = MetricQuery { registry }.start();
+    let endpoint = MetricQueryGateway::endpoint(actor.clone());
+    let address = rpc.address_of(ENDPOINT);
+    let registration = rpc.serve(ENDPOINT, session, endpoint);
+    let running = Running::new(address.clone(), actor, registration);
+    MetricQueryHandle { address, session, _running: running }
+}
+
+/// The actor.
+#[derive(Debug)]
+struct MetricQuery {
+    registry: Arc<Registry>,
+}
+
+impl Actor for MetricQuery {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_interval(TICK, |service, _| service.registry.tick(TICK));
+    }
+}
+
+impl Handler<Ask<QueryMetrics>> for MetricQuery {
+    type Result = Answer<QueryMetrics>;
+
+    fn handle(&mut self, ask: Ask<QueryMetrics>, _: &mut Self::Context) -> Answer<QueryMetrics> {
+        let values = self.registry.snapshot(&ask.body.prefix);
+        Ok(values.into_iter().map(|(name, value)| MetricValue { name, value }).collect())
+    }
+}
+
+impl Handler<Stop> for MetricQuery {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}

@@ -1,0 +1,68 @@
+//! Calls to a program host, made in order: each after the one before was answered.
+//!
+//! A cancellation never overtakes the deployment that it is about.
+
+use gateways::program_host::{
+    CancelOnHost, DeployToHost, ProgramHostGateway, ReleaseSlot, StartHost,
+};
+use gateways::task_executor::{DeployError, DeployTasks};
+use gateways::{CallError, Remote};
+use model::{AllocationId, ExecutionAttemptId};
+use tokio::sync::{mpsc, oneshot};
+
+/// A call to a host; they are made in order, each after the one before was answered.
+pub(super) enum HostCall {
+    Deploy(DeployTasks, oneshot::Sender<Result<Refusals, DeployError>>),
+    Cancel(Vec<ExecutionAttemptId>),
+    Release(AllocationId),
+    Resize(Box<StartHost>),
+}
+
+/// Tasks that can't be run, and why.
+pub(super) type Refusals = Vec<(ExecutionAttemptId, DeployError)>;
+
+/// Makes the calls to a host in order, until the queue is dropped.
+pub(super) async fn make_calls(
+    host: Remote<ProgramHostGateway>,
+    mut queue: mpsc::Receiver<HostCall>,
+) {
+    while let Some(call) = queue.recv().await {
+        let done = match call {
+            HostCall::Deploy(deployment, reply) => {
+                // Who asked may have gone; the states of its tasks tell what became of them.
+                let _ = reply.send(deploy(&host, deployment).await);
+                Ok(())
+            }
+            HostCall::Cancel(attempts) => host.ask(CancelOnHost { attempts }).await.map_err(shown),
+            HostCall::Release(allocation_id) => {
+                host.ask(ReleaseSlot { allocation_id }).await.map_err(shown)
+            }
+            HostCall::Resize(start) => host.ask(*start).await.map(drop).map_err(shown),
+        };
+        if let Err(error) = done {
+            tracing::warn!(host = %host.address(), error, "a call to a program host failed");
+        }
+    }
+}
+
+async fn deploy(
+    host: &Remote<ProgramHostGateway>,
+    deployment: DeployTasks,
+) -> Result<Refusals, DeployError> {
+    let attempts: Vec<_> = deployment.tasks.iter().map(|task| task.attempt).collect();
+    match host.ask(DeployToHost { deployment }).await {
+        Ok(refused) => Ok(refused),
+        Err(CallError::Refused(error)) => Err(error),
+        Err(CallError::Fabric(error)) => {
+            if error.may_have_run() {
+                // "Nothing of it runs" has to be true.
+                host.tell(CancelOnHost { attempts });
+            }
+            Err(DeployError::Host(error.to_string()))
+        }
+    }
+}
+
+fn shown<E: std::fmt::Display>(error: CallError<E>) -> String {
+    error.to_string()
+}

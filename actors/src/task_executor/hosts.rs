@@ -1,0 +1,464 @@
+//! Program hosts as the TaskExecutor's shell sees them: launched by their keeper, started, kept alive by
+//! beats, watched for their end, and called in order.
+//!
+//! One host of a job at a time. A call of a former launch never reaches the present one.
+
+use super::TaskExecutor;
+use super::host_calls::{HostCall, Refusals, make_calls};
+use crate::blob_server::{BlobCache, BlobLease};
+use actix::{ActorFutureExt as _, AsyncContext as _, Context, WrapFuture as _};
+use control::task_executor::Event;
+use gateways::job_services::{
+    AwaitHostExit, HostAddress, LaunchHost, ProgramHostsGateway, ReleaseHost,
+};
+use gateways::program_host::{BuildError, HostStarted, ParentAlive, ProgramHostGateway, StartHost};
+use gateways::task_executor::{
+    DeployError, DeployTasks, ForwardOperatorEvent, ReportTaskStates, TaskExecutorGateway,
+};
+use gateways::{Call as _, CallError, FabricError, NodeAddress, Registration, Remote};
+use model::{
+    AllocationId, BlobKey, ClusterId, ExecutionAttemptId, FailureCause, JobId, MemorySize,
+    ProcessSession,
+};
+use platform::Lane;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// Calls that wait for one host.
+const CALLS_MAX: usize = 1024;
+/// How long one question for a host's end is open.
+const EXIT_WAIT: Duration = Duration::from_secs(30);
+/// Beyond the time that tasks have to be cancelled, for a host to be gone.
+const END_GRACE: Duration = Duration::from_secs(10);
+
+/// What each program host of this process is told.
+#[derive(Debug, Clone)]
+pub struct HostSettings {
+    /// The cluster.
+    pub cluster_id: ClusterId,
+    /// Where data ports are bound.
+    pub data_bind: String,
+    /// Under which host name they are reached.
+    pub data_host: String,
+    /// Ports to try: 0, a number, a list or a range.
+    pub data_ports: String,
+    /// Folder for temporary files.
+    pub tmp_dir: String,
+    /// Options of the data plane.
+    pub options: BTreeMap<String, String>,
+}
+
+impl HostSettings {
+    /// From the options.
+    pub fn from_options(
+        options: &conf::Options,
+        cluster_id: ClusterId,
+        data_host: String,
+        tmp_dir: String,
+    ) -> Self {
+        const DATA_PLANE: [&str; 5] = [
+            "exchange.",
+            "execution.",
+            "taskmanager.network.",
+            "task.",
+            "taskmanager.memory.segment",
+        ];
+        let mut of_data_plane = options.to_map();
+        of_data_plane.retain(|key, _| DATA_PLANE.iter().any(|prefix| key.starts_with(prefix)));
+        let ports = options.get(&conf::taskmanager::DATA_PORT);
+        Self {
+            cluster_id,
+            data_bind: options.get(&conf::taskmanager::BIND_HOST),
+            data_host,
+            data_ports: conf::OptionValue::show(&ports).unwrap_or_else(|| "0".to_owned()),
+            tmp_dir,
+            options: of_data_plane,
+        }
+    }
+}
+
+/// The host of a job, from the decision to launch it until it has ended.
+pub(super) struct RunningHost {
+    launch: u64,
+    /// Set when it is not wanted any more: a launch under way stops where it is.
+    unwanted: Rc<Cell<bool>>,
+    up: Option<Up>,
+    /// What it reports to.
+    _endpoint: Registration,
+    /// Keeps its program in the cache.
+    _lease: Option<BlobLease>,
+}
+
+/// A host that takes tasks.
+struct Up {
+    data_address: NodeAddress,
+    calls: mpsc::Sender<HostCall>,
+    /// How many slots' memory it has.
+    slots: usize,
+    /// Dropped, it ends the beats.
+    _alive: Option<oneshot::Sender<()>>,
+}
+
+impl RunningHost {
+    pub(super) fn data_address(&self) -> Option<NodeAddress> {
+        self.up.as_ref().map(|up| up.data_address.clone())
+    }
+
+    /// Queues a call, unless the host is not up or has too many waiting.
+    fn call(&self, call: HostCall) -> Result<(), &'static str> {
+        let up = self.up.as_ref().ok_or("the host is not up")?;
+        up.calls.try_send(call).map_err(|_| "too many calls wait for the host")
+    }
+}
+
+/// The name of the endpoint that the hosts of a job report to.
+pub(super) fn endpoint_for(job: JobId) -> String {
+    format!("{}/{job}", super::ENDPOINT)
+}
+
+impl TaskExecutor {
+    pub(super) fn launch_host(
+        &mut self,
+        job: JobId,
+        launch: u64,
+        program: Option<BlobKey>,
+        ctx: &mut Context<Self>,
+    ) {
+        let unwanted = Rc::new(Cell::new(false));
+        let calls = [ReportTaskStates::NAME, ForwardOperatorEvent::NAME];
+        let endpoint = self.services.rpc.serve_for_job(
+            endpoint_for(job),
+            self.services.session,
+            TaskExecutorGateway::endpoint(ctx.address()),
+            job,
+            &calls,
+        );
+        let host = RunningHost {
+            launch,
+            unwanted: Rc::clone(&unwanted),
+            up: None,
+            _endpoint: endpoint,
+            _lease: program.as_ref().map(|key| self.deps.blobs.lease(key)),
+        };
+        self.hosts.insert(job, host);
+        let within = self.services.options.get(&conf::taskmanager::HOST_START_TIMEOUT);
+        let keeper = self.deps.program_hosts.clone();
+        let launching =
+            launch_process(self.deps.blobs.clone(), keeper, job, program, within, unwanted);
+        let launched =
+            launching.into_actor(self).map(move |launched, executor, ctx| match launched {
+                Ok(Some(address)) => executor.host_launched(job, launch, address, within, ctx),
+                // Ended meanwhile: who ended it sees to the rest.
+                Ok(None) => {}
+                Err(cause) => executor.host_failed(job, launch, cause, ctx),
+            });
+        ctx.spawn(launched);
+    }
+
+    /// The process is there: watch for its end, tell it what it is for.
+    fn host_launched(
+        &mut self,
+        job: JobId,
+        launch: u64,
+        address: HostAddress,
+        within: Duration,
+        ctx: &mut Context<Self>,
+    ) {
+        let wanted = self.hosts.get(&job).is_some_and(|h| h.launch == launch && !h.unwanted.get());
+        if !wanted {
+            return;
+        }
+        let exit = await_exit(self.deps.program_hosts.clone(), job, address.session);
+        let who = self.services.resource_id.clone();
+        let ended = exit.into_actor(self).map(move |how, executor, ctx| {
+            let message =
+                format!("the program host of job {job} on TaskManager {who} ended: {how}");
+            executor.host_gone(
+                job,
+                launch,
+                FailureCause::recoverable("ProgramHostLost", message),
+                ctx,
+            );
+        });
+        ctx.spawn(ended);
+        let remote: Remote<ProgramHostGateway> =
+            self.services.rpc.gateway(&address.address, address.session);
+        let slots = self.core.slots_of(job);
+        let start = self.start_host(job, slots, address.pid.is_some());
+        let asked = remote.clone();
+        let starting = async move { asked.ask_within(start, within).await };
+        let started = starting.into_actor(self).map(move |started, executor, ctx| match started {
+            Ok(HostStarted { data_address }) => {
+                let own_process = address.pid.is_some();
+                let (calls, queue) = mpsc::channel(CALLS_MAX);
+                let alive = own_process.then(|| executor.keep_alive(remote.clone()));
+                let up = Up { data_address, calls, slots, _alive: alive };
+                executor.host_started(job, launch, up, remote, queue, ctx);
+            }
+            Err(error) => executor.host_failed(job, launch, start_failure(error), ctx),
+        });
+        ctx.spawn(started);
+    }
+
+    fn host_started(
+        &mut self,
+        job: JobId,
+        launch: u64,
+        up: Up,
+        remote: Remote<ProgramHostGateway>,
+        queue: mpsc::Receiver<HostCall>,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(host) = self.hosts.get_mut(&job).filter(|h| h.launch == launch) else {
+            return;
+        };
+        tracing::info!(%job, data_address = %up.data_address, "program host is up");
+        host.up = Some(up);
+        let calls = make_calls(remote, queue);
+        ctx.spawn(calls.into_actor(self));
+        self.step(Event::HostUp { job, launch }, ctx);
+    }
+
+    /// A launch failed: what there is of it is ended before the core hears of it.
+    fn host_failed(
+        &mut self,
+        job: JobId,
+        launch: u64,
+        cause: FailureCause,
+        ctx: &mut Context<Self>,
+    ) {
+        let ours = self.hosts.get(&job).is_some_and(|h| h.launch == launch && !h.unwanted.get());
+        if !ours {
+            return;
+        }
+        tracing::warn!(%job, %cause, "program host could not be started");
+        let keeper = self.deps.program_hosts.clone();
+        let release = async move { keeper.ask(ReleaseHost { job_id: job, at_once: true }).await };
+        let released = release.into_actor(self).map(move |released, executor, ctx| {
+            executor.check_keeper(released.err());
+            executor.host_gone(job, launch, cause, ctx);
+        });
+        ctx.spawn(released);
+    }
+
+    /// The host has ended, by itself or not.
+    fn host_gone(&mut self, job: JobId, launch: u64, cause: FailureCause, ctx: &mut Context<Self>) {
+        if self.hosts.get(&job).is_some_and(|h| h.launch == launch) {
+            self.hosts.remove(&job);
+            self.step(Event::HostLost { job, launch, cause }, ctx);
+        }
+    }
+
+    pub(super) fn end_host(
+        &mut self,
+        job: JobId,
+        launch: u64,
+        at_once: bool,
+        ctx: &mut Context<Self>,
+    ) {
+        if let Some(host) = self.hosts.get(&job).filter(|h| h.launch == launch) {
+            host.unwanted.set(true);
+        }
+        tracing::info!(%job, at_once, "ending the program host");
+        let cancellation = self.services.options.get(&conf::taskmanager::CANCELLATION_TIMEOUT);
+        let keeper = self.deps.program_hosts.clone();
+        let message = ReleaseHost { job_id: job, at_once };
+        let within = cancellation.saturating_add(END_GRACE);
+        let release = async move { keeper.ask_within(message, within).await };
+        let released = release.into_actor(self).map(move |released, executor, ctx| {
+            executor.check_keeper(released.err());
+            if executor.hosts.get(&job).is_some_and(|h| h.launch == launch) {
+                executor.hosts.remove(&job);
+            }
+            executor.step(Event::HostEnded { job, launch }, ctx);
+        });
+        ctx.spawn(released);
+    }
+
+    /// Without its keeper a process could neither end hosts nor notice that they ended.
+    fn check_keeper<E: std::fmt::Display>(&self, error: Option<CallError<E>>) {
+        match error {
+            None => {}
+            Some(CallError::Fabric(
+                e @ (FabricError::NoSuchEndpoint { .. } | FabricError::HandlerPanicked { .. }),
+            )) => {
+                let cause = format!("the keeper of program hosts is gone: {e}");
+                self.services.fatal.report(super::ENDPOINT, cause);
+            }
+            Some(error) => tracing::warn!(%error, "a program host could not be released"),
+        }
+    }
+
+    pub(super) fn resize_host(&mut self, job: JobId, launch: u64) {
+        let slots = self.core.slots_of(job);
+        let mut start = None;
+        if let Some(host) = self.hosts.get(&job).filter(|h| h.launch == launch)
+            && let Some(up) = host.up.as_ref().filter(|up| up.slots != slots)
+        {
+            start = Some(self.start_host(job, slots, up._alive.is_some()));
+        }
+        if let (Some(start), Some(host)) = (start, self.hosts.get_mut(&job)) {
+            match host.call(HostCall::Resize(Box::new(start))) {
+                Ok(()) => host.up.iter_mut().for_each(|up| up.slots = slots),
+                Err(why) => tracing::warn!(%job, why, "a program host was not told its memory"),
+            }
+        }
+    }
+
+    pub(super) fn cancel_on_host(&mut self, job: JobId, attempts: Vec<ExecutionAttemptId>) {
+        self.call_host(job, HostCall::Cancel(attempts));
+    }
+
+    pub(super) fn release_slot_on_host(&mut self, job: JobId, allocation: AllocationId) {
+        self.call_host(job, HostCall::Release(allocation));
+    }
+
+    /// Hands a deployment on; the receiver gets the host's answer.
+    pub(super) fn deploy_on_host(
+        &mut self,
+        deployment: DeployTasks,
+    ) -> oneshot::Receiver<Result<Refusals, DeployError>> {
+        let (reply, answer) = oneshot::channel();
+        self.call_host(deployment.job_id, HostCall::Deploy(deployment, reply));
+        answer
+    }
+
+    fn call_host(&mut self, job: JobId, call: HostCall) {
+        let called = match self.hosts.get(&job) {
+            Some(host) => host.call(call),
+            None => Err("there is no host"),
+        };
+        if let Err(why) = called {
+            tracing::warn!(%job, why, "a call to a program host was given up");
+        }
+    }
+
+    /// What a host of so many slots is told.
+    fn start_host(&self, job_id: JobId, slots: usize, own_process: bool) -> StartHost {
+        let settings = &self.deps.hosts;
+        let spec = &self.deps.spec;
+        let all = u64::from(spec.slots.max(1));
+        let share = |whole: MemorySize| {
+            // Exact for all slots together, so that nothing is left unused by rounding.
+            let slots = u64::try_from(slots).unwrap_or(all).min(all);
+            let bytes = u128::from(whole.0) * u128::from(slots) / u128::from(all);
+            MemorySize(u64::try_from(bytes).unwrap_or(whole.0))
+        };
+        let timeout = self.services.heartbeat.limits().timeout;
+        let heartbeat_timeout_ms = match own_process {
+            true => u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+            false => 0,
+        };
+        StartHost {
+            job_id,
+            cluster_id: settings.cluster_id.clone(),
+            data_key: (self.deps.data_key)(job_id).to_vec(),
+            data_bind: settings.data_bind.clone(),
+            data_host: settings.data_host.clone(),
+            data_ports: settings.data_ports.clone(),
+            parent: self.services.rpc.address_of(&endpoint_for(job_id)),
+            parent_session: self.services.session,
+            network_memory: share(spec.network),
+            managed_memory: share(spec.managed),
+            heartbeat_timeout_ms,
+            tmp_dir: settings.tmp_dir.clone(),
+            options: settings.options.clone(),
+        }
+    }
+
+    /// Beats for a host in a process of its own, on the heartbeats' lane, until the answer is dropped.
+    fn keep_alive(&self, host: Remote<ProgramHostGateway>) -> oneshot::Sender<()> {
+        let (guard, mut ended) = oneshot::channel::<()>();
+        let interval = self.services.heartbeat.limits().interval;
+        self.services.platform.lane(Lane::Heartbeat).spawn_local(async move {
+            loop {
+                host.tell(ParentAlive {});
+                tokio::select! {
+                    biased;
+                    _ = &mut ended => break,
+                    () = tokio::time::sleep(interval) => {}
+                }
+            }
+        });
+        guard
+    }
+
+    /// Ends all hosts; answers when they are gone.
+    pub(super) fn end_all_hosts(&mut self) -> impl Future<Output = ()> + use<> {
+        let keeper = self.deps.program_hosts.clone();
+        let jobs: Vec<JobId> = std::mem::take(&mut self.hosts).into_keys().collect();
+        let releases = jobs.into_iter().map(move |job_id| {
+            let keeper = keeper.clone();
+            async move {
+                if let Err(error) = keeper.ask(ReleaseHost { job_id, at_once: true }).await {
+                    tracing::warn!(job = %job_id, %error, "a program host could not be released");
+                }
+            }
+        });
+        let all = futures::future::join_all(releases);
+        async move {
+            all.await;
+        }
+    }
+}
+
+/// Fetches the program and has the keeper start it. `None`: it was not wanted any more.
+async fn launch_process(
+    blobs: BlobCache,
+    keeper: Remote<ProgramHostsGateway>,
+    job_id: JobId,
+    program: Option<BlobKey>,
+    within: Duration,
+    unwanted: Rc<Cell<bool>>,
+) -> Result<Option<HostAddress>, FailureCause> {
+    if let Some(key) = &program {
+        let fetched = blobs.fetch(key).await;
+        fetched.map_err(|e| FailureCause::recoverable("BlobFetchFailed", e.to_string()))?;
+    }
+    if unwanted.get() {
+        return Ok(None);
+    }
+    let launched = keeper.ask_within(LaunchHost { job_id, program }, within).await;
+    if unwanted.get() {
+        return Ok(None);
+    }
+    launched.map(Some).map_err(start_failure)
+}
+
+/// Ends when the host has; how it ended, for people.
+async fn await_exit(
+    keeper: Remote<ProgramHostsGateway>,
+    job_id: JobId,
+    session: ProcessSession,
+) -> String {
+    let wait_ms = u64::try_from(EXIT_WAIT.as_millis()).unwrap_or(u64::MAX);
+    loop {
+        let question = AwaitHostExit { job_id, session, wait_ms };
+        match keeper.ask_within(question, EXIT_WAIT.saturating_add(END_GRACE)).await {
+            Ok(Some(exit)) => return exit.cause,
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(job = %job_id, %error, "a program host's end can't be watched");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// Why a host was not started, as the job's failure.
+fn start_failure(error: CallError<BuildError>) -> FailureCause {
+    let message = error.to_string();
+    match error {
+        CallError::Refused(BuildError::Program(_)) => FailureCause::fatal("UserError", message),
+        CallError::Refused(BuildError::Differs(_)) => FailureCause::fatal("Differs", message),
+        CallError::Refused(BuildError::Invalid(_)) => {
+            FailureCause::fatal("InvalidProgram", message)
+        }
+        CallError::Refused(BuildError::Process(_)) | CallError::Fabric(_) => {
+            FailureCause::recoverable("ProgramHostFailed", message)
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Log files of this process and its hosts, for people who ask through REST.
+//!
+//! It must never open anything but a regular file directly in the log folder.
+
+use gateways::task_executor::{LogError, LogFile};
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+
+/// Most bytes that one call reads.
+const READ_BYTES_MAX: u64 = 1 << 20;
+
+/// Where log files are.
+#[derive(Debug, Clone)]
+pub struct LogFolder {
+    /// The folder.
+    pub dir: PathBuf,
+    /// Which of its files belong to this process and its hosts: how their names begin. Other processes may
+    /// log into the same folder.
+    pub prefixes: Vec<String>,
+}
+
+impl LogFolder {
+    /// The files, by name.
+    pub(super) fn list(&self) -> Result<Vec<LogFile>, LogError> {
+        let entries = fs::read_dir(&self.dir).map_err(|e| LogError::Io(e.to_string()))?;
+        let files = entries.flatten().filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let meta = entry.metadata().ok()?;
+            let ours = self.has(&name) && meta.is_file();
+            ours.then(|| LogFile { size: meta.len(), modified_ms: modified_ms(&meta), name })
+        });
+        let mut files: Vec<LogFile> = files.collect();
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(files)
+    }
+
+    /// At most `max` bytes of a file from `offset` on; empty at its end.
+    pub(super) fn read(&self, name: &str, offset: u64, max: u64) -> Result<Vec<u8>, LogError> {
+        let absent = || LogError::NoSuchFile(name.chars().take(200).collect());
+        if !self.has(name) {
+            return Err(absent());
+        }
+        let path = self.dir.join(name);
+        // Of the name itself: a link could lead anywhere.
+        let meta = fs::symlink_metadata(&path).map_err(|_| absent())?;
+        if !meta.is_file() {
+            return Err(absent());
+        }
+        let failed = |e: io::Error| LogError::Io(e.to_string());
+        let file = File::open(&path).map_err(failed)?;
+        let size = file.metadata().map_err(failed)?.len();
+        let n = size.saturating_sub(offset).min(max).min(READ_BYTES_MAX);
+        let mut bytes = vec![0; usize::try_from(n).unwrap_or(0)];
+        file.read_exact_at(&mut bytes, offset).map_err(failed)?;
+        Ok(bytes)
+    }
+
+    /// Whether this could be the name of a log file of this process: no folder in it, not hidden.
+    fn has(&self, name: &str) -> bool {
+        let plain = !name.contains(['/', '\\', '\0']) && !name.starts_with('.') && !name.is_empty();
+        plain && self.prefixes.iter().any(|prefix| name.starts_with(prefix))
+    }
+}
+
+fn modified_ms(meta: &Metadata) -> u64 {
+    let age = meta.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    age.map_or(0, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
+}

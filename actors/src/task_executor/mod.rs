@@ -1,0 +1,350 @@
+//! The TaskExecutor: offers this process's slots, runs the jobs' program hosts, hands tasks to them and
+//! passes on what they report.
+//!
+//! A thin shell over `control::task_executor`: a message becomes an event, a command becomes a call. It
+//! must never decide anything itself, and never answer a call before what it changed is published to the
+//! heartbeats.
+
+mod handlers;
+mod host_calls;
+mod hosts;
+mod job_masters;
+mod logs;
+mod manager;
+#[cfg(test)]
+mod tests;
+
+pub use hosts::HostSettings;
+pub use logs::LogFolder;
+
+use crate::blob_server::BlobCache;
+use crate::job_leader_service::{self, Introduction, JobLeaderServiceHandle, leaders, pauses};
+use crate::probe::Fact;
+use crate::services::{PeerWatch, ProcessServices, Running, Stop, TurnMarker};
+use actix::{Actor, ActorContext as _, AsyncContext, Context, Handler, SpawnHandle};
+use control::job_table::Connection;
+use control::task_executor::{Command, Event, Settings, TaskExecutor as Core};
+use gateways::job_master::JobMasterGateway;
+use gateways::job_services::{JobLeaderServiceGateway, ProgramHostsGateway};
+use gateways::leader_election::{Component, LeaderInformation};
+use gateways::resource_manager::ResourceManagerGateway;
+use gateways::task_executor::TaskExecutorGateway;
+use gateways::{EndpointAddress, Remote};
+use hosts::RunningHost;
+use model::slots::SlotAllocation;
+use model::{InstanceId, JobId, MemorySize, ProcessSession, ResourceManagerId, WorkerResourceSpec};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// The name it is served under.
+pub const ENDPOINT: &str = "task_executor";
+
+/// What a TaskExecutor is given besides the services of its process.
+#[derive(Clone)]
+pub struct TaskExecutorDeps {
+    /// What it is made of; its slots share it equally.
+    pub spec: WorkerResourceSpec,
+    /// `taskmanager.memory.process.size`, for people.
+    pub process_memory: MemorySize,
+    /// The process id, for people.
+    pub pid: u32,
+    /// Where programs come from.
+    pub blobs: BlobCache,
+    /// The keeper of this process's program hosts.
+    pub program_hosts: Remote<ProgramHostsGateway>,
+    /// What each program host is told.
+    pub hosts: HostSettings,
+    /// The key for data connections between hosts of a job: derived from cluster secret and job id.
+    pub data_key: Arc<dyn Fn(JobId) -> [u8; 32] + Send + Sync>,
+    /// Log files of this process and its hosts; `None`: it writes none.
+    pub logs: Option<LogFolder>,
+}
+
+impl fmt::Debug for TaskExecutorDeps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskExecutorDeps").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+/// A running TaskExecutor. Dropping it ends it at once; [`TaskExecutorHandle::stop`] says goodbye first.
+#[derive(Debug)]
+pub struct TaskExecutorHandle {
+    /// Its endpoint.
+    pub address: EndpointAddress,
+    /// Its fence: the session of its process.
+    pub session: ProcessSession,
+    running: Running<TaskExecutor>,
+    released: watch::Receiver<Option<String>>,
+}
+
+impl TaskExecutorHandle {
+    /// Ends when the ResourceManager does not need this process any more; why.
+    pub async fn released(&self) -> String {
+        let mut released = self.released.clone();
+        loop {
+            if let Some(reason) = released.borrow_and_update().clone() {
+                return reason;
+            }
+            if released.changed().await.is_err() {
+                return "the TaskExecutor has ended".into();
+            }
+        }
+    }
+
+    /// Tells the ResourceManager and the JobMasters that this process leaves, and ends all program hosts.
+    pub async fn stop(self, cause: &str) {
+        let leave = handlers::Leave { cause: cause.to_owned() };
+        if self.running.addr().send(leave).await.is_err() {
+            tracing::debug!("the TaskExecutor had ended before it was stopped");
+        }
+    }
+}
+
+/// Starts the TaskExecutor of this process, and its JobLeaderService.
+pub fn start(services: &ProcessServices, deps: TaskExecutorDeps) -> TaskExecutorHandle {
+    let (release, released) = watch::channel(None);
+    let session = services.session;
+    let address = services.rpc.address_of(ENDPOINT);
+    let services = services.clone();
+    let rpc = services.rpc.clone();
+    let me = address.clone();
+    let actor = TaskExecutor::create(move |ctx| {
+        let introduction = Introduction {
+            resource_id: services.resource_id.clone(),
+            address: me.clone(),
+            session,
+            heartbeat: services.heartbeat_address(),
+            host: services.host.clone(),
+        };
+        let reports = ctx.address().recipient();
+        let leader_service = job_leader_service::start(&services, introduction, reports);
+        TaskExecutor::new(services, deps, me, leader_service, release)
+    });
+    let endpoint = TaskExecutorGateway::endpoint(actor.clone());
+    let registration = rpc.serve(ENDPOINT, session, endpoint);
+    let running = Running::new(address.clone(), actor, registration);
+    TaskExecutorHandle { address, session, running, released }
+}
+
+/// The actor.
+struct TaskExecutor {
+    services: ProcessServices,
+    deps: TaskExecutorDeps,
+    address: EndpointAddress,
+    core: Core,
+    marker: TurnMarker,
+    /// Lives and ends with this actor.
+    _leader_service: JobLeaderServiceHandle,
+    job_leaders: Remote<JobLeaderServiceGateway>,
+    /// The leader that the retrieval names.
+    manager_leader: Option<LeaderInformation>,
+    manager: Option<ManagerConnection>,
+    jobs: BTreeMap<JobId, JobShell>,
+    hosts: BTreeMap<JobId, RunningHost>,
+    /// Who has which slot, as it was last noted.
+    noted: Vec<Option<SlotAllocation>>,
+    timer: Option<(Duration, SpawnHandle)>,
+    release: watch::Sender<Option<String>>,
+    leaving: bool,
+}
+
+/// The ResourceManager that this process is registered at.
+struct ManagerConnection {
+    instance: InstanceId,
+    remote: Remote<ResourceManagerGateway>,
+    watch: PeerWatch,
+}
+
+/// What the shell knows of a job besides the core.
+#[derive(Default)]
+struct JobShell {
+    /// Where its JobMaster was when a slot was last requested for it.
+    hint: Option<LeaderInformation>,
+    /// A registered JobMaster that the core is about to connect, or has.
+    leader: Option<job_masters::JobMaster>,
+    connection: Option<MasterConnection>,
+}
+
+/// A connected JobMaster.
+struct MasterConnection {
+    remote: Remote<JobMasterGateway>,
+    watch: PeerWatch,
+}
+
+impl Actor for TaskExecutor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let interval = self.services.heartbeat.limits().interval;
+        self.marker.tick(ctx, interval);
+        let manager = self.services.retrieval.watch(Component::ResourceManager);
+        ctx.add_stream(futures::StreamExt::map(leaders(manager), manager::ManagerLeader));
+        let blobs = self.deps.blobs.clone();
+        let sweep = self.services.options.get(&conf::rpc::BLOB_CLEANUP_INTERVAL) / 4;
+        ctx.run_interval(sweep.max(Duration::from_secs(1)), move |_, _| blobs.sweep());
+        self.rearm(ctx);
+    }
+}
+
+impl TaskExecutor {
+    fn new(
+        services: ProcessServices,
+        deps: TaskExecutorDeps,
+        address: EndpointAddress,
+        leader_service: JobLeaderServiceHandle,
+        release: watch::Sender<Option<String>>,
+    ) -> Self {
+        let options = &services.options;
+        let slots = usize::try_from(deps.spec.slots).unwrap_or(usize::MAX);
+        let settings = Settings {
+            resource_id: services.resource_id.clone(),
+            slots: vec![deps.spec.slot_profile(); slots],
+            registration: pauses(options),
+            registration_timeout: options.get(&conf::taskmanager::REGISTRATION_TIMEOUT),
+            slot_timeout: options.get(&conf::taskmanager::SLOT_TIMEOUT),
+            release_timeout: options
+                .get(&conf::taskmanager::CANCELLATION_TIMEOUT)
+                .saturating_add(options.get(&conf::taskmanager::SLOT_TIMEOUT)),
+        };
+        let job_leaders = services.rpc.gateway(&leader_service.address, leader_service.session);
+        Self {
+            core: Core::new(services.platform.now(), settings),
+            marker: services.turn_marker(ENDPOINT),
+            job_leaders,
+            _leader_service: leader_service,
+            address,
+            manager_leader: None,
+            manager: None,
+            jobs: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            noted: vec![None; slots],
+            timer: None,
+            release,
+            leaving: false,
+            services,
+            deps,
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.services.platform.now()
+    }
+
+    /// Gives an event to the core and does what follows.
+    fn step(&mut self, event: Event, ctx: &mut Context<Self>) {
+        let commands = self.core.step(self.now(), event);
+        self.apply(commands, ctx);
+    }
+
+    /// Does what the core has decided, in order.
+    fn apply(&mut self, commands: Vec<Command>, ctx: &mut Context<Self>) {
+        for command in commands {
+            self.execute(command, ctx);
+        }
+        self.rearm(ctx);
+    }
+
+    fn execute(&mut self, command: Command, ctx: &mut Context<Self>) {
+        match command {
+            Command::Register { at } => self.register(at, ctx),
+            Command::ConnectResourceManager { id, instance } => {
+                self.connect_manager(id, instance, ctx);
+            }
+            Command::DropResourceManager { id, instance } => self.drop_manager(id, instance),
+            Command::NotifySlotAvailable { id, instance, index, allocation } => {
+                self.notify_slot_available(id, instance, index, allocation);
+            }
+            Command::WatchJob { job, instance } => self.watch_job(job, instance),
+            Command::ReconnectJob { job } => self.reconnect_job(job),
+            Command::ForgetJob { job } => self.forget_job(job),
+            Command::ConnectJobMaster { job, id, instance } => {
+                self.connect_job_master(job, id, instance, ctx);
+            }
+            Command::DropJobMaster { job, id, instance, tell } => {
+                self.drop_job_master(job, id, instance, tell);
+            }
+            Command::LaunchHost { job, launch, program } => {
+                self.launch_host(job, launch, program, ctx);
+            }
+            Command::EndHost { job, launch, at_once } => self.end_host(job, launch, at_once, ctx),
+            Command::ResizeHost { job, launch } => self.resize_host(job, launch),
+            Command::CancelOnHost { job, attempts } => self.cancel_on_host(job, attempts),
+            Command::ReleaseSlotOnHost { job, allocation } => {
+                self.release_slot_on_host(job, allocation);
+            }
+            Command::OfferSlots { job, to, slots } => self.offer_slots(job, to, slots, ctx),
+            Command::UpdateTaskStates { job, to, updates } => {
+                self.update_task_states(job, to, updates, ctx);
+            }
+            Command::FailSlot { job, to, allocation, cause } => {
+                self.fail_slot(job, to, allocation, cause, ctx);
+            }
+            Command::PublishSlots => self.publish_slots(),
+            Command::PublishJob { job } => self.publish_job(job),
+            Command::Fail { reason } => self.services.fatal.report(ENDPOINT, reason),
+            Command::End { reason } => {
+                tracing::info!(%reason, "the ResourceManager releases this TaskManager");
+                self.release.send_replace(Some(reason));
+            }
+        }
+    }
+
+    /// Wakes up when the core is due again.
+    fn rearm(&mut self, ctx: &mut Context<Self>) {
+        let due = self.core.deadline();
+        if self.timer.as_ref().map(|(at, _)| *at) == due {
+            return;
+        }
+        if let Some((_, handle)) = self.timer.take() {
+            ctx.cancel_future(handle);
+        }
+        if let Some(at) = due {
+            let wait = at.saturating_sub(self.now());
+            let handle = ctx.run_later(wait, |executor, ctx| {
+                executor.timer = None;
+                executor.step(Event::Tick, ctx);
+            });
+            self.timer = Some((at, handle));
+        }
+    }
+
+    /// Tells the heartbeats, and who watches this process, who has which slot.
+    fn publish_slots(&mut self) {
+        let report = self.core.slot_report();
+        for (slot, noted) in report.slots.iter().zip(&mut self.noted) {
+            if *noted != slot.allocation {
+                *noted = slot.allocation;
+                self.services.probe.note(Fact::SlotAllocation {
+                    session: self.services.session.0,
+                    slot_id: slot.slot_id.clone(),
+                    allocation: slot.allocation.map(|a| (a.job_id, a.allocation_id)),
+                });
+            }
+        }
+        if let Some(manager) = &self.manager {
+            manager.watch.publish(gateways::heartbeat::BeatPayload::Slots(report));
+        }
+    }
+
+    fn connection(&self, job: JobId, to: Connection) -> Option<&MasterConnection> {
+        let current = self.core.job_master(job)?;
+        let connection = self.jobs.get(&job)?.connection.as_ref()?;
+        (current.number == to.number).then_some(connection)
+    }
+
+    fn registered_manager(&self) -> Option<(ResourceManagerId, &ManagerConnection)> {
+        let (id, _) = self.core.registered_at()?;
+        Some((id, self.manager.as_ref()?))
+    }
+}
+
+impl Handler<Stop> for TaskExecutor {
+    type Result = ();
+
+    fn handle(&mut self, _: Stop, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}
