@@ -1,6 +1,16 @@
 //! Hosts as real processes. This binary is test runner and program at once: started with the role of a program
 //! host it is one, so it brings its own `main`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
 mod common;
 
 use common::{programs, *};
@@ -41,6 +51,11 @@ tests!(
 );
 
 fn main() -> ExitCode {
+    streaming::program_note::mark();
+    if std::env::var_os("DIE").is_some() {
+        eprintln!("what a day");
+        return ExitCode::from(7);
+    }
     if std::env::var_os(host::child::ROLE_VARIABLE).is_some() {
         return host::child::run(programs::entry());
     }
@@ -215,12 +230,18 @@ async fn a_host_that_is_told_to_end_ends_well() {
 async fn what_is_no_host_is_told_with_its_last_words() {
     let cluster = Cluster::start().await;
     let script = cluster.tmp.path().join("script");
-    std::fs::write(&script, "#!/bin/sh\necho 'what a day' >&2\nexit 7\n").unwrap();
+    std::fs::write(&script, "#!/bin/sh\ntouch executed\n").unwrap();
     let mut permissions = std::fs::metadata(&script).unwrap().permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
     std::fs::set_permissions(&script, permissions).unwrap();
-    let error = launch::host(&cluster.rpc, spec(&cluster, script, 901), ANSWER_WITHIN).await;
-    let error = error.unwrap_err();
+    let spec_of_script = spec(&cluster, script, 901);
+    let executed = spec_of_script.work_dir.join("executed");
+    let error = launch::host(&cluster.rpc, spec_of_script, ANSWER_WITHIN).await.unwrap_err();
+    assert!(error.to_string().contains("is not a Flott program"), "{error}");
+    assert!(!executed.exists(), "it was not even started");
+    let mut dying = spec(&cluster, std::env::current_exe().unwrap(), 903);
+    dying.env.insert("DIE".to_owned(), "yes".to_owned());
+    let error = launch::host(&cluster.rpc, dying, ANSWER_WITHIN).await.unwrap_err();
     match &error {
         LaunchError::Ended { exit: ExitCause::Code(7), log_tail } => {
             assert_eq!(log_tail, "what a day");

@@ -60,6 +60,9 @@ pub struct LaunchSpec {
 /// Why there is no child.
 #[derive(Debug, Error)]
 pub enum LaunchError {
+    /// The file is no program of ours, or not for this system.
+    #[error(transparent)]
+    NotAProgram(#[from] streaming::program_note::NotAProgram),
     /// The system refused something.
     #[error("{what} {path}: {source}", path = path.display())]
     Io {

@@ -15,7 +15,7 @@ use std::{
     sync::{Mutex, OnceLock, mpsc},
     time::Duration,
 };
-use streaming::task::threads;
+use streaming::{program_note, task::threads};
 
 /// How often a file that somebody still has open for writing is tried to be executed, and how far apart.
 const BUSY_TRIES: u32 = 20;
@@ -96,6 +96,8 @@ fn on_launching_thread(job: Job) -> io::Result<()> {
 }
 
 fn launch(spec: &LaunchSpec) -> Result<Launched, LaunchError> {
+    // Refused before anything of the file is executed.
+    program_note::read(&spec.program)?;
     let refused = |what: &'static str, path: &Path| {
         let path = path.to_owned();
         move |source| LaunchError::Io { what, path, source }

@@ -127,7 +127,15 @@ impl Worker {
                 }
             }
         });
-        Ok(Self { job_id, data_address, exchange, tasks, deployments, graph: None, _runtime: runtime })
+        Ok(Self {
+            job_id,
+            data_address,
+            exchange,
+            tasks,
+            deployments,
+            graph: None,
+            _runtime: runtime,
+        })
     }
 
     /// Where the data port is.

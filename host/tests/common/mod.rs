@@ -7,9 +7,9 @@ pub mod programs;
 use actix::{Actor, Context, Handler, ResponseFuture};
 use futures::{FutureExt, StreamExt, channel::mpsc};
 use gateways::{
-    Answer, Ask, CallError, EndpointAddress, ListenOptions, NodeAddress, Registration, Remote, RpcOptions,
-    RpcService, job_master::CoordinationError, job_services::HostAddress, program_host::*,
-    task_executor::*,
+    Answer, Ask, CallError, EndpointAddress, ListenOptions, NodeAddress, Registration, Remote,
+    RpcOptions, RpcService, job_master::CoordinationError, job_services::HostAddress,
+    program_host::*, task_executor::*,
 };
 use host::{InProcess, InProcessHost, in_process};
 use model::{job::TaskStateUpdate, *};
