@@ -3,6 +3,7 @@
 //! A probe only watches. In production nobody does, and noting a fact costs one call that does nothing.
 
 use gateways::leader_election::{Component, LeaderInformation};
+use gateways::{Call, CallError, FabricError};
 use model::{AllocationId, InstanceId, JobId, LeaderSession, ResourceId, SlotId};
 use std::fmt;
 
@@ -28,6 +29,14 @@ pub enum Fact {
         /// Who.
         component: Component,
         /// Which session.
+        session: LeaderSession,
+    },
+    /// The endpoint of a component is served under a session: it answers from now on. Noted before the
+    /// leadership is confirmed.
+    ComponentAnswers {
+        /// Who.
+        component: Component,
+        /// Under which session.
         session: LeaderSession,
     },
     /// A leader's address is made known.
@@ -90,7 +99,7 @@ pub enum Fact {
         /// Slots that it is to have.
         slots: u32,
     },
-    /// A request for a worker was taken back or has failed.
+    /// A request for a worker was taken back, has failed, or its worker has registered or gone.
     WorkerRequestEnded {
         /// The ResourceManager's session.
         session: LeaderSession,
@@ -115,6 +124,16 @@ pub enum Fact {
         /// Its incarnation.
         instance_id: InstanceId,
     },
+    /// A call was answered `Fenced`: its endpoint is in another session than the caller meant. Noted by the
+    /// caller; nothing changed.
+    CallFenced {
+        /// Which call.
+        call: &'static str,
+        /// Whom it was meant for.
+        yours: LeaderSession,
+        /// Who is there.
+        current: LeaderSession,
+    },
     /// A call came from a session that is not the current one and was refused; nothing changed.
     StaleCallerRefused {
         /// Which call.
@@ -122,6 +141,18 @@ pub enum Fact {
         /// Who called.
         caller: LeaderSession,
     },
+}
+
+impl Fact {
+    /// The fact that a call was fenced, if that is what became of it.
+    pub fn fenced<C: Call>(error: &CallError<C::Error>) -> Option<Self> {
+        match error.fabric() {
+            Some(FabricError::Fenced { yours, current }) => {
+                Some(Self::CallFenced { call: C::NAME, yours: *yours, current: *current })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Watches facts.

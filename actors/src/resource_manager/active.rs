@@ -7,7 +7,7 @@ use actix::{Addr, Context, Handler};
 use conf::memory::task_manager_memory_for;
 use control::resource_manager::Command;
 use control::resource_manager::pool::DriverEvent;
-use model::{Fence, WorkerResourceSpec};
+use model::{Fence, ResourceId, WorkerResourceSpec};
 use tokio::sync::mpsc;
 
 /// The driver reports.
@@ -32,13 +32,20 @@ impl Handler<FromDriver> for ResourceManagerActor {
 
     fn handle(&mut self, FromDriver(event): FromDriver, _: &mut Context<Self>) {
         match &event {
-            DriverEvent::Started { request, .. } => tracing::info!(request, "worker started"),
+            DriverEvent::Started { request, resource_id, .. } => {
+                tracing::info!(request, %resource_id, "worker started");
+                // The same worker told twice, or another one for the same request, ends no request.
+                if !self.started.values().any(|known| known == request) {
+                    self.started.insert(resource_id.clone(), *request);
+                }
+            }
             DriverEvent::StartFailed { request, cause, .. } => {
                 tracing::warn!(request, cause, "worker could not be started");
                 self.request_ended(*request);
             }
             DriverEvent::Lost { resource_id, cause } => {
                 tracing::warn!(%resource_id, cause, "worker has ended");
+                self.start_ended(resource_id);
             }
             DriverEvent::Recovered { .. } | DriverEvent::Error { .. } => {}
         }
@@ -60,9 +67,19 @@ impl ResourceManagerActor {
                 driver.cancel(request);
                 self.request_ended(request);
             }
-            Command::ReleaseWorker { resource_id } => driver.release(&resource_id),
+            Command::ReleaseWorker { resource_id } => {
+                driver.release(&resource_id);
+                self.start_ended(&resource_id);
+            }
             Command::Fatal(cause) => self.deps.services.fatal.report(super::ENDPOINT, cause),
             Command::CloseTaskExecutor { .. } | Command::BlockHosts(_) => {}
+        }
+    }
+
+    /// A started worker has registered, was given up or is gone.
+    pub(super) fn start_ended(&mut self, resource_id: &ResourceId) {
+        if let Some(request) = self.started.remove(resource_id) {
+            self.request_ended(request);
         }
     }
 

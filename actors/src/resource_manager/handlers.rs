@@ -53,6 +53,7 @@ impl Handler<Ask<RegisterTaskExecutor>> for ResourceManagerActor {
             }
             self.obey(vec![command]);
         }
+        self.start_ended(&info.resource_id);
         tracing::info!(resource_id = %info.resource_id, %instance_id, host = info.host, "TaskExecutor registered");
         self.connect_worker(instance_id, info, ctx);
         let services = &self.deps.services;

@@ -25,6 +25,7 @@ use control::slot_manager::{Settings as SlotSettings, Supply};
 use gateways::heartbeat::{BeatPayload, Party};
 use gateways::job_master::{self, JobMasterGateway};
 use gateways::job_services::JobLeaderIdGateway;
+use gateways::leader_election::Component;
 use gateways::resource_manager::{RegisterTaskExecutor, ResourceManagerGateway};
 use gateways::slot_manager::{
     BlockHosts, ProcessRequirements, RemoveTaskExecutor, ReportSlots, SlotManagerGateway,
@@ -32,8 +33,8 @@ use gateways::slot_manager::{
 use gateways::task_executor::{DisconnectResourceManager, TaskExecutorGateway};
 use gateways::{EndpointAddress, Remote};
 use model::{
-    Fence, InstanceId, JobId, JobMasterId, ProcessSession, ResourceManagerId, SlotManagerId,
-    WorkerResourceSpec,
+    Fence, InstanceId, JobId, JobMasterId, ProcessSession, ResourceId, ResourceManagerId,
+    SlotManagerId, WorkerResourceSpec,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -105,7 +106,9 @@ pub struct ResourceManagerActor {
     /// Live and die with it.
     children: Option<Children>,
     events: Option<mpsc::Receiver<DriverEvent>>,
-    recovered: Vec<model::ResourceId>,
+    recovered: Vec<ResourceId>,
+    /// Requests whose worker was started and has not registered yet.
+    started: BTreeMap<ResourceId, u64>,
 }
 
 #[derive(Debug)]
@@ -128,7 +131,7 @@ async fn lead(
     }
     let services = &deps.services;
     let (rpc, platform) = (services.rpc.clone(), services.platform.clone());
-    let fatal = services.fatal.clone();
+    let (fatal, probe) = (services.fatal.clone(), Arc::clone(&services.probe));
     let address = rpc.address_of(ENDPOINT);
     let slot_fence = SlotManagerId::from_session(fence.session());
     let actor = ResourceManagerActor {
@@ -142,10 +145,13 @@ async fn lead(
         children: None,
         events,
         recovered,
+        started: BTreeMap::new(),
         deps,
     };
     let addr = actor.start();
     let registration = rpc.serve(ENDPOINT, fence, ResourceManagerGateway::endpoint(addr.clone()));
+    let (component, session) = (Component::ResourceManager, fence.session());
+    probe.note(Fact::ComponentAnswers { component, session });
     Ok(Running::new(address, addr, registration).guarded(&platform, &fatal))
 }
 

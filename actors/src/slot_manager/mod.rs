@@ -27,6 +27,7 @@ use model::{
     AllocationId, Fence, InstanceId, JobId, ResourceId, ResourceManagerId, SlotId, SlotManagerId,
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The name that it is served under.
@@ -60,12 +61,6 @@ pub fn start(deps: SlotManagerDeps) -> Running<SlotManagerActor> {
     Running::new(rpc.address_of(ENDPOINT), addr, registration).guarded(&platform, &fatal)
 }
 
-/// What a slot request needs to know of a job.
-#[derive(Debug)]
-struct JobInfo {
-    declared: ProcessRequirements,
-}
-
 #[derive(Debug)]
 struct WorkerInfo {
     resource_id: ResourceId,
@@ -79,7 +74,8 @@ pub struct SlotManagerActor {
     services: ProcessServices,
     resource_manager_id: ResourceManagerId,
     resource_manager: Remote<ResourceManagerGateway>,
-    jobs: BTreeMap<JobId, JobInfo>,
+    /// As they were declared last: what a slot request needs to know.
+    jobs: BTreeMap<JobId, ProcessRequirements>,
     workers: BTreeMap<InstanceId, WorkerInfo>,
     check_delay: Duration,
     checked_at: Option<Duration>,
@@ -179,7 +175,7 @@ impl SlotManagerActor {
 
     fn tell_lack(&self, lack: Lack) {
         let Lack { job_id, job_master_id, acquired, message } = lack;
-        let name = self.jobs.get(&job_id).map_or("", |job| job.declared.job_name.as_str());
+        let name = self.jobs.get(&job_id).map_or("", |job| job.job_name.as_str());
         tracing::warn!(%job_id, name, message, "requirements can't be met");
         let lack = ReportLackOfSlots { job_id, job_master_id, acquired, message };
         self.resource_manager.tell(lack);
@@ -200,10 +196,10 @@ impl SlotManagerActor {
             job_id: request.job_id,
             allocation_id: request.allocation_id,
             profile: request.profile.clone(),
-            job_master: job.declared.target.clone(),
-            job_master_id: job.declared.job_master_id,
+            job_master: job.target.clone(),
+            job_master_id: job.job_master_id,
             resource_manager_id: self.resource_manager_id,
-            program: job.declared.program,
+            program: job.program,
         };
         self.services.probe.note(Fact::SlotRequested {
             session: self.resource_manager_id.session(),
@@ -213,6 +209,7 @@ impl SlotManagerActor {
             allocation_id: request.allocation_id,
         });
         let (gateway, addr) = (worker.gateway.clone(), ctx.address());
+        let probe = Arc::clone(&self.services.probe);
         // A task each: an actor polls all of its own futures at each turn.
         actix::spawn(async move {
             let refusal = match gateway.ask(call).await {
@@ -222,6 +219,9 @@ impl SlotManagerActor {
                 })) => Some(Refusal::Occupied(SlotAllocation { job_id: job, allocation_id })),
                 Err(error) => {
                     tracing::debug!(%slot_id, %error, "slot not given");
+                    if let Some(fenced) = Fact::fenced::<RequestSlot>(&error) {
+                        probe.note(fenced);
+                    }
                     Some(Refusal::NotKnown)
                 }
             };
@@ -343,9 +343,9 @@ impl Handler<Ask<ProcessRequirements>> for SlotManagerActor {
         let (job_id, master) = (declared.job_id, declared.job_master_id);
         let requirements = declared.requirements.clone();
         // An earlier JobMaster's call may come late: it must not direct offers to itself.
-        let newest = self.jobs.get(&job_id).is_none_or(|job| job.declared.job_master_id <= master);
+        let newest = self.jobs.get(&job_id).is_none_or(|job| job.job_master_id <= master);
         if newest {
-            self.jobs.insert(job_id, JobInfo { declared });
+            self.jobs.insert(job_id, declared);
         }
         self.core.require(job_id, master, requirements);
         self.changed(ctx);
