@@ -2,6 +2,7 @@
 
 use super::{ClusterMode, DispatcherDeps, ENDPOINT};
 use crate::job_manager_runner::JobManagerRunner;
+use crate::probe::Fact;
 use crate::services::{Running, Stop};
 use actix::fut::ActorFutureExt;
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler, ResponseActFuture, WrapFuture};
@@ -9,7 +10,8 @@ use control::dispatcher::{JobTable, Mode};
 use gateways::Remote;
 use gateways::dispatcher::{DispatcherGateway, JobResult};
 use gateways::job_services::JobManagerRunnerGateway;
-use model::{DispatcherId, JobGraph, JobId};
+use gateways::leader_election::Component;
+use model::{DispatcherId, Fence, JobGraph, JobId};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -48,7 +50,7 @@ impl fmt::Debug for Dispatcher {
 
 /// Starts a Dispatcher on the calling lane and serves it.
 pub(super) fn start(deps: DispatcherDeps, session: DispatcherId) -> Running<Dispatcher> {
-    let rpc = deps.services.rpc.clone();
+    let (rpc, probe) = (deps.services.rpc.clone(), deps.services.probe.clone());
     let mode = match &deps.mode {
         ClusterMode::Session => Mode::Session,
         ClusterMode::Application(_) => Mode::Application,
@@ -65,6 +67,10 @@ pub(super) fn start(deps: DispatcherDeps, session: DispatcherId) -> Running<Disp
     let addr = dispatcher.start();
     let endpoint = DispatcherGateway::endpoint(addr.clone());
     let registration = rpc.serve(ENDPOINT, session, endpoint);
+    probe.note(Fact::ComponentAnswers {
+        component: Component::Dispatcher,
+        session: session.session(),
+    });
     Running::new(rpc.address_of(ENDPOINT), addr, registration)
 }
 

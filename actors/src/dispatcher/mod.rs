@@ -16,7 +16,7 @@ mod runner;
 mod tests;
 
 pub use leader::Dispatcher;
-pub use runner::{DispatcherRunner, start};
+pub use runner::{DispatcherHandle, DispatcherRunner, start};
 
 use crate::services::{LeaderElection, ProcessServices};
 use gateways::blob_server::BlobServerGateway;

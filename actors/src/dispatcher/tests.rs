@@ -1,1 +1,505 @@
+use super::*;
+use crate::job_testing::{
+    Deployments, ElectionDouble, HostsDouble, ManagerDouble, WorkerDouble, graph, job, program,
+    told, until,
+};
+use crate::program_hosts::HostSide;
+use crate::testing::{TestProcess, local, seconds, session, settle};
+use gateways::dispatcher::{
+    CancelJob, DeliverCoordinationRequest, DispatcherGateway, JobError, PlanProgram,
+    RequestJobDetails, RequestJobResult, RequestJobStatus, RequestJobsOverview, ShutDownCluster,
+    SubmitError, SubmitJob,
+};
+use gateways::job_master::{CoordinationError, JobMasterGateway};
+use gateways::leader_election::Component;
+use gateways::program_host::BuildError;
+use gateways::{CallError, FabricError};
+use model::{DispatcherId, Fence, JobMasterId, OperatorId, ResourceProfile};
+use runner::DispatcherHandle;
+use std::collections::BTreeMap;
+use storage::jobs::JobResultEntry;
+use storage::objects::MemoryObjects;
 
+struct Fixture {
+    process: TestProcess,
+    election: Arc<ElectionDouble>,
+    hosts: HostsDouble,
+    objects: MemoryObjects,
+    end: watch::Receiver<Option<ClusterEnd>>,
+    handle: DispatcherHandle,
+    _manager: ManagerDouble,
+}
+
+async fn start_with(mode: ClusterMode, objects: MemoryObjects) -> Fixture {
+    let process = TestProcess::start(&[]).await;
+    let election = ElectionDouble::start(&process);
+    start_in(process, election, mode, objects).await
+}
+
+async fn start_in(
+    process: TestProcess,
+    election: Arc<ElectionDouble>,
+    mode: ClusterMode,
+    objects: MemoryObjects,
+) -> Fixture {
+    let hosts = HostsDouble::start(&process, HostSide::JobManager).await;
+    let manager = ManagerDouble::lead(&process, 60);
+    let (end, ended) = watch::channel(None);
+    let services = process.services.clone();
+    let shared: Arc<dyn ObjectStore> = Arc::new(objects.clone());
+    let archive = JobArchive::open(Arc::new(MemoryObjects::new()), &services.options).unwrap();
+    let handle = start(DispatcherDeps {
+        election: election.clone(),
+        hosts: (hosts.running.address().clone(), services.session),
+        blobs: None,
+        graphs: JobGraphStore::new(shared.clone()),
+        results: JobResultStore::new(shared),
+        archive,
+        mode,
+        end,
+        ship_programs: true,
+        embedded: false,
+        services,
+    })
+    .await
+    .unwrap();
+    Fixture { process, election, hosts, objects, end: ended, handle, _manager: manager }
+}
+
+impl Fixture {
+    async fn session() -> Self {
+        let fixture = start_with(ClusterMode::Session, MemoryObjects::new()).await;
+        fixture.leads(1).await;
+        fixture
+    }
+
+    async fn leads(&self, times: usize) {
+        let dispatchers = || {
+            let confirmed = self.election.confirmed();
+            confirmed.iter().filter(|(c, _)| *c == Component::Dispatcher).count()
+        };
+        until("the Dispatcher leads", || dispatchers() == times).await;
+    }
+
+    fn gateway(&self) -> Remote<DispatcherGateway> {
+        let confirmed = self.election.confirmed();
+        let (_, leader) =
+            confirmed.iter().rfind(|(c, _)| *c == Component::Dispatcher).expect("it leads");
+        let fence = DispatcherId::from_session(leader.session);
+        self.process.services.rpc.gateway(&leader.address, fence)
+    }
+
+    async fn job_master(&self, n: u128) -> Remote<JobMasterGateway> {
+        let component = Component::JobMaster(job(n));
+        let found = || {
+            let confirmed = self.election.confirmed();
+            confirmed.iter().rfind(|(c, _)| *c == component).map(|(_, leader)| leader.clone())
+        };
+        until("the JobMaster leads", || found().is_some()).await;
+        let leader = found().unwrap();
+        let fence = JobMasterId::from_session(leader.session);
+        self.process.services.rpc.gateway(&leader.address, fence)
+    }
+
+    async fn submit(&self, graph: JobGraph) -> Result<JobId, SubmitError> {
+        self.gateway().ask(SubmitJob { graph }).await.map_err(|e| e.refused().expect("refused"))
+    }
+
+    async fn status(&self, n: u128) -> Result<JobStatus, JobError> {
+        let ask = self.gateway().ask(RequestJobStatus { job_id: job(n) }).await;
+        ask.map_err(|e| e.refused().expect("refused"))
+    }
+
+    /// Runs a submitted job of two tasks to its end.
+    async fn finish(&self, n: u128) {
+        let job_master = self.job_master(n).await;
+        let name = format!("tm-of-{n}");
+        let worker =
+            WorkerDouble::register(&self.process, &name, Deployments::Take, &job_master).await;
+        worker.offer(&[n]).await;
+        until("deployed", || worker.attempts().len() == 2).await;
+        worker.finish_all().await;
+        for _ in 0..1000 {
+            if self.status(n).await == Ok(JobStatus::Finished) && self.stored(n).is_empty() {
+                return;
+            }
+            settle().await;
+        }
+        panic!("job {n} does not finish");
+    }
+
+    /// Names of objects of a job's graph.
+    fn stored(&self, n: u128) -> Vec<String> {
+        self.objects.list(&format!("jobs/graphs/{}", job(n))).unwrap()
+    }
+}
+
+fn submission(id: Option<u128>) -> SubmitProgram {
+    SubmitProgram {
+        program: program(),
+        job_id: id.map(job),
+        parallelism: Some(1),
+        options: BTreeMap::new(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_is_stored_run_archived_and_cleaned_up() {
+    local(async {
+        let f = Fixture::session().await;
+        assert_eq!(f.submit(graph(1, 1, false)).await, Ok(job(1)));
+        assert_eq!(f.stored(1).len(), 1);
+        assert_eq!(f.status(1).await, Ok(JobStatus::Running));
+        let result = RequestJobResult { job_id: job(1), wait_ms: 100 };
+        let unfinished = f.gateway().ask(result.clone()).await.unwrap();
+        assert_eq!(unfinished.status, JobStatus::Running);
+        f.finish(1).await;
+        let ended = f.gateway().ask(result).await.unwrap();
+        assert_eq!((ended.status, ended.name.as_str()), (JobStatus::Finished, "job 1"));
+        let details = f.gateway().ask(RequestJobDetails { job_id: job(1) }).await.unwrap();
+        assert_eq!(details.status, JobStatus::Finished);
+        assert_eq!(details.vertices.len(), 2);
+        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
+        assert_eq!(overview.len(), 1);
+        assert_eq!(overview[0].end_ms, details.end_ms);
+        let results = JobResultStore::new(Arc::new(f.objects.clone()));
+        assert_eq!(results.dirty().unwrap(), []);
+        assert!(!f.election.contends(Component::JobMaster(job(1))));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_result_gets_it_when_the_job_ends() {
+    local(async {
+        let f = Fixture::session().await;
+        f.submit(graph(1, 1, false)).await.unwrap();
+        let wait = RequestJobResult { job_id: job(1), wait_ms: 60_000 };
+        let gateway = f.gateway();
+        let (result, ()) =
+            futures::join!(gateway.ask_within(wait, Duration::from_secs(70)), f.finish(1));
+        assert_eq!(result.unwrap().status, JobStatus::Finished);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn stale_and_future_callers_are_fenced() {
+    local(async {
+        let f = Fixture::session().await;
+        let address = f.gateway().address().clone();
+        for other in [1, 900] {
+            let fence = DispatcherId(session(other));
+            let gateway: Remote<DispatcherGateway> =
+                f.process.services.rpc.gateway(&address, fence);
+            let answer = gateway.ask(SubmitJob { graph: graph(1, 1, false) }).await;
+            assert!(matches!(answer, Err(CallError::Fabric(FabricError::Fenced { .. }))));
+        }
+        assert_eq!(f.stored(1), Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_kinds_of_duplicates_are_refused_with_their_own_words() {
+    local(async {
+        let f = Fixture::session().await;
+        f.submit(graph(1, 1, false)).await.unwrap();
+        let again = f.submit(graph(1, 1, false)).await.unwrap_err();
+        assert_eq!(again, SubmitError::DuplicateRunning { job: job(1) });
+        f.finish(1).await;
+        let again = f.submit(graph(1, 1, false)).await.unwrap_err();
+        let ended = SubmitError::DuplicateTerminated { job: job(1), status: JobStatus::Finished };
+        assert_eq!(again, ended);
+        let program = f.gateway().ask(submission(Some(1))).await.unwrap_err().refused();
+        assert_eq!(program, Some(ended));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn malformed_graphs_and_partial_resources_are_refused_and_nothing_is_kept() {
+    local(async {
+        let f = Fixture::session().await;
+        let mut partial = graph(1, 1, false);
+        partial.vertices[0].resources = Some(ResourceProfile::default());
+        let refused = f.submit(partial).await.unwrap_err();
+        assert_eq!(refused, SubmitError::PartialResources { vertices: vec!["v2".into()] });
+        let zero = f.submit(graph(1, 0, false)).await.unwrap_err();
+        assert!(matches!(zero, SubmitError::InvalidGraph(_)), "{zero}");
+        let mut options = graph(1, 1, false);
+        options.options.insert("no.such.option".into(), "1".into());
+        let unknown = f.submit(options).await.unwrap_err();
+        assert!(unknown.to_string().contains("no.such.option"), "{unknown}");
+        assert_eq!(f.stored(1), Vec::<String>::new());
+        assert_eq!(f.submit(graph(1, 1, false)).await, Ok(job(1)));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_refuses_the_job_and_keeps_nothing() {
+    local(async {
+        let f = Fixture::session().await;
+        let full = StoreError::DiskFull { path: "/ha".into() };
+        f.objects.fail_writes(Some(full));
+        let refused = f.submit(graph(1, 1, false)).await.unwrap_err();
+        assert!(refused.to_string().contains("the disk of /ha is full"), "{refused}");
+        f.objects.fail_writes(None);
+        assert_eq!(f.submit(graph(1, 1, false)).await, Ok(job(1)));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_can_not_be_stored_holds_the_end_up_and_then_ends_the_process() {
+    local(async {
+        let f = Fixture::session().await;
+        f.submit(graph(1, 1, false)).await.unwrap();
+        let job_master = f.job_master(1).await;
+        f.objects.fail_writes(Some(StoreError::DiskFull { path: "/ha".into() }));
+        job_master.ask(gateways::job_master::Cancel {}).await.unwrap();
+        seconds(5).await;
+        let wait = RequestJobResult { job_id: job(1), wait_ms: 0 };
+        let result = f.gateway().ask(wait).await.unwrap();
+        assert!(!result.status.is_globally_terminal(), "it is over when that is recorded");
+        seconds(10).await;
+        let fatal = f.process.services.fatal.first().unwrap();
+        assert!(fatal.to_string().contains("can't be stored"), "{fatal}");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn programs_are_built_in_a_child_and_run_under_the_id_that_was_given() {
+    local(async {
+        let f = Fixture::session().await;
+        let id = f.gateway().ask(submission(Some(9))).await.unwrap();
+        assert_eq!(id, job(9));
+        f.job_master(9).await;
+        assert_eq!(f.hosts.script.launches.all().len(), 1, "the child that built it stays");
+        let drawn = f.gateway().ask(submission(None)).await.unwrap();
+        assert_ne!(drawn, job(9));
+        let plan =
+            PlanProgram { program: program(), parallelism: Some(4), options: BTreeMap::new() };
+        let planned = f.gateway().ask(plan).await.unwrap();
+        assert_eq!(planned.vertices[0].parallelism, 4);
+        assert_eq!(f.gateway().ask(RequestJobsOverview {}).await.unwrap().len(), 2);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_does_not_build_is_told_in_its_own_words() {
+    local(async {
+        let f = Fixture::session().await;
+        let wrong = BuildError::Program("no such file: /texts".into());
+        f.hosts.script.set(&f.hosts.script.build, Some(Err(wrong)));
+        let refused = f.gateway().ask(submission(Some(1))).await.unwrap_err().refused().unwrap();
+        assert_eq!(refused, SubmitError::Build("no such file: /texts".into()));
+        f.hosts.script.set(&f.hosts.script.build, None);
+        settle().await;
+        assert_eq!(f.gateway().ask(submission(Some(1))).await.unwrap(), job(1));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn jobs_are_cancelled_and_unknown_ones_are_told_apart_from_ended_ones() {
+    local(async {
+        let f = Fixture::session().await;
+        f.submit(graph(1, 1, false)).await.unwrap();
+        let cancel = |n| CancelJob { job_id: job(n) };
+        f.gateway().ask(cancel(1)).await.unwrap();
+        until("cleaned up", || f.stored(1).is_empty()).await;
+        settle().await;
+        assert_eq!(f.status(1).await, Ok(JobStatus::Canceled));
+        let ended = f.gateway().ask(cancel(1)).await.unwrap_err().refused();
+        let expected = JobError::Terminated { job: job(1), status: JobStatus::Canceled };
+        assert_eq!(ended, Some(expected));
+        let unknown = f.gateway().ask(cancel(7)).await.unwrap_err().refused();
+        assert_eq!(unknown, Some(JobError::NotFound { job: job(7) }));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_finished_job_collected_is_served_for_a_while() {
+    local(async {
+        let f = Fixture::session().await;
+        f.submit(graph(1, 1, true)).await.unwrap();
+        f.job_master(1).await;
+        let request = || DeliverCoordinationRequest {
+            job_id: job(1),
+            operator: OperatorId(2),
+            request: b"0".to_vec(),
+        };
+        assert_eq!(f.gateway().ask(request()).await.unwrap().as_ref(), b"results from 0");
+        f.finish(1).await;
+        assert_eq!(f.gateway().ask(request()).await.unwrap().as_ref(), b"results from 0");
+        seconds(200).await;
+        let over = f.gateway().ask(request()).await.unwrap_err().refused().unwrap();
+        assert!(matches!(over, CoordinationError::Failed(_)), "{over}");
+        let unknown = DeliverCoordinationRequest { job_id: job(7), ..request() };
+        let error = f.gateway().ask(unknown).await.unwrap_err().refused();
+        assert_eq!(error, Some(CoordinationError::NoSuchJob { job: job(7) }));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_starts_after_the_old_one_has_ended_and_recovers_its_jobs() {
+    local(async {
+        let f = Fixture::session().await;
+        f.submit(graph(1, 1, false)).await.unwrap();
+        let first = f.gateway();
+        let first_master = f.job_master(1).await;
+        f.election.revoke(Component::Dispatcher).await;
+        assert!(first.ask(RequestJobsOverview {}).await.is_err());
+        let gone = first_master.ask(gateways::job_master::RequestStatus {}).await;
+        assert!(gone.is_err(), "its jobs are suspended when the revocation is answered");
+        f.election.grant(Component::Dispatcher).await;
+        f.leads(2).await;
+        let stale = first.ask(RequestJobsOverview {}).await;
+        assert!(matches!(stale, Err(CallError::Fabric(FabricError::Fenced { .. }))));
+        assert_eq!(f.status(1).await, Ok(JobStatus::Running));
+        f.finish(1).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn recovery_runs_what_has_not_ended_and_cleans_up_what_has() {
+    local(async {
+        let objects = MemoryObjects::new();
+        let shared: Arc<dyn ObjectStore> = Arc::new(objects.clone());
+        let (graphs, results) =
+            (JobGraphStore::new(shared.clone()), JobResultStore::new(shared.clone()));
+        graphs.put(&graph(1, 1, false)).unwrap();
+        graphs.put(&graph(2, 1, false)).unwrap();
+        let entry = JobResultEntry {
+            job_id: job(2),
+            name: "job 2".into(),
+            status: JobStatus::Failed,
+            cause: Some(FailureCause::fatal("UserError", "it broke")),
+            start_ms: 10,
+            end_ms: 30,
+        };
+        let _ = results.record(&entry).unwrap();
+        objects.put("jobs/graphs/damaged", bytes::Bytes::from_static(b"?")).unwrap();
+        let f = start_with(ClusterMode::Session, objects).await;
+        f.leads(1).await;
+        f.job_master(1).await;
+        assert_eq!(f.status(2).await, Ok(JobStatus::Failed));
+        assert_eq!(f.stored(2), Vec::<String>::new());
+        assert_eq!(results.dirty().unwrap(), []);
+        let result = RequestJobResult { job_id: job(2), wait_ms: 0 };
+        let result = f.gateway().ask(result).await.unwrap();
+        assert_eq!((result.runtime_ms, result.cause.unwrap().message.as_str()), (20, "it broke"));
+        let details = f.gateway().ask(RequestJobDetails { job_id: job(2) }).await.unwrap_err();
+        let known = JobError::Terminated { job: job(2), status: JobStatus::Failed };
+        assert_eq!(details.refused(), Some(known));
+        let again = f.submit(graph(2, 1, false)).await.unwrap_err();
+        assert!(matches!(again, SubmitError::DuplicateTerminated { .. }));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_can_not_be_read_ends_the_process() {
+    local(async {
+        let objects = MemoryObjects::new();
+        objects.fail_reads(Some(StoreError::NotFound { path: "/ha".into() }));
+        let f = start_with(ClusterMode::Session, objects).await;
+        settle().await;
+        let fatal = f.process.services.fatal.first().unwrap();
+        assert!(fatal.to_string().contains("jobs can't be recovered"), "{fatal}");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_application_runs_its_own_job_refuses_others_and_ends_the_cluster() {
+    local(async {
+        let mode = ClusterMode::Application(Box::new(submission(Some(1))));
+        let mut f = start_with(mode, MemoryObjects::new()).await;
+        f.leads(1).await;
+        f.job_master(1).await;
+        let other = f.submit(graph(2, 1, false)).await.unwrap_err();
+        assert_eq!(other, SubmitError::SingleJob { mode: "application".into() });
+        let other = f.gateway().ask(submission(None)).await.unwrap_err().refused();
+        assert_eq!(other, Some(SubmitError::SingleJob { mode: "application".into() }));
+        assert_eq!(*f.end.borrow(), None);
+        f.finish(1).await;
+        let end = told(&mut f.end).await;
+        assert_eq!(end.status, ApplicationStatus::Succeeded);
+        assert_eq!(end.job, Some((job(1), JobStatus::Finished)));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_application_that_does_not_build_ends_the_cluster_with_its_words() {
+    local(async {
+        let process = TestProcess::start(&[]).await;
+        let election = ElectionDouble::held_back(&process);
+        let mode = ClusterMode::Application(Box::new(submission(Some(1))));
+        let mut f = start_in(process, election, mode, MemoryObjects::new()).await;
+        let wrong = BuildError::Program("no such file: /texts".into());
+        f.hosts.script.set(&f.hosts.script.build, Some(Err(wrong)));
+        f.election.grant(Component::Dispatcher).await;
+        let end = told(&mut f.end).await;
+        assert_eq!(end.status, ApplicationStatus::Failed);
+        assert!(end.diagnostics.unwrap().contains("no such file: /texts"));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_per_job_cluster_runs_its_graph_and_one_that_had_ended_ends_at_once() {
+    local(async {
+        let objects = MemoryObjects::new();
+        let mode = || ClusterMode::PerJob(Box::new(graph(1, 1, false)));
+        let mut f = start_with(mode(), objects.clone()).await;
+        f.leads(1).await;
+        f.finish(1).await;
+        assert_eq!(told(&mut f.end).await.status, ApplicationStatus::Succeeded);
+        f.handle.stop().await;
+        let mut again = start_with(mode(), objects).await;
+        let end = told(&mut again.end).await;
+        assert_eq!(end.job, Some((job(1), JobStatus::Finished)));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_shut_down_cancels_its_jobs_first() {
+    local(async {
+        let mut f = Fixture::session().await;
+        f.submit(graph(1, 1, false)).await.unwrap();
+        f.job_master(1).await;
+        f.gateway().ask(ShutDownCluster {}).await.unwrap();
+        let refused = f.submit(graph(2, 1, false)).await.unwrap_err();
+        assert_eq!(refused, SubmitError::ShuttingDown);
+        let end = told(&mut f.end).await;
+        assert_eq!((end.status, end.job), (ApplicationStatus::Succeeded, None));
+        assert_eq!(f.status(1).await, Ok(JobStatus::Canceled));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_dispatcher_leaves_its_jobs_for_the_next() {
+    local(async {
+        let f = Fixture::session().await;
+        f.submit(graph(1, 1, false)).await.unwrap();
+        let job_master = f.job_master(1).await;
+        let objects = f.objects.clone();
+        f.handle.stop().await;
+        assert!(job_master.ask(gateways::job_master::RequestStatus {}).await.is_err());
+        let next = start_with(ClusterMode::Session, objects).await;
+        next.leads(1).await;
+        next.finish(1).await;
+    })
+    .await;
+}

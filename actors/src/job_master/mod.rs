@@ -14,6 +14,7 @@ mod task_managers;
 #[cfg(test)]
 mod tests;
 
+use crate::probe::Fact;
 use crate::services::{ProcessServices, Running, Stop, TurnMarker};
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler, SpawnHandle};
 use control::job_master::{JobCore, Now};
@@ -21,6 +22,7 @@ use coordinators::HostLink;
 use gateways::heartbeat::Party;
 use gateways::job_master::JobMasterGateway;
 use gateways::job_services::{JobManagerRunnerGateway, ProgramHostsGateway};
+use gateways::leader_election::Component;
 use gateways::{Call, EndpointAddress, Remote, RpcService};
 use model::{BlobKey, Fence, JobGraph, JobId, JobMasterId, LeaderSession, ResourceId};
 use resource_manager::ResourceManagerLink;
@@ -65,13 +67,17 @@ impl fmt::Debug for JobMasterDeps {
 /// Starts a JobMaster on the calling lane and serves it. It works from its first turn on; its address is
 /// for others only once its leadership was confirmed.
 pub fn start(deps: JobMasterDeps) -> Running<JobMaster> {
-    let rpc = deps.services.rpc.clone();
+    let (rpc, probe) = (deps.services.rpc.clone(), deps.services.probe.clone());
     let (job, session) = (deps.graph.job_id, deps.session);
     let name = endpoint_name(job);
     let addr = JobMaster::new(deps).start();
     let endpoint = JobMasterGateway::endpoint(addr.clone());
     let from_hosts = [gateways::job_master::CoordinatorFailed::NAME];
     let registration = rpc.serve_for_job(name.clone(), session, endpoint, job, &from_hosts);
+    probe.note(Fact::ComponentAnswers {
+        component: Component::JobMaster(job),
+        session: session.session(),
+    });
     Running::new(rpc.address_of(&name), addr, registration)
 }
 

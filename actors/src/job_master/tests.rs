@@ -1,1 +1,512 @@
+use super::*;
+use crate::job_testing::{
+    Deployments, HostsDouble, ManagerDouble, WorkerDouble, graph, program, until,
+};
+use crate::program_hosts::{HostSide, program_key};
+use crate::testing::{Calls, TestProcess, local, seconds, session, settle};
+use actix::ResponseFuture;
+use gateways::job_master::{
+    Cancel, CoordinationError, CoordinationRequest, CoordinatorFailed, DisconnectTaskManager,
+    FailSlot, JobDetails, JobMasterError, NotifyNotEnoughResources, OfferSlots, OperatorEvent,
+    RequestDetails, RequestStatus, RequestSummary,
+};
+use gateways::job_services::{JobReachedTerminalState, RequestJobMaster};
+use gateways::program_host::BuildError;
+use gateways::{Answer, Ask, CallError, FabricError, NodeAddress, Registration};
+use model::{
+    AllocationId, DispatcherId, ExecutionState, FailureCause, InstanceId, JobStatus, OperatorId,
+};
 
+/// A runner that is told how the job ends.
+struct RunnerDouble(Calls<JobReachedTerminalState>);
+
+impl Actor for RunnerDouble {
+    type Context = Context<Self>;
+}
+impl Handler<Ask<JobReachedTerminalState>> for RunnerDouble {
+    type Result = Answer<JobReachedTerminalState>;
+    fn handle(&mut self, ask: Ask<JobReachedTerminalState>, _: &mut Context<Self>) -> Self::Result {
+        self.0.push(ask.body);
+        Ok(())
+    }
+}
+impl Handler<Ask<RequestJobMaster>> for RunnerDouble {
+    type Result = ResponseFuture<Answer<RequestJobMaster>>;
+    fn handle(&mut self, _: Ask<RequestJobMaster>, _: &mut Context<Self>) -> Self::Result {
+        Box::pin(std::future::pending())
+    }
+}
+
+struct Fixture {
+    process: TestProcess,
+    running: Running<JobMaster>,
+    gateway: Remote<JobMasterGateway>,
+    hosts: HostsDouble,
+    manager: ManagerDouble,
+    ended: Calls<JobReachedTerminalState>,
+    _runner: Registration,
+}
+
+const FENCE: u64 = 50;
+
+impl Fixture {
+    async fn start(graph: JobGraph, options: &[(&str, &str)]) -> Self {
+        let process = TestProcess::start(options).await;
+        let manager = ManagerDouble::lead(&process, 60);
+        Self::start_in(process, manager, graph).await
+    }
+
+    async fn start_in(process: TestProcess, manager: ManagerDouble, graph: JobGraph) -> Self {
+        let hosts = HostsDouble::start(&process, HostSide::JobManager).await;
+        let rpc = process.services.rpc.clone();
+        let ended = Calls::default();
+        let fence = DispatcherId(session(40));
+        let runner = JobManagerRunnerGateway::endpoint(RunnerDouble(ended.clone()).start());
+        let registration = rpc.serve("job_manager_runner/test", fence, runner);
+        let running = start(JobMasterDeps {
+            services: process.services.clone(),
+            program: Some(program_key(&program())),
+            graph: Arc::new(graph),
+            session: JobMasterId(session(FENCE)),
+            submitted_ms: process.services.platform.unix_millis(),
+            hosts: hosts.gateway.clone(),
+            runner: rpc.gateway(&rpc.address_of("job_manager_runner/test"), fence),
+            embedded: false,
+        });
+        let gateway = rpc.gateway(running.address(), JobMasterId(session(FENCE)));
+        Self { process, running, gateway, hosts, manager, ended, _runner: registration }
+    }
+
+    async fn worker(&self, name: &str, mode: Deployments) -> WorkerDouble {
+        WorkerDouble::register(&self.process, name, mode, &self.gateway).await
+    }
+
+    async fn status(&self) -> JobStatus {
+        self.gateway.ask(RequestStatus {}).await.expect("it answers")
+    }
+
+    async fn details(&self) -> JobDetails {
+        self.gateway.ask(RequestDetails {}).await.expect("it answers")
+    }
+
+    async fn ended_as(&self) -> JobStatus {
+        until("the end of the job", || !self.ended.all().is_empty()).await;
+        self.ended.all()[0].status
+    }
+}
+
+const PATIENT: &[(&str, &str)] = &[
+    ("restart-strategy.type", "fixed-delay"),
+    ("restart-strategy.fixed-delay.attempts", "10"),
+    ("restart-strategy.fixed-delay.delay", "1 s"),
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_job_registers_declares_deploys_and_finishes() {
+    local(async {
+        let f = Fixture::start(graph(1, 2, false), &[]).await;
+        until("declared", || f.manager.declared_slots() == [2]).await;
+        let registered = &f.manager.registered.all()[0];
+        assert_eq!(registered.address, *f.running.address());
+        assert_eq!(f.manager.declared.all()[0].program, Some(program_key(&program())));
+        let worker = f.worker("tm1", Deployments::Take).await;
+        assert_eq!(worker.offer(&[1, 2, 3]).await, [AllocationId(1), AllocationId(2)]);
+        until("deployed", || worker.attempts().len() == 4).await;
+        let deployments = worker.deployed.all();
+        assert_eq!(deployments.len(), 1, "one deployment per TaskExecutor");
+        assert!(deployments[0].graph.is_some());
+        assert_eq!(deployments[0].producers[0].subtasks, [(0, 0), (0, 0)]);
+        assert_eq!(deployments[0].producers[0].addresses, [NodeAddress::new("tm1:7000")]);
+        worker.finish_all().await;
+        assert_eq!(f.ended_as().await, JobStatus::Finished);
+        let details = &f.ended.all()[0].details;
+        assert_eq!(details.vertices[0].subtasks[1].io.records_in, 3);
+        assert_eq!(details.vertices[0].subtasks[1].host.as_deref(), Some("host-tm1"));
+        until("slots freed", || worker.freed.all().len() == 2).await;
+        until("disconnected", || worker.disconnected.all().len() == 1).await;
+        until("left", || f.manager.left.all().len() == 1).await;
+        assert!(f.manager.left.all()[0].finished);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn stale_and_future_callers_are_fenced_and_change_nothing() {
+    local(async {
+        let f = Fixture::start(graph(1, 2, false), &[]).await;
+        for other in [FENCE - 1, FENCE + 1] {
+            let rpc = &f.process.services.rpc;
+            let gateway: Remote<JobMasterGateway> =
+                rpc.gateway(f.running.address(), JobMasterId(session(other)));
+            let answer = gateway.ask(Cancel {}).await;
+            assert!(matches!(answer, Err(CallError::Fabric(FabricError::Fenced { .. }))));
+            let worker = WorkerDouble::start(&f.process, "tm1", Deployments::Take, &gateway);
+            assert!(gateway.ask(worker.introduction()).await.is_err());
+        }
+        assert_eq!(f.status().await, JobStatus::Running);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slots_of_an_unregistered_task_executor_are_refused() {
+    local(async {
+        let f = Fixture::start(graph(1, 2, false), &[]).await;
+        let worker = WorkerDouble::start(&f.process, "tm1", Deployments::Take, &f.gateway);
+        let offer = OfferSlots {
+            resource_id: worker.resource_id.clone(),
+            instance_id: worker.instance_id,
+            slots: vec![],
+            data_address: NodeAddress::new("x:1"),
+        };
+        let error = f.gateway.ask(offer).await.unwrap_err().refused();
+        assert!(matches!(error, Some(JobMasterError::NotRegistered { .. })));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn coordinators_run_before_tasks_answer_them_and_publish_at_the_end() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, true), &[]).await;
+        until("coordinators started", || f.hosts.script.started.all().len() == 1).await;
+        let start = &f.hosts.script.started.all()[0];
+        assert_eq!(
+            (&start.job_master, start.job_master_id),
+            (f.running.address(), JobMasterId(session(FENCE)))
+        );
+        let worker = f.worker("tm1", Deployments::Take).await;
+        worker.offer(&[1]).await;
+        until("deployed", || worker.attempts().len() == 2).await;
+        let attempt = worker.attempts()[0];
+        let ask = |attempt, operator| OperatorEvent {
+            attempt,
+            operator: OperatorId(operator),
+            event: b"me".to_vec(),
+        };
+        assert_eq!(f.gateway.ask(ask(attempt, 1)).await.unwrap().as_ref(), b"split for me");
+        let stale = model::ExecutionAttemptId { attempt: 9, ..attempt };
+        let error = f.gateway.ask(ask(stale, 1)).await.unwrap_err().refused();
+        assert_eq!(error, Some(CoordinationError::StaleAttempt { attempt: stale }));
+        let error = f.gateway.ask(ask(attempt, 9)).await.unwrap_err().refused();
+        assert_eq!(error, Some(CoordinationError::NoSuchOperator { operator: OperatorId(9) }));
+        let request = CoordinationRequest { operator: OperatorId(2), request: b"0".to_vec() };
+        assert_eq!(f.gateway.ask(request).await.unwrap().as_ref(), b"results from 0");
+        worker.finish_all().await;
+        assert_eq!(f.ended_as().await, JobStatus::Finished);
+        assert!(f.hosts.script.ended.all()[0].finished);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_publication_that_fails_is_a_failover() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, true), PATIENT).await;
+        let failure = CoordinationError::Failed("the disk of /out is full".into());
+        f.hosts.script.set(&f.hosts.script.fail_publish, Some(failure));
+        let worker = f.worker("tm1", Deployments::Take).await;
+        worker.offer(&[1]).await;
+        until("deployed", || worker.attempts().len() == 2).await;
+        worker.finish_all().await;
+        until("deployed again", || worker.attempts().len() == 4).await;
+        assert_eq!(f.hosts.script.started.all().len(), 2);
+        assert!(f.details().await.failures[0].cause.message.contains("/out is full"));
+        assert!(worker.deployed.all()[1].graph.is_none(), "its host has the graph");
+        worker.finish_all().await;
+        assert_eq!(f.ended_as().await, JobStatus::Finished);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_coordinator_host_is_launched_again_and_its_job_fails_over() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, true), PATIENT).await;
+        let worker = f.worker("tm1", Deployments::Take).await;
+        worker.offer(&[1]).await;
+        until("deployed", || worker.attempts().len() == 2).await;
+        let first = worker.attempts();
+        f.hosts.script.kill_all("killed by SIGKILL");
+        until("cancelled", || worker.cancelled.all().len() == 1).await;
+        assert_eq!(f.status().await, JobStatus::Restarting);
+        worker.report(&first, ExecutionState::Canceled).await;
+        until("deployed again", || worker.attempts().len() == 4).await;
+        assert_eq!(f.hosts.script.launches.all().len(), 2);
+        let details = f.details().await;
+        assert_eq!(details.failures[0].cause.kind, "CoordinatorHostLost");
+        assert!(details.failures[0].cause.message.contains("SIGKILL"));
+        worker.report(&worker.attempts()[2..], ExecutionState::Finished).await;
+        assert_eq!(f.ended_as().await, JobStatus::Finished);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_coordinator_that_reports_its_failure_is_a_failover() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, true), PATIENT).await;
+        let worker = f.worker("tm1", Deployments::Take).await;
+        worker.offer(&[1]).await;
+        until("deployed", || worker.attempts().len() == 2).await;
+        let cause = FailureCause::recoverable("UserError", "the enumerator panicked");
+        f.gateway.ask(CoordinatorFailed { cause: cause.clone() }).await.unwrap();
+        assert_eq!(f.status().await, JobStatus::Restarting);
+        assert_eq!(f.details().await.failures[0].cause, cause);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_builds_another_graph_fails_the_job_for_good() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, true), PATIENT).await;
+        let differs = BuildError::Differs("node 3 'map' has another type".into());
+        f.hosts.script.set(&f.hosts.script.fail_start, Some(differs));
+        assert_eq!(f.ended_as().await, JobStatus::Failed);
+        let cause = f.ended.all()[0].details.cause.clone().unwrap();
+        assert!(cause.message.contains("node 3 'map'"), "{cause}");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_task_executor_is_replaced_by_anothers_free_slot() {
+    local(async {
+        let f = Fixture::start(graph(1, 2, false), PATIENT).await;
+        let first = f.worker("tm1", Deployments::Take).await;
+        let second = f.worker("tm2", Deployments::Take).await;
+        first.offer(&[1]).await;
+        second.offer(&[2]).await;
+        until("deployed", || second.attempts().len() == 2).await;
+        let cause = FailureCause::recoverable("TaskManagerStopped", "it shuts down");
+        let gone = DisconnectTaskManager {
+            resource_id: second.resource_id.clone(),
+            instance_id: second.instance_id,
+            cause,
+        };
+        f.gateway.ask(gone).await.unwrap();
+        until("cancelled", || first.cancelled.all().len() == 1).await;
+        first.report(&first.attempts(), ExecutionState::Canceled).await;
+        let third = f.worker("tm3", Deployments::Take).await;
+        assert_eq!(third.offer(&[3]).await, [AllocationId(3)]);
+        until("deployed again", || third.attempts().len() == 2).await;
+        assert_eq!(f.manager.declared_slots().last(), Some(&2));
+        until("in vain told", || second.disconnected.all().len() == 1).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn heartbeats_tell_that_a_task_executor_is_gone() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, false), PATIENT).await;
+        let _heartbeats = f.process.heartbeats().await;
+        // Its process answers beats, but does not know this connection.
+        let worker = f.worker("tm1", Deployments::Take).await;
+        worker.offer(&[1]).await;
+        until("deployed", || worker.attempts().len() == 2).await;
+        seconds(30).await;
+        let details = f.details().await;
+        assert_eq!(details.failures.len(), 1);
+        assert_eq!(details.failures[0].cause.kind, "TaskManagerLost");
+        assert_eq!(details.failures[0].resource_id, Some(worker.resource_id.clone()));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_black_hole_holds_nothing_up_but_itself() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, false), PATIENT).await;
+        let hole = f.worker("tm1", Deployments::Never).await;
+        hole.offer(&[1]).await;
+        until("deployed", || hole.attempts().len() == 2).await;
+        assert_eq!(f.status().await, JobStatus::Running, "it answers meanwhile");
+        seconds(61).await;
+        assert_eq!(f.details().await.failures[0].cause.kind, "DeploymentFailed");
+        until("cancelled", || !hole.cancelled.all().is_empty()).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_deployment_fails_over() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, false), PATIENT).await;
+        let worker = f.worker("tm1", Deployments::Refuse).await;
+        worker.offer(&[1]).await;
+        until("tried again", || worker.deployed.all().len() >= 2).await;
+        assert!(worker.deployed.all()[1].graph.is_some(), "nobody knows whether its host has it");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slot_without_a_host_fails_over() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, false), PATIENT).await;
+        let worker = f.worker("tm1", Deployments::Take).await;
+        worker.offer(&[1]).await;
+        until("deployed", || worker.attempts().len() == 2).await;
+        let fail = FailSlot {
+            resource_id: worker.resource_id.clone(),
+            allocation_id: AllocationId(1),
+            cause: FailureCause::recoverable("ProgramHostLost", "killed by SIGKILL"),
+        };
+        f.gateway.ask(fail).await.unwrap();
+        assert_eq!(f.status().await, JobStatus::Restarting);
+        assert_eq!(worker.offer(&[2]).await, [AllocationId(2)]);
+        until("deployed again", || worker.attempts().len() == 4).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_few_slots_fail_the_job_in_the_resource_managers_words() {
+    local(async {
+        let f = Fixture::start(graph(1, 8, false), &[]).await;
+        let message = "needs 8 slots of any size, 4 registered, 0 free".to_owned();
+        let notify = NotifyNotEnoughResources { acquired: vec![], message };
+        let from = |fence: u64| f.gateway.with_session(session(fence));
+        until("registered", || !f.manager.declared.all().is_empty()).await;
+        from(59).ask(notify.clone()).await.unwrap();
+        assert_eq!(f.status().await, JobStatus::Running, "not its ResourceManager");
+        from(60).ask(notify).await.unwrap();
+        assert_eq!(f.ended_as().await, JobStatus::Failed);
+        let cause = f.ended.all()[0].details.cause.clone().unwrap();
+        assert!(cause.message.contains("needs 8 slots of any size, 4 registered, 0 free"));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_resource_manager_is_registered_at_and_told_everything() {
+    local(async {
+        let f = Fixture::start(graph(1, 2, false), &[]).await;
+        until("declared", || f.manager.declared_slots() == [2]).await;
+        let next = ManagerDouble::lead(&f.process, 61);
+        until("declared there", || next.declared_slots() == [2]).await;
+        assert_eq!(f.status().await, JobStatus::Running);
+        assert_eq!(next.fence, model::ResourceManagerId(session(61)));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_manager_that_ends_the_connection_is_registered_at_again() {
+    local(async {
+        let f = Fixture::start(graph(1, 2, false), &[]).await;
+        until("declared", || f.manager.declared_slots() == [2]).await;
+        let end = |fence| gateways::job_master::DisconnectResourceManager {
+            resource_manager: model::ResourceManagerId(session(fence)),
+            reason: "time-out".into(),
+        };
+        f.gateway.ask(end(59)).await.unwrap();
+        settle().await;
+        assert_eq!(f.manager.registered.all().len(), 1, "it is another one's word");
+        f.gateway.ask(end(60)).await.unwrap();
+        until("declared again", || f.manager.declared_slots() == [2, 2]).await;
+        assert_eq!(f.manager.registered.all().len(), 2);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_job_ends_when_its_tasks_have() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, true), &[]).await;
+        let worker = f.worker("tm1", Deployments::Take).await;
+        worker.offer(&[1]).await;
+        until("deployed", || worker.attempts().len() == 2).await;
+        f.gateway.ask(Cancel {}).await.unwrap();
+        assert_eq!(f.status().await, JobStatus::Cancelling);
+        until("told", || worker.cancelled.all().len() == 1).await;
+        worker.report(&worker.attempts(), ExecutionState::Canceled).await;
+        assert_eq!(f.ended_as().await, JobStatus::Canceled);
+        until("abandoned", || !f.hosts.script.ended.all().is_empty()).await;
+        assert!(!f.hosts.script.ended.all()[0].finished);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_job_master_suspends_the_job_and_tells_everybody() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, false), &[]).await;
+        let worker = f.worker("tm1", Deployments::Take).await;
+        worker.offer(&[1]).await;
+        until("declared", || !f.manager.declared.all().is_empty()).await;
+        let Fixture { running, ended, manager, gateway, .. } = f;
+        running.stop().await;
+        until("told", || worker.disconnected.all().len() == 1).await;
+        assert_eq!(worker.freed.all().len(), 0, "slots are kept for the next one");
+        until("left", || manager.left.all().len() == 1).await;
+        assert!(!manager.left.all()[0].finished);
+        assert_eq!(ended.all().len(), 0);
+        let answer = gateway.ask(RequestStatus {}).await;
+        assert!(matches!(answer, Err(CallError::Fabric(FabricError::NoSuchEndpoint { .. }))));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_executor_with_slots_and_tasks_of_an_earlier_job_master_starts_clean() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, false), &[]).await;
+        let worker = f.worker("tm1", Deployments::Take).await;
+        let old = model::ExecutionAttemptId {
+            graph: 1,
+            vertex: model::JobVertexId(1),
+            subtask: 0,
+            attempt: 0,
+        };
+        assert_eq!(worker.report(&[old], ExecutionState::Running).await, [old]);
+        assert_eq!(worker.report(&[old], ExecutionState::Canceled).await, []);
+        assert_eq!(worker.offer(&[1]).await, [AllocationId(1)]);
+        until("deployed", || worker.attempts().len() == 2).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_executor_may_register_again_and_a_new_incarnation_has_lost_its_tasks() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, false), PATIENT).await;
+        let mut worker = f.worker("tm1", Deployments::Take).await;
+        worker.offer(&[1]).await;
+        until("deployed", || worker.attempts().len() == 2).await;
+        f.gateway.ask(worker.introduction()).await.unwrap();
+        assert_eq!(worker.offer(&[1]).await, [AllocationId(1)]);
+        assert_eq!(f.status().await, JobStatus::Running);
+        worker.instance_id = InstanceId(2);
+        f.gateway.ask(worker.introduction()).await.unwrap();
+        assert_eq!(f.status().await, JobStatus::Restarting);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ended_job_takes_no_task_executor() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, false), &[]).await;
+        f.gateway.ask(Cancel {}).await.unwrap();
+        assert_eq!(f.ended_as().await, JobStatus::Canceled);
+        let worker = WorkerDouble::start(&f.process, "tm1", Deployments::Take, &f.gateway);
+        let refused = f.gateway.ask(worker.introduction()).await.unwrap_err().refused().unwrap();
+        assert!(!refused.retry, "{refused}");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_in_one_line() {
+    local(async {
+        let f = Fixture::start(graph(1, 2, false), &[]).await;
+        let summary = f.gateway.ask(RequestSummary {}).await.unwrap();
+        assert_eq!((summary.status, summary.name.as_str()), (JobStatus::Running, "job 1"));
+        assert_eq!(summary.tasks, [(ExecutionState::Scheduled, 4)].into());
+        assert_eq!(summary.end_ms, None);
+    })
+    .await;
+}

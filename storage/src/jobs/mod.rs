@@ -12,7 +12,7 @@ pub use archive::{Archive, ArchiveBounds, ArchiveError};
 pub use graphs::{Damaged, JobGraphStore, StoredGraphs};
 pub use results::{JobResultEntry, JobResultStore, RecordedResult};
 
-use crate::objects::StoreError;
+use crate::objects::{ObjectStore, StoreError};
 use thiserror::Error;
 
 /// Why a store of jobs could not do what was asked.
@@ -39,4 +39,15 @@ pub enum JobStoreError {
         /// What is wrong.
         why: String,
     },
+}
+
+/// Removes everything about jobs: the application has ended, and its cluster with it.
+///
+/// # Errors
+/// As the store's; what was removed stays removed.
+pub fn clear(objects: &dyn ObjectStore) -> Result<(), StoreError> {
+    for name in objects.list("jobs/")? {
+        objects.delete(&name)?;
+    }
+    Ok(())
 }

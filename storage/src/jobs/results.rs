@@ -105,17 +105,6 @@ impl JobResultStore {
         Ok(())
     }
 
-    /// Removes everything: the application has ended and its cluster with it.
-    ///
-    /// # Errors
-    /// As the store's.
-    pub fn clear(&self) -> Result<(), JobStoreError> {
-        for name in self.objects.list(PREFIX)? {
-            self.objects.delete(&name)?;
-        }
-        Ok(())
-    }
-
     fn read(&self, name: &str) -> Result<Option<JobResultEntry>, JobStoreError> {
         let Some(bytes) = self.objects.get(name)? else {
             return Ok(None);

@@ -89,7 +89,7 @@ fn a_damaged_graph_is_told_and_does_not_keep_the_others_from_running() {
 #[test]
 fn the_first_result_wins_and_stays() {
     for (objects, _dir) in stores() {
-        let store = JobResultStore::new(objects);
+        let store = JobResultStore::new(objects.clone());
         let first = entry(1, JobStatus::Finished);
         assert_eq!(store.record(&first).unwrap(), RecordedResult::Recorded);
         let second = store.record(&entry(1, JobStatus::Failed)).unwrap();
@@ -100,8 +100,10 @@ fn the_first_result_wins_and_stays() {
         assert_eq!(store.dirty().unwrap(), []);
         assert_eq!(store.get(JobId(1)).unwrap(), Some(first));
         assert_eq!(store.get(JobId(2)).unwrap(), None);
-        store.clear().unwrap();
+        JobGraphStore::new(objects.clone()).put(&graph(1)).unwrap();
+        clear(&*objects).unwrap();
         assert_eq!(store.get(JobId(1)).unwrap(), None);
+        assert_eq!(objects.list("").unwrap(), Vec::<String>::new());
     }
 }
 

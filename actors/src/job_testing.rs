@@ -1,0 +1,738 @@
+//! For unit tests of the actors that run jobs: an election that is moved by hand, program hosts that obey
+//! and can be told not to, TaskExecutors from obedient to black hole, a ResourceManager that records.
+
+use crate::program_hosts::{
+    self, ExitCause, HostRequest, HostSide, HostsDeps, LaunchedHost, ProgramHostLauncher,
+    ProgramHosts, Programs,
+};
+use crate::services::{ConfirmError, Contention, LeaderElection, Leadership, Running};
+use crate::testing::{Calls, TestProcess, session};
+use actix::{Actor, Context, Handler, Recipient, ResponseFuture};
+use futures::future::BoxFuture;
+use gateways::job_master::JobMasterGateway;
+use gateways::job_master::{
+    CoordinationError, OfferSlots, RegisterTaskManager, SlotOffer, TaskIo, TaskStateUpdate,
+    UpdateTaskStates,
+};
+use gateways::job_services::{HostAddress, ProgramHostsGateway};
+use gateways::leader_election::{Component, LeaderInformation, NotLeader};
+use gateways::program_host::{self, BuildError, ProgramHostGateway};
+use gateways::resource_manager::{self, ResourceManagerGateway};
+use gateways::task_executor::{self, DeployError, TaskExecutorGateway};
+use gateways::{Answer, Ask, NodeAddress, Registration, Remote};
+use model::graph::GraphNode;
+use model::{
+    AllocationId, BlobKey, ContentHash, EdgeId, ExecutionAttemptId, ExecutionState, FailureCause,
+    Fence, InstanceId, JobEdge, JobGraph, JobId, JobVertex, JobVertexId, LeaderSession, NodeId,
+    OperatorId, ProcessSession, ProgramRef, ResourceId, ResourceManagerId, ResourceProfile,
+    ShipStrategy,
+};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{oneshot, watch};
+
+pub(crate) fn job(n: u128) -> JobId {
+    JobId(n)
+}
+
+pub(crate) fn program() -> ProgramRef {
+    ProgramRef {
+        hash: ContentHash([7; 32]),
+        name: "words".into(),
+        size: 10,
+        args: vec![],
+        env: BTreeMap::new(),
+        once: BTreeMap::new(),
+        job: None,
+    }
+}
+
+/// Source → sink, hash edge; the source is coordinated if asked for.
+pub(crate) fn graph(id: u128, parallelism: u32, coordinated: bool) -> JobGraph {
+    let vertex = |n: u32| JobVertex {
+        id: JobVertexId(u128::from(n)),
+        name: format!("v{n}"),
+        nodes: vec![NodeId(n)],
+        parallelism,
+        max_parallelism: 128,
+        slot_sharing_group: "default".into(),
+        resources: None,
+        source: n == 1,
+    };
+    let node = |n: u32| GraphNode {
+        id: NodeId(n),
+        operator_id: OperatorId(u128::from(n)),
+        uid: None,
+        kind: if n == 1 { "text_source".into() } else { "collect".into() },
+        name: format!("n{n}"),
+        inputs: vec![],
+        output: None,
+        reads: vec![],
+        states: vec![],
+        coordinated,
+    };
+    JobGraph {
+        job_id: job(id),
+        name: format!("job {id}"),
+        program: program(),
+        nodes: vec![node(1), node(2)],
+        vertices: vec![vertex(1), vertex(2)],
+        edges: vec![JobEdge {
+            id: EdgeId(0),
+            from: JobVertexId(1),
+            to: JobVertexId(2),
+            from_node: NodeId(1),
+            to_node: NodeId(2),
+            output: 0,
+            input: 0,
+            ship: ShipStrategy::Hash,
+            record: "String".into(),
+        }],
+        bounded: true,
+        options: BTreeMap::new(),
+        fingerprint: ContentHash([1; 32]),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// ---- election ---------------------------------------------------------------------------------
+
+#[derive(Default)]
+struct Contenders {
+    by_component: BTreeMap<Component, (Recipient<Leadership>, Option<LeaderSession>)>,
+    grants: u64,
+    confirmed: Vec<(Component, LeaderInformation)>,
+}
+
+/// Grants at once (unless held back), and revokes when told.
+#[derive(Clone)]
+pub(crate) struct ElectionDouble {
+    state: Arc<Mutex<Contenders>>,
+    process: TestProcess,
+    at_once: bool,
+}
+
+impl ElectionDouble {
+    pub(crate) fn start(process: &TestProcess) -> Arc<Self> {
+        Arc::new(Self { state: Arc::default(), process: process.clone(), at_once: true })
+    }
+    pub(crate) fn held_back(process: &TestProcess) -> Arc<Self> {
+        Arc::new(Self { state: Arc::default(), process: process.clone(), at_once: false })
+    }
+    /// Grants a new session; the contender has been told when this returns.
+    pub(crate) async fn grant(&self, component: Component) -> LeaderSession {
+        let (to, granted) = self.next_grant(component);
+        to.send(Leadership::Granted(granted)).await.expect("the contender lives");
+        granted
+    }
+    fn next_grant(&self, component: Component) -> (Recipient<Leadership>, LeaderSession) {
+        let mut state = lock(&self.state);
+        state.grants += 1;
+        let granted = session(100 + state.grants);
+        let entry = state.by_component.get_mut(&component).expect("it contends");
+        entry.1 = Some(granted);
+        (entry.0.clone(), granted)
+    }
+    /// Revokes; what was started has ended when this returns.
+    pub(crate) async fn revoke(&self, component: Component) {
+        let revoked = {
+            let mut state = lock(&self.state);
+            let entry = state.by_component.get_mut(&component).expect("it contends");
+            entry.1.take().map(|session| (entry.0.clone(), session))
+        };
+        self.process.leaders.set(component, None);
+        if let Some((to, session)) = revoked {
+            to.send(Leadership::Revoked(session)).await.expect("the contender lives");
+        }
+    }
+    pub(crate) fn leader(&self, component: Component) -> Option<LeaderSession> {
+        lock(&self.state).by_component.get(&component).and_then(|(_, session)| *session)
+    }
+    pub(crate) fn confirmed(&self) -> Vec<(Component, LeaderInformation)> {
+        lock(&self.state).confirmed.clone()
+    }
+    pub(crate) fn contends(&self, component: Component) -> bool {
+        lock(&self.state).by_component.contains_key(&component)
+    }
+}
+
+impl LeaderElection for ElectionDouble {
+    fn contend(&self, component: Component, contender: Recipient<Leadership>) -> Contention {
+        lock(&self.state).by_component.insert(component, (contender, None));
+        if self.at_once {
+            let (to, granted) = self.next_grant(component);
+            actix::spawn(async move {
+                let _ = to.send(Leadership::Granted(granted)).await;
+            });
+        }
+        let (state, leaders) = (self.state.clone(), self.process.leaders.clone());
+        Contention::new(move || {
+            lock(&state).by_component.remove(&component);
+            leaders.set(component, None);
+        })
+    }
+
+    fn confirm(
+        &self,
+        component: Component,
+        leader: LeaderInformation,
+    ) -> BoxFuture<'static, Result<(), ConfirmError>> {
+        let leads = self.leader(component) == Some(leader.session);
+        if leads {
+            lock(&self.state).confirmed.push((component, leader.clone()));
+            self.process.leaders.set(component, Some(leader));
+            return Box::pin(async { Ok(()) });
+        }
+        let session = leader.session;
+        Box::pin(async move { Err(NotLeader { session }.into()) })
+    }
+
+    fn has_leadership(
+        &self,
+        component: Component,
+        session: LeaderSession,
+    ) -> BoxFuture<'static, bool> {
+        let leads = self.leader(component) == Some(session);
+        Box::pin(async move { leads })
+    }
+}
+
+// ---- program hosts ----------------------------------------------------------------------------
+
+/// What hosts of a [`LauncherDouble`] do, and what they were asked.
+#[derive(Clone, Default)]
+pub(crate) struct HostScript {
+    /// What a build answers.
+    pub(crate) build: Arc<Mutex<Option<Result<JobGraph, BuildError>>>>,
+    /// Why a host does not start.
+    pub(crate) fail_launch: Arc<Mutex<Option<BuildError>>>,
+    /// Hosts never come up.
+    pub(crate) hang_launch: Arc<Mutex<bool>>,
+    /// What `StartCoordinators` answers instead of success.
+    pub(crate) fail_start: Arc<Mutex<Option<BuildError>>>,
+    /// What `JobEnded` answers instead of success.
+    pub(crate) fail_publish: Arc<Mutex<Option<CoordinationError>>>,
+    /// Ends of hosts that are asked to end do not come.
+    pub(crate) deaf: Arc<Mutex<bool>>,
+    pub(crate) launches: Calls<HostRequest>,
+    pub(crate) started: Calls<program_host::StartCoordinators>,
+    pub(crate) ended: Calls<program_host::JobEnded>,
+    pub(crate) alive: Calls<program_host::ParentAlive>,
+    pub(crate) killed: Calls<()>,
+    hosts: Arc<Mutex<Vec<Arc<Mutex<Option<oneshot::Sender<ExitCause>>>>>>>,
+}
+
+impl HostScript {
+    /// All hosts die.
+    pub(crate) fn kill_all(&self, cause: &str) {
+        for host in lock(&self.hosts).drain(..) {
+            if let Some(exit) = lock(&host).take() {
+                let _ = exit.send(ExitCause(cause.to_owned()));
+            }
+        }
+    }
+    pub(crate) fn set<T>(&self, what: &Arc<Mutex<T>>, value: T) {
+        *lock(what) = value;
+    }
+}
+
+/// Launches [`HostDouble`]s in the test's process.
+pub(crate) struct LauncherDouble {
+    pub(crate) script: HostScript,
+    process: TestProcess,
+    launched: AtomicU64,
+    /// Whether hosts look like child processes.
+    pid: Option<u32>,
+}
+
+impl ProgramHostLauncher for LauncherDouble {
+    fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>> {
+        let script = self.script.clone();
+        script.launches.push(request.clone());
+        if let Some(error) = lock(&script.fail_launch).clone() {
+            return Box::pin(async move { Err(error) });
+        }
+        if *lock(&script.hang_launch) {
+            return Box::pin(std::future::pending());
+        }
+        let n = self.launched.fetch_add(1, Ordering::Relaxed);
+        let fence = ProcessSession(session(500 + n));
+        let name = format!("program_host/{}/{n}", request.job_id);
+        let rpc = self.process.services.rpc.clone();
+        let (exit, exited) = oneshot::channel();
+        let exit = Arc::new(Mutex::new(Some(exit)));
+        lock(&script.hosts).push(exit.clone());
+        let endpoint = {
+            let host = HostDouble { script: script.clone(), exit: exit.clone() };
+            ProgramHostGateway::endpoint(host.start())
+        };
+        let registration = rpc.serve(name.clone(), fence, endpoint);
+        let address = HostAddress { address: rpc.address_of(&name), session: fence, pid: self.pid };
+        let exited = Box::pin(async move {
+            let cause = exited.await.unwrap_or_else(|_| ExitCause("dropped".into()));
+            drop(registration);
+            cause
+        });
+        let kill = Box::new(move || {
+            script.killed.push(());
+            if let Some(exit) = lock(&exit).take() {
+                let _ = exit.send(ExitCause("killed by SIGKILL".into()));
+            }
+        });
+        Box::pin(async move { Ok(LaunchedHost { address, exited, kill }) })
+    }
+}
+
+struct ProgramsDouble;
+
+impl Programs for ProgramsDouble {
+    fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, String>> {
+        Box::pin(async move {
+            match key.hash.0[0] {
+                7 => Ok(PathBuf::from("/programs/words")),
+                _ => Err(format!("there is no blob {} here", key.hash)),
+            }
+        })
+    }
+}
+
+/// A keeper of program hosts with hosts that follow `script`.
+pub(crate) struct HostsDouble {
+    pub(crate) running: Running<ProgramHosts>,
+    pub(crate) gateway: Remote<ProgramHostsGateway>,
+    pub(crate) script: HostScript,
+}
+
+impl HostsDouble {
+    pub(crate) async fn start(process: &TestProcess, side: HostSide) -> Self {
+        Self::start_with(process, side, None, Some(17)).await
+    }
+
+    pub(crate) async fn start_with(
+        process: &TestProcess,
+        side: HostSide,
+        own_program: Option<ContentHash>,
+        pid: Option<u32>,
+    ) -> Self {
+        let script = HostScript::default();
+        let launcher = LauncherDouble {
+            script: script.clone(),
+            process: process.clone(),
+            launched: AtomicU64::new(0),
+            pid,
+        };
+        let deps = HostsDeps {
+            services: process.services.clone(),
+            launcher: Arc::new(launcher),
+            programs: Arc::new(ProgramsDouble),
+            side,
+            own_program,
+            embedded: false,
+        };
+        let running = program_hosts::start(deps).await.expect("started");
+        let services = &process.services;
+        let gateway = services.rpc.gateway(running.address(), services.session);
+        Self { running, gateway, script }
+    }
+}
+
+struct HostDouble {
+    script: HostScript,
+    exit: Arc<Mutex<Option<oneshot::Sender<ExitCause>>>>,
+}
+
+impl Actor for HostDouble {
+    type Context = Context<Self>;
+}
+
+impl Handler<Ask<program_host::BuildGraph>> for HostDouble {
+    type Result = Answer<program_host::BuildGraph>;
+    fn handle(
+        &mut self,
+        ask: Ask<program_host::BuildGraph>,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        let scripted = lock(&self.script.build).clone();
+        let mut graph = scripted.unwrap_or_else(|| Ok(graph(0, ask.body.parallelism, true)))?;
+        graph.job_id = ask.body.job_id;
+        graph.options = ask.body.options;
+        Ok(graph)
+    }
+}
+
+impl Handler<Ask<program_host::StartCoordinators>> for HostDouble {
+    type Result = Answer<program_host::StartCoordinators>;
+    fn handle(
+        &mut self,
+        ask: Ask<program_host::StartCoordinators>,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        self.script.started.push(ask.body);
+        lock(&self.script.fail_start).take().map_or(Ok(()), Err)
+    }
+}
+
+impl Handler<Ask<program_host::JobEnded>> for HostDouble {
+    type Result = Answer<program_host::JobEnded>;
+    fn handle(&mut self, ask: Ask<program_host::JobEnded>, _: &mut Context<Self>) -> Self::Result {
+        self.script.ended.push(ask.body);
+        lock(&self.script.fail_publish).take().map_or(Ok(()), Err)
+    }
+}
+
+impl Handler<Ask<program_host::HandleOperatorEvent>> for HostDouble {
+    type Result = Answer<program_host::HandleOperatorEvent>;
+    fn handle(
+        &mut self,
+        ask: Ask<program_host::HandleOperatorEvent>,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        Ok([b"split for ", &ask.body.event[..]].concat().into())
+    }
+}
+
+impl Handler<Ask<program_host::HandleCoordinationRequest>> for HostDouble {
+    type Result = Answer<program_host::HandleCoordinationRequest>;
+    fn handle(
+        &mut self,
+        ask: Ask<program_host::HandleCoordinationRequest>,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        Ok([b"results from ", &ask.body.request[..]].concat().into())
+    }
+}
+
+impl Handler<Ask<program_host::ParentAlive>> for HostDouble {
+    type Result = Answer<program_host::ParentAlive>;
+    fn handle(
+        &mut self,
+        ask: Ask<program_host::ParentAlive>,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        self.script.alive.push(ask.body);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<program_host::EndHost>> for HostDouble {
+    type Result = Answer<program_host::EndHost>;
+    fn handle(&mut self, _: Ask<program_host::EndHost>, _: &mut Context<Self>) -> Self::Result {
+        if !*lock(&self.script.deaf)
+            && let Some(exit) = lock(&self.exit).take()
+        {
+            let _ = exit.send(ExitCause("exit code 0".into()));
+        }
+        Ok(())
+    }
+}
+
+macro_rules! never_answers {
+    ($actor:ty: $($call:ty),+ $(,)?) => {$(
+        impl Handler<Ask<$call>> for $actor {
+            type Result = ResponseFuture<Answer<$call>>;
+            fn handle(&mut self, _: Ask<$call>, _: &mut Context<Self>) -> Self::Result {
+                Box::pin(std::future::pending())
+            }
+        }
+    )+};
+}
+never_answers! { HostDouble:
+    program_host::StartHost, program_host::DeployToHost, program_host::CancelOnHost,
+    program_host::ReleaseSlot, program_host::AttemptsEnded,
+}
+
+// ---- TaskExecutor -----------------------------------------------------------------------------
+
+/// What a TaskExecutor does with deployments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deployments {
+    Take,
+    Refuse,
+    /// The black hole: never answers anything.
+    Never,
+}
+
+/// A TaskExecutor as a JobMaster sees it.
+pub(crate) struct WorkerDouble {
+    pub(crate) resource_id: ResourceId,
+    pub(crate) instance_id: InstanceId,
+    pub(crate) deployed: Calls<task_executor::DeployTasks>,
+    pub(crate) cancelled: Calls<task_executor::CancelTasks>,
+    pub(crate) freed: Calls<task_executor::FreeSlot>,
+    pub(crate) disconnected: Calls<task_executor::DisconnectJobMaster>,
+    session: ProcessSession,
+    address: gateways::EndpointAddress,
+    process: TestProcess,
+    job_master: Remote<JobMasterGateway>,
+    _registration: Registration,
+}
+
+struct WorkerActor {
+    mode: Deployments,
+    deployed: Calls<task_executor::DeployTasks>,
+    cancelled: Calls<task_executor::CancelTasks>,
+    freed: Calls<task_executor::FreeSlot>,
+    disconnected: Calls<task_executor::DisconnectJobMaster>,
+}
+
+impl Actor for WorkerActor {
+    type Context = Context<Self>;
+}
+
+impl WorkerDouble {
+    /// Starts one and registers it at a JobMaster.
+    pub(crate) async fn register(
+        process: &TestProcess,
+        name: &str,
+        mode: Deployments,
+        job_master: &Remote<JobMasterGateway>,
+    ) -> Self {
+        let worker = Self::start(process, name, mode, job_master);
+        worker.job_master.ask(worker.introduction()).await.expect("registered");
+        worker
+    }
+
+    pub(crate) fn start(
+        process: &TestProcess,
+        name: &str,
+        mode: Deployments,
+        job_master: &Remote<JobMasterGateway>,
+    ) -> Self {
+        let rpc = &process.services.rpc;
+        let actor = WorkerActor {
+            mode,
+            deployed: Calls::default(),
+            cancelled: Calls::default(),
+            freed: Calls::default(),
+            disconnected: Calls::default(),
+        };
+        let (deployed, cancelled) = (actor.deployed.clone(), actor.cancelled.clone());
+        let (freed, disconnected) = (actor.freed.clone(), actor.disconnected.clone());
+        let endpoint = format!("task_executor/{name}");
+        let session = process.services.session;
+        let registration =
+            rpc.serve(endpoint.clone(), session, TaskExecutorGateway::endpoint(actor.start()));
+        Self {
+            resource_id: ResourceId::new(name),
+            instance_id: InstanceId(1),
+            deployed,
+            cancelled,
+            freed,
+            disconnected,
+            session,
+            address: rpc.address_of(&endpoint),
+            process: process.clone(),
+            job_master: job_master.clone(),
+            _registration: registration,
+        }
+    }
+
+    pub(crate) fn introduction(&self) -> RegisterTaskManager {
+        RegisterTaskManager {
+            resource_id: self.resource_id.clone(),
+            instance_id: self.instance_id,
+            address: self.address.clone(),
+            session: self.session,
+            heartbeat: self.process.services.heartbeat_address(),
+            host: format!("host-{}", self.resource_id),
+        }
+    }
+
+    /// Offers slots; those that are accepted.
+    pub(crate) async fn offer(&self, allocations: &[u128]) -> Vec<AllocationId> {
+        let offers = allocations.iter().enumerate().map(|(index, allocation)| SlotOffer {
+            allocation_id: AllocationId(*allocation),
+            index: index as u32,
+            profile: ResourceProfile { cpu_millis: 1000, ..ResourceProfile::default() },
+        });
+        let offer = OfferSlots {
+            resource_id: self.resource_id.clone(),
+            instance_id: self.instance_id,
+            slots: offers.collect(),
+            data_address: NodeAddress::new(format!("{}:7000", self.resource_id)),
+        };
+        self.job_master.ask(offer).await.expect("registered")
+    }
+
+    /// Attempts that were deployed here, in order.
+    pub(crate) fn attempts(&self) -> Vec<ExecutionAttemptId> {
+        let deployments = self.deployed.all();
+        deployments.iter().flat_map(|d| d.tasks.iter().map(|t| t.attempt)).collect()
+    }
+
+    pub(crate) async fn report(
+        &self,
+        attempts: &[ExecutionAttemptId],
+        state: ExecutionState,
+    ) -> Vec<ExecutionAttemptId> {
+        let failed = state == ExecutionState::Failed;
+        let updates = attempts.iter().map(|attempt| TaskStateUpdate {
+            attempt: *attempt,
+            state,
+            cause: failed.then(|| FailureCause::recoverable("TaskFailed", "it broke")),
+            io: TaskIo { records_in: 3, ..TaskIo::default() },
+        });
+        let update = UpdateTaskStates {
+            resource_id: self.resource_id.clone(),
+            instance_id: self.instance_id,
+            updates: updates.collect(),
+        };
+        self.job_master.ask(update).await.expect("registered")
+    }
+
+    /// Everything that was deployed here runs and finishes.
+    pub(crate) async fn finish_all(&self) {
+        let attempts = self.attempts();
+        self.report(&attempts, ExecutionState::Running).await;
+        self.report(&attempts, ExecutionState::Finished).await;
+    }
+}
+
+impl Handler<Ask<task_executor::DeployTasks>> for WorkerActor {
+    type Result = ResponseFuture<Answer<task_executor::DeployTasks>>;
+    fn handle(
+        &mut self,
+        ask: Ask<task_executor::DeployTasks>,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        let job = ask.body.job_id;
+        self.deployed.push(ask.body);
+        match self.mode {
+            Deployments::Take => Box::pin(async { Ok(vec![]) }),
+            Deployments::Refuse => Box::pin(async move { Err(DeployError::NoJobMaster { job }) }),
+            Deployments::Never => Box::pin(std::future::pending()),
+        }
+    }
+}
+
+macro_rules! records {
+    ($actor:ty: $($call:ty => $field:ident),+ $(,)?) => {$(
+        impl Handler<Ask<$call>> for $actor {
+            type Result = Answer<$call>;
+            fn handle(&mut self, ask: Ask<$call>, _: &mut Context<Self>) -> Self::Result {
+                self.$field.push(ask.body);
+                Ok(())
+            }
+        }
+    )+};
+}
+records! { WorkerActor:
+    task_executor::CancelTasks => cancelled,
+    task_executor::FreeSlot => freed,
+    task_executor::DisconnectJobMaster => disconnected,
+}
+never_answers! { WorkerActor:
+    task_executor::RequestSlot, task_executor::DisconnectResourceManager,
+    task_executor::ReportTaskStates, task_executor::ForwardOperatorEvent,
+    task_executor::RequestLogs, task_executor::ReadLog,
+}
+
+// ---- ResourceManager --------------------------------------------------------------------------
+
+/// A ResourceManager that accepts every JobMaster and gives nothing.
+pub(crate) struct ManagerDouble {
+    pub(crate) registered: Calls<resource_manager::RegisterJobMaster>,
+    pub(crate) declared: Calls<resource_manager::DeclareRequiredResources>,
+    pub(crate) left: Calls<resource_manager::DisconnectJobMaster>,
+    pub(crate) fence: ResourceManagerId,
+    _registration: Registration,
+}
+
+#[derive(Default)]
+struct ManagerActor {
+    registered: Calls<resource_manager::RegisterJobMaster>,
+    declared: Calls<resource_manager::DeclareRequiredResources>,
+    left: Calls<resource_manager::DisconnectJobMaster>,
+    heartbeat: Option<gateways::EndpointAddress>,
+}
+
+impl Actor for ManagerActor {
+    type Context = Context<Self>;
+}
+
+impl ManagerDouble {
+    /// Starts one and publishes it as the leader.
+    pub(crate) fn lead(process: &TestProcess, epoch: u64) -> Self {
+        let services = &process.services;
+        let fence = ResourceManagerId::from_session(session(epoch));
+        let actor = ManagerActor {
+            heartbeat: Some(services.heartbeat_address()),
+            ..ManagerActor::default()
+        };
+        let (registered, declared, left) =
+            (actor.registered.clone(), actor.declared.clone(), actor.left.clone());
+        let name = format!("resource_manager/{epoch}");
+        let endpoint = ResourceManagerGateway::endpoint(actor.start());
+        let registration = services.rpc.serve(name.clone(), fence, endpoint);
+        let leader =
+            LeaderInformation { session: fence.session(), address: services.rpc.address_of(&name) };
+        process.leaders.set(Component::ResourceManager, Some(leader));
+        Self { registered, declared, left, fence, _registration: registration }
+    }
+
+    /// Slots of each declaration so far.
+    pub(crate) fn declared_slots(&self) -> Vec<u32> {
+        let all = self.declared.all();
+        all.iter().map(|d| d.requirements.iter().map(|r| r.slots).sum()).collect()
+    }
+}
+
+impl Handler<Ask<resource_manager::RegisterJobMaster>> for ManagerActor {
+    type Result = Answer<resource_manager::RegisterJobMaster>;
+    fn handle(
+        &mut self,
+        ask: Ask<resource_manager::RegisterJobMaster>,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        self.registered.push(ask.body);
+        Ok(resource_manager::JobMasterAccepted {
+            resource_id: ResourceId::new("rm"),
+            heartbeat: self.heartbeat.clone().expect("set"),
+        })
+    }
+}
+
+impl Handler<Ask<resource_manager::DeclareRequiredResources>> for ManagerActor {
+    type Result = Answer<resource_manager::DeclareRequiredResources>;
+    fn handle(
+        &mut self,
+        ask: Ask<resource_manager::DeclareRequiredResources>,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        self.declared.push(ask.body);
+        Ok(())
+    }
+}
+records! { ManagerActor: resource_manager::DisconnectJobMaster => left }
+never_answers! { ManagerActor:
+    resource_manager::RegisterTaskExecutor, resource_manager::SendSlotReport,
+    resource_manager::NotifySlotAvailable, resource_manager::DisconnectTaskExecutor,
+    resource_manager::RequestTaskManagers, resource_manager::RequestResourceOverview,
+    resource_manager::BlockNode, resource_manager::DeregisterApplication,
+    resource_manager::DeclareNeededWorkers, resource_manager::ReleaseIdleWorker,
+    resource_manager::ReportLackOfSlots, resource_manager::NotifyJobLeader,
+    resource_manager::NotifyJobTimedOut,
+}
+
+/// Waits (in virtual time) until something is so.
+pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
+    for _ in 0..10_000 {
+        if so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("never: {what}");
+}
+
+/// The value of a channel once it is there.
+pub(crate) async fn told<T: Clone>(channel: &mut watch::Receiver<Option<T>>) -> T {
+    let value = channel.wait_for(Option::is_some).await.expect("the sender lives");
+    value.clone().expect("is some")
+}
