@@ -74,16 +74,11 @@ options! {
     /// User code that does not return so long after its task was cancelled costs its process.
     CANCELLATION_TIMEOUT: Duration = "task.cancellation.timeout" => Duration::from_secs(10),
         must be_longer_than_zero;
-    /// How often a task that is being cancelled is reminded, and its stack logged.
-    CANCELLATION_INTERVAL: Duration = "task.cancellation.interval" => Duration::from_secs(3),
-        must be_longer_than_zero;
     /// A slot that was allocated to a job but holds no task for so long is freed.
     SLOT_TIMEOUT: Duration = "taskmanager.slot.timeout" => Duration::from_secs(10), must be_longer_than_zero;
     /// How long a program host may take from its start to its first answer.
     HOST_START_TIMEOUT: Duration = "taskmanager.program-host.start-timeout" => Duration::from_secs(30),
         must be_longer_than_zero;
-    /// A program host without tasks is kept so long for the job's next deployment.
-    HOST_IDLE_TIMEOUT: Duration = "taskmanager.program-host.idle-timeout" => Duration::from_secs(10);
 }
 
 /// The amount of an external resource on each TaskManager, by the resource's name (`gpu`).

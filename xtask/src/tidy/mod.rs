@@ -21,11 +21,22 @@ pub(crate) fn tidy() -> Result<()> {
     let root = workspace::root();
     let members = workspace::members(&workspace::metadata(false)?);
     let files = files()?;
-    let sources: Vec<Source> = files
+    let mut sources: Vec<Source> = files
         .iter()
         .filter(|path| path.ends_with(".rs"))
         .filter_map(|path| Some(Source::new(path, &fs::read_to_string(root.join(path)).ok()?)))
         .collect();
+
+    let for_tests: Vec<String> = sources.iter().flat_map(Source::test_modules).collect();
+    for source in &mut sources {
+        let under = |module: &String| {
+            let rest = source.path.strip_prefix(module.as_str());
+            rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+        };
+        if for_tests.iter().any(under) {
+            source.mark_as_test();
+        }
+    }
 
     let mut complaints = licences(&members);
     complaints.extend(unmapped(&members));

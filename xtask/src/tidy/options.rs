@@ -14,9 +14,14 @@ pub(crate) fn check(sources: &[Source], scripts: &str, complaints: &mut Complain
             if scripts.contains(&format!("$(option {key})")) {
                 continue;
             }
+            let quoted = format!("\"{key}\"");
             let read = sources.iter().any(|other| {
-                !other.path.starts_with("conf/src/declared/")
-                    && words(&other.code, name).any(|at| !is_test(other, at))
+                let elsewhere = !other.path.starts_with("conf/");
+                let by_name = words(&other.code, name).any(|at| !is_test(other, at));
+                // What travels to a program host travels by key.
+                let mut by_key = other.text.match_indices(&quoted);
+                by_name && !other.path.starts_with("conf/src/declared/")
+                    || elsewhere && by_key.any(|(at, _)| !is_test(other, at))
             });
             if !read {
                 let module = module.unwrap_or_default();

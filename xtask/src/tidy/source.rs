@@ -35,6 +35,25 @@ impl Source {
         Self { path: path.to_owned(), text: text.to_owned(), code, in_tests }
     }
 
+    /// Where modules that are declared for tests only have their files: paths without `.rs`.
+    pub(crate) fn test_modules(&self) -> Vec<String> {
+        let stem = self.path.strip_suffix(".rs").unwrap_or(&self.path);
+        let (parent, name) = stem.rsplit_once('/').unwrap_or(("", stem));
+        let folder = if matches!(name, "mod" | "lib" | "main") { parent } else { stem };
+        let declared = |(from, to): (usize, usize)| {
+            let item = self.code.get(from..to)?;
+            let at = words(item, "mod").next()?;
+            let name = item.get(at + 3..)?.trim();
+            name.chars().all(is_word).then(|| format!("{folder}/{name}"))
+        };
+        test_spans(&self.code).into_iter().filter_map(declared).collect()
+    }
+
+    /// All of it belongs to tests.
+    pub(crate) fn mark_as_test(&mut self) {
+        self.in_tests.fill(true);
+    }
+
     /// Lines of code that is not for tests.
     pub(crate) fn lines_without_tests(&self) -> usize {
         self.in_tests.iter().filter(|line| !**line).count()
@@ -249,6 +268,13 @@ mod tests {
     fn a_test_module_in_another_file_is_one_line() {
         let source = Source::new("x/src/a.rs", "#[cfg(test)]\nmod tests;\nfn a() {}\n");
         assert_eq!(source.in_tests, [true, true, false]);
+    }
+
+    #[test]
+    fn modules_for_tests_only_are_known_by_their_declarations() {
+        let text = "#[cfg(test)]\npub(crate) mod kit;\n#[cfg(test)]\nmod tests {}\nmod real;\n";
+        assert_eq!(Source::new("a/src/lib.rs", text).test_modules(), ["a/src/kit"]);
+        assert_eq!(Source::new("a/src/b.rs", text).test_modules(), ["a/src/b/kit"]);
     }
 
     #[test]
