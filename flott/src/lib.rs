@@ -32,8 +32,13 @@ pub type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::
 pub mod prelude {
     pub use crate::Result;
     pub use derive::FlottType;
-    pub use streaming::types::{FlottType, Serde, ToLine};
-    pub use streaming::{Args, Environment, Stream};
+    pub use streaming::api::{Aggregated, KeyedStream, Sink};
+    pub use streaming::operators::{
+        Collector, KeyContext, KeyedProcessFunction, OperatorContext, ProcessFunction,
+    };
+    pub use streaming::state::{ListState, MapState, States, ValueState};
+    pub use streaming::types::{FlottType, FromLine, Serde, ToLine};
+    pub use streaming::{Args, Environment, ProgramEntry, Stream};
 }
 
 /// Runs a program in the role that its process was started in. The second call in a process is an error.

@@ -348,11 +348,11 @@ impl<T: Send + 'static, S: KeySelector<T>, F: Folding<S::Key, T>> Operator<T>
     fn snapshot(
         &mut self,
         _checkpoint: u64,
-        _context: &OperatorContext,
+        context: &OperatorContext,
     ) -> Result<Option<Vec<u8>>, TaskError> {
         let mut states = States::write();
         self.visit(&mut states);
-        Ok(Some(states.written()))
+        states.written().map(Some).map_err(|error| context.codec_error(error))
     }
 }
 

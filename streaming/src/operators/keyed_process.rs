@@ -131,11 +131,11 @@ where
     fn snapshot(
         &mut self,
         _checkpoint: u64,
-        _context: &OperatorContext,
+        context: &OperatorContext,
     ) -> Result<Option<Vec<u8>>, TaskError> {
         let mut states = States::write();
         self.function.states(&mut states);
-        Ok(Some(states.written()))
+        states.written().map(Some).map_err(|error| context.codec_error(error))
     }
 
     fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
@@ -152,7 +152,8 @@ where
 #[derive(Debug)]
 pub struct StatefulFlatMap<K, V, F, Out> {
     name: String,
-    state: ValueState<K, V>,
+    /// `None` is kept only while the function looks at it.
+    state: ValueState<K, Option<V>>,
     function: F,
     out: std::marker::PhantomData<fn() -> Out>,
 }
@@ -199,10 +200,10 @@ where
         record: T,
         out: &mut Collector<Out>,
     ) -> Result<(), BoxError> {
-        let mut value = self.state.take(key);
-        (self.function)(key.key(), record, &mut value, out);
-        if let Some(value) = value {
-            self.state.set(key, value)?;
+        let value = self.state.get_or_insert_with(key, || None)?;
+        (self.function)(key.key(), record, value, out);
+        if value.is_none() {
+            self.state.take(key);
         }
         Ok(())
     }

@@ -115,7 +115,7 @@ fn the_visitor_declares_opens_and_writes() {
     state.as_mut().unwrap().insert_at(groups.address(&key), &key, 7).unwrap();
     let mut write = States::write();
     walk(&mut state, &mut write);
-    let restored = read_snapshot(&write.written()).unwrap();
+    let restored = read_snapshot(&write.written().unwrap()).unwrap();
 
     let mut again = None;
     let mut open = States::open(groups.clone(), &restored);

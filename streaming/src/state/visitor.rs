@@ -4,7 +4,7 @@
 //! its bytes and its bytes.
 
 use super::{KeyGroups, Table};
-use crate::types::{CodecError, FlottType, Key, Reader, fingerprint, write_len};
+use crate::types::{CodecError, FlottType, Key, Reader, check_written, fingerprint, write_len};
 use model::graph::StateDeclaration;
 use std::collections::BTreeMap;
 
@@ -57,13 +57,17 @@ impl<'a> States<'a> {
         }
     }
     /// After [`States::write`]: the snapshot.
-    pub fn written(self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// When a value can't be written.
+    pub fn written(self) -> Result<Vec<u8>, CodecError> {
+        check_written()?;
         let mut bytes = vec![VERSION];
         if let Walk::Write { states, out } = self.walk {
             write_len(states, &mut bytes);
             bytes.extend_from_slice(&out);
         }
-        bytes
+        Ok(bytes)
     }
 
     /// One table of an operator.

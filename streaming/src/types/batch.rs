@@ -1,6 +1,6 @@
 //! The codec of an edge: a count, then the records.
 
-use super::{CodecError, FlottType, Reader, write_len};
+use super::{CodecError, FlottType, Reader, check_written, write_len};
 use crate::seam::{EdgeCodec, ErasedBatch};
 use std::{any::type_name, fmt, marker::PhantomData};
 
@@ -34,7 +34,7 @@ impl<T: FlottType> EdgeCodec for BatchCodec<T> {
         let records = batch.downcast_ref::<T>().ok_or(CodecError::OtherType(type_name::<T>()))?;
         write_len(records.len(), out);
         T::encode_slice(records, out);
-        Ok(())
+        check_written()
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<ErasedBatch, CodecError> {

@@ -17,6 +17,7 @@ pub use line::{FromLine, ToLine};
 pub use reader::{Reader, write_len, write_varint, write_zigzag};
 pub use schema::{Schema, fingerprint};
 pub use serde_type::Serde;
+pub(crate) use serde_type::check_written;
 
 use thiserror::Error;
 

@@ -145,3 +145,39 @@ fn weights_count_the_heap() {
     assert_eq!(codec.weight(&batch), 102_400);
     assert_eq!(codec.weight(&ErasedBatch::new(Vec::<Vec<u8>>::new())), 0);
 }
+
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Foreign {
+    name: String,
+    #[serde(serialize_with = "only_small")]
+    size: u64,
+    below: Vec<Foreign>,
+}
+
+fn only_small<S: serde::Serializer>(size: &u64, s: S) -> Result<S::Ok, S::Error> {
+    match size {
+        0..100 => s.serialize_u64(*size),
+        _ => Err(serde::ser::Error::custom("too large")),
+    }
+}
+
+#[test]
+fn foreign_types_go_through_serde_and_what_they_refuse_is_noticed() {
+    let value = |size, below| Serde(Foreign { name: "a".into(), size, below });
+    law(&value(7, vec![value(8, vec![]).0]));
+    let codec = BatchCodec::<Serde<Foreign>>::new();
+    let mut bytes = Vec::new();
+    assert!(
+        codec
+            .encode(&ErasedBatch::new(vec![value(7, vec![]), value(700, vec![])]), &mut bytes)
+            .is_err()
+    );
+    let mut bytes = Vec::new();
+    codec.encode(&ErasedBatch::new(vec![value(7, vec![])]), &mut bytes).unwrap();
+    let mut deep = value(1, vec![]);
+    for _ in 0..100 {
+        deep = value(1, vec![deep.0]);
+    }
+    let bytes = encode_one(&deep);
+    assert!(decode_one::<Serde<Foreign>>(&bytes).is_err(), "nested too deeply");
+}

@@ -1,0 +1,46 @@
+//! Counts the words of a text: the main job.
+//!
+//! `word_count --input PATH [--output PATH] [--parallelism N]` writes one line `word<TAB>count` per word. Words are what
+//! is between the bytes 09-0D and 20; they need not be UTF-8.
+
+use clap::Parser;
+use examples::text::words;
+use flott::prelude::*;
+use std::path::PathBuf;
+
+/// Counts the words of a text.
+#[derive(Parser)]
+struct Cli {
+    /// A file, or a folder of files.
+    #[arg(long)]
+    input: PathBuf,
+    /// Where the counts go: a file, or a folder of parts where several subtasks write. Without it the client prints them.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Subtasks of every operator.
+    #[arg(long)]
+    parallelism: Option<u32>,
+}
+
+#[flott::main]
+fn word_count(env: &Environment, args: Args) -> Result<()> {
+    let cli: Cli = args.parse()?;
+    if let Some(parallelism) = cli.parallelism {
+        env.set_parallelism(parallelism);
+    }
+
+    let counts = env
+        .read_lines(&cli.input)
+        .flat_map(|line: Vec<u8>, out| out.collect_all(words(&line).map(<[u8]>::to_vec)))
+        .name("words")
+        .key_by(|word| word)
+        .count()
+        .at_end()
+        .uid("counts");
+
+    match cli.output {
+        Some(path) => counts.write_text(path),
+        None => counts.collect(),
+    };
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! Words of a text, whatever its encoding.
+
+/// The words of a line: what is between the bytes 09-0D and 20, and nothing else. A byte of a multi-byte character is
+/// never one of these in UTF-8, so texts of every script are split where a person would split them.
+pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| matches!(byte, 0x09..=0x0d | 0x20)).filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+
+    fn split(line: &str) -> Vec<&str> {
+        words(line.as_bytes()).map(|word| str::from_utf8(word).unwrap()).collect()
+    }
+
+    #[test]
+    fn six_bytes_are_space_and_nothing_else_is() {
+        assert_eq!(split("a\tb\nc\x0bd\x0ce\rf g"), ["a", "b", "c", "d", "e", "f", "g"]);
+        // A no-break space, an ideographic space and a next-line character belong to words.
+        assert_eq!(split("a\u{a0}b c\u{3000}d e\u{85}f"), ["a\u{a0}b", "c\u{3000}d", "e\u{85}f"]);
+        assert_eq!(split("  \t "), [""; 0]);
+        assert_eq!(split("分布式 流处理"), ["分布式", "流处理"]);
+    }
+}

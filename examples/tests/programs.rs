@@ -1,0 +1,134 @@
+//! The example programs as processes, in their embedded cluster.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+fn program(name: &str) -> Command {
+    let path = match name {
+        "word_count" => env!("CARGO_BIN_EXE_word_count"),
+        "sequence_sum" => env!("CARGO_BIN_EXE_sequence_sum"),
+        "line_lengths" => env!("CARGO_BIN_EXE_line_lengths"),
+        _ => env!("CARGO_BIN_EXE_ticker"),
+    };
+    Command::new(path)
+}
+
+fn run(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    assert!(status.success(), "{command:?}: {}", String::from_utf8_lossy(&stderr));
+    String::from_utf8(stdout).unwrap()
+}
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// What the usual tools count.
+fn counted_by_tools(text: &Path) -> Vec<String> {
+    let script =
+        r#"tr -s '[:space:]' '\n' < "$0" | grep -av '^$' | LC_ALL=C sort | LC_ALL=C uniq -c"#;
+    let output = Command::new("sh").args(["-c", script]).arg(text).output().unwrap();
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut lines: Vec<String> = text
+        .lines()
+        .map(|line| {
+            let (count, word) = line.trim_start().split_once(' ').unwrap();
+            format!("{word}\t{count}")
+        })
+        .collect();
+    lines.sort_unstable();
+    lines
+}
+
+fn texts(folder: &Path) -> [PathBuf; 2] {
+    let chinese = folder.join("chinese");
+    let text = "分布式 流处理\u{3000}系统\n检查点\t屏障 检查点\r\n流处理 a\u{a0}b 流处理";
+    fs::write(&chinese, text.repeat(40)).unwrap();
+    let licence = Path::new(env!("CARGO_MANIFEST_DIR")).join("../LICENSE");
+    [licence, chinese]
+}
+
+#[test]
+fn words_are_counted_as_the_usual_tools_count_them() {
+    let folder = tempfile::tempdir().unwrap();
+    for text in texts(folder.path()) {
+        let expected = counted_by_tools(&text);
+        for parallelism in ["1", "3", "16"] {
+            let mut count = program("word_count");
+            let printed = run(count.arg("--input").arg(&text).args(["--parallelism", parallelism]));
+            assert_eq!(sorted(&printed), expected, "{} × {parallelism}", text.display());
+        }
+    }
+}
+
+#[test]
+fn counts_go_to_a_file_or_to_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let [text, _] = texts(folder.path());
+    let expected = counted_by_tools(&text);
+    let output = folder.path().join("counts");
+    for parallelism in ["1", "4"] {
+        let mut count = program("word_count");
+        count.arg("--input").arg(&text).arg("--output").arg(&output);
+        assert_eq!(run(count.args(["--parallelism", parallelism])), "");
+        let written = match parallelism {
+            "1" => fs::read_to_string(&output).unwrap(),
+            _ => {
+                let parts = fs::read_dir(&output).unwrap().map(|entry| entry.unwrap().path());
+                let parts: Vec<PathBuf> = parts.collect();
+                assert_eq!(parts.len(), 4);
+                parts.iter().map(|part| fs::read_to_string(part).unwrap()).collect()
+            }
+        };
+        assert_eq!(sorted(&written), expected);
+    }
+}
+
+#[test]
+fn a_sequence_is_summed_once_though_it_failed() {
+    let mut sum = program("sequence_sum");
+    let printed = run(sum.args(["--count", "10000", "--keys", "3", "--parallelism", "2"]));
+    assert_eq!(sorted(&printed), ["0\t3334\t16668333", "1\t3333\t16661667", "2\t3333\t16665000"]);
+}
+
+#[test]
+fn a_program_of_several_jobs_must_be_asked_for_one() {
+    let [text, _] = texts(tempfile::tempdir().unwrap().keep().as_path());
+    let output = program("line_lengths").arg("--input").arg(text).output().unwrap();
+    assert!(!output.status.success());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("lengths, longest"), "{error}");
+}
+
+#[test]
+fn an_unbounded_job_prints_until_it_is_stopped() {
+    let mut ticker = program("ticker");
+    let mut running = ticker
+        .args(["--rate", "1000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(running.stdout.take().unwrap()).lines();
+    let first: Vec<String> = lines.take(5).map(Result::unwrap).collect();
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert!(first.iter().all(|line| line.contains("S") && line.contains('\t')), "{first:?}");
+}
+
+#[test]
+fn help_and_mistakes_are_told_apart() {
+    let help = program("word_count").arg("--help").output().unwrap();
+    assert!(help.status.success());
+    assert!(String::from_utf8_lossy(&help.stdout).contains("--parallelism"));
+    let mistake = program("word_count").arg("--inptu").output().unwrap();
+    assert_eq!(mistake.status.code(), Some(64));
+    assert!(String::from_utf8_lossy(&mistake.stderr).contains("--inptu"));
+}
