@@ -39,7 +39,9 @@ impl std::fmt::Debug for ClusterIdentity {
 #[derive(Debug, Error)]
 pub enum ClusterFilesError {
     /// Another user could read or replace it.
-    #[error("{path} must belong to this user and be closed to all others (mode {expected}); it has mode {mode:o}, owner {owner}")]
+    #[error(
+        "{path} must belong to this user and be closed to all others (mode {expected}); it has mode {mode:o}, owner {owner}"
+    )]
     Open {
         /// File or folder.
         path: PathBuf,
@@ -89,14 +91,12 @@ pub struct ClusterFiles {
 impl ClusterFiles {
     /// As configured; by default in a folder of this user's under `env.pid.dir`.
     pub fn of(options: &Options) -> Self {
-        let folder = options
-            .get(&logging::PID_DIR)
-            .join(format!("flott-{}", getuid()));
+        let folder = options.get(&logging::PID_DIR).join(format!("flott-{}", getuid()));
         let id = match options.get(&cluster::ID) {
             Some(id) => Ok(id),
-            None => Err(options
-                .get(&cluster::ID_FILE)
-                .unwrap_or_else(|| folder.join("cluster-id"))),
+            None => {
+                Err(options.get(&cluster::ID_FILE).unwrap_or_else(|| folder.join("cluster-id")))
+            }
         };
         let secret = options
             .get(&security::CLUSTER_SECRET_FILE)
@@ -119,10 +119,7 @@ impl ClusterFiles {
             Err(path) => text(path, read_when_there(path, wait).await?)?,
         };
         let secret = text(&self.secret, read_when_there(&self.secret, wait).await?)?;
-        Ok(ClusterIdentity {
-            id,
-            secret: secret.into_bytes(),
-        })
+        Ok(ClusterIdentity { id, secret: secret.into_bytes() })
     }
 }
 
@@ -139,10 +136,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn failed(path: &Path) -> impl Fn(io::Error) -> ClusterFilesError + '_ {
-    move |source| ClusterFilesError::Io {
-        path: path.to_owned(),
-        source,
-    }
+    move |source| ClusterFilesError::Io { path: path.to_owned(), source }
 }
 
 /// Writes a file whole before it gets its name, so that a reader never sees half of it, and never over
@@ -165,11 +159,7 @@ fn make_file(path: &Path, content: &str) -> Result<(), ClusterFilesError> {
 }
 
 fn write_new(path: &Path, content: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(content.as_bytes())?;
     file.write_all(b"\n")?;
     file.sync_all()
@@ -179,11 +169,7 @@ fn make_folder(folder: &Path) -> Result<(), ClusterFilesError> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
         return Ok(());
     }
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
-        .map_err(failed(folder))
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed(folder))
 }
 
 async fn read_when_there(path: &Path, wait: Duration) -> Result<String, ClusterFilesError> {
@@ -195,10 +181,7 @@ async fn read_when_there(path: &Path, wait: Duration) -> Result<String, ClusterF
             Err(e) => return Err(failed(path)(e)),
         }
         if waited >= wait {
-            return Err(ClusterFilesError::Absent {
-                path: path.to_owned(),
-                waited,
-            });
+            return Err(ClusterFilesError::Absent { path: path.to_owned(), waited });
         }
         if waited.is_zero() {
             tracing::info!(path = %path.display(), "waiting for the cluster's file");
@@ -220,9 +203,7 @@ fn read_private(path: &Path, file: File) -> Result<String, ClusterFilesError> {
         });
     }
     let mut content = String::new();
-    file.take(FILE_BYTES_MAX)
-        .read_to_string(&mut content)
-        .map_err(failed(path))?;
+    file.take(FILE_BYTES_MAX).read_to_string(&mut content).map_err(failed(path))?;
     Ok(content)
 }
 
@@ -243,8 +224,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn files(folder: &Path) -> ClusterFiles {
-        let options =
-            Options::from_map([("env.pid.dir", folder.display().to_string())]).unwrap();
+        let options = Options::from_map([("env.pid.dir", folder.display().to_string())]).unwrap();
         ClusterFiles::of(&options)
     }
 
@@ -276,10 +256,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_absent_file_is_waited_for_and_then_named() {
         let folder = tempfile::tempdir().unwrap();
-        let error = files(folder.path())
-            .read(Duration::from_secs(10))
-            .await
-            .unwrap_err();
+        let error = files(folder.path()).read(Duration::from_secs(10)).await.unwrap_err();
         assert!(error.to_string().contains("make-secret"), "{error}");
     }
 }

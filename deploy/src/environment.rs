@@ -8,7 +8,7 @@ use nix::unistd::{Uid, User, getuid};
 use std::fmt::Write;
 
 /// Text of the environment, one fact a line.
-pub fn describe(role: &str, options: &Options) -> String {
+pub(crate) fn describe(role: &str, options: &Options) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
         // Writing to a String cannot fail.
@@ -37,12 +37,12 @@ pub fn describe(role: &str, options: &Options) -> String {
 }
 
 /// Logs it: at info for cluster processes, at debug for a client.
-pub fn log(role: &str, options: &Options) {
+pub(crate) fn log(role: &str, options: &Options) {
     tracing::info!("starting\n{}", describe(role, options).trim_end());
 }
 
 /// Logs it for a client.
-pub fn log_client(options: &Options) {
+pub(crate) fn log_client(options: &Options) {
     tracing::debug!("starting\n{}", describe("client", options).trim_end());
 }
 
@@ -64,10 +64,7 @@ fn system() -> String {
 
 fn user() -> String {
     let uid = getuid();
-    let name = User::from_uid(uid)
-        .ok()
-        .flatten()
-        .map_or_else(|| "?".to_owned(), |user| user.name);
+    let name = User::from_uid(uid).ok().flatten().map_or_else(|| "?".to_owned(), |user| user.name);
     let effective = Uid::effective();
     if effective == uid {
         format!("{name} ({uid})")
@@ -113,11 +110,7 @@ fn limits() -> String {
 }
 
 fn bound(limit: u64) -> String {
-    if limit == u64::MAX {
-        "unlimited".to_owned()
-    } else {
-        limit.to_string()
-    }
+    if limit == u64::MAX { "unlimited".to_owned() } else { limit.to_string() }
 }
 
 fn container() -> String {
@@ -129,11 +122,7 @@ fn container() -> String {
         .ok()
         .and_then(|text| text.lines().next().map(str::to_owned))
         .unwrap_or_else(|| "-".to_owned());
-    format!(
-        "{group}, memory.max {}, cpu.max {}",
-        read("memory.max"),
-        read("cpu.max")
-    )
+    format!("{group}, memory.max {}, cpu.max {}", read("memory.max"), read("cpu.max"))
 }
 
 #[cfg(test)]
@@ -142,11 +131,9 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_and_places_are_named() {
-        let options = Options::from_map([
-            ("program.db-password", "hunter2"),
-            ("parallelism.default", "4"),
-        ])
-        .unwrap();
+        let options =
+            Options::from_map([("program.db-password", "hunter2"), ("parallelism.default", "4")])
+                .unwrap();
         let text = describe("jobmanager", &options);
         assert!(!text.contains("hunter2"), "{text}");
         assert!(text.contains("parallelism.default = 4"), "{text}");

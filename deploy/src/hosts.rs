@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs, UdpSocket};
 
 /// The host name or address that a TaskManager tells others: as configured, else the one of the interface
 /// that leads to the JobManager.
-pub fn of_taskmanager(options: &Options) -> String {
+pub(crate) fn of_taskmanager(options: &Options) -> String {
     if let Some(host) = options.get(&taskmanager::HOST) {
         return host;
     }
@@ -19,7 +19,7 @@ pub fn of_taskmanager(options: &Options) -> String {
 }
 
 /// This machine's name.
-pub fn name() -> String {
+pub(crate) fn name() -> String {
     nix::unistd::gethostname()
         .ok()
         .and_then(|name| name.into_string().ok())
@@ -37,18 +37,14 @@ fn route_to(host: &str, port: u16) -> Option<IpAddr> {
 }
 
 /// The address that a bind option names.
-pub fn bind_address(host: &str) -> std::io::Result<IpAddr> {
+pub(crate) fn bind_address(host: &str) -> std::io::Result<IpAddr> {
     if let Ok(ip) = host.parse() {
         return Ok(ip);
     }
     let mut found = (host, 0).to_socket_addrs()?.map(|address| address.ip());
     let first = found.next();
     // A name with addresses of both families is bound on the older one, as everyone reaches that.
-    let v4 = first
-        .into_iter()
-        .chain(found)
-        .find(IpAddr::is_ipv4)
-        .or(first);
+    let v4 = first.into_iter().chain(found).find(IpAddr::is_ipv4).or(first);
     Ok(v4.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)))
 }
 

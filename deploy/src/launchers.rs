@@ -25,7 +25,7 @@ const INHERITED: [&str; 8] =
     ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "RUST_BACKTRACE", "LD_LIBRARY_PATH"];
 
 /// What a launcher is made with.
-pub struct LauncherParts {
+pub(crate) struct LauncherParts {
     /// The fabric of this process.
     pub rpc: RpcService,
     /// Its options.
@@ -43,23 +43,20 @@ pub struct LauncherParts {
 }
 
 /// Starts program hosts.
-pub struct Launcher {
+pub(crate) struct Launcher {
     parts: Arc<LauncherParts>,
     launches: Arc<AtomicU64>,
 }
 
 impl Launcher {
     /// A launcher of one process.
-    pub fn new(parts: LauncherParts) -> Self {
+    pub(crate) fn new(parts: LauncherParts) -> Self {
         Self { parts: Arc::new(parts), launches: Arc::default() }
     }
 }
 
 impl ProgramHostLauncher for Launcher {
-    fn launch(
-        &self,
-        request: HostRequest,
-    ) -> BoxFuture<'static, Result<LaunchedHost, BuildError>> {
+    fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>> {
         let parts = self.parts.clone();
         let number = self.launches.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {

@@ -7,7 +7,7 @@ pub mod cli;
 pub mod cluster_files;
 pub mod components;
 pub mod embedded;
-pub mod entrypoint;
+mod entrypoint;
 mod environment;
 pub mod exit;
 mod hosts;
@@ -22,5 +22,6 @@ mod version;
 mod work_folder;
 
 pub use cli::main as flott_main;
+pub use entrypoint::StartError;
 pub use exit::Exit;
 pub use roles::program_main;

@@ -15,14 +15,14 @@ const FILTER_VARIABLE: &str = "RUST_LOG";
 
 /// Where this process logs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LogPlace {
+pub(crate) struct LogPlace {
     /// The file; `None`: standard error.
     pub file: Option<PathBuf>,
 }
 
 impl LogPlace {
     /// Folder of the log files.
-    pub fn folder(&self) -> Option<PathBuf> {
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
         let parent = self.file.as_ref()?.parent()?;
         if parent.as_os_str().is_empty() {
             return Some(PathBuf::from("."));
@@ -30,19 +30,19 @@ impl LogPlace {
         Some(parent.to_owned())
     }
     /// How the names of this process's files begin.
-    pub fn stem(&self) -> Option<String> {
+    pub(crate) fn stem(&self) -> Option<String> {
         let name = self.file_name()?;
         Some(name.strip_suffix(".log").unwrap_or(&name).to_owned())
     }
     /// Name of this process's file.
-    pub fn file_name(&self) -> Option<String> {
+    pub(crate) fn file_name(&self) -> Option<String> {
         Some(self.file.as_ref()?.file_name()?.to_string_lossy().into_owned())
     }
 }
 
 /// Why nothing can be logged.
 #[derive(Debug, Error)]
-pub enum LogError {
+pub(crate) enum LogError {
     /// The file can't be opened.
     #[error("the log file {path} cannot be written: {why}")]
     File {
@@ -62,11 +62,9 @@ pub enum LogError {
 }
 
 /// Starts logging for a cluster process; once per process.
-pub fn start(role: &str, options: &Options) -> Result<LogPlace, LogError> {
+pub(crate) fn start(role: &str, options: &Options) -> Result<LogPlace, LogError> {
     let level = level(options);
-    let place = LogPlace {
-        file: file_of(role, options),
-    };
+    let place = LogPlace { file: file_of(role, options) };
     let json = options.get(&logging::FORMAT) == LogFormat::Json;
     match &place.file {
         Some(path) => install(filter(&level)?, json, open(path)?),
@@ -76,36 +74,29 @@ pub fn start(role: &str, options: &Options) -> Result<LogPlace, LogError> {
 }
 
 /// What is logged: `RUST_LOG`, else `log.level`.
-pub fn level(options: &Options) -> String {
+pub(crate) fn level(options: &Options) -> String {
     std::env::var(FILTER_VARIABLE).unwrap_or_else(|_| options.get(&logging::LEVEL))
 }
 
 /// Starts logging for a program host: to standard error, which its parent sends to a file.
-pub fn start_host() -> Result<(), LogError> {
+pub(crate) fn start_host() -> Result<(), LogError> {
     let level = std::env::var(FILTER_VARIABLE).unwrap_or_else(|_| "info".to_owned());
     install(filter(&level)?, false, std::io::stderr);
     Ok(())
 }
 
 /// Starts logging for a client or an embedded run: quiet, unless `RUST_LOG` or `log.level` says otherwise.
-pub fn start_quiet(options: &Options) -> Result<(), LogError> {
-    let set = options
-        .is_set(&logging::LEVEL)
-        .then(|| options.get(&logging::LEVEL));
-    let level = std::env::var(FILTER_VARIABLE)
-        .ok()
-        .or(set)
-        .unwrap_or_else(|| "off".to_owned());
+pub(crate) fn start_quiet(options: &Options) -> Result<(), LogError> {
+    let set = options.is_set(&logging::LEVEL).then(|| options.get(&logging::LEVEL));
+    let level = std::env::var(FILTER_VARIABLE).ok().or(set).unwrap_or_else(|| "off".to_owned());
     let json = options.get(&logging::FORMAT) == LogFormat::Json;
     install(filter(&level)?, json, std::io::stderr);
     Ok(())
 }
 
 fn filter(text: &str) -> Result<EnvFilter, LogError> {
-    EnvFilter::try_new(text).map_err(|e| LogError::Filter {
-        text: text.to_owned(),
-        why: e.to_string(),
-    })
+    EnvFilter::try_new(text)
+        .map_err(|e| LogError::Filter { text: text.to_owned(), why: e.to_string() })
 }
 
 fn file_of(role: &str, options: &Options) -> Option<PathBuf> {
@@ -117,18 +108,11 @@ fn file_of(role: &str, options: &Options) -> Option<PathBuf> {
 }
 
 fn open(path: &std::path::Path) -> Result<FileWriter, LogError> {
-    let failed = |e: std::io::Error| LogError::File {
-        path: path.to_owned(),
-        why: e.to_string(),
-    };
+    let failed = |e: std::io::Error| LogError::File { path: path.to_owned(), why: e.to_string() };
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
-    let file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .map_err(failed)?;
+    let file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
     Ok(FileWriter(std::sync::Arc::new(file)))
 }
 
@@ -154,9 +138,5 @@ where
         .with_target(true)
         .with_thread_names(true);
     // A second installation (a test's) is refused by tracing; the first one stays.
-    let _ = if json {
-        builder.json().try_init()
-    } else {
-        builder.try_init()
-    };
+    let _ = if json { builder.json().try_init() } else { builder.try_init() };
 }

@@ -21,7 +21,7 @@ const FAILURES_MAX: u32 = 200;
 /// Why results can't be read any further.
 #[derive(Debug, Error)]
 #[error("results of operator {operator}: {why}")]
-pub struct ResultsError {
+pub(crate) struct ResultsError {
     /// Which.
     pub operator: String,
     /// Why.
@@ -30,7 +30,7 @@ pub struct ResultsError {
 
 /// Why one request has no answer.
 #[derive(Debug)]
-pub enum RequestFailure {
+pub(crate) enum RequestFailure {
     /// Ask again.
     Transient(String),
     /// Asking again is of no use.
@@ -38,7 +38,7 @@ pub enum RequestFailure {
 }
 
 /// A way to the coordinators of one job.
-pub trait Coordinators {
+pub(crate) trait Coordinators {
     /// The operators that collect.
     fn collecting(&self) -> impl Future<Output = Result<Vec<String>, RequestFailure>>;
     /// One request and its answer.
@@ -50,7 +50,7 @@ pub trait Coordinators {
 }
 
 /// Prints one line of a result.
-pub type PrintLine = Box<dyn FnMut(&[u8])>;
+pub(crate) type PrintLine = Box<dyn FnMut(&[u8])>;
 
 /// Where one operator's results have been read to.
 struct Cursor {
@@ -61,23 +61,20 @@ struct Cursor {
 }
 
 /// Reads all results of a job.
-pub struct ResultReader<C> {
+pub(crate) struct ResultReader<C> {
     coordinators: C,
     print: PrintLine,
 }
 
 impl<C: Coordinators> ResultReader<C> {
     /// `print` is called with each line, in order per operator.
-    pub fn new(coordinators: C, print: impl FnMut(&[u8]) + 'static) -> Self {
-        Self {
-            coordinators,
-            print: Box::new(print),
-        }
+    pub(crate) fn new(coordinators: C, print: impl FnMut(&[u8]) + 'static) -> Self {
+        Self { coordinators, print: Box::new(print) }
     }
 
     /// Reads until every collecting operator has no more; `poll` passes between two looks where there was
     /// nothing.
-    pub async fn read_all(&mut self, poll: Duration) -> Result<(), ResultsError> {
+    pub(crate) async fn read_all(&mut self, poll: Duration) -> Result<(), ResultsError> {
         let mut cursors = self.cursors(poll).await?;
         while cursors.iter().any(|cursor| !cursor.ended) {
             let mut idle = true;
@@ -96,12 +93,8 @@ impl<C: Coordinators> ResultReader<C> {
         loop {
             match self.coordinators.collecting().await {
                 Ok(operators) => {
-                    let cursor = |operator| Cursor {
-                        operator,
-                        offset: 0,
-                        failures: 0,
-                        ended: false,
-                    };
+                    let cursor =
+                        |operator| Cursor { operator, offset: 0, failures: 0, ended: false };
                     return Ok(operators.into_iter().map(cursor).collect());
                 }
                 Err(RequestFailure::Transient(_)) if failures < FAILURES_MAX => {
@@ -109,10 +102,7 @@ impl<C: Coordinators> ResultReader<C> {
                     tokio::time::sleep(poll).await;
                 }
                 Err(RequestFailure::Transient(why) | RequestFailure::Final(why)) => {
-                    return Err(ResultsError {
-                        operator: "(all)".to_owned(),
-                        why,
-                    });
+                    return Err(ResultsError { operator: "(all)".to_owned(), why });
                 }
             }
         }
@@ -120,18 +110,9 @@ impl<C: Coordinators> ResultReader<C> {
 
     /// One look; whether anything came.
     async fn advance(&mut self, cursor: &mut Cursor) -> Result<bool, ResultsError> {
-        let request = CollectRequest {
-            offset: cursor.offset,
-            max_bytes: CHUNK_BYTES,
-        };
-        let failed = |why: String| ResultsError {
-            operator: cursor.operator.clone(),
-            why,
-        };
-        let answer = self
-            .coordinators
-            .request(&cursor.operator, &request.encode())
-            .await;
+        let request = CollectRequest { offset: cursor.offset, max_bytes: CHUNK_BYTES };
+        let failed = |why: String| ResultsError { operator: cursor.operator.clone(), why };
+        let answer = self.coordinators.request(&cursor.operator, &request.encode()).await;
         let bytes = match answer {
             Ok(bytes) => bytes,
             Err(RequestFailure::Transient(_)) if cursor.failures < FAILURES_MAX => {
@@ -154,28 +135,20 @@ impl<C: Coordinators> ResultReader<C> {
 }
 
 /// The operators of a graph whose results a client reads.
-pub fn collecting_operators(graph: &JobGraph) -> Vec<OperatorId> {
-    graph
-        .nodes
-        .iter()
-        .filter(|node| node.kind == COLLECTING)
-        .map(|node| node.operator_id)
-        .collect()
+pub(crate) fn collecting_operators(graph: &JobGraph) -> Vec<OperatorId> {
+    graph.nodes.iter().filter(|node| node.kind == COLLECTING).map(|node| node.operator_id).collect()
 }
 
 /// Through a cluster's REST endpoint.
-pub struct RestCoordinators {
+pub(crate) struct RestCoordinators {
     client: RestClient,
     job: String,
 }
 
 impl RestCoordinators {
     /// Of one job.
-    pub fn new(client: RestClient, job: &str) -> Self {
-        Self {
-            client,
-            job: job.to_owned(),
-        }
+    pub(crate) fn new(client: RestClient, job: &str) -> Self {
+        Self { client, job: job.to_owned() }
     }
 }
 
@@ -198,15 +171,12 @@ impl Coordinators for RestCoordinators {
     }
 
     async fn request(&self, operator: &str, request: &[u8]) -> Result<Vec<u8>, RequestFailure> {
-        self.client
-            .coordinate(&self.job, operator, request)
-            .await
-            .map_err(rest_failure)
+        self.client.coordinate(&self.job, operator, request).await.map_err(rest_failure)
     }
 }
 
 /// Through the Dispatcher of this process.
-pub struct LocalCoordinators {
+pub(crate) struct LocalCoordinators {
     /// The Dispatcher.
     pub dispatcher: Remote<DispatcherGateway>,
     /// The job.
@@ -224,11 +194,8 @@ impl Coordinators for LocalCoordinators {
         let operator = operator
             .parse()
             .map_err(|e: model::ids::ParseIdError| RequestFailure::Final(e.to_string()))?;
-        let ask = DeliverCoordinationRequest {
-            job_id: self.job_id,
-            operator,
-            request: request.to_vec(),
-        };
+        let ask =
+            DeliverCoordinationRequest { job_id: self.job_id, operator, request: request.to_vec() };
         match self.dispatcher.ask(ask).await {
             Ok(answer) => Ok(answer.into_vec()),
             Err(CallError::Refused(CoordinationError::Unavailable(why))) => {
@@ -265,23 +232,11 @@ mod tests {
             let all = [b"one".to_vec(), b"two".to_vec()];
             let chunk = match self.asked.get() {
                 1 => return Err(RequestFailure::Transient("not yet".to_owned())),
-                2 => CollectChunk {
-                    offset: 0,
-                    lines: Vec::new(),
-                    end: false,
-                },
-                3 => CollectChunk {
-                    offset: 0,
-                    lines: vec![all[0].clone()],
-                    end: false,
-                },
+                2 => CollectChunk { offset: 0, lines: Vec::new(), end: false },
+                3 => CollectChunk { offset: 0, lines: vec![all[0].clone()], end: false },
                 _ => {
                     assert_eq!(request.offset, 1);
-                    CollectChunk {
-                        offset: 1,
-                        lines: vec![all[1].clone()],
-                        end: true,
-                    }
+                    CollectChunk { offset: 1, lines: vec![all[1].clone()], end: true }
                 }
             };
             Ok(chunk.encode())

@@ -87,10 +87,8 @@ fn become_program(program: &Path) -> Failure {
         return Failure::start(format!("'{}': {why}", program.display()));
     }
     let arguments = without_program(std::env::args().skip(1));
-    let error = std::process::Command::new(program)
-        .args(arguments)
-        .env(ROLE_VARIABLE, CLUSTER_ROLE)
-        .exec();
+    let error =
+        std::process::Command::new(program).args(arguments).env(ROLE_VARIABLE, CLUSTER_ROLE).exec();
     Failure::start(format!("'{}' cannot be started: {error}", program.display()))
 }
 
@@ -201,9 +199,9 @@ fn own_submission(
 ) -> Result<SubmitProgram, StartError> {
     let given = args.job_id.or_else(|| options.get(&execution::JOB_ID));
     let job_id = match given {
-        Some(text) => text.parse().map_err(|e: model::ids::ParseIdError| {
-            StartError::Invalid(e.to_string())
-        })?,
+        Some(text) => text
+            .parse()
+            .map_err(|e: model::ids::ParseIdError| StartError::Invalid(e.to_string()))?,
         None => fixed_job_id(options),
     };
     let parallelism =
@@ -288,7 +286,8 @@ mod tests {
 
     #[test]
     fn the_program_is_not_told_which_program_it_is() {
-        let given = ["jobmanager", "--program", "/p", "--mode", "application", "--", "--program", "x"];
+        let given =
+            ["jobmanager", "--program", "/p", "--mode", "application", "--", "--program", "x"];
         assert_eq!(
             without_program(given.iter().map(|s| (*s).to_owned())),
             ["jobmanager", "--mode", "application", "--", "--program", "x"]

@@ -4,7 +4,7 @@ use conf::{ConfError, LoadSources, Options};
 use std::path::PathBuf;
 
 /// Splits `-D key=value`.
-pub fn pairs(defines: &[String]) -> Result<Vec<(String, String)>, ConfError> {
+pub(crate) fn pairs(defines: &[String]) -> Result<Vec<(String, String)>, ConfError> {
     defines
         .iter()
         .map(|text| match text.split_once('=') {
@@ -17,26 +17,23 @@ pub fn pairs(defines: &[String]) -> Result<Vec<(String, String)>, ConfError> {
 }
 
 /// Loads the options of this process; the last setting of a key counts.
-pub fn load(config_dir: Option<PathBuf>, overrides: Vec<(String, String)>) -> Result<Options, ConfError> {
+pub(crate) fn load(
+    config_dir: Option<PathBuf>,
+    overrides: Vec<(String, String)>,
+) -> Result<Options, ConfError> {
     Options::load(&LoadSources::from_process(config_dir, overrides))
 }
 
 /// The folder of `flott.yaml`, `masters` and `workers`, where one is named.
-pub fn config_folder(config_dir: Option<PathBuf>) -> Option<PathBuf> {
+pub(crate) fn config_folder(config_dir: Option<PathBuf>) -> Option<PathBuf> {
     LoadSources::from_process(config_dir, Vec::new()).directory()
 }
 
 /// The options that a job's submission carries: those of `-D` on the command line that are not about this
 /// client itself.
-pub fn job_options(overrides: &[(String, String)]) -> std::collections::BTreeMap<String, String> {
-    const CLIENTS_OWN: [&str; 6] = [
-        "rest.",
-        "client.",
-        "log.",
-        "execution.target",
-        "execution.attached",
-        "env.",
-    ];
+pub(crate) fn job_options(overrides: &[(String, String)]) -> std::collections::BTreeMap<String, String> {
+    const CLIENTS_OWN: [&str; 6] =
+        ["rest.", "client.", "log.", "execution.target", "execution.attached", "env."];
     overrides
         .iter()
         .filter(|(key, _)| !CLIENTS_OWN.iter().any(|own| key.starts_with(own)))
@@ -51,13 +48,7 @@ mod tests {
     #[test]
     fn defines_are_pairs() {
         let parsed = pairs(&["a.b=1=2".to_owned(), "c =".to_owned()]).unwrap();
-        assert_eq!(
-            parsed,
-            [
-                ("a.b".to_owned(), "1=2".to_owned()),
-                ("c".to_owned(), String::new())
-            ]
-        );
+        assert_eq!(parsed, [("a.b".to_owned(), "1=2".to_owned()), ("c".to_owned(), String::new())]);
         assert!(pairs(&["nothing".to_owned()]).is_err());
         assert!(pairs(&["=x".to_owned()]).is_err());
     }

@@ -40,21 +40,19 @@ impl fmt::Display for Stop {
 
 /// Where triggers come in. The first one counts, later ones are logged.
 #[derive(Debug, Clone)]
-pub struct StopTrigger {
+pub(crate) struct StopTrigger {
     first: Arc<watch::Sender<Option<Stop>>>,
 }
 
 impl Default for StopTrigger {
     fn default() -> Self {
-        Self {
-            first: Arc::new(watch::Sender::new(None)),
-        }
+        Self { first: Arc::new(watch::Sender::new(None)) }
     }
 }
 
 impl StopTrigger {
     /// Says that the process is to end.
-    pub fn pull(&self, stop: Stop) {
+    pub(crate) fn pull(&self, stop: Stop) {
         let late = stop.clone();
         let won = self.first.send_if_modified(|first| {
             let won = first.is_none();
@@ -69,7 +67,7 @@ impl StopTrigger {
     }
 
     /// The first trigger, once there is one.
-    pub async fn pulled(&self) -> Stop {
+    pub(crate) async fn pulled(&self) -> Stop {
         let mut seen = self.first.subscribe();
         loop {
             if let Some(stop) = seen.borrow_and_update().clone() {
@@ -83,7 +81,7 @@ impl StopTrigger {
     }
 
     /// Turns the first fatal error into a trigger.
-    pub async fn watch_fatal(self, fatal: FatalErrorHandler) {
+    pub(crate) async fn watch_fatal(self, fatal: FatalErrorHandler) {
         let error = fatal.reported().await;
         self.pull(Stop {
             reason: error.to_string(),
@@ -93,7 +91,7 @@ impl StopTrigger {
     }
 
     /// Turns signals into triggers, for as long as the process lives; the second one ends it at once.
-    pub async fn watch_signals(self) -> std::io::Result<()> {
+    pub(crate) async fn watch_signals(self) -> std::io::Result<()> {
         let mut term = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
@@ -130,11 +128,7 @@ mod tests {
     use super::*;
 
     fn stop(reason: &str, exit: Exit) -> Stop {
-        Stop {
-            reason: reason.to_owned(),
-            behaviour: Behaviour::StopProcess,
-            exit,
-        }
+        Stop { reason: reason.to_owned(), behaviour: Behaviour::StopProcess, exit }
     }
 
     #[tokio::test]

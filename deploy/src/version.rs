@@ -1,9 +1,9 @@
 //! What this build is.
 
 /// Version of this runtime.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Commit it was built from.
-pub const COMMIT: &str = env!("FLOTT_COMMIT");
+pub(crate) const COMMIT: &str = env!("FLOTT_COMMIT");
 
 /// `0.1.0 (commit)`.
-pub const LONG: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FLOTT_COMMIT"), ")");
+pub(crate) const LONG: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FLOTT_COMMIT"), ")");

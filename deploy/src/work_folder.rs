@@ -13,7 +13,7 @@ const LOCK: &str = "lock";
 
 /// The folder, for as long as this value lives.
 #[derive(Debug)]
-pub struct WorkFolder {
+pub(crate) struct WorkFolder {
     path: PathBuf,
     /// Held until the folder is gone.
     _lock: Flock<File>,
@@ -21,27 +21,24 @@ pub struct WorkFolder {
 
 impl WorkFolder {
     /// Makes `<base>/flott-<role>-<pid>-<unique>`, and removes what is left of dead ones beside it.
-    pub fn make(base: &Path, role: &str, unique: u64) -> io::Result<Self> {
+    pub(crate) fn make(base: &Path, role: &str, unique: u64) -> io::Result<Self> {
         std::fs::create_dir_all(base)?;
         let prefix = format!("flott-{role}-");
         sweep(base, &prefix);
         let path = base.join(format!("{prefix}{}-{unique:016x}", std::process::id()));
         DirBuilder::new().mode(0o700).create(&path)?;
-        let file = OpenOptions::new()
-            .create_new(true)
-            .write(true)
-            .open(path.join(LOCK))?;
+        let file = OpenOptions::new().create_new(true).write(true).open(path.join(LOCK))?;
         let lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e)?;
         Ok(Self { path, _lock: lock })
     }
 
     /// Where it is.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// A folder in it, made if absent.
-    pub fn sub(&self, name: &str) -> io::Result<PathBuf> {
+    pub(crate) fn sub(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.path.join(name);
         std::fs::create_dir_all(&path)?;
         Ok(path)

@@ -148,11 +148,7 @@ pub struct ProgramArgs {
     #[arg(value_name = "PROGRAM")]
     pub program: PathBuf,
     /// Arguments of the program
-    #[arg(
-        value_name = "ARGS",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
     pub args: Vec<String>,
 }
 
@@ -178,7 +174,9 @@ impl Refused {
             );
         }
         if self.savepoint.is_some() || self.non_restored {
-            return Some("-s/--fromSavepoint, -n: this version cannot start a job from a savepoint");
+            return Some(
+                "-s/--fromSavepoint, -n: this version cannot start a job from a savepoint",
+            );
         }
         if self.python.is_some() {
             return Some("--pyModule/--python: programs are native binaries with #[flott::main]");
@@ -309,10 +307,7 @@ mod tests {
         };
         assert!(run.detached);
         assert_eq!(run.program.parallelism, Some(3));
-        assert_eq!(
-            run.program.args,
-            ["-p", "9", "--output", "x", "-D", "a=b"]
-        );
+        assert_eq!(run.program.args, ["-p", "9", "--output", "x", "-D", "a=b"]);
         assert_eq!(cli.common.output, Output::Text);
     }
 

@@ -3,7 +3,7 @@
 
 use super::{Context, Outcome};
 use crate::exit::Exit;
-use crate::results::{ResultReader, RestCoordinators};
+use crate::results::{RestCoordinators, ResultReader};
 use conf::execution;
 use rest::client::{ClientError, RestClient};
 use rest::messages::JobExecutionResult;
@@ -123,9 +123,7 @@ async fn job_end(context: &Context, client: &RestClient, job: &str) -> End {
             return End::Gone(error);
         }
         let since = *silent_since.get_or_insert_with(|| {
-            context
-                .print
-                .note(&format!("the JobManager does not answer, trying again: {error}"));
+            context.print.note(&format!("the JobManager does not answer, trying again: {error}"));
             tokio::time::Instant::now()
         });
         if since.elapsed() >= patience {
@@ -173,15 +171,13 @@ fn report(context: &Context, job: &str, end: End) -> Exit {
             Exit::Unknown
         }
         End::Gone(error) => {
-            context
-                .print
-                .error(&format!("what became of job {job} is not known: {error}"));
+            context.print.error(&format!("what became of job {job} is not known: {error}"));
             Exit::Unknown
         }
         End::Detached => {
-            context.print.note(&format!(
-                "detached: job {job} goes on (flott list, flott cancel {job})"
-            ));
+            context
+                .print
+                .note(&format!("detached: job {job} goes on (flott list, flott cancel {job})"));
             Exit::Unknown
         }
     }
@@ -194,15 +190,11 @@ fn report_result(context: &Context, result: &JobExecutionResult) -> Exit {
     let runtime = super::output::duration(i64::try_from(result.net_runtime).unwrap_or(i64::MAX));
     match result.application_status.as_str() {
         "SUCCEEDED" => {
-            context
-                .print
-                .note(&format!("job {} finished in {runtime}", result.id));
+            context.print.note(&format!("job {} finished in {runtime}", result.id));
             Exit::Success
         }
         "CANCELED" => {
-            context
-                .print
-                .note(&format!("job {} was cancelled after {runtime}", result.id));
+            context.print.note(&format!("job {} was cancelled after {runtime}", result.id));
             Exit::Success
         }
         "FAILED" => {
@@ -211,16 +203,12 @@ fn report_result(context: &Context, result: &JobExecutionResult) -> Exit {
                     || "no cause is known".to_owned(),
                     |cause| format!("{}: {}", cause.class, cause.stack_trace),
                 );
-                context
-                    .print
-                    .error(&format!("job {} failed after {runtime}: {why}", result.id));
+                context.print.error(&format!("job {} failed after {runtime}: {why}", result.id));
             }
             Exit::JobFailed
         }
         other => {
-            context
-                .print
-                .error(&format!("job {} ended as {other}", result.id));
+            context.print.error(&format!("job {} ended as {other}", result.id));
             Exit::Unknown
         }
     }

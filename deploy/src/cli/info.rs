@@ -3,15 +3,17 @@
 use super::args::Info;
 use super::output::table;
 use super::{Context, Failure, Outcome, run};
+use crate::cluster_files::private_identity;
 use crate::components::process_session;
 use crate::exit::Exit;
 use crate::settings;
 use conf::{execution, taskmanager};
 use gateways::program_host::{BuildGraph, EndHost, ProgramHostGateway};
-use gateways::{CallError, RpcOptions, RpcService};
+use gateways::{CallError, ListenOptions, RpcOptions, RpcService};
 use host::launch::{self, LaunchSpec};
-use model::{ContentHash, JobGraph, JobId, ProgramRef};
-use platform::Platform;
+use model::{ClusterId, ContentHash, JobGraph, JobId, ProgramRef};
+use platform::handshake::{Credentials, Identity, Secret};
+use platform::{Platform, PortSpec};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -40,9 +42,7 @@ async fn build(
     program: &Path,
     folder: &Path,
 ) -> Result<JobGraph, Failure> {
-    let rpc = RpcService::start(platform.clone(), RpcOptions::in_process())
-        .await
-        .map_err(Failure::start)?;
+    let rpc = start_rpc(platform).await?;
     let within = context.options.get(&taskmanager::HOST_START_TIMEOUT);
     let (hash, size) = rest::programs::hash_file(program).await.map_err(Failure::start)?;
     let job_id = JobId(platform.random_u128());
@@ -69,6 +69,25 @@ async fn build(
         Err(CallError::Refused(error)) => Err(Failure::start(error)),
         Err(CallError::Fabric(error)) => Err(Failure::start(error)),
     }
+}
+
+/// A service of this command alone: a host calls its parent by an address with a port.
+async fn start_rpc(platform: &Platform) -> Result<RpcService, Failure> {
+    let identity = private_identity(platform);
+    let settings = RpcOptions {
+        listen: Some(ListenOptions {
+            bind_host: "127.0.0.1".to_owned(),
+            advertised_host: "127.0.0.1".to_owned(),
+            ports: PortSpec::any(),
+        }),
+        credentials: Credentials {
+            cluster: ClusterId::new(identity.id),
+            identity: Identity::Cluster,
+            secret: Secret::new(identity.secret),
+        },
+        ..RpcOptions::in_process()
+    };
+    RpcService::start(platform.clone(), settings).await.map_err(Failure::start)
 }
 
 fn question(

@@ -12,9 +12,7 @@ pub(super) async fn list(context: &Context, args: List) -> Outcome {
     jobs.retain(|job| wanted(job, &args));
     jobs.sort_by_key(|job| job.start_time);
     let overview = JobsOverview { jobs };
-    context
-        .print
-        .value(&overview, || show(&overview.jobs, args.all));
+    context.print.value(&overview, || show(&overview.jobs, args.all));
     Ok(Exit::Success)
 }
 
@@ -52,8 +50,5 @@ fn show(jobs: &[JobOverview], all: bool) -> String {
             ]
         })
         .collect();
-    table(
-        &["JOB ID", "STATE", "STARTED (UTC)", "DURATION", "TASKS", "NAME"],
-        &rows,
-    )
+    table(&["JOB ID", "STATE", "STARTED (UTC)", "DURATION", "TASKS", "NAME"], &rows)
 }

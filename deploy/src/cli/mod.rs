@@ -34,10 +34,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl std::fmt::Display) -> Self {
-        Self {
-            exit,
-            message: message.to_string(),
-        }
+        Self { exit, message: message.to_string() }
     }
     pub(crate) fn usage(message: impl std::fmt::Display) -> Self {
         Self::new(Exit::Usage, message)
@@ -87,11 +84,7 @@ pub fn main() -> ExitCode {
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     // Standard error may be closed; there is nobody to tell then.
     let _ = error.print();
-    if error.use_stderr() {
-        Exit::Usage.into()
-    } else {
-        Exit::Success.into()
-    }
+    if error.use_stderr() { Exit::Usage.into() } else { Exit::Success.into() }
 }
 
 /// Runs a parsed command line.
@@ -126,12 +119,7 @@ fn dispatch(cli: Cli) -> Outcome {
     let options = settings::load(common.config_dir.clone(), overrides.clone())?;
     logging::start_quiet(&options).map_err(Failure::usage)?;
     environment::log_client(&options);
-    let context = Context {
-        print: Printer::new(common.output),
-        options,
-        overrides,
-        common,
-    };
+    let context = Context { print: Printer::new(common.output), options, overrides, common };
     match command {
         Command::Run(args) => block_on(run::run(&context, args)),
         Command::RunApplication(args) => standalone::run_application(&context, args),
@@ -160,9 +148,7 @@ pub(crate) fn block_on(future: impl Future<Output = Outcome>) -> Outcome {
 
 fn make_secret(context: &Context) -> Outcome {
     let files = ClusterFiles::of(&context.options);
-    files
-        .make(&Platform::production())
-        .map_err(Failure::start)?;
+    files.make(&Platform::production()).map_err(Failure::start)?;
     let mut paths = vec![files.secret.display().to_string()];
     if let Err(id) = &files.id {
         paths.push(id.display().to_string());

@@ -15,10 +15,7 @@ pub(crate) struct Printer {
 impl Printer {
     pub(crate) fn new(output: Output) -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        Self {
-            json: output == Output::Json,
-            colours: wanted && std::io::stderr().is_terminal(),
-        }
+        Self { json: output == Output::Json, colours: wanted && std::io::stderr().is_terminal() }
     }
 
     /// Whether standard output is for a program.
@@ -56,11 +53,7 @@ impl Printer {
             self.raw(&body.to_string());
             return;
         }
-        let (on, off) = if self.colours {
-            ("\x1b[1;31m", "\x1b[0m")
-        } else {
-            ("", "")
-        };
+        let (on, off) = if self.colours { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
         let _ = writeln!(std::io::stderr().lock(), "{on}error:{off} {text}");
     }
 }
@@ -74,18 +67,12 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
         }
     }
     let line = |cells: Vec<&str>| {
-        let padded: Vec<String> = cells
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
+        let padded: Vec<String> =
+            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         padded.join("  ").trim_end().to_owned()
     };
     let mut lines = vec![line(head.to_vec())];
-    lines.extend(
-        rows.iter()
-            .map(|row| line(row.iter().map(String::as_str).collect())),
-    );
+    lines.extend(rows.iter().map(|row| line(row.iter().map(String::as_str).collect())));
     lines.join("\n")
 }
 

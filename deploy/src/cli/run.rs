@@ -27,9 +27,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Outcome {
     let job = submit(context, &client, &program, &request).await?;
     let detached = args.detached || !context.options.get(&execution::ATTACHED);
     if detached {
-        context
-            .print
-            .value(&json!({ "jobid": job }), || format!("submitted job {job}"));
+        context.print.value(&json!({ "jobid": job }), || format!("submitted job {job}"));
         return Ok(Exit::Success);
     }
     context.print.note(&format!("submitted job {job}"));
@@ -71,9 +69,7 @@ async fn submit(
 ) -> Result<String, Failure> {
     let bar = progress_bar(context, program);
     let moved = bar.clone();
-    let uploaded = client
-        .upload(program, move |sent| moved.set_position(sent))
-        .await;
+    let uploaded = client.upload(program, move |sent| moved.set_position(sent)).await;
     bar.finish_and_clear();
     let uploaded = uploaded.map_err(|e| upload_failure(client, e))?;
     let answer = client.run(uploaded.jar_id(), request).await;

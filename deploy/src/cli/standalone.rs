@@ -30,29 +30,24 @@ pub(super) fn run_application(context: &Context, args: RunApplication) -> Outcom
     for (index, host) in workers.iter().enumerate() {
         start_taskmanager(context, &bin, &program, host, index)?;
     }
-    context.print.value(
-        &json!({ "program": program, "taskmanagers": workers }),
-        || {
-            format!(
-                "application {} started: JobManager here, TaskManagers on {}",
-                program.display(),
-                if workers.is_empty() {
-                    "no host yet (conf/workers is empty)".to_owned()
-                } else {
-                    workers.join(", ")
-                }
-            )
-        },
-    );
+    context.print.value(&json!({ "program": program, "taskmanagers": workers }), || {
+        format!(
+            "application {} started: JobManager here, TaskManagers on {}",
+            program.display(),
+            if workers.is_empty() {
+                "no host yet (conf/workers is empty)".to_owned()
+            } else {
+                workers.join(", ")
+            }
+        )
+    });
     Ok(Exit::Success)
 }
 
 /// The folder of the scripts: as named, else beside this binary, else of the source tree it was built in.
 fn scripts_folder() -> Result<PathBuf, Failure> {
     let named = std::env::var_os(BIN_VARIABLE).map(PathBuf::from);
-    let beside = std::env::current_exe()
-        .ok()
-        .and_then(|exe| exe.parent().map(Path::to_owned));
+    let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
     let built = Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("bin"));
     [named, beside, built]
         .into_iter()
@@ -88,12 +83,7 @@ fn hosts(text: &str) -> Vec<String> {
 }
 
 fn common_arguments(context: &Context) -> Vec<String> {
-    context
-        .common
-        .define
-        .iter()
-        .flat_map(|pair| ["-D".to_owned(), pair.clone()])
-        .collect()
+    context.common.define.iter().flat_map(|pair| ["-D".to_owned(), pair.clone()]).collect()
 }
 
 fn start_jobmanager(
@@ -126,11 +116,8 @@ fn start_taskmanager(
     index: usize,
 ) -> Result<(), Failure> {
     let script_path = bin.join(TASKMANAGER);
-    let mut arguments = vec![
-        "start".to_owned(),
-        "--program".to_owned(),
-        program.display().to_string(),
-    ];
+    let mut arguments =
+        vec!["start".to_owned(), "--program".to_owned(), program.display().to_string()];
     arguments.extend(common_arguments(context));
     let local = matches!(host, "localhost" | "127.0.0.1" | "::1");
     let mut command = if local {
@@ -142,9 +129,7 @@ fn start_taskmanager(
         let mut command = Command::new("ssh");
         command.args(options.split_whitespace()).arg("-n").arg(host);
         let words = std::iter::once(script_path.display().to_string()).chain(arguments);
-        command
-            .arg("--")
-            .arg(words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" "));
+        command.arg("--").arg(words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" "));
         command
     };
     tracing::debug!(host, index, ?command, "starting a TaskManager");
@@ -162,14 +147,8 @@ fn script(context: &Context, path: &Path) -> Command {
 
 fn succeed(mut command: Command) -> Result<(), Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let status = command
-        .status()
-        .map_err(|e| Failure::start(format!("{name}: {e}")))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Failure::start(format!("{name} failed: {status}")))
-    }
+    let status = command.status().map_err(|e| Failure::start(format!("{name}: {e}")))?;
+    if status.success() { Ok(()) } else { Err(Failure::start(format!("{name} failed: {status}"))) }
 }
 
 /// A word as a remote shell takes it literally.
@@ -183,10 +162,7 @@ mod tests {
 
     #[test]
     fn workers_are_lines_without_comments() {
-        assert_eq!(
-            hosts("localhost\n# none\n\n  node-1  # rack 2\n"),
-            ["localhost", "node-1"]
-        );
+        assert_eq!(hosts("localhost\n# none\n\n  node-1  # rack 2\n"), ["localhost", "node-1"]);
     }
 
     #[test]

@@ -90,10 +90,7 @@ impl BaseParts {
 /// A new incarnation: later ones are higher.
 pub fn process_session(platform: &Platform) -> ProcessSession {
     ProcessSession(LeaderSession {
-        epoch: Epoch {
-            store: platform.unix_millis(),
-            process: 1,
-        },
+        epoch: Epoch { store: platform.unix_millis(), process: 1 },
         nonce: platform.random_u64(),
     })
 }
@@ -126,9 +123,7 @@ impl Base {
             fatal: parts.fatal.clone(),
             stacks: None,
         };
-        let heartbeat = heartbeat::start(&handle, deps)
-            .await
-            .map_err(lane("heartbeat"))?;
+        let heartbeat = heartbeat::start(&handle, deps).await.map_err(lane("heartbeat"))?;
         let services = ProcessServices {
             platform: parts.platform,
             rpc: parts.rpc,
@@ -150,11 +145,7 @@ impl Base {
             .run(move || async move { metric_query::start(&given) })
             .await
             .map_err(lane("metric_query"))?;
-        Ok(Self {
-            services,
-            heartbeat,
-            metrics,
-        })
+        Ok(Self { services, heartbeat, metrics })
     }
 
     /// Ends them.

@@ -85,10 +85,7 @@ impl JobManagerComponents {
             rpc: services.rpc.clone(),
             session: services.session,
             driver: parts.election,
-            candidate: Candidate {
-                node: services.rpc.node().to_string(),
-                rest: parts.rest,
-            },
+            candidate: Candidate { node: services.rpc.node().to_string(), rest: parts.rest },
             leaders: leaders.clone(),
             fatal: services.fatal.clone(),
             mutation: services.mutation,
@@ -96,13 +93,11 @@ impl JobManagerComponents {
         })
         .await
         .map_err(lane("leader_election"))?;
-        let retrieval =
-            leader_retrieval::start(&services.platform, &services.rpc, leaders.clone())
-                .await
-                .map_err(lane("leader_retrieval"))?;
-        let blobs = blob_server::start(&services, parts.blobs)
+        let retrieval = leader_retrieval::start(&services.platform, &services.rpc, leaders.clone())
             .await
-            .map_err(lane("blob_server"))?;
+            .map_err(lane("leader_retrieval"))?;
+        let blobs =
+            blob_server::start(&services, parts.blobs).await.map_err(lane("blob_server"))?;
         let ready = ReadyServices {
             platform: services.platform.clone(),
             services: services.clone(),

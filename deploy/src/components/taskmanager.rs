@@ -90,11 +90,7 @@ impl TaskManagerComponents {
             .run(move || async move { task_executor::start(&given, deps) })
             .await
             .map_err(lane("task_executor"))?;
-        Ok(Self {
-            base,
-            hosts,
-            executor,
-        })
+        Ok(Self { base, hosts, executor })
     }
 
     /// What its components are given.

@@ -114,10 +114,8 @@ struct Plan<'a> {
 
 impl Plan<'_> {
     async fn base(&self, name: &str) -> Result<BaseParts, StartError> {
-        let settings = RpcOptions {
-            credentials: self.credentials.clone(),
-            ..RpcOptions::in_process()
-        };
+        let settings =
+            RpcOptions { credentials: self.credentials.clone(), ..RpcOptions::in_process() };
         let rpc = RpcService::start(self.platform.clone(), settings).await?;
         Ok(BaseParts::new(
             self.platform.clone(),

@@ -91,9 +91,8 @@ fn build_failure(error: BuildProgramError) -> Outcome {
 }
 
 async fn run_graph(entry: ProgramEntry, options: Options, graph: JobGraph) -> Outcome {
-    let cluster = EmbeddedCluster::start(entry, &options, slots(&graph))
-        .await
-        .map_err(Failure::start)?;
+    let cluster =
+        EmbeddedCluster::start(entry, &options, slots(&graph)).await.map_err(Failure::start)?;
     let outcome = run_job(&cluster, graph).await;
     if tokio::time::timeout(END_WITHIN, cluster.stop()).await.is_err() {
         tracing::warn!("the embedded cluster did not end in time");

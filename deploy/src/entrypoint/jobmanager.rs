@@ -8,10 +8,10 @@ use crate::components::{
     BaseParts, ClusterEnd, ClusterMode, JobManagerComponents, JobManagerParts,
 };
 use crate::exit::Exit;
+use crate::launchers::{Launcher, LauncherParts};
 use crate::logging::LogPlace;
 use crate::stop::{Behaviour, Stop, StopTrigger};
 use crate::work_folder::WorkFolder;
-use crate::launchers::{Launcher, LauncherParts};
 use actors::program_hosts::ProgramHostLauncher;
 use actors::resource_manager;
 use conf::high_availability::{self as ha, HaType};
@@ -30,7 +30,7 @@ use storage::objects::{self, FileObjects, MemoryObjects, ObjectStore};
 use streaming::ProgramEntry;
 
 /// What a JobManager process is started with.
-pub struct JobManagerProcess {
+pub(crate) struct JobManagerProcess {
     /// Its options.
     pub options: Options,
     /// Where it logs.
@@ -47,7 +47,7 @@ pub struct JobManagerProcess {
 
 /// Where a JobManager answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReadyAddresses {
+pub(crate) struct ReadyAddresses {
     /// `http://host:port`.
     pub rest: String,
     /// `host:port` of the fabric.
@@ -55,7 +55,7 @@ pub struct ReadyAddresses {
 }
 
 /// Runs a JobManager to its end. Must be polled inside a `LocalSet`.
-pub async fn run(process: JobManagerProcess) -> Result<Exit, StartError> {
+pub(crate) async fn run(process: JobManagerProcess) -> Result<Exit, StartError> {
     let trigger = StopTrigger::default();
     let signals = trigger.clone();
     tokio::task::spawn_local(async move {
@@ -123,9 +123,9 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
             .map_err(|e| StartError::storage(format!("program {}", path.display()), e))?;
     }
     let host = options.get(&options_of_jm::RPC_ADDRESS);
-    let resource_id = options.get(&options_of_jm::RESOURCE_ID).unwrap_or_else(|| {
-        format!("{}-{:08x}", rpc_service.node(), platform.random_u64() >> 32)
-    });
+    let resource_id = options
+        .get(&options_of_jm::RESOURCE_ID)
+        .unwrap_or_else(|| format!("{}-{:08x}", rpc_service.node(), platform.random_u64() >> 32));
     let base = BaseParts::new(
         platform.clone(),
         rpc_service.clone(),
@@ -180,32 +180,17 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let Some(rest) = rest else {
         return Err(StartError::Invalid("REST was not started".to_owned()));
     };
-    let ready = ReadyAddresses {
-        rest: address.url,
-        rpc: rpc_service.node().to_string(),
-    };
+    let ready = ReadyAddresses { rest: address.url, rpc: rpc_service.node().to_string() };
     tracing::info!(rest = %ready.rest, rpc = %ready.rpc, "JobManager is up");
     (process.ready)(&ready);
-    Ok(Running {
-        work,
-        rpc: rpc_service,
-        rest,
-        components,
-        objects: stores.objects,
-    })
+    Ok(Running { work, rpc: rpc_service, rest, components, objects: stores.objects })
 }
 
 impl Running {
     /// In reverse order, each step and the whole bounded.
     async fn shut_down(self, stop: Stop, within: Duration) -> Exit {
         tracing::info!(reason = %stop, exit = stop.exit.code(), "JobManager is shutting down");
-        let Self {
-            work,
-            rpc,
-            rest,
-            components,
-            objects,
-        } = self;
+        let Self { work, rpc, rest, components, objects } = self;
         let ordered = async {
             rest.stop().await;
             components.stop().await;
@@ -270,11 +255,7 @@ struct Stores {
     blobs: Arc<dyn BlobStore>,
 }
 
-fn stores(
-    platform: &Platform,
-    options: &Options,
-    work: &WorkFolder,
-) -> Result<Stores, StartError> {
+fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<Stores, StartError> {
     let archive = FileObjects::open(work.path().join("archive"))
         .map_err(|e| StartError::storage("archive of ended jobs", e))?;
     let archive: Arc<dyn ObjectStore> = Arc::new(archive);

@@ -6,9 +6,9 @@ mod rest_endpoint;
 mod rpc;
 mod taskmanager;
 
-pub use jobmanager::{JobManagerProcess, ReadyAddresses, run as run_jobmanager};
+pub(crate) use jobmanager::{JobManagerProcess, ReadyAddresses, run as run_jobmanager};
+pub(crate) use taskmanager::{TaskManagerProcess, run as run_taskmanager};
 pub(crate) use taskmanager::{job_key, offer};
-pub use taskmanager::{TaskManagerProcess, run as run_taskmanager};
 
 use crate::cluster_files::ClusterFilesError;
 use crate::components::ComponentError;
@@ -51,9 +51,6 @@ pub enum StartError {
 
 impl StartError {
     pub(crate) fn storage(what: impl Into<String>, why: impl std::fmt::Display) -> Self {
-        Self::Storage {
-            what: what.into(),
-            why: why.to_string(),
-        }
+        Self::Storage { what: what.into(), why: why.to_string() }
     }
 }

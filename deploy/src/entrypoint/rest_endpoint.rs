@@ -22,8 +22,8 @@ const BUILD_GRACE: Duration = Duration::from_secs(60);
 /// Binds the endpoint's port.
 pub(super) fn bind(options: &Options) -> Result<(RestBind, RestListener), StartError> {
     let host = options.get(&options_of_rest::BIND_ADDRESS);
-    let address =
-        hosts::bind_address(&host).map_err(|e| StartError::storage(format!("rest.bind-address {host}"), e))?;
+    let address = hosts::bind_address(&host)
+        .map_err(|e| StartError::storage(format!("rest.bind-address {host}"), e))?;
     let bind = RestBind {
         address,
         ports: options.get(&options_of_rest::BIND_PORT).iter().collect(),
@@ -54,13 +54,8 @@ pub(super) fn start(
     ready: &ReadyServices,
 ) -> Result<RestHandle, ComponentError> {
     let options = &plan.options;
-    let failed = |why: String| ComponentError::Storage {
-        component: "REST",
-        why,
-    };
-    let folder = options
-        .get(&options_of_rest::UPLOAD_DIR)
-        .unwrap_or_else(|| plan.uploads.clone());
+    let failed = |why: String| ComponentError::Storage { component: "REST", why };
+    let folder = options.get(&options_of_rest::UPLOAD_DIR).unwrap_or_else(|| plan.uploads.clone());
     let bytes_max = options.get(&options_of_rest::MAX_UPLOAD_SIZE).0;
     let programs = ProgramStore::open(folder.clone(), bytes_max, Arc::new(NoteChecker))
         .map_err(|e| failed(format!("{}: {e}", folder.display())))?;

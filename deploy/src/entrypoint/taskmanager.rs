@@ -27,7 +27,7 @@ use storage::ha::{ElectionDriver, FileElection, FileElectionSettings};
 use streaming::ProgramEntry;
 
 /// What a TaskManager process is started with.
-pub struct TaskManagerProcess {
+pub(crate) struct TaskManagerProcess {
     /// Its options.
     pub options: Options,
     /// Where it logs.
@@ -37,7 +37,7 @@ pub struct TaskManagerProcess {
 }
 
 /// Runs a TaskManager to its end. Must be polled inside a `LocalSet`.
-pub async fn run(process: TaskManagerProcess) -> Result<Exit, StartError> {
+pub(crate) async fn run(process: TaskManagerProcess) -> Result<Exit, StartError> {
     let trigger = StopTrigger::default();
     let signals = trigger.clone();
     tokio::task::spawn_local(async move {
@@ -97,9 +97,9 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
     let rpc_service = RpcService::start(platform.clone(), settings).await?;
     let options = Arc::new(written_back(options, &rpc_service));
     let work = work_folder(&platform, &options)?;
-    let resource_id = options.get(&options_of_tm::RESOURCE_ID).unwrap_or_else(|| {
-        format!("{}-{:08x}", rpc_service.node(), platform.random_u64() >> 32)
-    });
+    let resource_id = options
+        .get(&options_of_tm::RESOURCE_ID)
+        .unwrap_or_else(|| format!("{}-{:08x}", rpc_service.node(), platform.random_u64() >> 32));
     let base = BaseParts::new(
         platform.clone(),
         rpc_service.clone(),
