@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod peers;
 pub mod process;
 pub mod report;
+pub mod words;
 
 pub use process::{CpuTime, cpu_of_children, cpu_of_self, rss_mib};
 pub use report::{Report, median};

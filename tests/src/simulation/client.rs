@@ -19,7 +19,9 @@ use model::{
     JobVertexId, NodeId, OperatorId, ProgramRef, ShipStrategy,
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
+use storage::jobs::JobResultStore;
 use tokio::sync::watch;
 
 /// Pause before a call is tried again.
@@ -97,8 +99,11 @@ pub async fn run(world: World) -> anyhow::Result<()> {
     }
     until(LAST_QUESTION).await;
     let seen = client.overview().await;
+    // Details of an ended job are archived by the process that led then; its result is in the common store.
+    let results = JobResultStore::new(Arc::new(world.objects.clone()));
     for job_id in submitted {
-        judge(&world, job_id, seen.get(&job_id).copied());
+        let ended = || results.get(job_id).ok().flatten().map(|entry| entry.status);
+        judge(&world, job_id, seen.get(&job_id).copied().or_else(ended));
     }
     Ok(())
 }

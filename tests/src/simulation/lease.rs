@@ -49,11 +49,6 @@ impl LeaseStore {
         });
     }
 
-    /// Everybody reaches it.
-    pub fn heal(&self) {
-        self.with(|s| s.unreachable_from.clear());
-    }
-
     fn reach<T>(&self, host: &str, f: impl FnOnce(&mut State) -> T) -> Result<T, Unreachable> {
         self.with(|s| if s.unreachable_from.contains(host) { Err(Unreachable) } else { Ok(f(s)) })
     }

@@ -3,16 +3,16 @@
 //!
 //! The same seed gives the same trace. Nothing here may read the machine's clock or draw from the system.
 
-mod client;
-mod faults;
-mod host_double;
-mod hosts;
-mod invariants;
-mod lease;
-mod net;
-mod observer;
+pub mod client;
+pub mod faults;
+pub mod host_double;
+pub mod hosts;
+pub mod invariants;
+pub mod lease;
+pub mod net;
+pub mod observer;
 pub mod plan;
-mod workers;
+pub mod workers;
 
 pub use observer::Violation;
 

@@ -147,7 +147,7 @@ impl State {
         ));
         let counted = match &seen.fact {
             Fact::LeadershipGranted { .. } => Some("elections"),
-            Fact::StaleCallerRefused { .. } => Some("fenced calls"),
+            Fact::StaleCallerRefused { .. } | Fact::CallFenced { .. } => Some("fenced calls"),
             Fact::SlotAnswered { granted: true, .. } => Some("slots given"),
             Fact::WorkerLost { .. } => Some("workers lost"),
             Fact::WorkerRequested { .. } => Some("workers requested"),

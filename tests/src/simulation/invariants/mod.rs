@@ -2,11 +2,11 @@
 //!
 //! An invariant sees facts in order and judges them. It must never steer the run.
 
-mod one_leader_per_epoch;
-mod published_after_answer;
-mod slot_given_once;
-mod superseded_changes_nothing;
-mod workers_within_declared;
+pub mod one_leader_per_epoch;
+pub mod published_after_answer;
+pub mod slot_given_once;
+pub mod superseded_changes_nothing;
+pub mod workers_within_declared;
 
 use super::observer::Seen;
 
