@@ -35,12 +35,11 @@ pub type Answer<C> = Result<<C as Call>::Reply, <C as Call>::Error>;
 
 /// FNV-1a over the name. That no two calls share an id is a test.
 pub const fn call_id(name: &str) -> u32 {
-    let bytes = name.as_bytes();
+    let mut rest = name.as_bytes();
     let mut hash = 0x811c_9dc5_u32;
-    let mut i = 0;
-    while i < bytes.len() {
-        hash = (hash ^ bytes[i] as u32).wrapping_mul(0x0100_0193);
-        i += 1;
+    while let Some((byte, after)) = rest.split_first() {
+        hash = (hash ^ *byte as u32).wrapping_mul(0x0100_0193);
+        rest = after;
     }
     hash
 }

@@ -42,13 +42,16 @@ pub(crate) struct PeerInfo {
     pub(crate) dialable: bool,
 }
 
+/// Calls of the peer by its ids, with their deadlines.
+type Served = BTreeMap<u64, (Instant, Arc<dyn Serving>)>;
+
 /// A connection that has been authenticated.
 pub(crate) struct Connection {
     pub(crate) number: u64,
     pub(crate) peer: PeerInfo,
     pub(crate) outbound: Outbound,
     pub(crate) pending: Pending,
-    served: Mutex<BTreeMap<u64, (Instant, Arc<dyn Serving>)>>,
+    served: Mutex<Served>,
     limits: Limits,
     created: Instant,
     /// The earliest deadline in `pending` and `served`, in nanoseconds after `created`; may be too early.
@@ -182,7 +185,7 @@ impl Connection {
         }
     }
 
-    fn served(&self) -> MutexGuard<'_, BTreeMap<u64, (Instant, Arc<dyn Serving>)>> {
+    fn served(&self) -> MutexGuard<'_, Served> {
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

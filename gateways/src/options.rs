@@ -50,7 +50,8 @@ pub struct RpcOptions {
     pub ping_after: Duration,
     /// Silence after which a connection is given up.
     pub silence_max: Duration,
-    /// Where connections run.
+    /// Where connections run. Actors on the same thread are called without waking another one: in production
+    /// [`Lane::Heartbeat`] is, so a beat passes through one thread that nothing else can hold up.
     pub io_lane: Lane,
 }
 

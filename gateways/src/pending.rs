@@ -81,12 +81,12 @@ impl Pending {
         }
         let state = State::Waiting { deadline, waker: None };
         let alone = live == 0;
-        if let Some(index) = table.free.pop() {
-            if let Some(slot) = table.slots.get_mut(index as usize) {
-                slot.state = state;
-                let id = id_of(index, slot.generation);
-                return Ok(Some(Reserved { id, alone }));
-            }
+        if let Some(index) = table.free.pop()
+            && let Some(slot) = table.slots.get_mut(index as usize)
+        {
+            slot.state = state;
+            let id = id_of(index, slot.generation);
+            return Ok(Some(Reserved { id, alone }));
         }
         let Ok(index) = u32::try_from(table.slots.len()) else {
             return Ok(None);

@@ -165,7 +165,15 @@ impl fmt::Debug for RpcService {
 impl RpcService {
     /// Binds the configured port, or makes a service without one.
     pub async fn start(platform: Platform, options: RpcOptions) -> Result<Self, RpcStartError> {
-        let (listener, node) = bind(&platform, &options).await?;
+        // On the lane that accepts: the socket belongs to that lane's reactor.
+        let bound = (platform.clone(), options.clone());
+        let bound =
+            platform.lane(options.io_lane).run(|| async move { bind(&bound.0, &bound.1).await });
+        let (listener, node) = bound.await.map_err(|ended| RpcStartError::Bind {
+            host: "this process".to_owned(),
+            ports: "any".to_owned(),
+            why: io::Error::other(ended),
+        })??;
         let inner = Arc::new(Inner {
             incarnation: platform.random_u128(),
             platform,
@@ -205,7 +213,8 @@ impl RpcService {
         self.0.options.credentials.secret.for_job(job)
     }
 
-    /// What is found out about other processes, from now on.
+    /// What is found out about other processes, from now on. A receiver that falls 1,024 events behind
+    /// misses the oldest and is told so.
     pub fn peer_events(&self) -> broadcast::Receiver<PeerEvent> {
         self.0.events.subscribe()
     }

@@ -112,7 +112,10 @@ pub struct SlotOverview {
     /// Sums.
     pub totals: ResourceOverview,
     /// Per TaskExecutor: free slots, allocated slots by job.
-    pub workers: Vec<(InstanceId, u32, Vec<(JobId, ResourceProfile)>)>,
+    pub workers: Vec<WorkerSlots>,
     /// Workers that are asked for but not here, by spec.
     pub pending_workers: Vec<(WorkerResourceSpec, u32)>,
 }
+
+/// A TaskExecutor's free slots, and its allocated ones by job.
+pub type WorkerSlots = (InstanceId, u32, Vec<(JobId, ResourceProfile)>);

@@ -1,5 +1,13 @@
 //! `PROTOCOL.md` is true: each golden block is what the code encodes, and decodes back.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a helper of a test fails the test"
+)]
+
 use gateways::{
     Call, Executed, FabricError, NodeAddress, TraceContext, codec,
     frame::{self, AskHeader, Decoded, Frame, Kind},

@@ -17,7 +17,8 @@ use tokio::task::LocalSet;
 pub enum Lane {
     /// Components: the actors of the control plane.
     Work,
-    /// Heartbeat actors only.
+    /// Heartbeat actors only. Shares its thread with [`Lane::Io`]: a beat then wakes no further thread,
+    /// and nothing that runs there may take longer than a message takes to decode.
     Heartbeat,
     /// Leader election and retrieval.
     Election,
@@ -27,16 +28,15 @@ pub enum Lane {
     Io,
 }
 
-const LANES: usize = 5;
+const LANES: usize = 4;
 
 impl Lane {
     fn index(self) -> usize {
         match self {
             Self::Work => 0,
-            Self::Heartbeat => 1,
+            Self::Heartbeat | Self::Io => 1,
             Self::Election => 2,
             Self::Blob => 3,
-            Self::Io => 4,
         }
     }
 
@@ -44,10 +44,9 @@ impl Lane {
     pub fn name(self) -> &'static str {
         match self {
             Self::Work => "flott-work",
-            Self::Heartbeat => "flott-heart",
+            Self::Heartbeat | Self::Io => "flott-io",
             Self::Election => "flott-elect",
             Self::Blob => "flott-blob",
-            Self::Io => "flott-io",
         }
     }
 }
