@@ -1,12 +1,13 @@
 //! Results of collecting sinks, read from their coordinators and printed: the same way from a cluster (by
 //! REST) and from an embedded one.
 
-use gateways::dispatcher::{DeliverCoordinationRequest, DispatcherGateway};
+use gateways::dispatcher::{DeliverCoordinationRequest, DispatcherGateway, RequestJobDetails};
 use gateways::job_master::CoordinationError;
 use gateways::{CallError, Remote};
 use model::{JobGraph, JobId, OperatorId};
 use rest::client::{ClientError, RestClient};
 use std::future::Future;
+use std::io::Write;
 use std::time::Duration;
 use streaming::sinks::{CollectChunk, CollectRequest};
 use thiserror::Error;
@@ -132,6 +133,37 @@ impl<C: Coordinators> ResultReader<C> {
         cursor.ended = chunk.end;
         Ok(!chunk.lines.is_empty() || chunk.end)
     }
+}
+
+/// Reads and prints the results of a job of this process: there is no client that would.
+///
+/// # Errors
+/// When they can't be read to their end.
+pub(crate) async fn print_own(
+    dispatcher: Remote<DispatcherGateway>,
+    job_id: JobId,
+    poll: Duration,
+) -> Result<(), ResultsError> {
+    let details = loop {
+        match dispatcher.ask(RequestJobDetails { job_id }).await {
+            Ok(details) => break details,
+            // Not submitted yet, or its JobMaster is not up.
+            Err(error) => tracing::trace!(%error, "no details of the job yet"),
+        }
+        tokio::time::sleep(poll).await;
+    };
+    let operators = collecting_operators(&details.graph);
+    if operators.is_empty() {
+        return Ok(());
+    }
+    let coordinators = LocalCoordinators { dispatcher, job_id, operators };
+    ResultReader::new(coordinators, print_line).read_all(poll).await
+}
+
+/// Prints a line of a result. A reader that has gone (`| head`) is no failure of the job.
+pub(crate) fn print_line(line: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(line).and_then(|()| out.write_all(b"\n"));
 }
 
 /// The operators of a graph whose results a client reads.

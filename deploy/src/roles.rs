@@ -117,10 +117,7 @@ pub(crate) fn jobmanager(
     entry: Option<ProgramEntry>,
 ) -> Outcome {
     if args.mode == Mode::Application && entry.is_none() {
-        return Err(match &args.program {
-            Some(program) => become_program(program),
-            None => Failure::usage("application mode needs --program PATH"),
-        });
+        return Err(application_program(common, &args)?);
     }
     let mut overrides = settings::pairs(&common.define)?;
     if let Some(host) = &args.host {
@@ -147,6 +144,24 @@ pub(crate) fn jobmanager(
             ready: Box::new(move |ready| show_ready(json, ready)),
         })
         .await
+    })
+}
+
+/// The program of an application: of the command line, else of `pipeline.program`. Comes back only with
+/// the reason why it can't be started.
+fn application_program(common: &Common, args: &JobManager) -> Result<Failure, Failure> {
+    let configured = || -> Result<Option<String>, Failure> {
+        let overrides = settings::pairs(&common.define)?;
+        let options = settings::load(common.config_dir.clone(), overrides)?;
+        Ok(options.get(&execution::PROGRAM))
+    };
+    let program = match &args.program {
+        Some(program) => Some(program.clone()),
+        None => configured()?.map(PathBuf::from),
+    };
+    Ok(match program {
+        Some(program) => become_program(&program),
+        None => Failure::usage("application mode needs --program PATH, or pipeline.program"),
     })
 }
 
@@ -211,7 +226,10 @@ fn own_submission(
             hash: own.hash,
             name: own.name.clone(),
             size: own.size,
-            args: args.args,
+            args: match args.args.is_empty() {
+                true => options.get(&execution::PROGRAM_ARGS).0,
+                false => args.args,
+            },
             env: BTreeMap::new(),
             once: BTreeMap::new(),
             job: args.job.or_else(|| options.get(&execution::ENTRY)),

@@ -31,7 +31,9 @@ pub(crate) fn config_folder(config_dir: Option<PathBuf>) -> Option<PathBuf> {
 
 /// The options that a job's submission carries: those of `-D` on the command line that are not about this
 /// client itself.
-pub(crate) fn job_options(overrides: &[(String, String)]) -> std::collections::BTreeMap<String, String> {
+pub(crate) fn job_options(
+    overrides: &[(String, String)],
+) -> std::collections::BTreeMap<String, String> {
     const CLIENTS_OWN: [&str; 6] =
         ["rest.", "client.", "log.", "execution.target", "execution.attached", "env."];
     overrides

@@ -16,8 +16,6 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Connections that may be open at once.
-const CONNECTIONS_MAX: usize = 1_024;
 /// How long a client may take to send a request's head.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Seconds that requests under way are given at the end.
@@ -69,6 +67,7 @@ impl RestServer {
     /// Starts the worker thread on a bound listener.
     pub fn start(listener: RestListener, services: RestServices) -> Result<Self, RestStartError> {
         let RestListener { listener, address, loopback } = listener;
+        let connections_max = services.settings.connections_max.max(1);
         let state = Data::new(services);
         let link = Data::new(RestUrl(address.url.clone()));
         let server = HttpServer::new(move || {
@@ -83,7 +82,7 @@ impl RestServer {
         })
         .workers(1)
         .worker_max_blocking_threads(8)
-        .max_connections(CONNECTIONS_MAX)
+        .max_connections(connections_max)
         .client_request_timeout(HEAD_WITHIN)
         .shutdown_timeout(SHUTDOWN_WITHIN_S)
         .disable_signals()

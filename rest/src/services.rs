@@ -60,6 +60,8 @@ pub struct RestSettings {
     pub submit_refused: Option<String>,
     /// Whether jobs may be cancelled.
     pub cancel_allowed: bool,
+    /// Connections that may be open at once.
+    pub connections_max: usize,
     /// Most bytes of a request body other than an upload.
     pub body_bytes_max: usize,
     /// How long a component may take to answer.

@@ -273,6 +273,7 @@ async fn world(change: impl FnOnce(&mut RestSettings)) -> World {
         refresh_interval_ms: 3_000,
         submit_refused: None,
         cancel_allowed: true,
+        connections_max: 64,
         body_bytes_max: 1 << 20,
         answer_within: Duration::from_secs(10),
         build_within: Duration::from_secs(10),

@@ -112,9 +112,9 @@ pub struct Run {
     /// Id of the job: 32 hexadecimal digits
     #[arg(long, value_name = "ID")]
     pub job_id: Option<String>,
-    /// Target: remote (a running session)
-    #[arg(short = 't', long, value_name = "TARGET", default_value = "remote")]
-    pub target: String,
+    /// Target: remote (a running session) [default: execution.target, else remote]
+    #[arg(short = 't', long, value_name = "TARGET")]
+    pub target: Option<String>,
     #[command(flatten)]
     pub(crate) refused: Refused,
 }
@@ -144,12 +144,20 @@ pub struct ProgramArgs {
     /// Name of the job, of a program that registers several
     #[arg(short = 'c', long = "job", value_name = "NAME")]
     pub job: Option<String>,
-    /// The program: a binary with #[flott::main]
-    #[arg(value_name = "PROGRAM")]
-    pub program: PathBuf,
-    /// Arguments of the program
-    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
-    pub args: Vec<String>,
+    /// The program, a binary with #[flott::main], and its arguments: everything behind it is its own
+    #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
+    pub words: Vec<String>,
+}
+
+impl ProgramArgs {
+    /// The program.
+    pub fn program(&self) -> PathBuf {
+        self.words.first().map(PathBuf::from).unwrap_or_default()
+    }
+    /// Its arguments.
+    pub fn args(&self) -> &[String] {
+        self.words.get(1..).unwrap_or_default()
+    }
 }
 
 /// Options of Flink's command line that have no meaning here.
@@ -307,7 +315,7 @@ mod tests {
         };
         assert!(run.detached);
         assert_eq!(run.program.parallelism, Some(3));
-        assert_eq!(run.program.args, ["-p", "9", "--output", "x", "-D", "a=b"]);
+        assert_eq!(run.program.args(), ["-p", "9", "--output", "x", "-D", "a=b"]);
         assert_eq!(cli.common.output, Output::Text);
     }
 

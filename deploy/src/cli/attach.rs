@@ -69,11 +69,13 @@ async fn wait(
             biased;
             end = &mut ending => {
                 // A job that finished has all its results ready: the reader comes to their end by itself.
-                if !read && matches!(&end, End::Ended(result) if result.application_status == "SUCCEEDED") {
-                    if let Err(why) = reading.await {
-                        context.print.note(&format!("not all results could be read: {why}"));
-                        return Ok(End::Lost);
-                    }
+                let finished = matches!(
+                    &end,
+                    End::Ended(result) if result.application_status == "SUCCEEDED"
+                );
+                if finished && !read && let Err(why) = reading.await {
+                    context.print.note(&format!("not all results could be read: {why}"));
+                    return Ok(End::Lost);
                 }
                 return Ok(end);
             }

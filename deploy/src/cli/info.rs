@@ -106,7 +106,7 @@ fn question(
             hash,
             name: name.to_string_lossy().into_owned(),
             size,
-            args: args.program.args.clone(),
+            args: args.program.args().to_vec(),
             env: BTreeMap::new(),
             once: BTreeMap::new(),
             job: args.program.job.clone().or_else(|| options.get(&execution::ENTRY)),

@@ -5,7 +5,7 @@ use super::{Context, Failure, Outcome, attach, client};
 use crate::exit::Exit;
 use crate::programs;
 use crate::settings;
-use conf::execution;
+use conf::execution::{self, Target};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rest::client::{ClientError, RestClient};
 use rest::messages::JarRequest;
@@ -14,13 +14,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) async fn run(context: &Context, args: Run) -> Outcome {
     refuse(&args.refused)?;
-    if args.target != "remote" {
-        return Err(Failure::usage(format!(
-            "target '{}' is not possible with run; possible: remote (start the program itself for an embedded \
-             run, use 'flott run-application -t standalone' for a cluster of its own)",
-            args.target
-        )));
-    }
+    check_target(context, args.target.as_deref())?;
     let program = local_program(&args.program)?;
     let client = client::connect(context, &args.cluster)?;
     let request = request(context, &args.program, args.job_id.clone());
@@ -34,6 +28,22 @@ pub(super) async fn run(context: &Context, args: Run) -> Outcome {
     attach::attach(context, &client, &job).await
 }
 
+/// Jobs of `run` go to a running session.
+fn check_target(context: &Context, given: Option<&str>) -> Result<(), Failure> {
+    let options = match given {
+        Some(target) => context.options.with(execution::TARGET.key(), target)?,
+        None => context.options.clone(),
+    };
+    match options.get(&execution::TARGET) {
+        None | Some(Target::Remote) => Ok(()),
+        Some(other) => Err(Failure::usage(format!(
+            "target '{}' is not possible with run; possible: remote (start the program itself for \
+             an embedded run, use 'flott run-application -t standalone' for a cluster of its own)",
+            other.as_str()
+        ))),
+    }
+}
+
 /// Says what to use instead of an option of Flink that has no meaning here.
 pub(super) fn refuse(refused: &Refused) -> Result<(), Failure> {
     match refused.complaint() {
@@ -44,16 +54,17 @@ pub(super) fn refuse(refused: &Refused) -> Result<(), Failure> {
 
 /// The program's path, checked without executing it.
 pub(super) fn local_program(args: &ProgramArgs) -> Result<PathBuf, Failure> {
-    programs::check_file(&args.program)
-        .map_err(|why| Failure::start(format!("'{}': {why}", args.program.display())))?;
-    Ok(args.program.clone())
+    let program = args.program();
+    programs::check_file(&program)
+        .map_err(|why| Failure::start(format!("'{}': {why}", program.display())))?;
+    Ok(program)
 }
 
 fn request(context: &Context, args: &ProgramArgs, job_id: Option<String>) -> JarRequest {
     let options = settings::job_options(&context.overrides);
     JarRequest {
         entry_class: args.job.clone(),
-        program_args_list: (!args.args.is_empty()).then(|| args.args.clone()),
+        program_args_list: (!args.args().is_empty()).then(|| args.args().to_vec()),
         parallelism: args.parallelism.map(i64::from),
         job_id,
         flink_configuration: (!options.is_empty()).then_some(options),

@@ -104,7 +104,7 @@ fn start_jobmanager(
         command.args(["-p", &n.to_string()]);
     }
     command.args(common_arguments(context));
-    command.arg("--").args(&args.program.args);
+    command.arg("--").args(args.program.args());
     succeed(command)
 }
 

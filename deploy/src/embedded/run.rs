@@ -3,7 +3,7 @@
 use super::{EmbeddedCluster, OWN};
 use crate::cli::{self, Failure, Outcome, complain};
 use crate::exit::Exit;
-use crate::results::{LocalCoordinators, ResultReader, collecting_operators};
+use crate::results::{LocalCoordinators, ResultReader, collecting_operators, print_line};
 use crate::{environment, logging, settings, stop};
 use conf::{Options, execution};
 use gateways::dispatcher::{CancelJob, DispatcherGateway, JobResult, RequestJobResult, SubmitJob};
@@ -11,7 +11,6 @@ use gateways::{CallError, Remote};
 use model::{JobGraph, JobId, JobStatus};
 use platform::Platform;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::time::Duration;
 use streaming::{BuildInputs, BuildProgramError, ProgramEntry};
 use tokio::signal::unix::{SignalKind, signal};
@@ -118,7 +117,7 @@ async fn run_job(cluster: &EmbeddedCluster, graph: JobGraph) -> Outcome {
         CallError::Fabric(error) => Failure::start(error),
     })?;
     let coordinators = LocalCoordinators { dispatcher: dispatcher.clone(), job_id, operators };
-    let mut reader = ResultReader::new(coordinators, print);
+    let mut reader = ResultReader::new(coordinators, print_line);
     let reading = reader.read_all(POLL);
     let ending = job_end(&dispatcher, job_id);
     let mut interrupts = signal(SignalKind::interrupt()).map_err(Failure::start)?;
@@ -148,12 +147,6 @@ async fn run_job(cluster: &EmbeddedCluster, graph: JobGraph) -> Outcome {
         outcome.map_err(|e| Failure::new(Exit::Unknown, e))?;
     }
     conclude(&result)
-}
-
-/// A line of a result. A reader that has gone (`| head`) is no failure of the job.
-fn print(line: &[u8]) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(line).and_then(|()| out.write_all(b"\n"));
 }
 
 async fn job_end(

@@ -10,15 +10,19 @@ use crate::components::{
 use crate::exit::Exit;
 use crate::launchers::{Launcher, LauncherParts};
 use crate::logging::LogPlace;
+use crate::results;
 use crate::stop::{Behaviour, Stop, StopTrigger};
 use crate::work_folder::WorkFolder;
 use actors::program_hosts::ProgramHostLauncher;
 use actors::resource_manager;
+use actors::services::LeaderRetrieval;
 use conf::high_availability::{self as ha, HaType};
 use conf::{Options, cluster, jobmanager as options_of_jm};
+use futures::future::LocalBoxFuture;
 use gateways::RpcService;
+use gateways::leader_election::Component;
 use gateways::resource_manager::ApplicationStatus;
-use model::{ContentHash, ResourceId};
+use model::{ContentHash, DispatcherId, JobId, JobStatus, ResourceId};
 use platform::Platform;
 use rest::RestHandle;
 use std::path::PathBuf;
@@ -70,13 +74,33 @@ pub(crate) async fn run(process: JobManagerProcess) -> Result<Exit, StartError> 
         stop = trigger.pulled() => return Err(StartError::Stopped(stop)),
         started = starting => started?,
     };
-    let stop = tokio::select! {
-        biased;
-        stop = trigger.pulled() => stop,
-        end = running.components.ended() => application_end(end),
+    let results = running.own_results();
+    tokio::pin!(results);
+    let mut printed = false;
+    let stop = loop {
+        tokio::select! {
+            biased;
+            stop = trigger.pulled() => break stop,
+            () = &mut results, if !printed => printed = true,
+            end = running.components.ended() => {
+                let finished = matches!(end.job, Some((_, JobStatus::Finished)));
+                if finished && !printed {
+                    // They are all there now; the process must not end before they are out.
+                    if tokio::time::timeout(RESULTS_WITHIN, &mut results).await.is_err() {
+                        tracing::warn!("not all results could be printed");
+                    }
+                }
+                break application_end(end);
+            }
+        }
     };
     Ok(running.shut_down(stop, within).await)
 }
+
+/// How long the results of an application may take to be printed after its job has finished.
+const RESULTS_WITHIN: Duration = Duration::from_secs(30);
+/// How often they are looked for.
+const RESULTS_POLL: Duration = Duration::from_millis(50);
 
 fn application_end(end: ClusterEnd) -> Stop {
     let exit = match end.status {
@@ -105,6 +129,8 @@ struct Running {
     rest: RestHandle,
     components: JobManagerComponents,
     objects: Arc<dyn ObjectStore>,
+    /// The job of an application or per-job cluster.
+    own_job: Option<JobId>,
 }
 
 async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Running, StartError> {
@@ -146,6 +172,11 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
             ClusterMode::PerJob(_) => Some("per-job"),
         },
     };
+    let own_job = match &process.mode {
+        ClusterMode::Session => None,
+        ClusterMode::Application(submit) => submit.job_id,
+        ClusterMode::PerJob(graph) => Some(graph.job_id),
+    };
     let own_program = process.entry.as_ref().map(|(_, hash)| *hash);
     let launcher: Arc<dyn ProgramHostLauncher> = Arc::new(Launcher::new(LauncherParts {
         rpc: rpc_service.clone(),
@@ -183,14 +214,34 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let ready = ReadyAddresses { rest: address.url, rpc: rpc_service.node().to_string() };
     tracing::info!(rest = %ready.rest, rpc = %ready.rpc, "JobManager is up");
     (process.ready)(&ready);
-    Ok(Running { work, rpc: rpc_service, rest, components, objects: stores.objects })
+    Ok(Running { work, rpc: rpc_service, rest, components, objects: stores.objects, own_job })
 }
 
 impl Running {
+    /// Prints what the job of an application collects: this process is its client.
+    fn own_results(&self) -> LocalBoxFuture<'static, ()> {
+        let Some(job_id) = self.own_job else {
+            return Box::pin(std::future::pending());
+        };
+        let mut leader = self.components.own_leaders().watch(Component::Dispatcher);
+        let rpc = self.rpc.clone();
+        Box::pin(async move {
+            let known = match leader.wait_for(Option::is_some).await {
+                Ok(known) => known.clone(),
+                Err(_) => return,
+            };
+            let Some(leader) = known else { return };
+            let dispatcher = rpc.gateway(&leader.address, DispatcherId(leader.session));
+            if let Err(error) = results::print_own(dispatcher, job_id, RESULTS_POLL).await {
+                tracing::warn!(%error, "results");
+            }
+        })
+    }
+
     /// In reverse order, each step and the whole bounded.
     async fn shut_down(self, stop: Stop, within: Duration) -> Exit {
         tracing::info!(reason = %stop, exit = stop.exit.code(), "JobManager is shutting down");
-        let Self { work, rpc, rest, components, objects } = self;
+        let Self { work, rpc, rest, components, objects, .. } = self;
         let ordered = async {
             rest.stop().await;
             components.stop().await;

@@ -6,7 +6,7 @@ use crate::hosts;
 use crate::logging::LogPlace;
 use crate::programs::NoteChecker;
 use crate::version;
-use conf::{Options, execution, rest as options_of_rest};
+use conf::{Options, rest as options_of_rest};
 use gateways::leader_election::Component;
 use rest::messages::ConfigurationEntry;
 use rest::{
@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Beyond `client.timeout`, for a program to build its graph.
-const BUILD_GRACE: Duration = Duration::from_secs(60);
+/// The Dispatcher gives a program two and a half minutes to build its graph.
+const BUILD_WITHIN: Duration = Duration::from_secs(160);
 
 /// Binds the endpoint's port.
 pub(super) fn bind(options: &Options) -> Result<(RestBind, RestListener), StartError> {
@@ -98,9 +98,11 @@ fn settings(plan: &EndpointPlan) -> RestSettings {
         refresh_interval_ms: u64::try_from(refresh).unwrap_or(u64::MAX),
         submit_refused: submit_refused(plan),
         cancel_allowed: options.get(&options_of_rest::CANCEL_ENABLE),
+        connections_max: usize::try_from(options.get(&options_of_rest::MAX_CONNECTIONS))
+            .unwrap_or(usize::MAX),
         body_bytes_max: usize::try_from(bytes).unwrap_or(usize::MAX),
         answer_within,
-        build_within: options.get(&execution::CLIENT_TIMEOUT) + BUILD_GRACE,
+        build_within: BUILD_WITHIN,
     }
 }
 
