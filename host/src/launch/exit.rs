@@ -84,7 +84,9 @@ impl Kill {
 
     /// Waits for the child's end. Its id stays its own until it is reaped, which happens under the lock.
     pub(super) fn wait(&self, mut child: Child) -> ExitCause {
-        if let Some(pid) = *lock(&self.group) {
+        // Not under the lock: who kills must not wait for the end.
+        let pid = *lock(&self.group);
+        if let Some(pid) = pid {
             while let Err(nix::errno::Errno::EINTR) =
                 waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)
             {}
