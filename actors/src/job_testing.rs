@@ -205,6 +205,9 @@ impl LeaderElection for ElectionDouble {
 
 // ---- program hosts ----------------------------------------------------------------------------
 
+/// Ends a host with a cause, once.
+type ExitSwitch = Arc<Mutex<Option<oneshot::Sender<ExitCause>>>>;
+
 /// What hosts of a [`LauncherDouble`] do, and what they were asked.
 #[derive(Clone, Default)]
 pub(crate) struct HostScript {
@@ -225,7 +228,7 @@ pub(crate) struct HostScript {
     pub(crate) ended: Calls<program_host::JobEnded>,
     pub(crate) alive: Calls<program_host::ParentAlive>,
     pub(crate) killed: Calls<()>,
-    hosts: Arc<Mutex<Vec<Arc<Mutex<Option<oneshot::Sender<ExitCause>>>>>>>,
+    hosts: Arc<Mutex<Vec<ExitSwitch>>>,
 }
 
 impl HostScript {
@@ -344,7 +347,7 @@ impl HostsDouble {
 
 struct HostDouble {
     script: HostScript,
-    exit: Arc<Mutex<Option<oneshot::Sender<ExitCause>>>>,
+    exit: ExitSwitch,
 }
 
 impl Actor for HostDouble {

@@ -27,6 +27,7 @@ const NO_OPTIONS: &[&str] = &[
     "FLOTT_BINARY",
     "FLOTT_LOG_FILE",
     "FLOTT_COMMIT",
+    "FLOTT_TESTS_PREBUILT",
 ];
 /// Variables under this are handed from process to process, never by users.
 const INTERNAL_PREFIX: &str = "FLOTT_INTERNAL_";

@@ -124,7 +124,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("parallelism.max", "use pipeline.max-parallelism"),
     ("high-availability.jobmanager.port", "use jobmanager.rpc.port; it takes a range"),
     ("high-availability.use-old-ha-services", "drop it"),
-    ("historyserver.*", "there is no history server; see jobmanager.archive.fs.dir"),
+    ("historyserver.*", "there is no history server"),
     ("web.address", "use rest.address"),
     ("web.port", "use rest.port"),
     ("web.timeout", "use rpc.ask-timeout"),

@@ -2,13 +2,13 @@
 //! touch a clock, a thread, I/O or a random source.
 
 pub mod dispatcher;
-pub mod leader_process;
 pub mod execution_graph;
 pub mod ids;
 pub mod job_graph;
 pub mod job_leader_id;
 pub mod job_master;
 pub mod job_table;
+pub mod leader_process;
 pub mod leadership;
 pub mod liveness;
 pub mod mutation;

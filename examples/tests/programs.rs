@@ -1,5 +1,7 @@
 //! The example programs as processes, in their embedded cluster.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "functions of tests")]
+
 use std::{
     fs,
     io::{BufRead, BufReader},

@@ -18,8 +18,14 @@
 pub use derive::{FlottType, main};
 pub use streaming::{Args, Environment, ProgramEntry, Stream, types};
 
+use std::{
+    io::Write,
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
-use std::process::ExitCode;
+/// The exit code of a wrong use.
+const USAGE: u8 = 64;
 
 /// Strings and batches are allocated by one task's thread and freed by another's: this allocator has no lock there.
 #[global_allocator]
@@ -42,7 +48,42 @@ pub mod prelude {
 }
 
 /// Runs a program in the role that its process was started in. The second call in a process is an error.
+///
+/// A program with several jobs registers each under a name, and is asked for one of them:
+///
+/// ```no_run
+/// use flott::prelude::*;
+///
+/// fn squares(env: &Environment, _args: Args) -> Result<()> {
+///     env.sequence(1..=10).map(|n| n * n).print();
+///     Ok(())
+/// }
+///
+/// fn words(env: &Environment, args: Args) -> Result<()> {
+///     let path = args.get(0).ok_or("which file?")?;
+///     env.read_text_file(path)
+///         .flat_map(|line: String, out| {
+///             out.collect_all(line.split_whitespace().map(str::to_owned))
+///         })
+///         .key_by(|word| word)
+///         .count()
+///         .at_end()
+///         .collect();
+///     Ok(())
+/// }
+///
+/// fn main() -> std::process::ExitCode {
+///     flott::run(ProgramEntry::new().job("squares", squares).job("words", words))
+/// }
+/// ```
 pub fn run(program: ProgramEntry) -> ExitCode {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    if STARTED.swap(true, Ordering::Relaxed) {
+        // Nobody else can say it: the process's role is over, or runs beside.
+        let why = b"error: a program calls flott::run once; register several jobs with ProgramEntry::job\n";
+        let _ = std::io::stderr().write_all(why);
+        return ExitCode::from(USAGE);
+    }
     streaming::program_note::mark();
     deploy::program_main(program)
 }

@@ -10,5 +10,10 @@ mod program;
 mod sync;
 mod worker;
 
+#[cfg(test)]
+extern crate self as host;
+#[cfg(test)]
+mod tests;
+
 pub use in_process::{InProcess, InProcessHost, in_process};
 pub use program::{Fatal, Place};

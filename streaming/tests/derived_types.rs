@@ -1,5 +1,7 @@
 //! Derived record types: codec, schema and hash.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "functions of tests")]
+
 use derive::FlottType;
 use std::fmt::Debug;
 use streaming::types::{FlottType, decode_one, encode_one, fingerprint};

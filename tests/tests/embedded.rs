@@ -9,7 +9,6 @@
     reason = "a test fails loudly, and measures real time"
 )]
 
-
 mod common;
 
 use common::{bin, expected_counts, output_lines, repository_text, text_file};

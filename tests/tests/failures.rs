@@ -9,7 +9,6 @@
     reason = "a test fails loudly, and measures real time"
 )]
 
-
 mod common;
 
 use common::{Cluster, SOON, bin, eventually, output_lines, request};

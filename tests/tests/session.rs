@@ -10,7 +10,6 @@
     reason = "a test fails loudly, and measures real time"
 )]
 
-
 mod common;
 
 use common::{

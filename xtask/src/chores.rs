@@ -2,16 +2,14 @@
 
 use crate::{
     run::{Result, cargo, output, run},
-    workspace::{self, Member},
+    workspace,
 };
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::PathBuf, process::Command};
 
-/// The variable that tells tests and benchmarks where the release programs are.
-const BIN_DIR: &str = "FLOTT_BIN_DIR";
+/// Tells tests of whole processes that the programs are built.
+const PREBUILT: &str = "FLOTT_TESTS_PREBUILT";
+/// The feature with the broken rules that the simulation must find.
+pub(crate) const MUTANTS: &str = "tests/mutants";
 /// Where the page of all options is.
 const REFERENCE: &str = "conf/REFERENCE.md";
 /// How many simulated clusters every test run tries.
@@ -47,48 +45,54 @@ fn reference() -> Result<String> {
 }
 
 /// Every test: of units, documentation, whole processes, and a few simulated clusters.
+///
+/// All in one build: the features are named once, so that nothing is built twice.
 pub(crate) fn test() -> Result<()> {
-    let (bins, members) = release_programs(None)?;
-    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    run(tests.env(BIN_DIR, &bins))?;
-    if has_bin(&members, "simulate") {
-        run(Command::new(bins.join("simulate")).args(["--seeds", TEST_SEEDS]))?;
-    }
-    Ok(())
+    let metadata = workspace::metadata(false)?;
+    run(&mut cargo(&["build", "--workspace", "--bins", "--features", MUTANTS]))?;
+    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast", "--features", MUTANTS]);
+    run(tests.env(PREBUILT, "1"))?;
+    let simulate = workspace::target_directory(&metadata).join("debug/simulate");
+    run(Command::new(&simulate).args(["--seeds", TEST_SEEDS]))?;
+    run(Command::new(&simulate).args(["--mutants", "--recorded"]))
 }
 
 /// One benchmark; its standard output is this one's.
 pub(crate) fn bench(name: &str, args: &[String]) -> Result<()> {
-    let (bins, members) = release_programs(None)?;
-    let known = members.iter().filter(|m| m.name == "benches").flat_map(|m| m.bins.clone());
-    let known: Vec<String> = known.collect();
-    if !known.iter().any(|bin| bin == name) {
-        return Err(format!("no benchmark '{name}'; there are {}", known.join(", ")).into());
-    }
-    run(Command::new(bins.join(name)).args(args).env(BIN_DIR, &bins))
-}
-
-/// Builds one release program of the workspace and runs it.
-pub(crate) fn run_binary(name: &str, args: &[String]) -> Result<()> {
-    let (bins, _) = release_programs(Some(name))?;
-    run(Command::new(bins.join(name)).args(args).env(BIN_DIR, &bins))
-}
-
-/// Builds the release programs (all, or one) and says where they are.
-fn release_programs(only: Option<&str>) -> Result<(PathBuf, Vec<Member>)> {
     let metadata = workspace::metadata(false)?;
     let members = workspace::members(&metadata);
-    let mut build = cargo(&["build", "--release", "--workspace"]);
-    match only {
-        Some(name) if has_bin(&members, name) => build.args(["--bin", name]),
-        Some(name) => return Err(format!("there is no program '{name}' in the workspace").into()),
-        None => build.arg("--bins"),
+    let benches: Vec<&String> =
+        members.iter().filter(|m| m.name == "benches").flat_map(|m| &m.bins).collect();
+    // A benchmark of an example cannot bear its name: two programs of one name share a file.
+    let prefixed = format!("bench_{name}");
+    let Some(bin) = benches.iter().find(|bin| bin.as_str() == name || bin.as_str() == prefixed)
+    else {
+        let known: Vec<&str> = benches.iter().map(|bin| bin.as_str()).collect();
+        return Err(format!("no benchmark '{name}'; there are {}", known.join(", ")).into());
     };
-    run(&mut build)?;
-    let bins: &Path = &workspace::target_directory(&metadata);
-    Ok((bins.join("release"), members))
+    // Without tests: what is measured has the features that users' builds have.
+    let measured = ["-p", "benches", "-p", "deploy", "-p", "examples"];
+    run(cargo(&["build", "--release", "--bins"]).args(measured))?;
+    run(Command::new(release(&metadata, bin)).args(args))
 }
 
-fn has_bin(members: &[Member], name: &str) -> bool {
-    members.iter().any(|member| member.bins.iter().any(|bin| bin == name))
+/// The simulated cluster, with broken rules in the build only where they are asked for.
+pub(crate) fn simulate(args: &[String]) -> Result<()> {
+    let mut build = cargo(&["build", "--release", "--workspace", "--bin", "simulate"]);
+    if args.iter().any(|arg| arg == "--mutants") {
+        build.args(["--features", MUTANTS]);
+    }
+    run(&mut build)?;
+    run(Command::new(release(&workspace::metadata(false)?, "simulate")).args(args))
+}
+
+/// Every decoder.
+pub(crate) fn fuzz(args: &[String]) -> Result<()> {
+    run(&mut cargo(&["build", "--release", "--workspace", "--bin", "fuzz"]))?;
+    run(Command::new(release(&workspace::metadata(false)?, "fuzz")).args(args))
+}
+
+/// A release program of the workspace.
+fn release(metadata: &serde_json::Value, name: &str) -> PathBuf {
+    workspace::target_directory(metadata).join("release").join(name)
 }

@@ -140,7 +140,7 @@ impl Graph {
         let linked = |dependency: &&Value| {
             list(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"].is_null())
         };
-        let uses = list(&metadata["resolve"]["nodes"])
+        let uses = list(metadata.pointer("/resolve/nodes").unwrap_or(&Value::Null))
             .iter()
             .map(|node| {
                 let used =

@@ -22,7 +22,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   fix                        formats, applies clippy's suggestions, writes conf/REFERENCE.md
   test                       builds the programs that tests start, then runs every test
   bench NAME [ARGS]          one benchmark; JSON lines on standard output
-  simulate [ARGS]            the simulated cluster: [--seeds N] [--seed S] [--mutants]
+  simulate [ARGS]            the simulated cluster: [--seeds N] [--seed S] [--mutants [--recorded]]
   fuzz [ARGS]                every decoder: [--seconds N] [--seed S] [--target NAME]";
 
 fn main() -> ExitCode {
@@ -45,8 +45,8 @@ fn dispatch(args: &[String]) -> Result<()> {
         ("fix", []) => chores::fix(),
         ("test", []) => chores::test(),
         ("bench", [name, args @ ..]) => chores::bench(name, args),
-        ("simulate", args) => chores::run_binary("simulate", args),
-        ("fuzz", args) => chores::run_binary("fuzz", args),
+        ("simulate", args) => chores::simulate(args),
+        ("fuzz", args) => chores::fuzz(args),
         ("help" | "--help" | "-h", _) => {
             eprintln!("{USAGE}");
             Ok(())

@@ -52,7 +52,8 @@ fn fmt() -> Result<()> {
 }
 
 fn clippy() -> Result<()> {
-    run(&mut cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    let mut clippy = cargo(&["clippy", "--quiet", "--workspace", "--all-targets"]);
+    run(clippy.args(["--features", chores::MUTANTS, "--", "-D", "warnings"]))
 }
 
 fn docs() -> Result<()> {

@@ -6,13 +6,14 @@ use crate::hand_over::Waiting;
 use crate::services::{ConfirmError, Contention, Leadership, Running, Stop};
 use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, ResponseFuture};
 use control::leader_process::{HandOver, Order};
-use gateways::Remote;
-use gateways::dispatcher::{DispatcherGateway, RequestJobsOverview};
+use gateways::dispatcher::{DispatcherGateway, RequestJobStatus};
 use gateways::leader_election::{Component, LeaderInformation};
-use model::{DispatcherId, Fence, LeaderSession};
+use gateways::{CallError, Remote};
+use model::{DispatcherId, Fence, JobId, LeaderSession};
 use platform::{Lane, LaneEnded};
 use std::fmt;
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// How often the Dispatcher is looked after.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
@@ -21,11 +22,14 @@ const LOOK_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct DispatcherHandle {
     addr: Addr<DispatcherRunner>,
+    /// While this lives, the contender's death ends the process (I-9).
+    guard: Option<oneshot::Sender<()>>,
 }
 
 impl DispatcherHandle {
     /// Stops the Dispatcher and its jobs' JobMasters (jobs are suspended), then the contender.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
+        self.guard.take();
         // An error says that it has ended already.
         let _ = self.addr.clone().send(Stop).await;
     }
@@ -33,6 +37,7 @@ impl DispatcherHandle {
 
 impl Drop for DispatcherHandle {
     fn drop(&mut self) {
+        self.guard.take();
         let _ = self.addr.clone().try_send(Stop);
     }
 }
@@ -42,9 +47,25 @@ impl Drop for DispatcherHandle {
 /// # Errors
 /// The lane has ended.
 pub async fn start(deps: DispatcherDeps) -> Result<DispatcherHandle, LaneEnded> {
-    let lane = deps.services.platform.lane(Lane::Work);
+    let (platform, fatal) = (deps.services.platform.clone(), deps.services.fatal.clone());
+    let lane = platform.lane(Lane::Work);
     let addr = lane.run(move || async move { DispatcherRunner::new(deps).start() }).await?;
-    Ok(DispatcherHandle { addr })
+    let (guard, mut ended) = oneshot::channel::<()>();
+    let watched = addr.clone();
+    platform.lane(Lane::Election).spawn_local(async move {
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut ended => return,
+                () = tokio::time::sleep(LOOK_AFTER) => {}
+            }
+            if !watched.connected() {
+                fatal.report("Dispatcher", "its contender has died: a handler panicked");
+                return;
+            }
+        }
+    });
+    Ok(DispatcherHandle { addr, guard: Some(guard) })
 }
 
 struct Live {
@@ -106,7 +127,9 @@ impl DispatcherRunner {
         self.live = Some(Live { session, running });
         let addr = ctx.address();
         actix::spawn(async move {
-            if gateway.ask(RequestJobsOverview {}).await.is_ok() {
+            // Any answer of its own will do; this one waits for no job.
+            let answer = gateway.ask(RequestJobStatus { job_id: JobId(0) }).await;
+            if matches!(answer, Ok(_) | Err(CallError::Refused(_))) {
                 let _ = addr.send(Answers(session)).await;
             }
         });

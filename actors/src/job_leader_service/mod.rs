@@ -7,6 +7,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::probe::{Fact, Probe};
 use crate::services::{LeaderRetrieval, ProcessServices, Running, Stop};
 use actix::{
     Actor, ActorContext as _, ActorFutureExt as _, AsyncContext, Context, Handler, Message,
@@ -96,6 +97,7 @@ pub fn start(
         platform: services.platform.clone(),
         rpc: services.rpc.clone(),
         retrieval: Arc::clone(&services.retrieval),
+        probe: Arc::clone(&services.probe),
         pauses: pauses(&services.options),
         introduction,
         report_to,
@@ -139,6 +141,7 @@ struct JobLeaderService {
     platform: Platform,
     rpc: RpcService,
     retrieval: Arc<dyn LeaderRetrieval>,
+    probe: Arc<dyn Probe>,
     pauses: Pauses,
     introduction: Introduction,
     report_to: Recipient<JobLeaderReport>,
@@ -283,7 +286,10 @@ impl JobLeaderService {
                     self.report(JobLeaderReport::Refused { job, reason });
                 }
             }
-            Err(CallError::Fabric(error)) => {
+            Err(error @ CallError::Fabric(_)) => {
+                if let Some(fact) = Fact::fenced::<RegisterTaskManager>(&error) {
+                    self.probe.note(fact);
+                }
                 tracing::debug!(%job, %error, "registration at the JobMaster failed");
                 watched.registration.failed(now, id);
             }

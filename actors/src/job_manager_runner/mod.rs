@@ -76,13 +76,15 @@ pub struct StartedRunner {
 /// Starts a runner on the calling lane and serves it.
 pub fn start(deps: RunnerDeps) -> StartedRunner {
     let rpc = deps.services.rpc.clone();
+    let (platform, fatal) = (deps.services.platform.clone(), deps.services.fatal.clone());
     let name = endpoint_name(deps.graph.job_id);
     let fence = deps.dispatcher;
     let (told, end) = oneshot::channel();
     let addr = JobManagerRunner::new(deps, told).start();
     let endpoint = JobManagerRunnerGateway::endpoint(addr.clone());
     let registration = rpc.serve(name.clone(), fence, endpoint);
-    StartedRunner { running: Running::new(rpc.address_of(&name), addr, registration), end }
+    let running = Running::new(rpc.address_of(&name), addr, registration);
+    StartedRunner { running: running.guarded(&platform, &fatal), end }
 }
 
 struct Live {

@@ -71,7 +71,7 @@ impl JobMaster {
                             FailureCause::recoverable("CoordinatorFailed", error.to_string())
                         }
                         CallError::Fabric(error) => {
-                            cause_of_fabric("CoordinatorFailed", "publishing the results", &error)
+                            cause_of_fabric("CoordinatorHostLost", "publishing the results", &error)
                         }
                     })
                 }

@@ -16,15 +16,20 @@ mod tests;
 
 use crate::probe::Fact;
 use crate::services::{ProcessServices, Running, Stop, TurnMarker};
-use actix::{Actor, ActorContext, AsyncContext, Context, Handler, SpawnHandle};
+use actix::fut::ActorFutureExt;
+use actix::{
+    Actor, ActorContext, AsyncContext, Context, Handler, ResponseActFuture, SpawnHandle, WrapFuture,
+};
 use control::job_master::{JobCore, Now};
 use coordinators::HostLink;
 use gateways::heartbeat::Party;
 use gateways::job_master::JobMasterGateway;
-use gateways::job_services::{JobManagerRunnerGateway, ProgramHostsGateway};
+use gateways::job_services::{JobManagerRunnerGateway, ProgramHostsGateway, ReleaseHost};
 use gateways::leader_election::Component;
 use gateways::{Call, EndpointAddress, Remote, RpcService};
-use model::{BlobKey, Fence, JobGraph, JobId, JobMasterId, LeaderSession, ResourceId};
+use model::{
+    BlobKey, FailureCause, Fence, JobGraph, JobId, JobMasterId, LeaderSession, ResourceId,
+};
 use resource_manager::ResourceManagerLink;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,6 +41,9 @@ use task_managers::TaskManagerLink;
 pub fn endpoint_name(job: JobId) -> String {
     format!("job_master/{job}")
 }
+
+/// Longest the end of a JobMaster waits for the end of its program host.
+const RELEASE_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a JobMaster is made with.
 #[derive(Clone)]
@@ -93,7 +101,7 @@ pub struct JobMaster {
     /// Numbers what is asked, so that a late answer is known as such.
     asked: u64,
     timer: Option<(Duration, SpawnHandle)>,
-    /// The runner was told how the job ended.
+    /// The job has ended, or was given up: nothing is begun any more.
     ended: bool,
 }
 
@@ -194,21 +202,35 @@ impl Actor for JobMaster {
     }
 }
 
+/// Gives the job up for another JobMaster. It has ended when the process of its coordinators is gone too:
+/// the next one starts them in a process of its own.
 impl Handler<Stop> for JobMaster {
-    type Result = ();
+    type Result = ResponseActFuture<Self, ()>;
 
-    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
-        if !self.ended {
-            let now = self.now();
-            self.core.suspend(now);
-            let cause = model::FailureCause::recoverable(
-                "JobMasterStopped",
-                "the JobMaster gives the job up; another one takes it over",
-            );
-            self.disconnect_task_managers(&cause, false);
-            self.leave_resource_manager(false);
-            tracing::info!(job = %self.job_id(), session = %self.deps.session, "JobMaster stopped");
+    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) -> Self::Result {
+        if self.ended {
+            ctx.stop();
+            return Box::pin(std::future::ready(()).into_actor(self));
         }
-        ctx.stop();
+        let now = self.now();
+        self.core.suspend(now);
+        self.ended = true;
+        let cause = FailureCause::recoverable(
+            "JobMasterStopped",
+            "the JobMaster gives the job up; another one takes it over",
+        );
+        self.disconnect_task_managers(&cause, false);
+        self.leave_resource_manager(false);
+        let (hosts, job_id) = (self.deps.hosts.clone(), self.job_id());
+        let release = async move {
+            let release = ReleaseHost { job_id, at_once: true };
+            if let Err(error) = hosts.ask_within(release, RELEASE_WITHIN).await {
+                tracing::warn!(job = %job_id, %error, "the job's program host was not released");
+            }
+        };
+        Box::pin(release.into_actor(self).map(|(), actor, ctx| {
+            tracing::info!(job = %actor.job_id(), session = %actor.deps.session, "JobMaster stopped");
+            ctx.stop();
+        }))
     }
 }

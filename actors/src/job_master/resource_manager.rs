@@ -13,9 +13,12 @@ use gateways::resource_manager::{
 use gateways::{CallError, Remote};
 use model::{Fence, LeaderSession, ResourceManagerId};
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// Pauses between attempts to register: from, to.
-const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(5));
+/// How long the first attempt waits for the JobMaster's own leadership to be known.
+const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 
 /// The connection.
 #[derive(Debug, Default)]
@@ -79,7 +82,11 @@ impl JobMaster {
             heartbeat_session: services.session,
         };
         let addr = ctx.address();
+        let me = services.retrieval.watch(Component::JobMaster(self.job_id()));
+        let session = self.session();
         actix::spawn(async move {
+            // The ResourceManager takes JobMasters only that it knows to lead: before, asking is in vain.
+            let _ = tokio::time::timeout(KNOWN_WITHIN, leads(me, session)).await;
             let mut pause = RETRY.0;
             while addr.connected() {
                 match gateway.ask(request.clone()).await {
@@ -171,6 +178,14 @@ impl JobMaster {
         let mine = self.resource_manager.connected.as_ref().map(|c| c.gateway.fence().session());
         session.is_none() || session == mine
     }
+}
+
+/// Until a session is known as the leader's.
+async fn leads(mut leader: watch::Receiver<Option<LeaderInformation>>, session: LeaderSession) {
+    let mine = |leader: &Option<LeaderInformation>| {
+        leader.as_ref().is_some_and(|leader| leader.session == session)
+    };
+    let _ = leader.wait_for(mine).await;
 }
 
 /// Another ResourceManager leads, or none.

@@ -30,8 +30,9 @@ impl JobMaster {
         ctx: &mut Context<Self>,
     ) -> Result<TaskManagerAccepted, RegistrationRefused> {
         if self.ended {
-            let reason = format!("job {} has ended as {}", self.job_id(), self.core.status());
-            return Err(RegistrationRefused { reason, retry: false });
+            let status = self.core.status();
+            let reason = format!("job {} is {status} here", self.job_id());
+            return Err(RegistrationRefused { reason, retry: !status.is_globally_terminal() });
         }
         let worker = Worker {
             resource_id: request.resource_id.clone(),

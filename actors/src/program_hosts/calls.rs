@@ -63,7 +63,7 @@ impl Handler<Ask<FindHost>> for ProgramHosts {
 
     fn handle(&mut self, ask: Ask<FindHost>, _: &mut Context<Self>) -> Answer<FindHost> {
         Ok(self.hosts.get(&ask.body.job_id).and_then(|entry| match &entry.state {
-            State::Up { address, released: false, .. } => Some(address.clone()),
+            State::Up { address, next: None, .. } => Some(address.clone()),
             State::Up { .. } | State::Launching { .. } => None,
         }))
     }
@@ -126,8 +126,9 @@ impl ProgramHosts {
                 self.forget(job, HostExit { cause, released: true });
                 Box::pin(async {})
             }
-            State::Up { address, kill, released } => {
-                let again = std::mem::replace(released, true);
+            State::Up { address, kill, next } => {
+                let again = next.is_some();
+                next.get_or_insert_default();
                 if at_once {
                     kill();
                 }

@@ -63,7 +63,8 @@ pub async fn start(deps: HostsDeps) -> Result<Running<ProgramHosts>, LaneEnded> 
     let addr = lane.run(move || async move { ProgramHosts::new(deps).start() }).await?;
     let endpoint = ProgramHostsGateway::endpoint(addr.clone());
     let registration = services.rpc.serve(ENDPOINT, services.session, endpoint);
-    Ok(Running::new(services.rpc.address_of(ENDPOINT), addr, registration))
+    let running = Running::new(services.rpc.address_of(ENDPOINT), addr, registration);
+    Ok(running.guarded(&services.platform, &services.fatal))
 }
 
 /// Ends a host at once.
@@ -71,6 +72,9 @@ type Kill = Arc<dyn Fn() + Send + Sync>;
 
 /// What a launch led to.
 type Launched = Result<HostAddress, BuildError>;
+
+/// The program of a launch, and who waits for it.
+type NextLaunch = (Option<BlobKey>, oneshot::Sender<Launched>);
 
 /// One host.
 struct Entry {
@@ -84,8 +88,8 @@ struct Entry {
 enum State {
     /// Being started; dropping `give_up` ends that.
     Launching { waiting: Vec<oneshot::Sender<Launched>>, _give_up: oneshot::Sender<()> },
-    /// It answers.
-    Up { address: HostAddress, kill: Kill, released: bool },
+    /// It answers. Once it is being ended, `next` holds who wants the one after it.
+    Up { address: HostAddress, kill: Kill, next: Option<Vec<NextLaunch>> },
 }
 
 /// The keeper.
@@ -115,7 +119,8 @@ impl ProgramHosts {
         }
     }
 
-    /// The job's host: the one that is there, the one that is coming, or a new one.
+    /// The job's host: the one that is there, the one that is coming, or a new one; a new one after the
+    /// one that is being ended.
     fn launch(
         &mut self,
         job: JobId,
@@ -123,18 +128,26 @@ impl ProgramHosts {
         ctx: &mut Context<Self>,
     ) -> oneshot::Receiver<Launched> {
         let (answer, launched) = oneshot::channel();
+        self.launch_for(job, program, answer, ctx);
+        launched
+    }
+
+    fn launch_for(
+        &mut self,
+        job: JobId,
+        program: Option<BlobKey>,
+        answer: oneshot::Sender<Launched>,
+        ctx: &mut Context<Self>,
+    ) {
         if let Some(entry) = self.hosts.get_mut(&job) {
             match &mut entry.state {
-                State::Up { address, released: false, .. } => {
+                State::Up { address, next: None, .. } => {
                     let _ = answer.send(Ok(address.clone()));
                 }
-                State::Up { .. } => {
-                    let ending = format!("the last host of job {job} has not ended yet");
-                    let _ = answer.send(Err(BuildError::Process(ending)));
-                }
+                State::Up { next: Some(next), .. } => next.push((program, answer)),
                 State::Launching { waiting, .. } => waiting.push(answer),
             }
-            return launched;
+            return;
         }
         self.launches += 1;
         let (give_up, given_up) = oneshot::channel();
@@ -155,7 +168,6 @@ impl ProgramHosts {
             };
             let _ = addr.send(LaunchEnded { job, number, outcome }).await;
         });
-        launched
     }
 
     fn current(&mut self, job: JobId, number: u64) -> Option<&mut Entry> {
@@ -269,7 +281,7 @@ impl Handler<LaunchEnded> for ProgramHosts {
             Ok(host) => {
                 let address = host.address.clone();
                 let kill: Kill = Arc::from(host.kill);
-                let state = State::Up { address: address.clone(), kill, released: false };
+                let state = State::Up { address: address.clone(), kill, next: None };
                 let before = std::mem::replace(&mut entry.state, state);
                 let gone = entry.exit.subscribe();
                 if let State::Launching { waiting, .. } = before {
@@ -313,16 +325,23 @@ struct HostGone {
 impl Handler<HostGone> for ProgramHosts {
     type Result = ();
 
-    fn handle(&mut self, HostGone { job, number, cause }: HostGone, _: &mut Context<Self>) {
+    fn handle(&mut self, HostGone { job, number, cause }: HostGone, ctx: &mut Context<Self>) {
         let Some(entry) = self.current(job, number) else {
             return;
         };
-        let released = matches!(entry.state, State::Up { released: true, .. });
+        let next = match &mut entry.state {
+            State::Up { next, .. } => next.take(),
+            State::Launching { .. } => None,
+        };
+        let released = next.is_some();
         if released {
             tracing::info!(%job, cause = %cause.0, "program host has ended");
         } else {
             tracing::warn!(%job, cause = %cause.0, "program host is gone");
         }
         self.forget(job, HostExit { cause: cause.0, released });
+        for (program, answer) in next.into_iter().flatten() {
+            self.launch_for(job, program, answer, ctx);
+        }
     }
 }

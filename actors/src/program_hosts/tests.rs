@@ -145,6 +145,25 @@ async fn a_release_ends_a_launch_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_launch_during_the_end_of_the_last_host_waits_for_it() {
+    local(async {
+        let (_process, hosts) = keeper().await;
+        let first = hosts.gateway.ask(launch(1)).await.unwrap();
+        hosts.script.set(&hosts.script.deaf, true);
+        let release = hosts
+            .gateway
+            .ask_within(ReleaseHost { job_id: job(1), at_once: false }, Duration::from_secs(60));
+        let (released, next) = futures::join!(release, async {
+            settle().await;
+            hosts.gateway.ask_within(launch(1), Duration::from_secs(60)).await
+        });
+        released.unwrap();
+        assert_ne!(next.unwrap().session, first.session);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn hosts_hear_that_their_task_manager_lives_until_they_are_gone() {
     local(async {
         let (_process, hosts) = keeper().await;

@@ -1,17 +1,17 @@
-//! Program hosts as the TaskExecutor's shell sees them: launched by their keeper, started, kept alive by
-//! beats, watched for their end, and called in order.
+//! Program hosts as the TaskExecutor's shell sees them: launched (and kept alive by beats) by their keeper,
+//! started, watched for their end, and called in order.
 //!
 //! One host of a job at a time. A call of a former launch never reaches the present one.
 
 use super::TaskExecutor;
 use super::host_calls::{HostCall, Refusals, make_calls};
-use crate::blob_server::{BlobCache, BlobLease};
+use crate::blob_server::BlobLease;
 use actix::{ActorFutureExt as _, AsyncContext as _, Context, WrapFuture as _};
 use control::task_executor::Event;
 use gateways::job_services::{
     AwaitHostExit, HostAddress, LaunchHost, ProgramHostsGateway, ReleaseHost,
 };
-use gateways::program_host::{BuildError, HostStarted, ParentAlive, ProgramHostGateway, StartHost};
+use gateways::program_host::{BuildError, HostStarted, ProgramHostGateway, StartHost};
 use gateways::task_executor::{
     DeployError, DeployTasks, ForwardOperatorEvent, ReportTaskStates, TaskExecutorGateway,
 };
@@ -20,7 +20,6 @@ use model::{
     AllocationId, BlobKey, ClusterId, ExecutionAttemptId, FailureCause, JobId, MemorySize,
     ProcessSession,
 };
-use platform::Lane;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -29,6 +28,8 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Calls that wait for one host.
 const CALLS_MAX: usize = 1024;
+/// Beyond the time that a host has to start, for its program to be fetched.
+const FETCH_WITHIN: Duration = Duration::from_secs(120);
 /// How long one question for a host's end is open.
 const EXIT_WAIT: Duration = Duration::from_secs(30);
 /// Beyond the time that tasks have to be cancelled, for a host to be gone.
@@ -98,8 +99,8 @@ struct Up {
     calls: mpsc::Sender<HostCall>,
     /// How many slots' memory it has.
     slots: usize,
-    /// Dropped, it ends the beats.
-    _alive: Option<oneshot::Sender<()>>,
+    /// Whether it is a process of its own.
+    own_process: bool,
 }
 
 impl RunningHost {
@@ -146,8 +147,7 @@ impl TaskExecutor {
         self.hosts.insert(job, host);
         let within = self.services.options.get(&conf::taskmanager::HOST_START_TIMEOUT);
         let keeper = self.deps.program_hosts.clone();
-        let launching =
-            launch_process(self.deps.blobs.clone(), keeper, job, program, within, unwanted);
+        let launching = launch_process(keeper, job, program, within, unwanted);
         let launched =
             launching.into_actor(self).map(move |launched, executor, ctx| match launched {
                 Ok(Some(address)) => executor.host_launched(job, launch, address, within, ctx),
@@ -194,8 +194,7 @@ impl TaskExecutor {
             Ok(HostStarted { data_address }) => {
                 let own_process = address.pid.is_some();
                 let (calls, queue) = mpsc::channel(CALLS_MAX);
-                let alive = own_process.then(|| executor.keep_alive(remote.clone()));
-                let up = Up { data_address, calls, slots, _alive: alive };
+                let up = Up { data_address, calls, slots, own_process };
                 executor.host_started(job, launch, up, remote, queue, ctx);
             }
             Err(error) => executor.host_failed(job, launch, start_failure(error), ctx),
@@ -298,7 +297,7 @@ impl TaskExecutor {
         if let Some(host) = self.hosts.get(&job).filter(|h| h.launch == launch)
             && let Some(up) = host.up.as_ref().filter(|up| up.slots != slots)
         {
-            start = Some(self.start_host(job, slots, up._alive.is_some()));
+            start = Some(self.start_host(job, slots, up.own_process));
         }
         if let (Some(start), Some(host)) = (start, self.hosts.get_mut(&job)) {
             match host.call(HostCall::Resize(Box::new(start))) {
@@ -369,23 +368,6 @@ impl TaskExecutor {
         }
     }
 
-    /// Beats for a host in a process of its own, on the heartbeats' lane, until the answer is dropped.
-    fn keep_alive(&self, host: Remote<ProgramHostGateway>) -> oneshot::Sender<()> {
-        let (guard, mut ended) = oneshot::channel::<()>();
-        let interval = self.services.heartbeat.limits().interval;
-        self.services.platform.lane(Lane::Heartbeat).spawn_local(async move {
-            loop {
-                host.tell(ParentAlive {});
-                tokio::select! {
-                    biased;
-                    _ = &mut ended => break,
-                    () = tokio::time::sleep(interval) => {}
-                }
-            }
-        });
-        guard
-    }
-
     /// Ends all hosts; answers when they are gone.
     pub(super) fn end_all_hosts(&mut self) -> impl Future<Output = ()> + use<> {
         let keeper = self.deps.program_hosts.clone();
@@ -405,22 +387,15 @@ impl TaskExecutor {
     }
 }
 
-/// Fetches the program and has the keeper start it. `None`: it was not wanted any more.
+/// Has the keeper fetch the program and start it. `None`: it was not wanted any more.
 async fn launch_process(
-    blobs: BlobCache,
     keeper: Remote<ProgramHostsGateway>,
     job_id: JobId,
     program: Option<BlobKey>,
-    within: Duration,
+    start_within: Duration,
     unwanted: Rc<Cell<bool>>,
 ) -> Result<Option<HostAddress>, FailureCause> {
-    if let Some(key) = &program {
-        let fetched = blobs.fetch(key).await;
-        fetched.map_err(|e| FailureCause::recoverable("BlobFetchFailed", e.to_string()))?;
-    }
-    if unwanted.get() {
-        return Ok(None);
-    }
+    let within = start_within.saturating_add(FETCH_WITHIN);
     let launched = keeper.ask_within(LaunchHost { job_id, program }, within).await;
     if unwanted.get() {
         return Ok(None);

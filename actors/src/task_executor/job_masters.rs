@@ -12,7 +12,7 @@ use gateways::job_master::{
 };
 use gateways::job_services::{ForgetJob, Reconnect, WatchJob};
 use gateways::leader_election::LeaderInformation;
-use gateways::{CallError, FabricError};
+use gateways::{Call, CallError, FabricError};
 use model::{AllocationId, FailureCause, Fence as _, InstanceId, JobId, JobMasterId};
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ impl TaskExecutor {
             }
             Err(error) => {
                 let failed = Event::OffersFailed { job, connection: number };
-                executor.call_failed(job, to, failed, error, ctx);
+                executor.call_failed::<OfferSlots>(job, to, failed, error, ctx);
             }
         });
         ctx.spawn(answered);
@@ -157,7 +157,7 @@ impl TaskExecutor {
             }
             Err(error) => {
                 let failed = Event::ReportsFailed { job, connection: number };
-                executor.call_failed(job, to, failed, error, ctx);
+                executor.call_failed::<UpdateTaskStates>(job, to, failed, error, ctx);
             }
         });
         ctx.spawn(answered);
@@ -187,14 +187,14 @@ impl TaskExecutor {
             }
             Err(error) => {
                 let failed = Event::ReportsFailed { job, connection: number };
-                executor.call_failed(job, to, failed, error, ctx);
+                executor.call_failed::<FailSlot>(job, to, failed, error, ctx);
             }
         });
         ctx.spawn(answered);
     }
 
     /// A call to a JobMaster failed: tried again, unless it says that this process is a stranger to it.
-    fn call_failed(
+    fn call_failed<C: Call<Error = JobMasterError>>(
         &mut self,
         job: JobId,
         to: Connection,
@@ -202,6 +202,7 @@ impl TaskExecutor {
         error: CallError<JobMasterError>,
         ctx: &mut Context<Self>,
     ) {
+        self.note_fenced::<C>(&error);
         tracing::debug!(%job, %error, "a call to the JobMaster failed");
         let stranger = match &error {
             CallError::Refused(JobMasterError::NotRegistered { .. }) => true,

@@ -92,7 +92,8 @@ impl TaskExecutor {
                 tracing::info!(%reason, retry, "the ResourceManager refused the registration");
                 self.step(Event::RegistrationRefused { by, reason, retry }, ctx);
             }
-            Err(CallError::Fabric(error)) => {
+            Err(error @ CallError::Fabric(_)) => {
+                self.note_fenced::<RegisterTaskExecutor>(&error);
                 tracing::debug!(%error, "registration at the ResourceManager failed");
                 let reason = error.to_string();
                 self.step(Event::RegistrationFailed { at: by, reason }, ctx);
@@ -119,6 +120,7 @@ impl TaskExecutor {
         let answered = asked.into_actor(self).map(move |answer, executor, ctx| {
             if let Err(error) = answer {
                 // It does not know this incarnation, or can't be reached: from the beginning.
+                executor.note_fenced::<SendSlotReport>(&error);
                 let reason = format!("it did not take the slot report: {error}");
                 executor.step(Event::ResourceManagerLost { id, reason }, ctx);
             }

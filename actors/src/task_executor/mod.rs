@@ -29,7 +29,7 @@ use gateways::job_services::{JobLeaderServiceGateway, ProgramHostsGateway};
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::resource_manager::ResourceManagerGateway;
 use gateways::task_executor::TaskExecutorGateway;
-use gateways::{EndpointAddress, Remote};
+use gateways::{Call, CallError, EndpointAddress, Remote};
 use hosts::RunningHost;
 use model::slots::SlotAllocation;
 use model::{InstanceId, JobId, MemorySize, ProcessSession, ResourceManagerId, WorkerResourceSpec};
@@ -326,6 +326,13 @@ impl TaskExecutor {
         }
         if let Some(manager) = &self.manager {
             manager.watch.publish(gateways::heartbeat::BeatPayload::Slots(report));
+        }
+    }
+
+    /// Notes that a call was fenced, if that is what became of it.
+    fn note_fenced<C: Call>(&self, error: &CallError<C::Error>) {
+        if let Some(fact) = Fact::fenced::<C>(error) {
+            self.services.probe.note(fact);
         }
     }
 

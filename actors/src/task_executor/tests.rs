@@ -19,8 +19,7 @@ use gateways::job_services::{
     AwaitHostExit, HostAddress, HostExit, LaunchHost, ProgramHostsGateway, ReleaseHost,
 };
 use gateways::program_host::{
-    CancelOnHost, DeployToHost, HostStarted, ParentAlive, ProgramHostGateway, ReleaseSlot,
-    StartHost,
+    CancelOnHost, DeployToHost, HostStarted, ProgramHostGateway, ReleaseSlot, StartHost,
 };
 use gateways::resource_manager::{
     DisconnectTaskExecutor, NotifySlotAvailable, RegisterTaskExecutor, ResourceManagerGateway,
@@ -89,6 +88,7 @@ pub(super) struct Setup {
     pub(super) manager: Script,
     pub(super) keeper: Script,
     pub(super) host: Script,
+    pub(super) programs: std::sync::Arc<MemoryBlobs>,
     ears: Addr<Ears>,
     marker: TurnMarker,
     newest: std::sync::Arc<std::sync::Mutex<Option<BeatPayload>>>,
@@ -114,11 +114,11 @@ impl Setup {
                 .answers::<DeployToHost>()
                 .answers::<CancelOnHost>()
                 .answers::<ReleaseSlot>()
-                .answers::<ParentAlive>()
         });
         let services = &world.services;
         let settings = CacheSettings::from_options(&services.options);
-        let store = std::sync::Arc::new(MemoryBlobs::new());
+        let programs = std::sync::Arc::new(MemoryBlobs::new());
+        let store = std::sync::Arc::clone(&programs);
         let rpc = services.rpc.clone();
         let deps = TaskExecutorDeps {
             spec: WorkerResourceSpec {
@@ -146,7 +146,7 @@ impl Setup {
         let marker = services.turn_marker("peer");
         let newest = std::sync::Arc::default();
         let ears = Ears { marker: marker.clone(), newest: std::sync::Arc::clone(&newest) }.start();
-        Self { handle, te, manager, keeper, host, ears, marker, newest, world }
+        Self { handle, te, manager, keeper, host, programs, ears, marker, newest, world }
     }
 
     pub(super) async fn new() -> Self {

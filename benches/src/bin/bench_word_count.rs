@@ -1,6 +1,8 @@
 //! Word count with every update, embedded and with parallelism 1, against a single-threaded loop with the same hash map,
 //! hasher, allocator and owned strings. Both run as processes of their own, in turn; their checksums must be equal.
 
+#![expect(clippy::print_stderr, reason = "progress is for people; figures go to standard output")]
+
 use anyhow::{Context, Result, ensure};
 use benches::cluster::binaries;
 use benches::words::{WORDS_PER_LINE, line};
@@ -27,7 +29,7 @@ fn main() -> Result<()> {
     for run in 0..=RUNS {
         let lines = LINES.to_string();
         let mut hand_loop = Command::new(env::current_exe()?);
-        let (hand_cpu, expected) = cpu_of(hand_loop.args([LOOP, &lines]))?;
+        let (hand_cpu, expected) = cpu_of(hand_loop.args([LOOP, lines.as_str()]))?;
         let mut program = Command::new(binaries()?.join("splitmix_words"));
         let (our_cpu, result) = cpu_of(program.arg(&lines))?;
         ensure!(result == expected, "the job gave '{result}', the loop '{expected}'");
@@ -65,7 +67,8 @@ fn hand_written(lines: u64) -> String {
         for word in line(number).split_ascii_whitespace() {
             let word = word.to_owned();
             let hash = key_hash(&word);
-            let entry = match counts.entry(hash, |(key, _)| *key == word, |(key, _)| key_hash(key)) {
+            let entry = match counts.entry(hash, |(key, _)| *key == word, |(key, _)| key_hash(key))
+            {
                 Entry::Occupied(mut entry) => {
                     entry.get_mut().1 += 1;
                     entry

@@ -2,6 +2,8 @@
 //!
 //! Warm means that the program is in the blob caches and no process of the job is alive.
 
+#![expect(clippy::print_stderr, reason = "progress is for people; figures go to standard output")]
+
 use anyhow::{Context, Result, bail};
 use benches::Report;
 use benches::cluster::{Cluster, binaries, millis, wait_a_moment};

@@ -1,6 +1,8 @@
 //! How soon the processes of a standalone cluster are of use, what they hold when idle, and how large the
 //! binaries are.
 
+#![expect(clippy::print_stderr, reason = "progress is for people; figures go to standard output")]
+
 use anyhow::{Context, Result};
 use benches::cluster::{Cluster, binaries};
 use benches::{Report, rss_mib};

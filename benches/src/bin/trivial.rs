@@ -9,6 +9,13 @@ const KEYS: u64 = 1_000;
 
 #[flott::main]
 fn trivial(env: &Environment, _args: Args) -> Result<()> {
-    env.sequence_with_rate(0.., RATE).key_by_value(|n| n % KEYS).map(|n| n + 1).discard();
+    env.sequence_with_rate(0.., RATE)
+        .key_by_value(|n| n % KEYS)
+        .flat_map_with_state("last", |_, n, last: &mut Option<u64>, out| {
+            *last = Some(n);
+            out.collect(n + 1);
+        })
+        .uid("last")
+        .discard();
     Ok(())
 }

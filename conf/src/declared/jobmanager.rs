@@ -38,10 +38,6 @@ options! {
     /// The overhead as a fraction of the process' memory.
     OVERHEAD_FRACTION: f64 = "jobmanager.memory.overhead.fraction" => 0.1,
         other ["jobmanager.memory.jvm-overhead.fraction"], must be_a_fraction;
-    /// How long a TaskManager that lost the JobManager looks for its successor before it ends.
-    FAILOVER_TIMEOUT: Duration = "jobmanager.failover-timeout" => Duration::from_secs(300), must be_longer_than_zero;
-    /// The directory where finished jobs are archived as JSON; nothing is archived where it is not set.
-    ARCHIVE_DIR: Option<PathBuf> = "jobmanager.archive.fs.dir" => None;
     /// How many finished jobs the JobManager keeps for REST.
     STORE_CAPACITY: u32 = "jobstore.max-capacity" => 1000;
     /// How long a finished job is kept for REST.

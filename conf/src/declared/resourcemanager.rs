@@ -10,8 +10,6 @@ options! {
         falls_back "slot.request.timeout";
     /// How long a job waits for the slots it declared.
     SLOT_REQUEST_TIMEOUT: Duration = "slot.request.timeout" => Duration::from_secs(300), must be_longer_than_zero;
-    /// A slot that a job does not use for so long is given back.
-    SLOT_IDLE_TIMEOUT: Duration = "slot.idle.timeout" => Duration::from_secs(50), must be_longer_than_zero;
     /// On YARN and Kubernetes: a TaskManager without any used slot for so long is released.
     TASKMANAGER_TIMEOUT: Duration = "resourcemanager.taskmanager-timeout" => Duration::from_secs(30),
         must be_longer_than_zero;

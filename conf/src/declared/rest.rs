@@ -20,12 +20,6 @@ options! {
     MAX_CONNECTIONS: u32 = "rest.server.max-connections" => 1024;
     /// How long a client waits for a connection.
     CONNECT_TIMEOUT: Duration = "rest.connection-timeout" => Duration::from_secs(15), must be_longer_than_zero;
-    /// How long a client waits for more of an answer.
-    IDLENESS_TIMEOUT: Duration = "rest.idleness-timeout" => Duration::from_secs(300), must be_longer_than_zero;
-    /// How often a client tries again, at most.
-    RETRY_MAX_ATTEMPTS: u32 = "rest.retry.max-attempts" => 20;
-    /// How long a client waits between two tries.
-    RETRY_DELAY: Duration = "rest.retry.delay" => Duration::from_secs(3);
     /// Whether programs may be uploaded and run through REST. Where it is not set: only while REST binds to loopback.
     SUBMIT_ENABLE: Option<bool> = "web.submit.enable" => None;
     /// Whether jobs may be cancelled through REST.

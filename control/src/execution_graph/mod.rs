@@ -149,8 +149,9 @@ impl ExecutionGraph {
         }
         starts.push(end);
         let tasks = (0..end).map(|_| Task::new(0, now_ms)).collect();
-        let mut counts = [0; STATES];
-        counts[ExecutionState::Created as usize] = end;
+        let count =
+            |state: &ExecutionState| if *state == ExecutionState::Created { end } else { 0 };
+        let counts = ExecutionState::ALL.each_ref().map(count);
         Self { graph, id, starts, by_vertex, tasks, counts, modified_ms: now_ms }
     }
 

@@ -133,9 +133,8 @@ impl JobCore {
             let Some(task) = self.exec.task(*index) else { continue };
             match task.state {
                 ExecutionState::Created | ExecutionState::Scheduled => {
-                    if self.exec.advance(*index, ExecutionState::Canceled, now.unix_ms) {
-                        self.one_less_alive(*index);
-                    }
+                    self.exec.advance(*index, ExecutionState::Canceled, now.unix_ms);
+                    self.one_less_alive(*index);
                 }
                 ExecutionState::Deploying
                 | ExecutionState::Initializing

@@ -633,7 +633,7 @@ mod under_any_sequence {
         }
 
         fn index(&self, resource: &ResourceId) -> usize {
-            resource.0[2..].parse().unwrap()
+            resource.0.trim_start_matches("tm").parse().unwrap()
         }
 
         fn deploy(&mut self, d: Deployment) {

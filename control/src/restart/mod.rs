@@ -51,8 +51,8 @@ pub enum RestartSpec {
 pub struct RestartPolicy {
     /// The strategy.
     pub spec: RestartSpec,
-    /// Whether errors of the user's own code (kind `UserError`) are restarted.
-    pub user_errors: bool,
+    /// Whether errors of the program itself ([`PROGRAM_ERRORS`]) are restarted.
+    pub program_errors: bool,
     /// Whether a job that never got its slots waits for them again.
     pub never_scheduled: bool,
 }
@@ -60,7 +60,7 @@ pub struct RestartPolicy {
 impl RestartPolicy {
     /// What somebody chose: it is asked about every recoverable failure.
     pub fn chosen(spec: RestartSpec) -> Self {
-        Self { spec, user_errors: true, never_scheduled: true }
+        Self { spec, program_errors: true, never_scheduled: true }
     }
     /// Nobody chose. What the cluster did to a job is mended (a lost TaskManager, a killed process), so
     /// that a bounded job survives it exactly; an error of the program, or a cluster that is too small
@@ -75,14 +75,15 @@ impl RestartPolicy {
                 jitter: 0.1,
                 attempts: Some(10),
             },
-            user_errors: false,
+            program_errors: false,
             never_scheduled: false,
         }
     }
 }
 
-/// The kind of a failure that user code caused.
-pub const USER_ERROR: &str = "UserError";
+/// Kinds of failures that the program itself caused: an error or panic of user code, in a task or in a
+/// coordinator, or records that its own codec can't read back.
+pub const PROGRAM_ERRORS: [&str; 4] = ["UserError", "UserPanic", "CoordinatorFailed", "CodecError"];
 /// The kind of a failure for want of slots.
 pub const NO_RESOURCE: &str = "NoResourceAvailable";
 
@@ -122,7 +123,7 @@ impl RestartStrategy {
         draw: u64,
     ) -> Verdict {
         let refused = !cause.recoverable
-            || (cause.kind == USER_ERROR && !self.policy.user_errors)
+            || (PROGRAM_ERRORS.contains(&cause.kind.as_str()) && !self.policy.program_errors)
             || (cause.kind == NO_RESOURCE && !ever_scheduled && !self.policy.never_scheduled);
         if refused {
             return Verdict::GiveUp;

@@ -61,7 +61,7 @@ fn an_unrecoverable_failure_is_never_restarted() {
 #[test]
 fn where_nobody_chose_the_programs_errors_and_a_cluster_too_small_end_the_job() {
     let mut strategy = RestartStrategy::new(RestartPolicy::unset());
-    let user = FailureCause::recoverable(USER_ERROR, "panicked");
+    let user = FailureCause::recoverable(PROGRAM_ERRORS[0], "panicked");
     let small = FailureCause::recoverable(NO_RESOURCE, "needs 8 slots");
     assert_eq!(strategy.failed(S(0), &user, true, 0), Verdict::GiveUp);
     assert_eq!(strategy.failed(S(0), &small, false, 0), Verdict::GiveUp);

@@ -48,34 +48,41 @@ pub struct Deployment {
 
 /// Deployments for subtasks that have been placed, by TaskExecutor; subtasks without a place are left out.
 pub fn deployments(exec: &ExecutionGraph, tasks: &[TaskIndex]) -> Vec<Deployment> {
-    let mut by_worker: BTreeMap<(&ResourceId, &Arc<str>), (Deployment, BTreeSet<usize>)> =
-        BTreeMap::new();
+    let mut by_worker: BTreeMap<(&ResourceId, &Arc<str>), Draft> = BTreeMap::new();
     for index in tasks {
         let placed = exec.task(*index).and_then(|task| task.placement.as_ref());
         let (Some(placement), Some(attempt)) = (placed, exec.attempt_id(*index)) else {
             continue;
         };
         let key = (&placement.worker.resource_id, &placement.data_address);
-        let (deployment, vertices) =
-            by_worker.entry(key).or_insert_with(|| (empty(placement), BTreeSet::new()));
-        vertices.insert(exec.split(*index).0);
-        deployment.tasks.push(TaskPlacement { attempt, allocation: placement.allocation });
+        let draft = by_worker.entry(key).or_insert_with(|| Draft::new(placement));
+        draft.vertices.insert(exec.split(*index).0);
+        draft.deployment.tasks.push(TaskPlacement { attempt, allocation: placement.allocation });
     }
     let mut tables = Tables::new(exec);
     let mut out = Vec::with_capacity(by_worker.len());
-    for (mut deployment, vertices) in by_worker.into_values() {
+    for Draft { mut deployment, vertices } in by_worker.into_values() {
         deployment.producers = vertices.iter().flat_map(|v| tables.inputs_of(*v)).collect();
         out.push(deployment);
     }
     out
 }
 
-fn empty(placement: &Placement) -> Deployment {
-    Deployment {
-        worker: placement.worker.clone(),
-        data_address: placement.data_address.clone(),
-        producers: Vec::new(),
-        tasks: Vec::new(),
+/// A deployment in the making, and the vertices of its tasks.
+struct Draft {
+    deployment: Deployment,
+    vertices: BTreeSet<usize>,
+}
+
+impl Draft {
+    fn new(placement: &Placement) -> Self {
+        let deployment = Deployment {
+            worker: placement.worker.clone(),
+            data_address: placement.data_address.clone(),
+            producers: Vec::new(),
+            tasks: Vec::new(),
+        };
+        Self { deployment, vertices: BTreeSet::new() }
     }
 }
 

@@ -17,7 +17,7 @@ use gateways::Remote;
 use gateways::blob_server::BlobServerGateway;
 use gateways::leader_election::{Component, LeaderInformation};
 use model::{BlobKey, ContentHash};
-use platform::Platform;
+use platform::{Lane, Platform};
 use std::path::PathBuf;
 use std::sync::Arc;
 use storage::blobs::BlobStore;
@@ -80,34 +80,19 @@ impl JobManagerComponents {
         let lookup = retrieval_of(&parts, &leaders);
         let base = Base::start(parts.base, lookup).await?;
         let services = base.services.clone();
-        let election = leader_election::start(ElectionDeps {
-            platform: services.platform.clone(),
-            rpc: services.rpc.clone(),
-            session: services.session,
-            driver: parts.election,
-            candidate: Candidate { node: services.rpc.node().to_string(), rest: parts.rest },
-            leaders: leaders.clone(),
-            fatal: services.fatal.clone(),
-            mutation: services.mutation,
-            probe: services.probe.clone(),
-        })
-        .await
-        .map_err(lane("leader_election"))?;
-        let retrieval = leader_retrieval::start(&services.platform, &services.rpc, leaders.clone())
-            .await
-            .map_err(lane("leader_retrieval"))?;
+        let election =
+            start_election(&services, parts.election, parts.rest, leaders.clone()).await?;
+        let own = leaders.clone();
+        let retrieval = leader_retrieval::start(&services.platform, &services.rpc, own).await;
+        let retrieval = retrieval.map_err(lane("leader_retrieval"))?;
         let blobs =
             blob_server::start(&services, parts.blobs).await.map_err(lane("blob_server"))?;
-        let ready = ReadyServices {
-            platform: services.platform.clone(),
-            services: services.clone(),
-            blobs: services.rpc.gateway(&blobs.address, blobs.session),
-        };
+        let ready = ReadyServices::new(&services, &blobs);
         before_leaders(&ready).await?;
         let hosts = program_hosts::start(HostsDeps {
             services: services.clone(),
             launcher: parts.launcher,
-            programs: Arc::new(StoredPrograms(blobs.store())),
+            programs: stored_programs(&services, &blobs),
             side: HostSide::JobManager,
             own_program: parts.own_program,
             embedded: parts.embedded,
@@ -127,9 +112,7 @@ impl JobManagerComponents {
         .await
         .map_err(lane("resource_manager"))?;
         let (end, ended) = watch::channel(None);
-        let archive = JobArchive::open(parts.archive, &services.options).map_err(|e| {
-            ComponentError::Storage { component: "archive of ended jobs", why: e.to_string() }
-        })?;
+        let archive = open_archive(parts.archive, &services)?;
         let dispatcher = dispatcher::start(DispatcherDeps {
             services: services.clone(),
             election: contenders,
@@ -205,10 +188,53 @@ pub struct ReadyServices {
 }
 
 impl ReadyServices {
+    fn new(services: &ProcessServices, blobs: &BlobServerHandle) -> Self {
+        Self {
+            platform: services.platform.clone(),
+            services: services.clone(),
+            blobs: services.rpc.gateway(&blobs.address, blobs.session),
+        }
+    }
+
     /// Who leads a component.
     pub fn leader(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>> {
         self.services.retrieval.watch(component)
     }
+}
+
+fn open_archive(
+    objects: Arc<dyn ObjectStore>,
+    services: &ProcessServices,
+) -> Result<JobArchive, ComponentError> {
+    JobArchive::open(objects, &services.options).map_err(|e| ComponentError::Storage {
+        component: "archive of ended jobs",
+        why: e.to_string(),
+    })
+}
+
+async fn start_election(
+    services: &ProcessServices,
+    driver: Arc<dyn ElectionDriver>,
+    rest: String,
+    leaders: LeaderTable,
+) -> Result<ElectionService, ComponentError> {
+    let node = services.rpc.node().to_string();
+    let deps = ElectionDeps {
+        platform: services.platform.clone(),
+        rpc: services.rpc.clone(),
+        session: services.session,
+        driver,
+        candidate: Candidate { node, rest },
+        leaders,
+        fatal: services.fatal.clone(),
+        mutation: services.mutation,
+        probe: services.probe.clone(),
+    };
+    leader_election::start(deps).await.map_err(lane("leader_election"))
+}
+
+fn stored_programs(services: &ProcessServices, blobs: &BlobServerHandle) -> Arc<dyn Programs> {
+    Arc::new(StoredPrograms { platform: services.platform.clone(), store: blobs.store() })
 }
 
 fn retrieval_of(parts: &JobManagerParts, own: &LeaderTable) -> Arc<dyn LeaderRetrieval> {
@@ -224,16 +250,23 @@ fn retrieval_of(parts: &JobManagerParts, own: &LeaderTable) -> Arc<dyn LeaderRet
     ))
 }
 
-/// Programs out of the BlobServer's own store.
-struct StoredPrograms(Arc<dyn BlobStore>);
+/// Programs out of the BlobServer's own store. The first look at one reads it to its end to check it: on the
+/// lane that may block.
+struct StoredPrograms {
+    platform: Platform,
+    store: Arc<dyn BlobStore>,
+}
 
 impl Programs for StoredPrograms {
     fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, String>> {
-        let found = match self.0.path(&key) {
-            Ok(Some(path)) => Ok(path),
-            Ok(None) => Err("this process keeps no files".to_owned()),
-            Err(error) => Err(error.to_string()),
-        };
-        Box::pin(std::future::ready(found))
+        let store = Arc::clone(&self.store);
+        let found = self.platform.lane(Lane::Blob).run(move || async move {
+            match store.path(&key) {
+                Ok(Some(path)) => Ok(path),
+                Ok(None) => Err("this process keeps no files".to_owned()),
+                Err(error) => Err(error.to_string()),
+            }
+        });
+        Box::pin(async move { found.await.unwrap_or_else(|ended| Err(ended.to_string())) })
     }
 }

@@ -128,7 +128,7 @@ struct Running {
     rpc: RpcService,
     rest: RestHandle,
     components: JobManagerComponents,
-    objects: Arc<dyn ObjectStore>,
+    ha: HaData,
     /// The job of an application or per-job cluster.
     own_job: Option<JobId>,
 }
@@ -148,17 +148,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
         storage::blobs::store_file(&*stores.blobs, path, None, model::BlobKind::Permanent)
             .map_err(|e| StartError::storage(format!("program {}", path.display()), e))?;
     }
-    let host = options.get(&options_of_jm::RPC_ADDRESS);
-    let resource_id = options
-        .get(&options_of_jm::RESOURCE_ID)
-        .unwrap_or_else(|| format!("{}-{:08x}", rpc_service.node(), platform.random_u64() >> 32));
-    let base = BaseParts::new(
-        platform.clone(),
-        rpc_service.clone(),
-        options.clone(),
-        ResourceId::new(resource_id),
-        host,
-    );
+    let base = base_parts(&platform, &rpc_service, &options);
     tokio::task::spawn_local(trigger.clone().watch_fatal(base.fatal.clone()));
     let address = listener.address.clone();
     let plan = EndpointPlan {
@@ -166,17 +156,9 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
         options: options.clone(),
         log: process.log.clone(),
         uploads: sub(&work, "uploads")?,
-        single_job: match &process.mode {
-            ClusterMode::Session => None,
-            ClusterMode::Application(_) => Some("application"),
-            ClusterMode::PerJob(_) => Some("per-job"),
-        },
+        single_job: single_job(&process.mode),
     };
-    let own_job = match &process.mode {
-        ClusterMode::Session => None,
-        ClusterMode::Application(submit) => submit.job_id,
-        ClusterMode::PerJob(graph) => Some(graph.job_id),
-    };
+    let own_job = own_job(&process.mode);
     let own_program = process.entry.as_ref().map(|(_, hash)| *hash);
     let launcher: Arc<dyn ProgramHostLauncher> = Arc::new(Launcher::new(LauncherParts {
         rpc: rpc_service.clone(),
@@ -192,7 +174,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
         election: stores.election,
         standby: stores.standby,
         rest: address.url.clone(),
-        objects: stores.objects.clone(),
+        objects: stores.ha.objects.clone(),
         archive: stores.archive,
         blobs: stores.blobs,
         launcher,
@@ -214,7 +196,37 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let ready = ReadyAddresses { rest: address.url, rpc: rpc_service.node().to_string() };
     tracing::info!(rest = %ready.rest, rpc = %ready.rpc, "JobManager is up");
     (process.ready)(&ready);
-    Ok(Running { work, rpc: rpc_service, rest, components, objects: stores.objects, own_job })
+    Ok(Running { work, rpc: rpc_service, rest, components, ha: stores.ha, own_job })
+}
+
+fn base_parts(platform: &Platform, rpc: &RpcService, options: &Arc<conf::Options>) -> BaseParts {
+    let resource_id = options
+        .get(&options_of_jm::RESOURCE_ID)
+        .unwrap_or_else(|| format!("{}-{:08x}", rpc.node(), platform.random_u64() >> 32));
+    BaseParts::new(
+        platform.clone(),
+        rpc.clone(),
+        options.clone(),
+        ResourceId::new(resource_id),
+        options.get(&options_of_jm::RPC_ADDRESS),
+    )
+}
+
+/// The mode of a cluster that runs one job only.
+fn single_job(mode: &ClusterMode) -> Option<&'static str> {
+    match mode {
+        ClusterMode::Session => None,
+        ClusterMode::Application(_) => Some("application"),
+        ClusterMode::PerJob(_) => Some("per-job"),
+    }
+}
+
+fn own_job(mode: &ClusterMode) -> Option<JobId> {
+    match mode {
+        ClusterMode::Session => None,
+        ClusterMode::Application(submit) => submit.job_id,
+        ClusterMode::PerJob(graph) => Some(graph.job_id),
+    }
 }
 
 impl Running {
@@ -241,7 +253,7 @@ impl Running {
     /// In reverse order, each step and the whole bounded.
     async fn shut_down(self, stop: Stop, within: Duration) -> Exit {
         tracing::info!(reason = %stop, exit = stop.exit.code(), "JobManager is shutting down");
-        let Self { work, rpc, rest, components, objects, .. } = self;
+        let Self { work, rpc, rest, components, ha, own_job } = self;
         let ordered = async {
             rest.stop().await;
             components.stop().await;
@@ -251,21 +263,42 @@ impl Running {
             tracing::warn!(?within, "the shutdown took too long: ending without order");
         }
         if stop.behaviour == Behaviour::StopApplication {
-            clean(&*objects);
+            clean(&ha, own_job.is_some());
         }
         drop(work);
         stop.exit
     }
 }
 
-/// The application is over: what was kept for another JobManager has no use any more. Results of jobs stay:
-/// they say that the jobs are not to be run again.
-fn clean(objects: &dyn ObjectStore) {
-    match objects.list("graphs/") {
-        Ok(left) if left.is_empty() => {}
-        Ok(left) => tracing::warn!(?left, "job graphs stay behind"),
-        Err(error) => tracing::warn!(%error, "the HA store can't be listed"),
+/// The application is over: what was kept for another JobManager has no use any more. The leader's record
+/// stays, so that epochs go on rising; in a cluster of one job its result stays, so that a supervisor that
+/// starts the process again does not run the job again.
+fn clean(ha: &HaData, single_job: bool) {
+    let prefix = if single_job { "jobs/graphs/" } else { "jobs/" };
+    let names = match ha.objects.list(prefix) {
+        Ok(names) => names,
+        Err(error) => {
+            tracing::warn!(%error, "the HA store can't be listed");
+            return;
+        }
+    };
+    for name in names {
+        if let Err(error) = ha.objects.delete(&name) {
+            tracing::warn!(%error, name, "HA data stays behind");
+        }
     }
+    if let Some(blobs) = &ha.blobs
+        && let Err(error) = std::fs::remove_dir_all(blobs)
+    {
+        tracing::warn!(%error, folder = %blobs.display(), "blobs stay behind");
+    }
+}
+
+/// What outlives the process.
+struct HaData {
+    objects: Arc<dyn ObjectStore>,
+    /// Folder of the blobs; `None`: it goes with the process's work folder.
+    blobs: Option<PathBuf>,
 }
 
 async fn start_rpc(
@@ -301,7 +334,7 @@ fn sub(work: &WorkFolder, name: &str) -> Result<PathBuf, StartError> {
 struct Stores {
     election: Arc<dyn ElectionDriver>,
     standby: bool,
-    objects: Arc<dyn ObjectStore>,
+    ha: HaData,
     archive: Arc<dyn ObjectStore>,
     blobs: Arc<dyn BlobStore>,
 }
@@ -318,7 +351,7 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
             Ok(Stores {
                 election: Arc::new(EmbeddedElection::new(platform.unix_millis())),
                 standby: false,
-                objects: Arc::new(MemoryObjects::default()),
+                ha: HaData { objects: Arc::new(MemoryObjects::default()), blobs: None },
                 archive,
                 blobs: file_blobs(folder)?,
             })
@@ -332,9 +365,9 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
             Ok(Stores {
                 election: Arc::new(FileElection::new(platform.clone(), objects.clone(), settings)),
                 standby: true,
-                objects,
                 archive,
                 blobs: file_blobs(folder.join("blobs"))?,
+                ha: HaData { objects, blobs: Some(folder.join("blobs")) },
             })
         }
     }

@@ -38,8 +38,8 @@ pub(crate) const PARENT_VARIABLE: &str = "FLOTT_HOST_PARENT";
 pub(crate) const JOB_VARIABLE: &str = "FLOTT_HOST_JOB";
 pub(crate) const TMP_VARIABLE: &str = "FLOTT_HOST_TMP";
 
-/// Exit code of a host that could not start.
-pub const START_FAILED: u8 = 1;
+/// Exit code of a host that could not start, or whose actor died.
+pub const FAILED: u8 = 1;
 
 /// Why a child can't be a host.
 #[derive(Debug, Error)]
@@ -54,6 +54,8 @@ enum ChildError {
     Rpc(String),
     #[error("the process is ending")]
     Ending,
+    #[error("its actor has died")]
+    Died,
 }
 
 /// Runs a program as a host, until its parent ends it or is gone. The last thing that a program's `main` does.
@@ -61,12 +63,12 @@ pub fn run(program: ProgramEntry) -> ExitCode {
     match serve(program) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(%error, "this program host can't start");
+            tracing::error!(%error, "this program host fails");
             #[expect(clippy::print_stderr, reason = "the parent shows what a host said last")]
             {
-                eprintln!("this program host can't start: {error}");
+                eprintln!("this program host fails: {error}");
             }
-            ExitCode::from(START_FAILED)
+            ExitCode::from(FAILED)
         }
     }
 }
@@ -111,9 +113,10 @@ fn serve(program: ProgramEntry) -> Result<(), ChildError> {
     tracing::info!(%job, %parent, pid = std::process::id(), "program host");
     let peer = block_on(connect(platform, parent, socket, session, host))??;
     // Until the actor has ended: `EndHost` was called. Everything else ends the process elsewhere.
-    let _ = block_on(on_end)?;
+    let ended = block_on(on_end)?;
     drop(peer);
-    Ok(())
+    // Dropped without a word: the actor has panicked.
+    ended.map_err(|_| ChildError::Died)
 }
 
 /// Adopts the socket and serves the host over it.

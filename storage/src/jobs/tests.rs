@@ -94,7 +94,7 @@ fn the_first_result_wins_and_stays() {
         assert_eq!(store.record(&first).unwrap(), RecordedResult::Recorded);
         let second = store.record(&entry(1, JobStatus::Failed)).unwrap();
         assert_eq!(second, RecordedResult::EndedBefore(first.clone()));
-        assert_eq!(store.dirty().unwrap(), [first.clone()]);
+        assert_eq!(store.dirty().unwrap(), std::slice::from_ref(&first));
         store.mark_clean(JobId(1)).unwrap();
         store.mark_clean(JobId(1)).unwrap();
         assert_eq!(store.dirty().unwrap(), []);

@@ -5,7 +5,7 @@ use crate::{
     chain::{Assembly, ChainInfo, ChainTask, NodeInfo},
     graph::{
         BuiltJob,
-        draft::MakeHead,
+        draft::{MakeHead, NodeDraft},
         plan::{Plan, PlanInputs, plan},
     },
     operators::BoxError,
@@ -181,6 +181,11 @@ fn finish(
         options,
         fingerprint: plan.fingerprint,
     };
+    Ok(with_code(graph, &plan, builder.nodes))
+}
+
+/// A graph and the code behind it.
+fn with_code(graph: JobGraph, plan: &Plan, drafts: Vec<NodeDraft>) -> BuiltJob {
     let mut built = BuiltJob {
         graph,
         vertices: BTreeMap::new(),
@@ -188,12 +193,12 @@ fn finish(
         codecs: BTreeMap::new(),
     };
     let mut heads: BTreeMap<u32, MakeHead> = BTreeMap::new();
-    for ((node, draft), index) in plan.nodes.iter().zip(builder.nodes).zip(0_u32..) {
+    for ((node, draft), index) in plan.nodes.iter().zip(drafts).zip(0_u32..) {
         if let Some(coordinator) = draft.coordinator {
             built.coordinators.insert(node.operator_id, Mutex::new(coordinator));
         }
         for (read, codec) in draft.reads.into_iter().map(|read| read.codec).enumerate() {
-            if let Some(edge) = edge_of(&plan, node.id, read) {
+            if let Some(edge) = edge_of(plan, node.id, read) {
                 let codec: Arc<dyn EdgeCodec> = codec;
                 built.codecs.insert(edge, codec);
             }
@@ -204,10 +209,10 @@ fn finish(
         let Some(make) = vertex.nodes.first().and_then(|node| heads.remove(&node.0)) else {
             continue;
         };
-        let info = Arc::new(chain_info(&built.graph, &plan, vertex));
+        let info = Arc::new(chain_info(&built.graph, plan, vertex));
         built.vertices.insert(vertex.id, Mutex::new(Box::new(ChainFactory { make, info })));
     }
-    Ok(built)
+    built
 }
 
 fn edge_of(plan: &Plan, to: model::NodeId, read: usize) -> Option<EdgeId> {

@@ -2,18 +2,25 @@
 
 use super::Head;
 use crate::{
-    operators::{ChainShared, OperatorMail, split_ticket},
+    operators::{ChainShared, OperatorMail, split_ticket, ticket_of},
     seam::{Mail, Progress, Subtask, TaskCounters, TaskError},
 };
+use model::NodeId;
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 /// How long a record may wait for its batch to fill: Flink's names and default.
 const BUFFER_TIMEOUT: [&str; 2] = ["execution.buffer-timeout.interval", "execution.buffer-timeout"];
 const BUFFER_TIMEOUT_MS: u64 = 100;
+/// A task that runs out of input sends what it has, but not more often than this: under load it runs out all the time,
+/// and would only make its batches small.
+const LINGER_MS: u64 = 5;
+/// The operator that tickets of the runner itself are for: there is none of that number.
+const RUNNER: NodeId = NodeId(u32::MAX);
 
 /// One subtask of a chain.
 pub struct ChainTask {
@@ -21,7 +28,12 @@ pub struct ChainTask {
     shared: Arc<ChainShared>,
     name: String,
     buffer_timeout_ms: u64,
+    linger_ms: u64,
     flushed_ms: u64,
+    /// Records that had gone out when everything was last sent.
+    flushed_records: u64,
+    /// A timer will wake the task to send what it has.
+    timer: bool,
     /// The end of input went through the chain.
     ended: bool,
     /// Cancelled, failed, closed or disposed of: nothing of the user's runs any more.
@@ -33,12 +45,16 @@ impl ChainTask {
     pub fn new(head: Box<dyn Head>, shared: Arc<ChainShared>, name: String) -> Self {
         let mut timeouts = BUFFER_TIMEOUT.iter().filter_map(|key| shared.options.get(*key));
         let timeout = timeouts.next().and_then(|text| milliseconds(text));
+        let timeout = timeout.unwrap_or(BUFFER_TIMEOUT_MS);
         Self {
             head,
             shared,
             name,
-            buffer_timeout_ms: timeout.unwrap_or(BUFFER_TIMEOUT_MS),
+            buffer_timeout_ms: timeout,
+            linger_ms: timeout.min(LINGER_MS),
             flushed_ms: 0,
+            flushed_records: 0,
+            timer: false,
             ended: false,
             over: false,
         }
@@ -88,17 +104,36 @@ impl ChainTask {
                 }
                 Ok(Progress::Busy)
             }
-            Progress::Starved | Progress::Blocked => {
+            Progress::Starved => self.send_before_parking(),
+            Progress::Blocked => {
                 if !self.head.flush(true)? {
                     return Ok(Progress::Blocked);
                 }
-                if progress == Progress::Blocked && !self.head.full() {
-                    // What it was blocked by has just gone out, so nothing would wake it.
-                    return Ok(Progress::Busy);
-                }
-                Ok(progress)
+                // Where what it was blocked by has just gone out, nothing would wake it.
+                Ok(if self.head.full() { Progress::Blocked } else { Progress::Busy })
             }
         }
+    }
+
+    /// Sends what waits for its batch to fill: now, or soon.
+    fn send_before_parking(&mut self) -> Result<Progress, TaskError> {
+        let records = self.shared.counters.records_out.load(Ordering::Relaxed);
+        if records == self.flushed_records {
+            return Ok(Progress::Starved);
+        }
+        let now = self.shared.upcalls.now_unix_ms();
+        let since = now.wrapping_sub(self.flushed_ms);
+        if since < self.linger_ms {
+            if !self.timer {
+                self.timer = true;
+                let wait = Duration::from_millis(self.linger_ms - since);
+                self.shared.upcalls.wake_at(wait, ticket_of(RUNNER, 0));
+            }
+            return Ok(Progress::Starved);
+        }
+        self.flushed_ms = now;
+        self.flushed_records = records;
+        Ok(if self.head.flush(true)? { Progress::Starved } else { Progress::Blocked })
     }
 
     fn drain(&mut self) -> Result<Progress, TaskError> {
@@ -129,6 +164,10 @@ impl Subtask for ChainTask {
             }
             Mail::Timer { ticket } => {
                 let (node, ticket) = split_ticket(ticket);
+                if node == RUNNER {
+                    task.timer = false;
+                    return Ok(());
+                }
                 task.head.deliver(node, OperatorMail::Timer { ticket })
             }
             Mail::Trigger(barrier) => task.head.trigger(barrier),
@@ -170,7 +209,7 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "(no message)".to_owned())
 }
 
-/// `100`, `100ms`, `100 ms`, `2s`, `2 s`.
+/// `100`, `100ms`, `100 ms`, `2s`, `1 min`.
 fn milliseconds(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -179,6 +218,7 @@ fn milliseconds(text: &str) -> Option<u64> {
     match unit.trim() {
         "" | "ms" => Some(number),
         "s" => number.checked_mul(1_000),
+        "min" => number.checked_mul(60_000),
         _ => None,
     }
 }

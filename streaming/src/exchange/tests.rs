@@ -1,4 +1,5 @@
 //! Exchanges of one or two processes with real task threads or with ports driven by hand.
+#![allow(clippy::disallowed_methods, reason = "tests measure real time")]
 
 use super::*;
 use crate::{

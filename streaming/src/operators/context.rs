@@ -133,9 +133,8 @@ impl OperatorContext {
         self.shared.upcalls.wake_at(after, self.ticket(ticket));
     }
 
-    /// A ticket names its operator in the upper half, so that the answer finds it.
     fn ticket(&self, local: u32) -> u64 {
-        u64::from(self.node.0) << 32 | u64::from(local)
+        ticket_of(self.node, local)
     }
 
     /// The user's code said no.
@@ -160,6 +159,11 @@ impl OperatorContext {
     pub fn codec_error(&self, source: crate::types::CodecError) -> TaskError {
         TaskError::Codec { place: self.name.clone(), source }
     }
+}
+
+/// A ticket names its operator in the upper half, so that the answer finds it.
+pub(crate) fn ticket_of(node: NodeId, local: u32) -> u64 {
+    u64::from(node.0) << 32 | u64::from(local)
 }
 
 /// Splits a ticket into the operator it is for and the operator's own number.

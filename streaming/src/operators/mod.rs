@@ -11,8 +11,8 @@ mod output;
 mod process;
 mod simple;
 
-pub(crate) use context::split_ticket;
 pub use context::{ChainShared, OperatorContext, OperatorMail};
+pub(crate) use context::{split_ticket, ticket_of};
 pub use keyed::{
     ByReference, ByValue, Count, Fold, Folding, KeySelector, KeyedFold, Reduce, Sum, UpdateMode,
 };

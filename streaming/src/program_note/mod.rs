@@ -60,7 +60,9 @@ pub enum NotAProgram {
         path: PathBuf,
     },
     /// For other machines.
-    #[error("{path} is built for {theirs}, and this machine is {ours}: build it for this architecture")]
+    #[error(
+        "{path} is built for {theirs}, and this machine is {ours}: build it for this architecture"
+    )]
     OtherArchitecture {
         /// The file.
         path: PathBuf,
@@ -92,7 +94,8 @@ pub const OURS: ProgramNote = ProgramNote { major: PROTOCOL_MAJOR, minor: PROTOC
 /// # Errors
 /// When the file is no program that can run here.
 pub fn read(path: &Path) -> Result<ProgramNote, NotAProgram> {
-    let not_elf = |why: object::Error| NotAProgram::NotElf { path: path.into(), why: why.to_string() };
+    let not_elf =
+        |why: object::Error| NotAProgram::NotElf { path: path.into(), why: why.to_string() };
     let file = File::open(path).map_err(|why| NotAProgram::Io { path: path.into(), why })?;
     let cache = ReadCache::new(file);
     let elf = object::File::parse(&cache).map_err(not_elf)?;
@@ -126,6 +129,10 @@ fn our_architecture() -> Architecture {
 }
 
 /// The bytes of a note.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "constant indices into arrays of known lengths, checked in the compiler"
+)]
 const fn note(of: ProgramNote) -> [u8; NOTE_BYTES] {
     let mut out = [0; NOTE_BYTES];
     // Sizes of name and descriptor, type; the name is padded to a multiple of four.

@@ -1,4 +1,5 @@
 //! The life of task threads, driven through their controls.
+#![allow(clippy::disallowed_methods, reason = "tests measure real time")]
 
 use super::*;
 use crate::seam::{Mail, Progress, Subtask, TaskCounters, TaskError, TaskUpcalls};

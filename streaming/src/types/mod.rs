@@ -6,6 +6,7 @@
 mod batch;
 mod hash;
 mod line;
+mod numbers;
 mod reader;
 mod schema;
 mod serde_type;

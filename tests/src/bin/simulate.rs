@@ -1,6 +1,8 @@
 //! `cargo xtask simulate`: runs seeds of the simulated cluster in parallel, prints what was seen, and fails
 //! with the seeds in which an invariant did not hold.
 
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to people")]
+
 use anyhow::{Result, bail};
 use clap::Parser;
 use control::mutation::Mutation;

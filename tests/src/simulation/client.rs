@@ -12,7 +12,7 @@ use gateways::dispatcher::{
     CancelJob, DispatcherGateway, JobError, RequestJobsOverview, SubmitError, SubmitJob,
 };
 use gateways::leader_election::{Component, LeaderInformation};
-use gateways::{CallError, Remote, RpcService};
+use gateways::{CallError, FabricError, Remote, RpcService};
 use model::graph::GraphNode;
 use model::{
     ContentHash, DispatcherId, EdgeId, Fence, JobEdge, JobGraph, JobId, JobStatus, JobVertex,
@@ -97,6 +97,7 @@ pub async fn run(world: World) -> anyhow::Result<()> {
         submitted.push(job_id);
         tokio::task::spawn_local(live(world.clone(), client.clone(), job.clone(), job_id));
     }
+    tokio::task::spawn_local(call_as_of_old(world.clone(), client.clone()));
     until(LAST_QUESTION).await;
     let seen = client.overview().await;
     // Details of an ended job are archived by the process that led then; its result is in the common store.
@@ -106,6 +107,34 @@ pub async fn run(world: World) -> anyhow::Result<()> {
         judge(&world, job_id, seen.get(&job_id).copied().or_else(ended));
     }
     Ok(())
+}
+
+/// Calls whoever leads now under the session of whoever led before: it must be fenced, whatever it asks.
+async fn call_as_of_old(world: World, mut client: Client) {
+    let mut last: Option<LeaderInformation> = None;
+    while client.dispatcher.changed().await.is_ok() {
+        let now = client.dispatcher.borrow_and_update().clone();
+        let (Some(before), Some(leader)) = (last.clone(), now.clone()) else {
+            last = now.or(last);
+            continue;
+        };
+        last = now;
+        if before.session == leader.session {
+            continue;
+        }
+        let stale = DispatcherId::from_session(before.session);
+        let gateway: Remote<DispatcherGateway> = client.rpc.gateway(&leader.address, stale);
+        match gateway.ask(CancelJob { job_id: JobId(0) }).await {
+            Err(CallError::Fabric(FabricError::Fenced { .. })) => {
+                world.observer.count("fenced calls", 1);
+            }
+            Err(CallError::Fabric(_)) => {}
+            answered => {
+                let what = format!("{stale} was answered by {}: {answered:?}", leader.session);
+                world.observer.violation("superseded_changes_nothing", what);
+            }
+        }
+    }
 }
 
 fn judge(world: &World, job_id: JobId, status: Option<JobStatus>) {

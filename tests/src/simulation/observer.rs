@@ -2,6 +2,8 @@
 //!
 //! It must never change what it sees.
 
+#![expect(clippy::print_stderr, reason = "a printed trace is for people")]
+
 use super::invariants::{Invariant, all};
 use actors::probe::{Fact, Probe};
 use gateways::RpcService;

@@ -175,8 +175,9 @@ fn draw_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
     let hosts: Vec<String> =
         (0..CANDIDATES).map(candidate).chain((0..WORKERS).map(worker)).collect();
     let pair = |rng: &mut ChaCha8Rng| {
-        let two: Vec<String> = hosts.choose_multiple(rng, 2).cloned().collect();
-        (two[0].clone(), two[1].clone())
+        let mut two = hosts.choose_multiple(rng, 2).cloned();
+        // There are more than two hosts.
+        (two.next().unwrap_or_default(), two.next().unwrap_or_default())
     };
     // Every kind comes up in every run; the rest of the run's faults are of any kind.
     let kind = if i < 8 { i } else { rng.random_range(0..8) };

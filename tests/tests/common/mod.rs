@@ -1,7 +1,7 @@
 //! A cluster of real processes for one test: temporary folders, ports that the system chooses, everything
 //! killed at the end. Waits are bounded and end with an event; nothing sleeps for a guess.
 
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use rest::client::{ClientTimeouts, RestClient};
 use rest::messages::JarRequest;
@@ -100,7 +100,7 @@ impl Drop for Process {
 
 fn tail(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
-    all[all.len().saturating_sub(lines)..].join("\n")
+    all.split_at(all.len().saturating_sub(lines)).1.join("\n")
 }
 
 /// Polls until there is a value; panics with `what` when there is none in time.

@@ -3,8 +3,8 @@
 use super::*;
 use gateways::program_host::BuildError;
 use gateways::task_executor::FreeSlot;
-use model::{BlobKey, BlobKind};
-use storage::blobs::hash_bytes;
+use model::BlobKind;
+use storage::blobs::{BlobStore as _, store_bytes};
 
 #[test]
 fn the_first_slot_launches_the_host_registers_and_offers() {
@@ -157,23 +157,23 @@ fn a_host_that_cannot_start_is_told_to_the_job_master_by_cause() {
 }
 
 #[test]
-fn a_program_that_cannot_be_fetched_is_told_to_the_job_master() {
+fn the_program_is_named_to_the_keeper_and_stays_in_the_cache_while_it_runs() {
     run(async {
-        let mut s = Setup::with(&[("blob.fetch.retries", "1")]).await;
+        let mut s = Setup::new().await;
         let _beats = s.register().await;
-        let mut master = s.job_master(1);
+        let master = s.job_master(1);
+        let key = store_bytes(&*s.programs, b"program", None, BlobKind::Transient).unwrap();
         let mut request = s.request(0, A, &master);
-        let hash = hash_bytes(b"program");
-        request.program = Some(BlobKey { job: None, hash, kind: BlobKind::Permanent, size: 7 });
+        request.program = Some(key);
         s.te.ask(request).await.unwrap();
-        s.connect(&mut master).await;
-        let _job_beats = s.job_master_beats(1);
+        let launch = s.keeper.next::<LaunchHost>().await;
+        assert_eq!(launch.body.program, Some(key));
+        ms(1_000).await;
+        assert_eq!(s.programs.keys().unwrap(), [key]);
+        launch.answer(Err(BuildError::Process("no".into())));
         s.keeper.next::<ReleaseHost>().await.answer(Ok(()));
-        let failed = master.next::<FailSlot>().await.answer(Ok(()));
-        assert_eq!(
-            (failed.cause.kind.as_str(), failed.cause.recoverable),
-            ("BlobFetchFailed", true)
-        );
+        ms(1_000).await;
+        assert_eq!(s.programs.keys().unwrap(), [], "transient, and nobody holds it any more");
     });
 }
 
@@ -225,7 +225,7 @@ fn a_slot_given_back_goes_when_its_tasks_have_ended_and_only_at_its_masters_word
 }
 
 #[test]
-fn a_host_in_a_process_of_its_own_gets_beats_until_it_is_gone() {
+fn a_host_in_a_process_of_its_own_fences_itself_and_its_end_is_noticed() {
     run(async {
         let mut s = Setup::new().await;
         let _beats = s.register().await;
@@ -236,18 +236,15 @@ fn a_host_in_a_process_of_its_own_gets_beats_until_it_is_gone() {
         let exit = s.keeper.next::<AwaitHostExit>().await;
         let start = s.host.next::<StartHost>().await;
         assert_eq!(start.body.heartbeat_timeout_ms, 5_000);
-        let data_address = NodeAddress::of("node-1", 4000);
-        start.answer(Ok(HostStarted { data_address }));
+        // It dies before it has answered.
+        exit.answer(Ok(Some(HostExit { cause: "killed by SIGKILL".into(), released: false })));
         s.connect(&mut master).await;
         let _job_beats = s.job_master_beats(1);
-        master.next::<OfferSlots>().await.answer(Ok(vec![A]));
-        let first = tokio::time::Instant::now();
-        for _ in 0..4 {
-            s.host.next::<ParentAlive>().await.answer(Ok(()));
-        }
-        assert_eq!(first.elapsed().as_secs(), 3);
-        exit.answer(Ok(Some(HostExit { cause: "killed by SIGKILL".into(), released: false })));
-        master.next::<FailSlot>().await.answer(Ok(()));
-        s.host.silent_for(Duration::from_secs(10)).await;
+        let failed = master.next::<FailSlot>().await.answer(Ok(()));
+        assert!(failed.cause.message.contains("killed by SIGKILL"), "{}", failed.cause);
+        let data_address = NodeAddress::of("node-1", 4000);
+        start.answer(Ok(HostStarted { data_address }));
+        master.next::<DisconnectTaskManager>().await.answer(Ok(()));
+        master.silent_for(Duration::from_secs(1)).await;
     });
 }

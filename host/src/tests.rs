@@ -1,14 +1,8 @@
 //! Hosts in one process, driven through their gateway alone.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::indexing_slicing,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::disallowed_methods, reason = "tests measure real time")]
 
+#[path = "../tests/common/mod.rs"]
 mod common;
 
 use common::{programs, *};

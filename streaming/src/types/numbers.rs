@@ -1,0 +1,116 @@
+//! Numbers as record types.
+
+use super::{CodecError, FlottType, KeyHasher, Reader, Schema, write_varint, write_zigzag};
+
+macro_rules! unsigned {
+    ($($type:ident),*) => {$(
+        impl FlottType for $type {
+            fn type_name() -> String { stringify!($type).into() }
+            fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
+            #[inline]
+            fn encode(&self, out: &mut Vec<u8>) { write_varint(*self as u64, out); }
+            #[inline]
+            fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+                Self::try_from(input.varint()?).map_err(|_| CodecError::Invalid { what: stringify!($type) })
+            }
+            #[inline]
+            fn hash_key(&self, hasher: &mut KeyHasher) { hasher.write_u64(*self as u64); }
+        }
+    )*};
+}
+unsigned!(u16, u32, u64, usize);
+
+macro_rules! signed {
+    ($($type:ident),*) => {$(
+        impl FlottType for $type {
+            fn type_name() -> String { stringify!($type).into() }
+            fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
+            #[inline]
+            fn encode(&self, out: &mut Vec<u8>) { write_zigzag(*self as i64, out); }
+            #[inline]
+            fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+                Self::try_from(input.zigzag()?).map_err(|_| CodecError::Invalid { what: stringify!($type) })
+            }
+            // Sign extension: the same number of any width has the same hash.
+            #[inline]
+            fn hash_key(&self, hasher: &mut KeyHasher) { hasher.write_u64(*self as i64 as u64); }
+        }
+    )*};
+}
+signed!(i16, i32, i64, isize);
+
+macro_rules! fixed {
+    ($($type:ident as $hash:ident),*) => {$(
+        impl FlottType for $type {
+            fn type_name() -> String { stringify!($type).into() }
+            fn describe(schema: &mut Schema) { schema.word(stringify!($type)); }
+            #[inline]
+            fn encode(&self, out: &mut Vec<u8>) { out.extend_from_slice(&self.to_le_bytes()); }
+            #[inline]
+            fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> { input.array().map(Self::from_le_bytes) }
+            #[inline]
+            fn hash_key(&self, hasher: &mut KeyHasher) { $hash(*self, hasher) }
+        }
+    )*};
+}
+fixed!(f32 as hash_f32, f64 as hash_f64, u128 as hash_u128, i128 as hash_i128);
+
+// The two zeros are equal, so they must hash alike.
+fn hash_f64(value: f64, hasher: &mut KeyHasher) {
+    hasher.write_u64(if value == 0.0 { 0 } else { value.to_bits() });
+}
+fn hash_f32(value: f32, hasher: &mut KeyHasher) {
+    hash_f64(f64::from(value), hasher);
+}
+fn hash_u128(value: u128, hasher: &mut KeyHasher) {
+    hasher.write_u64(value as u64);
+    hasher.write_u64((value >> 64) as u64);
+}
+fn hash_i128(value: i128, hasher: &mut KeyHasher) {
+    hash_u128(value as u128, hasher);
+}
+
+impl FlottType for u8 {
+    fn type_name() -> String {
+        "u8".into()
+    }
+    fn describe(schema: &mut Schema) {
+        schema.word("u8");
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(*self);
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        input.byte()
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        hasher.write_u64(u64::from(*self));
+    }
+    fn encode_slice(values: &[Self], out: &mut Vec<u8>) {
+        out.extend_from_slice(values);
+    }
+    fn decode_vec(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
+        input.take(count).map(<[u8]>::to_vec)
+    }
+    fn hash_slice(values: &[Self], hasher: &mut KeyHasher) {
+        hasher.write_bytes(values);
+    }
+}
+
+impl FlottType for i8 {
+    fn type_name() -> String {
+        "i8".into()
+    }
+    fn describe(schema: &mut Schema) {
+        schema.word("i8");
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_le_bytes());
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        input.array().map(Self::from_le_bytes)
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        hasher.write_u64(i64::from(*self) as u64);
+    }
+}
