@@ -40,6 +40,7 @@ macro_rules! tests {
 tests!(
     words_are_counted_by_three_processes,
     a_killed_host_is_noticed_at_once,
+    a_host_is_killed_with_what_it_has_started,
     a_host_ends_with_the_socket_to_its_parent,
     a_silent_parent_ends_the_host_and_a_living_one_does_not,
     code_that_does_not_return_costs_its_own_process_only,
@@ -125,6 +126,12 @@ impl Child {
     }
 }
 
+/// Ended, but its parent has not asked how.
+fn is_zombie(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
+}
+
 fn alive(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}/stat")).exists()
 }
@@ -164,6 +171,42 @@ async fn a_killed_host_is_noticed_at_once() {
     assert!(matches!(gone, Err(CallError::Fabric(_))), "{gone:?}");
     // The other process has not noticed anything.
     coordinators.host.gateway.ask(ParentAlive {}).await.unwrap();
+}
+
+async fn a_host_is_killed_with_what_it_has_started() {
+    let mut cluster = Cluster::start().await;
+    let coordinators = launch(&cluster).await;
+    let mut worker = launch(&cluster).await;
+    worker.start(cluster.start_host(&[])).await;
+    let pid_file = cluster.tmp.path().join("grandchild");
+    let path = pid_file.display().to_string();
+    let graph = cluster.build(&coordinators.host, 1, &["starts-a-process", &path]).await;
+    let attempts = deploy(&graph, &[&worker.host], 0).await;
+    cluster.all(S::Running, attempts.len()).await;
+    let grandchild = soon("the process that user code starts", async {
+        loop {
+            let text = std::fs::read_to_string(&pid_file).unwrap_or_default();
+            if let Some(pid) = text.strip_suffix('\n').and_then(|pid| pid.parse::<u32>().ok()) {
+                return pid;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    assert!(alive(grandchild));
+    // Somebody waits for the host's end all the while: killing must not wait for that.
+    let asked = Instant::now();
+    worker.launched.kill.kill();
+    assert!(asked.elapsed() < Duration::from_millis(500), "{:?}", asked.elapsed());
+    let again = worker.launched.kill.clone();
+    assert_eq!(worker.exit().await, ExitCause::Signal(9));
+    again.kill();
+    soon("the end of what it has started", async {
+        while alive(grandchild) && !is_zombie(grandchild) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
 }
 
 async fn a_host_ends_with_the_socket_to_its_parent() {

@@ -2,7 +2,7 @@
 
 use crate::{Ports, declare::options};
 use model::MemorySize;
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 options! {
     /// The host name or address under which others reach the JobManager.

@@ -41,6 +41,18 @@ fn build(env: &Environment, args: &Args) -> Result<(), String> {
                 })
                 .discard();
         }
+        "starts-a-process" => {
+            let path = args.get(1).unwrap_or("").to_owned();
+            env.sequence(0..)
+                .map(move |n| {
+                    if n == 0 {
+                        let script = format!("echo $$ > {path}; exec /bin/sleep 600");
+                        std::process::Command::new("/bin/sh").args(["-c", &script]).spawn().ok();
+                    }
+                    n
+                })
+                .discard();
+        }
         "panic" => {
             env.sequence(0..1_000)
                 .map(|n| {

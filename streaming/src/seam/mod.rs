@@ -10,7 +10,7 @@ pub use building::{BuildInputs, BuildProgramError, CoordinatorFactory, SubtaskFa
 
 use crate::types::CodecError;
 use futures::future::BoxFuture;
-use model::{ContentHash, ExecutionAttemptId, JobId, JobVertexId, OperatorId};
+use model::{ExecutionAttemptId, JobId, JobVertexId, OperatorId};
 use std::{
     any::Any,
     collections::BTreeMap,

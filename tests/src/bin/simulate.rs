@@ -139,12 +139,15 @@ fn mutants(cli: &Cli) -> Result<ExitCode> {
     let mut missed = Vec::new();
     for mutation in Mutation::ALL {
         let mut found: Option<(u64, String)> = None;
-        let recorded = recorded_seed(mutation);
-        let mine = Cli {
-            seeds: if cli.recorded { 1 } else { cli.seeds },
-            seed: if cli.recorded { recorded } else { cli.seed },
-            ..Cli::parse()
+        let (seed, seeds) = match (cli.recorded, recorded_seed(mutation)) {
+            (false, _) => (cli.seed, cli.seeds),
+            (true, Some(seed)) => (seed, 1),
+            (true, None) => {
+                println!("{mutation:?}: no seed is recorded yet");
+                continue;
+            }
         };
+        let mine = Cli { seeds, seed, ..Cli::parse() };
         each_seed(&mine, mutation, |outcome| {
             if let Some(violation) = outcome.violations.first() {
                 found = Some((outcome.seed, violation.to_string()));
