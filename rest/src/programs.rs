@@ -9,9 +9,10 @@ use crate::messages::{JarEntry, JarFile};
 use futures::{Stream, StreamExt};
 use model::ContentHash;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -27,7 +28,13 @@ pub struct ProgramStore {
     folder: PathBuf,
     bytes_max: u64,
     checker: Arc<dyn ProgramChecker>,
+    /// What each file holds: programs are run more often than they are uploaded. Files are never changed
+    /// under their name.
+    contents: Arc<Mutex<BTreeMap<PathBuf, Content>>>,
 }
+
+/// What a file holds: hash and size.
+pub type Content = (ContentHash, u64);
 
 /// One uploaded program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +58,7 @@ impl ProgramStore {
         checker: Arc<dyn ProgramChecker>,
     ) -> io::Result<Self> {
         std::fs::create_dir_all(&folder)?;
-        Ok(Self { folder, bytes_max, checker })
+        Ok(Self { folder, bytes_max, checker, contents: Arc::default() })
     }
 
     /// Takes a program in as it streams by; `unique` (32 hexadecimal digits) makes its id.
@@ -67,7 +74,7 @@ impl ProgramStore {
     {
         let name = decode::upload_name(name)?;
         let partial = Partial(self.folder.join(format!("{PARTIAL_PREFIX}{unique:032x}")));
-        self.write(&partial.0, chunks).await?;
+        let content = self.write(&partial.0, chunks).await?;
         let checker = self.checker.clone();
         let path = partial.0.clone();
         let checked = tokio::task::spawn_blocking(move || checker.check(&path))
@@ -76,17 +83,35 @@ impl ProgramStore {
         checked.map_err(|why| ApiError::bad_request(format!("'{name}' is refused: {why}")))?;
         let path = self.folder.join(format!("{unique:032x}{ID_SEPARATOR}{name}"));
         tokio::fs::rename(&partial.0, &path).await.map_err(|e| storage_error(&self.folder, &e))?;
+        self.contents().insert(path.clone(), content);
         Ok(StoredProgram { path, name })
     }
 
-    async fn write<S, E>(&self, path: &Path, mut chunks: S) -> Result<(), ApiError>
+    /// What a stored program holds.
+    pub async fn content(&self, program: &StoredProgram) -> io::Result<Content> {
+        let known = self.contents().get(&program.path).copied();
+        if let Some(content) = known {
+            return Ok(content);
+        }
+        // Uploaded to an earlier process.
+        let content = hash_file(&program.path).await?;
+        self.contents().insert(program.path.clone(), content);
+        Ok(content)
+    }
+
+    fn contents(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Content>> {
+        // Every change is one insert or remove.
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn write<S, E>(&self, path: &Path, mut chunks: S) -> Result<Content, ApiError>
     where
         S: Stream<Item = Result<bytes::Bytes, E>> + Unpin,
         E: std::fmt::Display,
     {
         let fail = |e: io::Error| storage_error(&self.folder, &e);
         let mut file = tokio::fs::File::create(path).await.map_err(fail)?;
-        let mut written = 0_u64;
+        let (mut hasher, mut written) = (Sha256::new(), 0_u64);
         while let Some(chunk) = chunks.next().await {
             let chunk =
                 chunk.map_err(|e| ApiError::bad_request(format!("the upload broke off: {e}")))?;
@@ -97,9 +122,11 @@ impl ProgramStore {
                     format!("the program is larger than {} bytes", self.bytes_max),
                 ));
             }
+            hasher.update(&chunk);
             file.write_all(&chunk).await.map_err(fail)?;
         }
-        file.flush().await.map_err(fail)
+        file.flush().await.map_err(fail)?;
+        Ok((ContentHash(hasher.finalize().into()), written))
     }
 
     /// The program of that id.
@@ -117,6 +144,7 @@ impl ProgramStore {
     /// Removes a program.
     pub fn remove(&self, id: &str) -> Result<(), ApiError> {
         let program = self.find(id)?;
+        self.contents().remove(&program.path);
         std::fs::remove_file(&program.path).map_err(|e| storage_error(&self.folder, &e))
     }
 
@@ -150,7 +178,7 @@ impl ProgramStore {
 }
 
 /// Hash and size of a file's bytes.
-pub async fn hash_file(path: &Path) -> io::Result<(ContentHash, u64)> {
+pub async fn hash_file(path: &Path) -> io::Result<Content> {
     let mut file = tokio::fs::File::open(path).await?;
     let mut hasher = Sha256::new();
     let mut size = 0_u64;
@@ -228,8 +256,9 @@ mod tests {
         let listed = store.list().unwrap();
         assert_eq!(listed.len(), 1);
         assert_eq!(listed[0].entry[0].name, "job");
-        let (_, size) = hash_file(&kept.path).await.unwrap();
-        assert_eq!(size, 13);
+        let content = store.content(&kept).await.unwrap();
+        assert_eq!(content, hash_file(&kept.path).await.unwrap());
+        assert_eq!(content.1, 13);
         store.remove(&id).unwrap();
         assert!(store.find(&id).is_err());
     }

@@ -1,5 +1,6 @@
 //! While a bounded job runs, processes are killed and stopped; the result stays exact.
 
+#![allow(clippy::indexing_slicing, reason = "functions of tests")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

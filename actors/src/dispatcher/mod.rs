@@ -1,6 +1,6 @@
 //! The Dispatcher of a JobManager: jobs come in, are stored and run, asked about, cancelled, and put in
-//! order when they have ended. [`runner`] stands for election and has one Dispatcher for as long as it
-//! leads; [`leader`] is that Dispatcher.
+//! order when they have ended. `runner` stands for election and has one Dispatcher for as long as it
+//! leads; `leader` is that Dispatcher.
 //!
 //! What is taken and what an end entails is decided in `control::dispatcher`. Nothing here may know what
 //! a job does.

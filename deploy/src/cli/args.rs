@@ -144,7 +144,7 @@ pub struct ProgramArgs {
     /// Name of the job, of a program that registers several
     #[arg(short = 'c', long = "job", value_name = "NAME")]
     pub job: Option<String>,
-    /// The program, a binary with #[flott::main], and its arguments: everything behind it is its own
+    /// The program, a binary with `#[flott::main]`, and its arguments: everything behind it is its own
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
     pub words: Vec<String>,
 }

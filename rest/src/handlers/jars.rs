@@ -4,7 +4,7 @@ use super::{Answer, State, ok, on, resource};
 use crate::decode::{self, ProgramRequest};
 use crate::error::ApiError;
 use crate::messages::{EmptyBody, JarList, JarRunResponse, JarUploaded, PlanResponse};
-use crate::programs::{StoredProgram, hash_file};
+use crate::programs::StoredProgram;
 use crate::render;
 use crate::server::RestUrl;
 use actix_multipart::Multipart;
@@ -117,7 +117,7 @@ async fn shipped(
 ) -> Result<ProgramRef, ApiError> {
     let unreadable =
         |e: std::io::Error| ApiError::internal(format!("'{}' cannot be read: {e}", stored.name));
-    let (hash, size) = hash_file(&stored.path).await.map_err(unreadable)?;
+    let (hash, size) = state.programs.content(stored).await.map_err(unreadable)?;
     let within = state.settings.answer_within;
     let present = state.blobs.ask_within(HasBlob { job: None, hash }, within).await?;
     if present.is_none() {
