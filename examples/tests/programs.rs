@@ -96,7 +96,14 @@ fn counts_go_to_a_file_or_to_parts() {
 #[test]
 fn a_sequence_is_summed_once_though_it_failed() {
     let mut sum = program("sequence_sum");
-    let printed = run(sum.args(["--count", "10000", "--keys", "3", "--parallelism", "2"]));
+    sum.args(["--count", "10000", "--keys", "3", "--parallelism", "2", "--fail-at", "7000"]);
+    let failed = sum.env("FLOTT_RESTART_STRATEGY_TYPE", "none").output().unwrap();
+    assert_eq!(failed.status.code(), Some(3));
+    let error = String::from_utf8_lossy(&failed.stderr);
+    assert!(error.contains("number 7000 came, as it was asked for"), "{error}");
+    assert!(failed.stdout.is_empty(), "nothing of a failed attempt is seen");
+    sum.env("FLOTT_RESTART_STRATEGY_TYPE", "fixed-delay");
+    let printed = run(sum.env("FLOTT_RESTART_STRATEGY_FIXED_DELAY_DELAY", "10ms"));
     assert_eq!(sorted(&printed), ["0\t3334\t16668333", "1\t3333\t16661667", "2\t3333\t16665000"]);
 }
 
