@@ -1,0 +1,64 @@
+//! What can be wrong with a configuration. An error names the property or file, never a value that
+//! could be a password.
+
+use std::path::PathBuf;
+
+/// Why a configuration could not be read or a property could not be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfError {
+    /// A file could not be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The text is not well-formed XML, or not a Hadoop configuration.
+    #[error("{resource}: {reason}")]
+    Xml {
+        /// The file or resource.
+        resource: String,
+        /// What is wrong, with line and column where known.
+        reason: String,
+    },
+    /// Files include each other too deeply, or without end.
+    #[error("{resource}: more than {max} levels of included files")]
+    Includes {
+        /// The file whose inclusion was refused.
+        resource: String,
+        /// How deep inclusions may go.
+        max: usize,
+    },
+    /// A resource is longer than any configuration is.
+    #[error("{resource}: longer than {max} bytes")]
+    TooLong {
+        /// The file or resource.
+        resource: String,
+        /// The bound.
+        max: usize,
+    },
+    /// `${…}` refers to itself, or expands to more than any value may hold.
+    #[error("the value of {name} never stops expanding: check its ${{…}}")]
+    Expansion {
+        /// The property.
+        name: String,
+    },
+    /// The property's value is not of the type that its reader needs.
+    #[error("{name} must be {expected}")]
+    Type {
+        /// The property.
+        name: String,
+        /// What was expected, for people.
+        expected: &'static str,
+    },
+    /// A property that is needed has no value.
+    #[error("{name} is not set: {why}")]
+    Missing {
+        /// The property.
+        name: String,
+        /// What it is needed for.
+        why: &'static str,
+    },
+}

@@ -1,0 +1,293 @@
+//! Hadoop's configuration: layered XML resources, `${…}`, final properties, inclusions, Hadoop's own
+//! defaults below. Unknown properties are kept, and the whole can be written out again, resolved, to
+//! travel with an application. It must never log values, which may be passwords, and never fetch a
+//! resource from a network.
+//!
+//! ```
+//! use hadoop::conf::{Configuration, NoIncludes};
+//!
+//! # fn main() -> Result<(), hadoop::conf::ConfError> {
+//! let mut conf = Configuration::with_defaults();
+//! let xml = "<configuration><property>
+//!     <name>yarn.resourcemanager.hostname</name><value>rm.example.org</value>
+//! </property></configuration>";
+//! conf.add_xml("yarn-site.xml", xml, &mut NoIncludes)?;
+//! assert_eq!(conf.get("yarn.resourcemanager.address")?.as_deref(), Some("rm.example.org:8032"));
+//! # Ok(()) }
+//! ```
+
+mod defaults;
+mod error;
+mod subst;
+#[cfg(test)]
+mod tests;
+mod typed;
+mod xml;
+
+pub use error::ConfError;
+pub use xml::{Declared, FileIncludes, Includes, NoIncludes, parse};
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The files that are read from a configuration directory, in this order.
+pub const SITE_FILES: &[&str] = &["core-site.xml", "hdfs-site.xml", "yarn-site.xml"];
+/// Who says so when a program itself set a value.
+const PROGRAM: &str = "programmatically";
+
+/// A property's value and where it comes from.
+#[derive(Clone, PartialEq, Eq)]
+struct Property {
+    value: String,
+    is_final: bool,
+    resource: String,
+}
+
+/// Properties in layers, later ones over earlier ones. Values are expanded when they are read.
+///
+/// `Debug` shows how many properties there are, never their values.
+#[derive(Clone, Default)]
+pub struct Configuration {
+    properties: BTreeMap<String, Property>,
+    /// Values that `${…}` finds first, as Java finds system properties: `user.name`, `user.home`, ….
+    system: BTreeMap<String, String>,
+    /// The environment, for `${env.…}`.
+    environment: BTreeMap<String, String>,
+}
+
+impl std::fmt::Debug for Configuration {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Configuration").field("properties", &self.properties.len()).finish()
+    }
+}
+
+impl Configuration {
+    /// No properties at all, no environment.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self::default()
+    }
+
+    /// Hadoop's defaults of the properties that this library reads, no environment.
+    #[must_use]
+    pub fn with_defaults() -> Self {
+        let mut conf = Self::empty();
+        for (name, value) in defaults::DEFAULTS {
+            conf.put(name, (*value).to_owned(), false, "defaults");
+        }
+        conf
+    }
+
+    /// The configuration of this process, as Hadoop's own commands find it: the defaults, then the
+    /// [`SITE_FILES`] of `HADOOP_CONF_DIR` (or `$HADOOP_HOME/etc/hadoop`), then those of `YARN_CONF_DIR`
+    /// where that is another directory. Missing files and directories are no error: see
+    /// [`Configuration::sources`] for what was found.
+    ///
+    /// # Errors
+    /// A file that is there and cannot be read or understood.
+    pub fn load() -> Result<Self, ConfError> {
+        let mut conf = Self::with_defaults();
+        conf.environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        conf.set_system_values();
+        for dir in conf.directories() {
+            conf.add_directory(&dir)?;
+        }
+        Ok(conf)
+    }
+
+    /// The defaults and the [`SITE_FILES`] of one directory, with the process's environment.
+    ///
+    /// # Errors
+    /// As [`Configuration::load`].
+    pub fn load_from(directory: &Path) -> Result<Self, ConfError> {
+        let mut conf = Self::with_defaults();
+        conf.environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        conf.set_system_values();
+        conf.add_directory(directory)?;
+        Ok(conf)
+    }
+
+    /// What Java would know as system properties.
+    fn set_system_values(&mut self) {
+        let user = self.environment.get("HADOOP_USER_NAME").or(self.environment.get("USER"));
+        if let Some(user) = user.cloned() {
+            self.system.insert("user.name".to_owned(), user);
+        }
+        if let Some(home) = self.environment.get("HOME").cloned() {
+            self.system.insert("user.home".to_owned(), home);
+        }
+        self.system.insert("java.io.tmpdir".to_owned(), "/tmp".to_owned());
+    }
+
+    /// Where site files may be, in the order in which they are read.
+    fn directories(&self) -> Vec<PathBuf> {
+        let set = |name: &str| self.environment.get(name).filter(|value| !value.is_empty());
+        let mut found = Vec::new();
+        if let Some(dir) = set("HADOOP_CONF_DIR") {
+            found.push(PathBuf::from(dir));
+        } else if let Some(home) = set("HADOOP_HOME") {
+            found.push(Path::new(home).join("etc/hadoop"));
+        }
+        if let Some(dir) = set("YARN_CONF_DIR").map(PathBuf::from)
+            && !found.contains(&dir)
+        {
+            found.push(dir);
+        }
+        found
+    }
+
+    /// Adds those of the [`SITE_FILES`] that the directory has.
+    ///
+    /// # Errors
+    /// A file that is there and cannot be read or understood.
+    pub fn add_directory(&mut self, directory: &Path) -> Result<(), ConfError> {
+        for name in SITE_FILES {
+            let path = directory.join(name);
+            if path.is_file() {
+                self.add_file(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a file, following its inclusions.
+    ///
+    /// # Errors
+    /// A file that cannot be read or understood.
+    pub fn add_file(&mut self, path: &Path) -> Result<(), ConfError> {
+        let text = xml::read(path)?;
+        self.add_xml(&path.display().to_string(), &text, &mut FileIncludes)
+    }
+
+    /// Adds a resource over what there is; properties that an earlier resource made final stay.
+    ///
+    /// # Errors
+    /// A text that cannot be understood. Nothing of it is taken then.
+    pub fn add_xml(
+        &mut self,
+        resource: &str,
+        text: &str,
+        includes: &mut dyn Includes,
+    ) -> Result<(), ConfError> {
+        for declared in parse(resource, text, includes)? {
+            let name = current_name(&declared.name);
+            if self.is_final(name) {
+                let (resource, kept) = (&declared.resource, name);
+                tracing::warn!(%resource, name = kept, "a final property is not changed");
+            } else if let Some(value) = declared.value {
+                self.put(name, value, declared.is_final, &declared.resource);
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, name: &str, value: String, is_final: bool, resource: &str) {
+        let resource = resource.to_owned();
+        self.properties.insert(name.to_owned(), Property { value, is_final, resource });
+    }
+
+    /// Sets a value, over final ones too: the program knows better than its files.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) {
+        let is_final = self.is_final(name);
+        self.put(current_name(name), value.into(), is_final, PROGRAM);
+    }
+
+    /// Removes a value, a default as well.
+    pub fn unset(&mut self, name: &str) {
+        self.properties.remove(current_name(name));
+    }
+
+    /// Sets what `${name}` finds before any property, as Java's system properties.
+    pub fn set_system(&mut self, name: &str, value: impl Into<String>) {
+        self.system.insert(name.to_owned(), value.into());
+    }
+
+    /// Sets what `${env.NAME}` finds.
+    pub fn set_environment(&mut self, name: &str, value: impl Into<String>) {
+        self.environment.insert(name.to_owned(), value.into());
+    }
+
+    /// An environment variable as this configuration sees it: empty ones count as unset.
+    #[must_use]
+    pub fn environment(&self, name: &str) -> Option<&str> {
+        self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Whether a resource made the property final.
+    #[must_use]
+    pub fn is_final(&self, name: &str) -> bool {
+        self.properties.get(current_name(name)).is_some_and(|property| property.is_final)
+    }
+
+    /// The resource that a value comes from: a file's path, `defaults`, or `programmatically`.
+    #[must_use]
+    pub fn source(&self, name: &str) -> Option<&str> {
+        self.properties.get(current_name(name)).map(|property| property.resource.as_str())
+    }
+
+    /// All resources that some value comes from, in order of their names.
+    #[must_use]
+    pub fn sources(&self) -> Vec<&str> {
+        let all = self.properties.values().map(|property| property.resource.as_str());
+        all.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// The names of all properties, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.properties.keys().map(String::as_str)
+    }
+
+    /// The value as its resource has it, unexpanded.
+    #[must_use]
+    pub fn get_raw(&self, name: &str) -> Option<&str> {
+        self.properties.get(current_name(name)).map(|property| property.value.as_str())
+    }
+
+    /// The value, expanded; `None` when the property is not set.
+    ///
+    /// # Errors
+    /// [`ConfError::Expansion`] when the value never stops expanding.
+    pub fn get(&self, name: &str) -> Result<Option<String>, ConfError> {
+        let Some(value) = self.get_raw(name) else { return Ok(None) };
+        match subst::expand(value, self) {
+            Some(value) => Ok(Some(value)),
+            None => Err(ConfError::Expansion { name: name.to_owned() }),
+        }
+    }
+
+    /// The XML that says the same. With `resolved`, every reference is replaced by what it means here, so
+    /// that the result means the same on any machine; references that lead nowhere stay.
+    ///
+    /// # Errors
+    /// [`ConfError::Expansion`], with `resolved` only.
+    pub fn to_xml(&self, resolved: bool) -> Result<String, ConfError> {
+        let mut written = Vec::with_capacity(self.properties.len());
+        for (name, property) in &self.properties {
+            let value = match resolved {
+                true => self.get(name)?.unwrap_or_default(),
+                false => property.value.clone(),
+            };
+            written.push((name.as_str(), value, property.is_final));
+        }
+        Ok(xml::write(written.into_iter()))
+    }
+}
+
+impl subst::Lookup for Configuration {
+    fn property(&self, name: &str) -> Option<String> {
+        self.system.get(name).map(String::as_str).or_else(|| self.get_raw(name)).map(str::to_owned)
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        self.environment.get(name).cloned()
+    }
+}
+
+/// What a property is called today.
+fn current_name(name: &str) -> &str {
+    defaults::RENAMED.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new)
+}

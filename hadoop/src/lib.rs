@@ -1,0 +1,4 @@
+//! Hadoop RPC, SASL, tokens, configuration and YARN's protocols without a JVM.
+
+pub mod conf;
+pub mod tokens;

@@ -1,0 +1,89 @@
+//! Tokens inside messages. Only declarations and conversions belong here.
+
+use super::{Secret, Token};
+
+/// A token as protocols carry it (`hadoop.common.TokenProto`; YARN's and HDFS's messages share it).
+///
+/// Its `Debug` shows kind and service only.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+#[prost(skip_debug)]
+pub struct TokenProto {
+    /// Who the bearer is.
+    #[prost(bytes = "vec", required, tag = "1")]
+    pub identifier: Vec<u8>,
+    /// What proves it: secret.
+    #[prost(bytes = "vec", required, tag = "2")]
+    pub password: Vec<u8>,
+    /// The kind, as in [`kinds`](super::kinds).
+    #[prost(string, required, tag = "3")]
+    pub kind: String,
+    /// The service that takes it.
+    #[prost(string, required, tag = "4")]
+    pub service: String,
+}
+
+impl std::fmt::Debug for TokenProto {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TokenProto")
+            .field("kind", &self.kind)
+            .field("service", &self.service)
+            .finish_non_exhaustive()
+    }
+}
+
+impl From<TokenProto> for Token {
+    fn from(message: TokenProto) -> Self {
+        let password = Secret::new(message.password);
+        Self {
+            identifier: message.identifier,
+            password,
+            kind: message.kind,
+            service: message.service,
+        }
+    }
+}
+
+impl From<&Token> for TokenProto {
+    fn from(token: &Token) -> Self {
+        Self {
+            identifier: token.identifier.clone(),
+            password: token.password.expose().to_vec(),
+            kind: token.kind.clone(),
+            service: token.service.clone(),
+        }
+    }
+}
+
+/// One entry of a storage of the newer format.
+#[derive(Clone, PartialEq, prost::Message)]
+#[prost(skip_debug)]
+pub(super) struct CredentialsKv {
+    #[prost(string, required, tag = "1")]
+    pub(super) alias: String,
+    #[prost(message, optional, tag = "2")]
+    pub(super) token: Option<TokenProto>,
+    #[prost(bytes = "vec", optional, tag = "3")]
+    pub(super) secret: Option<Vec<u8>>,
+}
+
+/// A storage of the newer format.
+#[derive(Clone, PartialEq, prost::Message)]
+#[prost(skip_debug)]
+pub(super) struct CredentialsProto {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) tokens: Vec<CredentialsKv>,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) secrets: Vec<CredentialsKv>,
+}
+
+impl std::fmt::Debug for CredentialsKv {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CredentialsKv").field("alias", &self.alias).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for CredentialsProto {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CredentialsProto").finish_non_exhaustive()
+    }
+}
