@@ -1,4 +1,7 @@
 //! Hadoop RPC, SASL, tokens, configuration and YARN's protocols without a JVM.
 
 pub mod conf;
+pub mod gssapi;
+pub mod rpc;
+pub mod sasl;
 pub mod tokens;

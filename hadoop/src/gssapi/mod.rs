@@ -1,0 +1,204 @@
+//! Kerberos, through the system's GSSAPI library. The library is loaded when it is first needed: programs
+//! start without it, and one that needs it and has none gets an error that says so. Calls may wait for a KDC,
+//! so they must never run on a thread that serves other tasks.
+
+mod raw;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Names under which the library is looked for.
+pub const LIBRARY_NAMES: &[&str] = &["libgssapi_krb5.so.2", "libgssapi_krb5.so"];
+
+/// Why Kerberos could not be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GssError {
+    /// There is no GSSAPI library on this machine.
+    #[error(
+        "Kerberos is needed and no GSSAPI library could be loaded: install MIT Kerberos \
+         (Debian: libgssapi-krb5-2, Red Hat: krb5-libs). {0}"
+    )]
+    Library(String),
+    /// The library refused.
+    #[error("{call}: {reason}")]
+    Refused {
+        /// What was asked of it.
+        call: &'static str,
+        /// What it said.
+        reason: String,
+    },
+    /// The server did not prove who it is.
+    #[error("the server did not prove who it is")]
+    NotMutual,
+    /// A name or path holds a zero byte.
+    #[error("a name or path holds a zero byte")]
+    Name,
+}
+
+/// Whom a context is for.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum GssTarget {
+    /// A principal with its realm: `yarn/rm.example.org@EXAMPLE.ORG`.
+    Principal(String),
+    /// A service on a host, whose realm Kerberos finds out.
+    Service {
+        /// Such as `yarn`.
+        service: String,
+        /// Such as `rm.example.org`.
+        host: String,
+    },
+}
+
+/// A message with its protection taken off.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// What it says.
+    pub plain: Vec<u8>,
+    /// Whether nobody else could read it.
+    pub encrypted: bool,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Opened({} bytes)", self.plain.len())
+    }
+}
+
+/// One side of a security context. Dropping it forgets its keys.
+pub trait GssContext: Send {
+    /// Takes the peer's token (empty at first) and gives the next one to send, and whether the context stands.
+    ///
+    /// # Errors
+    /// Whatever Kerberos says; a context that stands without the server's proof.
+    fn step(&mut self, token: &[u8]) -> Result<(Vec<u8>, bool), GssError>;
+
+    /// Signs a message, and encrypts it where asked to.
+    ///
+    /// # Errors
+    /// Whatever Kerberos says; an encryption that was asked for and not done.
+    fn wrap(&mut self, encrypt: bool, plain: &[u8]) -> Result<Vec<u8>, GssError>;
+
+    /// Checks the peer's message.
+    ///
+    /// # Errors
+    /// A message that was changed, repeated or is out of order.
+    fn unwrap(&mut self, wrapped: &[u8]) -> Result<Opened, GssError>;
+
+    /// Bytes that a message may hold for its wrapped form to be at most `raw_max` bytes long.
+    ///
+    /// # Errors
+    /// Whatever Kerberos says.
+    fn plain_max(&self, encrypt: bool, raw_max: u32) -> Result<usize, GssError>;
+}
+
+/// Who can start contexts: a user's Kerberos credential, or a double of it in tests.
+pub trait Initiator: Send + Sync {
+    /// The user's principal.
+    fn principal(&self) -> String;
+
+    /// A context for this server; nothing is asked of a KDC before its first step.
+    ///
+    /// # Errors
+    /// Whatever Kerberos says.
+    fn context(&self, target: &GssTarget) -> Result<Box<dyn GssContext>, GssError>;
+}
+
+/// Where a user's tickets come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CredentialSource {
+    /// The ticket cache that `kinit` filled: this one, or `KRB5CCNAME` or Kerberos' default.
+    TicketCache(Option<String>),
+    /// A keytab; tickets are kept in this process's memory.
+    Keytab {
+        /// The user: `alice@EXAMPLE.ORG`.
+        principal: String,
+        /// The file.
+        keytab: PathBuf,
+    },
+}
+
+/// The loaded library.
+#[derive(Clone)]
+pub struct Library(Arc<raw::Functions>);
+
+impl std::fmt::Debug for Library {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Library")
+    }
+}
+
+impl Library {
+    /// Loads the library, or says where it was looked for.
+    ///
+    /// # Errors
+    /// [`GssError::Library`].
+    pub fn load() -> Result<Self, GssError> {
+        Self::load_from(LIBRARY_NAMES)
+    }
+
+    /// Loads the first of these libraries that there is.
+    ///
+    /// # Errors
+    /// [`GssError::Library`].
+    pub fn load_from(names: &[&str]) -> Result<Self, GssError> {
+        let mut tried = Vec::new();
+        for name in names {
+            match raw::Functions::load(name) {
+                Ok(functions) => return Ok(Self(Arc::new(functions))),
+                Err(reason) => tried.push(reason),
+            }
+        }
+        Err(GssError::Library(tried.join("; ")))
+    }
+
+    /// A user's credential. It may ask a KDC, and so may block.
+    ///
+    /// # Errors
+    /// No tickets, a keytab without the user's key, a KDC that does not answer: in Kerberos' words.
+    pub fn credential(&self, source: &CredentialSource) -> Result<Credential, GssError> {
+        let raw = raw::Credential::acquire(&self.0, source)?;
+        let (principal, lifetime) = raw.inquire()?;
+        Ok(Credential(Arc::new(Inner { raw, principal, lifetime })))
+    }
+}
+
+/// A user's tickets, for as long as they last.
+#[derive(Clone)]
+pub struct Credential(Arc<Inner>);
+
+struct Inner {
+    raw: raw::Credential,
+    principal: String,
+    lifetime: Option<Duration>,
+}
+
+impl Credential {
+    /// How long the tickets lasted when they were acquired; `None` for ever.
+    #[must_use]
+    pub fn lifetime(&self) -> Option<Duration> {
+        self.0.lifetime
+    }
+}
+
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credential")
+            .field("principal", &self.0.principal)
+            .field("lifetime", &self.0.lifetime)
+            .finish()
+    }
+}
+
+impl Initiator for Credential {
+    fn principal(&self) -> String {
+        self.0.principal.clone()
+    }
+
+    fn context(&self, target: &GssTarget) -> Result<Box<dyn GssContext>, GssError> {
+        Ok(Box::new(raw::Context::new(Arc::clone(&self.0), target)?))
+    }
+}

@@ -1,0 +1,180 @@
+use super::*;
+use crate::rpc::header::{SaslAuth, SaslMessage, SaslState};
+use crate::sasl::{AuthMethod, Kerberos, Negotiation, Qop, SaslConfig, ServerPrincipal, Step};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+#[test]
+fn a_missing_library_is_named_with_what_to_install() {
+    let error = Library::load_from(&["libnowhere-to-be-found.so.7"]).unwrap_err().to_string();
+    assert!(error.contains("libnowhere-to-be-found.so.7"), "{error}");
+    assert!(error.contains("install MIT Kerberos"), "{error}");
+}
+
+/// Set for the part of the test that runs below a KDC: the folder of its files.
+const FOLDER: &str = "HADOOP_TEST_KDC";
+
+/// Kills what it holds.
+struct Kdc(Child);
+impl Drop for Kdc {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The library reads its settings from the environment, so the KDC is started here and the test proper runs
+/// in a process of its own.
+#[test]
+#[ignore = "starts a KDC: needs Debian's krb5-kdc, krb5-admin-server and krb5-user"]
+fn against_a_real_kdc() {
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return below_a_kdc(Path::new(&folder));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let client = format!(
+        "[libdefaults]\n default_realm = TEST.LOCAL\n dns_lookup_kdc = false\n rdns = false\n \
+         dns_canonicalize_hostname = false\n udp_preference_limit = 1\n\
+         [realms]\n TEST.LOCAL = {{\n kdc = 127.0.0.1:{port}\n }}\n[domain_realm]\n localhost = TEST.LOCAL\n"
+    );
+    let kdc = format!(
+        "[kdcdefaults]\n kdc_listen = 127.0.0.1:{port}\n kdc_tcp_listen = 127.0.0.1:{port}\n[realms]\n \
+         TEST.LOCAL = {{\n database_name = {}\n key_stash_file = {}\n max_life = 1h\n \
+         supported_enctypes = aes256-cts-hmac-sha1-96:normal\n }}\n",
+        at("principal"),
+        at("stash"),
+    );
+    std::fs::write(at("krb5.conf"), client).unwrap();
+    std::fs::write(at("kdc.conf"), kdc).unwrap();
+    let set = |command: &mut Command| {
+        command
+            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("KRB5_CONFIG", at("krb5.conf"))
+            .env("KRB5_KDC_PROFILE", at("kdc.conf"))
+            .env("KRB5_KTNAME", format!("FILE:{}", at("service.keytab")))
+            .env("KRB5CCNAME", format!("FILE:{}", at("cache")))
+            .env(FOLDER, folder.path());
+    };
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        set(&mut command);
+        let output = command.args(arguments).output().unwrap();
+        assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
+    };
+    run("kdb5_util", &["create", "-s", "-r", "TEST.LOCAL", "-P", "master"]);
+    for (principal, keytab) in [("alice", "alice.keytab"), ("rm/localhost", "service.keytab")] {
+        run("kadmin.local", &["-q", &format!("addprinc -randkey {principal}")]);
+        run("kadmin.local", &["-q", &format!("ktadd -k {} {principal}", at(keytab))]);
+    }
+    let mut command = Command::new("krb5kdc");
+    set(&mut command);
+    let _kdc = Kdc(command.arg("-n").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let listening = (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    assert!(listening);
+    run("kinit", &["-kt", &at("alice.keytab"), "alice"]);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    set(&mut command);
+    let arguments = ["--ignored", "--exact", "--nocapture", "gssapi::tests::against_a_real_kdc"];
+    let output = command.args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("below a KDC: done"));
+}
+
+fn below_a_kdc(folder: &Path) {
+    let library = Library::load().unwrap();
+    let keytab = |principal: &str, file: &str| {
+        let (principal, keytab) = (principal.to_owned(), folder.join(file));
+        library.credential(&CredentialSource::Keytab { principal, keytab })
+    };
+    let absent = keytab("alice@TEST.LOCAL", "absent.keytab").unwrap_err().to_string();
+    assert!(absent.contains("absent.keytab"), "{absent}");
+    let stranger = keytab("bob@TEST.LOCAL", "alice.keytab").unwrap_err().to_string();
+    assert!(stranger.contains("bob") || stranger.contains("keytab"), "{stranger}");
+    let no_cache =
+        library.credential(&CredentialSource::TicketCache(Some("FILE:/nowhere/cc".to_owned())));
+    assert!(no_cache.is_err());
+
+    let from_keytab = keytab("alice@TEST.LOCAL", "alice.keytab").unwrap();
+    let from_cache = library.credential(&CredentialSource::TicketCache(None)).unwrap();
+    for credential in [from_keytab, from_cache] {
+        assert_eq!(credential.principal(), "alice@TEST.LOCAL");
+        let lifetime = credential.lifetime().unwrap();
+        assert!((3000..=3600).contains(&lifetime.as_secs()), "{lifetime:?}");
+        let exact = ServerPrincipal::Exact("rm/localhost@TEST.LOCAL".to_owned());
+        let pattern = ServerPrincipal::Pattern("rm/*@TEST.LOCAL".to_owned());
+        for qop in [Qop::Authentication, Qop::Integrity, Qop::Privacy] {
+            exchange(&library, &credential, exact.clone(), qop);
+        }
+        exchange(&library, &credential, pattern, Qop::Privacy);
+    }
+    println!("below a KDC: done");
+}
+
+/// A whole exchange with a server that is the library's own other half, then messages both ways.
+fn exchange(library: &Library, credential: &Credential, server: ServerPrincipal, qop: Qop) {
+    let kerberos = Kerberos { initiator: Arc::new(credential.clone()), server };
+    let config = SaslConfig { kerberos: Some(kerberos), qops: vec![qop], ..SaslConfig::default() };
+    let (mut client, _) = Negotiation::start(config, [0; 16]);
+    let message = |state: SaslState, token: Option<Vec<u8>>, auths| SaslMessage {
+        version: None,
+        state: state.into(),
+        token,
+        auths,
+    };
+    let offer = SaslAuth {
+        method: "KERBEROS".to_owned(),
+        mechanism: "GSSAPI".to_owned(),
+        protocol: Some("rm".to_owned()),
+        server_id: Some("localhost".to_owned()),
+        challenge: None,
+    };
+    let mut server = raw::Context::acceptor(library);
+    let mut established = false;
+    let mut chosen = None;
+    let mut said = message(SaslState::Negotiate, None, vec![offer]);
+    let outcome = loop {
+        match client.receive(said).unwrap() {
+            Step::Done(_, outcome) => break outcome,
+            Step::Send(answer) if !established => {
+                let (token, complete) = server.step(&answer.token.unwrap()).unwrap();
+                established = complete;
+                said = message(SaslState::Challenge, Some(token), vec![]);
+            }
+            // The client's empty word after the context stands; then its choice.
+            Step::Send(answer) if answer.token.as_deref() == Some(&[]) => {
+                let offer = server.wrap(false, &[7, 0, 255, 255]).unwrap();
+                said = message(SaslState::Challenge, Some(offer), vec![]);
+            }
+            Step::Send(answer) => {
+                let plain = server.unwrap(&answer.token.unwrap()).unwrap().plain;
+                chosen = plain.first().copied();
+                said = message(SaslState::Success, None, vec![]);
+            }
+        }
+    };
+    assert_eq!((outcome.method, outcome.qop), (AuthMethod::Kerberos, qop));
+    let Some(mut layer) = outcome.layer else {
+        assert_eq!(chosen, Some(1));
+        return;
+    };
+    let encrypted = qop == Qop::Privacy;
+    assert_eq!(chosen, Some(if encrypted { 4 } else { 2 }));
+    assert!((60_000..65_535).contains(&layer.plain_max()));
+    let text = vec![7; layer.plain_max()];
+    let wrapped = layer.wrap(&text).unwrap();
+    assert!(wrapped.len() <= 65_535);
+    assert_eq!(wrapped.windows(32).any(|part| part == [7; 32]), !encrypted);
+    let opened = server.unwrap(&wrapped).unwrap();
+    assert_eq!((opened.plain, opened.encrypted), (text, encrypted));
+    let wrapped = server.wrap(encrypted, b"answer").unwrap();
+    assert_eq!(layer.unwrap(&wrapped).unwrap(), b"answer");
+    assert!(layer.unwrap(&wrapped).is_err(), "a repeated message was taken");
+    let mut changed = server.wrap(encrypted, b"answer").unwrap();
+    *changed.last_mut().unwrap() ^= 1;
+    assert!(layer.unwrap(&changed).is_err(), "a changed message was taken");
+}

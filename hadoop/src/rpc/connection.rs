@@ -1,0 +1,489 @@
+//! The client's side of one connection as a state machine: preface, authentication, context, then calls and
+//! replies by number, in any order. It never reads a clock, and everything that it keeps is bounded.
+
+use super::frame::{FrameDecoder, Part, put, take, take_body};
+use super::header::{
+    CALL_CONTEXT, CALL_PING, CALL_SASL, ConnectionContext, KIND_PROTOBUF, MethodHeader,
+    OP_FINAL_PACKET, RETRY_NONE, RequestHeader, ResponseHeader, ResponseStatus, SaslMessage,
+    SaslState, UserInformation,
+};
+use super::setup::{AuthSetup, Event, Request, Setup, Time};
+use super::{CallError, ConnectionError, ErrorCode, RemoteException};
+use crate::sasl::{AuthMethod, Negotiation, Outcome, Qop, SecurityLayer, Step};
+use bytes::{Bytes, BytesMut};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// A call that waits.
+#[derive(Debug)]
+struct Waiting {
+    method: String,
+    deadline: Option<(Time, Duration)>,
+    /// Whether the request went out; it is kept here until then.
+    unsent: Option<Request>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Negotiating(Box<Negotiation>),
+    Ready,
+    Closed,
+}
+
+/// Protection of the stream, and the frames that come out of it.
+struct Protected {
+    layer: Box<dyn SecurityLayer>,
+    inner: FrameDecoder,
+}
+
+/// The client's side of a connection.
+pub struct Connection {
+    setup: Setup,
+    phase: Phase,
+    outer: FrameDecoder,
+    protected: Option<Protected>,
+    outbound: BytesMut,
+    calls: BTreeMap<i32, Waiting>,
+    deadlines: BTreeSet<(Time, i32)>,
+    /// Calls that wait for authentication, in order, and the bytes of their bodies.
+    queue: VecDeque<i32>,
+    queued: usize,
+    events: VecDeque<Event>,
+    setup_ends: Time,
+    /// When something was last heard, or a ping sent.
+    heard: Time,
+    /// When the last call ended.
+    idle_since: Time,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("protocol", &self.setup.protocol.name)
+            .field("phase", &self.phase)
+            .field("calls", &self.calls.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Connection {
+    /// A connection that has just come about. Its first bytes are ready to be sent.
+    #[must_use]
+    pub fn new(setup: Setup, now: Time) -> Self {
+        let mut connection = Self {
+            phase: Phase::Ready,
+            outer: FrameDecoder::new(setup.limits.frame_in),
+            protected: None,
+            outbound: BytesMut::new(),
+            calls: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            queue: VecDeque::new(),
+            queued: 0,
+            events: VecDeque::new(),
+            setup_ends: now + setup.setup_timeout,
+            heard: now,
+            idle_since: now,
+            setup,
+        };
+        // "hrpc", version 9, service class 0, then how authentication begins.
+        connection.outbound.extend_from_slice(b"hrpc\x09\x00");
+        match connection.setup.auth.clone() {
+            AuthSetup::Simple => {
+                connection.outbound.extend_from_slice(&[0]);
+                let method = AuthMethod::Simple;
+                connection.begin(Outcome { method, qop: Qop::Authentication, layer: None });
+            }
+            AuthSetup::Sasl { config, entropy } => {
+                connection.outbound.extend_from_slice(&[0xdf]);
+                let (negotiation, first) = Negotiation::start(*config, entropy);
+                connection.phase = Phase::Negotiating(Box::new(negotiation));
+                connection.put_sasl(&first);
+            }
+        }
+        connection
+    }
+
+    /// Makes a call, or keeps it until authentication is through.
+    ///
+    /// # Errors
+    /// [`CallError::Overloaded`] above the bounds, [`CallError::TooLong`], or the end of the connection.
+    /// Nothing was sent then, and no event comes.
+    pub fn call(&mut self, request: Request, now: Time) -> Result<(), CallError> {
+        if let Phase::Closed = self.phase {
+            let error = ConnectionError::Closed("it had ended before".to_owned());
+            return Err(CallError::Connection { error, sent: false });
+        }
+        if self.is_full() || self.calls.contains_key(&request.id) {
+            return Err(CallError::Overloaded { waiting: self.calls.len() });
+        }
+        // The headers are short; leave room for them.
+        let (length, max) = (request.body.len() + 4096, self.setup.limits.frame_out);
+        if length > max {
+            return Err(CallError::TooLong { length, max });
+        }
+        if self.calls.is_empty() {
+            // Silence counts from the first call that waits.
+            self.heard = now;
+        }
+        let id = request.id;
+        let mut waiting =
+            Waiting { method: request.method.clone(), deadline: request.deadline, unsent: None };
+        if let Some((at, _)) = request.deadline {
+            self.deadlines.insert((at, id));
+        }
+        if let Phase::Ready = self.phase {
+            self.calls.insert(id, waiting);
+            self.put_call(&request);
+        } else {
+            self.queued += request.body.len();
+            self.queue.push_back(id);
+            waiting.unsent = Some(request);
+            self.calls.insert(id, waiting);
+        }
+        Ok(())
+    }
+
+    /// Forgets a call whose caller has gone. An answer that still comes is skipped.
+    pub fn cancel(&mut self, id: i32, now: Time) {
+        self.remove(id, now);
+    }
+
+    /// Whether another call would be refused now.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let limits = &self.setup.limits;
+        self.calls.len() >= limits.calls || self.outbound.len() + self.queued >= limits.unsent
+    }
+
+    /// Calls that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether the connection has ended.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    /// Whether taking the next bytes may lead to a wait for a KDC.
+    #[must_use]
+    pub fn may_block(&self) -> bool {
+        matches!(&self.phase, Phase::Negotiating(negotiation) if negotiation.may_block())
+    }
+
+    /// Takes the bytes that are to be sent.
+    pub fn take_outbound(&mut self) -> Bytes {
+        self.outbound.split().freeze()
+    }
+
+    /// Whether bytes are to be sent.
+    #[must_use]
+    pub fn has_outbound(&self) -> bool {
+        !self.outbound.is_empty()
+    }
+
+    /// The next thing that has happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Takes bytes from the server.
+    pub fn receive(&mut self, bytes: &[u8], now: Time) {
+        if self.is_closed() {
+            return;
+        }
+        self.heard = now;
+        self.outer.push(bytes);
+        loop {
+            let taken = match self.outer.next_frame() {
+                Ok(None) => return,
+                Ok(Some(frame)) => self.frame(frame, now),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = taken {
+                return self.close(error);
+            }
+            if self.is_closed() {
+                return;
+            }
+        }
+    }
+
+    /// Ends the connection: the stream has ended, or something that this value does not see went wrong.
+    pub fn close(&mut self, error: ConnectionError) {
+        if self.is_closed() {
+            return;
+        }
+        self.phase = Phase::Closed;
+        self.outbound.clear();
+        self.queue.clear();
+        self.deadlines.clear();
+        for (id, waiting) in std::mem::take(&mut self.calls) {
+            let sent = waiting.unsent.is_none();
+            let result = Err(CallError::Connection { error: error.clone(), sent });
+            self.events.push_back(Event::Reply { id, result });
+        }
+        self.events.push_back(Event::Closed(error));
+    }
+
+    /// When [`on_time`](Self::on_time) has something to do next.
+    #[must_use]
+    pub fn next_time(&self) -> Option<Time> {
+        if self.is_closed() {
+            return None;
+        }
+        let setup = matches!(self.phase, Phase::Negotiating(_)).then_some(self.setup_ends);
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        [setup, deadline, self.ping_at(), self.idle_at()].into_iter().flatten().min()
+    }
+
+    fn ping_at(&self) -> Option<Time> {
+        let waits = matches!(self.phase, Phase::Ready) && !self.calls.is_empty();
+        self.setup.ping.filter(|_| waits).map(|every| self.heard + every)
+    }
+
+    fn idle_at(&self) -> Option<Time> {
+        let idle = matches!(self.phase, Phase::Ready) && self.calls.is_empty();
+        self.setup.idle.filter(|_| idle).map(|after| self.idle_since + after)
+    }
+
+    /// Does what is due.
+    pub fn on_time(&mut self, now: Time) {
+        if self.is_closed() {
+            return;
+        }
+        while let Some((at, id)) = self.deadlines.first().copied() {
+            if at > now {
+                break;
+            }
+            self.expire(at, id, now);
+        }
+        if matches!(self.phase, Phase::Negotiating(_)) && now >= self.setup_ends {
+            return self.close(ConnectionError::SetupTimeout);
+        }
+        if self.ping_at().is_some_and(|at| now >= at) {
+            self.heard = now;
+            let header = self.request_header(CALL_PING, RETRY_NONE, false);
+            self.put_frame(&[&header], None);
+        }
+        if self.idle_at().is_some_and(|at| now >= at) {
+            self.close(ConnectionError::Idle);
+        }
+    }
+
+    fn expire(&mut self, at: Time, id: i32, now: Time) {
+        self.deadlines.remove(&(at, id));
+        if let Some(waiting) = self.remove(id, now) {
+            let after = waiting.deadline.map_or(Duration::ZERO, |(_, after)| after);
+            let (method, sent) = (waiting.method, waiting.unsent.is_none());
+            let result = Err(CallError::Deadline { method, after, sent });
+            self.events.push_back(Event::Reply { id, result });
+        }
+    }
+
+    /// Takes a call out of all tables.
+    fn remove(&mut self, id: i32, now: Time) -> Option<Waiting> {
+        let waiting = self.calls.remove(&id)?;
+        if let Some((at, _)) = waiting.deadline {
+            self.deadlines.remove(&(at, id));
+        }
+        if let Some(request) = &waiting.unsent {
+            self.queued = self.queued.saturating_sub(request.body.len());
+            self.queue.retain(|queued| *queued != id);
+        }
+        if self.calls.is_empty() {
+            self.idle_since = now;
+        }
+        Some(waiting)
+    }
+
+    /// One frame as it came over the wire.
+    fn frame(&mut self, mut frame: Bytes, now: Time) -> Result<(), ConnectionError> {
+        if self.protected.is_some() {
+            return self.wrapped(frame, now);
+        }
+        let Phase::Negotiating(negotiation) = &mut self.phase else {
+            return self.response(frame, now);
+        };
+        let header: ResponseHeader = take(&mut frame, "a response header")?;
+        if header.status != i32::from(ResponseStatus::Success) {
+            return Err(ConnectionError::Fatal(exception(header, true)));
+        }
+        let message = sasl_message(&header, &mut frame)?;
+        match negotiation.receive(message)? {
+            Step::Send(answer) => self.put_sasl(&answer),
+            Step::Done(last, outcome) => {
+                if let Some(last) = last {
+                    self.put_sasl(&last);
+                }
+                self.begin(outcome);
+            }
+        }
+        Ok(())
+    }
+
+    /// A frame of a protected stream: part of it, to be opened.
+    fn wrapped(&mut self, mut frame: Bytes, now: Time) -> Result<(), ConnectionError> {
+        let header: ResponseHeader = take(&mut frame, "a response header")?;
+        let message = sasl_message(&header, &mut frame)?;
+        let token = message.token.filter(|_| message.state == i32::from(SaslState::Wrap));
+        let (Some(token), Some(protected)) = (token, &mut self.protected) else {
+            return Err(ConnectionError::Protocol("an unprotected message".to_owned()));
+        };
+        let plain = protected.layer.unwrap(&token)?;
+        protected.inner.push(&plain);
+        while let Some(protected) = &mut self.protected
+            && let Some(frame) = protected.inner.next_frame()?
+        {
+            self.response(frame, now)?;
+        }
+        Ok(())
+    }
+
+    /// The answer to a call, or an end.
+    fn response(&mut self, mut frame: Bytes, now: Time) -> Result<(), ConnectionError> {
+        let header: ResponseHeader = take(&mut frame, "a response header")?;
+        let client = header.client_id.as_deref().filter(|client| !client.is_empty());
+        if client.is_some_and(|client| client != self.setup.client.0) {
+            return Err(ConnectionError::Protocol("an answer for another client".to_owned()));
+        }
+        // Negative numbers come as their two's complement.
+        let id = i32::from_be_bytes(header.call_id.to_be_bytes());
+        let result = match ResponseStatus::try_from(header.status) {
+            Ok(ResponseStatus::Success) => Ok(frame),
+            Ok(ResponseStatus::Error) if id >= 0 => Err(exception(header, false)),
+            Ok(ResponseStatus::Error | ResponseStatus::Fatal) => {
+                return Err(ConnectionError::Fatal(exception(header, true)));
+            }
+            Err(_) => return Err(ConnectionError::Protocol("an unknown status".to_owned())),
+        };
+        // Answers to calls that have expired or were cancelled still come.
+        if !self.calls.contains_key(&id) {
+            return Ok(());
+        }
+        let result = match result {
+            Ok(mut body) => Ok(take_body(&mut body, "a response")?),
+            Err(exception) => Err(CallError::Remote(exception)),
+        };
+        self.remove(id, now);
+        self.events.push_back(Event::Reply { id, result });
+        Ok(())
+    }
+
+    /// Authentication is through: says who calls, and sends what has waited.
+    fn begin(&mut self, outcome: Outcome) {
+        let Outcome { method, qop, layer } = outcome;
+        let inner = FrameDecoder::new(self.setup.limits.frame_in);
+        self.protected = layer.map(|layer| Protected { layer, inner });
+        self.phase = Phase::Ready;
+        let user = &self.setup.user;
+        let user = match method {
+            AuthMethod::Simple => Some(user.clone()),
+            // The server knows the real user from Kerberos.
+            AuthMethod::Kerberos => {
+                Some(UserInformation { effective: user.effective.clone(), real: None })
+            }
+            AuthMethod::Token => None,
+        };
+        let context = ConnectionContext { user, protocol: Some(self.setup.protocol.name.clone()) };
+        let header = self.request_header(CALL_CONTEXT, RETRY_NONE, true);
+        self.put_frame(&[&header, &context], None);
+        self.events.push_back(Event::Ready { method, qop });
+        while let Some(id) = self.queue.pop_front() {
+            let request = self.calls.get_mut(&id).and_then(|waiting| waiting.unsent.take());
+            if let Some(request) = request {
+                self.queued = self.queued.saturating_sub(request.body.len());
+                self.put_call(&request);
+            }
+        }
+    }
+
+    fn request_header(&self, call_id: i32, retry: i32, named: bool) -> RequestHeader {
+        RequestHeader {
+            kind: Some(KIND_PROTOBUF),
+            op: Some(OP_FINAL_PACKET),
+            call_id,
+            client_id: if named { self.setup.client.0.to_vec() } else { Vec::new() },
+            retry_count: Some(retry),
+        }
+    }
+
+    fn put_call(&mut self, request: &Request) {
+        let header = self.request_header(request.id, request.retry, true);
+        let method = MethodHeader {
+            method: request.method.clone(),
+            protocol: self.setup.protocol.name.clone(),
+            version: self.setup.protocol.version,
+        };
+        self.put_frame(&[&header, &method], Some(&request.body));
+    }
+
+    fn put_sasl(&mut self, message: &SaslMessage) {
+        let header = self.request_header(CALL_SASL, RETRY_NONE, false);
+        let max = self.setup.limits.frame_out;
+        if put(&mut self.outbound, &[&header, message], None, max).is_err() {
+            self.close(ConnectionError::Protocol(
+                "an authentication message is too long".to_owned(),
+            ));
+        }
+    }
+
+    /// Appends a frame, protected where the stream is.
+    fn put_frame(&mut self, parts: &[&dyn Part], body: Option<&[u8]>) {
+        let max = self.setup.limits.frame_out;
+        let Some(protected) = &mut self.protected else {
+            // Lengths were checked before: what is too long here is a name beyond all reason.
+            if put(&mut self.outbound, parts, body, max).is_err() {
+                self.close(ConnectionError::Protocol("a header is too long".to_owned()));
+            }
+            return;
+        };
+        let mut plain = BytesMut::new();
+        if put(&mut plain, parts, body, max).is_err() {
+            return self.close(ConnectionError::Protocol("a header is too long".to_owned()));
+        }
+        let mut wrapped = Vec::new();
+        for part in plain.chunks(protected.layer.plain_max().max(1)) {
+            match protected.layer.wrap(part) {
+                Ok(token) => wrapped.push(token),
+                Err(error) => return self.close(error.into()),
+            }
+        }
+        for token in wrapped {
+            let state = SaslState::Wrap.into();
+            self.put_sasl(&SaslMessage {
+                version: None,
+                state,
+                token: Some(token),
+                auths: Vec::new(),
+            });
+        }
+    }
+}
+
+/// The SASL message of a frame that must hold one and nothing else.
+fn sasl_message(
+    header: &ResponseHeader,
+    frame: &mut Bytes,
+) -> Result<SaslMessage, ConnectionError> {
+    let wrong = |what: &str| ConnectionError::Protocol(what.to_owned());
+    if i32::from_be_bytes(header.call_id.to_be_bytes()) != CALL_SASL {
+        return Err(wrong("an answer where authentication was expected"));
+    }
+    let message = take(frame, "a SASL message")?;
+    match frame.is_empty() {
+        true => Ok(message),
+        false => Err(wrong("bytes behind a SASL message")),
+    }
+}
+
+fn exception(header: ResponseHeader, fatal: bool) -> RemoteException {
+    RemoteException {
+        class: header.exception_class.unwrap_or_default(),
+        message: header.error.unwrap_or_default(),
+        code: ErrorCode::from_wire(header.error_code),
+        fatal,
+    }
+}

@@ -1,0 +1,252 @@
+//! What can go wrong with a call, and what Hadoop's clients do about each kind.
+
+use crate::sasl::SaslError;
+
+/// An exception that the server threw.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {}", self.short_class(), self.summary())]
+pub struct RemoteException {
+    /// The Java class: `org.apache.hadoop.ipc.StandbyException`.
+    pub class: String,
+    /// The exception's message, often followed by a stack trace.
+    pub message: String,
+    /// Hadoop's classification.
+    pub code: ErrorCode,
+    /// Whether the server closed the connection with it. Other calls on it are lost as well then.
+    pub fatal: bool,
+}
+
+/// What the client should do about an exception, going by its class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Advice {
+    /// Give up: the same call will fail the same way.
+    Fail,
+    /// Ask the same server again, later.
+    Retry,
+    /// Ask another server: this one is not the active one.
+    FailOver,
+}
+
+impl RemoteException {
+    /// The class without its package.
+    #[must_use]
+    pub fn short_class(&self) -> &str {
+        self.class.rsplit(['.', '$']).next().unwrap_or(&self.class)
+    }
+
+    /// The message's first line.
+    #[must_use]
+    pub fn summary(&self) -> &str {
+        self.message.lines().next().unwrap_or_default()
+    }
+
+    /// Whether this is the exception of that short or full class name.
+    #[must_use]
+    pub fn is(&self, class: &str) -> bool {
+        self.class == class || self.short_class() == class
+    }
+
+    /// Whether the same server may answer later: `RetriableException` and its like.
+    #[must_use]
+    pub fn is_retriable(&self) -> bool {
+        self.advice() == Advice::Retry
+    }
+
+    /// What Hadoop's clients do: fail over after `StandbyException` and its like ("retry on failover"), ask
+    /// again after `RetriableException`, fail after others.
+    #[must_use]
+    pub fn advice(&self) -> Advice {
+        const STANDBY: &[&str] = &["StandbyException", "ObserverRetryOnActiveException"];
+        const RETRIABLE: &[&str] = &["RetriableException", "ServerTooBusyException"];
+        let named = |names: &[&str]| names.contains(&self.short_class());
+        // Some methods wrap the exception, and its name leads the message then.
+        let wrapped = |names: &[&str]| {
+            let first = self.summary().split([':', ' ']).next().unwrap_or_default();
+            first.contains('.') && names.contains(&first.rsplit('.').next().unwrap_or_default())
+        };
+        match () {
+            () if named(STANDBY) || wrapped(STANDBY) => Advice::FailOver,
+            () if named(RETRIABLE) || wrapped(RETRIABLE) => Advice::Retry,
+            () => Advice::Fail,
+        }
+    }
+}
+
+/// Hadoop's classification of errors (`RpcErrorCodeProto`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ErrorCode {
+    /// The method threw.
+    Application,
+    /// The protocol has no such method.
+    NoSuchMethod,
+    /// The server has no such protocol.
+    NoSuchProtocol,
+    /// The server itself failed.
+    RpcServer,
+    /// The response could not be encoded.
+    SerializingResponse,
+    /// The protocol's version is another one.
+    RpcVersionMismatch,
+    /// Fatal, for no stated reason.
+    FatalUnknown,
+    /// Fatal: an encoding that the server does not know.
+    FatalUnsupportedSerialization,
+    /// Fatal: a header that makes no sense.
+    FatalInvalidRpcHeader,
+    /// Fatal: a request that cannot be decoded.
+    FatalDeserializingRequest,
+    /// Fatal: another version of Hadoop RPC.
+    FatalVersionMismatch,
+    /// Fatal: who calls is not who it should be.
+    FatalUnauthorized,
+    /// Not said, or unknown to this library.
+    Other(i32),
+}
+
+impl ErrorCode {
+    /// From the number on the wire.
+    #[must_use]
+    pub fn from_wire(number: Option<i32>) -> Self {
+        match number.unwrap_or(0) {
+            1 => Self::Application,
+            2 => Self::NoSuchMethod,
+            3 => Self::NoSuchProtocol,
+            4 => Self::RpcServer,
+            5 => Self::SerializingResponse,
+            6 => Self::RpcVersionMismatch,
+            10 => Self::FatalUnknown,
+            11 => Self::FatalUnsupportedSerialization,
+            12 => Self::FatalInvalidRpcHeader,
+            13 => Self::FatalDeserializingRequest,
+            14 => Self::FatalVersionMismatch,
+            15 => Self::FatalUnauthorized,
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// Why a connection is of no use any more. Every call that waits on it gets one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// The server said so.
+    #[error(transparent)]
+    Fatal(RemoteException),
+    /// Authentication failed on this side.
+    #[error("authentication: {0}")]
+    Sasl(#[from] SaslError),
+    /// What came is not Hadoop RPC.
+    #[error("the peer does not speak Hadoop RPC as it should: {0}")]
+    Protocol(String),
+    /// The connection was closed or reset.
+    #[error("the connection was closed: {0}")]
+    Closed(String),
+    /// The server took too long to greet or authenticate.
+    #[error("the server did not finish its greeting in time")]
+    SetupTimeout,
+    /// This side closed it, having had nothing to do.
+    #[error("the connection was idle and has been closed")]
+    Idle,
+    /// It never came about: nobody listens there, no way there, no such host.
+    #[error("cannot connect to {address}: {reason}")]
+    Connect {
+        /// Where to.
+        address: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// It did not come about in time.
+    #[error("connecting to {address} took too long")]
+    ConnectTimeout {
+        /// Where to.
+        address: String,
+    },
+    /// The client was shut down.
+    #[error("the client was shut down")]
+    Shutdown,
+}
+
+impl ConnectionError {
+    /// Whether a request that was on this connection may have been carried out.
+    #[must_use]
+    pub fn may_have_run(&self) -> bool {
+        match self {
+            Self::Connect { .. } | Self::ConnectTimeout { .. } | Self::Sasl(_) => false,
+            Self::SetupTimeout | Self::Idle => false,
+            Self::Fatal(_) | Self::Protocol(_) | Self::Closed(_) | Self::Shutdown => true,
+        }
+    }
+}
+
+/// Why a call failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The server threw an exception for this call; the connection lives on.
+    #[error(transparent)]
+    Remote(#[from] RemoteException),
+    /// The connection failed.
+    #[error("{error}")]
+    Connection {
+        /// How.
+        error: ConnectionError,
+        /// Whether the request had been handed to the network by then: it may have been carried out.
+        sent: bool,
+    },
+    /// No answer came in time.
+    #[error("no answer to {method} within {after:?}")]
+    Deadline {
+        /// The method.
+        method: String,
+        /// How long the call had.
+        after: std::time::Duration,
+        /// Whether the request had been handed to the network by then: it may have been carried out.
+        sent: bool,
+    },
+    /// Too many calls wait already.
+    #[error("{waiting} calls wait on this connection already")]
+    Overloaded {
+        /// How many.
+        waiting: usize,
+    },
+    /// The request is longer than the server takes.
+    #[error("a request of {length} bytes; at most {max} may be sent")]
+    TooLong {
+        /// Its length.
+        length: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// The server's answer is not the message that the method returns.
+    #[error("the answer to {method} cannot be decoded: {reason}")]
+    Undecodable {
+        /// The method.
+        method: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl CallError {
+    /// Whether the server may have carried the request out although no result came.
+    #[must_use]
+    pub fn may_have_run(&self) -> bool {
+        match self {
+            Self::Remote(_) | Self::Undecodable { .. } => true,
+            Self::Connection { error, sent } => *sent && error.may_have_run(),
+            Self::Deadline { sent, .. } => *sent,
+            Self::Overloaded { .. } | Self::TooLong { .. } => false,
+        }
+    }
+
+    /// The server's exception, whether it was for this call or for the connection.
+    #[must_use]
+    pub fn remote(&self) -> Option<&RemoteException> {
+        match self {
+            Self::Remote(exception)
+            | Self::Connection { error: ConnectionError::Fatal(exception), .. } => Some(exception),
+            _ => None,
+        }
+    }
+}

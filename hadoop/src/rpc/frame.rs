@@ -1,0 +1,116 @@
+//! Frames: a length of four bytes, then messages each with a length of its own. A length from the wire is
+//! checked before anything is kept for it, and buffers grow with what has really come.
+
+use super::ConnectionError;
+use bytes::{Buf as _, Bytes, BytesMut};
+use prost::Message;
+
+/// Cuts a stream of bytes into frames.
+#[derive(Debug)]
+pub struct FrameDecoder {
+    buffer: BytesMut,
+    max: usize,
+}
+
+impl FrameDecoder {
+    /// Frames of at most `max` bytes are taken.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        Self { buffer: BytesMut::new(), max }
+    }
+
+    /// Takes what has come.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame, without its length.
+    ///
+    /// # Errors
+    /// A frame that is longer than the bound, or of negative length.
+    pub fn next_frame(&mut self) -> Result<Option<Bytes>, ConnectionError> {
+        let Some(length) = self.buffer.first_chunk::<4>() else { return Ok(None) };
+        let text = length.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
+        let length = u32::from_be_bytes(*length);
+        let whole = usize::try_from(length).ok().filter(|length| *length <= self.max);
+        let Some(whole) = whole else {
+            let hint =
+                if text { "; it answers in text: is this another service's port?" } else { "" };
+            let reason = format!("a frame of {length} bytes, at most {} are taken{hint}", self.max);
+            return Err(ConnectionError::Protocol(reason));
+        };
+        if self.buffer.len() - 4 < whole {
+            return Ok(None);
+        }
+        self.buffer.advance(4);
+        Ok(Some(self.buffer.split_to(whole).freeze()))
+    }
+
+    /// Bytes of a frame that is not whole yet.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.buffer.len()
+    }
+}
+
+/// Takes a message with its length off the front of a frame.
+///
+/// # Errors
+/// Bytes that are no such message.
+pub fn take<M: Message + Default>(frame: &mut Bytes, what: &str) -> Result<M, ConnectionError> {
+    let body = take_body(frame, what)?;
+    M::decode(body).map_err(|error| ConnectionError::Protocol(format!("{what}: {error}")))
+}
+
+/// Takes a length and as many bytes off the front of a frame.
+///
+/// # Errors
+/// A length that is none, or that the frame does not have.
+pub fn take_body(frame: &mut Bytes, what: &str) -> Result<Bytes, ConnectionError> {
+    let wrong = |reason: &str| ConnectionError::Protocol(format!("{what}: {reason}"));
+    let length = prost::decode_length_delimiter(&mut *frame).map_err(|e| wrong(&e.to_string()))?;
+    if length > frame.len() {
+        return Err(wrong("its length is beyond its frame"));
+    }
+    Ok(frame.split_to(length))
+}
+
+/// Appends a frame of messages, each with its length: the encoded ones first, then a body that is encoded
+/// already. It fails, and appends nothing, when the frame would be longer than `max`.
+pub(crate) fn put(
+    out: &mut BytesMut,
+    messages: &[&dyn Part],
+    body: Option<&[u8]>,
+    max: usize,
+) -> Result<(), usize> {
+    let with_length = |length: usize| length + prost::length_delimiter_len(length);
+    let parts: usize = messages.iter().map(|part| with_length(part.length())).sum();
+    let whole = parts + body.map_or(0, |body| with_length(body.len()));
+    let length = u32::try_from(whole).ok().filter(|_| whole <= max).ok_or(whole)?;
+    out.reserve(whole + 4);
+    out.extend_from_slice(&length.to_be_bytes());
+    messages.iter().for_each(|part| part.append(out));
+    if let Some(body) = body {
+        // A growing buffer takes any length.
+        let _ = prost::encode_length_delimiter(body.len(), out);
+        out.extend_from_slice(body);
+    }
+    Ok(())
+}
+
+/// A message as part of a frame.
+pub(crate) trait Part {
+    fn length(&self) -> usize;
+    fn append(&self, out: &mut BytesMut);
+}
+
+impl<M: Message> Part for M {
+    fn length(&self) -> usize {
+        self.encoded_len()
+    }
+
+    fn append(&self, out: &mut BytesMut) {
+        // A growing buffer takes any length.
+        let _ = self.encode_length_delimited(out);
+    }
+}

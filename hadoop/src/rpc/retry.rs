@@ -1,0 +1,137 @@
+//! When to try again, and where: Hadoop's own rules as a pure function. It never sleeps and draws no random
+//! number itself.
+
+use super::{Advice, CallError, ConnectionError, ErrorCode};
+use std::time::Duration;
+
+/// How often and how fast a call is tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetryPolicy {
+    /// Once.
+    Never,
+    /// The same server again after a fixed time, as YARN's clients do without failover.
+    Fixed {
+        /// Between two tries.
+        interval: Duration,
+        /// Tries after the first.
+        retries: u32,
+    },
+    /// Another server, as YARN's clients do with failover: at once the first time, then after times that
+    /// double up to a bound, each between half and one and a half of that.
+    FailOver {
+        /// Failovers at most.
+        failovers: u32,
+        /// Tries of the same server at most, on top.
+        retries: u32,
+        /// The first of the times.
+        base: Duration,
+        /// Their bound.
+        max: Duration,
+    },
+}
+
+/// A try that failed.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt<'a> {
+    /// How.
+    pub error: &'a CallError,
+    /// Tries before this one, failovers included.
+    pub retries: u32,
+    /// Failovers before this one.
+    pub failovers: u32,
+    /// Whether doing it twice is the same as doing it once, or the server notices a repetition.
+    pub idempotent: bool,
+    /// Evenly distributed in 0 .. 1.
+    pub random: f64,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Give the error to the caller.
+    Fail,
+    /// The same server again, after this time.
+    Retry(Duration),
+    /// The next server, after this time.
+    FailOver(Duration),
+}
+
+/// Kinds of failures that the rules distinguish.
+enum Kind {
+    /// It will fail again.
+    Final,
+    /// The server asks for another try.
+    Again,
+    /// The server is not the active one, or was not reached: nothing was done.
+    Elsewhere,
+    /// The connection broke with the request on it.
+    Unknown,
+}
+
+fn kind(error: &CallError) -> Kind {
+    if let Some(exception) = error.remote() {
+        return match exception.advice() {
+            Advice::Retry => Kind::Again,
+            Advice::FailOver => Kind::Elsewhere,
+            // A server that ends says so to whoever is connected, and another may answer.
+            Advice::Fail if exception.fatal && exception.code == ErrorCode::FatalUnknown => {
+                Kind::Unknown
+            }
+            Advice::Fail => Kind::Final,
+        };
+    }
+    match error {
+        CallError::Connection {
+            error: ConnectionError::Sasl(_) | ConnectionError::Shutdown,
+            ..
+        } => Kind::Final,
+        CallError::Connection { .. } | CallError::Deadline { .. } => match error.may_have_run() {
+            true => Kind::Unknown,
+            false => Kind::Elsewhere,
+        },
+        _ => Kind::Final,
+    }
+}
+
+impl RetryPolicy {
+    /// What to do after a try that failed.
+    #[must_use]
+    pub fn decide(&self, attempt: Attempt<'_>) -> Decision {
+        let kind = kind(attempt.error);
+        match (*self, kind) {
+            (_, Kind::Final) | (Self::Never, _) => Decision::Fail,
+            // Without failover Hadoop's YARN clients repeat whatever did not come from the server's code:
+            // YARN's methods are made for it.
+            (Self::Fixed { interval, retries }, _) => match attempt.retries < retries {
+                true => Decision::Retry(interval),
+                false => Decision::Fail,
+            },
+            (Self::FailOver { failovers, retries, base, max }, kind) => {
+                if attempt.failovers >= failovers
+                    || attempt.retries.saturating_sub(attempt.failovers) > retries
+                {
+                    return Decision::Fail;
+                }
+                let after = |times: u32| match times {
+                    0 => Duration::ZERO,
+                    times => doubled(base, times, max, attempt.random),
+                };
+                match kind {
+                    Kind::Elsewhere => Decision::FailOver(after(attempt.failovers)),
+                    Kind::Again => Decision::Retry(after(attempt.retries)),
+                    Kind::Unknown if attempt.idempotent => {
+                        Decision::FailOver(after(attempt.failovers))
+                    }
+                    Kind::Unknown | Kind::Final => Decision::Fail,
+                }
+            }
+        }
+    }
+}
+
+/// `base` doubled so many times, at most `max`, times something between 0.5 and 1.5.
+pub(crate) fn doubled(base: Duration, times: u32, max: Duration, random: f64) -> Duration {
+    let factor = 1_u32.checked_shl(times.min(31)).unwrap_or(u32::MAX);
+    let random = if random.is_finite() { random.clamp(0.0, 1.0) } else { 0.5 };
+    base.checked_mul(factor).unwrap_or(max).min(max).mul_f64(0.5 + random)
+}

@@ -1,0 +1,149 @@
+//! What a connection is told and what it tells: who, what for, how long, how much; requests and events. Plain
+//! values only.
+
+use super::header::UserInformation;
+use super::{CallError, ConnectionError};
+use crate::sasl::{AuthMethod, Qop, SaslConfig};
+use bytes::Bytes;
+use std::time::Duration;
+
+/// A moment, as the time since any fixed one.
+pub type Time = Duration;
+
+/// Names a client across connections; with a call's number it names a request, so that a server can tell a
+/// repeated one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientId(pub [u8; 16]);
+
+/// A protocol as Java names its interface.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Protocol {
+    /// Such as `org.apache.hadoop.yarn.api.ApplicationClientProtocolPB`.
+    pub name: String,
+    /// 1 for all of them so far.
+    pub version: u64,
+}
+
+impl Protocol {
+    /// Version 1 of a protocol.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), version: 1 }
+    }
+}
+
+/// How a connection begins.
+#[derive(Debug, Clone)]
+pub enum AuthSetup {
+    /// No authentication is offered or asked for.
+    Simple,
+    /// SASL. The entropy must be fresh for every connection.
+    Sasl {
+        /// What the client has and accepts.
+        config: Box<SaslConfig>,
+        /// Random bytes.
+        entropy: [u8; 16],
+    },
+}
+
+/// Bounds of one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a frame from the server (`ipc.maximum.response.length`).
+    pub frame_in: usize,
+    /// Bytes of a frame to the server (`ipc.maximum.data.length` there).
+    pub frame_out: usize,
+    /// Calls that wait for answers.
+    pub calls: usize,
+    /// Bytes that wait to be sent before the connection counts as full.
+    pub unsent: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { frame_in: 128 << 20, frame_out: 128 << 20, calls: 1024, unsent: 4 << 20 }
+    }
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Which protocol is spoken.
+    pub protocol: Protocol,
+    /// Who speaks.
+    pub client: ClientId,
+    /// In whose name (`effective`), and who really (`real`); left out for tokens, which say so themselves.
+    pub user: UserInformation,
+    /// How it begins.
+    pub auth: AuthSetup,
+    /// Its bounds.
+    pub limits: Limits,
+    /// How long nothing may be heard before a ping is sent, while calls wait (`ipc.ping.interval`). A ping
+    /// has no answer; it finds connections that are dead.
+    pub ping: Option<Duration>,
+    /// How long authentication may take.
+    pub setup_timeout: Duration,
+    /// How long it may have nothing to do before it closes (`ipc.client.connection.maxidletime`).
+    pub idle: Option<Duration>,
+}
+
+impl Setup {
+    /// Without authentication, with Hadoop's defaults for the rest.
+    #[must_use]
+    pub fn simple(protocol: Protocol, client: ClientId, user: &str) -> Self {
+        Self {
+            protocol,
+            client,
+            user: UserInformation { effective: Some(user.to_owned()), real: None },
+            auth: AuthSetup::Simple,
+            limits: Limits::default(),
+            ping: Some(Duration::from_secs(60)),
+            setup_timeout: Duration::from_secs(60),
+            idle: Some(Duration::from_secs(10)),
+        }
+    }
+}
+
+/// A call to be made.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Its number, 0 or more; a repeated request keeps it.
+    pub id: i32,
+    /// How often it was sent before.
+    pub retry: i32,
+    /// The method.
+    pub method: String,
+    /// The encoded request message.
+    pub body: Bytes,
+    /// When an answer is of no use any more, and how long the call had.
+    pub deadline: Option<(Time, Duration)>,
+}
+
+impl Request {
+    /// A first try without a deadline.
+    #[must_use]
+    pub fn new(id: i32, method: impl Into<String>, body: Bytes) -> Self {
+        Self { id, retry: 0, method: method.into(), body, deadline: None }
+    }
+}
+
+/// What has happened.
+#[derive(Debug)]
+pub enum Event {
+    /// Both sides know each other.
+    Ready {
+        /// How the client was authenticated.
+        method: AuthMethod,
+        /// How the stream is protected.
+        qop: Qop,
+    },
+    /// A call has ended.
+    Reply {
+        /// Which.
+        id: i32,
+        /// The encoded response message, or why there is none.
+        result: Result<Bytes, CallError>,
+    },
+    /// The connection is of no use any more. Its calls have got their ends before this event.
+    Closed(ConnectionError),
+}

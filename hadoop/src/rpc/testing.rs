@@ -1,0 +1,232 @@
+//! The server's side of a connection, for tests: it reads what a client writes with the same codec and
+//! answers as it is told to.
+
+use super::frame::{FrameDecoder, put, take, take_body};
+use super::header::{
+    CALL_CONTEXT, CALL_PING, CALL_SASL, ConnectionContext, MethodHeader, RequestHeader,
+    ResponseHeader, ResponseStatus, SaslAuth, SaslMessage, SaslState,
+};
+use crate::sasl::testing::DigestServer;
+use crate::sasl::{Cipher, Qop, SecurityLayer};
+use crate::tokens::Token;
+use bytes::{Bytes, BytesMut};
+
+const MAX: usize = 64 << 20;
+
+/// How a server authenticates.
+#[derive(Clone)]
+pub(crate) enum ServerAuth {
+    Simple,
+    Token {
+        token: Token,
+        qops: Vec<Qop>,
+        ciphers: Vec<Cipher>,
+    },
+    /// SASL is answered, and SIMPLE is all that is offered.
+    OnlySimple,
+}
+
+/// What a client has said.
+#[derive(Debug)]
+pub(crate) enum Said {
+    Context(ConnectionContext),
+    Call { header: RequestHeader, method: MethodHeader, body: Bytes },
+    Ping,
+}
+
+struct Protected {
+    layer: Box<dyn SecurityLayer>,
+    inner: FrameDecoder,
+}
+
+pub(crate) struct ServerConnection {
+    auth: ServerAuth,
+    digest: Option<DigestServer>,
+    preface: Option<u8>,
+    raw: BytesMut,
+    outer: FrameDecoder,
+    protected: Option<Protected>,
+    pub(crate) out: BytesMut,
+    pub(crate) said: Vec<Said>,
+}
+
+impl ServerConnection {
+    pub(crate) fn new(auth: ServerAuth) -> Self {
+        let digest = match &auth {
+            ServerAuth::Token { token, qops, ciphers } => {
+                Some(DigestServer::new(token, qops, ciphers))
+            }
+            _ => None,
+        };
+        Self {
+            auth,
+            digest,
+            preface: None,
+            raw: BytesMut::new(),
+            outer: FrameDecoder::new(MAX),
+            protected: None,
+            out: BytesMut::new(),
+            said: Vec::new(),
+        }
+    }
+
+    /// Takes a client's bytes. `false` when the connection is to be closed after `out` was sent.
+    pub(crate) fn receive(&mut self, bytes: &[u8]) -> bool {
+        if self.preface.is_none() {
+            self.raw.extend_from_slice(bytes);
+            if self.raw.len() < 7 {
+                return true;
+            }
+            let rest = self.raw.split_off(7);
+            assert_eq!(&self.raw[..6], b"hrpc\x09\x00");
+            self.preface = Some(self.raw[6]);
+            if self.raw[6] == 0 && matches!(self.auth, ServerAuth::Token { .. }) {
+                let message = "SIMPLE authentication is not enabled.  Available:[TOKEN]";
+                self.fail(
+                    -1,
+                    "org.apache.hadoop.security.AccessControlException",
+                    message,
+                    15,
+                    true,
+                );
+                return false;
+            }
+            self.outer.push(&rest);
+        } else {
+            self.outer.push(bytes);
+        }
+        while let Some(frame) = self.outer.next_frame().unwrap() {
+            if !self.frame(frame) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn frame(&mut self, mut frame: Bytes) -> bool {
+        let whole = frame.clone();
+        let header: RequestHeader = take(&mut frame, "header").unwrap();
+        if header.call_id != CALL_SASL {
+            assert!(self.protected.is_none(), "an unprotected request");
+            return self.request(whole);
+        }
+        let message: SaslMessage = take(&mut frame, "sasl").unwrap();
+        match SaslState::try_from(message.state).unwrap() {
+            SaslState::Negotiate => self.offer(),
+            SaslState::Initiate if message.auths[0].method == "SIMPLE" => {}
+            SaslState::Initiate => {
+                let digest = self.digest.as_ref().unwrap();
+                let Some((proof, _, layer)) = digest.accept(&message.token.unwrap()) else {
+                    let class = "javax.security.sasl.SaslException";
+                    self.fail(
+                        CALL_SASL,
+                        class,
+                        "DIGEST-MD5: digest response format violation. Mismatched response.",
+                        15,
+                        true,
+                    );
+                    return false;
+                };
+                self.sasl(SaslState::Success, Some(proof), vec![]);
+                self.protected =
+                    layer.map(|layer| Protected { layer, inner: FrameDecoder::new(MAX) });
+            }
+            SaslState::Wrap => {
+                let protected = self.protected.as_mut().unwrap();
+                let plain = protected.layer.unwrap(&message.token.unwrap()).unwrap();
+                protected.inner.push(&plain);
+                while let Some(frame) = self.protected.as_mut().unwrap().inner.next_frame().unwrap()
+                {
+                    if !self.request(frame) {
+                        return false;
+                    }
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+        true
+    }
+
+    fn offer(&mut self) {
+        let auth = |method: &str, mechanism: &str, challenge| SaslAuth {
+            method: method.to_owned(),
+            mechanism: mechanism.to_owned(),
+            protocol: Some(String::new()),
+            server_id: Some("default".to_owned()),
+            challenge,
+        };
+        let auths = match &self.digest {
+            Some(digest) => vec![auth("TOKEN", "DIGEST-MD5", Some(digest.challenge()))],
+            None => vec![auth("SIMPLE", "", None)],
+        };
+        self.sasl(SaslState::Negotiate, None, auths);
+    }
+
+    fn sasl(&mut self, state: SaslState, token: Option<Vec<u8>>, auths: Vec<SaslAuth>) {
+        let message = SaslMessage { version: None, state: state.into(), token, auths };
+        let header = header(CALL_SASL, ResponseStatus::Success);
+        put(&mut self.out, &[&header, &message], None, MAX).unwrap();
+    }
+
+    fn request(&mut self, mut frame: Bytes) -> bool {
+        let header: RequestHeader = take(&mut frame, "header").unwrap();
+        match header.call_id {
+            CALL_CONTEXT => {
+                let context = take(&mut frame, "context").unwrap();
+                self.said.push(Said::Context(context));
+            }
+            CALL_PING => self.said.push(Said::Ping),
+            _ => {
+                let method = take(&mut frame, "method").unwrap();
+                let body = take_body(&mut frame, "body").unwrap();
+                self.said.push(Said::Call { header, method, body });
+            }
+        }
+        assert!(frame.is_empty());
+        true
+    }
+
+    pub(crate) fn answer(&mut self, call: i32, body: &[u8]) {
+        let header = header(call, ResponseStatus::Success);
+        let mut plain = BytesMut::new();
+        put(&mut plain, &[&header], Some(body), MAX).unwrap();
+        self.send(&plain);
+    }
+
+    pub(crate) fn fail(&mut self, call: i32, class: &str, message: &str, code: i32, fatal: bool) {
+        let status = if fatal { ResponseStatus::Fatal } else { ResponseStatus::Error };
+        let header = ResponseHeader {
+            exception_class: Some(class.to_owned()),
+            error: Some(message.to_owned()),
+            error_code: Some(code),
+            ..header(call, status)
+        };
+        let mut plain = BytesMut::new();
+        put(&mut plain, &[&header], None, MAX).unwrap();
+        self.send(&plain);
+    }
+
+    fn send(&mut self, plain: &[u8]) {
+        match &mut self.protected {
+            None => self.out.extend_from_slice(plain),
+            // As Hadoop's server does: the whole answer in one message, however long.
+            Some(protected) => {
+                let token = protected.layer.wrap(plain).unwrap();
+                self.sasl(SaslState::Wrap, Some(token), vec![]);
+            }
+        }
+    }
+}
+
+fn header(call: i32, status: ResponseStatus) -> ResponseHeader {
+    ResponseHeader {
+        call_id: u32::from_be_bytes(call.to_be_bytes()),
+        status: status.into(),
+        server_version: Some(9),
+        exception_class: None,
+        error: None,
+        error_code: None,
+        client_id: None,
+        retry_count: None,
+    }
+}

@@ -1,0 +1,348 @@
+//! The choice of a method and the exchange until both sides agree that it is over: Hadoop's own messages
+//! around SASL's. SIMPLE - no authentication - is taken only where the caller allowed it.
+
+use super::{Cipher, DigestMd5, GssapiMechanism, Mechanism, Qop, SaslError, SecurityLayer};
+use crate::gssapi::{GssTarget, Initiator};
+use crate::rpc::header::{SaslAuth, SaslMessage, SaslState};
+use crate::tokens::Token;
+use std::sync::Arc;
+
+/// How a connection was authenticated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AuthMethod {
+    /// Not at all: the server believes what the client says.
+    Simple,
+    /// By a token's password.
+    Token,
+    /// By Kerberos.
+    Kerberos,
+}
+
+impl AuthMethod {
+    /// Hadoop's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Simple => "SIMPLE",
+            Self::Token => "TOKEN",
+            Self::Kerberos => "KERBEROS",
+        }
+    }
+}
+
+/// What to do when the server wants no authentication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum SimpleFallback {
+    /// Fail: it may not be the server that it seems to be.
+    #[default]
+    Refuse,
+    /// Go on without.
+    Allow,
+}
+
+/// Which Kerberos principal the server must have.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ServerPrincipal {
+    /// Exactly this one; `_HOST` was replaced already.
+    Exact(String),
+    /// One that a pattern with `*` and `?` admits, as `….principal.pattern` has it.
+    Pattern(String),
+}
+
+impl ServerPrincipal {
+    /// Checks what the server says it is (service and host) and gives the name to authenticate to.
+    ///
+    /// # Errors
+    /// [`SaslError::Principal`].
+    pub fn admit(&self, service: &str, host: &str) -> Result<GssTarget, SaslError> {
+        let advertised = format!("{service}/{host}");
+        let (Self::Exact(expected) | Self::Pattern(expected)) = self;
+        let short = expected.split('@').next().unwrap_or_default();
+        let admitted = match self {
+            Self::Exact(_) => short.eq_ignore_ascii_case(&advertised) && !host.is_empty(),
+            Self::Pattern(_) => glob(short, &advertised),
+        };
+        match (self, admitted) {
+            (Self::Exact(expected), true) => Ok(GssTarget::Principal(expected.clone())),
+            (Self::Pattern(_), true) => {
+                Ok(GssTarget::Service { service: service.to_owned(), host: host.to_owned() })
+            }
+            (_, false) => Err(SaslError::Principal { advertised, expected: expected.clone() }),
+        }
+    }
+}
+
+/// Whether `text` is what a pattern of `*`, `?` and plain characters describes.
+fn glob(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), text.chars().collect());
+    let (mut p, mut t) = (0, 0);
+    // Where the last star stood, and how much of the text it has taken.
+    let mut star: Option<(usize, usize)> = None;
+    while let Some(c) = text.get(t) {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, t));
+                p += 1;
+            }
+            Some(wanted) if *wanted == '?' || wanted == c => {
+                p += 1;
+                t += 1;
+            }
+            _ => match star {
+                Some((at, taken)) => {
+                    star = Some((at, taken + 1));
+                    p = at + 1;
+                    t = taken + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.iter().skip(p).all(|c| *c == '*')
+}
+
+/// A Kerberos credential and whom it may be used with.
+#[derive(Clone)]
+pub struct Kerberos {
+    /// The user's credential.
+    pub initiator: Arc<dyn Initiator>,
+    /// Which principal the server must have.
+    pub server: ServerPrincipal,
+}
+
+impl std::fmt::Debug for Kerberos {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kerberos")
+            .field("user", &self.initiator.principal())
+            .field("server", &self.server)
+            .finish()
+    }
+}
+
+/// What a client has and accepts.
+#[derive(Debug, Clone)]
+pub struct SaslConfig {
+    /// The token for this server, where there is one.
+    pub token: Option<Token>,
+    /// Kerberos, where it is on.
+    pub kerberos: Option<Kerberos>,
+    /// What to do about a server that wants no authentication.
+    pub simple: SimpleFallback,
+    /// Acceptable protections, the best first.
+    pub qops: Vec<Qop>,
+    /// Acceptable ciphers of DIGEST-MD5, the best first.
+    pub ciphers: Vec<Cipher>,
+}
+
+impl Default for SaslConfig {
+    fn default() -> Self {
+        Self {
+            token: None,
+            kerberos: None,
+            simple: SimpleFallback::Refuse,
+            qops: vec![Qop::Authentication],
+            ciphers: Cipher::STRONG.to_vec(),
+        }
+    }
+}
+
+/// What comes after a message of the server.
+pub enum Step {
+    /// This is to be sent, and an answer to be waited for.
+    Send(SaslMessage),
+    /// The exchange is over; this is to be sent first, if anything.
+    Done(Option<SaslMessage>, Outcome),
+}
+
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Send(message) => f.debug_tuple("Send").field(message).finish(),
+            Self::Done(last, outcome) => f.debug_tuple("Done").field(last).field(outcome).finish(),
+        }
+    }
+}
+
+/// How the exchange ended.
+pub struct Outcome {
+    /// What was used.
+    pub method: AuthMethod,
+    /// The protection that was agreed on.
+    pub qop: Qop,
+    /// What carries it out, for anything but [`Qop::Authentication`].
+    pub layer: Option<Box<dyn SecurityLayer>>,
+}
+
+impl std::fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outcome")
+            .field("method", &self.method)
+            .field("qop", &self.qop)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The client's half of the exchange.
+pub struct Negotiation {
+    config: SaslConfig,
+    entropy: [u8; 16],
+    chosen: Option<(AuthMethod, Box<dyn Mechanism>)>,
+    rounds: usize,
+}
+
+/// Messages of the server in one exchange; Kerberos needs four.
+const ROUNDS_MAX: usize = 32;
+
+impl std::fmt::Debug for Negotiation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let chosen = self.chosen.as_ref().map(|(method, _)| method);
+        f.debug_struct("Negotiation").field("chosen", &chosen).finish_non_exhaustive()
+    }
+}
+
+impl Negotiation {
+    /// A new exchange, and the message that opens it. `entropy` must be fresh.
+    #[must_use]
+    pub fn start(config: SaslConfig, entropy: [u8; 16]) -> (Self, SaslMessage) {
+        (Self { config, entropy, chosen: None, rounds: 0 }, message(SaslState::Negotiate, None))
+    }
+
+    /// Whether the next message may lead to a wait for a KDC.
+    #[must_use]
+    pub fn may_block(&self) -> bool {
+        self.config.kerberos.is_some()
+    }
+
+    /// Takes a message of the server.
+    ///
+    /// # Errors
+    /// A server that is malformed, out of step, has nothing in common with this client or wants no
+    /// authentication; whatever the mechanism says. The connection is of no use then.
+    pub fn receive(&mut self, said: SaslMessage) -> Result<Step, SaslError> {
+        self.rounds += 1;
+        if self.rounds > ROUNDS_MAX {
+            return Err(SaslError::OutOfStep("the exchange does not end"));
+        }
+        match SaslState::try_from(said.state) {
+            Ok(SaslState::Negotiate) if self.chosen.is_none() => self.choose(said.auths),
+            Ok(SaslState::Challenge) => {
+                let Some((_, mechanism)) = &mut self.chosen else {
+                    return Err(SaslError::OutOfStep("a challenge before a method was chosen"));
+                };
+                let token =
+                    said.token.ok_or(SaslError::OutOfStep("a challenge without content"))?;
+                let answer = mechanism.step(Some(&token))?;
+                Ok(Step::Send(message(SaslState::Response, Some(answer))))
+            }
+            Ok(SaslState::Success) => match self.chosen.take() {
+                Some((method, mut mechanism)) => {
+                    let (qop, layer) = mechanism.finish(said.token.as_deref())?;
+                    Ok(Step::Done(None, Outcome { method, qop, layer }))
+                }
+                // What a server without security says to a client that offers SASL.
+                None => Ok(Step::Done(None, self.simple()?)),
+            },
+            Ok(SaslState::Negotiate) => Err(SaslError::OutOfStep("a second offer")),
+            Ok(_) | Err(_) => Err(SaslError::OutOfStep("a message that servers do not send")),
+        }
+    }
+
+    fn simple(&self) -> Result<Outcome, SaslError> {
+        match self.config.simple {
+            SimpleFallback::Allow => {
+                Ok(Outcome { method: AuthMethod::Simple, qop: Qop::Authentication, layer: None })
+            }
+            SimpleFallback::Refuse => Err(SaslError::SimpleRefused),
+        }
+    }
+
+    /// Takes the first of the server's offers that this client can use.
+    fn choose(&mut self, offers: Vec<SaslAuth>) -> Result<Step, SaslError> {
+        let offered =
+            offers.iter().map(|offer| offer.method.as_str()).collect::<Vec<_>>().join(", ");
+        let mut refused_simple = false;
+        let mut wrong_principal = None;
+        for offer in offers {
+            match (offer.method.as_str(), offer.mechanism.as_str()) {
+                ("SIMPLE", "") => match self.simple() {
+                    Ok(outcome) => {
+                        let mut chosen = message(SaslState::Initiate, None);
+                        chosen.auths.push(SaslAuth { challenge: None, ..offer });
+                        return Ok(Step::Done(Some(chosen), outcome));
+                    }
+                    Err(_) => refused_simple = true,
+                },
+                ("TOKEN", "DIGEST-MD5") => {
+                    if let Some(token) = &self.config.token {
+                        let mechanism = self.digest(token, &offer);
+                        return self.initiate(AuthMethod::Token, Box::new(mechanism), offer);
+                    }
+                }
+                ("KERBEROS", "GSSAPI") => match self.kerberos(&offer) {
+                    Ok(Some(mechanism)) => {
+                        return self.initiate(AuthMethod::Kerberos, Box::new(mechanism), offer);
+                    }
+                    Ok(None) => {}
+                    Err(error @ SaslError::Principal { .. }) => wrong_principal = Some(error),
+                    Err(error) => return Err(error),
+                },
+                _ => {}
+            }
+        }
+        match wrong_principal {
+            Some(error) => Err(error),
+            None if refused_simple => Err(SaslError::SimpleRefused),
+            None => Err(SaslError::NoCommonMethod { offered, have: self.have() }),
+        }
+    }
+
+    fn digest(&self, token: &Token, offer: &SaslAuth) -> DigestMd5 {
+        DigestMd5::new(
+            token,
+            offer.protocol.as_deref().unwrap_or_default(),
+            offer.server_id.as_deref().unwrap_or_default(),
+            self.entropy,
+            &self.config.qops,
+            &self.config.ciphers,
+        )
+    }
+
+    fn kerberos(&self, offer: &SaslAuth) -> Result<Option<GssapiMechanism>, SaslError> {
+        let Some(kerberos) = &self.config.kerberos else { return Ok(None) };
+        let target = kerberos.server.admit(
+            offer.protocol.as_deref().unwrap_or_default(),
+            offer.server_id.as_deref().unwrap_or_default(),
+        )?;
+        let context = kerberos.initiator.context(&target)?;
+        Ok(Some(GssapiMechanism::new(context, &self.config.qops)))
+    }
+
+    fn initiate(
+        &mut self,
+        method: AuthMethod,
+        mut mechanism: Box<dyn Mechanism>,
+        offer: SaslAuth,
+    ) -> Result<Step, SaslError> {
+        let answer = mechanism.step(offer.challenge.as_deref())?;
+        self.chosen = Some((method, mechanism));
+        let mut chosen = message(SaslState::Initiate, Some(answer));
+        chosen.auths.push(SaslAuth { challenge: None, ..offer });
+        Ok(Step::Send(chosen))
+    }
+
+    fn have(&self) -> String {
+        let token =
+            self.config.token.as_ref().map(|token| format!("a token of kind {}", token.kind()));
+        let kerberos = self.config.kerberos.as_ref().map(|_| "Kerberos".to_owned());
+        let have: Vec<_> = token.into_iter().chain(kerberos).collect();
+        match have.is_empty() {
+            true => "no token for it and no Kerberos ticket".to_owned(),
+            false => have.join(" and "),
+        }
+    }
+}
+
+fn message(state: SaslState, token: Option<Vec<u8>>) -> SaslMessage {
+    SaslMessage { version: None, state: state.into(), token, auths: Vec::new() }
+}
