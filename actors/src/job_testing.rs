@@ -27,12 +27,13 @@ use model::{
     OperatorId, ProcessSession, ProgramRef, ResourceId, ResourceManagerId, ResourceProfile,
     ShipStrategy,
 };
+use platform::watch;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 pub(crate) fn job(n: u128) -> JobId {
     JobId(n)

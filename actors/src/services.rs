@@ -14,10 +14,11 @@ use futures::future::BoxFuture;
 use gateways::leader_election::{Component, LeaderInformation, NotLeader};
 use gateways::{EndpointAddress, FabricError, Registration, RpcService};
 use model::{LeaderSession, ProcessSession, ResourceId};
+use platform::watch;
 use platform::{Lane, Platform};
 use std::{fmt, sync::Arc, time::Duration};
 use thiserror::Error;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 /// The services of one process. Cheap to clone.
 #[derive(Clone)]

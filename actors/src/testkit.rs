@@ -17,12 +17,13 @@ use gateways::{
 use model::{Epoch, Fence, LeaderSession, ProcessSession, ResourceId};
 use platform::Platform;
 use platform::inproc::InProcessNetwork;
+use platform::watch;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
 /// Runs a test on a paused clock, on one thread.

@@ -12,6 +12,7 @@ mod tcp;
 pub mod tls;
 #[cfg(feature = "simulation")]
 pub mod turmoil_net;
+pub mod watch;
 
 pub use handshake::{Credentials, HandshakeError, Identity, Introduction, Secret};
 pub use lanes::{Lane, LaneEnded, LaneHandle};

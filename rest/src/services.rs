@@ -14,10 +14,10 @@ use gateways::resource_manager::ResourceManagerGateway;
 use gateways::{Remote, RpcService};
 use model::{DispatcherId, ResourceManagerId};
 use platform::Platform;
+use platform::watch;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// A value to watch: who leads.
 pub type Leader = watch::Receiver<Option<LeaderInformation>>;

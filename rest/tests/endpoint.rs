@@ -24,6 +24,7 @@ use model::{
     ProgramRef,
 };
 use platform::Platform;
+use platform::watch;
 use rest::client::{ClientTimeouts, RestClient};
 use rest::messages::JarRequest;
 use rest::{
@@ -37,7 +38,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::sync::watch;
 use tokio::task::LocalSet;
 
 const JOB: JobId = JobId(0xa);

@@ -11,9 +11,9 @@ use gateways::dispatcher::SubmitError;
 use gateways::job_services::ReleaseHost;
 use gateways::resource_manager::ApplicationStatus;
 use model::{JobGraph, JobId, JobStatus};
+use platform::watch;
 use std::sync::Arc;
 use storage::jobs::JobStoreError;
-use tokio::sync::watch;
 
 impl Dispatcher {
     /// What an earlier Dispatcher left: jobs that have not ended run again, traces of the others are put

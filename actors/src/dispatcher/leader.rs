@@ -12,11 +12,11 @@ use gateways::dispatcher::{DispatcherGateway, JobResult};
 use gateways::job_services::JobManagerRunnerGateway;
 use gateways::leader_election::Component;
 use model::{DispatcherId, Fence, JobGraph, JobId};
+use platform::watch;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// How often archived jobs are looked through for old ones.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(60);

@@ -25,12 +25,12 @@ use gateways::job_services::ProgramHostsGateway;
 use gateways::resource_manager::ApplicationStatus;
 use gateways::{EndpointAddress, Remote};
 use model::{FailureCause, JobGraph, JobId, JobStatus, ProcessSession};
+use platform::watch;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storage::jobs::{Archive, ArchiveBounds, JobGraphStore, JobResultStore};
 use storage::objects::{ObjectStore, StoreError};
-use tokio::sync::watch;
 
 /// The name that the Dispatcher is served under.
 pub const ENDPOINT: &str = "dispatcher";

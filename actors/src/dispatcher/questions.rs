@@ -8,9 +8,9 @@ use gateways::job_master::{JobDetails, JobMasterGateway, RequestDetails, Request
 use gateways::job_services::{JobManagerRunnerGateway, RequestJobMaster};
 use gateways::{Call, Deadline, Remote, RpcService};
 use model::{JobId, JobStatus};
+use platform::watch;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Between looks for the JobMaster of a job that is changing leaders.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);

@@ -14,9 +14,10 @@ use gateways::leader_election::{Component, LeaderInformation};
 use gateways::resource_manager::{NotifyJobLeader, NotifyJobTimedOut, ResourceManagerGateway};
 use gateways::{Answer, Ask, Remote};
 use model::{JobId, ResourceManagerId};
+use platform::watch;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 /// The name that it is served under.
 pub const ENDPOINT: &str = "job_leader_ids";

@@ -24,9 +24,9 @@ use gateways::leader_election::{Component, LeaderInformation};
 use gateways::{Answer, Ask, CallError, EndpointAddress};
 use model::{Fence as _, InstanceId, JobId, JobMasterId, ProcessSession};
 use platform::Platform;
+use platform::watch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tokio::sync::watch;
 
 /// The name it is served under.
 pub const ENDPOINT: &str = "job_leader_service";

@@ -5,9 +5,10 @@ use actix::ResponseFuture;
 use control::mutation::Mutation;
 use gateways::leader_election::NotLeader;
 use model::{Epoch, Fence};
+use platform::watch;
 use std::sync::Mutex;
 use storage::ha::{CampaignRun, LeaderRecord};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 /// A driver that the test holds the other end of.
 #[derive(Debug, Default, Clone)]

@@ -11,13 +11,13 @@ use gateways::leader_election::{
 };
 use gateways::{EndpointAddress, NodeAddress, RpcService};
 use model::ProcessSession;
+use platform::watch;
 use platform::{Lane, Platform};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::ha::LeaderRecord;
-use tokio::sync::watch;
 
 /// Where the process is that leads.
 #[derive(Debug, Clone)]

@@ -2,9 +2,9 @@
 
 use crate::services::LeaderRetrieval;
 use gateways::leader_election::{Component, LeaderInformation};
+use platform::watch;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::watch;
 
 type Leaders = BTreeMap<Component, watch::Sender<Option<LeaderInformation>>>;
 

@@ -3,8 +3,8 @@ use crate::testing::{TestProcess, local, seconds, session, settle};
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::{CallError, EndpointAddress, FabricError, NodeAddress};
 use model::Fence;
+use platform::watch;
 use storage::ha::LeaderRecord;
-use tokio::sync::watch;
 
 const RM: Component = Component::ResourceManager;
 

@@ -9,8 +9,9 @@ use gateways::job_services::{
 use gateways::program_host::{BuildError, BuildGraph, EndHost, ProgramHostGateway};
 use gateways::{Answer, Ask, CallError, Remote};
 use model::JobId;
+use platform::watch;
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 /// Longest a build of a graph may take.
 const BUILD_WITHIN: Duration = Duration::from_secs(120);

@@ -20,12 +20,13 @@ use gateways::Remote;
 use gateways::job_services::{HostAddress, HostExit, ProgramHostsGateway};
 use gateways::program_host::{BuildError, ParentAlive, ProgramHostGateway};
 use model::{BlobKey, ContentHash, JobId};
+use platform::watch;
 use platform::{Lane, LaneEnded};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 /// The name that the keeper is served under.
 pub const ENDPOINT: &str = "program_hosts";

@@ -17,6 +17,7 @@ use gateways::Remote;
 use gateways::blob_server::BlobServerGateway;
 use gateways::leader_election::{Component, LeaderInformation};
 use model::{BlobKey, ContentHash};
+use platform::watch;
 use platform::{Lane, Platform};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +25,6 @@ use storage::blobs::BlobStore;
 use storage::ha::{Candidate, ElectionDriver};
 use storage::jobs::{JobGraphStore, JobResultStore};
 use storage::objects::ObjectStore;
-use tokio::sync::watch;
 
 pub use actors::dispatcher::{ClusterEnd, ClusterMode};
 

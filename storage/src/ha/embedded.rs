@@ -1,8 +1,8 @@
 //! The election of a process that has no rival: high availability `none`.
 
 use super::{Campaign, Candidate, ElectionDriver, LeaderRecord, LeaseEvent};
+use platform::watch;
 use std::sync::Arc;
-use tokio::sync::watch;
 
 /// Grants the lease at once, with a fixed counter.
 #[derive(Debug, Clone)]

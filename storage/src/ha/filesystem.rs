@@ -13,11 +13,11 @@ use super::{
 };
 use crate::objects::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
+use platform::watch;
 use platform::{Lane, Platform};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Records of so many earlier epochs are kept, for people.
 const EPOCHS_KEPT: u64 = 3;

@@ -13,9 +13,10 @@ pub use embedded::EmbeddedElection;
 pub use filesystem::{FileElection, FileElectionSettings};
 pub use identity::{is_gone, process_identity};
 
+use platform::watch;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 /// Events that a contender may leave unread; a lease changes hands rarely.
 const EVENTS_MAX: usize = 16;

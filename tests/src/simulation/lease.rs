@@ -4,11 +4,11 @@
 //! up on its own clock before the store gives it to another.
 
 use futures::FutureExt;
+use platform::watch;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::ha::{Campaign, CampaignRun, Candidate, ElectionDriver, LeaderRecord, LeaseEvent};
-use tokio::sync::watch;
 
 /// A lease that was not renewed for so long is given to another.
 const LEASE: Duration = Duration::from_secs(8);

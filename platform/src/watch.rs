@@ -1,0 +1,332 @@
+//! A value that many may watch: each sees the newest, none blocks the one who sets it.
+//!
+//! Those who wait are woken in the order in which they began to: tokio's channel of the same name picks
+//! the order at random, and then no seed gives the same run twice. A guard of the value must never be
+//! held across an await, nor while another one is taken on the same thread.
+
+use std::{
+    fmt, mem,
+    ops::Deref,
+    pin::pin,
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use thiserror::Error;
+use tokio::sync::Notify;
+
+/// The sender is gone: the value will never change again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("nobody sets this value any more")]
+pub struct Closed;
+
+struct State<T> {
+    value: T,
+    /// Grows with every change.
+    version: u64,
+    closed: bool,
+}
+
+struct Shared<T> {
+    state: RwLock<State<T>>,
+    changed: Notify,
+    senders: AtomicUsize,
+    receivers: AtomicUsize,
+    /// The last receiver is gone.
+    deserted: Notify,
+}
+
+impl<T> Shared<T> {
+    fn read(&self) -> RwLockReadGuard<'_, State<T>> {
+        // A closure that panicked while it changed the value left a value all the same.
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write<R>(&self, f: impl FnOnce(&mut State<T>) -> R) -> R {
+        f(&mut self.state.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A value and whoever watches it.
+pub fn channel<T>(value: T) -> (Sender<T>, Receiver<T>) {
+    let sender = Sender::new(value);
+    let receiver = sender.subscribe();
+    (sender, receiver)
+}
+
+/// Sets the value. When the last clone is dropped, the last value is still to be seen.
+pub struct Sender<T>(Arc<Shared<T>>);
+
+impl<T> Sender<T> {
+    /// Of a value that nobody watches yet.
+    pub fn new(value: T) -> Self {
+        let state = RwLock::new(State { value, version: 0, closed: false });
+        Self(Arc::new(Shared {
+            state,
+            changed: Notify::new(),
+            senders: AtomicUsize::new(1),
+            receivers: AtomicUsize::new(0),
+            deserted: Notify::new(),
+        }))
+    }
+
+    /// Watches from now on: the present value counts as seen.
+    pub fn subscribe(&self) -> Receiver<T> {
+        self.0.receivers.fetch_add(1, Ordering::Relaxed);
+        Receiver { seen: self.0.read().version, shared: Arc::clone(&self.0) }
+    }
+
+    /// How many watch now.
+    pub fn receiver_count(&self) -> usize {
+        self.0.receivers.load(Ordering::Acquire)
+    }
+
+    /// Whether nobody watches.
+    pub fn is_closed(&self) -> bool {
+        self.receiver_count() == 0
+    }
+
+    /// Waits until nobody watches.
+    pub async fn closed(&self) {
+        loop {
+            let mut deserted = pin!(self.0.deserted.notified());
+            deserted.as_mut().enable();
+            if self.is_closed() {
+                return;
+            }
+            deserted.await;
+        }
+    }
+
+    /// The present value.
+    pub fn borrow(&self) -> Ref<'_, T> {
+        Ref(self.0.read())
+    }
+
+    /// Sets the value; answers the one before.
+    pub fn send_replace(&self, value: T) -> T {
+        let before = self.0.write(|state| {
+            state.version += 1;
+            mem::replace(&mut state.value, value)
+        });
+        self.0.changed.notify_waiters();
+        before
+    }
+
+    /// Lets `change` look at the value and change it; those who watch are told if it says that it has.
+    pub fn send_if_modified(&self, change: impl FnOnce(&mut T) -> bool) -> bool {
+        let modified = self.0.write(|state| {
+            let modified = change(&mut state.value);
+            state.version += u64::from(modified);
+            modified
+        });
+        if modified {
+            self.0.changed.notify_waiters();
+        }
+        modified
+    }
+}
+
+impl<T: Default> Default for Sender<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.0.senders.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        if self.0.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.write(|state| state.closed = true);
+            self.0.changed.notify_waiters();
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Sender").field(&*self.borrow()).finish()
+    }
+}
+
+/// Sees the value. A clone has seen what this one has.
+pub struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+    seen: u64,
+}
+
+impl<T> Receiver<T> {
+    /// The present value, which stays unseen if it was.
+    pub fn borrow(&self) -> Ref<'_, T> {
+        Ref(self.shared.read())
+    }
+
+    /// The present value, which is seen now.
+    pub fn borrow_and_update(&mut self) -> Ref<'_, T> {
+        let state = self.shared.read();
+        self.seen = state.version;
+        Ref(state)
+    }
+
+    /// Waits for a value that was not seen; it is seen now.
+    ///
+    /// # Errors
+    /// There is none, and there will be none.
+    pub async fn changed(&mut self) -> Result<(), Closed> {
+        let shared = &self.shared;
+        loop {
+            let mut changed = pin!(shared.changed.notified());
+            // What changes from here on wakes this one, though it does not wait yet.
+            changed.as_mut().enable();
+            let (version, closed) = {
+                let state = shared.read();
+                (state.version, state.closed)
+            };
+            if version != self.seen {
+                self.seen = version;
+                return Ok(());
+            }
+            if closed {
+                return Err(Closed);
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits for a value of which `right` is true, the present one first; it is seen now.
+    ///
+    /// # Errors
+    /// The last value is not right.
+    pub async fn wait_for(
+        &mut self,
+        mut right: impl FnMut(&T) -> bool,
+    ) -> Result<Ref<'_, T>, Closed> {
+        let shared = &self.shared;
+        loop {
+            let mut changed = pin!(shared.changed.notified());
+            changed.as_mut().enable();
+            let closed = {
+                let state = shared.read();
+                self.seen = state.version;
+                if right(&state.value) {
+                    return Ok(Ref(state));
+                }
+                state.closed
+            };
+            if closed {
+                return Err(Closed);
+            }
+            changed.await;
+        }
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        self.shared.receivers.fetch_add(1, Ordering::Relaxed);
+        Self { shared: Arc::clone(&self.shared), seen: self.seen }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        if self.shared.receivers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.shared.deserted.notify_waiters();
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Receiver").field(&*self.borrow()).finish()
+    }
+}
+
+/// The value, held: it can't change until this is dropped.
+pub struct Ref<'a, T>(RwLockReadGuard<'a, State<T>>);
+
+impl<T> Deref for Ref<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0.value
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Ref<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[tokio::test]
+    async fn the_newest_value_is_seen_once() {
+        let (sender, mut receiver) = channel(1);
+        sender.send_replace(2);
+        assert_eq!(sender.send_replace(3), 2);
+        receiver.changed().await.unwrap();
+        assert_eq!(*receiver.borrow(), 3);
+        assert!(!sender.send_if_modified(|_| false));
+        drop(sender);
+        assert_eq!(receiver.changed().await, Err(Closed));
+        assert!(receiver.wait_for(|n| *n == 4).await.is_err());
+        assert_eq!(*receiver.wait_for(|n| *n == 3).await.unwrap(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_value_set_before_the_end_is_seen() {
+        let (sender, mut receiver) = channel(1);
+        sender.send_replace(2);
+        drop(sender);
+        assert_eq!(receiver.changed().await, Ok(()));
+        assert_eq!(receiver.changed().await, Err(Closed));
+    }
+
+    #[tokio::test]
+    async fn those_who_wait_are_woken_in_their_order() {
+        let sender = Sender::new(0);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let local = tokio::task::LocalSet::new();
+        for n in 0..40 {
+            let (mut receiver, order) = (sender.subscribe(), Arc::clone(&order));
+            local.spawn_local(async move {
+                while receiver.changed().await.is_ok() {
+                    order.lock().unwrap().push(n);
+                }
+            });
+        }
+        local
+            .run_until(async {
+                for _ in 0..3 {
+                    tokio::task::yield_now().await;
+                    sender.send_replace(1);
+                }
+                tokio::task::yield_now().await;
+            })
+            .await;
+        let order = order.lock().unwrap();
+        assert!(order.len() >= 80, "{order:?}");
+        assert!(order.iter().enumerate().all(|(i, n)| *n == i % 40), "{order:?}");
+    }
+
+    #[tokio::test]
+    async fn receivers_are_counted() {
+        let (sender, receiver) = channel(());
+        let another = receiver.clone();
+        assert_eq!(sender.receiver_count(), 2);
+        drop((receiver, another));
+        assert_eq!(sender.receiver_count(), 0);
+        sender.closed().await;
+    }
+}
