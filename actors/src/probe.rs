@@ -70,6 +70,15 @@ pub enum Fact {
         /// Whether it was given.
         granted: bool,
     },
+    /// A SlotManager heard from the TaskExecutor that an allocation has ended.
+    SlotFreed {
+        /// The SlotManager's session.
+        session: LeaderSession,
+        /// The slot.
+        slot_id: SlotId,
+        /// The allocation.
+        allocation_id: AllocationId,
+    },
     /// A slot's allocation changed at its TaskExecutor.
     SlotAllocation {
         /// The TaskExecutor's process session.
@@ -123,6 +132,35 @@ pub enum Fact {
         resource_id: ResourceId,
         /// Its incarnation.
         instance_id: InstanceId,
+    },
+    /// A component takes a leader for the one that it obeys from now on.
+    LeaderFollowed {
+        /// The endpoint of the one that follows.
+        by: String,
+        /// Whom it follows.
+        leader: Component,
+        /// In which session.
+        session: LeaderSession,
+    },
+    /// A component obeys a leader no more.
+    LeaderLeft {
+        /// The endpoint of the one that followed.
+        by: String,
+        /// Whom.
+        leader: Component,
+        /// In which session.
+        session: LeaderSession,
+    },
+    /// A component did what a leader told it.
+    LeaderObeyed {
+        /// The endpoint of the one that did it.
+        by: String,
+        /// Who told it.
+        leader: Component,
+        /// In which session.
+        session: LeaderSession,
+        /// Which call.
+        call: &'static str,
     },
     /// A call was answered `Fenced`: its endpoint is in another session than the caller meant. Noted by the
     /// caller; nothing changed.

@@ -27,6 +27,12 @@ pub enum Mutation {
     /// Workers that are under way are not counted when new ones are asked for.
     #[cfg(feature = "mutants")]
     PendingWorkersUncounted,
+    /// The fabric hands a call to an endpoint whatever session its caller meant.
+    #[cfg(feature = "mutants")]
+    FenceIgnored,
+    /// A TaskExecutor gives slots at the word of a ResourceManager that it does not follow.
+    #[cfg(feature = "mutants")]
+    StaleManagerObeyed,
 }
 
 /// The rules, by name, for code that exists with and without the feature.
@@ -44,6 +50,10 @@ pub enum Rule {
     LostSlotsReplaced,
     /// Workers under way count.
     PendingWorkersCount,
+    /// A call reaches an endpoint only in the session that its caller meant.
+    FencesCompared,
+    /// A TaskExecutor does what the ResourceManager says that it is registered at, and no other.
+    OnlyFollowedObeyed,
 }
 
 impl Mutation {
@@ -64,18 +74,22 @@ impl Mutation {
             Self::PublishAtGrant => Some(Rule::PublishAfterAnswer),
             Self::LostSlotsForgotten => Some(Rule::LostSlotsReplaced),
             Self::PendingWorkersUncounted => Some(Rule::PendingWorkersCount),
+            Self::FenceIgnored => Some(Rule::FencesCompared),
+            Self::StaleManagerObeyed => Some(Rule::OnlyFollowedObeyed),
         };
         broken != Some(rule)
     }
 
     /// Every broken rule.
     #[cfg(feature = "mutants")]
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::EpochNotRaised,
         Self::PendingSlotIsFree,
         Self::StaleJobMasterDeclares,
         Self::PublishAtGrant,
         Self::LostSlotsForgotten,
         Self::PendingWorkersUncounted,
+        Self::FenceIgnored,
+        Self::StaleManagerObeyed,
     ];
 }

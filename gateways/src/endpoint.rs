@@ -9,7 +9,9 @@ use crate::{
     call::{Ask, Call, CallContext, Gateway, Principal},
     codec,
     error::FabricError,
+    options::RpcOptions,
     serve::{ReplyTo, ServeSlot},
+    witness::{FabricFact, Witness},
 };
 use actix::{Actor, Addr, Context, Handler, Recipient};
 use model::{JobId, LeaderSession};
@@ -136,7 +138,42 @@ pub(crate) struct Registered {
     started: AtomicU64,
     in_flight: AtomicU64,
     panicked: AtomicBool,
+    watch: Watch,
     pub(crate) died: Notify,
+}
+
+/// Who sees what a registration lets in, and whether it is told to let everything in.
+#[derive(Debug, Clone)]
+pub(crate) struct Watch {
+    witness: Option<Arc<dyn Witness>>,
+    #[cfg(feature = "mutants")]
+    fences_ignored: bool,
+}
+
+impl Watch {
+    pub(crate) fn of(options: &RpcOptions) -> Self {
+        Self {
+            witness: options.witness.clone(),
+            #[cfg(feature = "mutants")]
+            fences_ignored: options.fences_ignored,
+        }
+    }
+
+    fn sees(&self, fact: FabricFact<'_>) {
+        if let Some(witness) = &self.witness {
+            witness.sees(fact);
+        }
+    }
+
+    #[cfg(not(feature = "mutants"))]
+    fn compares_fences(&self) -> bool {
+        true
+    }
+
+    #[cfg(feature = "mutants")]
+    fn compares_fences(&self) -> bool {
+        !self.fences_ignored
+    }
 }
 
 /// The bounds of a registration.
@@ -154,6 +191,7 @@ impl Registered {
         endpoint: &Endpoint<G>,
         allow: Allow,
         bounds: Bounds,
+        watch: Watch,
     ) -> Self {
         Self {
             name,
@@ -167,8 +205,17 @@ impl Registered {
             started: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
             panicked: AtomicBool::new(false),
+            watch,
             died: Notify::new(),
         }
+    }
+
+    pub(crate) fn is_served(&self) {
+        self.watch.sees(FabricFact::Served { endpoint: &self.name, session: self.fence });
+    }
+
+    pub(crate) fn is_withdrawn(&self) {
+        self.watch.sees(FabricFact::Withdrawn { endpoint: &self.name, session: self.fence });
     }
 
     pub(crate) fn connected(&self) -> bool {
@@ -188,8 +235,10 @@ impl Registered {
         fence: LeaderSession,
     ) -> Result<Admitted, FabricError> {
         self.check_principal(principal, call)?;
-        if fence != self.fence {
-            return Err(FabricError::Fenced { yours: fence, current: self.fence });
+        if fence != self.fence && self.watch.compares_fences() {
+            let (endpoint, current) = (&*self.name, self.fence);
+            self.watch.sees(FabricFact::Fenced { endpoint, call, yours: fence, current });
+            return Err(FabricError::Fenced { yours: fence, current });
         }
         if !self.connected() {
             self.died.notify_waiters();
@@ -209,6 +258,7 @@ impl Registered {
             return Err(self.overloaded("calls under way", self.in_flight_max));
         }
         self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.watch.sees(FabricFact::Admitted { endpoint: &self.name, call, meant_for: fence });
         Ok(Admitted {
             number: self.accepted.fetch_add(1, Ordering::Relaxed) + 1,
             call,

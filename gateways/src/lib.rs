@@ -20,6 +20,7 @@ mod rpc;
 pub mod sample;
 mod serve;
 mod transport;
+pub mod witness;
 
 pub mod blob_server;
 pub mod dispatcher;

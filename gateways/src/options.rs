@@ -1,8 +1,9 @@
 //! Settings of a process's RPC service. Plain values with defaults; nothing is read or bound here.
 
+use crate::witness::Witness;
 use model::ClusterId;
 use platform::{Credentials, Identity, Lane, PortSpec, Secret, Tls};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Settings of an [`crate::RpcService`].
 #[derive(Debug, Clone)]
@@ -53,6 +54,11 @@ pub struct RpcOptions {
     /// Where connections run. Actors on the same thread are called without waking another one: in production
     /// [`Lane::Heartbeat`] is, so a beat passes through one thread that nothing else can hold up.
     pub io_lane: Lane,
+    /// Who sees what is let in and kept out; nobody outside of the simulation.
+    pub witness: Option<Arc<dyn Witness>>,
+    /// The rule that fences are compared is broken, for the simulation to find.
+    #[cfg(feature = "mutants")]
+    pub fences_ignored: bool,
 }
 
 /// Where a service listens.
@@ -97,6 +103,9 @@ impl RpcOptions {
             ping_after: Duration::from_secs(5),
             silence_max: Duration::from_secs(15),
             io_lane: Lane::Io,
+            witness: None,
+            #[cfg(feature = "mutants")]
+            fences_ignored: false,
         }
     }
 

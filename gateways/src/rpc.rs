@@ -5,7 +5,7 @@ use crate::{
     address::{EndpointAddress, NodeAddress},
     call::{Gateway, Principal},
     connection::Connection,
-    endpoint::{Allow, Bounds, Endpoint, Registered},
+    endpoint::{Allow, Bounds, Endpoint, Registered, Watch},
     error::FabricError,
     frame::Kind,
     options::RpcOptions,
@@ -298,13 +298,19 @@ impl RpcService {
             mailbox_max: self.0.options.mailbox_max,
             in_flight_max: self.0.options.in_flight_max,
         };
-        let node = self.0.node.clone();
-        let registered =
-            Registered::new(name.clone(), node, fence.session(), endpoint, allow, bounds);
-        let registered = Arc::new(registered);
+        let registered = Arc::new(Registered::new(
+            name.clone(),
+            self.0.node.clone(),
+            fence.session(),
+            endpoint,
+            allow,
+            bounds,
+            Watch::of(&self.0.options),
+        ));
         if let Some(replaced) = self.0.endpoints.insert(name, Arc::clone(&registered)) {
             replaced.died.notify_waiters();
         }
+        registered.is_served();
         Registration { service: Arc::downgrade(&self.0), registered }
     }
 
@@ -358,9 +364,12 @@ impl fmt::Debug for Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         if let Some(service) = self.service.upgrade() {
-            service.endpoints.remove_if(&self.registered.name, |_, current| {
+            let removed = service.endpoints.remove_if(&self.registered.name, |_, current| {
                 Arc::ptr_eq(current, &self.registered)
             });
+            if removed.is_some() {
+                self.registered.is_withdrawn();
+            }
         }
     }
 }

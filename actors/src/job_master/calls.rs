@@ -1,6 +1,7 @@
 //! The JobMaster's calls.
 
 use super::{JobMaster, coordinators::unroutable};
+use crate::probe::Fact;
 use actix::{Context, Handler, ResponseFuture};
 use gateways::dispatcher::JobSummary;
 use gateways::job_master::{
@@ -9,8 +10,9 @@ use gateways::job_master::{
     OperatorEvent, RegisterTaskManager, RequestDetails, RequestStatus, RequestSummary,
     UpdateTaskStates,
 };
+use gateways::leader_election::Component;
 use gateways::program_host::{HandleCoordinationRequest, HandleOperatorEvent};
-use gateways::{Answer, Ask};
+use gateways::{Answer, Ask, Call};
 use model::{Fence, ResourceId};
 
 fn not_registered(resource_id: &ResourceId) -> JobMasterError {
@@ -113,6 +115,14 @@ impl Handler<Ask<NotifyNotEnoughResources>> for JobMaster {
         ctx: &mut Context<Self>,
     ) -> Answer<NotifyNotEnoughResources> {
         if self.is_my_resource_manager(ask.caller.session) {
+            if let Some(session) = ask.caller.session {
+                self.deps.services.probe.note(Fact::LeaderObeyed {
+                    by: self.address.endpoint.clone(),
+                    leader: Component::ResourceManager,
+                    session,
+                    call: NotifyNotEnoughResources::NAME,
+                });
+            }
             let now = self.now();
             self.core.not_enough_resources(now, &ask.body.message);
             self.turn(ctx);

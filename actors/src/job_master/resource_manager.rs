@@ -2,6 +2,7 @@
 //! what the job needs, and again at each new one.
 
 use super::JobMaster;
+use crate::probe::Fact;
 use crate::services::PeerWatch;
 use actix::{AsyncContext, Context, Handler};
 use gateways::heartbeat::Party;
@@ -12,8 +13,8 @@ use gateways::resource_manager::{
 };
 use gateways::{CallError, Remote};
 use model::{Fence, LeaderSession, ResourceManagerId};
+use platform::watch;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Pauses between attempts to register: from, to.
 const RETRY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(5));
@@ -61,6 +62,7 @@ impl JobMaster {
     /// Registers at the leader, until that succeeds, is refused for good, or another one leads.
     fn connect(&mut self, ctx: &mut Context<Self>) {
         let number = self.next_number();
+        self.note_left();
         let link = &mut self.resource_manager;
         link.connected = None;
         link.number = number;
@@ -109,6 +111,17 @@ impl JobMaster {
                 }
             }
         });
+    }
+
+    /// The ResourceManager that the JobMaster is registered at, if it is, is obeyed no more.
+    fn note_left(&self) {
+        if let Some(connected) = &self.resource_manager.connected {
+            self.deps.services.probe.note(Fact::LeaderLeft {
+                by: self.address.endpoint.clone(),
+                leader: Component::ResourceManager,
+                session: connected.gateway.fence().session(),
+            });
+        }
     }
 
     /// Tells the ResourceManager what the job needs in all; one call at a time, the newest wins.
@@ -164,6 +177,7 @@ impl JobMaster {
     pub(super) fn leave_resource_manager(&mut self, finished: bool) {
         self.resource_manager.number = self.next_number();
         self.resource_manager.leader = None;
+        self.note_left();
         if let Some(connected) = self.resource_manager.connected.take() {
             connected.gateway.tell(DisconnectJobMaster {
                 job_id: self.job_id(),
@@ -244,6 +258,11 @@ impl Handler<Registered> for JobMaster {
         let report_to = ctx.address().recipient();
         let watch = heartbeat.expect(self.party(), peer, node, &self.marker, report_to);
         tracing::info!(job = %self.job_id(), leader = %gateway.address(), "registered at the ResourceManager");
+        self.deps.services.probe.note(Fact::LeaderFollowed {
+            by: self.address.endpoint.clone(),
+            leader: Component::ResourceManager,
+            session: gateway.fence().session(),
+        });
         self.resource_manager.connected = Some(Connected { gateway, _watch: watch });
         self.declare(ctx);
     }

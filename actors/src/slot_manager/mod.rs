@@ -239,7 +239,7 @@ impl SlotManagerActor {
             .collect();
         for (instance, allocation_id) in held {
             if let Some(worker) = self.workers.get(&instance) {
-                let cause = format!("job {job_id} was removed: nobody has led it for too long");
+                let cause = format!("job {job_id} has ended, or nobody has led it for too long");
                 worker.gateway.tell(task_executor::FreeSlot { allocation_id, cause });
             }
         }
@@ -330,6 +330,8 @@ impl Handler<Ask<FreeSlot>> for SlotManagerActor {
         let FreeSlot { instance_id, slot_id, allocation_id } = ask.body;
         let now = self.now();
         self.core.free_slot(now, instance_id, slot_id.index, allocation_id);
+        let session = self.resource_manager_id.session();
+        self.services.probe.note(Fact::SlotFreed { session, slot_id, allocation_id });
         self.changed(ctx);
         Ok(())
     }

@@ -12,7 +12,7 @@ use control::slot_table::AllocateError;
 use control::task_executor::{Event, JobMasterRefusal, SlotRefusal, SlotRequest};
 use futures::FutureExt as _;
 use gateways::job_master::{CoordinationError, DisconnectTaskManager, OperatorEvent};
-use gateways::leader_election::LeaderInformation;
+use gateways::leader_election::{Component, LeaderInformation};
 use gateways::resource_manager::DisconnectTaskExecutor;
 use gateways::task_executor::{
     CancelTasks, DeployError, DeployTasks, DisconnectJobMaster, DisconnectResourceManager,
@@ -21,7 +21,8 @@ use gateways::task_executor::{
 };
 use gateways::{Answer, Ask, Call, CallError, Caller, Principal};
 use model::{
-    ExecutionAttemptId, FailureCause, Fence as _, JobId, JobMasterId, LeaderSession, SlotId,
+    ExecutionAttemptId, FailureCause, Fence as _, JobId, JobMasterId, LeaderSession,
+    ResourceManagerId, SlotId,
 };
 use platform::Lane;
 use std::collections::BTreeSet;
@@ -117,6 +118,7 @@ impl Handler<Ask<RequestSlot>> for TaskExecutor {
                 if shell.hint.as_ref().is_none_or(|known| known.session <= session) {
                     shell.hint = Some(hint);
                 }
+                self.note_obeyed::<RequestSlot>(Component::ResourceManager, by.session());
                 self.apply(commands, ctx);
                 Ok(())
             }
@@ -152,9 +154,20 @@ impl Handler<Ask<FreeSlot>> for TaskExecutor {
         let FreeSlot { allocation_id, cause } = ask.body;
         let by = ask.caller.session.ok_or(SlotRequestError::NotMyJobMaster)?;
         let now = self.now();
+        let manager = ResourceManagerId::from_session(by);
+        if let Ok(commands) = self.core.take_back_slot(now, manager, allocation_id) {
+            tracing::debug!(allocation = %allocation_id, cause, "the ResourceManager took a slot back");
+            self.note_obeyed::<FreeSlot>(Component::ResourceManager, by);
+            self.apply(commands, ctx);
+            return Ok(());
+        }
         match self.core.free_slot(now, JobMasterId::from_session(by), allocation_id) {
             Ok(commands) => {
                 tracing::debug!(allocation = %allocation_id, cause, "the JobMaster gave a slot back");
+                let held = self.noted.iter().flatten().find(|a| a.allocation_id == allocation_id);
+                if let Some(job) = held.map(|a| a.job_id) {
+                    self.note_obeyed::<FreeSlot>(Component::JobMaster(job), by);
+                }
                 self.apply(commands, ctx);
                 Ok(())
             }
@@ -201,6 +214,7 @@ impl Handler<Ask<DeployTasks>> for TaskExecutor {
                 return Box::pin(ready(Err(deploy_error(job, refusal))).into_actor(self));
             }
         };
+        self.note_obeyed::<DeployTasks>(Component::JobMaster(job), by.session());
         self.apply(decided.commands, ctx);
         let refused = decided.refused.into_iter();
         let refused: Vec<_> = refused.map(|(a, refusal)| (a, deploy_error(job, refusal))).collect();
@@ -238,7 +252,10 @@ impl Handler<Ask<CancelTasks>> for TaskExecutor {
             return Ok(());
         };
         match self.core.cancel(job_id, JobMasterId::from_session(by), &attempts) {
-            Ok(commands) => self.apply(commands, ctx),
+            Ok(commands) => {
+                self.note_obeyed::<CancelTasks>(Component::JobMaster(job_id), by);
+                self.apply(commands, ctx);
+            }
             Err(refusal) => {
                 tracing::debug!(job = %job_id, %refusal, "a cancellation is ignored");
                 self.note_stale::<CancelTasks>(by);

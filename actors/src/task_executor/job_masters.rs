@@ -11,7 +11,7 @@ use gateways::job_master::{
     TaskManagerAccepted, TaskStateUpdate, UpdateTaskStates,
 };
 use gateways::job_services::{ForgetJob, Reconnect, WatchJob};
-use gateways::leader_election::LeaderInformation;
+use gateways::leader_election::{Component, LeaderInformation};
 use gateways::{Call, CallError, FabricError};
 use model::{AllocationId, FailureCause, Fence as _, InstanceId, JobId, JobMasterId};
 use std::time::Duration;
@@ -86,6 +86,7 @@ impl TaskExecutor {
         let reports = ctx.address().recipient();
         let watch = self.services.heartbeat.expect(me, peer, node, &self.marker, reports);
         shell.connection = Some(MasterConnection { remote, watch });
+        self.note_followed(Component::JobMaster(job), id.session());
     }
 
     pub(super) fn drop_job_master(
@@ -96,6 +97,7 @@ impl TaskExecutor {
         tell: Option<FailureCause>,
     ) {
         tracing::info!(%job, session = %id, ?tell, "the connection to the JobMaster is over");
+        self.note_left(Component::JobMaster(job), id.session());
         let connection = self.jobs.get_mut(&job).and_then(|shell| shell.connection.take());
         if let (Some(connection), Some(cause)) = (connection, tell) {
             let resource_id = self.services.resource_id.clone();

@@ -9,7 +9,7 @@ use control::task_executor::Event;
 use gateways::CallError;
 use gateways::heartbeat::{BeatPayload, Party};
 use gateways::job_master::RegistrationRefused;
-use gateways::leader_election::LeaderInformation;
+use gateways::leader_election::{Component, LeaderInformation};
 use gateways::resource_manager::{
     NotifySlotAvailable, RegisterTaskExecutor, ResourceManagerGateway, SendSlotReport,
     TaskExecutorAccepted,
@@ -111,6 +111,7 @@ impl TaskExecutor {
             return;
         };
         tracing::info!(session = %id, instance = %instance_id, "registered at the ResourceManager");
+        self.note_followed(Component::ResourceManager, id.session());
         let report = self.core.slot_report();
         manager.watch.publish(BeatPayload::Slots(report.clone()));
         let remote = manager.remote.clone();
@@ -130,6 +131,7 @@ impl TaskExecutor {
 
     pub(super) fn drop_manager(&mut self, id: ResourceManagerId, instance: InstanceId) {
         tracing::info!(session = %id, %instance, "the connection to the ResourceManager is over");
+        self.note_left(Component::ResourceManager, id.session());
         if self.manager.as_ref().is_some_and(|m| m.instance == instance) {
             self.manager = None;
         }

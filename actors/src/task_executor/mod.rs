@@ -32,12 +32,15 @@ use gateways::task_executor::TaskExecutorGateway;
 use gateways::{Call, CallError, EndpointAddress, Remote};
 use hosts::RunningHost;
 use model::slots::SlotAllocation;
-use model::{InstanceId, JobId, MemorySize, ProcessSession, ResourceManagerId, WorkerResourceSpec};
+use model::{
+    InstanceId, JobId, LeaderSession, MemorySize, ProcessSession, ResourceManagerId,
+    WorkerResourceSpec,
+};
+use platform::watch;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// The name it is served under.
 pub const ENDPOINT: &str = "task_executor";
@@ -208,6 +211,7 @@ impl TaskExecutor {
             release_timeout: options
                 .get(&conf::taskmanager::CANCELLATION_TIMEOUT)
                 .saturating_add(options.get(&conf::taskmanager::SLOT_TIMEOUT)),
+            mutation: services.mutation,
         };
         let job_leaders = services.rpc.gateway(&leader_service.address, leader_service.session);
         Self {
@@ -327,6 +331,21 @@ impl TaskExecutor {
         if let Some(manager) = &self.manager {
             manager.watch.publish(gateways::heartbeat::BeatPayload::Slots(report));
         }
+    }
+
+    pub(super) fn note_followed(&self, leader: Component, session: LeaderSession) {
+        let by = ENDPOINT.to_owned();
+        self.services.probe.note(Fact::LeaderFollowed { by, leader, session });
+    }
+
+    pub(super) fn note_left(&self, leader: Component, session: LeaderSession) {
+        let by = ENDPOINT.to_owned();
+        self.services.probe.note(Fact::LeaderLeft { by, leader, session });
+    }
+
+    pub(super) fn note_obeyed<C: Call>(&self, leader: Component, session: LeaderSession) {
+        let by = ENDPOINT.to_owned();
+        self.services.probe.note(Fact::LeaderObeyed { by, leader, session, call: C::NAME });
     }
 
     /// Notes that a call was fenced, if that is what became of it.

@@ -16,6 +16,7 @@ pub use jobs::Deployment;
 pub use messages::{Command, Event};
 
 use crate::job_table::Job;
+use crate::mutation::Mutation;
 use crate::registration::{Next, Pauses, Registration};
 use crate::slot_table::{Phase, SlotTable};
 use model::job::TaskStateUpdate;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub slot_timeout: Duration,
     /// How long a slot that was given back may keep its host busy, before the host is killed.
     pub release_timeout: Duration,
+    /// A rule that is broken on purpose.
+    pub mutation: Mutation,
 }
 
 /// Why a slot is not given.

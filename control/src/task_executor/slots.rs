@@ -3,8 +3,9 @@
 
 use super::{Command, JobMasterRefusal, SlotRefusal, SlotRequest, TaskExecutor};
 use crate::job_table::{Host, Job};
+use crate::mutation::Rule;
 use crate::slot_table::{Allocated, Held, Phase};
-use model::{AllocationId, FailureCause, JobId, JobMasterId};
+use model::{AllocationId, FailureCause, JobId, JobMasterId, ResourceManagerId};
 use std::time::Duration;
 
 impl TaskExecutor {
@@ -14,7 +15,8 @@ impl TaskExecutor {
         now: Duration,
         request: &SlotRequest,
     ) -> Result<Vec<Command>, SlotRefusal> {
-        let registered = self.registered_at().filter(|(id, _)| *id == request.by);
+        let strict = self.settings.mutation.keeps(Rule::OnlyFollowedObeyed);
+        let registered = self.registered_at().filter(|(id, _)| *id == request.by || !strict);
         let Some((_, instance)) = registered else {
             return Err(SlotRefusal::NotMyResourceManager);
         };
@@ -45,6 +47,22 @@ impl TaskExecutor {
         let held = held.ok_or(JobMasterRefusal::NoSuchAllocation(allocation))?;
         self.check_job_master(held.job, by)?;
         self.give_back(now, &held);
+        Ok(std::mem::take(&mut self.out))
+    }
+
+    /// The ResourceManager takes a slot back: its job has ended, or nobody leads it.
+    pub fn take_back_slot(
+        &mut self,
+        now: Duration,
+        by: ResourceManagerId,
+        allocation: AllocationId,
+    ) -> Result<Vec<Command>, SlotRefusal> {
+        if self.registered_at().is_none_or(|(id, _)| id != by) {
+            return Err(SlotRefusal::NotMyResourceManager);
+        }
+        if let Some(held) = self.slots.get(allocation) {
+            self.give_back(now, &held);
+        }
         Ok(std::mem::take(&mut self.out))
     }
 

@@ -37,6 +37,7 @@ fn settings() -> Settings {
         registration_timeout: ms(300_000),
         slot_timeout: ms(10_000),
         release_timeout: ms(20_000),
+        mutation: crate::mutation::Mutation::None,
     }
 }
 fn request(index: u32, allocation: AllocationId) -> SlotRequest {
@@ -294,6 +295,16 @@ fn only_the_jobs_own_job_master_cancels_and_frees() {
     assert_eq!(te.core.cancel(JOB, jm(1), &[attempt(0)]), Ok(vec![cancel]));
     assert_eq!(te.core.free_slot(te.now, jm(2), A), Err(JobMasterRefusal::OtherJobMaster));
     assert_eq!(te.core.free_slot(te.now, jm(1), B), Err(JobMasterRefusal::NoSuchAllocation(B)));
+}
+
+#[test]
+fn the_resource_manager_it_is_registered_at_takes_slots_back() {
+    let mut te = Te::running();
+    let other = te.core.take_back_slot(te.now, rm(2), A);
+    assert_eq!(other, Err(SlotRefusal::NotMyResourceManager));
+    let commands = te.core.take_back_slot(te.now, rm(1), A).unwrap();
+    assert_eq!(commands[0], Command::ReleaseSlotOnHost { job: JOB, allocation: A });
+    assert_eq!(te.core.take_back_slot(te.now, rm(1), B), Ok(vec![]), "it is free already");
 }
 
 #[test]

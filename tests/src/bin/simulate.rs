@@ -6,17 +6,34 @@
 use anyhow::{Result, bail};
 use clap::Parser;
 use control::mutation::Mutation;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
-use tests::simulation::{self, Outcome};
+use tests::simulation::{self, Outcome, RECORDED, Trace};
 
 /// What must have happened in a whole run of the command, or it has shown nothing.
-const MUST_HAPPEN: [&str; 4] = ["elections", "fenced calls", "slots reassigned", "workers lost"];
+const MUST_HAPPEN: [&str; 12] = [
+    "elections",
+    "fenced calls",
+    "stale callers refused",
+    "slots reassigned",
+    "workers lost",
+    "workers requested",
+    "loss",
+    "delay",
+    "reorder",
+    "partition",
+    "crash",
+    "bounce",
+];
 /// A run of fewer seeds is a replay: not everything has to happen in it.
 const SEEDS_THAT_SHOW: u64 = 20;
+/// So many of its first seeds a run runs twice: the same seed must give the same trace.
+const TWICE: u64 = 2;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -40,20 +57,52 @@ struct Cli {
     /// Print the trace of each run
     #[arg(long)]
     print: bool,
+    /// Run every seed twice and compare the traces
+    #[arg(long)]
+    twice: bool,
     /// Seeds that run at the same time [default: cores]
     #[arg(long)]
     threads: Option<usize>,
 }
 
+impl Cli {
+    /// The seeds of a run, in order.
+    fn seeds(&self) -> Vec<u64> {
+        let mut seeds: Vec<u64> = (self.seed..self.seed.saturating_add(self.seeds)).collect();
+        if self.seeds >= SEEDS_THAT_SHOW {
+            let recorded = RECORDED.iter().map(|(seed, _)| *seed);
+            let others: Vec<u64> = recorded.filter(|seed| !seeds.contains(seed)).collect();
+            seeds.extend(others);
+        }
+        seeds
+    }
+
+    fn threads(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.unwrap_or(cores).max(1)
+    }
+}
+
 fn main() -> Result<ExitCode> {
     let cli = Cli::parse();
-    if cli.mutants {
-        return mutants(&cli);
+    let quiet = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        simulation::note_panic(info.to_string());
+        quiet(info);
+    }));
+    match cli.mutants {
+        true => mutants(&cli),
+        false => invariants(&cli),
     }
+}
+
+fn invariants(cli: &Cli) -> Result<ExitCode> {
     let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
     let (mut done, mut failed) = (0_u64, Vec::new());
     let progress = std::io::stderr().is_terminal();
-    each_seed(&cli, Mutation::None, |outcome| {
+    let seeds = cli.seeds();
+    let trace = if cli.print { Trace::Printed } else { Trace::Hashed };
+    each_seed(&seeds, cli.threads(), Mutation::None, trace, |outcome| {
         done += 1;
         for (what, n) in &outcome.counts {
             *counts.entry(what).or_default() += n;
@@ -68,7 +117,7 @@ fn main() -> Result<ExitCode> {
             println!("seed {}: trace {}", outcome.seed, outcome.trace);
         }
         if progress {
-            eprint!("\r{done} of {} seeds", cli.seeds);
+            eprint!("\r{done} of {} seeds", seeds.len());
         }
         true
     })?;
@@ -79,9 +128,11 @@ fn main() -> Result<ExitCode> {
     for (what, n) in &counts {
         println!("{n:>10} {what}");
     }
+    println!("{:>10.2} CPU seconds per seed", cpu_seconds()? / done.max(1) as f64);
+    let shows = done >= SEEDS_THAT_SHOW;
     let absent: Vec<_> =
         MUST_HAPPEN.iter().filter(|what| counts.get(*what).copied().unwrap_or(0) == 0).collect();
-    if done >= SEEDS_THAT_SHOW && !absent.is_empty() {
+    if shows && !absent.is_empty() {
         println!("nothing was seen of: {absent:?}");
         return Ok(ExitCode::FAILURE);
     }
@@ -91,25 +142,67 @@ fn main() -> Result<ExitCode> {
         println!("replay: cargo xtask simulate --seeds 1 --seed {seed} --print");
         return Ok(ExitCode::FAILURE);
     }
+    if shows || cli.twice {
+        let twice = if cli.twice { seeds.len() } else { TWICE as usize };
+        return same_traces(seeds.get(..twice).unwrap_or(&seeds), cli.threads());
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the seeds on several threads; `each` is told every outcome, and ends it all by answering `false`.
-fn each_seed(cli: &Cli, mutation: Mutation, mut each: impl FnMut(Outcome) -> bool) -> Result<()> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+/// What this process has used of its processors so far.
+fn cpu_seconds() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Ok(micros as f64 / 1e6)
+}
+
+/// Runs seeds twice; the same seed must give the same trace, whatever runs beside it.
+fn same_traces(seeds: &[u64], threads: usize) -> Result<ExitCode> {
+    let mut first: BTreeMap<u64, Outcome> = BTreeMap::new();
+    let mut differs = false;
+    let both: Vec<u64> = seeds.iter().flat_map(|seed| [*seed, *seed]).collect();
+    each_seed(&both, threads, Mutation::None, Trace::Kept, |again| {
+        let Some(once) = first.remove(&again.seed) else {
+            first.insert(again.seed, again);
+            return true;
+        };
+        if once.trace != again.trace {
+            differs = true;
+            println!("seed {}: two runs differ:", once.seed);
+            let mut lines = once.lines.iter().zip(&again.lines);
+            if let Some((a, b)) = lines.find(|(a, b)| a != b) {
+                println!("  {a}\n  {b}");
+            }
+        }
+        true
+    })?;
+    if differs {
+        return Ok(ExitCode::FAILURE);
+    }
+    println!("{:>10} seeds gave the same trace twice", seeds.len());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs seeds on several threads; `each` is told every outcome, and ends it all by answering `false`.
+fn each_seed(
+    seeds: &[u64],
+    threads: usize,
+    mutation: Mutation,
+    trace: Trace,
+    mut each: impl FnMut(Outcome) -> bool,
+) -> Result<()> {
+    let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (send, outcomes) = mpsc::channel();
     std::thread::scope(|scope| {
-        for _ in 0..cli.threads.unwrap_or(cores) {
+        for _ in 0..threads {
             let (send, next, stop) = (send.clone(), &next, &stop);
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
-                    let n = next.fetch_add(1, Ordering::Relaxed);
-                    if n >= cli.seeds {
+                    let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) else {
                         break;
-                    }
+                    };
                     let found = mutation != Mutation::None;
-                    let run = simulation::run(cli.seed + n, mutation, cli.print, found);
+                    let run = simulation::run(*seed, mutation, trace, found);
                     if send.send(run).is_err() {
                         break;
                     }
@@ -119,7 +212,6 @@ fn each_seed(cli: &Cli, mutation: Mutation, mut each: impl FnMut(Outcome) -> boo
         drop(send);
         for outcome in outcomes {
             if !each(outcome?) {
-                stop.store(true, Ordering::Relaxed);
                 break;
             }
         }
@@ -135,30 +227,24 @@ fn mutants(_: &Cli) -> Result<ExitCode> {
 
 #[cfg(feature = "mutants")]
 fn mutants(cli: &Cli) -> Result<ExitCode> {
-    use tests::simulation::recorded_seed;
+    use simulation::invariants::{Mutant, mutants};
     let mut missed = Vec::new();
-    for mutation in Mutation::ALL {
+    for Mutant { rule, invariant, seed } in mutants() {
         let mut found: Option<(u64, String)> = None;
-        let (seed, seeds) = match (cli.recorded, recorded_seed(mutation)) {
-            (false, _) => (cli.seed, cli.seeds),
-            (true, Some(seed)) => (seed, 1),
-            (true, None) => {
-                println!("{mutation:?}: no seed is recorded yet");
-                continue;
-            }
-        };
-        let mine = Cli { seeds, seed, ..Cli::parse() };
-        each_seed(&mine, mutation, |outcome| {
-            if let Some(violation) = outcome.violations.first() {
+        let seeds = if cli.recorded { vec![seed] } else { cli.seeds() };
+        each_seed(&seeds, cli.threads(), rule, Trace::Hashed, |outcome| {
+            // Other invariants may see something of it too.
+            let mut violations = outcome.violations.iter();
+            if let Some(violation) = violations.find(|v| v.invariant == invariant) {
                 found = Some((outcome.seed, violation.to_string()));
             }
             found.is_none()
         })?;
         match found {
-            Some((seed, what)) => println!("{mutation:?}: found at seed {seed}: {what}"),
+            Some((seed, what)) => println!("{rule:?}: found at seed {seed}: {what}"),
             None => {
-                println!("{mutation:?}: NOT FOUND in {} seeds from {}", mine.seeds, mine.seed);
-                missed.push(mutation);
+                println!("{rule:?}: NOT FOUND by {invariant} in {} seeds", seeds.len());
+                missed.push(rule);
             }
         }
     }

@@ -1,15 +1,17 @@
 //! The client of a run: submits the plan's jobs, cancels some, and in the end asks what became of them.
 //!
-//! Every submitted job must be in a terminal state or running once everything is healed.
+//! It only says what it sees; what should have been is judged by `invariants/`.
 
+use super::ghosts;
 use super::host_double::TASK_MS;
 use super::hosts::World;
 use super::lease::SimulatedElection;
+use super::observer::Noticed;
 use super::plan::{CLIENT, PlannedJob, RUN};
 use actors::leader_retrieval::{LeaderNode, RemoteRetrieval, RetrievalSettings};
 use actors::services::LeaderRetrieval;
 use gateways::dispatcher::{
-    CancelJob, DispatcherGateway, JobError, RequestJobsOverview, SubmitError, SubmitJob,
+    CancelJob, DispatcherGateway, JobError, JobSummary, RequestJobsOverview, SubmitError, SubmitJob,
 };
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::{CallError, FabricError, Remote, RpcService};
@@ -18,20 +20,26 @@ use model::{
     ContentHash, DispatcherId, EdgeId, Fence, JobEdge, JobGraph, JobId, JobStatus, JobVertex,
     JobVertexId, NodeId, OperatorId, ProgramRef, ShipStrategy,
 };
+use platform::watch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::jobs::JobResultStore;
-use tokio::sync::watch;
 
 /// Pause before a call is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// When the final question is asked.
 const LAST_QUESTION: Duration = Duration::from_secs(RUN.as_secs() - 15);
+/// How long it is asked.
+const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What reaches the cluster from outside.
 #[derive(Clone)]
-struct Client {
-    rpc: RpcService,
+pub struct Client {
+    /// The client's fabric.
+    pub rpc: RpcService,
+    /// Who leads.
+    pub retrieval: RemoteRetrieval,
     dispatcher: watch::Receiver<Option<LeaderInformation>>,
 }
 
@@ -70,14 +78,33 @@ impl Client {
         }
     }
 
-    async fn overview(&self) -> BTreeMap<JobId, JobStatus> {
+    async fn overview(&self) -> BTreeMap<JobId, JobSummary> {
         loop {
             if let Some(gateway) = self.gateway()
                 && let Ok(jobs) = gateway.ask(RequestJobsOverview {}).await
             {
-                return jobs.into_iter().map(|job| (job.job_id, job.status)).collect();
+                return jobs.into_iter().map(|job| (job.job_id, job)).collect();
             }
             tokio::time::sleep(RETRY).await;
+        }
+    }
+
+    /// Calls every Dispatcher as soon as it is said to lead: then it must be there.
+    async fn greet_dispatchers(self, world: World) {
+        let mut known = self.dispatcher.clone();
+        loop {
+            let leader = known.borrow_and_update().clone();
+            if let (Some(leader), Some(gateway)) = (leader, self.gateway()) {
+                let answer = gateway.ask(RequestJobsOverview {}).await;
+                if let Err(CallError::Fabric(FabricError::Fenced { yours, current })) = answer
+                    && current < yours
+                {
+                    world.observer.notice(&Noticed::NotThereYet { leader, current });
+                }
+            }
+            if known.changed().await.is_err() {
+                return;
+            }
         }
     }
 }
@@ -90,68 +117,33 @@ pub async fn run(world: World) -> anyhow::Result<()> {
     let retrieval =
         RemoteRetrieval::new(platform, rpc.clone(), record, None, RetrievalSettings::default());
     let dispatcher = retrieval.watch(Component::Dispatcher);
-    let client = Client { rpc, dispatcher };
+    let client = Client { rpc, retrieval, dispatcher };
     let mut submitted = Vec::new();
     for (i, job) in world.plan.jobs.iter().enumerate() {
         let job_id = JobId((u128::from(world.plan.seed) << 64) | (i as u128 + 1));
         submitted.push(job_id);
         tokio::task::spawn_local(live(world.clone(), client.clone(), job.clone(), job_id));
     }
-    tokio::task::spawn_local(call_as_of_old(world.clone(), client.clone()));
+    tokio::task::spawn_local(client.clone().greet_dispatchers(world.clone()));
+    ghosts::raise(&world, &client, &submitted);
     until(LAST_QUESTION).await;
-    let seen = client.overview().await;
+    let Ok(mut seen) = tokio::time::timeout(PATIENCE, client.overview()).await else {
+        return Ok(()); // That nothing is known of the jobs is judged at the end of the run.
+    };
     // Details of an ended job are archived by the process that led then; its result is in the common store.
     let results = JobResultStore::new(Arc::new(world.objects.clone()));
     for job_id in submitted {
-        let ended = || results.get(job_id).ok().flatten().map(|entry| entry.status);
-        judge(&world, job_id, seen.get(&job_id).copied().or_else(ended));
+        let (status, tasks) = match seen.remove(&job_id) {
+            Some(job) => (Some(job.status), job.tasks),
+            None => {
+                let ended = results.get(job_id).ok().flatten();
+                (ended.map(|entry| entry.status), BTreeMap::new())
+            }
+        };
+        world.observer.count(counted(status), 1);
+        world.observer.notice(&Noticed::JobInTheEnd { job_id, status, tasks });
     }
     Ok(())
-}
-
-/// Calls whoever leads now under the session of whoever led before: it must be fenced, whatever it asks.
-async fn call_as_of_old(world: World, mut client: Client) {
-    let mut last: Option<LeaderInformation> = None;
-    while client.dispatcher.changed().await.is_ok() {
-        let now = client.dispatcher.borrow_and_update().clone();
-        let (Some(before), Some(leader)) = (last.clone(), now.clone()) else {
-            last = now.or(last);
-            continue;
-        };
-        last = now;
-        if before.session == leader.session {
-            continue;
-        }
-        let stale = DispatcherId::from_session(before.session);
-        let gateway: Remote<DispatcherGateway> = client.rpc.gateway(&leader.address, stale);
-        match gateway.ask(CancelJob { job_id: JobId(0) }).await {
-            Err(CallError::Fabric(FabricError::Fenced { .. })) => {
-                world.observer.count("fenced calls", 1);
-            }
-            Err(CallError::Fabric(_)) => {}
-            answered => {
-                let what = format!("{stale} was answered by {}: {answered:?}", leader.session);
-                world.observer.violation("superseded_changes_nothing", what);
-            }
-        }
-    }
-}
-
-fn judge(world: &World, job_id: JobId, status: Option<JobStatus>) {
-    let at = turmoil::sim_elapsed().unwrap_or_default();
-    world.observer.remark(at, &format!("job {job_id} in the end: {status:?}"));
-    let kind = match status {
-        Some(JobStatus::Finished) => "jobs finished",
-        Some(JobStatus::Canceled) => "jobs cancelled",
-        Some(JobStatus::Failed) => "jobs failed",
-        Some(JobStatus::Running) => "jobs running",
-        _ => "jobs unsettled",
-    };
-    world.observer.count(kind, 1);
-    if !status.is_some_and(|s| s.is_globally_terminal() || s == JobStatus::Running) {
-        let what = format!("job {job_id} is {status:?} after healing");
-        world.observer.violation("jobs_settle", what);
-    }
 }
 
 async fn until(at: Duration) {
@@ -160,13 +152,23 @@ async fn until(at: Duration) {
 }
 
 async fn live(world: World, client: Client, job: PlannedJob, job_id: JobId) {
+    world.observer.notice(&Noticed::JobWanted { job_id });
     until(job.at).await;
     client.submit(&graph(job_id, &job)).await;
-    let at = turmoil::sim_elapsed().unwrap_or_default();
-    world.observer.remark(at, &format!("job {job_id} is submitted"));
+    world.observer.notice(&Noticed::JobTaken { job_id });
     if let Some(at) = job.cancel_at {
         until(at).await;
         client.cancel(job_id).await;
+    }
+}
+
+fn counted(status: Option<JobStatus>) -> &'static str {
+    match status {
+        Some(JobStatus::Finished) => "jobs finished",
+        Some(JobStatus::Canceled) => "jobs cancelled",
+        Some(JobStatus::Failed) => "jobs failed",
+        Some(JobStatus::Running) => "jobs running",
+        _ => "jobs unsettled",
     }
 }
 

@@ -51,6 +51,7 @@ impl Faults {
     }
 
     fn begin(&mut self, sim: &mut Sim<'_>, world: &World, fault: &Fault) {
+        world.observer.count(fault.kind(), 1);
         match fault {
             Fault::Loss { a, b, rate } => sim.set_link_fail_rate(a.as_str(), b.as_str(), *rate),
             Fault::Delay { a, b, latency } => {

@@ -88,13 +88,19 @@ impl World {
         let age = turmoil::sim_elapsed().unwrap_or_default().as_millis();
         let unix_ms = SIMULATION_EPOCH_MS + u64::try_from(age)?;
         let platform = Platform::simulated_at(seed, Arc::new(TurmoilNetwork), unix_ms);
-        let options = RpcOptions::listening(
+        let mut options = RpcOptions::listening(
             "0.0.0.0",
             host,
             PORT.parse()?,
             ClusterId::new("simulation"),
             Secret::new([7; 32]),
         );
+        options.witness = Some(self.observer.probe(host, start));
+        #[cfg(feature = "mutants")]
+        {
+            let rule = control::mutation::Rule::FencesCompared;
+            options.fences_ignored = !self.mutation.keeps(rule);
+        }
         let rpc = RpcService::start(platform.clone(), options).await?;
         Ok((platform, rpc, start))
     }
@@ -106,7 +112,7 @@ impl World {
         process: (Platform, RpcService, u32),
     ) -> anyhow::Result<BaseParts> {
         let (platform, rpc, start) = process;
-        let probe = self.observer.probe(host, start, &rpc);
+        let probe = self.observer.probe(host, start);
         let mut base =
             BaseParts::new(platform, rpc, Arc::new(options()?), resource, host.to_owned());
         base.probe = probe;
@@ -127,7 +133,8 @@ fn options() -> anyhow::Result<Options> {
     ])?)
 }
 
-fn worker_spec() -> WorkerResourceSpec {
+/// What each TaskManager has.
+pub fn worker_spec() -> WorkerResourceSpec {
     WorkerResourceSpec {
         cpu_millis: 1_000,
         task: MemorySize::from_mib(256),

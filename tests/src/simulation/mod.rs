@@ -5,6 +5,7 @@
 
 pub mod client;
 pub mod faults;
+pub mod ghosts;
 pub mod host_double;
 pub mod hosts;
 pub mod invariants;
@@ -14,13 +15,14 @@ pub mod observer;
 pub mod plan;
 pub mod workers;
 
-pub use observer::Violation;
+pub use observer::{Trace, Violation};
 
 use control::mutation::Mutation;
 use faults::Faults;
 use hosts::World;
 use observer::Observer;
 use plan::{CANDIDATES, CLIENT, Plan, RUN, WORKERS, candidate, worker};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -38,20 +40,32 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// What was counted.
     pub counts: BTreeMap<&'static str, u64>,
+    /// The trace itself, if it was to be kept.
+    pub lines: Vec<String>,
 }
 
-/// Runs a seed. `print` writes its trace to standard error; `stop_at_first` ends with the first violation.
+thread_local! {
+    /// What panicked on this thread since the run began.
+    static PANICS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// To be told of every panic by the process's hook: a panic in any actor of a run is a violation.
+pub fn note_panic(what: String) {
+    PANICS.with_borrow_mut(|panics| panics.push(what));
+}
+
+/// Runs a seed. `stop_at_first` ends with the first violation.
 ///
 /// # Errors
 /// The run itself could not be set up or a host failed in a way that no process would.
 pub fn run(
     seed: u64,
     mutation: Mutation,
-    print: bool,
+    trace: Trace,
     stop_at_first: bool,
 ) -> anyhow::Result<Outcome> {
     let plan = Plan::draw(seed);
-    let observer = Observer::new(print);
+    let observer = Observer::new(trace);
     observer.count("faults", plan.faults.len() as u64);
     observer.count("jobs", plan.jobs.len() as u64);
     let mut faults = Faults::of(&plan);
@@ -80,29 +94,27 @@ pub fn run(
     }
     let clients = world.clone();
     sim.client(CLIENT, async move { Ok(client::run(clients).await?) });
+    PANICS.take();
     while !sim.step().map_err(|error| anyhow::anyhow!("seed {seed}: {error}"))? {
         faults.apply(&mut sim, &world);
         if stop_at_first && !observer.violations().is_empty() {
             break;
         }
     }
+    if !(stop_at_first && !observer.violations().is_empty()) {
+        observer.run_ended();
+    }
+    for panic in PANICS.take() {
+        observer.violation("no_panic", panic);
+    }
     Ok(Outcome {
         seed,
         trace: observer.trace_hash(),
         violations: observer.violations(),
         counts: observer.counts(),
+        lines: observer.take_lines(),
     })
 }
 
-/// A seed in which a broken rule is found; `None` where none has been recorded yet.
-#[cfg(feature = "mutants")]
-pub fn recorded_seed(mutation: Mutation) -> Option<u64> {
-    match mutation {
-        Mutation::EpochNotRaised => Some(3),
-        Mutation::PendingSlotIsFree | Mutation::PublishAtGrant => Some(1),
-        Mutation::None
-        | Mutation::StaleJobMasterDeclares
-        | Mutation::LostSlotsForgotten
-        | Mutation::PendingWorkersUncounted => None,
-    }
-}
+/// Seeds that once found something that was then put right, and what.
+pub const RECORDED: &[(u64, &str)] = &[];

@@ -1,4 +1,4 @@
-//! Sees every fact of a run in order, keeps the trace's hash, counts, and lets each invariant judge.
+//! Sees everything of a run in order, keeps the trace's hash, counts, and lets each invariant judge.
 //!
 //! It must never change what it sees.
 
@@ -6,27 +6,82 @@
 
 use super::invariants::{Invariant, all};
 use actors::probe::{Fact, Probe};
-use gateways::RpcService;
-use model::{AllocationId, SlotId};
+use gateways::leader_election::LeaderInformation;
+use gateways::witness::{FabricFact, Witness};
+use model::{AllocationId, ExecutionState, JobId, JobStatus, LeaderSession, SlotId};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A fact with its time and place.
-#[derive(Debug, Clone)]
-pub struct Seen {
+/// What one who is no part of the cluster notices of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Noticed {
+    /// A job is to be submitted.
+    JobWanted {
+        /// Which.
+        job_id: JobId,
+    },
+    /// A job was taken.
+    JobTaken {
+        /// Which.
+        job_id: JobId,
+    },
+    /// What a job has come to, once everything is healed.
+    JobInTheEnd {
+        /// Which.
+        job_id: JobId,
+        /// Its state; `None`: nobody knows it.
+        status: Option<JobStatus>,
+        /// Its subtasks by state, while it is not over.
+        tasks: BTreeMap<ExecutionState, u32>,
+    },
+    /// Where a leader was said to be, an earlier one answered.
+    NotThereYet {
+        /// Who was said to be there.
+        leader: LeaderInformation,
+        /// Who was.
+        current: LeaderSession,
+    },
+    /// A call in a session that leads no more was taken.
+    StaleTaken {
+        /// Which call.
+        call: &'static str,
+        /// In which session.
+        session: LeaderSession,
+    },
+}
+
+/// Something that has happened.
+#[derive(Debug, Clone, Copy)]
+pub enum What<'a> {
+    /// In an actor.
+    Actor(&'a Fact),
+    /// In the fabric.
+    Fabric(FabricFact<'a>),
+    /// As the client sees it.
+    Client(&'a Noticed),
+}
+
+/// What has happened, with its time and place.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen<'a> {
     /// Virtual time.
     pub at: Duration,
     /// Host.
-    pub host: String,
+    pub host: &'a str,
     /// Which start of the host: 1, 2, …
     pub incarnation: u32,
-    /// For a published leader: whether its endpoint is served in this process at this moment.
-    pub answers: bool,
-    /// What happened.
-    pub fact: Fact,
+    /// It.
+    pub what: What<'a>,
+}
+
+impl Seen<'_> {
+    /// The process: a host since it was started.
+    pub fn process(&self) -> (String, u32) {
+        (self.host.to_owned(), self.incarnation)
+    }
 }
 
 /// An invariant that does not hold.
@@ -44,6 +99,18 @@ impl fmt::Display for Violation {
     }
 }
 
+/// What becomes of the trace beside its hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trace {
+    /// Nothing.
+    #[default]
+    Hashed,
+    /// It is written to standard error, without calls.
+    Printed,
+    /// Every line is kept, calls too.
+    Kept,
+}
+
 struct State {
     hash: Sha256,
     invariants: Vec<Box<dyn Invariant>>,
@@ -51,7 +118,10 @@ struct State {
     counts: BTreeMap<&'static str, u64>,
     /// The last allocation of each slot.
     slots: BTreeMap<SlotId, AllocationId>,
-    print: bool,
+    trace: Trace,
+    lines: Vec<String>,
+    /// The last moment that anything was seen at.
+    now: Duration,
 }
 
 /// All that is seen of one run. Cheap to clone.
@@ -65,15 +135,17 @@ impl fmt::Debug for Observer {
 }
 
 impl Observer {
-    /// Nothing seen yet; `print` writes the trace to standard error.
-    pub fn new(print: bool) -> Self {
+    /// Nothing seen yet.
+    pub fn new(trace: Trace) -> Self {
         Self(Arc::new(Mutex::new(State {
             hash: Sha256::new(),
             invariants: all(),
             violations: Vec::new(),
             counts: BTreeMap::new(),
             slots: BTreeMap::new(),
-            print,
+            trace,
+            lines: Vec::new(),
+            now: Duration::ZERO,
         })))
     }
 
@@ -81,9 +153,14 @@ impl Observer {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A line of the trace that is not a fact of an actor: a fault, a job's state.
+    /// A line of the trace that nobody judges: a fault, a process that ends.
     pub fn remark(&self, at: Duration, text: &str) {
-        self.with(|s| s.trace(&format!("{:>9.3} {text}", at.as_secs_f64())));
+        self.with(|s| s.line(&format!("{:>9.3} {text}", at.as_secs_f64())));
+    }
+
+    /// What the client notices.
+    pub fn notice(&self, noticed: &Noticed) {
+        self.with(|s| s.see(super::plan::CLIENT, 1, What::Client(noticed)));
     }
 
     /// Counts something.
@@ -101,6 +178,17 @@ impl Observer {
         self.with(|s| {
             for invariant in &mut s.invariants {
                 invariant.host_started(host, incarnation);
+            }
+        });
+    }
+
+    /// The run is over: what had to come to pass by now is judged.
+    pub fn run_ended(&self) {
+        self.with(|s| {
+            for invariant in &mut s.invariants {
+                let name = invariant.name();
+                let found = invariant.run_ended().into_iter();
+                s.violations.extend(found.map(|what| Violation { invariant: name, what }));
             }
         });
     }
@@ -123,42 +211,57 @@ impl Observer {
         })
     }
 
-    /// What a host's actors note their facts to.
-    pub fn probe(&self, host: &str, incarnation: u32, rpc: &RpcService) -> Arc<dyn Probe> {
-        let (observer, host, rpc) = (self.clone(), host.to_owned(), rpc.clone());
-        Arc::new(HostProbe { observer, host, incarnation, rpc })
+    /// The lines of a trace that is kept.
+    pub fn take_lines(&self) -> Vec<String> {
+        self.with(|s| std::mem::take(&mut s.lines))
+    }
+
+    /// What the actors and the fabric of a host's process are seen by.
+    pub fn probe(&self, host: &str, incarnation: u32) -> Arc<HostProbe> {
+        Arc::new(HostProbe { observer: self.clone(), host: host.to_owned(), incarnation })
     }
 }
 
 impl State {
-    fn trace(&mut self, line: &str) {
+    fn line(&mut self, line: &str) {
         self.hash.update(line.as_bytes());
         self.hash.update(b"\n");
-        if self.print {
-            eprintln!("{line}");
+        match self.trace {
+            Trace::Hashed => {}
+            Trace::Printed => eprintln!("{line}"),
+            Trace::Kept => self.lines.push(line.to_owned()),
         }
     }
 
-    fn see(&mut self, seen: &Seen) {
-        self.trace(&format!(
-            "{:>9.3} {}#{} {:?}",
-            seen.at.as_secs_f64(),
-            seen.host,
-            seen.incarnation,
-            seen.fact
-        ));
-        let counted = match &seen.fact {
-            Fact::LeadershipGranted { .. } => Some("elections"),
-            Fact::StaleCallerRefused { .. } | Fact::CallFenced { .. } => Some("fenced calls"),
-            Fact::SlotAnswered { granted: true, .. } => Some("slots given"),
-            Fact::WorkerLost { .. } => Some("workers lost"),
-            Fact::WorkerRequested { .. } => Some("workers requested"),
-            _ => None,
-        };
-        if let Some(what) = counted {
+    /// There are many thousand calls: they are written out only where every line is wanted.
+    fn trace_call(&mut self, seen: &Seen<'_>, endpoint: &str, call: &str) {
+        self.hash.update(seen.at.as_nanos().to_le_bytes());
+        for part in [seen.host, endpoint, call] {
+            self.hash.update(part.as_bytes());
+            self.hash.update(b"\n");
+        }
+        if self.trace == Trace::Kept {
+            let at = seen.at.as_secs_f64();
+            self.lines.push(format!("{at:>9.3} {} {endpoint} {call}", seen.host));
+        }
+    }
+
+    fn see(&mut self, host: &str, incarnation: u32, what: What<'_>) {
+        // What ends with a host that crashes is seen from outside of the simulation's time.
+        self.now = turmoil::sim_elapsed().unwrap_or(self.now);
+        let seen = &Seen { at: self.now, host, incarnation, what };
+        match what {
+            What::Fabric(FabricFact::Admitted { endpoint, call, .. }) => {
+                self.trace_call(seen, endpoint, call);
+            }
+            What::Fabric(fact) => self.trace_fact(seen, &fact),
+            What::Actor(fact) => self.trace_fact(seen, fact),
+            What::Client(noticed) => self.trace_fact(seen, noticed),
+        }
+        if let Some(what) = counted(&what) {
             *self.counts.entry(what).or_default() += 1;
         }
-        if let Fact::SlotAllocation { slot_id, allocation: Some((_, id)), .. } = &seen.fact
+        if let What::Actor(Fact::SlotAllocation { slot_id, allocation: Some((_, id)), .. }) = what
             && self.slots.insert(slot_id.clone(), *id).is_some_and(|before| before != *id)
         {
             *self.counts.entry("slots reassigned").or_default() += 1;
@@ -166,36 +269,51 @@ impl State {
         for invariant in &mut self.invariants {
             if let Err(what) = invariant.see(seen) {
                 let at = seen.at.as_secs_f64();
-                let what = format!("at {at:.3} s on {}: {what}", seen.host);
+                let what = format!("at {at:.3} s on {host}: {what}");
                 self.violations.push(Violation { invariant: invariant.name(), what });
             }
         }
     }
+
+    fn trace_fact(&mut self, seen: &Seen<'_>, fact: &impl fmt::Debug) {
+        let (at, host) = (seen.at.as_secs_f64(), seen.host);
+        self.line(&format!("{at:>9.3} {host}#{} {fact:?}", seen.incarnation));
+    }
 }
 
+fn counted(what: &What<'_>) -> Option<&'static str> {
+    match what {
+        What::Fabric(FabricFact::Admitted { .. }) => Some("calls"),
+        What::Fabric(FabricFact::Fenced { .. }) => Some("fenced calls"),
+        What::Fabric(FabricFact::Served { .. } | FabricFact::Withdrawn { .. }) => None,
+        What::Client(_) => None,
+        What::Actor(fact) => match fact {
+            Fact::LeadershipGranted { .. } => Some("elections"),
+            Fact::StaleCallerRefused { .. } => Some("stale callers refused"),
+            Fact::SlotAnswered { granted: true, .. } => Some("slots given"),
+            Fact::WorkerLost { .. } => Some("workers lost"),
+            Fact::WorkerRequested { .. } => Some("workers requested"),
+            _ => None,
+        },
+    }
+}
+
+/// The eyes of the observer in one process.
 #[derive(Debug)]
-struct HostProbe {
+pub struct HostProbe {
     observer: Observer,
     host: String,
     incarnation: u32,
-    rpc: RpcService,
 }
 
 impl Probe for HostProbe {
     fn note(&self, fact: Fact) {
-        let answers = match &fact {
-            Fact::LeaderPublished { leader, .. } => {
-                self.rpc.serves(&leader.address.endpoint, leader.session)
-            }
-            _ => false,
-        };
-        let seen = Seen {
-            answers,
-            at: turmoil::sim_elapsed().unwrap_or_default(),
-            host: self.host.clone(),
-            incarnation: self.incarnation,
-            fact,
-        };
-        self.observer.with(|s| s.see(&seen));
+        self.observer.with(|s| s.see(&self.host, self.incarnation, What::Actor(&fact)));
+    }
+}
+
+impl Witness for HostProbe {
+    fn sees(&self, fact: FabricFact<'_>) {
+        self.observer.with(|s| s.see(&self.host, self.incarnation, What::Fabric(fact)));
     }
 }

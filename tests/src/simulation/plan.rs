@@ -150,6 +150,7 @@ impl Plan {
         jobs.sort_by_key(|j| j.at);
         let mut faults: Vec<_> =
             (0..rng.random_range(20..=28)).map(|i| draw_fault(&mut rng, i)).collect();
+        faults.push(draw_last_crash(&mut rng));
         faults.sort_by_key(|f| f.at);
         Self { seed, active: rng.random_bool(0.5), jobs, faults }
     }
@@ -160,12 +161,12 @@ fn millis(rng: &mut ChaCha8Rng, from: u64, to: u64) -> Duration {
 }
 
 fn draw_job(rng: &mut ChaCha8Rng) -> PlannedJob {
-    let at = millis(rng, 1_000, 200_000);
+    let at = millis(rng, 1_000, 300_000);
     let vertices = rng.random_range(1..=3);
     let parallelism = (0..vertices).map(|_| rng.random_range(1..=3)).collect();
-    let task_time = rng.random_bool(0.8).then(|| millis(rng, 5_000, 60_000));
+    let task_time = rng.random_bool(0.7).then(|| millis(rng, 5_000, 60_000));
     let cancel_at =
-        (task_time.is_none() || rng.random_bool(0.1)).then(|| at + millis(rng, 30_000, 200_000));
+        (task_time.is_none() || rng.random_bool(0.1)).then(|| at + millis(rng, 30_000, 250_000));
     PlannedJob { at, parallelism, task_time, cancel_at }
 }
 
@@ -193,6 +194,12 @@ fn draw_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
         _ => Fault::LeaseStoreLost { host: candidate(rng.random_range(0..CANDIDATES)) },
     };
     PlannedFault { at, lasts, fault }
+}
+
+/// A TaskManager is lost when hardly any election follows: whoever leads then must replace it by itself.
+fn draw_last_crash(rng: &mut ChaCha8Rng) -> PlannedFault {
+    let (at, lasts) = (millis(rng, 385_000, 395_000), millis(rng, 500, 5_000));
+    PlannedFault { at, lasts, fault: Fault::Crash { host: worker(rng.random_range(0..WORKERS)) } }
 }
 
 /// A JobManager a third of the time: there are fewer of them, and they have more to lose.

@@ -1,32 +1,85 @@
-//! What must hold in every run, one file each.
+//! What must hold in every run, one file each, with the broken rules that show that it is judged.
 //!
-//! An invariant sees facts in order and judges them. It must never steer the run.
+//! An invariant sees what happens in order and judges it. It must never steer the run.
 
+pub mod fenced_changes_nothing;
+pub mod jobs_settle;
 pub mod one_leader_per_epoch;
 pub mod published_after_answer;
 pub mod slot_given_once;
-pub mod superseded_changes_nothing;
 pub mod workers_within_declared;
 
 use super::observer::Seen;
+#[cfg(feature = "mutants")]
+use control::mutation::Mutation;
 
 /// A rule of the whole cluster.
 pub trait Invariant: Send {
     /// Its name: its file's.
     fn name(&self) -> &'static str;
-    /// A fact; an error says what does not hold.
-    fn see(&mut self, seen: &Seen) -> Result<(), String>;
+    /// Something has happened; an error says what does not hold.
+    fn see(&mut self, seen: &Seen<'_>) -> Result<(), String>;
     /// A host starts anew.
     fn host_started(&mut self, _host: &str, _incarnation: u32) {}
+    /// The run is over: what should have come to pass and has not.
+    fn run_ended(&mut self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
-/// All of them. That jobs settle is judged at the end of a run, see `client.rs`.
+/// All of them.
 pub fn all() -> Vec<Box<dyn Invariant>> {
     vec![
+        Box::<fenced_changes_nothing::FencedChangesNothing>::default(),
+        Box::<jobs_settle::JobsSettle>::default(),
         Box::<one_leader_per_epoch::OneLeaderPerEpoch>::default(),
         Box::<published_after_answer::PublishedAfterAnswer>::default(),
         Box::<slot_given_once::SlotGivenOnce>::default(),
-        Box::<superseded_changes_nothing::SupersededChangesNothing>::default(),
         Box::<workers_within_declared::WorkersWithinDeclared>::default(),
     ]
+}
+
+/// A broken rule, the invariant that must find it, and a seed in which it does.
+#[cfg(feature = "mutants")]
+#[derive(Debug, Clone, Copy)]
+pub struct Mutant {
+    /// What is broken.
+    pub rule: Mutation,
+    /// Who finds it.
+    pub invariant: &'static str,
+    /// Where.
+    pub seed: u64,
+}
+
+/// Every broken rule.
+#[cfg(feature = "mutants")]
+pub fn mutants() -> Vec<Mutant> {
+    [
+        ("fenced_changes_nothing", fenced_changes_nothing::MUTANTS),
+        ("jobs_settle", jobs_settle::MUTANTS),
+        ("one_leader_per_epoch", one_leader_per_epoch::MUTANTS),
+        ("published_after_answer", published_after_answer::MUTANTS),
+        ("slot_given_once", slot_given_once::MUTANTS),
+        ("workers_within_declared", workers_within_declared::MUTANTS),
+    ]
+    .into_iter()
+    .flat_map(|(invariant, mutants)| {
+        mutants.iter().map(move |&(rule, seed)| Mutant { rule, invariant, seed })
+    })
+    .collect()
+}
+
+#[cfg(all(test, feature = "mutants"))]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_invariant_has_a_broken_rule_and_every_broken_rule_an_invariant() {
+        let names: BTreeSet<_> = all().iter().map(|invariant| invariant.name()).collect();
+        let found: BTreeSet<_> = mutants().iter().map(|mutant| mutant.invariant).collect();
+        assert_eq!(names, found);
+        let rules: BTreeSet<_> = mutants().iter().map(|mutant| mutant.rule).collect();
+        assert_eq!(rules, BTreeSet::from(Mutation::ALL));
+    }
 }

@@ -3,11 +3,17 @@
 //! what it had started under the old one has ended.
 
 use super::Invariant;
-use crate::simulation::observer::Seen;
+use crate::simulation::observer::{Seen, What};
 use actors::probe::Fact;
+#[cfg(feature = "mutants")]
+use control::mutation::Mutation;
 use gateways::leader_election::Component;
 use model::{Epoch, LeaderSession};
 use std::collections::BTreeMap;
+
+/// What it must find, and where it does.
+#[cfg(feature = "mutants")]
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::EpochNotRaised, 1)];
 
 /// See the module.
 #[derive(Default)]
@@ -23,11 +29,13 @@ impl Invariant for OneLeaderPerEpoch {
         "one_leader_per_epoch"
     }
 
-    fn see(&mut self, seen: &Seen) -> Result<(), String> {
-        match &seen.fact {
+    fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        let What::Actor(fact) = seen.what else { return Ok(()) };
+        match fact {
             Fact::LeadershipGranted { component, session } => {
-                let process = (seen.host.clone(), seen.incarnation, *component);
-                let holder = (seen.host.clone(), seen.incarnation, *session);
+                let (host, incarnation) = seen.process();
+                let holder = (host.clone(), incarnation, *session);
+                let process = (host, incarnation, *component);
                 if let Some(other) =
                     self.granted.insert((*component, session.epoch), holder.clone())
                 {
@@ -43,7 +51,8 @@ impl Invariant for OneLeaderPerEpoch {
                 Ok(())
             }
             Fact::LeadershipEnded { component, .. } => {
-                self.acting.remove(&(seen.host.clone(), seen.incarnation, *component));
+                let (host, incarnation) = seen.process();
+                self.acting.remove(&(host, incarnation, *component));
                 Ok(())
             }
             _ => Ok(()),

@@ -1,17 +1,41 @@
-//! An address is never published before its component answers: what is published is an endpoint that is
-//! served at that moment under that very session, and the session leads.
+//! An address is never published before its component answers: what is published is an endpoint that the
+//! process serves at that moment under that very session, and the session leads.
 
 use super::Invariant;
-use crate::simulation::observer::Seen;
+use crate::simulation::observer::{Noticed, Seen, What};
 use actors::probe::Fact;
+#[cfg(feature = "mutants")]
+use control::mutation::Mutation;
 use gateways::leader_election::Component;
+use gateways::witness::FabricFact;
 use model::LeaderSession;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What it must find, and where it does.
+#[cfg(feature = "mutants")]
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PublishAtGrant, 1)];
 
 /// See the module.
 #[derive(Default)]
 pub struct PublishedAfterAnswer {
     leading: BTreeSet<(Component, LeaderSession)>,
+    /// What each process serves.
+    served: BTreeMap<(String, u32, String), LeaderSession>,
+}
+
+impl PublishedAfterAnswer {
+    fn fabric(&mut self, seen: &Seen<'_>, fact: FabricFact<'_>) {
+        let (host, incarnation) = seen.process();
+        match fact {
+            FabricFact::Served { endpoint, session } => {
+                self.served.insert((host, incarnation, endpoint.to_owned()), session);
+            }
+            FabricFact::Withdrawn { endpoint, .. } => {
+                self.served.remove(&(host, incarnation, endpoint.to_owned()));
+            }
+            FabricFact::Admitted { .. } | FabricFact::Fenced { .. } => {}
+        }
+    }
 }
 
 impl Invariant for PublishedAfterAnswer {
@@ -19,8 +43,23 @@ impl Invariant for PublishedAfterAnswer {
         "published_after_answer"
     }
 
-    fn see(&mut self, seen: &Seen) -> Result<(), String> {
-        match &seen.fact {
+    fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        let fact = match seen.what {
+            What::Actor(fact) => fact,
+            What::Fabric(FabricFact::Admitted { .. }) => return Ok(()),
+            What::Fabric(fact) => {
+                self.fabric(seen, fact);
+                return Ok(());
+            }
+            What::Client(Noticed::NotThereYet { leader, current }) => {
+                return Err(format!(
+                    "{} was said to be in session {}, but {current} answered",
+                    leader.address, leader.session
+                ));
+            }
+            What::Client(_) => return Ok(()),
+        };
+        match fact {
             Fact::LeadershipGranted { component, session } => {
                 self.leading.insert((*component, *session));
             }
@@ -34,7 +73,9 @@ impl Invariant for PublishedAfterAnswer {
                         leader.session
                     ));
                 }
-                if !seen.answers {
+                let (host, incarnation) = seen.process();
+                let place = (host, incarnation, leader.address.endpoint.clone());
+                if self.served.get(&place) != Some(&leader.session) {
                     return Err(format!(
                         "{component} is published at {} before it answers",
                         leader.address
@@ -44,5 +85,9 @@ impl Invariant for PublishedAfterAnswer {
             _ => {}
         }
         Ok(())
+    }
+
+    fn host_started(&mut self, host: &str, _incarnation: u32) {
+        self.served.retain(|(h, _, _), _| h != host);
     }
 }

@@ -2,10 +2,16 @@
 //! has at most one slot, and a SlotManager asks for no slot that it has asked for and not heard of.
 
 use super::Invariant;
-use crate::simulation::observer::Seen;
+use crate::simulation::observer::{Seen, What};
 use actors::probe::Fact;
+#[cfg(feature = "mutants")]
+use control::mutation::Mutation;
 use model::{AllocationId, InstanceId, JobId, LeaderSession, SlotId};
 use std::collections::BTreeMap;
+
+/// What it must find, and where it does.
+#[cfg(feature = "mutants")]
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PendingSlotIsFree, 1)];
 
 /// See the module.
 #[derive(Default)]
@@ -51,8 +57,9 @@ impl Invariant for SlotGivenOnce {
         "slot_given_once"
     }
 
-    fn see(&mut self, seen: &Seen) -> Result<(), String> {
-        match &seen.fact {
+    fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        let What::Actor(fact) = seen.what else { return Ok(()) };
+        match fact {
             Fact::SlotAllocation { session, slot_id, allocation } => {
                 self.allocation(*session, slot_id, *allocation)
             }
@@ -65,7 +72,9 @@ impl Invariant for SlotGivenOnce {
                     _ => Ok(()),
                 }
             }
-            Fact::SlotAnswered { session, slot_id, allocation_id, .. } => {
+            // That an allocation has ended may be heard before the answer that it began.
+            Fact::SlotAnswered { session, slot_id, allocation_id, .. }
+            | Fact::SlotFreed { session, slot_id, allocation_id } => {
                 self.asked.retain(|(s, _, slot), id| {
                     !(s == session && slot == slot_id && id == allocation_id)
                 });

@@ -3,10 +3,16 @@
 //! up to whole workers.
 
 use super::Invariant;
-use crate::simulation::observer::Seen;
+use crate::simulation::observer::{Seen, What};
 use actors::probe::Fact;
+#[cfg(feature = "mutants")]
+use control::mutation::Mutation;
 use model::{JobId, LeaderSession};
 use std::collections::BTreeMap;
+
+/// What it must find, and where it does.
+#[cfg(feature = "mutants")]
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PendingWorkersUncounted, 1)];
 
 /// See the module.
 #[derive(Default)]
@@ -20,8 +26,9 @@ impl Invariant for WorkersWithinDeclared {
         "workers_within_declared"
     }
 
-    fn see(&mut self, seen: &Seen) -> Result<(), String> {
-        match &seen.fact {
+    fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        let What::Actor(fact) = seen.what else { return Ok(()) };
+        match fact {
             Fact::SlotsDeclared { session, job_id, slots, .. } => {
                 self.declared.insert((*session, *job_id), *slots);
                 Ok(())

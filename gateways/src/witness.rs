@@ -1,0 +1,50 @@
+//! Lets one who asked for it see what the fabric serves, lets in and keeps out, in the one place where
+//! that is decided. A witness sees; it must never wait, call back or change what happens.
+
+use model::LeaderSession;
+use std::fmt;
+
+/// Something that the fabric of one process has just done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FabricFact<'a> {
+    /// An endpoint answers under this name and session from now on.
+    Served {
+        /// Its name.
+        endpoint: &'a str,
+        /// Its session: the fence.
+        session: LeaderSession,
+    },
+    /// It does no more.
+    Withdrawn {
+        /// Its name.
+        endpoint: &'a str,
+        /// The session that it was served under.
+        session: LeaderSession,
+    },
+    /// A call was handed to an endpoint's actor.
+    Admitted {
+        /// The endpoint's name.
+        endpoint: &'a str,
+        /// Which call.
+        call: &'static str,
+        /// Whom the caller meant.
+        meant_for: LeaderSession,
+    },
+    /// A call was answered `Fenced` instead: nothing changed.
+    Fenced {
+        /// The endpoint's name.
+        endpoint: &'a str,
+        /// Which call.
+        call: &'static str,
+        /// Whom the caller meant.
+        yours: LeaderSession,
+        /// Who is there.
+        current: LeaderSession,
+    },
+}
+
+/// Sees every [`FabricFact`] of a process, as it happens and in its order.
+pub trait Witness: Send + Sync + fmt::Debug {
+    /// Sees one.
+    fn sees(&self, fact: FabricFact<'_>);
+}
