@@ -1,5 +1,6 @@
 //! Hadoop RPC, SASL, tokens, configuration and YARN's protocols without a JVM.
 
+pub mod client;
 pub mod conf;
 pub mod gssapi;
 pub mod rpc;

@@ -31,6 +31,14 @@ pub enum GssError {
         /// What it said.
         reason: String,
     },
+    /// There are no tickets to be had.
+    #[error("no Kerberos tickets from {from}: {reason}")]
+    Credential {
+        /// The ticket cache or keytab.
+        from: String,
+        /// What was said.
+        reason: String,
+    },
     /// The server did not prove who it is.
     #[error("the server did not prove who it is")]
     NotMutual,
@@ -121,6 +129,18 @@ pub enum CredentialSource {
     },
 }
 
+impl std::fmt::Display for CredentialSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TicketCache(Some(cache)) => write!(f, "the ticket cache {cache}"),
+            Self::TicketCache(None) => f.write_str("the default ticket cache"),
+            Self::Keytab { principal, keytab } => {
+                write!(f, "the keytab {} for {principal}", keytab.display())
+            }
+        }
+    }
+}
+
 /// The loaded library.
 #[derive(Clone)]
 pub struct Library(Arc<raw::Functions>);
@@ -160,8 +180,20 @@ impl Library {
     /// # Errors
     /// No tickets, a keytab without the user's key, a KDC that does not answer: in Kerberos' words.
     pub fn credential(&self, source: &CredentialSource) -> Result<Credential, GssError> {
-        let raw = raw::Credential::acquire(&self.0, source)?;
-        let (principal, lifetime) = raw.inquire()?;
+        let none = |reason: String| GssError::Credential { from: source.to_string(), reason };
+        if let CredentialSource::Keytab { keytab, .. } = source {
+            // The library's own words for it are about tickets that it has not tried to get.
+            std::fs::File::open(keytab).map_err(|error| none(error.to_string()))?;
+        }
+        let acquire = || {
+            let raw = raw::Credential::acquire(&self.0, source)?;
+            let (principal, lifetime) = raw.inquire()?;
+            Ok((raw, principal, lifetime))
+        };
+        let (raw, principal, lifetime) = acquire().map_err(|error: GssError| match error {
+            GssError::Refused { reason, .. } => none(reason),
+            error => error,
+        })?;
         Ok(Credential(Arc::new(Inner { raw, principal, lifetime })))
     }
 }

@@ -29,5 +29,6 @@ mod tests;
 
 pub use connection::Connection;
 pub use error::{Advice, CallError, ConnectionError, ErrorCode, RemoteException};
+pub(crate) use retry::doubled;
 pub use retry::{Attempt, Decision, RetryPolicy};
 pub use setup::{AuthSetup, ClientId, Event, Limits, Protocol, Request, Setup, Time};

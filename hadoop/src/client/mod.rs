@@ -1,0 +1,294 @@
+//! The tokio shell around [`rpc`](crate::rpc): sockets, time and tasks. One connection per server, protocol
+//! and user carries all their calls; it comes about with the first and closes when nothing is to do.
+//! What a failure means is decided in the core and in [`RetryPolicy`](crate::rpc::RetryPolicy), never here.
+//!
+//! Every call has a deadline. Back-pressure: a connection takes only as many calls and bytes as its
+//! [`Limits`](crate::rpc::Limits) say, and further callers wait in line, at most until their deadlines.
+
+mod options;
+mod proxy;
+mod task;
+#[cfg(test)]
+mod tests;
+
+pub use options::Options;
+pub use proxy::{CallOptions, Proxy};
+
+use crate::rpc::header::UserInformation;
+use crate::rpc::{AuthSetup, CallError, ClientId, ConnectionError, Protocol, Request, Setup};
+use crate::sasl::SaslConfig;
+use bytes::Bytes;
+use prost::Message;
+use rand::distr::{Distribution, StandardUniform};
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+/// Callers that may stand in line for one connection before further ones wait for a place in it.
+const LINE: usize = 64;
+/// How often a call goes to a connection that closes for idleness in that very moment.
+const IDLE_RACES: usize = 4;
+
+/// How to authenticate.
+#[derive(Debug, Clone)]
+pub enum Auth {
+    /// Not at all.
+    Simple,
+    /// By what the configuration has.
+    Sasl(Box<SaslConfig>),
+}
+
+/// A server, what to speak there, and as whom.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// Its host, as a name or an address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// In whose name.
+    pub user: UserInformation,
+    /// How to prove it.
+    pub auth: Auth,
+}
+
+impl Target {
+    /// `host:port`.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    fn key(&self) -> Key {
+        let (token, principal) = match &self.auth {
+            Auth::Simple => (None, None),
+            Auth::Sasl(config) => (
+                config.token.as_ref().map(|token| token.identifier().to_vec()),
+                config.kerberos.as_ref().map(|kerberos| kerberos.initiator.principal()),
+            ),
+        };
+        let simple = matches!(self.auth, Auth::Simple);
+        let (host, protocol, user) = (self.host.clone(), self.protocol.clone(), self.user.clone());
+        Key { host, port: self.port, protocol, user, simple, token, principal }
+    }
+}
+
+/// Calls with the same key share a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    host: String,
+    port: u16,
+    protocol: Protocol,
+    user: UserInformation,
+    simple: bool,
+    token: Option<Vec<u8>>,
+    principal: Option<String>,
+}
+
+/// A call on its way to a connection.
+#[derive(Debug)]
+struct Command {
+    request: Request,
+    /// Absolute, in tokio's time.
+    deadline: Instant,
+    /// How long the caller gave it.
+    timeout: Duration,
+    reply: oneshot::Sender<Result<Bytes, CallError>>,
+}
+
+#[derive(Debug)]
+struct Handle {
+    line: mpsc::Sender<Command>,
+    /// Tells a connection's own entry from that of its successor.
+    generation: u64,
+}
+
+/// A client of any number of servers. Clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    options: Options,
+    id: ClientId,
+    next_call: AtomicI32,
+    next_generation: AtomicU64,
+    connections: Mutex<HashMap<Key, Handle>>,
+    /// For nonces and for waits; from the system's entropy.
+    random: Mutex<StdRng>,
+}
+
+impl Client {
+    /// A client without connections. It must be used inside a tokio runtime with I/O and time.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let mut random = StdRng::from_os_rng();
+        let inner = Inner {
+            options,
+            id: ClientId(random.random()),
+            next_call: AtomicI32::new(0),
+            next_generation: AtomicU64::new(0),
+            connections: Mutex::new(HashMap::new()),
+            random: Mutex::new(random),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// What it was made with.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    /// A number for a new request; a repetition keeps it, so that servers can tell.
+    #[must_use]
+    pub fn next_call_id(&self) -> i32 {
+        // From 0 again after the greatest: negative numbers are no calls.
+        self.inner.next_call.fetch_add(1, Ordering::Relaxed) & i32::MAX
+    }
+
+    /// One call, tried once: encodes the request, waits for the answer, decodes it.
+    ///
+    /// # Errors
+    /// See [`CallError`]; [`CallError::may_have_run`] says whether the server may have carried it out.
+    pub async fn call<Q: Message, R: Message + Default>(
+        &self,
+        target: &Target,
+        method: &str,
+        request: &Q,
+        timeout: Duration,
+    ) -> Result<R, CallError> {
+        let request = Request::new(self.next_call_id(), method, request.encode_to_vec().into());
+        decode(method, self.attempt(target, request, timeout).await?)
+    }
+
+    /// One try of a request that is encoded and numbered already.
+    ///
+    /// # Errors
+    /// As [`Client::call`].
+    pub async fn attempt(
+        &self,
+        target: &Target,
+        request: Request,
+        timeout: Duration,
+    ) -> Result<Bytes, CallError> {
+        let deadline = Instant::now() + timeout;
+        let method = request.method.clone();
+        let late = |sent| CallError::Deadline { method: method.clone(), after: timeout, sent };
+        let mut last = late(false);
+        for _ in 0..IDLE_RACES {
+            let (reply, answer) = oneshot::channel();
+            let command = Command { request: request.clone(), deadline, timeout, reply };
+            let line = self.line(target);
+            match tokio::time::timeout_at(deadline, line.send(command)).await {
+                Err(_) => return Err(late(false)),
+                // The connection ended between the look-up and now: the next look-up makes another.
+                Ok(Err(_)) => continue,
+                Ok(Ok(())) => {}
+            }
+            // The connection keeps the deadline; this one only guards against a connection that cannot.
+            let answered = tokio::time::timeout_at(deadline + Duration::from_secs(1), answer).await;
+            last = match answered {
+                Err(_) => return Err(late(true)),
+                Ok(Err(_)) => closed(true),
+                Ok(Ok(Ok(body))) => return Ok(body),
+                Ok(Ok(Err(error))) => error,
+            };
+            let idle = matches!(
+                &last,
+                CallError::Connection { error: ConnectionError::Idle, sent: false }
+            );
+            if !idle {
+                return Err(last);
+            }
+        }
+        Err(last)
+    }
+
+    /// The way to the target's connection, which is made where there is none.
+    fn line(&self, target: &Target) -> mpsc::Sender<Command> {
+        let key = target.key();
+        let mut connections = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = connections.get(&key)
+            && !handle.line.is_closed()
+        {
+            return handle.line.clone();
+        }
+        connections.retain(|_, handle| !handle.line.is_closed());
+        let (line, commands) = mpsc::channel(LINE);
+        let generation = self.inner.next_generation.fetch_add(1, Ordering::Relaxed);
+        connections.insert(key.clone(), Handle { line: line.clone(), generation });
+        drop(connections);
+        let (target, setup) = (target.clone(), self.setup(target));
+        let random = StdRng::from_seed(self.random());
+        let (options, inner) = (self.inner.options.clone(), Arc::downgrade(&self.inner));
+        task::start(async move {
+            task::run(&target, setup, &options, random, commands).await;
+            if let Some(inner) = inner.upgrade() {
+                let mut connections =
+                    inner.connections.lock().unwrap_or_else(PoisonError::into_inner);
+                if connections.get(&key).is_some_and(|handle| handle.generation == generation) {
+                    connections.remove(&key);
+                }
+            }
+        });
+        line
+    }
+
+    /// Something random.
+    fn random<T>(&self) -> T
+    where
+        StandardUniform: Distribution<T>,
+    {
+        self.inner.random.lock().unwrap_or_else(PoisonError::into_inner).random()
+    }
+
+    fn setup(&self, target: &Target) -> Setup {
+        let options = &self.inner.options;
+        let auth = match &target.auth {
+            Auth::Simple => AuthSetup::Simple,
+            Auth::Sasl(config) => {
+                AuthSetup::Sasl { config: config.clone(), entropy: self.random() }
+            }
+        };
+        Setup {
+            protocol: target.protocol.clone(),
+            client: self.inner.id,
+            user: target.user.clone(),
+            auth,
+            limits: options.limits,
+            ping: options.ping,
+            setup_timeout: options.setup_timeout,
+            idle: options.idle,
+        }
+    }
+
+    /// Connections that there are now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        let connections = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        connections.values().filter(|handle| !handle.line.is_closed()).count()
+    }
+}
+
+/// The answer as the message that the method returns.
+fn decode<R: Message + Default>(method: &str, body: Bytes) -> Result<R, CallError> {
+    R::decode(body).map_err(|error| CallError::Undecodable {
+        method: method.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+/// The end of a call whose connection's task is gone.
+fn closed(sent: bool) -> CallError {
+    let error = ConnectionError::Closed("its task has ended".to_owned());
+    CallError::Connection { error, sent }
+}

@@ -1,0 +1,74 @@
+//! Settings of a client, from Hadoop's configuration. Only values belong here.
+
+use crate::conf::{ConfError, Configuration};
+use crate::rpc::Limits;
+use std::time::Duration;
+
+/// How connections behave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// How long one try of connecting to one address may take (`ipc.client.connect.timeout`).
+    pub connect_timeout: Duration,
+    /// Tries of connecting after the first, before the calls that wait are told. Policies try again above
+    /// this, so the default is none.
+    pub connect_retries: u32,
+    /// The wait before the first of these; it doubles up to thirty times itself, and varies by half.
+    pub connect_backoff: Duration,
+    /// How long authentication may take.
+    pub setup_timeout: Duration,
+    /// How long one try of a call may take where the caller does not say (`ipc.client.rpc-timeout.ms`).
+    pub call_timeout: Duration,
+    /// When a ping is sent (`ipc.client.ping`, `ipc.ping.interval`).
+    pub ping: Option<Duration>,
+    /// When a connection without calls closes (`ipc.client.connection.maxidletime`).
+    pub idle: Option<Duration>,
+    /// Bounds of each connection.
+    pub limits: Limits,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(20),
+            connect_retries: 0,
+            connect_backoff: Duration::from_secs(1),
+            setup_timeout: Duration::from_secs(60),
+            call_timeout: Duration::from_secs(120),
+            ping: Some(Duration::from_secs(60)),
+            idle: Some(Duration::from_secs(10)),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Options {
+    /// From Hadoop's properties.
+    ///
+    /// # Errors
+    /// A property of the wrong type.
+    pub fn from_conf(conf: &Configuration) -> Result<Self, ConfError> {
+        let default = Self::default();
+        let duration = |name: &str, or: Duration| Ok(conf.get_duration(name)?.unwrap_or(or));
+        let bytes = |name: &str, or: usize| -> Result<usize, ConfError> {
+            let value = conf.get_bytes(name)?.and_then(|bytes| usize::try_from(bytes).ok());
+            Ok(value.filter(|bytes| *bytes > 0).unwrap_or(or))
+        };
+        let pings = conf.get_bool("ipc.client.ping")?.unwrap_or(true);
+        let ping = duration("ipc.ping.interval", Duration::from_secs(60))?;
+        // Hadoop waits for ever at 0. Nothing here does; this is the longest that it waits.
+        let call = duration("ipc.client.rpc-timeout.ms", default.call_timeout)?;
+        let call_timeout = if call.is_zero() { Duration::from_secs(3600) } else { call };
+        Ok(Self {
+            connect_timeout: duration("ipc.client.connect.timeout", default.connect_timeout)?,
+            call_timeout,
+            ping: Some(ping).filter(|every| pings && !every.is_zero()),
+            idle: Some(duration("ipc.client.connection.maxidletime", Duration::from_secs(10))?),
+            limits: Limits {
+                frame_in: bytes("ipc.maximum.response.length", default.limits.frame_in)?,
+                frame_out: bytes("ipc.maximum.data.length", default.limits.frame_out)?,
+                ..default.limits
+            },
+            ..default
+        })
+    }
+}

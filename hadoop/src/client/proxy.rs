@@ -1,0 +1,146 @@
+//! Calls to one of several servers of which one is active, tried again as a policy says. Which server is
+//! asked first is remembered across calls.
+
+use super::{Client, Target, decode};
+use crate::rpc::{Attempt, CallError, Decision, Request, RetryPolicy};
+use bytes::Bytes;
+use prost::Message;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How one call is made.
+#[derive(Debug, Clone, Copy)]
+pub struct CallOptions {
+    /// How long the call may take with all its tries. `None` leaves it to the policy.
+    pub deadline: Option<Duration>,
+    /// How long one try may take; the client's `call_timeout` where it is not said.
+    pub attempt: Option<Duration>,
+    /// Whether doing it twice is the same as doing it once, or the server notices a repetition.
+    pub idempotent: bool,
+}
+
+impl Default for CallOptions {
+    /// No overall deadline, the client's for each try, idempotent as YARN's methods are.
+    fn default() -> Self {
+        Self { deadline: None, attempt: None, idempotent: true }
+    }
+}
+
+/// The servers of one service, such as the ResourceManagers of a cluster.
+#[derive(Debug)]
+pub struct Proxy {
+    client: Client,
+    targets: RwLock<Arc<[Target]>>,
+    policy: RetryPolicy,
+    /// Failovers so far, counted once however many calls saw the same failure.
+    failovers: Mutex<usize>,
+}
+
+impl Proxy {
+    /// A proxy for these servers. Without any, every call fails.
+    #[must_use]
+    pub fn new(client: Client, targets: Vec<Target>, policy: RetryPolicy) -> Self {
+        Self { client, targets: RwLock::new(targets.into()), policy, failovers: Mutex::new(0) }
+    }
+
+    /// Replaces the servers, such as for a token that was renewed. Calls under way keep the old ones until
+    /// their next try.
+    pub fn set_targets(&self, targets: Vec<Target>) {
+        *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets.into();
+    }
+
+    /// The servers.
+    #[must_use]
+    pub fn targets(&self) -> Arc<[Target]> {
+        Arc::clone(&self.targets.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The server that the next call goes to.
+    #[must_use]
+    pub fn current(&self) -> Option<Target> {
+        let count = *self.failovers.lock().unwrap_or_else(PoisonError::into_inner);
+        let targets = self.targets();
+        let index = count.checked_rem(targets.len())?;
+        targets.get(index).cloned()
+    }
+
+    /// Moves on to the next server, unless another call did since `seen`.
+    fn fail_over(&self, seen: usize) {
+        let mut failovers = self.failovers.lock().unwrap_or_else(PoisonError::into_inner);
+        if *failovers == seen {
+            *failovers += 1;
+        }
+    }
+
+    /// Calls the active server, tries again and elsewhere as the policy says, and decodes the answer.
+    ///
+    /// # Errors
+    /// The error of the last try.
+    pub async fn call<Q: Message, R: Message + Default>(
+        &self,
+        method: &str,
+        request: &Q,
+        options: CallOptions,
+    ) -> Result<R, CallError> {
+        let body = Bytes::from(request.encode_to_vec());
+        decode(method, self.call_encoded(method, body, options).await?)
+    }
+
+    /// The same with messages that are encoded already.
+    ///
+    /// # Errors
+    /// The error of the last try.
+    pub async fn call_encoded(
+        &self,
+        method: &str,
+        body: Bytes,
+        options: CallOptions,
+    ) -> Result<Bytes, CallError> {
+        let began = Instant::now();
+        let mut request = Request::new(self.client.next_call_id(), method, body);
+        let (mut retries, mut failovers) = (0, 0);
+        loop {
+            let seen = *self.failovers.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(target) = self.current() else {
+                let error = crate::rpc::ConnectionError::Connect {
+                    address: "nowhere".to_owned(),
+                    reason: "no server is configured".to_owned(),
+                };
+                return Err(CallError::Connection { error, sent: false });
+            };
+            let left = options.deadline.map(|all| all.saturating_sub(began.elapsed()));
+            let attempt = options.attempt.unwrap_or(self.client.options().call_timeout);
+            let timeout = left.map_or(attempt, |left| left.min(attempt));
+            let error = match self.client.attempt(&target, request.clone(), timeout).await {
+                Ok(body) => return Ok(body),
+                Err(error) => error,
+            };
+            let decision = self.policy.decide(Attempt {
+                error: &error,
+                retries,
+                failovers,
+                idempotent: options.idempotent,
+                random: self.client.random(),
+            });
+            let after = match decision {
+                Decision::Fail => return Err(error),
+                Decision::Retry(after) => after,
+                Decision::FailOver(after) => {
+                    self.fail_over(seen);
+                    failovers += 1;
+                    after
+                }
+            };
+            let over = options.deadline.is_some_and(|all| began.elapsed() + after >= all);
+            if over {
+                return Err(error);
+            }
+            let address = target.address();
+            tracing::info!(%method, %address, %error, retries, "trying again in {after:?}");
+            tokio::time::sleep(after).await;
+            retries += 1;
+            request.retry = request.retry.saturating_add(1);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The task of one connection: it moves bytes between the socket and the core, hands requests in and results
+//! out, and tells the core the time. It must never wait for anything without also watching the socket.
+
+use super::{Command, Options, Target, closed};
+use crate::rpc::{CallError, Connection, ConnectionError, Event, Setup, Time, doubled};
+use bytes::{Buf as _, Bytes};
+use rand::Rng as _;
+use rand::rngs::StdRng;
+use std::collections::HashMap;
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+/// Bytes that are read at once.
+const READ: usize = 64 << 10;
+/// How long the reason of a broken connection is waited for: servers say why and close at once.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// The longest wait between tries to connect, in first waits.
+const BACKOFF_MAX: u32 = 30;
+
+type Replies = HashMap<i32, oneshot::Sender<Result<Bytes, CallError>>>;
+
+/// Runs a connection's task.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this crate stands alone: connections are tasks of the caller's runtime"
+)]
+pub(super) fn start(task: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(task);
+}
+
+/// Connects, serves calls until the connection ends, and answers whoever is left in line.
+pub(super) async fn run(
+    target: &Target,
+    setup: Setup,
+    options: &Options,
+    random: StdRng,
+    mut commands: mpsc::Receiver<Command>,
+) {
+    let end = match connect(target, options, random).await {
+        Ok(stream) => serve(stream, setup, &mut commands).await,
+        Err(error) => error,
+    };
+    tracing::debug!(address = %target.address(), %end, "connection ended");
+    commands.close();
+    while let Some(command) = commands.recv().await {
+        let error = CallError::Connection { error: end.clone(), sent: false };
+        // A caller that has gone needs no answer.
+        let _ = command.reply.send(Err(error));
+    }
+}
+
+/// Tries the target's addresses in turn, and all again after growing waits as the options say.
+async fn connect(
+    target: &Target,
+    options: &Options,
+    mut random: StdRng,
+) -> Result<TcpStream, ConnectionError> {
+    let mut tried = 0;
+    loop {
+        let error = match connect_once(target, options).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => error,
+        };
+        if tried >= options.connect_retries {
+            return Err(error);
+        }
+        let base = options.connect_backoff;
+        tokio::time::sleep(doubled(base, tried, base * BACKOFF_MAX, random.random())).await;
+        tried += 1;
+    }
+}
+
+async fn connect_once(target: &Target, options: &Options) -> Result<TcpStream, ConnectionError> {
+    let address = target.address();
+    let failed = |error: io::Error| ConnectionError::Connect {
+        address: address.clone(),
+        reason: error.to_string(),
+    };
+    let late = |_| ConnectionError::ConnectTimeout { address: address.clone() };
+    let found = tokio::net::lookup_host((target.host.as_str(), target.port));
+    let found = tokio::time::timeout(options.connect_timeout, found).await.map_err(late)?;
+    let mut last = failed(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
+    for one in found.map_err(failed)? {
+        match tokio::time::timeout(options.connect_timeout, TcpStream::connect(one)).await {
+            Ok(Ok(stream)) => {
+                // Requests are small and whole: nothing is gained by holding them back. Where the socket
+                // does not take the settings it works without.
+                let _ = stream.set_nodelay(true);
+                let _ = socket2::SockRef::from(&stream).set_keepalive(true);
+                return Ok(stream);
+            }
+            Ok(Err(error)) => last = failed(error),
+            Err(elapsed) => last = late(elapsed),
+        }
+    }
+    Err(last)
+}
+
+/// What woke the task.
+enum Woken {
+    Read(io::Result<usize>),
+    Written(io::Result<usize>),
+    Command(Option<Command>),
+    Time,
+}
+
+/// One connection that has come about.
+struct Serving {
+    core: Connection,
+    replies: Replies,
+    began: Instant,
+    outbound: Bytes,
+    /// Set when nothing can be written any more: until when the server's last words are waited for.
+    mute: Option<(Instant, String)>,
+    /// No further caller comes.
+    lonely: bool,
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    setup: Setup,
+    commands: &mut mpsc::Receiver<Command>,
+) -> ConnectionError {
+    let mut serving = Serving {
+        core: Connection::new(setup, Time::ZERO),
+        replies: Replies::new(),
+        began: Instant::now(),
+        outbound: Bytes::new(),
+        mute: None,
+        lonely: false,
+    };
+    let (mut reader, mut writer) = stream.split();
+    let mut buffer = vec![0; READ];
+    loop {
+        if let Some(end) = serving.settle() {
+            return end;
+        }
+        let woken = serving.wait(&mut reader, &mut writer, commands, &mut buffer).await;
+        match woken {
+            Woken::Read(Ok(0)) => serving.ended("the server closed it".to_owned()),
+            Woken::Read(Err(error)) => serving.ended(error.to_string()),
+            Woken::Read(Ok(read)) => {
+                let bytes = buffer.get(..read).unwrap_or_default();
+                serving.receive(bytes).await;
+            }
+            Woken::Written(Ok(written)) => serving.outbound.advance(written),
+            Woken::Written(Err(error)) => {
+                serving.mute = Some((Instant::now() + LAST_WORDS, error.to_string()));
+            }
+            Woken::Command(Some(command)) => serving.begin(command),
+            Woken::Command(None) => serving.lonely = true,
+            Woken::Time => serving.on_time(),
+        }
+    }
+}
+
+impl Serving {
+    fn now(&self) -> Time {
+        self.began.elapsed()
+    }
+
+    /// Hands out what has happened; the end, when that is what has happened.
+    fn settle(&mut self) -> Option<ConnectionError> {
+        while let Some(event) = self.core.poll_event() {
+            match event {
+                Event::Ready { method, qop } => {
+                    tracing::trace!(method = method.name(), qop = qop.name(), "connection ready");
+                }
+                Event::Reply { id, result } => {
+                    if let Some(reply) = self.replies.remove(&id) {
+                        // A caller that has gone needs no answer.
+                        let _ = reply.send(result);
+                    }
+                }
+                Event::Closed(end) => return Some(end),
+            }
+        }
+        if self.core.is_full() {
+            let now = self.now();
+            let gone = self.replies.iter().filter(|(_, reply)| reply.is_closed());
+            let gone: Vec<i32> = gone.map(|(id, _)| *id).collect();
+            for id in gone {
+                self.replies.remove(&id);
+                self.core.cancel(id, now);
+            }
+        }
+        if self.outbound.is_empty() {
+            self.outbound = self.core.take_outbound();
+        }
+        (self.lonely && self.core.waiting() == 0 && self.outbound.is_empty())
+            .then_some(ConnectionError::Shutdown)
+    }
+
+    async fn wait(
+        &mut self,
+        reader: &mut ReadHalf<'_>,
+        writer: &mut WriteHalf<'_>,
+        commands: &mut mpsc::Receiver<Command>,
+        buffer: &mut [u8],
+    ) -> Woken {
+        let writes = !self.outbound.is_empty() && self.mute.is_none();
+        let takes = !self.lonely && !self.core.is_full() && self.mute.is_none();
+        let due = self.core.next_time().map(|time| self.began + time);
+        let due = match (&self.mute, due) {
+            (Some((at, _)), Some(due)) => Some(due.min(*at)),
+            (Some((at, _)), None) => Some(*at),
+            (None, due) => due,
+        };
+        let sleep = async {
+            match due {
+                Some(due) => tokio::time::sleep_until(due).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            read = reader.read(buffer) => Woken::Read(read),
+            written = writer.write(&self.outbound), if writes => Woken::Written(written),
+            () = sleep => Woken::Time,
+            command = commands.recv(), if takes => Woken::Command(command),
+        }
+    }
+
+    fn begin(&mut self, command: Command) {
+        let now = self.now();
+        let deadline = command.deadline.saturating_duration_since(self.began);
+        let id = command.request.id;
+        if command.reply.is_closed() {
+            return;
+        }
+        let mut request = command.request;
+        request.deadline = Some((deadline, command.timeout));
+        match self.core.call(request, now) {
+            Ok(()) => {
+                self.replies.insert(id, command.reply);
+            }
+            Err(error) => {
+                let _ = command.reply.send(Err(error));
+            }
+        }
+    }
+
+    /// Gives bytes to the core; off this thread where a KDC may be asked.
+    async fn receive(&mut self, bytes: &[u8]) {
+        let now = self.now();
+        if !self.core.may_block() {
+            return self.core.receive(bytes, now);
+        }
+        let bytes = bytes.to_vec();
+        let idle = Setup::simple(crate::rpc::Protocol::new(""), crate::rpc::ClientId([0; 16]), "");
+        let mut core = std::mem::replace(&mut self.core, Connection::new(idle, now));
+        let worked = tokio::task::spawn_blocking(move || {
+            core.receive(&bytes, now);
+            core
+        });
+        match worked.await {
+            Ok(core) => self.core = core,
+            // The runtime is shutting down, or the library panicked: either way the core is lost.
+            Err(error) => {
+                let reason =
+                    ConnectionError::Closed(format!("authentication was stopped: {error}"));
+                self.core.close(reason.clone());
+                for (_, reply) in self.replies.drain() {
+                    let _ = reply.send(Err(closed(false)));
+                }
+            }
+        }
+    }
+
+    fn on_time(&mut self) {
+        let now = self.now();
+        match self.mute.take() {
+            Some((at, reason)) if Instant::now() >= at => self.ended(reason),
+            mute => {
+                self.mute = mute;
+                self.core.on_time(now);
+            }
+        }
+    }
+
+    /// The stream has ended; what was wrong with writing says more than an end of reading.
+    fn ended(&mut self, reason: String) {
+        let reason = match self.mute.take() {
+            Some((_, reason)) => reason,
+            None => reason,
+        };
+        self.core.close(ConnectionError::Closed(reason));
+    }
+}

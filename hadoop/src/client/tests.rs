@@ -1,0 +1,333 @@
+use super::*;
+use crate::rpc::testing::{Said, ServerAuth, ServerConnection};
+use crate::rpc::{RetryPolicy, header::RequestHeader};
+use crate::sasl::{Cipher, Qop, SaslError};
+use crate::tokens::{Token, TokenProto, kinds};
+use std::sync::atomic::AtomicUsize;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What a server does with a call.
+#[derive(Clone, Copy, PartialEq)]
+enum Does {
+    Echo,
+    Standby,
+    Hang,
+    /// Closes the connection instead of answering the first so many calls.
+    Drop(usize),
+}
+
+struct Server {
+    port: u16,
+    connections: Arc<AtomicUsize>,
+    calls: Arc<Mutex<Vec<RequestHeader>>>,
+}
+
+impl Server {
+    async fn start(auth: ServerAuth, does: Does) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = Self { port, connections: Arc::default(), calls: Arc::default() };
+        let (connections, calls) = (Arc::clone(&server.connections), Arc::clone(&server.calls));
+        task::start(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                connections.fetch_add(1, Ordering::SeqCst);
+                task::start(answer(stream, auth.clone(), does, Arc::clone(&calls)));
+            }
+        });
+        server
+    }
+
+    fn target(&self, auth: Auth) -> Target {
+        let user = UserInformation { effective: Some("alice".to_owned()), real: None };
+        let protocol = Protocol::new("P");
+        Target { host: "127.0.0.1".to_owned(), port: self.port, protocol, user, auth }
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+async fn answer(
+    mut stream: TcpStream,
+    auth: ServerAuth,
+    does: Does,
+    calls: Arc<Mutex<Vec<RequestHeader>>>,
+) {
+    let mut server = ServerConnection::new(auth);
+    let mut buffer = vec![0; 100_000];
+    loop {
+        let Ok(read @ 1..) = stream.read(&mut buffer).await else { return };
+        let open = server.receive(&buffer[..read]);
+        for said in std::mem::take(&mut server.said) {
+            let Said::Call { header, body, .. } = said else { continue };
+            let id = header.call_id;
+            let count = {
+                let mut calls = calls.lock().unwrap();
+                calls.push(header);
+                calls.len()
+            };
+            match does {
+                Does::Hang => {}
+                Does::Drop(first) if count <= first => return,
+                Does::Echo | Does::Drop(_) => server.answer(id, &body),
+                Does::Standby => {
+                    server.fail(
+                        id,
+                        "org.apache.hadoop.ipc.StandbyException",
+                        "not active",
+                        1,
+                        false,
+                    );
+                }
+            }
+        }
+        stream.write_all(&server.out.split()).await.unwrap();
+        if !open {
+            return;
+        }
+    }
+}
+
+fn token() -> Token {
+    Token::new(b"identifier".to_vec(), b"password".to_vec(), kinds::AM_RM, "")
+}
+fn by_token(token: Token, qop: Qop) -> Auth {
+    Auth::Sasl(Box::new(SaslConfig {
+        token: Some(token),
+        qops: vec![qop],
+        ..SaslConfig::default()
+    }))
+}
+fn asks_token(qop: Qop) -> ServerAuth {
+    ServerAuth::Token { token: token(), qops: vec![qop], ciphers: Cipher::ALL.to_vec() }
+}
+fn message(text: &str) -> TokenProto {
+    TokenProto { kind: text.to_owned(), ..TokenProto::default() }
+}
+async fn echo(client: &Client, target: &Target, text: &str) -> Result<String, CallError> {
+    let answer: TokenProto =
+        client.call(target, "echo", &message(text), Duration::from_secs(20)).await?;
+    Ok(answer.kind)
+}
+
+#[tokio::test]
+async fn many_calls_share_one_connection() {
+    let server = Server::start(asks_token(Qop::Privacy), Does::Echo).await;
+    let client = Client::new(Options::default());
+    let target = server.target(by_token(token(), Qop::Privacy));
+    let text = |i: usize| format!("{i}{}", "x".repeat(i * 10));
+    let calls = (0..200).map(|i| {
+        let (client, target) = (client.clone(), target.clone());
+        async move { assert_eq!(echo(&client, &target, &text(i)).await.unwrap(), text(i)) }
+    });
+    let mut tasks = tokio::task::JoinSet::new();
+    for call in calls {
+        tasks.spawn(call);
+    }
+    tasks.join_all().await;
+    assert_eq!((server.connections(), client.connections()), (1, 1));
+    // Another user's calls go over another connection.
+    let other = Token::new(b"other".to_vec(), b"password".to_vec(), kinds::AM_RM, "");
+    let mut target = target;
+    target.auth = by_token(other, Qop::Privacy);
+    assert!(client.inner.connections.lock().unwrap().get(&target.key()).is_none());
+}
+
+/// A user with tickets that are never needed.
+struct Unused;
+impl crate::gssapi::Initiator for Unused {
+    fn principal(&self) -> String {
+        "alice@R".to_owned()
+    }
+    fn context(
+        &self,
+        _: &crate::gssapi::GssTarget,
+    ) -> Result<Box<dyn crate::gssapi::GssContext>, crate::gssapi::GssError> {
+        panic!("the server offers a token first")
+    }
+}
+
+#[tokio::test]
+async fn authentication_that_may_block_runs_elsewhere() {
+    let server = Server::start(asks_token(Qop::Integrity), Does::Echo).await;
+    let client = Client::new(Options::default());
+    let mut target = server.target(by_token(token(), Qop::Integrity));
+    if let Auth::Sasl(config) = &mut target.auth {
+        let server = crate::sasl::ServerPrincipal::Pattern("*".to_owned());
+        config.kerberos = Some(crate::sasl::Kerberos { initiator: Arc::new(Unused), server });
+    }
+    for text in ["a", "b"] {
+        assert_eq!(echo(&client, &target, text).await.unwrap(), text);
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn more_calls_than_the_bound_wait_their_turn() {
+    let server = Server::start(ServerAuth::Simple, Does::Echo).await;
+    let limits = crate::rpc::Limits { calls: 2, ..crate::rpc::Limits::default() };
+    let client = Client::new(Options { limits, ..Options::default() });
+    let target = server.target(Auth::Simple);
+    let mut tasks = tokio::task::JoinSet::new();
+    for i in 0..300 {
+        let (client, target) = (client.clone(), target.clone());
+        tasks.spawn(async move { echo(&client, &target, &i.to_string()).await.unwrap() });
+    }
+    assert_eq!(tasks.join_all().await.len(), 300);
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_refusal_is_heard_although_writing_has_failed() {
+    // The server answers and closes at once; requests of megabytes are still being written then.
+    let server = Server::start(asks_token(Qop::Authentication), Does::Echo).await;
+    let client = Client::new(Options::default());
+    let large = "x".repeat(3 << 20);
+    let refused = echo(&client, &server.target(Auth::Simple), &large).await.unwrap_err();
+    let CallError::Connection { error, .. } = &refused else { panic!("{refused:?}") };
+    match error {
+        ConnectionError::Fatal(e) => assert!(e.is("AccessControlException"), "{e}"),
+        // The kernel may throw the answer away with the connection; then this is all that is known.
+        ConnectionError::Closed(_) => {}
+        other => panic!("{other:?}"),
+    }
+    let small = echo(&client, &server.target(Auth::Simple), "x").await.unwrap_err();
+    assert!(small.remote().is_some_and(|e| e.is("AccessControlException")), "{small:?}");
+    let wrong = Token::new(b"identifier".to_vec(), b"wrong".to_vec(), kinds::AM_RM, "");
+    let wrong =
+        echo(&client, &server.target(by_token(wrong, Qop::Authentication)), "x").await.unwrap_err();
+    assert!(wrong.remote().is_some_and(|e| e.is("SaslException")), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn simple_servers_are_refused_by_clients_with_a_token() {
+    let server = Server::start(ServerAuth::OnlySimple, Does::Echo).await;
+    let client = Client::new(Options::default());
+    let refused =
+        echo(&client, &server.target(by_token(token(), Qop::Privacy)), "x").await.unwrap_err();
+    let expected = ConnectionError::Sasl(SaslError::SimpleRefused);
+    assert_eq!(refused, CallError::Connection { error: expected, sent: false });
+    assert!(server.calls.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn deadlines_end_calls_and_leave_the_connection() {
+    let server = Server::start(ServerAuth::Simple, Does::Hang).await;
+    let client = Client::new(Options::default());
+    let target = server.target(Auth::Simple);
+    for _ in 0..2 {
+        let timeout = Duration::from_millis(50);
+        let late =
+            client.call::<_, TokenProto>(&target, "m", &message(""), timeout).await.unwrap_err();
+        assert!(matches!(late, CallError::Deadline { sent: true, .. }), "{late:?}");
+    }
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn nobody_there_is_said_at_once_and_idle_connections_close() {
+    let server = Server::start(ServerAuth::Simple, Does::Echo).await;
+    let idle = Some(Duration::from_millis(30));
+    let client = Client::new(Options { idle, ..Options::default() });
+    let target = server.target(Auth::Simple);
+    for round in 1..=3 {
+        assert_eq!(echo(&client, &target, "a").await.unwrap(), "a");
+        assert_eq!(server.connections(), round);
+        while client.connections() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let nobody = Target { port: free, ..target };
+    let refused = echo(&client, &nobody, "x").await.unwrap_err();
+    assert!(!refused.may_have_run());
+    assert!(refused.to_string().contains(&free.to_string()), "{refused}");
+    let unknown = Target { host: "no such host".to_owned(), ..nobody };
+    assert!(matches!(
+        echo(&client, &unknown, "x").await.unwrap_err(),
+        CallError::Connection { error: ConnectionError::Connect { .. }, sent: false }
+    ));
+}
+
+fn fail_over() -> RetryPolicy {
+    let base = Duration::from_millis(2);
+    RetryPolicy::FailOver { failovers: 10, retries: 1, base, max: base * 4 }
+}
+async fn proxied(proxy: &Proxy, options: CallOptions) -> Result<TokenProto, CallError> {
+    proxy.call("echo", &message("x"), options).await
+}
+
+#[tokio::test]
+async fn the_active_server_is_found_and_remembered() {
+    let standby = Server::start(ServerAuth::Simple, Does::Standby).await;
+    let active = Server::start(ServerAuth::Simple, Does::Echo).await;
+    let client = Client::new(Options::default());
+    let targets = vec![standby.target(Auth::Simple), active.target(Auth::Simple)];
+    let proxy = Proxy::new(client, targets, fail_over());
+    for _ in 0..3 {
+        assert_eq!(proxied(&proxy, CallOptions::default()).await.unwrap().kind, "x");
+    }
+    assert_eq!(proxy.current().unwrap().port, active.port);
+    let (standby, active) = (standby.calls.lock().unwrap(), active.calls.lock().unwrap());
+    assert_eq!((standby.len(), active.len()), (1, 3));
+    // The repetition has the same number, and says that it is one.
+    assert_eq!((standby[0].call_id, standby[0].retry_count), (active[0].call_id, Some(0)));
+    assert_eq!(active[0].retry_count, Some(1));
+    assert_eq!(active[1].retry_count, Some(0));
+}
+
+#[tokio::test]
+async fn what_may_have_run_is_repeated_only_where_it_may_be() {
+    for (idempotent, calls) in [(true, 2), (false, 1)] {
+        let server = Server::start(ServerAuth::Simple, Does::Drop(1)).await;
+        let proxy = Proxy::new(
+            Client::new(Options::default()),
+            vec![server.target(Auth::Simple)],
+            fail_over(),
+        );
+        let result = proxied(&proxy, CallOptions { idempotent, ..CallOptions::default() }).await;
+        assert_eq!(result.is_ok(), idempotent, "{result:?}");
+        assert_eq!(server.calls.lock().unwrap().len(), calls);
+    }
+}
+
+#[tokio::test]
+async fn no_try_goes_beyond_the_deadline() {
+    let standby = Server::start(ServerAuth::Simple, Does::Standby).await;
+    let client = Client::new(Options::default());
+    let policy = RetryPolicy::FailOver {
+        failovers: u32::MAX,
+        retries: 1,
+        base: Duration::from_millis(1),
+        max: Duration::from_millis(1),
+    };
+    let proxy = Proxy::new(client.clone(), vec![standby.target(Auth::Simple)], policy);
+    let options =
+        CallOptions { deadline: Some(Duration::from_millis(100)), ..CallOptions::default() };
+    let began = Instant::now();
+    let error = proxied(&proxy, options).await.unwrap_err();
+    assert!(
+        error.remote().is_some_and(|e| e.is("StandbyException"))
+            || matches!(error, CallError::Deadline { .. })
+    );
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(standby.calls.lock().unwrap().len() > 2);
+    assert!(proxied(&Proxy::new(client, vec![], policy), options).await.is_err());
+}
+
+#[test]
+fn options_come_from_hadoops_properties() {
+    use crate::conf::Configuration;
+    let mut conf = Configuration::with_defaults();
+    assert_eq!(Options::from_conf(&conf).unwrap(), Options::default());
+    conf.set("ipc.client.ping", "false");
+    conf.set("ipc.client.connect.timeout", "3s");
+    conf.set("ipc.client.rpc-timeout.ms", "0");
+    let options = Options::from_conf(&conf).unwrap();
+    assert_eq!((options.ping, options.connect_timeout), (None, Duration::from_secs(3)));
+    assert_eq!(options.call_timeout, Duration::from_secs(3600));
+    conf.set("ipc.client.connect.timeout", "soon");
+    assert!(Options::from_conf(&conf).is_err());
+}
