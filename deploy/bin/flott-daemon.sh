@@ -22,10 +22,15 @@ esac
 load_options
 pid_file="$FLOTT_PID_DIR/flott-$FLOTT_IDENT_STRING-$daemon.pid"
 
+# Whether a process lives. One that has ended and that nobody has waited for yet does not.
+is_alive() {
+    kill -0 "$1" 2>/dev/null && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null
+}
+
 # A pid counts as ours only while that process runs in this role: numbers are used again.
 is_ours() {
     local pid="$1" line
-    kill -0 "$pid" 2>/dev/null || return 1
+    is_alive "$pid" || return 1
     line="$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)" || return 0
     case " $line " in
         *" ${role[0]} "*) return 0 ;;
@@ -104,7 +109,7 @@ end() {
     echo "stopping $daemon on $(hostname) (pid $pid)"
     kill "$pid" 2>/dev/null || return 0
     for ((i = 0; i < 600; i++)); do
-        kill -0 "$pid" 2>/dev/null || return 0
+        is_alive "$pid" || return 0
         sleep 0.05
     done
     echo "$daemon (pid $pid) has not ended within 30 s: killing it" >&2

@@ -3,16 +3,17 @@
 
 use crate::exit::Exit;
 use actors::services::FatalErrorHandler;
+use gateways::resource_manager::ApplicationStatus;
+use platform::watch;
 use std::fmt;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
 /// What becomes of the application when the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
     /// It is over: deregister, clean the HA data.
-    StopApplication,
+    StopApplication(ApplicationStatus),
     /// Only this process ends: what another JobManager needs is kept.
     StopProcess,
 }
@@ -31,7 +32,7 @@ pub struct Stop {
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kept = match self.behaviour {
-            Behaviour::StopApplication => "the application ends",
+            Behaviour::StopApplication(_) => "the application ends",
             Behaviour::StopProcess => "the process ends",
         };
         write!(f, "{} ({kept})", self.reason)

@@ -76,7 +76,7 @@ pub enum SlotRequestError {
     Unsuitable(String),
 }
 
-/// JobMaster → TaskExecutor: a slot is not needed any more.
+/// JobMaster or ResourceManager → TaskExecutor: a slot is not needed any more, or its job has gone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FreeSlot {
     /// Which.

@@ -143,6 +143,11 @@ impl FailureCause {
     pub fn recoverable(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), message: message.into(), recoverable: true }
     }
+    /// Whether this is how others notice a failure, rather than a failure: shown only where nothing
+    /// better is known.
+    pub fn is_consequence(&self) -> bool {
+        matches!(&*self.kind, "DataConnectionLost" | "TaskCanceled" | "NoSlots")
+    }
     /// A failure that no restart mends: the restart strategy is not asked.
     pub fn fatal(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind: kind.into(), message: message.into(), recoverable: false }

@@ -111,4 +111,7 @@ pub struct FailureRecord {
     pub resource_id: Option<ResourceId>,
     /// Why.
     pub cause: FailureCause,
+    /// What else failed until the restart, one of each cause; bounded.
+    #[serde(default)]
+    pub concurrent: Vec<FailureRecord>,
 }

@@ -8,6 +8,7 @@
 mod chores;
 mod deny;
 mod deps;
+mod dist;
 mod run;
 mod tidy;
 mod verify;
@@ -22,6 +23,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   fix                        formats, applies clippy's suggestions, writes conf/REFERENCE.md
   test                       builds the programs that tests start, then runs every test
   bench NAME [ARGS]          one benchmark; JSON lines on standard output
+  dist                       programs to hand out, in target/dist/programs, DWARF in files beside them
   simulate [ARGS]            the simulated cluster: [--seeds N] [--seed S] [--mutants [--recorded]]
   fuzz [ARGS]                every decoder: [--seconds N] [--seed S] [--target NAME]";
 
@@ -45,6 +47,7 @@ fn dispatch(args: &[String]) -> Result<()> {
         ("fix", []) => chores::fix(),
         ("test", []) => chores::test(),
         ("bench", [name, args @ ..]) => chores::bench(name, args),
+        ("dist", []) => dist::dist(),
         ("simulate", args) => chores::simulate(args),
         ("fuzz", args) => chores::fuzz(args),
         ("help" | "--help" | "-h", _) => {

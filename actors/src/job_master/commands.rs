@@ -121,8 +121,9 @@ impl JobMaster {
     fn end(&mut self, status: JobStatus, ctx: &mut Context<Self>) {
         self.ended = true;
         let cause = FailureCause::fatal("JobEnded", format!("the job has ended as {status}"));
-        self.disconnect_task_managers(&cause, true);
+        // First of all the job needs nothing any more: slots that come back are not given to it again.
         self.leave_resource_manager(true);
+        self.disconnect_task_managers(&cause, true);
         let details = Box::new(self.core.details(self.now()));
         let runner = self.deps.runner.clone();
         let job_master_id = self.deps.session;

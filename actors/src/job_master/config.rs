@@ -32,10 +32,10 @@ pub(super) fn job_config(deps: &JobMasterDeps, seed: u64) -> JobConfig {
 }
 
 fn restart_policy(options: &Options) -> RestartPolicy {
-    if !options.is_set(&keys::STRATEGY) {
+    let Some(strategy) = options.get(&keys::STRATEGY) else {
         return RestartPolicy::unset();
-    }
-    RestartPolicy::chosen(match options.get(&keys::STRATEGY) {
+    };
+    RestartPolicy::chosen(match strategy {
         Strategy::None => RestartSpec::None,
         Strategy::FixedDelay => RestartSpec::FixedDelay {
             attempts: options.get(&keys::FIXED_DELAY_ATTEMPTS),

@@ -255,7 +255,8 @@ impl Handler<Ask<DisconnectJobMaster>> for ResourceManagerActor {
         if finished {
             self.jobs.remove(&job_id);
             tracing::info!(%job_id, "job has ended");
-            self.slot_manager.tell(RemoveJob { job_id, free_slots: false });
+            // A slot given at the last moment reaches a JobMaster that has ended: nobody else frees it.
+            self.slot_manager.tell(RemoveJob { job_id, free_slots: true });
             self.job_leaders.tell(RemoveJobLeader { job_id });
         } else {
             self.close_job(job_id, "its JobMaster has left");
@@ -340,6 +341,12 @@ impl Handler<Ask<DeregisterApplication>> for ResourceManagerActor {
     fn handle(&mut self, ask: Ask<DeregisterApplication>, _: &mut Context<Self>) -> Self::Result {
         let DeregisterApplication { status, diagnostics } = ask.body;
         let Mode::Active { driver, .. } = &self.deps.mode else {
+            // Nobody else ends workers that were started by hand, and there is nothing left for them.
+            let cause = diagnostics.unwrap_or_else(|| "the application has ended".to_owned());
+            let workers: Vec<InstanceId> = self.workers.keys().copied().collect();
+            for worker in workers {
+                self.close_worker(worker, true, cause.clone(), true);
+            }
             return Box::pin(std::future::ready(Ok(())));
         };
         let done = driver.deregister(status, diagnostics);

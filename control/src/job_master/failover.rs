@@ -10,6 +10,9 @@ use model::{ExecutionAttemptId, ExecutionState, FailureCause, JobStatus, Resourc
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// How many failures are kept beside the one that is shown first.
+const CONCURRENT: usize = 16;
+
 impl JobCore {
     /// A task has ended otherwise than well. One that was told to stop is CANCELED, whatever it says;
     /// any other failed with the cause and is added to `failed`. Says whether anything changed.
@@ -29,9 +32,13 @@ impl JobCore {
             return false;
         }
         self.one_less_alive(index);
-        if let Some(cause) = cause.filter(|_| !stopped) {
-            self.exec.blame(index, cause);
-            failed.push(index);
+        match cause {
+            Some(cause) if stopped => self.record_concurrent(cause, index, now),
+            Some(cause) => {
+                self.exec.blame(index, cause);
+                failed.push(index);
+            }
+            None => {}
         }
         true
     }
@@ -114,15 +121,46 @@ impl JobCore {
     }
 
     fn record(&mut self, cause: &FailureCause, task: Option<TaskIndex>, now: Now) {
+        let record = self.failure_record(cause.clone(), task, now);
+        self.failures.push_front(record);
+        self.failures.truncate(self.config.history.max(1));
+    }
+
+    fn failure_record(
+        &self,
+        cause: FailureCause,
+        task: Option<TaskIndex>,
+        now: Now,
+    ) -> FailureRecord {
         let placement = task.and_then(|t| self.exec.task(t)).and_then(|t| t.placement.as_ref());
-        let record = FailureRecord {
+        FailureRecord {
             at_ms: now.unix_ms,
             task: task.map(|t| self.exec.describe(t)),
             resource_id: placement.map(|p| p.worker.resource_id.clone()),
-            cause: cause.clone(),
+            cause,
+            concurrent: Vec::new(),
+        }
+    }
+
+    /// A task that was told to stop failed by itself: it belongs to the failure that stopped it. The peers of
+    /// a process that died are often heard first; its own end then takes their place in front.
+    fn record_concurrent(&mut self, cause: FailureCause, task: TaskIndex, now: Now) {
+        if cause.is_consequence() || self.status() != JobStatus::Restarting {
+            return;
+        }
+        let mut record = self.failure_record(cause, Some(task), now);
+        let Some(newest) = self.failures.front_mut() else {
+            return;
         };
-        self.failures.push_front(record);
-        self.failures.truncate(self.config.history.max(1));
+        if newest.cause.is_consequence() {
+            record.concurrent = std::mem::take(&mut newest.concurrent);
+            std::mem::swap(newest, &mut record);
+        }
+        let known = newest.cause == record.cause
+            || newest.concurrent.iter().any(|other| other.cause == record.cause);
+        if !known && newest.concurrent.len() < CONCURRENT {
+            newest.concurrent.push(record);
+        }
     }
 
     /// Stops subtasks: those that were not deployed end at once, the others are told to.

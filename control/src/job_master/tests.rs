@@ -272,6 +272,30 @@ fn a_failed_task_takes_its_region_with_it_and_both_start_anew_after_the_delay() 
 }
 
 #[test]
+fn what_a_failure_did_to_others_gives_way_to_the_failure_itself() {
+    let mut w = World::started(pair(2), patient());
+    w.tm(1, 2);
+    let tasks = deployed(&w.commands());
+    let fail = |w: &mut World, task: usize, kind: &str| {
+        let (state, attempt) = (ExecutionState::Failed, tasks[task].1);
+        let cause = Some(cause(kind));
+        let update = TaskStateUpdate { attempt, state, cause, io: TaskIo::default() };
+        w.core.update_tasks(w.now(), &tm_name(1), InstanceId(1), vec![update]).unwrap();
+    };
+    fail(&mut w, 0, "DataConnectionLost");
+    fail(&mut w, 1, "DataConnectionLost");
+    fail(&mut w, 2, "ProgramHostLost");
+    fail(&mut w, 3, "ProgramHostLost");
+    let details = w.core.details(w.now());
+    let kinds = |records: &[FailureRecord]| -> Vec<String> {
+        records.iter().map(|record| record.cause.kind.clone()).collect()
+    };
+    assert_eq!(kinds(&details.failures), ["ProgramHostLost"]);
+    assert_eq!(kinds(&details.failures[0].concurrent), ["DataConnectionLost"]);
+    assert_eq!(details.restarts, 1);
+}
+
+#[test]
 fn regions_that_are_not_connected_do_not_fall_together() {
     let forward =
         graph(vec![vertex(1, 2), vertex(2, 2)], vec![edge(0, 1, 2, ShipStrategy::Forward)]);

@@ -63,6 +63,8 @@ async fn wait(
     tokio::pin!(ending);
     let reading = results.read_all(context.options.get(&execution::CLIENT_POLL_INTERVAL));
     tokio::pin!(reading);
+    let following = super::follow::follow(context.print, client, job);
+    tokio::pin!(following);
     let mut read = false;
     loop {
         tokio::select! {
@@ -96,6 +98,7 @@ async fn wait(
                 }
             },
             _ = terminations.recv() => return Ok(End::Detached),
+            never = &mut following => match never {},
         }
     }
 }

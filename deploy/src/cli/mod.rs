@@ -6,6 +6,7 @@ pub mod args;
 mod attach;
 mod cancel;
 mod client;
+mod follow;
 mod info;
 mod list;
 mod output;

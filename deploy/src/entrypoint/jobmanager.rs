@@ -19,10 +19,10 @@ use actors::services::LeaderRetrieval;
 use conf::high_availability::{self as ha, HaType};
 use conf::{Options, cluster, jobmanager as options_of_jm};
 use futures::future::LocalBoxFuture;
-use gateways::RpcService;
-use gateways::leader_election::Component;
-use gateways::resource_manager::ApplicationStatus;
-use model::{ContentHash, DispatcherId, JobId, JobStatus, ResourceId};
+use gateways::{Remote, RpcService};
+use gateways::leader_election::{Component, LeaderInformation};
+use gateways::resource_manager::{ApplicationStatus, DeregisterApplication, ResourceManagerGateway};
+use model::{ContentHash, DispatcherId, Fence, JobId, JobStatus, ResourceId, ResourceManagerId};
 use platform::Platform;
 use rest::RestHandle;
 use std::path::PathBuf;
@@ -117,7 +117,7 @@ fn application_end(end: ClusterEnd) -> Stop {
             Some(text) => format!("{what}: {text}"),
             None => what,
         },
-        behaviour: Behaviour::StopApplication,
+        behaviour: Behaviour::StopApplication(end.status),
         exit,
     }
 }
@@ -254,7 +254,11 @@ impl Running {
     async fn shut_down(self, stop: Stop, within: Duration) -> Exit {
         tracing::info!(reason = %stop, exit = stop.exit.code(), "JobManager is shutting down");
         let Self { work, rpc, rest, components, ha, own_job } = self;
+        let leader = components.own_leaders().watch(Component::ResourceManager);
         let ordered = async {
+            if let Behaviour::StopApplication(status) = stop.behaviour {
+                deregister(&rpc, leader.borrow().clone(), status, &stop.reason).await;
+            }
             rest.stop().await;
             components.stop().await;
             rpc.shutdown(Duration::from_secs(1)).await;
@@ -262,11 +266,30 @@ impl Running {
         if tokio::time::timeout(within, ordered).await.is_err() {
             tracing::warn!(?within, "the shutdown took too long: ending without order");
         }
-        if stop.behaviour == Behaviour::StopApplication {
+        if let Behaviour::StopApplication(_) = stop.behaviour {
             clean(&ha, own_job.is_some());
         }
         drop(work);
         stop.exit
+    }
+}
+
+/// The application is over: its ResourceManager closes its entry in the external system and lets the workers go.
+async fn deregister(
+    rpc: &RpcService,
+    leader: Option<LeaderInformation>,
+    status: ApplicationStatus,
+    reason: &str,
+) {
+    let Some(leader) = leader else {
+        tracing::warn!("no ResourceManager leads: the application is not deregistered");
+        return;
+    };
+    let manager: Remote<ResourceManagerGateway> =
+        rpc.gateway(&leader.address, ResourceManagerId::from_session(leader.session));
+    let goodbye = DeregisterApplication { status, diagnostics: Some(reason.to_owned()) };
+    if let Err(error) = manager.ask(goodbye).await {
+        tracing::warn!(%error, "the application was not deregistered");
     }
 }
 

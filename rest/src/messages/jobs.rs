@@ -27,7 +27,7 @@ pub struct JobsOverview {
 }
 
 /// One line of the overview.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct JobOverview {
     /// Id.
@@ -311,7 +311,7 @@ pub struct ExceptionEntry {
     pub endpoint: Option<String>,
     /// Its TaskManager.
     pub task_manager_id: Option<String>,
-    /// Empty: one region fails with one cause.
+    /// What else failed until the restart.
     pub concurrent_exceptions: Vec<ExceptionEntry>,
 }
 

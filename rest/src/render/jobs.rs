@@ -361,6 +361,11 @@ fn exception(job: &JobDetails, record: &FailureRecord) -> ExceptionEntry {
         task_name: record.task.clone(),
         endpoint: host,
         task_manager_id: record.resource_id.as_ref().map(ToString::to_string),
+        concurrent_exceptions: record
+            .concurrent
+            .iter()
+            .map(|other| exception(job, other))
+            .collect(),
         ..ExceptionEntry::default()
     }
 }

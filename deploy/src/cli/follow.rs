@@ -1,0 +1,110 @@
+//! What an attached client says of a job on its way: that it waits for slots, and each restart with its
+//! cause. It never decides how the wait for the job ends: a question that fails is asked again later.
+
+use super::output::Printer;
+use rest::client::RestClient;
+use rest::messages::{ExceptionEntry, JobOverview};
+use std::time::Duration;
+
+/// Pause between two questions.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A job that has waited for slots for so many questions has something to say.
+const PATIENCE: u32 = 3;
+
+/// Says what happens to the job, until it is dropped.
+pub(super) async fn follow(
+    print: Printer,
+    client: &RestClient,
+    job: &str,
+) -> std::convert::Infallible {
+    let mut told = Told::default();
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        let line = client.jobs_overview().await.ok();
+        let line = line.and_then(|overview| overview.jobs.into_iter().find(|j| j.jid == job));
+        let Some(line) = line else { continue };
+        if let Some(note) = told.tasks(&line) {
+            print.note(&note);
+        }
+        if let Ok(exceptions) = client.job_exceptions(job).await {
+            for note in told.failures(&line.state, &exceptions.exception_history.entries) {
+                print.note(&note);
+            }
+        }
+    }
+}
+
+/// What has been said already.
+#[derive(Debug, Default)]
+struct Told {
+    waiting: u32,
+    failure_at: i64,
+}
+
+impl Told {
+    /// Something to say of tasks that wait for slots; once for each wait.
+    fn tasks(&mut self, line: &JobOverview) -> Option<String> {
+        let count = |state: &str| line.tasks.get(state).copied().unwrap_or(0);
+        let (waiting, total) = (count("scheduled"), count("total"));
+        if waiting == 0 {
+            self.waiting = 0;
+            return None;
+        }
+        self.waiting = self.waiting.saturating_add(1);
+        (self.waiting == PATIENCE).then(|| {
+            format!("{waiting} of {total} tasks wait for slots (flott list; more TaskManagers give more slots)")
+        })
+    }
+
+    /// The failures that came since the last time, oldest first. The one that ends the job is reported as
+    /// its end.
+    fn failures(&mut self, state: &str, newest_first: &[ExceptionEntry]) -> Vec<String> {
+        if matches!(state, "FAILING" | "FAILED") {
+            return Vec::new();
+        }
+        let since = self.failure_at;
+        let new = newest_first.iter().rev().filter(|entry| entry.timestamp > since);
+        let notes = new.map(|entry| {
+            format!("the job restarts: {}: {}", entry.exception_name, entry.stacktrace)
+        });
+        let notes = notes.collect();
+        self.failure_at = newest_first.iter().map(|entry| entry.timestamp).fold(since, i64::max);
+        notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(scheduled: u32) -> JobOverview {
+        let tasks = [("scheduled".to_owned(), scheduled), ("total".to_owned(), 4)];
+        JobOverview { tasks: tasks.into_iter().collect(), ..JobOverview::default() }
+    }
+
+    fn failure(timestamp: i64) -> ExceptionEntry {
+        let (exception_name, stacktrace) = ("TaskManagerLost".into(), format!("at {timestamp}"));
+        ExceptionEntry { timestamp, exception_name, stacktrace, ..ExceptionEntry::default() }
+    }
+
+    #[test]
+    fn a_wait_for_slots_is_told_once() {
+        let mut told = Told::default();
+        let said: Vec<bool> = (0..6).map(|_| told.tasks(&line(2)).is_some()).collect();
+        assert_eq!(said, [false, false, true, false, false, false]);
+        assert_eq!(told.tasks(&line(0)), None);
+        told.tasks(&line(2));
+        told.tasks(&line(2));
+        assert!(told.tasks(&line(2)).is_some_and(|note| note.starts_with("2 of 4 tasks")));
+    }
+
+    #[test]
+    fn each_restart_is_told_once_and_the_end_is_left_to_its_report() {
+        let mut told = Told::default();
+        let notes = told.failures("RUNNING", &[failure(7), failure(5)]);
+        assert_eq!(notes[0], "the job restarts: TaskManagerLost: at 5");
+        assert_eq!(notes.len(), 2);
+        assert_eq!(told.failures("RUNNING", &[failure(7), failure(5)]).len(), 0);
+        assert_eq!(told.failures("FAILED", &[failure(9)]).len(), 0);
+    }
+}
