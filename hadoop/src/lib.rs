@@ -3,6 +3,7 @@
 pub mod client;
 pub mod conf;
 pub mod gssapi;
+pub mod login;
 pub mod rpc;
 pub mod sasl;
 pub mod tokens;

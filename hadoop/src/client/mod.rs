@@ -9,7 +9,7 @@ mod options;
 mod proxy;
 mod task;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use options::Options;
 pub use proxy::{CallOptions, Proxy};

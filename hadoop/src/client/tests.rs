@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// What a server does with a call.
 #[derive(Clone, Copy, PartialEq)]
-enum Does {
+pub(crate) enum Does {
     Echo,
     Standby,
     Hang,
@@ -17,14 +17,14 @@ enum Does {
     Drop(usize),
 }
 
-struct Server {
-    port: u16,
+pub(crate) struct Server {
+    pub(crate) port: u16,
     connections: Arc<AtomicUsize>,
     calls: Arc<Mutex<Vec<RequestHeader>>>,
 }
 
 impl Server {
-    async fn start(auth: ServerAuth, does: Does) -> Self {
+    pub(crate) async fn start(auth: ServerAuth, does: Does) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = Self { port, connections: Arc::default(), calls: Arc::default() };
@@ -106,7 +106,11 @@ fn asks_token(qop: Qop) -> ServerAuth {
 fn message(text: &str) -> TokenProto {
     TokenProto { kind: text.to_owned(), ..TokenProto::default() }
 }
-async fn echo(client: &Client, target: &Target, text: &str) -> Result<String, CallError> {
+pub(crate) async fn echo(
+    client: &Client,
+    target: &Target,
+    text: &str,
+) -> Result<String, CallError> {
     let answer: TokenProto =
         client.call(target, "echo", &message(text), Duration::from_secs(20)).await?;
     Ok(answer.kind)

@@ -1,5 +1,10 @@
 use super::*;
+use crate::client::tests::{Does, Server, echo};
+use crate::client::{Client, Options};
+use crate::conf::Configuration;
+use crate::login::{Login, Service};
 use crate::rpc::header::{SaslAuth, SaslMessage, SaslState};
+use crate::rpc::testing::ServerAuth;
 use crate::sasl::{AuthMethod, Kerberos, Negotiation, Qop, SaslConfig, ServerPrincipal, Step};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -41,7 +46,7 @@ fn against_a_real_kdc() {
     );
     let kdc = format!(
         "[kdcdefaults]\n kdc_listen = 127.0.0.1:{port}\n kdc_tcp_listen = 127.0.0.1:{port}\n[realms]\n \
-         TEST.LOCAL = {{\n database_name = {}\n key_stash_file = {}\n max_life = 1h\n \
+         TEST.LOCAL = {{\n database_name = {}\n key_stash_file = {}\n max_life = 1h\n max_renewable_life = 1d\n \
          supported_enctypes = aes256-cts-hmac-sha1-96:normal\n }}\n",
         at("principal"),
         at("stash"),
@@ -76,7 +81,7 @@ fn against_a_real_kdc() {
         std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
     });
     assert!(listening);
-    run("kinit", &["-kt", &at("alice.keytab"), "alice"]);
+    run("kinit", &["-r", "1d", "-kt", &at("alice.keytab"), "alice"]);
     let mut command = Command::new(std::env::current_exe().unwrap());
     set(&mut command);
     let arguments = ["--ignored", "--exact", "--nocapture", "gssapi::tests::against_a_real_kdc"];
@@ -113,7 +118,43 @@ fn below_a_kdc(folder: &Path) {
         }
         exchange(&library, &credential, pattern, Qop::Privacy);
     }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(logins(&library, folder));
     println!("below a KDC: done");
+}
+
+/// Users from a keytab and from the ticket cache, their renewal, and calls over real connections.
+async fn logins(library: &Library, folder: &Path) {
+    let mut conf = Configuration::with_defaults();
+    conf.set("hadoop.security.authentication", "kerberos");
+    conf.set("hadoop.rpc.protection", "privacy,integrity,authentication");
+    conf.set("yarn.resourcemanager.principal", "rm/_HOST@TEST.LOCAL");
+    let keytab = folder.join("alice.keytab");
+    let from_keytab = Login::from_keytab(&conf, "alice@TEST.LOCAL", &keytab).await.unwrap();
+    let from_cache = Login::current(&conf).await.unwrap();
+    for login in [from_keytab, from_cache] {
+        assert_eq!((login.user(), login.short_name()), ("alice@TEST.LOCAL", "alice"));
+        let due = || login.renew_in().unwrap().as_secs();
+        assert!((2400..=2880).contains(&due()), "{}", due());
+        login.renew().await.unwrap();
+        assert!((2400..=2880).contains(&due()), "{}", due());
+        for mask in [7, 3, 1] {
+            let library = library.clone();
+            let accept: Arc<dyn Fn() -> Box<dyn GssContext> + Send + Sync> =
+                Arc::new(move || Box::new(raw::Context::acceptor(&library)));
+            let server = Server::start(ServerAuth::Kerberos { accept, mask }, Does::Echo).await;
+            let target =
+                login.target(Service::ResourceManager, "localhost", server.port).await.unwrap();
+            let client = Client::new(Options::default());
+            for text in ["short".to_owned(), "long".repeat(50_000)] {
+                assert_eq!(echo(&client, &target, &text).await.unwrap(), text);
+            }
+            let proxied = login.proxy("bob");
+            let target =
+                proxied.target(Service::ResourceManager, "localhost", server.port).await.unwrap();
+            assert_eq!(echo(&client, &target, "for bob").await.unwrap(), "for bob");
+        }
+    }
 }
 
 /// A whole exchange with a server that is the library's own other half, then messages both ways.

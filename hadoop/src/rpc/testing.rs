@@ -6,10 +6,12 @@ use super::header::{
     CALL_CONTEXT, CALL_PING, CALL_SASL, ConnectionContext, MethodHeader, RequestHeader,
     ResponseHeader, ResponseStatus, SaslAuth, SaslMessage, SaslState,
 };
+use crate::gssapi::GssContext;
 use crate::sasl::testing::DigestServer;
-use crate::sasl::{Cipher, Qop, SecurityLayer};
+use crate::sasl::{Cipher, Qop, SaslError, SecurityLayer};
 use crate::tokens::Token;
 use bytes::{Bytes, BytesMut};
+use std::sync::Arc;
 
 const MAX: usize = 64 << 20;
 
@@ -22,8 +24,39 @@ pub(crate) enum ServerAuth {
         qops: Vec<Qop>,
         ciphers: Vec<Cipher>,
     },
+    /// With contexts that accept, for the service `rm` on `localhost`; offering protections by this mask.
+    Kerberos {
+        accept: Arc<dyn Fn() -> Box<dyn GssContext> + Send + Sync>,
+        mask: u8,
+    },
     /// SASL is answered, and SIMPLE is all that is offered.
     OnlySimple,
+}
+
+/// How far a client with Kerberos has come.
+enum Gss {
+    Establishing(Box<dyn GssContext>),
+    Offered(Box<dyn GssContext>),
+}
+
+/// The server's side of a stream that Kerberos protects.
+struct GssServerLayer {
+    context: Box<dyn GssContext>,
+    encrypt: bool,
+}
+
+impl SecurityLayer for GssServerLayer {
+    fn plain_max(&self) -> usize {
+        usize::MAX
+    }
+    fn wrap(&mut self, plain: &[u8]) -> Result<Vec<u8>, SaslError> {
+        Ok(self.context.wrap(self.encrypt, plain)?)
+    }
+    fn unwrap(&mut self, wrapped: &[u8]) -> Result<Vec<u8>, SaslError> {
+        let opened = self.context.unwrap(wrapped)?;
+        assert_eq!(opened.encrypted, self.encrypt);
+        Ok(opened.plain)
+    }
 }
 
 /// What a client has said.
@@ -42,6 +75,7 @@ struct Protected {
 pub(crate) struct ServerConnection {
     auth: ServerAuth,
     digest: Option<DigestServer>,
+    gss: Option<Gss>,
     preface: Option<u8>,
     raw: BytesMut,
     outer: FrameDecoder,
@@ -61,6 +95,7 @@ impl ServerConnection {
         Self {
             auth,
             digest,
+            gss: None,
             preface: None,
             raw: BytesMut::new(),
             outer: FrameDecoder::new(MAX),
@@ -114,6 +149,12 @@ impl ServerConnection {
         match SaslState::try_from(message.state).unwrap() {
             SaslState::Negotiate => self.offer(),
             SaslState::Initiate if message.auths[0].method == "SIMPLE" => {}
+            SaslState::Initiate if message.auths[0].method == "KERBEROS" => {
+                let ServerAuth::Kerberos { accept, .. } = &self.auth else { panic!() };
+                self.gss = Some(Gss::Establishing(accept()));
+                self.kerberos(&message.token.unwrap());
+            }
+            SaslState::Response => self.kerberos(&message.token.unwrap()),
             SaslState::Initiate => {
                 let digest = self.digest.as_ref().unwrap();
                 let Some((proof, _, layer)) = digest.accept(&message.token.unwrap()) else {
@@ -156,10 +197,41 @@ impl ServerConnection {
             challenge,
         };
         let auths = match &self.digest {
+            _ if matches!(self.auth, ServerAuth::Kerberos { .. }) => {
+                let (protocol, server_id) = (Some("rm".to_owned()), Some("localhost".to_owned()));
+                vec![SaslAuth { protocol, server_id, ..auth("KERBEROS", "GSSAPI", None) }]
+            }
             Some(digest) => vec![auth("TOKEN", "DIGEST-MD5", Some(digest.challenge()))],
             None => vec![auth("SIMPLE", "", None)],
         };
         self.sasl(SaslState::Negotiate, None, auths);
+    }
+
+    fn kerberos(&mut self, token: &[u8]) {
+        let ServerAuth::Kerberos { mask, .. } = self.auth else { panic!() };
+        match self.gss.take().unwrap() {
+            Gss::Establishing(mut context) => {
+                let (answer, complete) = context.step(token).unwrap();
+                assert!(complete);
+                self.gss = Some(Gss::Offered(context));
+                self.sasl(SaslState::Challenge, Some(answer), vec![]);
+            }
+            // The client's empty word after the context stands.
+            Gss::Offered(mut context) if token.is_empty() => {
+                let offer = context.wrap(false, &[mask, 0, 255, 255]).unwrap();
+                self.gss = Some(Gss::Offered(context));
+                self.sasl(SaslState::Challenge, Some(offer), vec![]);
+            }
+            Gss::Offered(mut context) => {
+                let chosen = context.unwrap(token).unwrap().plain[0];
+                assert_eq!(chosen & mask, chosen);
+                self.sasl(SaslState::Success, None, vec![]);
+                if chosen > 1 {
+                    let layer = Box::new(GssServerLayer { context, encrypt: chosen == 4 });
+                    self.protected = Some(Protected { layer, inner: FrameDecoder::new(MAX) });
+                }
+            }
+        }
     }
 
     fn sasl(&mut self, state: SaslState, token: Option<Vec<u8>>, auths: Vec<SaslAuth>) {

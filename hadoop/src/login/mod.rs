@@ -1,0 +1,428 @@
+//! Who this process is for Hadoop: a user name, or a Kerberos principal from a ticket cache or keytab; the
+//! tokens it holds; and users that it acts for. It decides how each server is authenticated to. Nothing
+//! secret is shown, and nothing here talks to a server but Kerberos'.
+//!
+//! ```no_run
+//! use hadoop::{conf::Configuration, login::{Login, Service}};
+//!
+//! # async fn example() -> Result<(), hadoop::login::LoginError> {
+//! let conf = Configuration::load()?;
+//! let login = Login::current(&conf).await?;
+//! let target = login.target(Service::ResourceManager, "rm.example.org", 8032).await?;
+//! # let _ = target;
+//! # Ok(()) }
+//! ```
+
+mod kerberos;
+mod service;
+#[cfg(test)]
+mod tests;
+
+pub use service::Service;
+
+use crate::client::{Auth, Target};
+use crate::conf::{ConfError, Configuration};
+use crate::gssapi::{CredentialSource, GssError};
+use crate::rpc::Protocol;
+use crate::rpc::header::UserInformation;
+use crate::sasl::{Cipher, Kerberos, Qop, SaslConfig, ServerPrincipal, SimpleFallback};
+use crate::tokens::{Credentials, Token, TokenError, service_of};
+use kerberos::Tickets;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+/// Why nobody could be logged in.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoginError {
+    /// The configuration.
+    #[error(transparent)]
+    Conf(#[from] ConfError),
+    /// The token file.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// Kerberos.
+    #[error(transparent)]
+    Gss(#[from] GssError),
+    /// The operating system does not know this process's user, and `HADOOP_USER_NAME` is not set.
+    #[error("no user name: set HADOOP_USER_NAME")]
+    NoUser,
+    /// Tickets could not be renewed.
+    #[error("cannot renew Kerberos tickets by {command}: {reason}")]
+    Renew {
+        /// What was run.
+        command: String,
+        /// How it ended.
+        reason: String,
+    },
+    /// The runtime is shutting down.
+    #[error("the runtime is shutting down")]
+    Stopped,
+}
+
+/// What the configuration says about security.
+#[derive(Debug, Clone)]
+struct Security {
+    kerberos: bool,
+    simple: SimpleFallback,
+    qops: Vec<Qop>,
+    use_ip: bool,
+    /// Kerberos names of the services.
+    principals: Vec<(Service, Option<ServerPrincipal>)>,
+    kinit: String,
+    /// Between two logins at least.
+    between: Duration,
+}
+
+impl Security {
+    fn from_conf(conf: &Configuration) -> Result<Self, ConfError> {
+        let wrong = |name: &str, expected| ConfError::Type { name: name.to_owned(), expected };
+        let method = conf.get_trimmed("hadoop.security.authentication")?;
+        let kerberos = match method.unwrap_or_default().to_ascii_lowercase().as_str() {
+            "kerberos" => true,
+            "" | "simple" => false,
+            _ => return Err(wrong("hadoop.security.authentication", "simple or kerberos")),
+        };
+        let mut qops = Vec::new();
+        for name in conf.get_list("hadoop.rpc.protection")? {
+            let expected = "of authentication, integrity and privacy";
+            qops.push(
+                Qop::from_hadoop(&name).ok_or_else(|| wrong("hadoop.rpc.protection", expected))?,
+            );
+        }
+        if qops.is_empty() {
+            qops.push(Qop::Authentication);
+        }
+        let mut principals = Vec::new();
+        for service in Service::ALL {
+            let key = service.principal_property();
+            let pattern =
+                conf.get_trimmed(&format!("{key}.pattern"))?.map(ServerPrincipal::Pattern);
+            let exact = conf.get_trimmed(key)?.map(ServerPrincipal::Exact);
+            principals.push((service, pattern.or(exact)));
+        }
+        let fallback = conf.get_bool("ipc.client.fallback-to-simple-auth-allowed")?;
+        let between = conf.get_i64("hadoop.kerberos.min.seconds.before.relogin")?.unwrap_or(60);
+        let kinit = conf.get_trimmed("hadoop.kerberos.kinit.command")?;
+        Ok(Self {
+            kerberos,
+            simple: match fallback {
+                Some(true) => SimpleFallback::Allow,
+                _ => SimpleFallback::Refuse,
+            },
+            qops,
+            use_ip: conf.get_bool("hadoop.security.token.service.use_ip")?.unwrap_or(true),
+            principals,
+            kinit: kinit.unwrap_or_else(|| "kinit".to_owned()),
+            between: Duration::from_secs(u64::try_from(between).unwrap_or(0)),
+        })
+    }
+}
+
+/// A user of Hadoop. Clones are the same user with the same tokens.
+#[derive(Clone)]
+pub struct Login(Arc<Inner>);
+
+struct Inner {
+    /// `alice`, or with Kerberos `alice@EXAMPLE.ORG`.
+    user: String,
+    /// Who acts for this user.
+    real: Option<Login>,
+    credentials: RwLock<Credentials>,
+    tickets: Option<Tickets>,
+    security: Security,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Login")
+            .field("user", &self.0.user)
+            .field("real", &self.0.real.as_ref().map(Self::user))
+            .field("kerberos", &self.0.tickets.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Login {
+    /// The user that Hadoop's own commands would be here: with Kerberos the owner of the ticket cache, else
+    /// `HADOOP_USER_NAME` or the operating system's user; with the tokens of `HADOOP_TOKEN_FILE_LOCATION`.
+    /// Where `HADOOP_PROXY_USER` is set, that user acts for the one it names.
+    ///
+    /// A process that has tokens and no Kerberos tickets - a container - logs in all the same.
+    ///
+    /// # Errors
+    /// See [`LoginError`].
+    pub async fn current(conf: &Configuration) -> Result<Self, LoginError> {
+        let security = Security::from_conf(conf)?;
+        let credentials = Credentials::from_environment()?;
+        let login = if security.kerberos {
+            match Tickets::acquire(CredentialSource::TicketCache(None), &security).await {
+                Ok(tickets) => Self::new(tickets.principal(), Some(tickets), credentials, security),
+                Err(error) if credentials.tokens().next().is_none() => return Err(error),
+                Err(error) => {
+                    tracing::debug!(%error, "no Kerberos tickets; tokens are used");
+                    Self::new(user_name(conf)?, None, credentials, security)
+                }
+            }
+        } else {
+            Self::new(user_name(conf)?, None, credentials, security)
+        };
+        let proxied = std::env::var("HADOOP_PROXY_USER").ok().filter(|user| !user.is_empty());
+        Ok(match proxied {
+            Some(user) => login.proxy(user),
+            None => login,
+        })
+    }
+
+    /// A user by name, with these tokens and no Kerberos.
+    ///
+    /// # Errors
+    /// [`LoginError::Conf`].
+    pub fn simple(
+        conf: &Configuration,
+        user: impl Into<String>,
+        credentials: Credentials,
+    ) -> Result<Self, LoginError> {
+        Ok(Self::new(user.into(), None, credentials, Security::from_conf(conf)?))
+    }
+
+    /// The owner of a keytab, with the tokens of `HADOOP_TOKEN_FILE_LOCATION`. `_HOST` in the principal is
+    /// replaced by this machine's name.
+    ///
+    /// # Errors
+    /// See [`LoginError`].
+    pub async fn from_keytab(
+        conf: &Configuration,
+        principal: &str,
+        keytab: &Path,
+    ) -> Result<Self, LoginError> {
+        let security = Security::from_conf(conf)?;
+        let host = nix::unistd::gethostname().ok().and_then(|host| host.into_string().ok());
+        let principal = with_host(principal, &host.unwrap_or_default());
+        let source = CredentialSource::Keytab { principal, keytab: keytab.to_owned() };
+        let tickets = Tickets::acquire(source, &security).await?;
+        let credentials = Credentials::from_environment()?;
+        Ok(Self::new(tickets.principal(), Some(tickets), credentials, security))
+    }
+
+    fn new(
+        user: String,
+        tickets: Option<Tickets>,
+        credentials: Credentials,
+        security: Security,
+    ) -> Self {
+        let credentials = RwLock::new(credentials);
+        Self(Arc::new(Inner { user, real: None, credentials, tickets, security }))
+    }
+
+    /// Another user, for whom this one acts. Servers must allow it (`hadoop.proxyuser.…`). It begins without
+    /// tokens.
+    #[must_use]
+    pub fn proxy(&self, user: impl Into<String>) -> Self {
+        Self(Arc::new(Inner {
+            user: user.into(),
+            real: Some(self.clone()),
+            credentials: RwLock::default(),
+            tickets: None,
+            security: self.0.security.clone(),
+        }))
+    }
+
+    /// The full name: `alice`, or with Kerberos `alice@EXAMPLE.ORG`.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        &self.0.user
+    }
+
+    /// The name without host and realm, which is what Hadoop's default rule makes of a principal.
+    #[must_use]
+    pub fn short_name(&self) -> &str {
+        self.0.user.split(['/', '@']).next().unwrap_or_default()
+    }
+
+    /// Who acts for this user, where somebody does.
+    #[must_use]
+    pub fn real(&self) -> Option<&Self> {
+        self.0.real.as_ref()
+    }
+
+    /// Whether the cluster authenticates, by the configuration.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.0.security.kerberos
+    }
+
+    /// A copy of the tokens and secret keys.
+    #[must_use]
+    pub fn credentials(&self) -> Credentials {
+        self.0.credentials.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds tokens and secret keys, over those with the same aliases.
+    pub fn add_credentials(&self, more: Credentials) {
+        self.0.credentials.write().unwrap_or_else(PoisonError::into_inner).extend(more);
+    }
+
+    /// Adds one token.
+    pub fn add_token(&self, alias: impl Into<String>, token: Token) {
+        self.0.credentials.write().unwrap_or_else(PoisonError::into_inner).add(alias, token);
+    }
+
+    /// How to call a service there as this user: with the token for it, else with Kerberos, else without
+    /// authentication where the cluster has none.
+    ///
+    /// # Errors
+    /// [`LoginError::Conf`] where Kerberos is to be used and the configuration does not name the service's
+    /// principal.
+    pub async fn target(
+        &self,
+        service: Service,
+        host: &str,
+        port: u16,
+    ) -> Result<Target, LoginError> {
+        let token = self.token_for(service, host, port).await;
+        self.target_with(service, host, port, token)
+    }
+
+    /// The same with a token that is at hand, such as a NodeManager's.
+    ///
+    /// # Errors
+    /// As [`Login::target`].
+    pub fn target_with(
+        &self,
+        service: Service,
+        host: &str,
+        port: u16,
+        token: Option<Token>,
+    ) -> Result<Target, LoginError> {
+        let security = &self.0.security;
+        let tickets = match &self.0.real {
+            Some(real) => real.0.tickets.as_ref(),
+            None => self.0.tickets.as_ref(),
+        };
+        let kerberos = match tickets.filter(|_| security.kerberos && service.takes_kerberos()) {
+            None => None,
+            Some(tickets) => match (self.principal(service, host), &token) {
+                (Some(server), _) => Some(Kerberos { initiator: tickets.initiator(), server }),
+                (None, Some(_)) => None,
+                (None, None) => {
+                    let name = service.principal_property().to_owned();
+                    let why = "the server's Kerberos principal must be known";
+                    return Err(ConfError::Missing { name, why }.into());
+                }
+            },
+        };
+        let auth = match token.is_some() || security.kerberos {
+            false => Auth::Simple,
+            true => Auth::Sasl(Box::new(SaslConfig {
+                token,
+                kerberos,
+                simple: security.simple,
+                qops: security.qops.clone(),
+                ciphers: Cipher::STRONG.to_vec(),
+            })),
+        };
+        let real = self.0.real.as_ref().map(|real| real.user().to_owned());
+        let user = UserInformation { effective: Some(self.0.user.clone()), real };
+        let protocol = Protocol::new(service.protocol());
+        Ok(Target { host: host.to_owned(), port, protocol, user, auth })
+    }
+
+    fn principal(&self, service: Service, host: &str) -> Option<ServerPrincipal> {
+        let known = self.0.security.principals.iter().find(|(known, _)| *known == service);
+        match known.and_then(|(_, principal)| principal.clone())? {
+            ServerPrincipal::Exact(name) => Some(ServerPrincipal::Exact(with_host(&name, host))),
+            pattern @ ServerPrincipal::Pattern(_) => Some(pattern),
+        }
+    }
+
+    /// The token for a service, by its address in either spelling, or one of its kind for any address.
+    async fn token_for(&self, service: Service, host: &str, port: u16) -> Option<Token> {
+        let kind = service.token_kind();
+        let credentials = self.credentials();
+        credentials.by_kind(kind)?;
+        let addresses: Vec<_> = match tokio::net::lookup_host((host, port)).await {
+            Ok(addresses) => addresses.collect(),
+            // Whoever connects says that there is no such host.
+            Err(_) => Vec::new(),
+        };
+        let use_ip = self.0.security.use_ip;
+        let by_name = format!("{}:{port}", host.to_ascii_lowercase());
+        let services = addresses.iter().map(|address| service_of(host, *address, use_ip));
+        let found = services
+            .chain([by_name])
+            .find_map(|service| credentials.by_service(kind, &service).cloned());
+        // YARN gives the token of an ApplicationMaster without its service.
+        found.or_else(|| {
+            let anywhere =
+                |token: &&Token| token.service().is_empty() || service == Service::Scheduler;
+            credentials.by_kind(kind).filter(anywhere).cloned()
+        })
+    }
+
+    /// How long until the Kerberos tickets should be renewed: at four fifths of their life. `None` for a user
+    /// without tickets, or with ones that last for ever.
+    #[must_use]
+    pub fn renew_in(&self) -> Option<Duration> {
+        match (&self.0.tickets, &self.0.real) {
+            (Some(tickets), _) => tickets.renew_in(),
+            (None, Some(real)) => real.renew_in(),
+            (None, None) => None,
+        }
+    }
+
+    /// Renews the Kerberos tickets now: a keytab's by a new login, a ticket cache's by `kinit -R`. Connections
+    /// that there are keep what they have.
+    ///
+    /// # Errors
+    /// See [`LoginError`]. The old tickets stay in use.
+    pub async fn renew(&self) -> Result<(), LoginError> {
+        let (tickets, security) = match (&self.0.tickets, &self.0.real) {
+            (None, Some(real)) => (real.0.tickets.as_ref(), &real.0.security),
+            (tickets, _) => (tickets.as_ref(), &self.0.security),
+        };
+        match tickets {
+            Some(tickets) => tickets.renew(security).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Renews the Kerberos tickets whenever they need it, for ever; returns at once for users that have none.
+    /// Run it as a task beside the program. Failures are logged, and tried again after
+    /// `hadoop.kerberos.min.seconds.before.relogin`.
+    pub async fn keep_fresh(self) {
+        while let Some(after) = self.renew_in() {
+            tokio::time::sleep(after).await;
+            if let Err(error) = self.renew().await {
+                tracing::warn!(user = %self.0.user, %error, "Kerberos tickets were not renewed");
+            }
+            // Never in a tight loop, whatever the tickets say of themselves.
+            tokio::time::sleep(self.0.security.between.max(Duration::from_secs(1))).await;
+        }
+    }
+}
+
+/// A principal with `_HOST` as its host part replaced.
+fn with_host(principal: &str, host: &str) -> String {
+    match principal.split_once("/_HOST") {
+        Some((service, realm)) if realm.is_empty() || realm.starts_with('@') => {
+            format!("{service}/{}{realm}", host.to_ascii_lowercase())
+        }
+        _ => principal.to_owned(),
+    }
+}
+
+/// `HADOOP_USER_NAME`, or the operating system's name for this process's user.
+fn user_name(conf: &Configuration) -> Result<String, LoginError> {
+    if let Some(name) = conf.environment("HADOOP_USER_NAME") {
+        return Ok(name.to_owned());
+    }
+    if let Ok(name) = std::env::var("HADOOP_USER_NAME")
+        && !name.is_empty()
+    {
+        return Ok(name);
+    }
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten();
+    user.map(|user| user.name).ok_or(LoginError::NoUser)
+}

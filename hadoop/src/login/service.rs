@@ -1,0 +1,60 @@
+//! The services that this library calls: their protocols, tokens and principals. Only names belong here.
+
+use crate::tokens::kinds;
+
+/// A service of Hadoop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Service {
+    /// The ResourceManager, for clients.
+    ResourceManager,
+    /// The ResourceManager's scheduler, for ApplicationMasters.
+    Scheduler,
+    /// A NodeManager's containers, for ApplicationMasters.
+    NodeManager,
+    /// A NameNode, for clients.
+    NameNode,
+}
+
+impl Service {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::ResourceManager, Self::Scheduler, Self::NodeManager, Self::NameNode];
+
+    /// The protocol's name.
+    #[must_use]
+    pub fn protocol(self) -> &'static str {
+        match self {
+            Self::ResourceManager => "org.apache.hadoop.yarn.api.ApplicationClientProtocolPB",
+            Self::Scheduler => "org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB",
+            Self::NodeManager => "org.apache.hadoop.yarn.api.ContainerManagementProtocolPB",
+            Self::NameNode => "org.apache.hadoop.hdfs.protocol.ClientProtocol",
+        }
+    }
+
+    /// The kind of token that it takes.
+    #[must_use]
+    pub fn token_kind(self) -> &'static str {
+        match self {
+            Self::ResourceManager => kinds::RM_DELEGATION,
+            Self::Scheduler => kinds::AM_RM,
+            Self::NodeManager => kinds::NODE_MANAGER,
+            Self::NameNode => kinds::HDFS_DELEGATION,
+        }
+    }
+
+    /// The property that names its Kerberos principal.
+    #[must_use]
+    pub fn principal_property(self) -> &'static str {
+        match self {
+            Self::ResourceManager | Self::Scheduler => "yarn.resourcemanager.principal",
+            Self::NodeManager => "yarn.nodemanager.principal",
+            Self::NameNode => "dfs.namenode.kerberos.principal",
+        }
+    }
+
+    /// Whether it takes Kerberos as well as tokens.
+    #[must_use]
+    pub fn takes_kerberos(self) -> bool {
+        matches!(self, Self::ResourceManager | Self::NameNode)
+    }
+}
