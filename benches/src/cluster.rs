@@ -3,6 +3,7 @@
 //! Everything is ended and removed when the value is dropped. It must never touch another cluster's files.
 
 use anyhow::{Context, Result, bail};
+use gateways::NodeAddress;
 use rest::client::{ClientTimeouts, RestClient};
 use std::{
     fs,
@@ -33,6 +34,7 @@ pub struct Cluster {
     flott: PathBuf,
     /// Its REST endpoint.
     pub rest: RestClient,
+    rpc_port: u16,
     jobmanager: Option<Child>,
     taskmanagers: Vec<Child>,
 }
@@ -61,6 +63,7 @@ impl Cluster {
         let cluster = Self {
             flott,
             rest: RestClient::new("127.0.0.1", rest_port, ClientTimeouts::default()),
+            rpc_port,
             jobmanager: None,
             taskmanagers: Vec::new(),
             folder,
@@ -114,6 +117,16 @@ impl Cluster {
     /// Process ids of the TaskManagers.
     pub fn taskmanager_pids(&self) -> Vec<u32> {
         self.taskmanagers.iter().map(Child::id).collect()
+    }
+
+    /// Where the JobManager's fabric answers.
+    pub fn jobmanager_node(&self) -> NodeAddress {
+        NodeAddress::of("127.0.0.1", self.rpc_port)
+    }
+
+    /// The file with its secret.
+    pub fn secret_file(&self) -> PathBuf {
+        self.folder.path().join("secret/cluster.secret")
     }
 
     /// Its folder.

@@ -1,0 +1,126 @@
+//! The control plane under load: virtual TaskExecutors in a process of their own, and the job they are
+//! given.
+//!
+//! A virtual TaskExecutor is everything that the JobManager can see of a real one: a process identity with
+//! a port and a connection of its own, the real messages in both directions, and the decisions of
+//! `control::task_executor`. What it must never do is run a program: its host takes tasks, looks up
+//! where their producers are, and reports them as a real one does.
+
+mod calls;
+mod link;
+mod resolve;
+mod tally;
+mod worker;
+mod workers;
+
+pub use workers::{Workers, WorkersRole};
+
+use anyhow::{Context, Result};
+use gateways::leader_election::{
+    Component, LeaderInformation, LeaderRetrievalGateway, RequestLeader,
+};
+use gateways::{EndpointAddress, NodeAddress, RpcOptions, RpcService};
+use model::graph::GraphNode;
+use model::{
+    ClusterId, ContentHash, EdgeId, JobEdge, JobGraph, JobId, JobVertex, JobVertexId, NodeId,
+    OperatorId, ProcessSession, ProgramRef, ShipStrategy,
+};
+use platform::handshake::{Credentials, Identity, Secret};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// The cluster's id in every benchmark.
+pub const CLUSTER_ID: &str = "control-plane-benchmark";
+/// How long one look for a leader waits.
+const LEADER_WAIT: Duration = Duration::from_secs(10);
+
+/// The settings of a process of the cluster that does not listen.
+pub fn rpc_options(secret_file: &Path) -> Result<RpcOptions> {
+    let secret = std::fs::read_to_string(secret_file)
+        .with_context(|| format!("reading {}", secret_file.display()))?;
+    Ok(RpcOptions {
+        credentials: Credentials {
+            cluster: ClusterId::new(CLUSTER_ID),
+            identity: Identity::Cluster,
+            secret: Secret::new(secret.trim().as_bytes()),
+        },
+        ..RpcOptions::in_process()
+    })
+}
+
+/// Who leads a component of the JobManager at `node`.
+pub async fn leader_of(
+    rpc: &RpcService,
+    node: &NodeAddress,
+    component: Component,
+) -> Result<LeaderInformation> {
+    let address = EndpointAddress::new(node.clone(), "leader_retrieval");
+    let retrieval = rpc.gateway::<LeaderRetrievalGateway>(&address, ProcessSession::default());
+    let wait_ms = u64::try_from(LEADER_WAIT.as_millis())?;
+    let question = RequestLeader { component, known: None, wait_ms };
+    let leader = retrieval.ask_within(question, LEADER_WAIT * 2).await?;
+    leader.with_context(|| format!("nobody leads the {component}"))
+}
+
+/// Source → sink over a hash edge, `parallelism` subtasks each, in one slot sharing group. Without
+/// coordinators, so that no program has to be run on the JobManager's side.
+pub fn graph(job_id: JobId, parallelism: u32) -> JobGraph {
+    JobGraph {
+        job_id,
+        name: format!("all to all, {parallelism} x 2"),
+        program: ProgramRef {
+            hash: ContentHash([7; 32]),
+            name: "all_to_all".into(),
+            size: 1,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            once: BTreeMap::new(),
+            job: None,
+        },
+        nodes: vec![node(1, "source"), node(2, "sink")],
+        vertices: vec![vertex(1, "source", parallelism), vertex(2, "sink", parallelism)],
+        edges: vec![JobEdge {
+            id: EdgeId(0),
+            from: JobVertexId(1),
+            to: JobVertexId(2),
+            from_node: NodeId(1),
+            to_node: NodeId(2),
+            output: 0,
+            input: 0,
+            ship: ShipStrategy::Hash,
+            record: "u64".into(),
+        }],
+        bounded: false,
+        options: BTreeMap::new(),
+        fingerprint: ContentHash([1; 32]),
+    }
+}
+
+fn node(id: u32, kind: &str) -> GraphNode {
+    GraphNode {
+        id: NodeId(id),
+        operator_id: OperatorId(u128::from(id)),
+        uid: None,
+        kind: kind.to_owned(),
+        name: kind.to_owned(),
+        inputs: if id == 1 { Vec::new() } else { vec!["u64".into()] },
+        output: (id == 1).then(|| "u64".into()),
+        reads: if id == 1 { Vec::new() } else { vec![NodeId(id - 1)] },
+        states: Vec::new(),
+        coordinated: false,
+    }
+}
+
+fn vertex(id: u32, name: &str, parallelism: u32) -> JobVertex {
+    JobVertex {
+        id: JobVertexId(u128::from(id)),
+        name: name.to_owned(),
+        nodes: vec![NodeId(id)],
+        parallelism,
+        max_parallelism: 1 << 15,
+        slot_sharing_group: "default".into(),
+        resources: None,
+        source: id == 1,
+    }
+}
