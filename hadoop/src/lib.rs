@@ -7,3 +7,4 @@ pub mod login;
 pub mod rpc;
 pub mod sasl;
 pub mod tokens;
+pub mod yarn;

@@ -8,13 +8,17 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 /// What a server does with a call.
-#[derive(Clone, Copy, PartialEq)]
+/// The answer to a method's request, or the class of an exception.
+pub(crate) type Answers = dyn Fn(&str, &Bytes) -> Result<Vec<u8>, &'static str> + Send + Sync;
+
+#[derive(Clone)]
 pub(crate) enum Does {
     Echo,
     Standby,
     Hang,
     /// Closes the connection instead of answering the first so many calls.
     Drop(usize),
+    Answer(Arc<Answers>),
 }
 
 pub(crate) struct Server {
@@ -32,7 +36,7 @@ impl Server {
         task::start(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 connections.fetch_add(1, Ordering::SeqCst);
-                task::start(answer(stream, auth.clone(), does, Arc::clone(&calls)));
+                task::start(answer(stream, auth.clone(), does.clone(), Arc::clone(&calls)));
             }
         });
         server
@@ -44,7 +48,7 @@ impl Server {
         Target { host: "127.0.0.1".to_owned(), port: self.port, protocol, user, auth }
     }
 
-    fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
@@ -61,16 +65,20 @@ async fn answer(
         let Ok(read @ 1..) = stream.read(&mut buffer).await else { return };
         let open = server.receive(&buffer[..read]);
         for said in std::mem::take(&mut server.said) {
-            let Said::Call { header, body, .. } = said else { continue };
+            let Said::Call { header, method, body } = said else { continue };
             let id = header.call_id;
             let count = {
                 let mut calls = calls.lock().unwrap();
                 calls.push(header);
                 calls.len()
             };
-            match does {
+            match &does {
+                Does::Answer(answers) => match answers(&method.method, &body) {
+                    Ok(answer) => server.answer(id, &answer),
+                    Err(class) => server.fail(id, class, "no", 1, false),
+                },
                 Does::Hang => {}
-                Does::Drop(first) if count <= first => return,
+                Does::Drop(first) if count <= *first => return,
                 Does::Echo | Does::Drop(_) => server.answer(id, &body),
                 Does::Standby => {
                     server.fail(

@@ -1,0 +1,84 @@
+//! What can go wrong with YARN. Errors say what there is instead of what was asked for.
+
+use super::messages::{ApplicationId, YarnApplicationState};
+use crate::conf::ConfError;
+use crate::login::LoginError;
+use crate::rpc::CallError;
+
+/// Why YARN could not do what was asked of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum YarnError {
+    /// The call failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The configuration.
+    #[error(transparent)]
+    Conf(#[from] ConfError),
+    /// The user.
+    #[error(transparent)]
+    Login(#[from] LoginError),
+    /// There is no such queue, or it is not a leaf.
+    #[error("no queue '{queue}' to submit to; there are: {}", .there_are.join(", "))]
+    Queue {
+        /// What was asked for.
+        queue: String,
+        /// The leaves, by their full paths.
+        there_are: Vec<String>,
+    },
+    /// The name means several queues.
+    #[error("queue '{queue}' could be any of: {}", .candidates.join(", "))]
+    QueueAmbiguous {
+        /// What was asked for.
+        queue: String,
+        /// Full paths.
+        candidates: Vec<String>,
+    },
+    /// The queue takes no applications.
+    #[error("queue '{queue}' is stopped")]
+    QueueStopped {
+        /// Its full path.
+        queue: String,
+    },
+    /// More is wanted than a container may have.
+    #[error(
+        "{wanted} {resource} for one container are more than the cluster's maximum of {maximum}"
+    )]
+    Capability {
+        /// Which resource.
+        resource: String,
+        /// How much was asked for.
+        wanted: i64,
+        /// How much there may be.
+        maximum: i64,
+    },
+    /// The application did not get as far as it should.
+    #[error("{application} is {state:?}: {diagnostics}")]
+    Ended {
+        /// Which.
+        application: ApplicationId,
+        /// Where it is.
+        state: YarnApplicationState,
+        /// Why, in YARN's words.
+        diagnostics: String,
+    },
+    /// The response lacks what it must have.
+    #[error("the response to {method} has no {field}")]
+    Incomplete {
+        /// The method.
+        method: &'static str,
+        /// The field.
+        field: &'static str,
+    },
+}
+
+impl YarnError {
+    /// Whether the server threw this exception, by its short or full class name.
+    #[must_use]
+    pub fn is_remote(&self, class: &str) -> bool {
+        match self {
+            Self::Call(error) => error.remote().is_some_and(|exception| exception.is(class)),
+            _ => false,
+        }
+    }
+}

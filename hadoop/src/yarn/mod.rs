@@ -1,0 +1,12 @@
+//! YARN: its messages, where its ResourceManagers are, and a client of them.
+
+mod client;
+mod error;
+pub mod messages;
+mod resource_manager;
+#[cfg(test)]
+mod tests;
+
+pub use client::{Watch, YarnClient};
+pub use error::YarnError;
+pub use resource_manager::{ResourceManager, resource_managers, retry_policy};

@@ -1,0 +1,114 @@
+//! Where the ResourceManagers are and how often they are asked, from the configuration. Nothing is looked up
+//! or connected here.
+
+use crate::conf::{ConfError, Configuration};
+use crate::login::Service;
+use crate::rpc::RetryPolicy;
+use std::time::Duration;
+
+/// A ResourceManager's address for one service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceManager {
+    /// Its id among several; nothing where it is the only one.
+    pub id: Option<String>,
+    /// Its host.
+    pub host: String,
+    /// The service's port.
+    pub port: u16,
+}
+
+/// The ResourceManagers: one, or with `yarn.resourcemanager.ha.enabled` those of
+/// `yarn.resourcemanager.ha.rm-ids`.
+///
+/// # Errors
+/// Addresses that are none, failover without ids.
+pub fn resource_managers(
+    conf: &Configuration,
+    service: Service,
+) -> Result<Vec<ResourceManager>, ConfError> {
+    let (property, default_port) = match service {
+        Service::Scheduler => ("yarn.resourcemanager.scheduler.address", 8030),
+        _ => ("yarn.resourcemanager.address", 8032),
+    };
+    if !conf.get_bool("yarn.resourcemanager.ha.enabled")?.unwrap_or(false) {
+        let address = conf.require(property, "it says where the ResourceManager is")?;
+        let (host, port) = split(property, &address, default_port)?;
+        return Ok(vec![ResourceManager { id: None, host, port }]);
+    }
+    let ids = "yarn.resourcemanager.ha.rm-ids";
+    let mut found = Vec::new();
+    for id in conf.get_list(ids)? {
+        let property = format!("{property}.{id}");
+        let (host, port) = match conf.get_trimmed(&property)? {
+            Some(address) => split(&property, &address, default_port)?,
+            None => {
+                let hostname = format!("yarn.resourcemanager.hostname.{id}");
+                let why = "it says where one of the ResourceManagers is";
+                (conf.require(&hostname, why)?, default_port)
+            }
+        };
+        found.push(ResourceManager { id: Some(id), host, port });
+    }
+    match found.is_empty() {
+        true => Err(ConfError::Missing {
+            name: ids.to_owned(),
+            why: "failover between ResourceManagers is on",
+        }),
+        false => Ok(found),
+    }
+}
+
+fn split(property: &str, address: &str, default_port: u16) -> Result<(String, u16), ConfError> {
+    let wrong =
+        || ConfError::Type { name: property.to_owned(), expected: "an address, such as host:8032" };
+    let (host, port) = match address.rsplit_once(':') {
+        Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
+        None => (address, default_port),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    match host {
+        "" => Err(wrong()),
+        // The address that it listens on everywhere; clients on its machine reach it here.
+        "0.0.0.0" => Ok(("127.0.0.1".to_owned(), port)),
+        host => Ok((host.to_owned(), port)),
+    }
+}
+
+/// How YARN's clients try again, by `yarn.resourcemanager.connect.…` and `yarn.client.failover-…`.
+///
+/// # Errors
+/// Properties of the wrong type.
+pub fn retry_policy(conf: &Configuration) -> Result<RetryPolicy, ConfError> {
+    let millis = |name: &str, or: u64| -> Result<Option<Duration>, ConfError> {
+        match conf.get_i64(name) {
+            Ok(Some(-1)) => Ok(None),
+            Err(_) | Ok(None) => {
+                Ok(Some(conf.get_duration(name)?.unwrap_or(Duration::from_millis(or))))
+            }
+            Ok(Some(number)) => match u64::try_from(number) {
+                Ok(number) => Ok(Some(Duration::from_millis(number))),
+                Err(_) => Err(ConfError::Type {
+                    name: name.to_owned(),
+                    expected: "a number of milliseconds, or -1 for ever",
+                }),
+            },
+        }
+    };
+    let total = millis("yarn.resourcemanager.connect.max-wait.ms", 900_000)?;
+    let interval = millis("yarn.resourcemanager.connect.retry-interval.ms", 30_000)?;
+    let interval = interval.unwrap_or(Duration::from_secs(30)).max(Duration::from_millis(1));
+    let times = |interval: Duration| match total {
+        None => u32::MAX,
+        Some(total) => u32::try_from(total.as_nanos() / interval.as_nanos()).unwrap_or(u32::MAX),
+    };
+    if !conf.get_bool("yarn.resourcemanager.ha.enabled")?.unwrap_or(false) {
+        return Ok(RetryPolicy::Fixed { interval, retries: times(interval) });
+    }
+    let sleep = |name: &str| Ok(conf.get_duration(name)?.filter(|s| !s.is_zero()));
+    let base = sleep("yarn.client.failover-sleep-base-ms")?.unwrap_or(interval);
+    let max = sleep("yarn.client.failover-sleep-max-ms")?.unwrap_or(interval);
+    let failovers = conf.get_i64("yarn.client.failover-max-attempts")?.unwrap_or(-1);
+    let failovers = u32::try_from(failovers).unwrap_or_else(|_| times(base));
+    // Hadoop's clients never ask the same ResourceManager again on top.
+    Ok(RetryPolicy::FailOver { failovers, retries: 0, base, max })
+}

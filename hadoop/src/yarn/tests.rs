@@ -1,0 +1,373 @@
+use super::messages::*;
+use super::*;
+use crate::client::tests::{Answers, Does, Server};
+use crate::conf::Configuration;
+use crate::login::{Login, Service};
+use crate::rpc::RetryPolicy;
+use crate::rpc::testing::ServerAuth;
+use crate::tokens::Credentials;
+use bytes::Bytes;
+use proptest::prelude::*;
+use prost::Message as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const APPLICATION: ApplicationId =
+    ApplicationId { id: Some(19), cluster_timestamp: Some(1_570_379_089_091) };
+
+fn conf(properties: &[(&str, &str)]) -> Configuration {
+    let mut conf = Configuration::with_defaults();
+    for (name, value) in properties {
+        conf.set(name, *value);
+    }
+    conf
+}
+
+async fn client_of(answers: Arc<Answers>, more: &[(&str, &str)]) -> (YarnClient, Server) {
+    let server = Server::start(ServerAuth::Simple, Does::Answer(answers)).await;
+    let mut conf = conf(more);
+    conf.set("yarn.resourcemanager.address", format!("127.0.0.1:{}", server.port));
+    let login = Login::simple(&conf, "alice", Credentials::new()).unwrap();
+    (YarnClient::new(&conf, login).await.unwrap(), server)
+}
+
+#[test]
+fn ids_are_spelled_as_yarn_does() {
+    let container = |epoch: i64| ContainerId {
+        app_id: None,
+        app_attempt_id: Some(ApplicationAttemptId {
+            application_id: Some(APPLICATION),
+            attempt_id: Some(1),
+        }),
+        id: Some((epoch << 40) | 2),
+    };
+    assert_eq!(APPLICATION.to_string(), "application_1570379089091_0019");
+    assert_eq!(
+        container(0).app_attempt_id.unwrap().to_string(),
+        "appattempt_1570379089091_0019_000001"
+    );
+    assert_eq!(container(0).to_string(), "container_1570379089091_0019_01_000002");
+    assert_eq!(container(1).to_string(), "container_e01_1570379089091_0019_01_000002");
+    assert_eq!(container(1).id(), 1_099_511_627_778);
+    for text in
+        ["container_1570379089091_0019_01_000002", "container_e17_1570379089091_12345_01_1234567"]
+    {
+        assert_eq!(text.parse::<ContainerId>().unwrap().to_string(), text);
+    }
+    assert_eq!("application_1570379089091_0019".parse(), Ok(APPLICATION));
+    assert_eq!("h:1".parse::<NodeId>().unwrap().to_string(), "h:1");
+    for wrong in
+        ["", "application_1", "application_1_-2", "job_1_2", "application_1_2_3", "application_x_1"]
+    {
+        assert!(wrong.parse::<ApplicationId>().is_err(), "{wrong}");
+    }
+    for wrong in
+        ["container_e_1_2_3_4", "container_ex_1_2_3_4", "container_1_2_3_99999999999999", "1_2_3_4"]
+    {
+        assert!(wrong.parse::<ContainerId>().is_err(), "{wrong}");
+    }
+    assert!(":1".parse::<NodeId>().is_err() && "h:70000".parse::<NodeId>().is_err());
+}
+
+/// A `ResourceRequest` as Java writes it: numbers and defaults of proto2.
+#[test]
+fn messages_are_hadoops_on_the_wire() {
+    let request = AllocateRequest {
+        ask: vec![ResourceRequest {
+            priority: Some(Priority { priority: Some(1) }),
+            resource_name: Some("*".to_owned()),
+            capability: Some(Resource {
+                memory: Some(256),
+                virtual_cores: Some(1),
+                resource_value_map: vec![],
+            }),
+            num_containers: Some(2),
+            relax_locality: Some(false),
+            ..ResourceRequest::default()
+        }],
+        response_id: Some(3),
+        progress: Some(0.5),
+        ..AllocateRequest::default()
+    };
+    let expected = b"\x0a\x12\x0a\x02\x08\x01\x12\x01*\x1a\x05\x08\x80\x02\x10\x01\x20\x02\x28\x00\x20\x03\x2d\x00\x00\x00\x3f";
+    assert_eq!(request.encode_to_vec(), expected);
+    // Absent fields have Hadoop's defaults; enumerations of later versions are kept.
+    let status = ContainerStatus::decode(&b"\x10\x63"[..]).unwrap();
+    assert_eq!(
+        (status.exit_status(), status.diagnostics(), status.state),
+        (-1000, "N/A", Some(99))
+    );
+    assert!(ResourceRequest::default().relax_locality());
+    assert_eq!(Container::default().allocation_request_id(), -1);
+    assert_eq!(ApplicationSubmissionContext::default().queue(), "default");
+}
+
+#[test]
+fn debug_shows_no_secret() {
+    let pair = StringStringMap { key: Some("NAME".to_owned()), value: Some("hunter2".to_owned()) };
+    let bytes =
+        StringBytesMap { key: Some("service".to_owned()), value: Some(b"hunter2".to_vec()) };
+    let launch = ContainerLaunchContext {
+        tokens: Some(b"hunter2".to_vec()),
+        environment: vec![pair],
+        service_data: vec![bytes],
+        ..ContainerLaunchContext::default()
+    };
+    let context =
+        ApplicationSubmissionContext { am_container_spec: Some(launch), ..Default::default() };
+    let key = RegisterApplicationMasterResponse {
+        client_to_am_token_master_key: Some(b"hunter2".to_vec()),
+        ..Default::default()
+    };
+    for shown in [format!("{context:?}"), format!("{key:?}")] {
+        assert!(!shown.contains("hunter2") && !shown.contains("104, 117"), "{shown}");
+    }
+    assert!(format!("{context:?}").contains("NAME"));
+}
+
+#[test]
+fn resource_managers_are_found() {
+    let at = |conf: &Configuration, service| {
+        let found = resource_managers(conf, service).unwrap();
+        found.iter().map(|rm| format!("{}:{}", rm.host, rm.port)).collect::<Vec<_>>().join(" ")
+    };
+    let plain = conf(&[("yarn.resourcemanager.hostname", "rm")]);
+    assert_eq!(at(&plain, Service::ResourceManager), "rm:8032");
+    assert_eq!(at(&plain, Service::Scheduler), "rm:8030");
+    assert_eq!(at(&conf(&[]), Service::ResourceManager), "127.0.0.1:8032");
+    let ha = conf(&[
+        ("yarn.resourcemanager.ha.enabled", "true"),
+        ("yarn.resourcemanager.ha.rm-ids", "rm1, rm2"),
+        ("yarn.resourcemanager.hostname.rm1", "a"),
+        ("yarn.resourcemanager.address.rm2", "b:1"),
+        ("yarn.resourcemanager.hostname.rm2", "c"),
+    ]);
+    assert_eq!(at(&ha, Service::ResourceManager), "a:8032 b:1");
+    assert_eq!(at(&ha, Service::Scheduler), "a:8030 c:8030");
+    let wrong = |conf: &Configuration| {
+        resource_managers(conf, Service::ResourceManager).unwrap_err().to_string()
+    };
+    assert!(wrong(&conf(&[("yarn.resourcemanager.ha.enabled", "true")])).contains("rm-ids"));
+    assert!(
+        wrong(&conf(&[("yarn.resourcemanager.address", "a:b")]))
+            .contains("yarn.resourcemanager.address")
+    );
+}
+
+#[test]
+fn retries_are_as_configured() {
+    let seconds = Duration::from_secs;
+    let fixed = RetryPolicy::Fixed { interval: seconds(30), retries: 30 };
+    assert_eq!(retry_policy(&conf(&[])).unwrap(), fixed);
+    let forever = conf(&[("yarn.resourcemanager.connect.max-wait.ms", "-1")]);
+    assert_eq!(
+        retry_policy(&forever).unwrap(),
+        RetryPolicy::Fixed { interval: seconds(30), retries: u32::MAX }
+    );
+    let ha = conf(&[
+        ("yarn.resourcemanager.ha.enabled", "true"),
+        ("yarn.client.failover-sleep-base-ms", "1000"),
+        ("yarn.client.failover-sleep-max-ms", "5000"),
+    ]);
+    let expected =
+        RetryPolicy::FailOver { failovers: 900, retries: 0, base: seconds(1), max: seconds(5) };
+    assert_eq!(retry_policy(&ha).unwrap(), expected);
+    assert!(retry_policy(&conf(&[("yarn.resourcemanager.connect.max-wait.ms", "-2")])).is_err());
+}
+
+fn queue(name: &str, children: Vec<QueueInfo>) -> QueueInfo {
+    let state =
+        Some(i32::from(if name == "old" { QueueState::Stopped } else { QueueState::Running }));
+    QueueInfo {
+        queue_name: Some(name.to_owned()),
+        child_queues: children,
+        state,
+        ..QueueInfo::default()
+    }
+}
+
+#[tokio::test]
+async fn nodes_metrics_and_queues_are_listed() {
+    let answers = |method: &str, body: &Bytes| match method {
+        "getClusterNodes" => {
+            let asked = GetClusterNodesRequest::decode(body.clone()).unwrap();
+            assert_eq!(asked.node_states, [i32::from(NodeState::Running)]);
+            let id = NodeId { host: Some("n".to_owned()), port: Some(1) };
+            let report = NodeReport { node_id: Some(id), ..NodeReport::default() };
+            Ok(GetClusterNodesResponse { node_reports: vec![report] }.encode_to_vec())
+        }
+        "getClusterMetrics" => {
+            let metrics = YarnClusterMetrics { num_node_managers: Some(3), ..Default::default() };
+            Ok(GetClusterMetricsResponse { cluster_metrics: Some(metrics) }.encode_to_vec())
+        }
+        "getQueueInfo" => {
+            let small = || queue("small", vec![]);
+            let queues = vec![
+                queue("default", vec![]),
+                queue("team", vec![small(), queue("old", vec![])]),
+                small(),
+            ];
+            Ok(GetQueueInfoResponse { queue_info: Some(queue("root", queues)) }.encode_to_vec())
+        }
+        _ => Err("org.apache.hadoop.ipc.RpcNoSuchMethodException"),
+    };
+    let (yarn, server) = client_of(Arc::new(answers), &[]).await;
+    let nodes = yarn.nodes(&[NodeState::Running]).await.unwrap();
+    assert_eq!(nodes[0].node_id.as_ref().unwrap().to_string(), "n:1");
+    assert_eq!(yarn.metrics().await.unwrap().num_node_managers(), 3);
+    assert_eq!(yarn.check_queue("default").await.unwrap().queue_name(), "default");
+    assert_eq!(yarn.check_queue("root.team.small").await.unwrap().queue_name(), "small");
+    let said = |result: Result<QueueInfo, YarnError>| result.unwrap_err().to_string();
+    let none = said(yarn.check_queue("team").await);
+    assert!(
+        none.ends_with("there are: root.default, root.small, root.team.old, root.team.small"),
+        "{none}"
+    );
+    assert!(said(yarn.check_queue("small").await).contains("root.small, root.team.small"));
+    assert!(said(yarn.check_queue("old").await).contains("'root.team.old' is stopped"));
+    assert!(yarn.queue_acls().await.unwrap_err().is_remote("RpcNoSuchMethodException"));
+    assert_eq!(server.connections(), 1);
+}
+
+fn report(state: YarnApplicationState, diagnostics: &str) -> Vec<u8> {
+    let report = ApplicationReport {
+        application_id: Some(APPLICATION),
+        state: Some(state.into()),
+        diagnostics: Some(diagnostics.to_owned()),
+        ..ApplicationReport::default()
+    };
+    GetApplicationReportResponse { application_report: Some(report) }.encode_to_vec()
+}
+
+/// A ResourceManager that answers questions for a report with these, in turn.
+fn lives(
+    reports: Vec<Result<Vec<u8>, &'static str>>,
+    methods: Arc<Mutex<Vec<String>>>,
+) -> Arc<Answers> {
+    let (next, kills) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    Arc::new(move |method, _| {
+        methods.lock().unwrap().push(method.to_owned());
+        match method {
+            "getApplicationReport" => reports[next.fetch_add(1, Ordering::SeqCst)].clone(),
+            "forceKillApplication" => {
+                let is_kill_completed = Some(kills.fetch_add(1, Ordering::SeqCst) == 2);
+                Ok(KillApplicationResponse { is_kill_completed }.encode_to_vec())
+            }
+            _ => Ok(Vec::new()),
+        }
+    })
+}
+
+#[tokio::test]
+async fn applications_are_submitted_watched_and_killed() {
+    use YarnApplicationState::{Accepted, Finished, NewSaving, Running};
+    let reports = vec![
+        // Lost before it was written down: submitted again.
+        Err("org.apache.hadoop.yarn.exceptions.ApplicationNotFoundException"),
+        Ok(report(NewSaving, "")),
+        Ok(report(Accepted, "")),
+        Ok(report(Accepted, "waiting for resources")),
+        Ok(report(Accepted, "waiting for resources")),
+        Ok(report(Accepted, "launched")),
+        Ok(report(Running, "")),
+        Ok(report(Finished, "")),
+    ];
+    let methods = Arc::default();
+    let (yarn, _server) = client_of(lives(reports, Arc::clone(&methods)), &[]).await;
+    let context =
+        ApplicationSubmissionContext { application_id: Some(APPLICATION), ..Default::default() };
+    assert_eq!(yarn.submit(context).await.unwrap(), APPLICATION);
+    let submissions =
+        methods.lock().unwrap().iter().filter(|name| *name == "submitApplication").count();
+    assert_eq!(submissions, 2);
+    let mut watch = yarn.watch(APPLICATION);
+    let mut seen = Vec::new();
+    while let Some(report) = watch.next().await.unwrap() {
+        seen.push((report.state(), report.diagnostics().to_owned()));
+    }
+    let expected = [
+        (Accepted, "waiting for resources"),
+        (Accepted, "launched"),
+        (Running, ""),
+        (Finished, ""),
+    ];
+    assert_eq!(seen, expected.map(|(state, text)| (state, text.to_owned())));
+    yarn.kill(APPLICATION, None).await.unwrap();
+    let kills =
+        methods.lock().unwrap().iter().filter(|name| *name == "forceKillApplication").count();
+    assert_eq!(kills, 3);
+    assert!(yarn.submit(ApplicationSubmissionContext::default()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_refused_application_says_why() {
+    let reports = vec![Ok(report(YarnApplicationState::Failed, "queue is full"))];
+    let (yarn, _server) = client_of(lives(reports, Arc::default()), &[]).await;
+    let context =
+        ApplicationSubmissionContext { application_id: Some(APPLICATION), ..Default::default() };
+    let said = yarn.submit(context).await.unwrap_err().to_string();
+    assert_eq!(said, "application_1570379089091_0019 is Failed: queue is full");
+}
+
+#[tokio::test]
+async fn the_active_of_two_resource_managers_is_asked() {
+    let standby = Server::start(ServerAuth::Simple, Does::Standby).await;
+    let metrics =
+        GetClusterMetricsResponse { cluster_metrics: Some(Default::default()) }.encode_to_vec();
+    let active =
+        Server::start(ServerAuth::Simple, Does::Answer(Arc::new(move |_, _| Ok(metrics.clone()))))
+            .await;
+    let address = |server: &Server| format!("127.0.0.1:{}", server.port);
+    let conf = conf(&[
+        ("yarn.resourcemanager.ha.enabled", "true"),
+        ("yarn.resourcemanager.ha.rm-ids", "rm1,rm2"),
+        ("yarn.resourcemanager.address.rm1", &address(&standby)),
+        ("yarn.resourcemanager.address.rm2", &address(&active)),
+    ]);
+    let login = Login::simple(&conf, "alice", Credentials::new()).unwrap();
+    let yarn = YarnClient::new(&conf, login).await.unwrap();
+    for _ in 0..3 {
+        yarn.metrics().await.unwrap();
+    }
+    assert_eq!((standby.connections(), active.connections()), (1, 1));
+}
+
+#[test]
+fn what_no_container_may_have_is_refused_before() {
+    let resource = |memory, cores, gpus| Resource {
+        memory: Some(memory),
+        virtual_cores: Some(cores),
+        resource_value_map: vec![ResourceInformation {
+            key: "gpu".to_owned(),
+            value: Some(gpus),
+            ..ResourceInformation::default()
+        }],
+    };
+    let maximum = resource(4096, 4, 1);
+    assert!(resource(4096, 4, 1).check(&maximum).is_ok());
+    let said = |wanted: Resource| wanted.check(&maximum).unwrap_err().to_string();
+    assert!(said(resource(4097, 1, 0)).contains("4097 MiB of memory"));
+    assert!(said(resource(1, 5, 0)).contains("5 cores"));
+    assert!(said(resource(1, 1, 2)).contains("2 gpu"));
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_an_id_or_an_error(text in "(container|application|appattempt)?[_e0-9a-z:-]{0,40}") {
+        let _ = text.parse::<ApplicationId>();
+        let _ = text.parse::<ApplicationAttemptId>();
+        let _ = text.parse::<NodeId>();
+        if let Ok(id) = text.parse::<ContainerId>() {
+            prop_assert_eq!(id.to_string().parse::<ContainerId>().unwrap(), id);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_message_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let _ = AllocateResponse::decode(&bytes[..]);
+        let _ = GetApplicationsResponse::decode(&bytes[..]);
+        let _ = StartContainersResponse::decode(&bytes[..]);
+        let _ = GetQueueInfoResponse::decode(&bytes[..]);
+    }
+}
