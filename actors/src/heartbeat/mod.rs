@@ -128,11 +128,7 @@ impl HeartbeatActor {
             let cause = format!("{actor} has not finished a turn for {} ms", age.as_millis());
             self.deps.fatal.report("watchdog", cause);
         }
-        let due = {
-            let mut table = self.shared.lock();
-            table.tick(now);
-            table.due(now, &self.deps.rpc)
-        };
+        let due = self.shared.lock().turn(now, &self.deps.rpc);
         let within = self.patience();
         for beat in due {
             // A task each, not a future of this actor: actors poll all of theirs at each turn.

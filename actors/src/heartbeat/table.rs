@@ -8,7 +8,7 @@ use control::liveness::{Event, Limits, Liveness, TurnAge, Verdict};
 use gateways::heartbeat::{Beat, BeatPayload, BeatReply, HeartbeatGateway, Party};
 use gateways::{EndpointAddress, NodeAddress, Remote, RpcService};
 use model::ProcessSession;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub(super) struct Pair {
     payload: BeatPayload,
     due_at: Duration,
     in_flight: bool,
+    /// Its place in the agenda, if it is there.
+    look_at: Option<Duration>,
     heard: BeatPayload,
     unchanged: u32,
     unsent: Unsent,
@@ -64,6 +66,7 @@ impl Pair {
             payload: BeatPayload::Empty,
             due_at: Duration::ZERO,
             in_flight: false,
+            look_at: None,
             heard: BeatPayload::Empty,
             unchanged: 0,
             unsent: Unsent::default(),
@@ -76,6 +79,48 @@ impl Pair {
             Verdict::Silent { since } => self.unsent.silent = Some(since),
             Verdict::Lost(loss) => self.unsent.lost = Some(loss),
         }
+    }
+
+    /// Lets time pass that has passed since a turn in which there was nothing to look at.
+    fn tick(&mut self, turned_at: Duration, now: Duration) {
+        // As if it had been looked at in every turn: what is long is the pause of this process alone.
+        self.step(turned_at, Event::Tick);
+        self.step(now, Event::Tick);
+        self.flush();
+    }
+
+    /// When there is something to look at again; `None`: never.
+    fn next_look(&self, now: Duration, interval: Duration) -> Option<Duration> {
+        if self.unsent.payload || self.unsent.silent.is_some() || self.unsent.lost.is_some() {
+            return Some(now);
+        }
+        if self.liveness.is_over() {
+            return None;
+        }
+        let beat = self.beats_to.as_ref().filter(|_| !self.in_flight).map(|_| self.due_at);
+        let latest = now.saturating_add(interval).min(self.liveness.deadline());
+        Some(beat.map_or(latest, |due_at| due_at.min(latest)))
+    }
+
+    /// The beat whose time has come, if it has.
+    fn due(&mut self, now: Duration, interval: Duration, rpc: &RpcService) -> Option<Addressed> {
+        let (address, session) = self.beats_to.as_ref()?;
+        if self.in_flight || self.liveness.is_over() || self.due_at > now {
+            return None;
+        }
+        let gateway = self.gateway.get_or_insert_with(|| rpc.gateway(address, *session));
+        let to = gateway.clone();
+        self.in_flight = true;
+        // Keeps its phase; after a stop of this process there is one beat, not one per missed interval.
+        let next = self.due_at.saturating_add(interval);
+        self.due_at = if next > now { next } else { now.saturating_add(interval) };
+        let beat = Beat {
+            from: self.me.clone(),
+            to: self.peer.clone(),
+            turn_age_ms: millis(self.marker.age()),
+            payload: self.payload.clone(),
+        };
+        Some((to, beat))
     }
 
     fn hear(&mut self, now: Duration, turn_age_ms: u64, payload: BeatPayload) {
@@ -118,6 +163,9 @@ impl Pair {
     }
 }
 
+/// A beat and whom it is for.
+type Addressed = (Remote<HeartbeatGateway>, Beat);
+
 /// A beat to be sent now.
 pub(super) struct DueBeat {
     pub(super) pair: u64,
@@ -140,6 +188,10 @@ pub(super) struct Table {
     limits: Limits,
     pairs: BTreeMap<u64, Pair>,
     by_parties: BTreeMap<(Party, Party), u64>,
+    /// When to look at which pair.
+    agenda: BTreeSet<(Duration, u64)>,
+    /// The last turn.
+    turned_at: Duration,
     next: u64,
     turns: Vec<(Weak<Turns>, TurnAge)>,
     observed_at: Duration,
@@ -151,6 +203,8 @@ impl Table {
             limits,
             pairs: BTreeMap::new(),
             by_parties: BTreeMap::new(),
+            agenda: BTreeSet::new(),
+            turned_at: now,
             next: 0,
             turns: Vec::new(),
             observed_at: now,
@@ -165,11 +219,15 @@ impl Table {
         pair.due_at = now.saturating_add(self.limits.interval.saturating_mul(sixteenth) / 16);
         self.by_parties.insert((pair.me.clone(), pair.peer.clone()), id);
         self.pairs.insert(id, pair);
+        self.plan(id, now);
         id
     }
 
     pub(super) fn remove(&mut self, id: u64) {
         if let Some(pair) = self.pairs.remove(&id) {
+            if let Some(planned) = pair.look_at {
+                self.agenda.remove(&(planned, id));
+            }
             let key = (pair.me, pair.peer);
             if self.by_parties.get(&key) == Some(&id) {
                 self.by_parties.remove(&key);
@@ -191,42 +249,47 @@ impl Table {
         self.turns.push((Arc::downgrade(turns), TurnAge::default()));
     }
 
-    /// Lets time pass for every pair.
-    pub(super) fn tick(&mut self, now: Duration) {
-        for pair in self.pairs.values_mut() {
-            pair.step(now, Event::Tick);
-            pair.flush();
+    /// Lets time pass; the beats whose time has come. Only pairs at which there is something to look at are
+    /// touched, each about once an interval: eight turns an interval over thousands of pairs cost little.
+    pub(super) fn turn(&mut self, now: Duration, rpc: &RpcService) -> Vec<DueBeat> {
+        let mut looks = Vec::new();
+        while let Some((at, id)) = self.agenda.first().copied() {
+            if at > now {
+                break;
+            }
+            self.agenda.pop_first();
+            looks.push(id);
         }
+        looks.sort_unstable();
+        let mut due = Vec::new();
+        for id in looks {
+            let Some(pair) = self.pairs.get_mut(&id) else {
+                continue;
+            };
+            pair.look_at = None;
+            pair.tick(self.turned_at, now);
+            let beat = pair.due(now, self.limits.interval, rpc);
+            due.extend(beat.map(|(to, beat)| DueBeat { pair: id, to, beat }));
+            self.plan(id, now);
+        }
+        self.turned_at = now;
+        due
     }
 
-    /// The beats whose time has come.
-    pub(super) fn due(&mut self, now: Duration, rpc: &RpcService) -> Vec<DueBeat> {
-        let interval = self.limits.interval;
-        let mut due = Vec::new();
-        for (id, pair) in &mut self.pairs {
-            let Some((address, session)) = &pair.beats_to else {
-                continue;
-            };
-            if pair.in_flight || pair.liveness.is_over() || pair.due_at > now {
-                continue;
+    /// Sees to it that a pair is looked at in time.
+    fn plan(&mut self, id: u64, now: Duration) {
+        let Some(pair) = self.pairs.get_mut(&id) else {
+            return;
+        };
+        let next = pair.next_look(now, self.limits.interval);
+        if let Some(next) = next
+            && pair.look_at.is_none_or(|planned| next < planned)
+        {
+            if let Some(planned) = pair.look_at.replace(next) {
+                self.agenda.remove(&(planned, id));
             }
-            let to = pair
-                .gateway
-                .get_or_insert_with(|| rpc.gateway::<HeartbeatGateway>(address, *session))
-                .clone();
-            pair.in_flight = true;
-            // Keeps its phase; after a stop of this process there is one beat, not one per missed interval.
-            let next = pair.due_at.saturating_add(interval);
-            pair.due_at = if next > now { next } else { now.saturating_add(interval) };
-            let beat = Beat {
-                from: pair.me.clone(),
-                to: pair.peer.clone(),
-                turn_age_ms: millis(pair.marker.age()),
-                payload: pair.payload.clone(),
-            };
-            due.push(DueBeat { pair: *id, to, beat });
+            self.agenda.insert((next, id));
         }
-        due
     }
 
     /// A beat of a pair came to its end.
@@ -243,30 +306,36 @@ impl Table {
             Outcome::Nothing => {}
         }
         pair.flush();
+        self.plan(id, now);
     }
 
     /// A beat of a peer came in.
     pub(super) fn receive(&mut self, now: Duration, beat: Beat) -> BeatReply {
         let key = (beat.to, beat.from);
-        let pair = self.by_parties.get(&key).and_then(|id| self.pairs.get_mut(id));
-        let Some(pair) = pair.filter(|pair| !pair.liveness.is_over()) else {
+        let known = self.by_parties.get(&key).and_then(|id| Some((*id, self.pairs.get_mut(id)?)));
+        let Some((id, pair)) = known.filter(|(_, pair)| !pair.liveness.is_over()) else {
             return BeatReply { known: false, turn_age_ms: 0, payload: BeatPayload::Empty };
         };
         pair.hear(now, beat.turn_age_ms, beat.payload);
         pair.flush();
-        BeatReply {
+        let reply = BeatReply {
             known: !pair.liveness.is_over(),
             turn_age_ms: millis(pair.marker.age()),
             payload: pair.payload.clone(),
-        }
+        };
+        self.plan(id, now);
+        reply
     }
 
     /// The fabric found a process dead.
     pub(super) fn confirmed(&mut self, now: Duration, node: &NodeAddress, why: &str) {
-        for pair in self.pairs.values_mut().filter(|pair| pair.node == *node) {
+        let mut ended = Vec::new();
+        for (id, pair) in self.pairs.iter_mut().filter(|(_, pair)| pair.node == *node) {
             pair.step(now, Event::Confirmed { why: why.to_owned() });
             pair.flush();
+            ended.push(*id);
         }
+        ended.into_iter().for_each(|id| self.plan(id, now));
     }
 
     /// Observes every turn counter; answers the actor that is stuck longest, if one is.

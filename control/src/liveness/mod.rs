@@ -144,6 +144,14 @@ impl Liveness {
         self.over
     }
 
+    /// When silence has its next consequence, if the peer is not heard before. Until then
+    /// [`Event::Tick`] is needed only so often that this process's own stops can be told from silence.
+    pub fn deadline(&self) -> Duration {
+        let fences = self.role == Role::Watched && !self.silent;
+        let wait = if fences { self.limits.fence_after() } else { self.limits.timeout };
+        self.heard_at.saturating_add(wait)
+    }
+
     /// Takes an event. After [`Verdict::Lost`] every event is fine.
     pub fn step(&mut self, now: Duration, event: Event) -> Verdict {
         if self.over {

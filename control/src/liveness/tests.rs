@@ -139,3 +139,43 @@ proptest! {
         prop_assert!(fenced_at + ms(1_500) <= declared_at, "{:?} {:?}", fenced_at, declared_at);
     }
 }
+
+/// What a pair says when it is looked at in every turn, or only when its time has come.
+fn verdicts(role: Role, turns: &[Duration], heard_at: &[Duration], lazy: bool) -> Vec<String> {
+    let limits = Limits::default();
+    let mut peer = Liveness::new(role, limits, Duration::ZERO);
+    let (mut said, mut turned_at, mut look_at) = (Vec::new(), Duration::ZERO, Duration::ZERO);
+    for now in turns {
+        for at in heard_at.iter().filter(|at| turned_at < **at && **at <= *now) {
+            peer.step(*at, heard());
+        }
+        if !lazy || look_at <= *now {
+            for at in [turned_at, *now] {
+                match peer.step(at, Event::Tick) {
+                    Verdict::Fine => {}
+                    verdict => said.push(format!("{now:?} {verdict:?}")),
+                }
+            }
+            look_at = (*now + limits.interval).min(peer.deadline());
+        }
+        turned_at = *now;
+    }
+    said
+}
+
+proptest! {
+    #[test]
+    fn looking_only_at_deadlines_and_once_an_interval_misses_nothing(
+        pauses in proptest::collection::vec(prop_oneof![20 => 50..400u64, 1 => 400..9_000u64], 1..120),
+        beats in proptest::collection::vec(1..7_000u64, 0..12),
+        watched in any::<bool>(),
+    ) {
+        let role = if watched { Role::Watched } else { Role::Watching };
+        let sums = |steps: &[u64]| -> Vec<Duration> {
+            steps.iter().scan(0, |at, step| { *at += step; Some(ms(*at)) }).collect()
+        };
+        let (turns, heard_at) = (sums(&pauses), sums(&beats));
+        let eager = verdicts(role, &turns, &heard_at, false);
+        prop_assert_eq!(verdicts(role, &turns, &heard_at, true), eager);
+    }
+}

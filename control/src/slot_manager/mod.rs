@@ -434,17 +434,13 @@ impl SlotManager {
 
     /// Sums over all workers.
     pub fn overview(&self) -> Overview {
-        let mut sums = Overview::default();
-        for (_, worker) in self.workers.iter() {
-            let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-            let free = count(worker.free().count());
-            sums.workers += 1;
-            sums.slots += count(worker.slots.len());
-            sums.free_slots += free;
-            if self.blocked.contains(&worker.host) {
-                sums.blocked_workers += 1;
-                sums.blocked_free_slots += free;
-            }
+        let (workers, slots, free_slots) = self.workers.totals();
+        let mut sums = Overview { workers, slots, free_slots, ..Overview::default() };
+        let all = self.workers.iter().map(|(_, worker)| worker);
+        // Hardly ever is a node blocked.
+        for worker in all.filter(|w| !self.blocked.is_empty() && self.blocked.contains(&w.host)) {
+            sums.blocked_workers += 1;
+            sums.blocked_free_slots += u32::try_from(worker.free().count()).unwrap_or(u32::MAX);
         }
         sums
     }

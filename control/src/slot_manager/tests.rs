@@ -502,6 +502,11 @@ proptest! {
                 prop_assert!(asked == 0 || held <= declared, "{} held of {}", held, declared);
             }
             world.obey(commands);
+            let all = || sm.workers().iter().map(|(_, worker)| worker);
+            let slots: usize = all().map(|w| w.slots.len()).sum();
+            let free: usize = all().map(|w| w.free().count()).sum();
+            let counted = (all().count() as u32, slots as u32, free as u32);
+            prop_assert_eq!(sm.workers().totals(), counted, "sums that are kept are those that are counted");
         }
         // Quiet: every request answered, reports in, nothing blocked. Then whatever is free serves who lacks.
         sm.block_hosts([]);

@@ -92,12 +92,20 @@ pub struct Workers {
     all: BTreeMap<InstanceId, Worker>,
     by_resource: BTreeMap<ResourceId, InstanceId>,
     held: BTreeMap<JobId, BTreeSet<(InstanceId, u32)>>,
+    /// Kept up to date with every change: they are asked for several times a second.
+    slots: u32,
+    free: u32,
 }
 
 impl Workers {
     /// Every worker.
     pub fn iter(&self) -> impl Iterator<Item = (&InstanceId, &Worker)> {
         self.all.iter()
+    }
+
+    /// How many workers, slots, and free slots there are.
+    pub fn totals(&self) -> (u32, u32, u32) {
+        (u32::try_from(self.all.len()).unwrap_or(u32::MAX), self.slots, self.free)
     }
 
     /// One worker.
@@ -142,6 +150,8 @@ impl Workers {
             self.by_resource.remove(&worker.resource_id);
         }
         for (index, slot) in &worker.slots {
+            self.slots = self.slots.saturating_sub(1);
+            self.free = self.free.saturating_sub(u32::from(slot.state == SlotState::Free));
             self.unlink(instance_id, *index, slot.state);
         }
         Some(worker)
@@ -171,6 +181,8 @@ impl Workers {
         };
         let before = std::mem::replace(&mut slot.state, state);
         slot.settled_at = now;
+        self.free = self.free.saturating_sub(u32::from(before == SlotState::Free));
+        self.free += u32::from(state == SlotState::Free);
         let idle = worker.slots.values().all(|slot| slot.state == SlotState::Free);
         worker.idle_since = idle.then(|| worker.idle_since.unwrap_or(now));
         self.unlink(instance_id, index, before);
@@ -210,6 +222,8 @@ impl Workers {
             let index = status.slot_id.index;
             let slot = worker.slots.entry(index).or_insert_with(|| {
                 changed = true;
+                self.slots += 1;
+                self.free += 1;
                 Slot {
                     profile: status.profile,
                     state: SlotState::Free,
