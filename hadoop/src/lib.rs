@@ -1,10 +1,69 @@
-//! Hadoop RPC, SASL, tokens, configuration and YARN's protocols without a JVM.
+//! Hadoop RPC and YARN for native programs, without a JVM.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`conf`] | Hadoop's XML configuration: site files, `${…}`, final properties, inclusions, defaults |
+//! | [`tokens`] | tokens and token storage files, both formats |
+//! | [`rpc`] | Hadoop RPC 9 as a state machine: bytes in, events and bytes out; errors; retry rules |
+//! | [`sasl`] | authentication: the negotiation, DIGEST-MD5 and GSSAPI with all three protections |
+//! | [`gssapi`] | Kerberos, by the system's library, loaded when it is first needed |
+//! | [`client`] | connections on tokio: multiplexed, with deadlines, back-pressure and failover |
+//! | [`login`] | users: names, ticket caches, keytabs, proxy users, and the way to each service |
+//! | [`yarn`] | YARN's messages, and a client of the ResourceManager |
+//! | [`hdfs`] | delegation tokens of HDFS |
+//!
+//! # What a call goes through
+//!
+//! A [`yarn::YarnClient`] encodes a request and gives it to a [`client::Proxy`], which knows the servers of
+//! one service and asks the one that answered last. A [`client::Client`] keeps one connection per server,
+//! protocol and user; its task feeds a [`rpc::Connection`], which knows nothing of sockets and clocks. On a
+//! new connection both sides settle who they are: [`login::Login`] has chosen a token, Kerberos or neither,
+//! [`sasl::Negotiation`] carries it out, and on success the stream may be signed or encrypted from then on.
+//!
+//! # Errors and retries
+//!
+//! A [`rpc::CallError`] says what failed and, by [`may_have_run`](rpc::CallError::may_have_run), whether the
+//! server may have acted on the request. A [`rpc::RetryPolicy`] decides what comes next, as Hadoop's own
+//! clients do:
+//!
+//! | what happened | with one server | with failover |
+//! |---|---|---|
+//! | nobody listens, no such host, no time left to connect | again after a fixed time | the next server, at once the first time |
+//! | `StandbyException` | again | the next server |
+//! | `RetriableException` | again | again, a bounded number of times |
+//! | the connection broke with the request on it | again | the next server, if the method is idempotent |
+//! | any other exception of the server | fails | fails |
+//! | authentication failed | fails | fails |
+//!
+//! A request that is repeated keeps its number and counts its tries, so that a server can tell.
+//!
+//! # Security
+//!
+//! - A server that asks for no authentication is refused whenever this client has a token for it or the
+//!   cluster is said to be secure, unless `ipc.client.fallback-to-simple-auth-allowed` is set.
+//! - A server must prove that it knows a token's password; a Kerberos server must have the principal that the
+//!   configuration names.
+//! - `hadoop.rpc.protection` is a list, the best first; with `privacy` first and a server that offers it, all
+//!   is encrypted. For tokens that means 3DES or RC4, because Hadoop has nothing else; the breakable ones
+//!   (DES, RC4 with 56 and 40 bits) are taken only by those who ask for them in a [`sasl::SaslConfig`].
+//! - Passwords and keys are never in `Debug` output, errors or logs.
+//!
+//! # Bounds
+//!
+//! Frames, messages, configuration files and their inclusions, token files, calls that wait and bytes that
+//! wait to be sent all have bounds, and a length that comes from outside is never trusted with memory.
 
 pub mod client;
 pub mod conf;
 pub mod gssapi;
+pub mod hdfs;
 pub mod login;
 pub mod rpc;
 pub mod sasl;
 pub mod tokens;
 pub mod yarn;
+
+/// The README's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -263,14 +263,20 @@ impl Configuration {
     /// that the result means the same on any machine; references that lead nowhere stay.
     ///
     /// # Errors
-    /// [`ConfError::Expansion`], with `resolved` only.
+    /// [`ConfError::Expansion`], with `resolved` only; [`ConfError::TooLong`] when nobody could read it again.
     pub fn to_xml(&self, resolved: bool) -> Result<String, ConfError> {
         let mut written = Vec::with_capacity(self.properties.len());
+        let mut length = 0_usize;
         for (name, property) in &self.properties {
             let value = match resolved {
                 true => self.get(name)?.unwrap_or_default(),
                 false => property.value.clone(),
             };
+            length = length.saturating_add(value.len());
+            if length > xml::BYTES_MAX {
+                let resource = "the configuration".to_owned();
+                return Err(ConfError::TooLong { resource, max: xml::BYTES_MAX });
+            }
             written.push((name.as_str(), value, property.is_final));
         }
         Ok(xml::write(written.into_iter()))

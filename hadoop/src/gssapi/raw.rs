@@ -98,6 +98,7 @@ macro_rules! functions {
     ($($(#[$when:meta])* $name:ident: fn($($arg:ty),*);)*) => {
         /// The library and its functions, which stay valid as long as it is loaded.
         pub(super) struct Functions {
+            // SAFETY: a type only; each call says why it holds.
             $($(#[$when])* $name: unsafe extern "C" fn($($arg),*) -> u32,)*
             /// Last, so that it goes last.
             _library: libloading::Library,

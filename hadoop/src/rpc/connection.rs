@@ -14,6 +14,10 @@ use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+/// Bytes of a frame before both sides know each other: a stranger is not trusted with more memory. The
+/// longest tokens of Kerberos have 64 KiB.
+const GREETING: usize = 256 << 10;
+
 /// A call that waits.
 #[derive(Debug)]
 struct Waiting {
@@ -72,7 +76,7 @@ impl Connection {
     pub fn new(setup: Setup, now: Time) -> Self {
         let mut connection = Self {
             phase: Phase::Ready,
-            outer: FrameDecoder::new(setup.limits.frame_in),
+            outer: FrameDecoder::new(setup.limits.frame_in.min(GREETING)),
             protected: None,
             outbound: BytesMut::new(),
             calls: BTreeMap::new(),
@@ -375,7 +379,13 @@ impl Connection {
     /// Authentication is through: says who calls, and sends what has waited.
     fn begin(&mut self, outcome: Outcome) {
         let Outcome { method, qop, layer } = outcome;
-        let inner = FrameDecoder::new(self.setup.limits.frame_in);
+        let frame_in = self.setup.limits.frame_in;
+        // Protection makes frames a little longer.
+        self.outer.set_max(match layer {
+            Some(_) => frame_in.saturating_add(GREETING),
+            None => frame_in,
+        });
+        let inner = FrameDecoder::new(frame_in);
         self.protected = layer.map(|layer| Protected { layer, inner });
         self.phase = Phase::Ready;
         let user = &self.setup.user;

@@ -19,6 +19,11 @@ impl FrameDecoder {
         Self { buffer: BytesMut::new(), max }
     }
 
+    /// Changes the bound for the frames that come next.
+    pub fn set_max(&mut self, max: usize) {
+        self.max = max;
+    }
+
     /// Takes what has come.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);

@@ -310,6 +310,17 @@ fn bounds_hold() {
 }
 
 #[test]
+fn strangers_are_not_trusted_with_long_frames() {
+    let length = (1_u32 << 20).to_be_bytes();
+    let mut client = Connection::new(with_token(token(), &[Qop::Authentication]), NOW);
+    client.receive(&length, NOW);
+    assert!(client.is_closed());
+    let mut client = Connection::new(setup(), NOW);
+    client.receive(&length, NOW);
+    assert!(!client.is_closed());
+}
+
+#[test]
 fn another_services_port_is_recognised() {
     let mut client = Connection::new(setup(), NOW);
     client.receive(b"HTTP/1.1 400 Bad Request\r\n", NOW);

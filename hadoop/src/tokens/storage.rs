@@ -13,10 +13,14 @@ use std::path::Path;
 const MAGIC: &[u8] = b"HDTS";
 const WRITABLE: u8 = 0;
 const PROTO: u8 = 1;
-/// Bytes of a storage file: thousands of tokens.
-const BYTES_MAX: u64 = 16 << 20;
+const TOO_LONG: TokenError = TokenError::Malformed("it is longer than any token storage");
+/// Bytes of a storage: thousands of tokens.
+const BYTES_MAX: u64 = 4 << 20;
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Credentials, TokenError> {
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(TOO_LONG);
+    }
     let rest =
         bytes.strip_prefix(MAGIC).ok_or(TokenError::Malformed("it does not begin with HDTS"))?;
     match rest.split_first() {
@@ -101,7 +105,7 @@ pub(super) fn read_file(path: &Path) -> Result<Credentials, TokenError> {
     let file = fs::File::open(path).map_err(failed)?;
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > BYTES_MAX {
-        return Err(TokenError::Malformed("it is longer than any token storage"));
+        return Err(TOO_LONG);
     }
     let read = decode(&bytes);
     bytes.fill(0);

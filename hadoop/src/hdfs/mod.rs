@@ -1,0 +1,146 @@
+//! Delegation tokens of HDFS: the one thing that an application on YARN needs of a NameNode and that
+//! HDFS clients may not offer. Files are not read or written here.
+//!
+//! A user with Kerberos gets tokens here before submitting, hands them to its containers in a token storage
+//! (`ContainerLaunchContext.tokens`), and any HDFS client there finds them through
+//! `HADOOP_TOKEN_FILE_LOCATION`.
+
+mod name_nodes;
+#[cfg(test)]
+mod tests;
+
+pub use name_nodes::{FileSystem, NameNode};
+
+use crate::client::{CallOptions, Client, Options, Proxy};
+use crate::conf::{ConfError, Configuration};
+use crate::login::{Login, LoginError, Service};
+use crate::rpc::{CallError, RetryPolicy};
+use crate::tokens::{Token, TokenProto, service_of};
+use crate::yarn::messages::{
+    CancelDelegationTokenRequest, CancelDelegationTokenResponse, GetDelegationTokenRequest,
+    GetDelegationTokenResponse, RenewDelegationTokenRequest, RenewDelegationTokenResponse,
+};
+use std::time::Duration;
+
+/// Why HDFS could not do what was asked of it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HdfsError {
+    /// The call failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The configuration.
+    #[error(transparent)]
+    Conf(#[from] ConfError),
+    /// The user.
+    #[error(transparent)]
+    Login(#[from] LoginError),
+    /// The NameNode gave no token: its cluster has no security.
+    #[error("the NameNode of {0} gives no tokens: security is off there")]
+    NoToken(String),
+    /// The NameNode's host has no address to name the token's service by.
+    #[error("the NameNode's host {0} has no address")]
+    NoAddress(String),
+}
+
+/// Gets, renews and cancels the tokens of one file system.
+#[derive(Debug)]
+pub struct HdfsTokens {
+    proxy: Proxy,
+    file_system: FileSystem,
+    use_ip: bool,
+}
+
+impl HdfsTokens {
+    /// For the file system of a URI (`hdfs://name-or-host:port`), or `fs.defaultFS` where none is given.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration or the URI.
+    pub async fn new(
+        conf: &Configuration,
+        login: &Login,
+        uri: Option<&str>,
+    ) -> Result<Self, HdfsError> {
+        let file_system = FileSystem::from_conf(conf, uri)?;
+        let held = login.credentials();
+        let mut targets = Vec::new();
+        for node in &file_system.name_nodes {
+            let service = Service::NameNode;
+            // The token of a file system with several NameNodes is for all of them.
+            let logical = file_system.logical_service();
+            let token =
+                logical.and_then(|name| held.by_service(service.token_kind(), &name).cloned());
+            targets.push(match token {
+                Some(token) => login.target_with(service, &node.host, node.port, Some(token))?,
+                None => login.target(service, &node.host, node.port).await?,
+            });
+        }
+        let use_ip = conf.get_bool("hadoop.security.token.service.use_ip")?.unwrap_or(true);
+        let client = Client::new(Options::from_conf(conf)?);
+        // Hadoop's own values of dfs.client.failover.….
+        let policy = RetryPolicy::FailOver {
+            failovers: 15,
+            retries: 10,
+            base: Duration::from_millis(500),
+            max: Duration::from_secs(15),
+        };
+        Ok(Self { proxy: Proxy::new(client, targets, policy), file_system, use_ip })
+    }
+
+    /// The file system.
+    #[must_use]
+    pub fn file_system(&self) -> &FileSystem {
+        &self.file_system
+    }
+
+    /// A token that `renewer` may renew - for YARN the ResourceManager's principal. Its service is set to what
+    /// HDFS clients look for.
+    ///
+    /// # Errors
+    /// See [`HdfsError`].
+    pub async fn get(&self, renewer: &str) -> Result<Token, HdfsError> {
+        let request = GetDelegationTokenRequest { renewer: renewer.to_owned() };
+        let options = CallOptions { idempotent: true, ..CallOptions::default() };
+        let response: GetDelegationTokenResponse =
+            self.proxy.call("getDelegationToken", &request, options).await?;
+        let none = || HdfsError::NoToken(self.file_system.uri.clone());
+        let token = Token::from(response.token.ok_or_else(none)?);
+        Ok(token.with_service(self.service().await?))
+    }
+
+    /// What the service of a token for this file system is.
+    async fn service(&self) -> Result<String, HdfsError> {
+        if let Some(service) = self.file_system.logical_service() {
+            return Ok(service);
+        }
+        let node = self.file_system.name_nodes.first();
+        let none = || HdfsError::NoAddress(self.file_system.uri.clone());
+        let node = node.ok_or_else(none)?;
+        let found = tokio::net::lookup_host((node.host.as_str(), node.port)).await;
+        let address = found.ok().and_then(|mut addresses| addresses.next()).ok_or_else(none)?;
+        Ok(service_of(&node.host, address, self.use_ip))
+    }
+
+    /// Renews a token; gives when it expires now, in milliseconds since 1970. Only its renewer may, with
+    /// Kerberos.
+    ///
+    /// # Errors
+    /// See [`HdfsError`].
+    pub async fn renew(&self, token: &Token) -> Result<u64, HdfsError> {
+        let request = RenewDelegationTokenRequest { token: TokenProto::from(token) };
+        let response: RenewDelegationTokenResponse =
+            self.proxy.call("renewDelegationToken", &request, CallOptions::default()).await?;
+        Ok(response.new_expiry_time)
+    }
+
+    /// Cancels a token.
+    ///
+    /// # Errors
+    /// See [`HdfsError`].
+    pub async fn cancel(&self, token: &Token) -> Result<(), HdfsError> {
+        let request = CancelDelegationTokenRequest { token: TokenProto::from(token) };
+        let _: CancelDelegationTokenResponse =
+            self.proxy.call("cancelDelegationToken", &request, CallOptions::default()).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! Which NameNodes a file system has, from the configuration. Nothing is looked up or connected here.
+
+use crate::conf::{ConfError, Configuration};
+
+/// The port of a NameNode that says none.
+const DEFAULT_PORT: u16 = 8020;
+
+/// A NameNode's address for clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameNode {
+    /// Its host.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+/// A file system of HDFS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSystem {
+    /// `hdfs://name` or `hdfs://host:port`.
+    pub uri: String,
+    /// Its name, where it has several NameNodes.
+    pub name_service: Option<String>,
+    /// Its NameNodes.
+    pub name_nodes: Vec<NameNode>,
+}
+
+impl FileSystem {
+    /// The file system of a URI, or `fs.defaultFS` where none is given.
+    ///
+    /// # Errors
+    /// A URI that is not HDFS's; NameNodes without addresses.
+    pub fn from_conf(conf: &Configuration, uri: Option<&str>) -> Result<Self, ConfError> {
+        const DEFAULT: &str = "fs.defaultFS";
+        let uri = match uri {
+            Some(uri) => uri.to_owned(),
+            None => conf.require(DEFAULT, "it says which file system is meant")?,
+        };
+        let expected = "a URI of HDFS, such as hdfs://host:8020";
+        let wrong = || ConfError::Type { name: format!("{DEFAULT} or '{uri}'"), expected };
+        let rest = uri.strip_prefix("hdfs://").ok_or_else(wrong)?;
+        let authority = rest.split('/').next().filter(|name| !name.is_empty()).ok_or_else(wrong)?;
+        let ids = conf.get_list(&format!("dfs.ha.namenodes.{authority}"))?;
+        let mut name_nodes = Vec::new();
+        for id in &ids {
+            let property = format!("dfs.namenode.rpc-address.{authority}.{id}");
+            let address = conf.require(&property, "it says where one of the NameNodes is")?;
+            let expected = "an address, such as host:8020";
+            let wrong = || ConfError::Type { name: property.clone(), expected };
+            name_nodes.push(split(&address).ok_or_else(wrong)?);
+        }
+        let name_service = (!ids.is_empty()).then(|| authority.to_owned());
+        if name_nodes.is_empty() {
+            name_nodes.push(split(authority).ok_or_else(wrong)?);
+        }
+        Ok(Self { uri: format!("hdfs://{authority}"), name_service, name_nodes })
+    }
+
+    /// The service of tokens for all NameNodes together; nothing where there is one only.
+    #[must_use]
+    pub fn logical_service(&self) -> Option<String> {
+        self.name_service.as_ref().map(|name| format!("ha-hdfs:{name}"))
+    }
+}
+
+fn split(address: &str) -> Option<NameNode> {
+    let (host, port) = match address.rsplit_once(':') {
+        Some((host, port)) => (host, port.parse().ok()?),
+        None => (address, DEFAULT_PORT),
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    (!host.is_empty()).then_some(NameNode { host, port })
+}
