@@ -13,6 +13,7 @@ pub(crate) mod tests;
 
 pub use options::Options;
 pub use proxy::{CallOptions, Proxy};
+pub(crate) use task::start;
 
 use crate::rpc::header::UserInformation;
 use crate::rpc::{AuthSetup, CallError, ClientId, ConnectionError, Protocol, Request, Setup};

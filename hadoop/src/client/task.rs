@@ -24,12 +24,12 @@ const BACKOFF_MAX: u32 = 30;
 
 type Replies = HashMap<i32, oneshot::Sender<Result<Bytes, CallError>>>;
 
-/// Runs a connection's task.
+/// Starts a task of this library.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this crate stands alone: connections are tasks of the caller's runtime"
+    reason = "this crate stands alone: its tasks are tasks of the caller's runtime"
 )]
-pub(super) fn start(task: impl Future<Output = ()> + Send + 'static) {
+pub(crate) fn start(task: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(task);
 }
 

@@ -1,0 +1,376 @@
+//! The task that beats an ApplicationMaster's heart: it asks the ResourceManager in time, registers again after
+//! its restarts, and hands out what it tells. What to say and what answers mean is [`Master`]'s.
+
+use super::{Ask, Master, MasterEvent, Refused, RequestId};
+use crate::client::{CallOptions, Client, Options, Proxy, Target, start};
+use crate::conf::Configuration;
+use crate::login::{Login, Service};
+use crate::tokens::Token;
+use crate::yarn::messages::{
+    AllocateRequest, AllocateResponse, ContainerId, FinalApplicationStatus,
+    FinishApplicationMasterRequest, FinishApplicationMasterResponse, NodeId,
+    RegisterApplicationMasterRequest, RegisterApplicationMasterResponse, Resource,
+};
+use crate::yarn::{ResourceManager, YarnError, resource_managers, retry_policy};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::Instant;
+
+/// Between two questions whether the application is unregistered.
+const POLL: Duration = Duration::from_millis(100);
+
+/// How an ApplicationMaster presents itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Registration {
+    /// The host that its clients may call.
+    pub host: String,
+    /// The port there; -1 for none.
+    pub rpc_port: i32,
+    /// Where people see how it is doing.
+    pub tracking_url: String,
+}
+
+/// How fast the heart beats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AmRmOptions {
+    /// With nothing to ask for.
+    pub idle: Duration,
+    /// While containers are wanted.
+    pub busy: Duration,
+    /// Events that may wait to be taken. An ApplicationMaster that leaves more of them is stuck: its heart
+    /// stops, so that the ResourceManager starts another attempt.
+    pub events: usize,
+}
+
+impl Default for AmRmOptions {
+    fn default() -> Self {
+        let (idle, busy) = (Duration::from_secs(5), Duration::from_millis(200));
+        Self { idle, busy, events: 65_536 }
+    }
+}
+
+/// How an application ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finish {
+    /// With what result.
+    pub status: FinalApplicationStatus,
+    /// Why, for people.
+    pub diagnostics: String,
+    /// Where people see what it did.
+    pub tracking_url: String,
+}
+
+/// What the ResourceManager tells, in order. The end, with its reason, comes last.
+#[derive(Debug)]
+pub struct AmRmEvents {
+    events: mpsc::Receiver<Result<MasterEvent, YarnError>>,
+}
+
+impl AmRmEvents {
+    /// The next event; `None` after the end. An error is the last thing that comes: the heart has stopped.
+    ///
+    /// # Errors
+    /// Why it has.
+    pub async fn next(&mut self) -> Result<Option<MasterEvent>, YarnError> {
+        self.events.recv().await.transpose()
+    }
+}
+
+/// An ApplicationMaster's line to the ResourceManager. Clones are the same; the heart beats until the last of
+/// them is gone or [`finish`](AmRmClient::finish) is called.
+#[derive(Debug, Clone)]
+pub struct AmRmClient {
+    shared: Arc<Shared>,
+    /// Dropping the last of these ends the task.
+    _alive: Arc<watch::Sender<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    master: Mutex<Master>,
+    proxy: Proxy,
+    login: Login,
+    servers: Vec<ResourceManager>,
+    registration: Registration,
+    changed: Notify,
+    stop: watch::Sender<bool>,
+    stopped: watch::Sender<bool>,
+}
+
+impl AmRmClient {
+    /// Registers an ApplicationMaster and starts its heart. The user's credentials must hold the AMRMToken,
+    /// as they do in the container that YARN made for it.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn register(
+        conf: &Configuration,
+        login: &Login,
+        registration: Registration,
+        options: AmRmOptions,
+    ) -> Result<(Self, AmRmEvents), YarnError> {
+        let servers = resource_managers(conf, Service::Scheduler)?;
+        let mut targets = Vec::new();
+        for rm in &servers {
+            targets.push(login.target(Service::Scheduler, &rm.host, rm.port).await?);
+        }
+        let proxy =
+            Proxy::new(Client::new(Options::from_conf(conf)?), targets, retry_policy(conf)?);
+        let shared = Arc::new(Shared {
+            master: Mutex::default(),
+            proxy,
+            login: login.clone(),
+            servers,
+            registration,
+            changed: Notify::new(),
+            stop: watch::Sender::new(false),
+            stopped: watch::Sender::new(false),
+        });
+        let (sender, events) = mpsc::channel(options.events.max(1));
+        let alive = Arc::new(watch::Sender::new(()));
+        let first = shared.register().await?;
+        let beat = Beat {
+            shared: Arc::clone(&shared),
+            alive: alive.subscribe(),
+            stop: shared.stop.subscribe(),
+            events: sender,
+            options,
+        };
+        start(beat.run(first));
+        Ok((Self { shared, _alive: alive }, AmRmEvents { events }))
+    }
+
+    fn master(&self) -> MutexGuard<'_, Master> {
+        self.shared.master()
+    }
+
+    /// Asks for containers.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn request(&self, ask: Ask) -> Result<RequestId, Refused> {
+        let id = self.master().request(ask)?;
+        self.shared.changed.notify_one();
+        Ok(id)
+    }
+
+    /// Changes how many containers of a request are still wanted; `false` when nothing of it is open.
+    pub fn set_count(&self, id: RequestId, count: u32) -> bool {
+        let open = self.master().set_count(id, count);
+        self.shared.changed.notify_one();
+        open
+    }
+
+    /// Gives a container back.
+    pub fn release(&self, id: ContainerId) {
+        self.master().release(id);
+        self.shared.changed.notify_one();
+    }
+
+    /// Wants no containers on these hosts or racks.
+    pub fn block(&self, places: impl IntoIterator<Item = String>) {
+        self.master().block(places);
+    }
+
+    /// Takes that back.
+    pub fn unblock(&self, places: impl IntoIterator<Item = String>) {
+        self.master().unblock(places);
+    }
+
+    /// How far the application is, 0 to 1.
+    pub fn set_progress(&self, progress: f32) {
+        self.master().set_progress(progress);
+    }
+
+    /// The token for a node's containers.
+    #[must_use]
+    pub fn nm_token(&self, node: &NodeId) -> Option<Token> {
+        self.master().nm_token(node).cloned()
+    }
+
+    /// What the application could still get.
+    #[must_use]
+    pub fn headroom(&self) -> Resource {
+        self.master().headroom().clone()
+    }
+
+    /// The largest container that may be asked for.
+    #[must_use]
+    pub fn maximum(&self) -> Resource {
+        self.master().maximum().clone()
+    }
+
+    /// Stops the heart and unregisters the application, until the ResourceManager says that it is done.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn finish(self, finish: Finish) -> Result<(), YarnError> {
+        let mut stopped = self.shared.stopped.subscribe();
+        self.shared.stop.send_replace(true);
+        // An allocation under way is let through first: answers must not cross.
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+        let request = FinishApplicationMasterRequest {
+            diagnostics: Some(finish.diagnostics),
+            tracking_url: Some(finish.tracking_url),
+            final_status: Some(finish.status.into()),
+        };
+        loop {
+            let asked: Result<FinishApplicationMasterResponse, YarnError> =
+                self.shared.call("finishApplicationMaster", &request).await;
+            match asked {
+                Ok(response) if response.is_unregistered() => return Ok(()),
+                Ok(_) => tokio::time::sleep(POLL).await,
+                Err(error) if error.is_remote(NOT_REGISTERED) => {
+                    self.shared.register().await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// What a ResourceManager says that has been restarted.
+const NOT_REGISTERED: &str = "ApplicationMasterNotRegisteredException";
+/// What it says to one that is registered already.
+const REGISTERED: &str = "InvalidApplicationMasterRequestException";
+/// What it says when the attempt is over.
+const OVER: &str = "ApplicationAttemptNotFoundException";
+/// What it says of requests that can never be met.
+const UNMEETABLE: &[&str] =
+    &["InvalidResourceRequestException", "InvalidLabelResourceRequestException"];
+
+impl Shared {
+    fn master(&self) -> MutexGuard<'_, Master> {
+        self.master.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn call<Q: prost::Message, R: prost::Message + Default>(
+        &self,
+        method: &str,
+        request: &Q,
+    ) -> Result<R, YarnError> {
+        Ok(self.proxy.call(method, request, CallOptions::default()).await?)
+    }
+
+    async fn register(&self) -> Result<Vec<MasterEvent>, YarnError> {
+        let Registration { host, rpc_port, tracking_url } = self.registration.clone();
+        let request = RegisterApplicationMasterRequest {
+            host: Some(host),
+            rpc_port: Some(rpc_port),
+            tracking_url: Some(tracking_url),
+            ..RegisterApplicationMasterRequest::default()
+        };
+        let response: RegisterApplicationMasterResponse =
+            self.call("registerApplicationMaster", &request).await?;
+        Ok(self.master().registered(response))
+    }
+
+    /// Uses a new token from now on.
+    fn replace_token(&self, token: &Token) -> Result<(), YarnError> {
+        let target = |rm: &ResourceManager| {
+            let token = Some(token.clone());
+            self.login.target_with(Service::Scheduler, &rm.host, rm.port, token)
+        };
+        let targets: Result<Vec<Target>, _> = self.servers.iter().map(target).collect();
+        self.proxy.set_targets(targets?);
+        let mut credentials = self.login.credentials();
+        credentials.retain(|_, held| held.kind() == token.kind());
+        let alias = credentials.tokens().next().map_or("", |(alias, _)| alias).to_owned();
+        self.login.add_token(alias, token.clone());
+        Ok(())
+    }
+}
+
+/// The task.
+struct Beat {
+    shared: Arc<Shared>,
+    alive: watch::Receiver<()>,
+    stop: watch::Receiver<bool>,
+    events: mpsc::Sender<Result<MasterEvent, YarnError>>,
+    options: AmRmOptions,
+}
+
+impl Beat {
+    async fn run(mut self, first: Vec<MasterEvent>) {
+        if let Err(error) = self.beats(first).await {
+            // Whoever does not listen has no use for the reason.
+            let _ = self.events.try_send(Err(error));
+        }
+        self.shared.stopped.send_replace(true);
+    }
+
+    async fn beats(&mut self, first: Vec<MasterEvent>) -> Result<(), YarnError> {
+        if self.tell(first).is_break() {
+            return Ok(());
+        }
+        let mut last = Instant::now();
+        loop {
+            if self.wait(last).await.is_break() {
+                return Ok(());
+            }
+            last = Instant::now();
+            let request = self.shared.master().allocate();
+            let events = self.allocate(&request).await?;
+            for event in &events {
+                if let MasterEvent::TokenReplaced(token) = event {
+                    self.shared.replace_token(token)?;
+                }
+            }
+            if self.tell(events).is_break() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Until the next beat is due. Changes bring it forward, but never closer than the busy interval.
+    async fn wait(&mut self, last: Instant) -> std::ops::ControlFlow<()> {
+        use std::ops::ControlFlow::{Break, Continue};
+        if *self.stop.borrow() {
+            return Break(());
+        }
+        loop {
+            let busy = self.shared.master().is_busy();
+            let due = last + if busy { self.options.busy } else { self.options.idle };
+            tokio::select! {
+                biased;
+                _ = self.stop.changed() => return Break(()),
+                _ = self.alive.changed() => return Break(()),
+                () = tokio::time::sleep_until(due) => return Continue(()),
+                () = self.shared.changed.notified(), if !busy => {}
+            }
+        }
+    }
+
+    async fn allocate(&self, request: &AllocateRequest) -> Result<Vec<MasterEvent>, YarnError> {
+        let shared = &self.shared;
+        let asked: Result<AllocateResponse, YarnError> = shared.call("allocate", request).await;
+        match asked {
+            Ok(response) => Ok(shared.master().allocated(response)),
+            Err(error) if error.is_remote(NOT_REGISTERED) => {
+                shared.master().resync();
+                match shared.register().await {
+                    Err(error) if error.is_remote(REGISTERED) => Ok(Vec::new()),
+                    registered => registered,
+                }
+            }
+            Err(error) if error.is_remote(OVER) => Ok(vec![MasterEvent::Shutdown]),
+            Err(error) if UNMEETABLE.iter().any(|class| error.is_remote(class)) => {
+                let requests = shared.master().refused();
+                Ok(vec![MasterEvent::Refused { requests, reason: error.to_string() }])
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Hands events out. It is over when the ApplicationMaster must end, or does not take them.
+    fn tell(&self, events: Vec<MasterEvent>) -> std::ops::ControlFlow<()> {
+        for event in events {
+            let last = event == MasterEvent::Shutdown;
+            if self.events.try_send(Ok(event)).is_err() || last {
+                return std::ops::ControlFlow::Break(());
+            }
+        }
+        std::ops::ControlFlow::Continue(())
+    }
+}

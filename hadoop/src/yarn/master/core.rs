@@ -1,0 +1,348 @@
+//! The state of an ApplicationMaster towards the ResourceManager: requests as absolute totals, releases,
+//! tokens, what was granted. Messages go in and out; it never waits, and what was lost on the way is said
+//! again.
+
+use super::{Ask, ContainerExit, MasterEvent, Place, RequestId};
+use crate::tokens::Token;
+use crate::yarn::messages::{
+    AllocateRequest, AllocateResponse, AmCommand, Container, ContainerId, ContainerStatus, NmToken,
+    NodeId, Priority, RegisterApplicationMasterResponse, Resource, ResourceBlacklistRequest,
+    ResourceRequest,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Requests that may be open at the same time.
+const REQUESTS_MAX: usize = 10_000;
+
+/// Why a request was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// There are too many.
+    #[error("{REQUESTS_MAX} requests are open already")]
+    TooMany,
+    /// More containers than YARN can count.
+    #[error("more containers than can be asked for")]
+    TooLarge,
+}
+
+/// A request that is open.
+#[derive(Debug, Clone)]
+struct Open {
+    ask: Ask,
+    /// Whether the ResourceManager has yet to hear of it.
+    unsaid: bool,
+}
+
+/// An ApplicationMaster's view.
+#[derive(Debug, Default)]
+pub struct Master {
+    requests: BTreeMap<RequestId, Open>,
+    next_request: i64,
+    /// Containers to be released that the ResourceManager has yet to hear of.
+    releases: BTreeSet<ContainerId>,
+    /// Released and not completed yet: said again after a restart.
+    released: BTreeSet<ContainerId>,
+    containers: BTreeMap<ContainerId, Container>,
+    blocked: BTreeSet<String>,
+    block: BTreeSet<String>,
+    unblock: BTreeSet<String>,
+    nm_tokens: BTreeMap<NodeId, Token>,
+    /// Said and not answered yet. It is repeated as it is: the ResourceManager answers a repetition from memory
+    /// without looking into it, and whatever were new in it would be lost.
+    unanswered: Option<AllocateRequest>,
+    response_id: i32,
+    progress: f32,
+    headroom: Resource,
+    nodes: i32,
+    maximum: Resource,
+}
+
+impl Master {
+    /// One that has not been registered and wants nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks for containers, from the next allocation on.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn request(&mut self, ask: Ask) -> Result<RequestId, Refused> {
+        if self.requests.len() >= REQUESTS_MAX {
+            return Err(Refused::TooMany);
+        }
+        i32::try_from(ask.count).map_err(|_| Refused::TooLarge)?;
+        let id = RequestId(self.next_request);
+        self.next_request += 1;
+        self.requests.insert(id, Open { ask, unsaid: true });
+        Ok(id)
+    }
+
+    /// Changes how many containers of a request are still wanted; 0 takes it back. Containers that were
+    /// granted are not counted. `false` when nothing of it is open.
+    pub fn set_count(&mut self, id: RequestId, count: u32) -> bool {
+        let Some(open) = self.requests.get_mut(&id) else { return false };
+        open.unsaid |= open.ask.count != count;
+        open.ask.count = count.min(i32::MAX.unsigned_abs());
+        true
+    }
+
+    /// How many containers of a request are still wanted.
+    #[must_use]
+    pub fn wanted(&self, id: RequestId) -> u32 {
+        self.requests.get(&id).map_or(0, |open| open.ask.count)
+    }
+
+    /// Gives a container back, whether it was started or not.
+    pub fn release(&mut self, id: ContainerId) {
+        if !self.released.contains(&id) {
+            self.releases.insert(id);
+        }
+    }
+
+    /// Wants no containers on these hosts or racks from now on.
+    pub fn block(&mut self, places: impl IntoIterator<Item = String>) {
+        for place in places {
+            self.unblock.remove(&place);
+            if self.blocked.insert(place.clone()) {
+                self.block.insert(place);
+            }
+        }
+    }
+
+    /// Takes that back.
+    pub fn unblock(&mut self, places: impl IntoIterator<Item = String>) {
+        for place in places {
+            let unsaid = self.block.remove(&place);
+            if self.blocked.remove(&place) && !unsaid {
+                self.unblock.insert(place);
+            }
+        }
+    }
+
+    /// How far the application is, 0 to 1.
+    pub fn set_progress(&mut self, progress: f32) {
+        self.progress = if progress.is_finite() { progress.clamp(0.0, 1.0) } else { 0.0 };
+    }
+
+    /// The token for a node, which came with the first container there.
+    #[must_use]
+    pub fn nm_token(&self, node: &NodeId) -> Option<&Token> {
+        self.nm_tokens.get(node)
+    }
+
+    /// The containers that were granted and have not ended.
+    pub fn containers(&self) -> impl Iterator<Item = &Container> {
+        self.containers.values()
+    }
+
+    /// What the application could still get, by the last response.
+    #[must_use]
+    pub fn headroom(&self) -> &Resource {
+        &self.headroom
+    }
+
+    /// The largest container that may be asked for.
+    #[must_use]
+    pub fn maximum(&self) -> &Resource {
+        &self.maximum
+    }
+
+    /// Nodes of the cluster, by the last response.
+    #[must_use]
+    pub fn nodes(&self) -> i32 {
+        self.nodes
+    }
+
+    /// Whether the ResourceManager should be asked soon: something is unsaid, or containers are wanted.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        let wants = self.requests.values().any(|open| open.unsaid || open.ask.count > 0);
+        let unsaid = self.unanswered.is_some()
+            || !(self.releases.is_empty() && self.block.is_empty() && self.unblock.is_empty());
+        wants || unsaid
+    }
+
+    /// The next allocation: the last one again while that has no answer, else what has changed since. Pass its
+    /// answer to [`allocated`](Self::allocated), the server's exception to [`refused`](Self::refused) or
+    /// [`resync`](Self::resync), and do nothing when it was lost on its way.
+    #[must_use]
+    pub fn allocate(&mut self) -> AllocateRequest {
+        if let Some(request) = &self.unanswered {
+            return request.clone();
+        }
+        let mut ask = Vec::new();
+        for (id, open) in &mut self.requests {
+            if std::mem::take(&mut open.unsaid) {
+                ask.extend(resource_requests(*id, &open.ask));
+            }
+        }
+        let release: Vec<_> = std::mem::take(&mut self.releases).into_iter().collect();
+        self.released.extend(release.iter().copied());
+        let additions: Vec<_> = std::mem::take(&mut self.block).into_iter().collect();
+        let removals: Vec<_> = std::mem::take(&mut self.unblock).into_iter().collect();
+        let changed = !(additions.is_empty() && removals.is_empty());
+        let blacklist = ResourceBlacklistRequest {
+            blacklist_additions: additions,
+            blacklist_removals: removals,
+        };
+        let request = AllocateRequest {
+            ask,
+            release,
+            blacklist_request: changed.then_some(blacklist),
+            response_id: Some(self.response_id),
+            progress: Some(self.progress),
+            ..AllocateRequest::default()
+        };
+        self.unanswered = Some(request.clone());
+        request
+    }
+
+    /// The ResourceManager refused the last allocation, as it does when a request in it can never be met: the
+    /// requests in it are taken back and named. The rest of it is said again.
+    pub fn refused(&mut self) -> Vec<RequestId> {
+        let Some(request) = self.unanswered.take() else { return Vec::new() };
+        let ids = request.ask.iter().map(|ask| RequestId(ask.allocation_request_id()));
+        let ids: BTreeSet<_> = ids.collect();
+        self.requests.retain(|id, _| !ids.contains(id));
+        for id in request.release {
+            self.released.remove(&id);
+            self.releases.insert(id);
+        }
+        if let Some(blacklist) = request.blacklist_request {
+            let still = |place: &String| self.blocked.contains(place);
+            let (block, unblock) = (blacklist.blacklist_additions, blacklist.blacklist_removals);
+            self.block.extend(block.into_iter().filter(still));
+            self.unblock.extend(unblock.into_iter().filter(|place| !still(place)));
+        }
+        ids.into_iter().collect()
+    }
+
+    /// The ResourceManager was restarted and knows nothing of this ApplicationMaster: after it has been
+    /// registered again, everything is said again.
+    pub fn resync(&mut self) {
+        self.response_id = 0;
+        self.unanswered = None;
+        self.requests.retain(|_, open| open.ask.count > 0);
+        self.requests.values_mut().for_each(|open| open.unsaid = true);
+        self.releases.extend(std::mem::take(&mut self.released));
+        self.block = self.blocked.clone();
+        self.unblock.clear();
+    }
+
+    /// Takes the answer to a registration.
+    pub fn registered(&mut self, response: RegisterApplicationMasterResponse) -> Vec<MasterEvent> {
+        self.keep_tokens(&response.nm_tokens_from_previous_attempts);
+        self.maximum = response.maximum_capability.clone().unwrap_or_default();
+        let earlier = response.containers_from_previous_attempts.clone();
+        let mut events = vec![MasterEvent::Registered(Box::new(response))];
+        self.recover(earlier, &mut events);
+        events
+    }
+
+    fn keep_tokens(&mut self, tokens: &[NmToken]) {
+        for NmToken { node_id, token } in tokens {
+            if let (Some(node), Some(token)) = (node_id, token) {
+                self.nm_tokens.insert(node.clone(), token.clone().into());
+            }
+        }
+    }
+
+    fn recover(&mut self, containers: Vec<Container>, events: &mut Vec<MasterEvent>) {
+        for container in containers {
+            let Some(id) = container.id else { continue };
+            if !self.released.contains(&id)
+                && self.containers.insert(id, container.clone()).is_none()
+            {
+                events.push(MasterEvent::Recovered(Box::new(container)));
+            }
+        }
+    }
+
+    /// Takes the answer to an allocation. Containers beyond what is wanted are given back at once.
+    pub fn allocated(&mut self, response: AllocateResponse) -> Vec<MasterEvent> {
+        let mut events = Vec::new();
+        self.unanswered = None;
+        // What has been taken back is forgotten once the ResourceManager has heard of it.
+        self.requests.retain(|_, open| open.unsaid || open.ask.count > 0);
+        self.response_id = response.response_id.unwrap_or(self.response_id);
+        self.headroom = response.limit.unwrap_or_default();
+        self.nodes = response.num_cluster_nodes.unwrap_or(self.nodes);
+        self.keep_tokens(&response.nm_tokens);
+        if let Some(token) = response.am_rm_token {
+            events.push(MasterEvent::TokenReplaced(token.into()));
+        }
+        self.recover(response.containers_from_previous_attempts, &mut events);
+        for container in response.allocated_containers {
+            self.grant(container, &mut events);
+        }
+        for status in response.completed_container_statuses {
+            self.complete(&status, &mut events);
+        }
+        if !response.updated_nodes.is_empty() {
+            events.push(MasterEvent::Nodes(response.updated_nodes));
+        }
+        if let Some(message) = response.preempt {
+            events.push(MasterEvent::Preemption(Box::new(message)));
+        }
+        if response.am_command == Some(AmCommand::Shutdown.into()) {
+            events.push(MasterEvent::Shutdown);
+        }
+        events
+    }
+
+    fn grant(&mut self, container: Container, events: &mut Vec<MasterEvent>) {
+        let Some(id) = container.id else { return };
+        if self.containers.contains_key(&id) {
+            return;
+        }
+        let request = RequestId(container.allocation_request_id());
+        match self.requests.get_mut(&request).filter(|open| open.ask.count > 0) {
+            // The ResourceManager counts down by itself.
+            Some(open) => {
+                open.ask.count -= 1;
+                self.containers.insert(id, container.clone());
+                events.push(MasterEvent::Allocated { request, container: Box::new(container) });
+            }
+            None => self.release(id),
+        }
+        self.requests.retain(|_, open| open.unsaid || open.ask.count > 0);
+    }
+
+    fn complete(&mut self, status: &ContainerStatus, events: &mut Vec<MasterEvent>) {
+        let Some(id) = status.container_id else { return };
+        let known = self.containers.remove(&id).is_some();
+        self.releases.remove(&id);
+        // One that was given back before anybody heard of it ends unheard as well.
+        if self.released.remove(&id) && !known {
+            return;
+        }
+        let exit = ContainerExit::from_status(status.exit_status());
+        let diagnostics = status.diagnostics().to_owned();
+        events.push(MasterEvent::Completed { id, exit, diagnostics });
+    }
+}
+
+/// A wish in YARN's words: an entry for each place, and always one for any place, which counts.
+fn resource_requests(id: RequestId, ask: &Ask) -> Vec<ResourceRequest> {
+    let at = |name: &str, relax: bool| ResourceRequest {
+        priority: Some(Priority { priority: Some(ask.priority) }),
+        resource_name: Some(name.to_owned()),
+        capability: Some(ask.capability.clone()),
+        num_containers: Some(i32::try_from(ask.count).unwrap_or(i32::MAX)),
+        relax_locality: Some(relax),
+        node_label_expression: ask.label.clone().filter(|_| name == "*"),
+        execution_type_request: None,
+        allocation_request_id: Some(id.0),
+    };
+    match &ask.place {
+        Place::Anywhere => vec![at("*", true)],
+        Place::Preferred { hosts, racks } => {
+            let places = hosts.iter().chain(racks).map(|place| at(place, true));
+            places.chain([at("*", true)]).collect()
+        }
+        Place::OnHost { host, rack } => vec![at(host, true), at(rack, false), at("*", false)],
+        Place::OnRack(rack) => vec![at(rack, true), at("*", false)],
+    }
+}

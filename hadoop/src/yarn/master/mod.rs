@@ -1,0 +1,111 @@
+//! The ApplicationMaster's side of the ResourceManager: what is wanted, what was granted, what has ended. The
+//! core ([`Master`]) knows neither sockets nor time; [`AmRmClient`] beats its heart.
+
+mod client;
+mod core;
+mod exit;
+#[cfg(test)]
+mod tests;
+
+pub use client::{AmRmClient, AmRmEvents, AmRmOptions, Finish, Registration};
+pub use core::{Master, Refused};
+pub use exit::ContainerExit;
+
+use super::messages::{
+    Container, ContainerId, NodeReport, PreemptionMessage, RegisterApplicationMasterResponse,
+    Resource,
+};
+use crate::tokens::Token;
+
+/// Names a request for containers; YARN hands it back with each of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub i64);
+
+/// Where containers are wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Place {
+    /// On any node.
+    #[default]
+    Anywhere,
+    /// Best on these hosts, else on these racks, else anywhere.
+    Preferred {
+        /// Hosts, as their NodeManagers are named.
+        hosts: Vec<String>,
+        /// Racks, the hosts' own among them.
+        racks: Vec<String>,
+    },
+    /// On this host or nowhere.
+    OnHost {
+        /// The host, as its NodeManager is named.
+        host: String,
+        /// Its rack: `/default-rack` where the cluster has none.
+        rack: String,
+    },
+    /// On this rack or nowhere.
+    OnRack(String),
+}
+
+/// A wish for containers of one size.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ask {
+    /// How many.
+    pub count: u32,
+    /// Of which size, each.
+    pub capability: Resource,
+    /// Lower numbers come first.
+    pub priority: i32,
+    /// Where.
+    pub place: Place,
+    /// On nodes with this label.
+    pub label: Option<String>,
+}
+
+impl Ask {
+    /// So many containers of this size, anywhere, of priority 0.
+    #[must_use]
+    pub fn new(count: u32, capability: Resource) -> Self {
+        Self { count, capability, priority: 0, place: Place::Anywhere, label: None }
+    }
+}
+
+/// What the ResourceManager has told.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum MasterEvent {
+    /// The ApplicationMaster has been registered, for the first time or after a restart of the
+    /// ResourceManager.
+    Registered(Box<RegisterApplicationMasterResponse>),
+    /// A container was granted. It must be started before its token expires, or released.
+    Allocated {
+        /// For which request.
+        request: RequestId,
+        /// The container.
+        container: Box<Container>,
+    },
+    /// A container of an earlier attempt is still running and is this attempt's now.
+    Recovered(Box<Container>),
+    /// A container has ended.
+    Completed {
+        /// Which.
+        id: ContainerId,
+        /// How.
+        exit: ContainerExit,
+        /// Why, in YARN's words.
+        diagnostics: String,
+    },
+    /// Nodes have changed: lost, unhealthy, usable again.
+    Nodes(Vec<NodeReport>),
+    /// Containers will be taken away.
+    Preemption(Box<PreemptionMessage>),
+    /// The token for the ResourceManager has been replaced; it is in use already.
+    TokenReplaced(Token),
+    /// The ResourceManager refused these requests, which can never be met. They are taken back.
+    Refused {
+        /// Which.
+        requests: Vec<RequestId>,
+        /// Why, in YARN's words.
+        reason: String,
+    },
+    /// The ApplicationMaster must end: another attempt has taken over, or the application was killed.
+    Shutdown,
+}
