@@ -9,7 +9,7 @@
 //! | [`gssapi`] | Kerberos, by the system's library, loaded when it is first needed |
 //! | [`client`] | connections on tokio: multiplexed, with deadlines, back-pressure and failover |
 //! | [`login`] | users: names, ticket caches, keytabs, proxy users, and the way to each service |
-//! | [`yarn`] | YARN's messages, and a client of the ResourceManager |
+//! | [`yarn`] | YARN's messages, clients of its daemons, the ApplicationMaster's side |
 //! | [`hdfs`] | delegation tokens of HDFS |
 //!
 //! # What a call goes through

@@ -57,7 +57,8 @@ impl RemoteException {
     #[must_use]
     pub fn advice(&self) -> Advice {
         const STANDBY: &[&str] = &["StandbyException", "ObserverRetryOnActiveException"];
-        const RETRIABLE: &[&str] = &["RetriableException", "ServerTooBusyException"];
+        const RETRIABLE: &[&str] =
+            &["RetriableException", "ServerTooBusyException", "NMNotYetReadyException"];
         let named = |names: &[&str]| names.contains(&self.short_class());
         // Some methods wrap the exception, and its name leads the message then.
         let wrapped = |names: &[&str]| {

@@ -1,6 +1,6 @@
 //! What can go wrong with YARN. Errors say what there is instead of what was asked for.
 
-use super::messages::{ApplicationId, YarnApplicationState};
+use super::messages::{ApplicationId, ContainerId, YarnApplicationState};
 use crate::conf::ConfError;
 use crate::login::LoginError;
 use crate::rpc::CallError;
@@ -62,6 +62,16 @@ pub enum YarnError {
         /// Why, in YARN's words.
         diagnostics: String,
     },
+    /// A node could not do something with a container.
+    #[error("{id}: {class}: {message}")]
+    Container {
+        /// Which.
+        id: ContainerId,
+        /// The class of the exception.
+        class: String,
+        /// Its message.
+        message: String,
+    },
     /// The response lacks what it must have.
     #[error("the response to {method} has no {field}")]
     Incomplete {
@@ -73,11 +83,14 @@ pub enum YarnError {
 }
 
 impl YarnError {
-    /// Whether the server threw this exception, by its short or full class name.
+    /// Whether a server threw this exception, by its short or full class name.
     #[must_use]
     pub fn is_remote(&self, class: &str) -> bool {
         match self {
             Self::Call(error) => error.remote().is_some_and(|exception| exception.is(class)),
+            Self::Container { class: thrown, .. } => {
+                thrown == class || thrown.rsplit('.').next() == Some(class)
+            }
             _ => false,
         }
     }

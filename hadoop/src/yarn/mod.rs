@@ -1,9 +1,72 @@
-//! YARN: its messages, where its ResourceManagers are, and a client of them.
+//! YARN: its messages; clients of ResourceManagers and NodeManagers; the ApplicationMaster's side.
+//!
+//! # How a YARN application lives
+//!
+//! 1. A client asks for an id and for the largest container there may be
+//!    ([`YarnClient::new_application`]), checks its queue ([`YarnClient::check_queue`]) and its sizes, puts the
+//!    program's files where nodes can read them (HDFS), and submits: a command, an environment, files with exact
+//!    sizes and times, tokens ([`YarnClient::submit`]). [`YarnClient::watch`] reports what becomes of it.
+//! 2. The ResourceManager grants one container and starts the ApplicationMaster in it. Its tokens are in the file
+//!    that `HADOOP_TOKEN_FILE_LOCATION` names; one of them is for the scheduler, which takes nothing else.
+//! 3. The ApplicationMaster registers ([`AmRmClient::register`]); the application is `Running` now. From then on
+//!    its heart must beat. It asks for containers and gets them one by one, each with a token of its own and,
+//!    with the first one on a node, a token for that node ([`AmRmClient::nm_token`]).
+//! 4. It starts the containers on their nodes ([`NmClient::start`]), before their tokens expire. A node fetches the
+//!    files first; that the container runs is known for certain only when the program in it says so.
+//! 5. Containers end: by themselves, with their nodes, by preemption, because they were stopped. The
+//!    ApplicationMaster hears of each once ([`MasterEvent::Completed`]) and asks for others if it wants.
+//! 6. It says how all went ([`AmRmClient::finish`]); YARN stops what still runs, and collects logs.
+//!
+//! What may go wrong on the way, and who deals with it:
+//!
+//! | what | who |
+//! |---|---|
+//! | the ResourceManager is restarted, or another one takes over | [`YarnClient`] and [`AmRmClient`] by themselves: they wait, register again, and say again what is wanted |
+//! | the ApplicationMaster dies | YARN starts another attempt; with `keep_containers_across_application_attempts` it gets the containers and node tokens back ([`MasterEvent::Recovered`]) |
+//! | the attempt is over, and its process lives on | [`MasterEvent::Shutdown`]; end the process |
+//! | a node is lost | its containers end with [`ContainerExit::Aborted`]. Their processes may still run: fence them |
+//! | a request can never be met | [`MasterEvent::Refused`] where YARN says so; a queue that is too small only waits |
+//! | a container cannot be started | [`YarnError::Container`]; release it and ask for another |
+//! | the scheduler's token is replaced | [`AmRmClient`] by itself |
+//!
+//! ```no_run
+//! use hadoop::conf::Configuration;
+//! use hadoop::login::Login;
+//! use hadoop::yarn::messages::{ContainerLaunchContext, FinalApplicationStatus, Resource};
+//! use hadoop::yarn::{AmRmClient, AmRmOptions, Ask, Finish, MasterEvent, NmClient, Registration};
+//!
+//! # async fn master() -> Result<(), Box<dyn std::error::Error>> {
+//! let conf = Configuration::load()?;
+//! let login = Login::current(&conf).await?;
+//! let registration = Registration { host: "here".into(), rpc_port: -1, tracking_url: String::new() };
+//! let (yarn, mut events) =
+//!     AmRmClient::register(&conf, &login, registration, AmRmOptions::default()).await?;
+//! let nodes = NmClient::new(&conf, &login)?;
+//! let size = Resource { memory: Some(256), virtual_cores: Some(1), ..Resource::default() };
+//! yarn.request(Ask::new(1, size))?;
+//! while let Some(event) = events.next().await? {
+//!     match event {
+//!         MasterEvent::Allocated { container, .. } => {
+//!             let node = container.node_id.clone().unwrap_or_default();
+//!             let Some(token) = yarn.nm_token(&node) else { continue };
+//!             let launch = ContainerLaunchContext::of_command("date 1><LOG_DIR>/stdout");
+//!             nodes.start(&container, &token, launch).await?;
+//!         }
+//!         MasterEvent::Completed { .. } => break,
+//!         _ => {}
+//!     }
+//! }
+//! let (status, diagnostics) = (FinalApplicationStatus::Succeeded, String::new());
+//! yarn.finish(Finish { status, diagnostics, tracking_url: String::new() }).await?;
+//! # Ok(()) }
+//! ```
 
 mod client;
 mod error;
+mod launch;
 mod master;
 pub mod messages;
+mod node_manager;
 mod resource_manager;
 #[cfg(test)]
 mod tests;
@@ -14,4 +77,5 @@ pub use master::{
     AmRmClient, AmRmEvents, AmRmOptions, Ask, ContainerExit, Finish, Master, MasterEvent, Place,
     Refused, Registration, RequestId,
 };
+pub use node_manager::NmClient;
 pub use resource_manager::{ResourceManager, resource_managers, retry_policy};

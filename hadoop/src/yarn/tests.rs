@@ -5,7 +5,7 @@ use crate::conf::Configuration;
 use crate::login::{Login, Service};
 use crate::rpc::RetryPolicy;
 use crate::rpc::testing::ServerAuth;
-use crate::tokens::Credentials;
+use crate::tokens::{Credentials, Token, TokenProto, kinds};
 use bytes::Bytes;
 use proptest::prelude::*;
 use prost::Message as _;
@@ -331,6 +331,122 @@ async fn the_active_of_two_resource_managers_is_asked() {
         yarn.metrics().await.unwrap();
     }
     assert_eq!((standby.connections(), active.connections()), (1, 1));
+}
+
+fn node_token() -> Token {
+    Token::new(b"node".to_vec(), b"hunter2".to_vec(), kinds::NODE_MANAGER, "")
+}
+
+#[tokio::test]
+async fn containers_are_started_asked_after_and_stopped() {
+    let unknown = |id: ContainerId| ContainerExceptionMap {
+        container_id: Some(id),
+        exception: Some(SerializedException {
+            message: Some("not known".to_owned()),
+            class_name: Some("org.apache.hadoop.yarn.exceptions.YarnException".to_owned()),
+            ..SerializedException::default()
+        }),
+    };
+    let id = |number| ContainerId { id: Some(number), ..ContainerId::default() };
+    let calls = AtomicUsize::new(0);
+    let answers = move |method: &str, body: &Bytes| match method {
+        // Not yet ready, and later it is.
+        "startContainers" if calls.fetch_add(1, Ordering::SeqCst) == 0 => {
+            Err("org.apache.hadoop.yarn.exceptions.NMNotYetReadyException")
+        }
+        "startContainers" => {
+            let asked = StartContainersRequest::decode(body.clone()).unwrap();
+            let one = &asked.start_container_request[0];
+            assert_eq!(one.container_token.as_ref().unwrap().kind, kinds::CONTAINER);
+            let launch = one.container_launch_context.as_ref().unwrap();
+            assert_eq!(launch.command, ["./worker"]);
+            let failed_requests = match launch.environment.is_empty() {
+                true => vec![unknown(id(1))],
+                false => vec![],
+            };
+            Ok(StartContainersResponse { failed_requests, ..Default::default() }.encode_to_vec())
+        }
+        "getContainerStatuses" => {
+            let asked = GetContainerStatusesRequest::decode(body.clone()).unwrap().container_id[0];
+            let state = Some(ContainerSubState::Running.into());
+            let status = ContainerStatus {
+                container_id: Some(asked),
+                container_sub_state: state,
+                ..Default::default()
+            };
+            Ok(GetContainerStatusesResponse { status: vec![status], failed_requests: vec![] }
+                .encode_to_vec())
+        }
+        "stopContainers" => {
+            let asked = StopContainersRequest::decode(body.clone()).unwrap().container_id[0];
+            let failed_requests = vec![unknown(asked)];
+            Ok(StopContainersResponse { succeeded_requests: vec![], failed_requests }
+                .encode_to_vec())
+        }
+        _ => Ok(Vec::new()),
+    };
+    let qops = vec![crate::sasl::Qop::Authentication];
+    let auth = ServerAuth::Token { token: node_token(), qops, ciphers: vec![] };
+    let server = Server::start(auth, Does::Answer(Arc::new(answers))).await;
+    let conf = conf(&[("yarn.client.nodemanager-connect.retry-interval-ms", "1")]);
+    let login = Login::simple(&conf, "alice", Credentials::new()).unwrap();
+    let nodes = NmClient::new(&conf, &login).unwrap();
+    let node = NodeId { host: Some("127.0.0.1".to_owned()), port: Some(server.port.into()) };
+    let container = Container {
+        id: Some(id(1)),
+        node_id: Some(node.clone()),
+        container_token: Some(TokenProto {
+            kind: kinds::CONTAINER.to_owned(),
+            ..Default::default()
+        }),
+        ..Container::default()
+    };
+    let launch =
+        ContainerLaunchContext::of_command("./worker").with_env("A", "1").with_env("A", "2");
+    assert_eq!(launch.environment.len(), 1);
+    nodes.start(&container, &node_token(), launch).await.unwrap();
+    let bare = ContainerLaunchContext::of_command("./worker");
+    let refused = nodes.start(&container, &node_token(), bare).await.unwrap_err();
+    assert!(
+        refused.is_remote("YarnException") && refused.to_string().contains("not known"),
+        "{refused}"
+    );
+    let status = nodes.status(&node, &node_token(), id(1)).await.unwrap();
+    assert_eq!(status.container_sub_state(), ContainerSubState::Running);
+    assert!(nodes.stop(&node, &node_token(), id(1)).await.is_err());
+    let signal = SignalContainerCommand::GracefulShutdown;
+    nodes.signal(&node, &node_token(), id(1), signal).await.unwrap();
+    assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn files_are_described_by_their_uris() {
+    let file = LocalResource::file("hdfs://nn:8020/user/a/worker", 10, 20).unwrap();
+    let url = file.resource.clone().unwrap();
+    assert_eq!(
+        (url.scheme(), url.host(), url.port(), url.file()),
+        ("hdfs", "nn", 8020, "/user/a/worker")
+    );
+    assert_eq!((file.size(), file.timestamp(), file.kind()), (10, 20, LocalResourceType::File));
+    assert_eq!(file.visibility(), LocalResourceVisibility::Application);
+    let logical: Url = "hdfs://ns/x".parse().unwrap();
+    assert_eq!((logical.host(), logical.port()), ("ns", -1));
+    let local: Url = "file:/tmp/x".parse().unwrap();
+    assert_eq!((local.host.as_deref(), local.file()), (None, "/tmp/x"));
+    for wrong in ["", "/x", "hdfs://nn", "hdfs:x", "hdfs://nn:x/", "://a/"] {
+        assert!(wrong.parse::<Url>().is_err(), "{wrong}");
+    }
+    let mut credentials = Credentials::new();
+    credentials.add("a", node_token());
+    let launch = ContainerLaunchContext::of_command("x")
+        .with_file("worker", file.clone().unpacked())
+        .with_tokens(&credentials)
+        .with_service_data("shuffle", vec![1]);
+    assert_eq!(Credentials::from_bytes(launch.tokens.as_deref().unwrap()).unwrap(), credentials);
+    assert_eq!(
+        launch.local_resources[0].value.as_ref().unwrap().kind(),
+        LocalResourceType::Archive
+    );
 }
 
 #[test]

@@ -1,0 +1,115 @@
+//! How a container is started, put together step by step. Nothing is looked up here: sizes and times of files
+//! are the caller's word.
+
+use super::messages::{
+    ContainerLaunchContext, IdError, LocalResource, LocalResourceType, LocalResourceVisibility,
+    StringBytesMap, StringLocalResourceMap, StringStringMap, Url,
+};
+use crate::tokens::Credentials;
+
+impl ContainerLaunchContext {
+    /// A container that runs this command in a shell. `<LOG_DIR>` in it stands for the directory of the
+    /// container's logs: `./worker 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr`.
+    #[must_use]
+    pub fn of_command(command: impl Into<String>) -> Self {
+        Self { command: vec![command.into()], ..Self::default() }
+    }
+
+    /// With an environment variable, in place of an earlier one of this name.
+    #[must_use]
+    pub fn with_env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let (name, value) = (name.into(), value.into());
+        self.environment.retain(|pair| pair.key.as_deref() != Some(name.as_str()));
+        self.environment.push(StringStringMap { key: Some(name), value: Some(value) });
+        self
+    }
+
+    /// With a file, under this name in the container's working directory.
+    #[must_use]
+    pub fn with_file(mut self, name: impl Into<String>, resource: LocalResource) -> Self {
+        let (key, value) = (Some(name.into()), Some(resource));
+        self.local_resources.retain(|file| file.key != key);
+        self.local_resources.push(StringLocalResourceMap { key, value });
+        self
+    }
+
+    /// With tokens and secret keys, which the container finds through `HADOOP_TOKEN_FILE_LOCATION`.
+    #[must_use]
+    pub fn with_tokens(mut self, credentials: &Credentials) -> Self {
+        self.tokens = Some(credentials.to_bytes());
+        self
+    }
+
+    /// With data for an auxiliary service of the node.
+    #[must_use]
+    pub fn with_service_data(mut self, service: impl Into<String>, data: Vec<u8>) -> Self {
+        self.service_data.push(StringBytesMap { key: Some(service.into()), value: Some(data) });
+        self
+    }
+}
+
+impl LocalResource {
+    /// A file of a file system, for this application's containers alone. Size (bytes) and time (milliseconds
+    /// since 1970) must be the file's own, exactly: nodes refuse a file that has changed.
+    ///
+    /// # Errors
+    /// A text that is no URI with a scheme and a path.
+    pub fn file(uri: &str, size: i64, modified: i64) -> Result<Self, IdError> {
+        Ok(Self {
+            resource: Some(uri.parse()?),
+            size: Some(size),
+            timestamp: Some(modified),
+            kind: Some(LocalResourceType::File.into()),
+            visibility: Some(LocalResourceVisibility::Application.into()),
+            ..Self::default()
+        })
+    }
+
+    /// The same file, to be unpacked.
+    #[must_use]
+    pub fn unpacked(mut self) -> Self {
+        self.kind = Some(LocalResourceType::Archive.into());
+        self
+    }
+
+    /// The same file, kept on the node for others too.
+    #[must_use]
+    pub fn shared(mut self, visibility: LocalResourceVisibility) -> Self {
+        self.visibility = Some(visibility.into());
+        self
+    }
+}
+
+impl std::str::FromStr for Url {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let parse = || {
+            let (scheme, rest) = text.split_once(':').filter(|(scheme, _)| !scheme.is_empty())?;
+            let (authority, path) = match rest.strip_prefix("//") {
+                Some(rest) => rest.split_at_checked(rest.find('/')?)?,
+                None => ("", rest),
+            };
+            if !path.starts_with('/') {
+                return None;
+            }
+            let (user, place) = match authority.rsplit_once('@') {
+                Some((user, place)) => (Some(user.to_owned()), place),
+                None => (None, authority),
+            };
+            let (host, port) = match place.rsplit_once(':') {
+                Some((host, port)) => (host, i32::from(port.parse::<u16>().ok()?)),
+                None => (place, -1),
+            };
+            Some(Self {
+                scheme: Some(scheme.to_owned()),
+                host: (!host.is_empty()).then(|| host.to_owned()),
+                port: Some(port),
+                file: Some(path.to_owned()),
+                user_info: user,
+            })
+        };
+        let expected = "a URI, such as hdfs://host:8020/path";
+        parse().ok_or_else(|| IdError { text: text.to_owned(), expected })
+    }
+}

@@ -1,0 +1,161 @@
+//! A client of NodeManagers: starts, asks after and stops containers, over one connection per node. What the
+//! answers say failed is an error here, although the call succeeded.
+
+use super::YarnError;
+use super::messages::*;
+use crate::client::{CallOptions, Client, Options, Proxy};
+use crate::conf::Configuration;
+use crate::login::{Login, Service};
+use crate::rpc::RetryPolicy;
+use crate::tokens::Token;
+use prost::Message;
+use std::time::Duration;
+
+/// A client of a cluster's NodeManagers. Clones share connections.
+#[derive(Debug, Clone)]
+pub struct NmClient {
+    client: Client,
+    login: Login,
+    policy: RetryPolicy,
+}
+
+impl NmClient {
+    /// A client without connections.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn new(conf: &Configuration, login: &Login) -> Result<Self, YarnError> {
+        let interval = conf.get_duration("yarn.client.nodemanager-connect.retry-interval-ms")?;
+        let interval = interval.unwrap_or(Duration::from_secs(10)).max(Duration::from_millis(1));
+        let total = conf.get_duration("yarn.client.nodemanager-connect.max-wait-ms")?;
+        let total = total.unwrap_or(Duration::from_secs(180));
+        let retries = u32::try_from(total.as_nanos() / interval.as_nanos()).unwrap_or(u32::MAX);
+        let client = Client::new(Options::from_conf(conf)?);
+        Ok(Self { client, login: login.clone(), policy: RetryPolicy::Fixed { interval, retries } })
+    }
+
+    /// Calls any method of ContainerManagementProtocol on a node. `token` is the node's NMToken.
+    ///
+    /// # Errors
+    /// See [`CallError`](crate::rpc::CallError).
+    pub async fn call<Q: Message, R: Message + Default>(
+        &self,
+        node: &NodeId,
+        token: &Token,
+        method: &'static str,
+        request: &Q,
+    ) -> Result<R, YarnError> {
+        let incomplete = |_| YarnError::Incomplete { method, field: "port of the node" };
+        let port = u16::try_from(node.port()).map_err(incomplete)?;
+        let token = Some(token.clone());
+        let target = self.login.target_with(Service::NodeManager, node.host(), port, token)?;
+        let proxy = Proxy::new(self.client.clone(), vec![target], self.policy);
+        Ok(proxy.call(method, request, CallOptions::default()).await?)
+    }
+
+    /// Starts a container. It is being prepared then; its sub-state says when it runs.
+    ///
+    /// # Errors
+    /// [`YarnError::Container`] with the node's reason; see [`YarnError`] for others.
+    pub async fn start(
+        &self,
+        container: &Container,
+        token: &Token,
+        launch: ContainerLaunchContext,
+    ) -> Result<(), YarnError> {
+        let method = "startContainers";
+        let node = container.node_id.as_ref();
+        let node = node.ok_or(YarnError::Incomplete { method, field: "node of the container" })?;
+        let one = StartContainerRequest {
+            container_launch_context: Some(launch),
+            container_token: container.container_token.clone(),
+        };
+        let request = StartContainersRequest { start_container_request: vec![one] };
+        let response: StartContainersResponse = self.call(node, token, method, &request).await?;
+        failed(response.failed_requests)
+    }
+
+    /// How a container is on its node.
+    ///
+    /// # Errors
+    /// [`YarnError::Container`] where the node does not know it; see [`YarnError`] for others.
+    pub async fn status(
+        &self,
+        node: &NodeId,
+        token: &Token,
+        id: ContainerId,
+    ) -> Result<ContainerStatus, YarnError> {
+        let method = "getContainerStatuses";
+        let request = GetContainerStatusesRequest { container_id: vec![id] };
+        let response: GetContainerStatusesResponse =
+            self.call(node, token, method, &request).await?;
+        failed(response.failed_requests)?;
+        let status = response.status.into_iter().next();
+        status.ok_or(YarnError::Incomplete { method, field: "status" })
+    }
+
+    /// Stops a container: first politely, then by force, as the node is configured.
+    ///
+    /// # Errors
+    /// [`YarnError::Container`] where the node does not know it; see [`YarnError`] for others.
+    pub async fn stop(
+        &self,
+        node: &NodeId,
+        token: &Token,
+        id: ContainerId,
+    ) -> Result<(), YarnError> {
+        let request = StopContainersRequest { container_id: vec![id] };
+        let response: StopContainersResponse =
+            self.call(node, token, "stopContainers", &request).await?;
+        failed(response.failed_requests)
+    }
+
+    /// Sends a signal to a container.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn signal(
+        &self,
+        node: &NodeId,
+        token: &Token,
+        id: ContainerId,
+        signal: SignalContainerCommand,
+    ) -> Result<(), YarnError> {
+        let request = SignalContainerRequest { container_id: id, command: signal.into() };
+        let _: SignalContainerResponse =
+            self.call(node, token, "signalToContainer", &request).await?;
+        Ok(())
+    }
+
+    /// Has a node fetch more files for a running container.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn localize(
+        &self,
+        node: &NodeId,
+        token: &Token,
+        id: ContainerId,
+        files: Vec<(String, LocalResource)>,
+    ) -> Result<(), YarnError> {
+        let entry =
+            |(name, resource)| StringLocalResourceMap { key: Some(name), value: Some(resource) };
+        let request = ResourceLocalizationRequest {
+            container_id: Some(id),
+            local_resources: files.into_iter().map(entry).collect(),
+        };
+        let _: ResourceLocalizationResponse = self.call(node, token, "localize", &request).await?;
+        Ok(())
+    }
+}
+
+/// The first failure that an answer tells of.
+fn failed(failures: Vec<ContainerExceptionMap>) -> Result<(), YarnError> {
+    let Some(failure) = failures.into_iter().next() else { return Ok(()) };
+    let exception = failure.exception.unwrap_or_default();
+    Err(YarnError::Container {
+        id: failure.container_id.unwrap_or_default(),
+        class: exception.class_name.unwrap_or_default(),
+        message: exception.message.unwrap_or_default(),
+    })
+}
