@@ -3,11 +3,12 @@
 
 use crate::error::FabricError;
 use serde::{Serialize, de::DeserializeOwned};
+use std::fmt::Display;
 
 /// Appends the encoding of a value.
 pub(crate) fn encode_into<T: Serialize>(
     out: &mut Vec<u8>,
-    what: &str,
+    what: impl Display,
     value: &T,
 ) -> Result<(), FabricError> {
     rmp_serde::encode::write_named(out, value).map_err(|error| malformed(what, error))
@@ -21,7 +22,7 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, FabricError> {
 }
 
 /// A value from bytes; what follows after its end is not looked at.
-pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, FabricError> {
+pub fn decode<T: DeserializeOwned>(what: impl Display, bytes: &[u8]) -> Result<T, FabricError> {
     let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes);
     // Nesting is bounded so that hostile bytes can't exhaust the stack.
     decoder.set_max_depth(DEPTH_MAX);
@@ -31,8 +32,8 @@ pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, Fabric
 /// Deepest nesting of a body.
 const DEPTH_MAX: usize = 128;
 
-fn malformed(what: &str, why: impl std::fmt::Display) -> FabricError {
-    FabricError::Malformed { what: what.to_owned(), why: why.to_string() }
+fn malformed(what: impl Display, why: impl Display) -> FabricError {
+    FabricError::Malformed { what: what.to_string(), why: why.to_string() }
 }
 
 #[cfg(test)]

@@ -63,6 +63,8 @@ pub(crate) struct Connection {
     /// This side has said goodbye: close once everything is written.
     pub(crate) finishing: AtomicBool,
     why: Mutex<Option<String>>,
+    /// What `ended` says, without its lock: every call and every turn of the connection's task asks.
+    over: AtomicBool,
     /// Ends with the connection.
     pub(crate) ended: CancellationToken,
     /// Whether somebody waits for `served` to become empty.
@@ -110,6 +112,7 @@ impl Connection {
             left: AtomicBool::new(false),
             finishing: AtomicBool::new(false),
             why: Mutex::default(),
+            over: AtomicBool::new(false),
             ended: CancellationToken::new(),
             idle,
         }
@@ -122,9 +125,14 @@ impl Connection {
         }
     }
 
+    /// Whether it was given up.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
     /// Whether calls can be made.
     pub(crate) fn is_open(&self) -> bool {
-        !self.ended.is_cancelled() && !self.left.load(Ordering::Acquire)
+        !self.is_over() && !self.left.load(Ordering::Acquire)
     }
 
     /// Sends a call. `alone` calls are written by this thread, so that nobody has to be woken for them;
@@ -209,7 +217,7 @@ impl Connection {
         if let Some((_, replaced)) = replaced {
             replaced.abandon(); // the peer used an id twice; it waits for the newer one
         }
-        if self.ended.is_cancelled() {
+        if self.is_over() {
             self.abandon_served();
         }
         self.arm(deadline);
@@ -225,7 +233,7 @@ impl Connection {
         if alone {
             self.idle.notify_waiters();
         }
-        if self.ended.is_cancelled() {
+        if self.is_over() {
             return;
         }
         let mut outcome = if outcome.body.len() > self.limits.body_max {
@@ -300,6 +308,7 @@ impl Connection {
         }
         *reason = Some(why.to_owned());
         drop(reason);
+        self.over.store(true, Ordering::Release);
         self.ended.cancel();
         let lost = |executed| FabricError::Unreachable {
             peer: self.peer.label.clone(),

@@ -336,7 +336,7 @@ impl Driver {
     fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<String> {
         self.connection.waker.register(cx.waker());
         self.connection.notified.store(false, Ordering::Release);
-        if self.connection.ended.is_cancelled() {
+        if self.connection.is_over() {
             return Poll::Ready(String::new());
         }
         if let Poll::Ready(why) = self.poll_reads(cx) {

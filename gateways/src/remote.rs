@@ -149,7 +149,7 @@ impl Shared {
             }
         };
         let waiting = with_scratch(|bytes| {
-            codec::encode_into(bytes, &format!("{REQUEST}{}", C::NAME), &body)?;
+            codec::encode_into(bytes, format_args!("{REQUEST}{}", C::NAME), &body)?;
             drop(body);
             let call = (C::ID, C::NAME);
             connection.ask(call, self.fence, &self.address.endpoint, context, bytes)
@@ -175,7 +175,7 @@ impl Shared {
         let admitted = registered.admit(Principal::Local, C::NAME, self.fence)?;
         if self.service.options.force_serialization {
             let mut bytes = Vec::new();
-            codec::encode_into(&mut bytes, &format!("{REQUEST}{}", C::NAME), &body)?;
+            codec::encode_into(&mut bytes, format_args!("{REQUEST}{}", C::NAME), &body)?;
             return ask_in_bytes(target, &bytes, context, admitted).await?.open::<C>();
         }
         let typed = target.as_any().downcast_ref::<CallTarget<C>>();

@@ -62,11 +62,11 @@ impl Outcome {
 
     /// What the caller gets.
     pub(crate) fn open<C: Call>(self) -> Result<C::Reply, CallError<C::Error>> {
-        let what = || format!("{REPLY}{}", C::NAME);
+        let what = format_args!("{REPLY}{}", C::NAME);
         match self.kind {
-            Kind::Reply => Ok(codec::decode(&what(), &self.body)?),
-            Kind::Refused => Err(CallError::Refused(codec::decode(&what(), &self.body)?)),
-            _ => Err(CallError::Fabric(codec::decode(&what(), &self.body)?)),
+            Kind::Reply => Ok(codec::decode(what, &self.body)?),
+            Kind::Refused => Err(CallError::Refused(codec::decode(what, &self.body)?)),
+            _ => Err(CallError::Fabric(codec::decode(what, &self.body)?)),
         }
     }
 }
