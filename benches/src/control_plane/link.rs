@@ -54,9 +54,13 @@ impl VirtualWorker {
     }
 
     pub(super) fn watch_job(&mut self, job: JobId, instance: InstanceId, ctx: &mut Context<Self>) {
-        let Some(leader) = self.jobs.get(&job).and_then(|job| job.leader.clone()) else {
+        let known = self.jobs.entry(job).or_default();
+        let Some(leader) = known.leader.clone() else {
             return self.tally.failed("a slot was requested without a JobMaster");
         };
+        if known.watched.replace(leader.session) == Some(leader.session) {
+            return;
+        }
         let id = JobMasterId::from_session(leader.session);
         let remote: Remote<JobMasterGateway> = self.rpc.gateway(&leader.address, id);
         let message = RegisterTaskManager {

@@ -13,8 +13,9 @@ use gateways::resource_manager::{NotifySlotAvailable, ResourceManagerGateway};
 use gateways::task_executor::TaskExecutorGateway;
 use gateways::{EndpointAddress, Registration, Remote, RpcOptions, RpcService};
 use model::{
-    AllocationId, ExecutionAttemptId, ExecutionState, Fence as _, JobGraph, JobId, MemorySize,
-    ProcessSession, ResourceId, ResourceManagerId, SlotId, SlotReport, WorkerResourceSpec,
+    AllocationId, ExecutionAttemptId, ExecutionState, Fence as _, JobGraph, JobId, LeaderSession,
+    MemorySize, ProcessSession, ResourceId, ResourceManagerId, SlotId, SlotReport,
+    WorkerResourceSpec,
 };
 use platform::{Lane, Platform};
 use std::collections::{BTreeMap, VecDeque};
@@ -43,6 +44,8 @@ pub(super) struct Job {
     /// Its JobMaster.
     pub(super) leader: Option<LeaderInformation>,
     pub(super) master: Option<Remote<JobMasterGateway>>,
+    /// Where it has been registered at, or is being: each further slot asks for that again.
+    pub(super) watched: Option<LeaderSession>,
     /// As the first deployment brought it.
     pub(super) graph: Option<Arc<JobGraph>>,
     /// What its host runs, and where.
