@@ -211,6 +211,10 @@ impl FatalErrorHandler {
 pub trait LeaderRetrieval: Send + Sync {
     /// A receiver whose value is the newest known leader; it changes with every new one.
     fn watch(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>>;
+    /// What is in the way of finding out, where that is known.
+    fn obstacle(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What an election tells a contender. The answer to [`Leadership::Revoked`] (its handler's future) says

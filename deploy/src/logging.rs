@@ -134,6 +134,8 @@ where
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(writer)
+        // It would be printed, and a full disk would then panic whatever thread logs.
+        .log_internal_errors(false)
         .with_ansi(false)
         .with_target(true)
         .with_thread_names(true);

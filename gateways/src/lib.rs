@@ -19,6 +19,7 @@ mod rpc;
 #[doc(hidden)]
 pub mod sample;
 mod serve;
+mod strangers;
 mod transport;
 pub mod witness;
 

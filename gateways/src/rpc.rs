@@ -11,6 +11,7 @@ use crate::{
     options::RpcOptions,
     peers::{PeerEvent, Peers},
     remote::Remote,
+    strangers::Strangers,
     transport::PeerHandle,
 };
 use dashmap::DashMap;
@@ -66,6 +67,8 @@ pub(crate) struct Inner {
     pub(crate) closing: CancellationToken,
     /// Some connection has no more calls of its peer under way.
     pub(crate) idle: Arc<Notify>,
+    /// What is logged of peers that did not prove themselves.
+    pub(crate) strangers: Mutex<Strangers>,
 }
 
 /// Peer events that a slow listener may lag behind.
@@ -187,6 +190,7 @@ impl RpcService {
             draining: AtomicBool::new(false),
             closing: CancellationToken::new(),
             idle: Arc::new(Notify::new()),
+            strangers: Mutex::default(),
         });
         inner.start_accepting(listener);
         Ok(Self(inner))

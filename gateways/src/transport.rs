@@ -16,7 +16,7 @@ use platform::{
 use std::{
     future::Future,
     io,
-    sync::{Arc, Weak},
+    sync::{Arc, PoisonError, Weak},
     time::Duration,
 };
 use tokio::sync::Semaphore;
@@ -161,10 +161,18 @@ impl Inner {
                     },
                 );
             }
-            Ok(Err(error)) => tracing::info!(%from, %error, "refused a connection"),
-            Err(_) => {
-                tracing::info!(%from, "closed a connection that did not prove itself in time")
-            }
+            Ok(Err(error)) => self.tell_refused(&from, &error.to_string()),
+            Err(_) => self.tell_refused(&from, "it did not prove itself in time"),
+        }
+    }
+
+    /// Bounded: see [`Strangers`](crate::strangers::Strangers).
+    fn tell_refused(&self, from: &str, why: &str) {
+        let now = self.platform.now();
+        let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(more) = strangers.refused(now) {
+            drop(strangers);
+            tracing::info!(from, why, untold_before = more, "refused a connection");
         }
     }
 
@@ -269,11 +277,11 @@ async fn accept_all(service: Weak<Inner>, mut listener: BoxListener, handshakes:
             return;
         };
         let Ok(permit) = Arc::clone(&handshakes).try_acquire_owned() else {
-            tracing::warn!(%from, "too many handshakes under way; closed a new connection");
+            service.tell_refused(&from, "too many handshakes are under way");
             continue;
         };
         if service.connection_count() >= service.options.connections_max {
-            tracing::warn!(%from, "too many connections; closed a new one");
+            service.tell_refused(&from, "there are too many connections");
             continue;
         }
         let lane = service.platform.lane(service.options.io_lane);

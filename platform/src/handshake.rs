@@ -134,7 +134,7 @@ pub enum HandshakeError {
         ours: Version,
     },
     /// Another cluster.
-    #[error("the peer belongs to cluster {theirs}, this process to {ours}")]
+    #[error("the peer belongs to cluster {theirs:?}, this process to {ours:?}")]
     Cluster {
         /// The peer's.
         theirs: String,

@@ -70,8 +70,18 @@ impl JobMaster {
     }
 
     fn log_status(&self, status: JobStatus) {
-        let graph = self.core.graph();
-        tracing::info!(job = %self.job_id(), name = %graph.name, %status, "job status");
+        let (job, name) = (self.job_id(), &self.core.graph().name);
+        let failing = matches!(status, JobStatus::Restarting | JobStatus::Failing);
+        match self.core.last_failure().filter(|_| failing) {
+            Some(failure) => {
+                let task = failure.task.as_deref().unwrap_or("-");
+                let place = failure.resource_id.as_ref().map(ToString::to_string);
+                let task_manager = place.as_deref().unwrap_or("-");
+                let cause = &failure.cause;
+                tracing::warn!(%job, name, %status, task, task_manager, %cause, "job status");
+            }
+            None => tracing::info!(%job, name, %status, "job status"),
+        }
     }
 
     fn deploy(&mut self, deployment: Deployment, tables: &mut TableCache, ctx: &mut Context<Self>) {

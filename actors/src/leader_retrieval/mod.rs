@@ -3,6 +3,7 @@
 //!
 //! What is told here is what an election has published; nothing here decides who leads.
 
+mod obstacle;
 mod remote;
 mod table;
 #[cfg(test)]

@@ -4,18 +4,19 @@
 //! While that process can't be reached the last answer stands: whether a leader is alive is for those who
 //! are connected to it to find out.
 
+use super::obstacle::{Obstacle, Reaction};
 use super::{ENDPOINT, LeaderTable};
 use crate::services::LeaderRetrieval;
 use gateways::leader_election::{
     Component, LeaderInformation, LeaderRetrievalGateway, RequestLeader,
 };
-use gateways::{EndpointAddress, NodeAddress, RpcService};
+use gateways::{CallError, EndpointAddress, Never, NodeAddress, RpcService};
 use model::ProcessSession;
 use platform::watch;
 use platform::{Lane, Platform};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use storage::ha::LeaderRecord;
 
@@ -87,6 +88,8 @@ struct Inner {
     own: Option<LeaderTable>,
     settings: RetrievalSettings,
     watched: Mutex<BTreeMap<Component, watch::Sender<Option<LeaderInformation>>>>,
+    obstacle: Mutex<Obstacle>,
+    refused: watch::Sender<Option<String>>,
 }
 
 impl fmt::Debug for RemoteRetrieval {
@@ -104,12 +107,32 @@ impl RemoteRetrieval {
         own: Option<LeaderTable>,
         settings: RetrievalSettings,
     ) -> Self {
-        let watched = Mutex::default();
-        Self { inner: Arc::new(Inner { platform, rpc, node, own, settings, watched }) }
+        let (watched, obstacle, refused) =
+            (Mutex::default(), Mutex::default(), watch::Sender::new(None));
+        let inner = Inner { platform, rpc, node, own, settings, watched, obstacle, refused };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Ends when the process that is always asked has refused this one for so long that it will not take it
+    /// any more: another secret, cluster or version. Says why.
+    pub async fn refused(&self) -> String {
+        let mut refused = self.inner.refused.subscribe();
+        loop {
+            if let Some(why) = refused.borrow_and_update().clone() {
+                return why;
+            }
+            if refused.changed().await.is_err() {
+                futures::future::pending::<()>().await;
+            }
+        }
     }
 }
 
 impl LeaderRetrieval for RemoteRetrieval {
+    fn obstacle(&self) -> Option<String> {
+        self.inner.obstacle().why().map(str::to_owned)
+    }
+
     fn watch(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>> {
         let mut watched = self.inner.watched.lock().unwrap_or_else(PoisonError::into_inner);
         watched.retain(|_, leader| !leader.is_closed());
@@ -127,6 +150,26 @@ impl LeaderRetrieval for RemoteRetrieval {
 }
 
 impl Inner {
+    fn obstacle(&self) -> MutexGuard<'_, Obstacle> {
+        self.obstacle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A question was not answered.
+    fn met(&self, address: &EndpointAddress, error: &CallError<Never>) {
+        let CallError::Fabric(error) = error else { return };
+        let reaction = self.obstacle().met(self.platform.now(), error);
+        match (reaction, &self.node) {
+            (Reaction::Quiet, _) => tracing::debug!(%address, %error, "leader not found"),
+            // A record may name an address that another cluster has taken over: the next one is right again.
+            (Reaction::GiveUp, LeaderNode::Fixed(_)) => {
+                self.refused.send_replace(Some(error.to_string()));
+            }
+            (Reaction::Tell | Reaction::GiveUp, _) => {
+                tracing::warn!(%address, %error, "the JobManager can't be asked who leads; trying again");
+            }
+        }
+    }
+
     /// Follows one component until nobody watches it.
     async fn follow(&self, component: Component, told: watch::Sender<Option<LeaderInformation>>) {
         let mut node = self.node.clone();
@@ -180,11 +223,14 @@ impl Inner {
             let question = RequestLeader { component, known, wait_ms };
             match gateway.ask_within(question, wait.saturating_add(wait / 2)).await {
                 Ok(leader) => {
+                    if self.obstacle().overcome() {
+                        tracing::info!(%address, "the JobManager answers");
+                    }
                     tell(told, leader);
                     pause = retry;
                 }
                 Err(error) => {
-                    tracing::debug!(%component, %address, %error, "leader not found");
+                    self.met(&address, &error);
                     tokio::time::sleep(pause).await;
                     pause = pause.saturating_mul(2).min(retry_max);
                 }

@@ -288,7 +288,12 @@ impl TaskExecutor {
             }
             Command::PublishSlots => self.publish_slots(),
             Command::PublishJob { job } => self.publish_job(job),
-            Command::Fail { reason } => self.services.fatal.report(ENDPOINT, reason),
+            Command::Fail { reason } => {
+                let obstacle = self.services.retrieval.obstacle();
+                let more =
+                    obstacle.map(|why| format!("; the JobManager: {why}")).unwrap_or_default();
+                self.services.fatal.report(ENDPOINT, format!("{reason}{more}"));
+            }
             Command::End { reason } => {
                 tracing::info!(%reason, "the ResourceManager releases this TaskManager");
                 self.release.send_replace(Some(reason));

@@ -230,6 +230,11 @@ impl JobCore {
         &self.exec
     }
 
+    /// The newest failure.
+    pub fn last_failure(&self) -> Option<&FailureRecord> {
+        self.failures.front()
+    }
+
     /// What the job declares at a ResourceManager: everything while it lives, nothing once it has ended.
     pub fn requirements(&self) -> Vec<ResourceRequirement> {
         match self.status() {

@@ -10,7 +10,6 @@ use crate::logging::LogPlace;
 use crate::stop::{Behaviour, Stop, StopTrigger};
 use crate::work_folder::WorkFolder;
 use actors::leader_retrieval::{LeaderNode, RemoteRetrieval, RetrievalSettings};
-use actors::services::LeaderRetrieval;
 use actors::task_executor::{HostSettings, LogFolder};
 use conf::high_availability::{self as ha, HaType};
 use conf::memory::{self, Machine};
@@ -120,10 +119,19 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
         folder: sub(&work, "hosts")?,
         log: process.log.clone(),
     });
+    let retrieval = retrieval(&platform, &options, &rpc_service)?;
+    let (refusing, fatal) = (retrieval.clone(), base.fatal.clone());
+    tokio::task::spawn_local(async move {
+        let why = refusing.refused().await;
+        fatal.report(
+            "leader_retrieval",
+            format!("the JobManager does not take this TaskManager: {why}"),
+        );
+    });
     let tmp = sub(&work, "tmp")?;
     let keys = rpc_service.clone();
     let parts = TaskManagerParts {
-        retrieval: retrieval(&platform, &options, &rpc_service)?,
+        retrieval: Arc::new(retrieval),
         blobs: Arc::new(blobs),
         shares_blobs: false,
         launcher: Arc::new(launcher),
@@ -201,7 +209,7 @@ fn retrieval(
     platform: &Platform,
     options: &Options,
     rpc: &RpcService,
-) -> Result<Arc<dyn LeaderRetrieval>, StartError> {
+) -> Result<RemoteRetrieval, StartError> {
     let node = match options.get(&ha::TYPE) {
         HaType::None => {
             let host = options.get(&options_of_jm::RPC_ADDRESS);
@@ -223,11 +231,6 @@ fn retrieval(
             LeaderNode::Record(FileElection::new(platform.clone(), objects, settings).leader())
         }
     };
-    Ok(Arc::new(RemoteRetrieval::new(
-        platform.clone(),
-        rpc.clone(),
-        node,
-        None,
-        RetrievalSettings::default(),
-    )))
+    let settings = RetrievalSettings::default();
+    Ok(RemoteRetrieval::new(platform.clone(), rpc.clone(), node, None, settings))
 }

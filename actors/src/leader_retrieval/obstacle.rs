@@ -1,0 +1,109 @@
+//! What is in the way of finding leaders: told once in the log, and to whoever has to give up because of it.
+//!
+//! It decides nothing about leaders: what was known of them stands.
+
+use gateways::FabricError;
+use std::time::Duration;
+
+/// Another text is told after so long at the earliest.
+const TELL_OTHER: Duration = Duration::from_secs(5);
+/// The same text is told again after so long.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
+/// A process that refuses this one for so long will not take it any more: secrets and cluster ids are read
+/// once, at the start.
+const GIVE_UP: Duration = Duration::from_secs(10);
+
+/// The obstacle, as far as it is known.
+#[derive(Debug, Default)]
+pub(super) struct Obstacle {
+    why: Option<String>,
+    told: Option<(Duration, String)>,
+    refused_since: Option<Duration>,
+}
+
+/// What is to be done about a failed question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reaction {
+    /// Nothing that is not known already.
+    Quiet,
+    /// Tell it.
+    Tell,
+    /// Trying on is in vain.
+    GiveUp,
+}
+
+impl Obstacle {
+    /// A question could not be put, or was refused.
+    pub(super) fn met(&mut self, now: Duration, error: &FabricError) -> Reaction {
+        let why = error.to_string();
+        let refused =
+            matches!(error, FabricError::Forbidden { .. } | FabricError::Incompatible { .. });
+        self.refused_since = refused.then(|| self.refused_since.unwrap_or(now));
+        self.why = Some(why.clone());
+        if self.refused_since.is_some_and(|since| now.saturating_sub(since) >= GIVE_UP) {
+            return Reaction::GiveUp;
+        }
+        let quiet = self.told.as_ref().is_some_and(|(at, told)| {
+            let pause = if *told == why { TELL_AGAIN } else { TELL_OTHER };
+            now.saturating_sub(*at) < pause
+        });
+        if quiet {
+            return Reaction::Quiet;
+        }
+        self.told = Some((now, why));
+        Reaction::Tell
+    }
+
+    /// A question was answered. Says whether something was in the way that had been told.
+    pub(super) fn overcome(&mut self) -> bool {
+        self.why = None;
+        self.refused_since = None;
+        self.told.take().is_some()
+    }
+
+    /// What is in the way now.
+    pub(super) fn why(&self) -> Option<&str> {
+        self.why.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forbidden() -> FabricError {
+        FabricError::Forbidden { why: "the peer does not know this cluster's secret".into() }
+    }
+
+    fn overloaded(what: &str) -> FabricError {
+        FabricError::Overloaded { what: what.into() }
+    }
+
+    const S: fn(u64) -> Duration = Duration::from_secs;
+
+    #[test]
+    fn an_obstacle_is_told_once_and_another_one_soon() {
+        let mut obstacle = Obstacle::default();
+        assert_eq!(obstacle.met(S(0), &overloaded("a")), Reaction::Tell);
+        assert_eq!(obstacle.met(S(1), &overloaded("a")), Reaction::Quiet);
+        assert_eq!(obstacle.met(S(2), &overloaded("b")), Reaction::Quiet);
+        assert_eq!(obstacle.met(S(6), &overloaded("b")), Reaction::Tell);
+        assert_eq!(obstacle.met(S(65), &overloaded("b")), Reaction::Quiet);
+        assert_eq!(obstacle.met(S(66), &overloaded("b")), Reaction::Tell);
+        assert_eq!(obstacle.why(), Some("overloaded: b"));
+        assert!(obstacle.overcome());
+        assert!(!obstacle.overcome());
+        assert_eq!(obstacle.why(), None);
+    }
+
+    #[test]
+    fn who_is_refused_all_the_time_gives_up() {
+        let mut obstacle = Obstacle::default();
+        assert_eq!(obstacle.met(S(0), &forbidden()), Reaction::Tell);
+        assert_eq!(obstacle.met(S(9), &forbidden()), Reaction::Quiet);
+        // Somebody else answered in between: another process has the address.
+        assert_eq!(obstacle.met(S(9), &overloaded("a")), Reaction::Tell);
+        assert_eq!(obstacle.met(S(11), &forbidden()), Reaction::Quiet);
+        assert_eq!(obstacle.met(S(21), &forbidden()), Reaction::GiveUp);
+    }
+}
