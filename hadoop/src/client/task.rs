@@ -9,9 +9,8 @@ use rand::rngs::StdRng;
 use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -42,7 +41,10 @@ pub(super) async fn run(
     mut commands: mpsc::Receiver<Command>,
 ) {
     let end = match connect(target, options, random).await {
-        Ok(stream) => serve(stream, setup, &mut commands).await,
+        Ok(mut stream) => {
+            let (reader, writer) = stream.split();
+            serve(reader, writer, setup, &mut commands).await
+        }
         Err(error) => error,
     };
     tracing::debug!(address = %target.address(), %end, "connection ended");
@@ -121,8 +123,10 @@ struct Serving {
     lonely: bool,
 }
 
-async fn serve(
-    mut stream: TcpStream,
+/// Serves calls over a stream until it ends; gives its end.
+pub(super) async fn serve(
+    mut reader: impl AsyncRead + Unpin,
+    mut writer: impl AsyncWrite + Unpin,
     setup: Setup,
     commands: &mut mpsc::Receiver<Command>,
 ) -> ConnectionError {
@@ -134,7 +138,6 @@ async fn serve(
         mute: None,
         lonely: false,
     };
-    let (mut reader, mut writer) = stream.split();
     let mut buffer = vec![0; READ];
     loop {
         if let Some(end) = serving.settle() {
@@ -198,8 +201,8 @@ impl Serving {
 
     async fn wait(
         &mut self,
-        reader: &mut ReadHalf<'_>,
-        writer: &mut WriteHalf<'_>,
+        reader: &mut (impl AsyncRead + Unpin),
+        writer: &mut (impl AsyncWrite + Unpin),
         commands: &mut mpsc::Receiver<Command>,
         buffer: &mut [u8],
     ) -> Woken {

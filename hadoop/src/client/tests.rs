@@ -213,6 +213,95 @@ async fn a_refusal_is_heard_although_writing_has_failed() {
     assert!(wrong.remote().is_some_and(|e| e.is("SaslException")), "{wrong:?}");
 }
 
+/// A stream that cannot be written to, as one is whose peer has closed it.
+struct Broken;
+impl tokio::io::AsyncWrite for Broken {
+    fn poll_write(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        _: &[u8],
+    ) -> std::task::Poll<std::io::Result<usize>> {
+        std::task::Poll::Ready(Err(std::io::ErrorKind::BrokenPipe.into()))
+    }
+    fn poll_flush(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+    fn poll_shutdown(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        std::task::Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_servers_last_words_are_read_after_a_broken_pipe() {
+    let mut server = ServerConnection::new(ServerAuth::Simple);
+    server.fail(
+        -1,
+        "org.apache.hadoop.security.AccessControlException",
+        "SIMPLE is not enabled",
+        15,
+        true,
+    );
+    let setup = || Setup::simple(Protocol::new("P"), ClientId([0; 16]), "alice");
+    // They come a little later than the error.
+    let (reader, mut peer) = tokio::io::duplex(10_000);
+    let words = server.out.split();
+    task::start(async move {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        peer.write_all(&words).await.unwrap();
+    });
+    let (_line, mut commands) = mpsc::channel(1);
+    let end = task::serve(reader, Broken, setup(), &mut commands).await;
+    assert!(matches!(&end, ConnectionError::Fatal(e) if e.is("AccessControlException")), "{end:?}");
+    // Where there are none, the error itself is said.
+    let (reader, _peer) = tokio::io::duplex(10_000);
+    let end = task::serve(reader, Broken, setup(), &mut commands).await;
+    assert!(
+        matches!(&end, ConnectionError::Closed(reason) if reason.contains("broken pipe")),
+        "{end:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_meets_a_connection_closing_for_idleness_is_made_again() {
+    let server = Server::start(ServerAuth::Simple, Does::Echo).await;
+    let client = Client::new(Options::default());
+    let target = server.target(Auth::Simple);
+    let (line, mut commands) = mpsc::channel::<Command>(1);
+    let closing = Handle { line, generation: u64::MAX };
+    client.inner.connections.lock().unwrap().insert(target.key(), closing);
+    task::start(async move {
+        let command = commands.recv().await.unwrap();
+        drop(commands);
+        let error = CallError::Connection { error: ConnectionError::Idle, sent: false };
+        command.reply.send(Err(error)).unwrap();
+    });
+    assert_eq!(echo(&client, &target, "a").await.unwrap(), "a");
+    assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_failure_that_many_calls_see_is_one_failover() {
+    let first = Server::start(ServerAuth::Simple, Does::Standby).await;
+    let active = Server::start(ServerAuth::Simple, Does::Echo).await;
+    let third = Server::start(ServerAuth::Simple, Does::Standby).await;
+    let targets = [&first, &active, &third].map(|server| server.target(Auth::Simple)).to_vec();
+    let proxy = Arc::new(Proxy::new(Client::new(Options::default()), targets, fail_over()));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let proxy = Arc::clone(&proxy);
+        tasks.spawn(async move { proxied(&proxy, CallOptions::default()).await.unwrap() });
+    }
+    assert_eq!(tasks.join_all().await.len(), 8);
+    assert_eq!((first.connections(), active.connections(), third.connections()), (1, 1, 0));
+    assert_eq!(first.calls.lock().unwrap().len(), 8);
+}
+
 #[tokio::test]
 async fn simple_servers_are_refused_by_clients_with_a_token() {
     let server = Server::start(ServerAuth::OnlySimple, Does::Echo).await;

@@ -273,6 +273,19 @@ fn deadlines_pings_and_idleness_are_a_matter_of_time() {
 }
 
 #[test]
+fn deadlines_of_answered_calls_are_forgotten() {
+    let mut client = Connection::new(setup(), NOW);
+    let mut server = ServerConnection::new(ServerAuth::Simple);
+    let deadline = Some((seconds(5), seconds(5)));
+    client.call(Request { deadline, ..request(0, b"") }, NOW).unwrap();
+    client.call(Request { deadline, ..request(1, b"") }, NOW).unwrap();
+    client.cancel(1, NOW);
+    server.answer(0, b"");
+    exchange(&mut client, &mut server, 1000);
+    assert_eq!(client.next_time(), Some(seconds(10)), "only idleness is left");
+}
+
+#[test]
 fn a_server_that_does_not_greet_is_given_up() {
     let mut client = Connection::new(with_token(token(), &[Qop::Authentication]), NOW);
     client.call(request(0, b""), NOW).unwrap();

@@ -107,6 +107,21 @@ fn every_captured_exchange_with_java_comes_out_byte_for_byte() {
 }
 
 #[test]
+fn every_byte_of_a_protected_message_counts() {
+    for cipher in [None, Some(Cipher::Rc4), Some(Cipher::TripleDes)] {
+        let wrapped = layer::DigestLayer::new(layer::Side::Server, &[3; 16], cipher, 1000)
+            .wrap(b"message")
+            .unwrap();
+        for at in 0..wrapped.len() {
+            let mut client = layer::DigestLayer::new(layer::Side::Client, &[3; 16], cipher, 1000);
+            let mut changed = wrapped.clone();
+            changed[at] ^= 1;
+            assert!(client.unwrap(&changed).is_err(), "{cipher:?} {at}");
+        }
+    }
+}
+
+#[test]
 fn a_server_that_does_not_prove_itself_is_refused() {
     for proof in [
         None,
