@@ -2,12 +2,14 @@
 //! through its gateway, and never keep state of its own about jobs.
 //!
 //! ```text
-//! request → server (guards) → handlers (decode, ask, render) → gateways of the leaders
+//! request → guard (site, body) → handlers (decode, ask, render) → gateways of the leaders
 //! ```
 
+mod bodies;
 pub mod client;
 pub mod decode;
 mod error;
+mod guard;
 mod handlers;
 pub mod messages;
 pub mod programs;
@@ -15,6 +17,7 @@ pub mod render;
 mod server;
 mod services;
 
+pub use bodies::BodyLimits;
 pub use error::{AnswerStatus, ApiError};
 pub use programs::{ProgramChecker, ProgramStore};
 pub use server::{RestHandle, RestListener, RestServer, RestStartError};

@@ -3,21 +3,24 @@
 //! It has no credentials: whoever reaches it may use it. So it must never be usable by a web page that
 //! merely runs in the browser of somebody who reaches it (foreign origin, rebound host name).
 
+use crate::bodies::Bodies;
 use crate::error::ApiError;
+use crate::guard::{Gate, guard};
 use crate::handlers;
 use crate::services::{RestAddress, RestBind, RestServices};
-use actix_web::body::{EitherBody, MessageBody};
-use actix_web::dev::{Server, ServerHandle, ServiceRequest, ServiceResponse};
-use actix_web::http::header::{HOST, HeaderMap, HeaderName, ORIGIN};
-use actix_web::middleware::{Next, from_fn};
+use actix_web::dev::{Server, ServerHandle};
+use actix_web::http::KeepAlive;
+use actix_web::middleware::from_fn;
 use actix_web::web::{self, Data, PayloadConfig};
-use actix_web::{App, HttpRequest, HttpServer, ResponseError};
+use actix_web::{App, HttpRequest, HttpServer};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::time::Duration;
 use thiserror::Error;
 
 /// How long a client may take to send a request's head.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// How long a connection whose request was not read whole is drained, so that the answer arrives.
+const LINGER_WITHIN: Duration = Duration::from_secs(1);
 /// Seconds that requests under way are given at the end.
 const SHUTDOWN_WITHIN_S: u64 = 2;
 
@@ -68,14 +71,16 @@ impl RestServer {
     pub fn start(listener: RestListener, services: RestServices) -> Result<Self, RestStartError> {
         let RestListener { listener, address, loopback } = listener;
         let connections_max = services.settings.connections_max.max(1);
+        let gate = Gate { loopback, bodies: Bodies::new(services.settings.bodies.clone()) };
         let state = Data::new(services);
         let link = Data::new(RestUrl(address.url.clone()));
         let server = HttpServer::new(move || {
+            let gate = gate.clone();
             App::new()
                 .app_data(state.clone())
                 .app_data(link.clone())
-                .app_data(PayloadConfig::new(state.settings.body_bytes_max))
-                .wrap(from_fn(move |request, next| guard(loopback, request, next)))
+                .app_data(PayloadConfig::new(state.settings.bodies.each))
+                .wrap(from_fn(move |request, next| guard(gate.clone(), request, next)))
                 .service(web::scope("/v1").configure(handlers::routes))
                 .configure(handlers::routes)
                 .default_service(web::to(not_found))
@@ -84,6 +89,10 @@ impl RestServer {
         .worker_max_blocking_threads(8)
         .max_connections(connections_max)
         .client_request_timeout(HEAD_WITHIN)
+        .client_disconnect_timeout(LINGER_WITHIN)
+        // The deadline above is of a connection's first head alone: whoever sent a second one slowly would
+        // keep one of the few connections for ever.
+        .keep_alive(KeepAlive::Disabled)
         .shutdown_timeout(SHUTDOWN_WITHIN_S)
         .disable_signals()
         .listen(listener)?
@@ -145,73 +154,9 @@ async fn not_found(request: HttpRequest) -> Result<actix_web::HttpResponse, ApiE
     Err(ApiError::not_found(format!("{} {} is not served here", request.method(), request.path())))
 }
 
-async fn guard<B: MessageBody + 'static>(
-    loopback: bool,
-    request: ServiceRequest,
-    next: Next<B>,
-) -> Result<ServiceResponse<EitherBody<B>>, actix_web::Error> {
-    if let Err(refused) = same_site(loopback, request.headers()) {
-        let response = refused.error_response().map_into_right_body();
-        return Ok(request.into_response(response));
-    }
-    next.call(request).await.map(ServiceResponse::map_into_left_body)
-}
-
-/// Refuses what a page of another site makes a browser send: its `Origin` is not the host that is asked,
-/// or (on loopback) the host asked for is a name that was rebound to this machine.
-fn same_site(loopback: bool, headers: &HeaderMap) -> Result<(), ApiError> {
-    let text = |name: HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
-    let host = text(HOST).unwrap_or_default();
-    if loopback && !host.is_empty() && !is_local(host) {
-        return Err(ApiError::forbidden(format!(
-            "host '{host}' is not this machine: the endpoint listens on loopback only"
-        )));
-    }
-    let Some(origin) = text(ORIGIN) else {
-        return Ok(());
-    };
-    let site = origin.split_once("://").map(|(_, rest)| rest);
-    if site == Some(host) {
-        return Ok(());
-    }
-    Err(ApiError::forbidden(format!("requests from pages of '{origin}' are not served")))
-}
-
-fn is_local(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(v6) => v6.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    name.eq_ignore_ascii_case("localhost")
-        || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use actix_web::http::header::HeaderValue;
-
-    fn headers(host: &'static str, origin: Option<&'static str>) -> HeaderMap {
-        let mut map = HeaderMap::new();
-        map.insert(HOST, HeaderValue::from_static(host));
-        if let Some(origin) = origin {
-            map.insert(ORIGIN, HeaderValue::from_static(origin));
-        }
-        map
-    }
-
-    #[test]
-    fn a_page_of_another_site_is_refused() {
-        let ok = |loopback, host, origin| same_site(loopback, &headers(host, origin)).is_ok();
-        assert!(ok(true, "localhost:8081", None));
-        assert!(ok(true, "127.0.0.1:8081", Some("http://127.0.0.1:8081")));
-        assert!(ok(true, "[::1]:8081", None));
-        assert!(!ok(true, "127.0.0.1:8081", Some("http://evil.example")));
-        assert!(!ok(true, "127.0.0.1:8081", Some("null")));
-        assert!(!ok(true, "evil.example:8081", Some("http://evil.example:8081")));
-        assert!(ok(false, "jobmanager:8081", Some("http://jobmanager:8081")));
-        assert!(!ok(false, "jobmanager:8081", Some("http://other:8081")));
-    }
 
     #[test]
     fn a_port_in_use_is_named() {

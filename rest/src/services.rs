@@ -3,6 +3,7 @@
 //! The endpoint reaches every component through its gateway, at the leader that is current when a request
 //! comes; it keeps no state of jobs.
 
+use crate::bodies::BodyLimits;
 use crate::error::ApiError;
 use crate::messages::ConfigurationEntry;
 use crate::programs::ProgramStore;
@@ -62,8 +63,8 @@ pub struct RestSettings {
     pub cancel_allowed: bool,
     /// Connections that may be open at once.
     pub connections_max: usize,
-    /// Most bytes of a request body other than an upload.
-    pub body_bytes_max: usize,
+    /// How much clients may send, and how slowly.
+    pub bodies: BodyLimits,
     /// How long a component may take to answer.
     pub answer_within: Duration,
     /// How long a program may take to build its graph.

@@ -9,6 +9,9 @@
     reason = "a test fails loudly, and measures real time"
 )]
 
+#[path = "endpoint/limits.rs"]
+mod limits;
+
 use actix::{Actor, Context, Handler};
 use gateways::blob_server::{
     BlobError, BlobServerGateway, CloseUpload, DeleteJobBlobs, HasBlob, OpenUpload, ReadBlob,
@@ -28,7 +31,8 @@ use platform::watch;
 use rest::client::{ClientTimeouts, RestClient};
 use rest::messages::JarRequest;
 use rest::{
-    ProgramChecker, ProgramStore, RestBind, RestListener, RestServer, RestServices, RestSettings,
+    BodyLimits, ProgramChecker, ProgramStore, RestBind, RestListener, RestServer, RestServices,
+    RestSettings,
 };
 use serde_bytes::ByteBuf;
 use sha2::{Digest, Sha256};
@@ -274,7 +278,7 @@ async fn world(change: impl FnOnce(&mut RestSettings)) -> World {
         submit_refused: None,
         cancel_allowed: true,
         connections_max: 64,
-        body_bytes_max: 1 << 20,
+        bodies: BodyLimits::default(),
         answer_within: Duration::from_secs(10),
         build_within: Duration::from_secs(10),
     };

@@ -14,8 +14,9 @@ options! {
     BIND_ADDRESS: String = "rest.bind-address" => "localhost".to_owned();
     /// The port that REST binds to, where it differs from the advertised one.
     BIND_PORT: Ports = "rest.bind-port" => Ports::one(8081), falls_back "rest.port";
-    /// The largest request body, uploads aside.
-    MAX_CONTENT_LENGTH: MemorySize = "rest.server.max-content-length" => MemorySize::from_mib(100);
+    /// The largest request body, uploads aside: these are streamed to disk. Bodies of requests under way share a
+    /// budget of 32 MiB, or this where it is more.
+    MAX_CONTENT_LENGTH: MemorySize = "rest.server.max-content-length" => MemorySize::from_mib(1);
     /// The most connections at once.
     MAX_CONNECTIONS: u32 = "rest.server.max-connections" => 1024;
     /// How long a client waits for a connection.

@@ -10,7 +10,8 @@ use conf::{Options, rest as options_of_rest};
 use gateways::leader_election::Component;
 use rest::messages::ConfigurationEntry;
 use rest::{
-    ProgramStore, RestBind, RestHandle, RestListener, RestServer, RestServices, RestSettings,
+    BodyLimits, ProgramStore, RestBind, RestHandle, RestListener, RestServer, RestServices,
+    RestSettings,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -100,7 +101,10 @@ fn settings(plan: &EndpointPlan) -> RestSettings {
         cancel_allowed: options.get(&options_of_rest::CANCEL_ENABLE),
         connections_max: usize::try_from(options.get(&options_of_rest::MAX_CONNECTIONS))
             .unwrap_or(usize::MAX),
-        body_bytes_max: usize::try_from(bytes).unwrap_or(usize::MAX),
+        bodies: BodyLimits {
+            each: usize::try_from(bytes).unwrap_or(usize::MAX),
+            ..BodyLimits::default()
+        },
         answer_within,
         build_within: BUILD_WITHIN,
     }

@@ -6,6 +6,9 @@ use crate::error::ApiError;
 use crate::messages::{LogInfo, LogList};
 use actix_web::HttpResponse;
 use futures::{TryStreamExt, stream};
+use nix::fcntl::OFlag;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 use tokio::io::AsyncReadExt;
@@ -50,6 +53,18 @@ fn is_log(name: &str) -> bool {
     name.ends_with(".log") || name.ends_with(".out") || name.contains(".log.")
 }
 
+/// Opens a regular file and says how long it is. A link could lead anywhere, and a pipe would be waited for
+/// without end: neither is a log.
+fn open(path: &Path) -> std::io::Result<(File, u64)> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = File::options().read(true).custom_flags(flags.bits()).open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(std::io::ErrorKind::NotFound.into());
+    }
+    Ok((file, meta.len()))
+}
+
 /// One log file, as long as it is when it is opened.
 pub(super) async fn serve(folder: Option<&Path>, name: &str) -> Answer {
     let folder = folder.ok_or_else(none_here)?;
@@ -58,8 +73,11 @@ pub(super) async fn serve(folder: Option<&Path>, name: &str) -> Answer {
     if !is_log(name) {
         return Err(missing());
     }
-    let file = tokio::fs::File::open(folder.join(name)).await.map_err(|_| missing())?;
-    let length = file.metadata().await.map_err(|_| missing())?.len();
+    let path = folder.join(name);
+    let opened = tokio::task::spawn_blocking(move || open(&path)).await;
+    let (file, length) =
+        opened.map_err(|e| ApiError::internal(e.to_string()))?.map_err(|_| missing())?;
+    let file = tokio::fs::File::from_std(file);
     let body = stream::try_unfold(file.take(length), |mut file| async move {
         let mut chunk = vec![0; CHUNK_BYTES];
         let n = file.read(&mut chunk).await?;

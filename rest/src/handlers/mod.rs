@@ -10,7 +10,7 @@ use crate::error::ApiError;
 use crate::services::RestServices;
 use actix_web::http::Method;
 use actix_web::web::{self, Data, ServiceConfig};
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse, guard};
 use serde::Serialize;
 
 /// What a handler has.
@@ -36,7 +36,11 @@ pub(crate) fn resource<const N: usize>(
     path: &str,
     methods: [(Method, actix_web::Route); N],
 ) -> actix_web::Resource {
-    let allowed: Vec<String> = methods.iter().map(|(m, _)| m.to_string()).collect();
+    let named = |method: &Method| match *method {
+        Method::GET => "GET, HEAD".to_owned(),
+        _ => method.to_string(),
+    };
+    let allowed: Vec<String> = methods.iter().map(|(method, _)| named(method)).collect();
     let allowed = allowed.join(", ");
     methods
         .into_iter()
@@ -45,6 +49,11 @@ pub(crate) fn resource<const N: usize>(
             let allowed = allowed.clone();
             async move { method_not_allowed(&request, &allowed) }
         }))
+}
+
+/// What is served to GET is served to HEAD, without its body.
+pub(crate) fn get_or_head() -> actix_web::Route {
+    web::route().guard(guard::Any(guard::Get()).or(guard::Head()))
 }
 
 fn method_not_allowed(request: &HttpRequest, allowed: &str) -> HttpResponse {
@@ -62,7 +71,7 @@ fn method_not_allowed(request: &HttpRequest, allowed: &str) -> HttpResponse {
 /// Shortcuts for [`resource`]'s pairs.
 macro_rules! on {
     (GET $handler:expr) => {
-        (actix_web::http::Method::GET, actix_web::web::get().to($handler))
+        (actix_web::http::Method::GET, crate::handlers::get_or_head().to($handler))
     };
     (POST $handler:expr) => {
         (actix_web::http::Method::POST, actix_web::web::post().to($handler))

@@ -1,0 +1,168 @@
+//! What stands before every handler: foreign web pages are turned away, bodies are taken in, and whatever is
+//! refused is refused in the same words.
+//!
+//! Every failure leaves as `{"errors": […]}`, also one that the web server found by itself.
+
+use crate::bodies::{Bodies, Incoming, Unread};
+use crate::error::ApiError;
+use actix_web::ResponseError;
+use actix_web::body::{self, BodySize, BoxBody, EitherBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, ORIGIN};
+use actix_web::http::{Method, StatusCode};
+use actix_web::middleware::Next;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+/// Longest path with its query. Beyond sixty-four KiB the web server itself refuses a request's head.
+const URI_BYTES_MAX: usize = 16 << 10;
+
+/// What the guard knows.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    /// Whether the endpoint listens on loopback only.
+    pub(crate) loopback: bool,
+    /// What bodies may take.
+    pub(crate) bodies: Bodies,
+}
+
+type Guarded<B> = Result<ServiceResponse<EitherBody<B>>, actix_web::Error>;
+
+/// Lets a request through to its handler, or answers it.
+pub(crate) async fn guard<B: MessageBody + 'static>(
+    gate: Gate,
+    mut request: ServiceRequest,
+    next: Next<B>,
+) -> Guarded<B> {
+    let incoming = Incoming::of(&mut request);
+    let refused = same_site(gate.loopback, request.headers()).and_then(|()| short(&request)).err();
+    let admitted = match refused {
+        Some(refused) => Err(refused),
+        None => gate.bodies.admit(&mut request, &incoming).await,
+    };
+    // Held until the handler has answered.
+    let _share = match admitted {
+        Ok(share) => share,
+        Err(refused) => {
+            let answer = request.into_response(refused.error_response().map_into_right_body());
+            return Ok(closing(answer, incoming));
+        }
+    };
+    let head_only = request.method() == Method::HEAD;
+    let answer = next.call(request).await?;
+    let mut answer = match in_our_words(&answer, &incoming) {
+        Some(error) => {
+            let (request, _) = answer.into_parts();
+            ServiceResponse::new(request, error.error_response().map_into_right_body())
+        }
+        None => answer.map_into_left_body(),
+    };
+    if head_only && matches!(answer.response().body().size(), BodySize::Stream) {
+        // Nobody reads it: so it need not be made.
+        answer = answer.map_body(|_, _| EitherBody::right(BoxBody::new(body::None::new())));
+    }
+    Ok(closing(answer, incoming))
+}
+
+/// What to say instead of an answer: where the client was too slow, or the web server refused by itself.
+fn in_our_words<B>(answer: &ServiceResponse<B>, incoming: &Incoming) -> Option<ApiError> {
+    let status = answer.status();
+    if !status.is_client_error() && !status.is_server_error() {
+        return None;
+    }
+    if incoming.was_too_slow() {
+        let why = "the upload came too slowly, and was cut off";
+        return Some(ApiError::new(StatusCode::REQUEST_TIMEOUT, why));
+    }
+    let kind = answer.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    if kind.is_some_and(|kind| kind.starts_with("application/json")) {
+        return None;
+    }
+    let why = answer.response().error().map(ToString::to_string);
+    let why = why.or_else(|| status.canonical_reason().map(str::to_owned)).unwrap_or_default();
+    Some(ApiError::new(status, why))
+}
+
+/// An answer before the body was read ends the connection: nobody waits for the rest.
+fn closing<B: MessageBody + 'static>(
+    answer: ServiceResponse<EitherBody<B>>,
+    incoming: Rc<Incoming>,
+) -> ServiceResponse<EitherBody<B>> {
+    if incoming.is_read() {
+        return answer;
+    }
+    answer.map_body(|head, answer| {
+        head.set_connection_type(actix_web::http::ConnectionType::Close);
+        EitherBody::right(Unread::boxed(BoxBody::new(answer), incoming))
+    })
+}
+
+fn short(request: &ServiceRequest) -> Result<(), ApiError> {
+    let uri = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
+    if uri <= URI_BYTES_MAX {
+        return Ok(());
+    }
+    Err(ApiError::new(
+        StatusCode::URI_TOO_LONG,
+        format!(
+            "the path with its query has {uri} bytes; more than {URI_BYTES_MAX} are not served"
+        ),
+    ))
+}
+
+/// Refuses what a page of another site makes a browser send: its `Origin` is not the host that is asked,
+/// or (on loopback) the host asked for is a name that was rebound to this machine.
+fn same_site(loopback: bool, headers: &HeaderMap) -> Result<(), ApiError> {
+    let text = |name: HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
+    let host = text(HOST).unwrap_or_default();
+    if loopback && !host.is_empty() && !is_local(host) {
+        return Err(ApiError::forbidden(format!(
+            "host '{host}' is not this machine: the endpoint listens on loopback only"
+        )));
+    }
+    let Some(origin) = text(ORIGIN) else {
+        return Ok(());
+    };
+    let site = origin.split_once("://").map(|(_, rest)| rest);
+    if site == Some(host) {
+        return Ok(());
+    }
+    Err(ApiError::forbidden(format!("requests from pages of '{origin}' are not served")))
+}
+
+fn is_local(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(v6) => v6.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use actix_web::http::header::HeaderValue;
+
+    fn headers(host: &'static str, origin: Option<&'static str>) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        map.insert(HOST, HeaderValue::from_static(host));
+        if let Some(origin) = origin {
+            map.insert(ORIGIN, HeaderValue::from_static(origin));
+        }
+        map
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_refused() {
+        let ok = |loopback, host, origin| same_site(loopback, &headers(host, origin)).is_ok();
+        assert!(ok(true, "localhost:8081", None));
+        assert!(ok(true, "127.0.0.1:8081", Some("http://127.0.0.1:8081")));
+        assert!(ok(true, "[::1]:8081", None));
+        assert!(!ok(true, "127.0.0.1:8081", Some("http://evil.example")));
+        assert!(!ok(true, "127.0.0.1:8081", Some("null")));
+        assert!(!ok(true, "evil.example:8081", Some("http://evil.example:8081")));
+        assert!(ok(false, "jobmanager:8081", Some("http://jobmanager:8081")));
+        assert!(!ok(false, "jobmanager:8081", Some("http://other:8081")));
+    }
+}
