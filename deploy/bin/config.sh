@@ -24,6 +24,43 @@ die() {
     exit 1
 }
 
+# The usage at the head of the script that runs.
+usage() {
+    awk '/^# usage:/ { on = 1 } !/^#/ { on = 0 } on { sub(/^# ?/, ""); print }' "$0"
+}
+
+# Wrong usage, with the exit code that the binary has for it.
+misuse() {
+    echo "error: $*" >&2
+    usage >&2
+    exit 64
+}
+
+# What a role's script can do.
+check_action() {
+    case "${1:-}" in
+        start | start-foreground | stop | stop-all) ;;
+        "") misuse "say what to do" ;;
+        *) misuse "unknown action '$1'" ;;
+    esac
+}
+
+# Whoever asks for help wants nothing started or stopped. The words behind -- are a program's own, those of
+# the command line (flott) are the binary's.
+case "${0##*/}" in
+    *.sh)
+        for word in "$@"; do
+            case "$word" in
+                --) break ;;
+                -h | --help)
+                    usage
+                    exit 0
+                    ;;
+            esac
+        done
+        ;;
+esac
+
 find_binary() {
     local candidate
     for candidate in "${FLOTT_BINARY:-}" \

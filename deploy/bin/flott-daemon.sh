@@ -6,8 +6,8 @@
 set -u
 source "$(dirname "${BASH_SOURCE[0]}")/config.sh"
 
-usage="usage: flott-daemon.sh (start|start-foreground|stop|stop-all) (jobmanager|standalone-job|taskmanager) [arguments]"
-[ $# -ge 2 ] || die "$usage"
+check_action "${1:-}"
+[ $# -ge 2 ] || misuse "say which role"
 action="$1"
 daemon="$2"
 shift 2
@@ -16,7 +16,7 @@ case "$daemon" in
     jobmanager) role=(jobmanager --mode session) ;;
     standalone-job) role=(jobmanager --mode application) ;;
     taskmanager) role=(taskmanager) ;;
-    *) die "unknown role '$daemon'; $usage" ;;
+    *) misuse "unknown role '$daemon'" ;;
 esac
 
 load_options
@@ -67,6 +67,67 @@ rotate() {
     [ "$max" -gt 0 ] && mv -f "$file" "$file.1"
 }
 
+# Writes the pid file anew with those that live, and one more.
+note_pids() {
+    { running; [ -z "${1:-}" ] || echo "$1"; } >"$pid_file.new"
+    if [ -s "$pid_file.new" ]; then mv -f "$pid_file.new" "$pid_file"; else rm -f "$pid_file.new" "$pid_file"; fi
+}
+
+# Whether a process has said that it is up; one that is there for a job, that the job is submitted.
+is_up() {
+    local out="$1"
+    grep -qE '^(JobManager is up: |TaskManager is up: |\{"(rest|rpc)":)' "$out" || return 1
+    [ "$daemon" != standalone-job ] || grep -qE "^job [0-9a-f]{32} '.*' is submitted$" "$out"
+}
+
+# Longest wait for a process to be up, in seconds. A large program takes its time: it is read through first.
+readonly up_within=30
+
+# Waits until the process is up or has ended: a wrong configuration, a port in use or a program without a job
+# is better said here than in a log that nobody reads.
+await_up() {
+    local pid="$1" base="$2" code text until=$((SECONDS + up_within))
+    while is_alive "$pid"; do
+        if is_up "$base.out"; then
+            say "started $daemon on $(hostname)" "$pid" "$base"
+            return 0
+        fi
+        if [ "$SECONDS" -ge "$until" ]; then
+            say "$daemon on $(hostname) is still starting" "$pid" "$base"
+            return 0
+        fi
+        sleep 0.05
+    done
+    wait "$pid"
+    code=$?
+    flock 9
+    note_pids
+    # An application can be over before one looks.
+    if [ "$code" -eq 0 ]; then
+        say "$daemon on $(hostname) ended already" "$pid" "$base"
+        return 0
+    fi
+    echo "error: $daemon on $(hostname) ended with code $code (log $base.log):" >&2
+    text="$(grep -v '^JobManager is up: ' "$base.out" | tail -n 20)"
+    [ -n "$text" ] || text="$(grep -s ' ERROR ' "$base.log" | tail -n 3)"
+    echo "$text" >&2
+    return "$code"
+}
+
+# What became of a start, and where to look further: flott run-application reads the lines of an application.
+say() {
+    local what="$1" pid="$2" base="$3" where
+    if [ "$daemon" = standalone-job ]; then
+        echo "$what (pid $pid)"
+        grep -E "^job [0-9a-f]{32} '.*' is submitted$" "$base.out" | head -n 1
+        echo "log: $base.log"
+        echo "results: $base.out"
+        return
+    fi
+    where="$(sed -n 's/^JobManager is up: \(REST [^,]*\),.*/, \1/p' "$base.out" | head -n 1)"
+    echo "$what (pid $pid, log $base.log$where)"
+}
+
 start() {
     lock
     local alive number base pid
@@ -82,26 +143,10 @@ start() {
     FLOTT_LOG_FILE="$base.log" nohup "$FLOTT_BINARY" "${role[@]}" "$@" \
         >"$base.out" 2>&1 </dev/null 9>&- &
     pid=$!
-    # A wrong configuration or a port in use shows at once: better here than in a log that nobody reads.
-    local i
-    for i in 1 2 3 4 5 6; do
-        sleep 0.05
-        if ! kill -0 "$pid" 2>/dev/null; then
-            wait "$pid"
-            local code=$?
-            # An application can be over before one looks.
-            if [ "$code" -eq 0 ]; then
-                echo "$daemon on $(hostname) ended already: $base.log"
-                exit 0
-            fi
-            echo "error: $daemon ended at once with code $code on $(hostname):" >&2
-            tail -n 5 "$base.out" >&2
-            exit "$code"
-        fi
-    done
-    { running; echo "$pid"; } >"$pid_file.new"
-    mv -f "$pid_file.new" "$pid_file"
-    echo "started $daemon on $(hostname) (pid $pid, log $base.log)"
+    # Known from now on: it can be stopped, and others started, while this waits.
+    note_pids "$pid"
+    flock -u 9
+    await_up "$pid" "$base"
 }
 
 end() {
@@ -142,5 +187,4 @@ case "$action" in
     start-foreground) exec "$FLOTT_BINARY" "${role[@]}" "$@" ;;
     stop) stop last ;;
     stop-all) stop all ;;
-    *) die "unknown action '$action'; $usage" ;;
 esac

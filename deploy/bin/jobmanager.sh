@@ -7,7 +7,7 @@
 set -u
 source "$(dirname "${BASH_SOURCE[0]}")/config.sh"
 
-[ $# -ge 1 ] || die "usage: jobmanager.sh (start|start-foreground|stop|stop-all) [host] [webui-port] [-D key=value …]"
+check_action "${1:-}"
 action="$1"
 shift
 arguments=()

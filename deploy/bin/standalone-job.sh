@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Starts or stops the JobManager of one application on this host: it runs the program's job, then ends.
-# TaskManagers are started beside it: taskmanager.sh start --program PATH.
+# TaskManagers are started beside it: taskmanager.sh start --program PATH. What the job collects goes to the
+# JobManager's standard output: the .out file beside its log.
 #
 # usage: standalone-job.sh (start|start-foreground) --program PATH [--job-id ID] [--job NAME] [-p N]
 #                          [-D key=value …] [-- ARGS of the program]
@@ -9,14 +10,13 @@
 set -u
 source "$(dirname "${BASH_SOURCE[0]}")/config.sh"
 
-usage="usage: standalone-job.sh (start|start-foreground|stop|stop-all) --program PATH [options] [-- ARGS]"
-[ $# -ge 1 ] || die "$usage"
+check_action "${1:-}"
 action="$1"
 shift
 if [ "$action" = start ] || [ "$action" = start-foreground ]; then
     case " $* " in
         *" --program "* | *" --program="*) ;;
-        *) die "--program PATH is missing; $usage" ;;
+        *) misuse "--program PATH is missing" ;;
     esac
     "$FLOTT_BINARY" make-secret >/dev/null || exit 1
 fi

@@ -7,6 +7,18 @@
 
 set -u
 source "$(dirname "${BASH_SOURCE[0]}")/config.sh"
+
+# Both roles get the arguments: a bare word would be a host to one and nothing to the other.
+value=0
+for word in "$@"; do
+    case "$value:$word" in
+        1:*) value=0 ;;
+        0:-D) value=1 ;;
+        0:-D*=* | 0:--config-dir=*) ;;
+        *) misuse "unexpected argument '$word'" ;;
+    esac
+done
+[ "$value" -eq 0 ] || misuse "-D needs key=value"
 load_options
 
 files="$("$FLOTT_BINARY" make-secret)" || exit 1

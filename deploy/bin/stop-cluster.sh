@@ -6,6 +6,7 @@
 
 set -u
 source "$(dirname "${BASH_SOURCE[0]}")/config.sh"
+[ $# -eq 0 ] || misuse "unexpected argument '$1'"
 load_options
 
 failed=0

@@ -7,7 +7,7 @@
 set -u
 source "$(dirname "${BASH_SOURCE[0]}")/config.sh"
 
-[ $# -ge 1 ] || die "usage: taskmanager.sh (start|start-foreground|stop|stop-all) [--program PATH] [-D key=value …]"
+check_action "${1:-}"
 action="$1"
 shift
 exec "$FLOTT_BIN_DIR/flott-daemon.sh" "$action" taskmanager "$@"

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Stands in for the binary where only the scripts are looked at: says what it was called with in
+# $FAKE_FOLDER/called, and in a role does what $FAKE_ROLE says.
+echo "$*" >>"$FAKE_FOLDER/called"
+case "$1" in
+    get-option)
+        [ "$2" != env.log.max ] || echo 2
+        exit 0
+        ;;
+    make-secret) exit 0 ;;
+esac
+up="JobManager is up: REST http://h:1, RPC h:2"
+submitted="job 0123456789abcdef0123456789abcdef 'a job' is submitted"
+run() {
+    exec 8<> <(:)
+    read -r -t 60 -u 8
+}
+case "$FAKE_ROLE" in
+    session) echo "$up" >&2 && run ;;
+    application) sleep 0.2 && echo "$up" >&2 && sleep 0.2 && echo "$submitted" >&2 && run ;;
+    refuses) echo "$up" >&2 && sleep 0.5 && echo "error: the path 'x' is relative" >&2 && exit 3 ;;
+    over) echo "$up" >&2 && exit 0 ;;
+esac

@@ -1,0 +1,134 @@
+//! The scripts of `bin/` around a binary that is none: what they say, when they come back and with which
+//! exit code.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly"
+)]
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+const SCRIPTS: [&str; 6] = [
+    "start-cluster.sh",
+    "stop-cluster.sh",
+    "jobmanager.sh",
+    "taskmanager.sh",
+    "standalone-job.sh",
+    "flott-daemon.sh",
+];
+
+/// A place for log and pid files of one test.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn run(&self, script: &str, role: &str, words: &[&str]) -> Output {
+        let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut command = Command::new(own.join("bin").join(script));
+        command.args(words).stdin(Stdio::null());
+        command.env("FLOTT_BINARY", own.join("tests/data/flott.sh"));
+        command.env("FLOTT_PID_DIR", self.0.path().join("pid"));
+        command.env("FLOTT_LOG_DIR", self.0.path().join("log"));
+        command.env("FLOTT_IDENT_STRING", "test").env("FLOTT_SSH_OPTS", "-n");
+        command.env("FAKE_FOLDER", self.0.path()).env("FAKE_ROLE", role);
+        command.output().unwrap()
+    }
+
+    /// What the binary was called with.
+    fn called(&self) -> String {
+        std::fs::read_to_string(self.0.path().join("called")).unwrap_or_default()
+    }
+
+    fn has_pid_file(&self, daemon: &str) -> bool {
+        self.0.path().join(format!("pid/flott-test-{daemon}.pid")).exists()
+    }
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn help_is_help_and_does_nothing() {
+    let place = Place::new();
+    for script in SCRIPTS {
+        for words in [&["--help"][..], &["-h"], &["start", "--help"]] {
+            let output = place.run(script, "session", words);
+            assert_eq!(output.status.code(), Some(0), "{script} {words:?}: {}", err(&output));
+            assert!(out(&output).starts_with(&format!("usage: {script}")), "{}", out(&output));
+        }
+    }
+    assert_eq!(place.called(), "");
+}
+
+#[test]
+fn wrong_usage_is_answered_by_the_script_that_was_called() {
+    let place = Place::new();
+    let wrong: [(&str, &[&str]); 6] = [
+        ("start-cluster.sh", &["frob"]),
+        ("stop-cluster.sh", &["frob"]),
+        ("jobmanager.sh", &["frob"]),
+        ("taskmanager.sh", &["frob"]),
+        ("standalone-job.sh", &[]),
+        ("standalone-job.sh", &["start", "--", "--help"]),
+    ];
+    for (script, words) in wrong {
+        let output = place.run(script, "session", words);
+        assert_eq!(output.status.code(), Some(64), "{script} {words:?}: {}", err(&output));
+        assert!(err(&output).contains(&format!("usage: {script}")), "{}", err(&output));
+    }
+    assert_eq!(place.called(), "");
+}
+
+#[test]
+fn a_session_is_started_once_it_is_up() {
+    let place = Place::new();
+    let started = place.run("jobmanager.sh", "session", &["start"]);
+    assert_eq!(started.status.code(), Some(0), "{}", err(&started));
+    assert!(out(&started).contains("started jobmanager"), "{}", out(&started));
+    assert!(out(&started).contains("REST http://h:1)"), "{}", out(&started));
+    let again = place.run("jobmanager.sh", "session", &["start"]);
+    assert!(err(&again).contains("running already"), "{}", err(&again));
+    let stopped = place.run("jobmanager.sh", "session", &["stop"]);
+    assert!(out(&stopped).contains("stopping jobmanager"), "{}", out(&stopped));
+    assert!(!place.has_pid_file("jobmanager"));
+}
+
+#[test]
+fn an_application_is_started_once_its_job_is_submitted_and_says_where_results_go() {
+    let place = Place::new();
+    let started = place.run("standalone-job.sh", "application", &["start", "--program", "/p"]);
+    let text = out(&started);
+    assert_eq!(started.status.code(), Some(0), "{}", err(&started));
+    assert!(text.contains("job 0123456789abcdef0123456789abcdef 'a job' is submitted"), "{text}");
+    for place in ["\nlog: ", "\nresults: "] {
+        let path = text.split(place).nth(1).and_then(|rest| rest.lines().next()).unwrap();
+        assert!(Path::new(path).is_absolute(), "{text}");
+    }
+    place.run("standalone-job.sh", "application", &["stop"]);
+}
+
+#[test]
+fn an_application_that_cannot_run_is_no_start() {
+    let place = Place::new();
+    let refused = place.run("standalone-job.sh", "refuses", &["start", "--program", "/p"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", out(&refused));
+    assert!(err(&refused).contains("error: the path 'x' is relative"), "{}", err(&refused));
+    assert!(!out(&refused).contains("started"), "{}", out(&refused));
+    assert!(!place.has_pid_file("standalone-job"));
+    let over = place.run("standalone-job.sh", "over", &["start", "--program", "/p"]);
+    assert_eq!(over.status.code(), Some(0), "{}", err(&over));
+    assert!(out(&over).contains("ended already"), "{}", out(&over));
+}
