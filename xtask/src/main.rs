@@ -13,6 +13,7 @@ mod run;
 mod tidy;
 mod verify;
 mod workspace;
+mod yarn;
 
 use run::Result;
 use std::process::ExitCode;
@@ -25,7 +26,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   bench NAME [ARGS]          one benchmark; JSON lines on standard output
   dist                       programs to hand out, in target/dist/programs, DWARF in files beside them
   simulate [ARGS]            the simulated cluster: [--seeds N] [--seed S] [--mutants [--recorded]]
-  fuzz [ARGS]                every decoder: [--seconds N] [--seed S] [--target NAME]";
+  fuzz [ARGS]                every decoder: [--seconds N] [--seed S] [--target NAME]
+  yarn up|down|help [ARGS]   a real Hadoop on loopback: [--nodes N] [--hadoop VERSION]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -50,6 +52,7 @@ fn dispatch(args: &[String]) -> Result<()> {
         ("dist", []) => dist::dist(),
         ("simulate", args) => chores::simulate(args),
         ("fuzz", args) => chores::fuzz(args),
+        ("yarn", args) => yarn::yarn(args),
         ("help" | "--help" | "-h", _) => {
             eprintln!("{USAGE}");
             Ok(())

@@ -1,0 +1,238 @@
+//! What a cluster's configuration says: everything on loopback, quick to react, and modest. And Hadoop's own
+//! commands for it, which a jar has no scripts for.
+
+use super::{
+    layout::{Layout, Port},
+    quoted,
+};
+use crate::run::Result;
+use std::{fmt::Write, fs, os::unix::fs::PermissionsExt, path::Path};
+
+/// Of each NodeManager, MiB.
+const NODE_MEMORY: u32 = 2048;
+const NODE_CORES: u32 = 4;
+
+type Properties = Vec<(String, String)>;
+
+/// Writes the configuration and the commands.
+pub(super) fn write(layout: &Layout) -> Result<()> {
+    let conf = layout.conf();
+    fs::write(conf.join("core-site.xml"), xml(&core(layout)))?;
+    fs::write(conf.join("hdfs-site.xml"), xml(&hdfs(layout)))?;
+    fs::write(conf.join("yarn-site.xml"), xml(&yarn(layout)))?;
+    fs::write(conf.join("capacity-scheduler.xml"), xml(&queues()))?;
+    fs::write(conf.join("log4j.properties"), LOGGING)?;
+    command(layout, "yarn", YARN)?;
+    command(layout, "hdfs", HDFS)
+}
+
+const LOGGING: &str = "log4j.rootLogger=INFO,A
+log4j.appender.A=org.apache.log4j.ConsoleAppender
+log4j.appender.A.target=System.err
+log4j.appender.A.layout=org.apache.log4j.PatternLayout
+log4j.appender.A.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
+log4j.logger.org.apache.hadoop.util.NativeCodeLoader=ERROR
+";
+
+/// Which class does what `yarn` is asked for.
+const YARN: &str = "case $1 in
+  application|applicationattempt|container) exec_java org.apache.hadoop.yarn.client.cli.ApplicationCLI \"$@\" ;;
+  node) shift; exec_java org.apache.hadoop.yarn.client.cli.NodeCLI \"$@\" ;;
+  logs) shift; exec_java org.apache.hadoop.yarn.client.cli.LogsCLI \"$@\" ;;
+  rmadmin) shift; exec_java org.apache.hadoop.yarn.client.cli.RMAdminCLI \"$@\" ;;
+  *) echo \"yarn application|applicationattempt|container|node|logs|rmadmin ARGS\" >&2; exit 1 ;;
+esac
+";
+const HDFS: &str = "case $1 in
+  dfs) shift; exec_java org.apache.hadoop.fs.FsShell \"$@\" ;;
+  *) echo \"hdfs dfs ARGS\" >&2; exit 1 ;;
+esac
+";
+
+fn command(layout: &Layout, name: &str, cases: &str) -> Result<()> {
+    let java = quoted(&layout.java.to_string_lossy());
+    let script = format!(
+        "#!/bin/sh\nexec_java() {{\n  exec {java} -Xmx192m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \\\n    \
+         --add-opens=java.base/java.lang=ALL-UNNAMED -Djava.net.preferIPv4Stack=true \\\n    \
+         -cp {} \"$@\"\n}}\n{cases}",
+        quoted(&layout.class_path()),
+    );
+    let file = layout.dir.join("bin").join(name);
+    fs::write(&file, script)?;
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+fn xml(properties: &Properties) -> String {
+    let mut text = String::from("<?xml version=\"1.0\"?>\n<configuration>\n");
+    for (name, value) in properties {
+        let value = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "  <property><name>{name}</name><value>{value}</value></property>");
+    }
+    text + "</configuration>\n"
+}
+
+/// A path as a URI: whatever is not plain is written as its bytes.
+fn uri(path: &Path) -> String {
+    let mut uri = String::from("file://");
+    for byte in path.to_string_lossy().bytes() {
+        match byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte) {
+            true => uri.push(char::from(byte)),
+            false => {
+                let _ = write!(uri, "%{byte:02X}");
+            }
+        }
+    }
+    uri
+}
+
+fn pairs(prefix: &str, pairs: &[(&str, &str)]) -> Properties {
+    pairs.iter().map(|(name, value)| (format!("{prefix}{name}"), (*value).to_owned())).collect()
+}
+
+fn core(layout: &Layout) -> Properties {
+    let (user, tmp) = (&layout.user, layout.dir.join("tmp").display().to_string());
+    let file_system = format!("hdfs://localhost:{}", layout.port(Port::NameNode));
+    let mut all = pairs(
+        "",
+        &[
+            ("fs.defaultFS", &file_system),
+            ("hadoop.tmp.dir", &tmp),
+            ("hadoop.http.staticuser.user", user),
+            ("ipc.client.connect.max.retries", "5"),
+        ],
+    );
+    // Whoever starts the cluster may act for others in it.
+    for what in ["hosts", "groups"] {
+        all.push((format!("hadoop.proxyuser.{user}.{what}"), "*".to_owned()));
+    }
+    all
+}
+
+fn hdfs(layout: &Layout) -> Properties {
+    let at = |port| format!("localhost:{}", layout.port(port));
+    pairs(
+        "dfs.",
+        &[
+            ("replication", "1"),
+            ("namenode.name.dir", &uri(&layout.dir.join("hdfs/name"))),
+            ("datanode.data.dir", &uri(&layout.dir.join("hdfs/data"))),
+            ("namenode.rpc-address", &at(Port::NameNode)),
+            ("namenode.rpc-bind-host", "127.0.0.1"),
+            ("namenode.http-address", &at(Port::NameNodeHttp)),
+            ("namenode.http-bind-host", "127.0.0.1"),
+            ("datanode.hostname", "localhost"),
+            ("datanode.address", &at(Port::DataNodeData)),
+            ("datanode.ipc.address", &at(Port::DataNodeIpc)),
+            ("datanode.http.address", &at(Port::DataNodeHttp)),
+            ("namenode.safemode.extension", "0"),
+            ("heartbeat.interval", "1"),
+            // A disk that is nearly full is no reason not to test.
+            ("datanode.du.reserved", "0"),
+            ("namenode.resource.du.reserved", "1048576"),
+            ("namenode.datanode.registration.ip-hostname-check", "false"),
+            ("webhdfs.enabled", "true"),
+        ],
+    )
+}
+
+fn yarn(layout: &Layout) -> Properties {
+    let at = |port| format!("localhost:{}", layout.port(port));
+    let (memory, cores) = (NODE_MEMORY.to_string(), NODE_CORES.to_string());
+    let classes = format!("{},{}/*", layout.conf().display(), layout.jars.display());
+    let mut all = pairs(
+        "yarn.resourcemanager.",
+        &[
+            ("hostname", "localhost"),
+            ("bind-host", "127.0.0.1"),
+            ("address", &at(Port::ResourceManager)),
+            ("scheduler.address", &at(Port::Scheduler)),
+            ("resource-tracker.address", &at(Port::Tracker)),
+            ("admin.address", &at(Port::Admin)),
+            ("webapp.address", &at(Port::ResourceManagerHttp)),
+            ("scheduler.class", CAPACITY_SCHEDULER),
+            ("am.max-attempts", "2"),
+            ("nodemanagers.heartbeat-interval-ms", "100"),
+            ("container.liveness-monitor.interval-ms", "5000"),
+            // Applications survive a restart of it.
+            ("recovery.enabled", "true"),
+            ("store.class", STATE_STORE),
+            ("fs.state-store.uri", &uri(&layout.dir.join("rm-state"))),
+            ("work-preserving-recovery.scheduling-wait-ms", "1000"),
+        ],
+    );
+    all.extend(pairs(
+        "yarn.",
+        &[
+            ("scheduler.minimum-allocation-mb", "64"),
+            ("scheduler.maximum-allocation-mb", &memory),
+            ("scheduler.minimum-allocation-vcores", "1"),
+            // Several NodeManagers of one host: `host:port` names one of them.
+            ("scheduler.include-port-in-node-name", "true"),
+            ("nm.liveness-monitor.expiry-interval-ms", "15000"),
+            ("am.liveness-monitor.expiry-interval-ms", "30000"),
+            ("log-aggregation-enable", "true"),
+            ("log-aggregation.retain-seconds", "86400"),
+            ("application.classpath", &classes),
+        ],
+    ));
+    all.extend(pairs(
+        "yarn.nodemanager.",
+        &[
+            ("hostname", "localhost"),
+            ("bind-host", "127.0.0.1"),
+            ("resource.memory-mb", &memory),
+            ("resource.cpu-vcores", &cores),
+            ("vmem-check-enabled", "false"),
+            ("disk-health-checker.max-disk-utilization-per-disk-percentage", "99.5"),
+            ("container-executor.class", CONTAINER_EXECUTOR),
+            ("delete.debug-delay-sec", "0"),
+            ("sleep-delay-before-sigkill.ms", "2000"),
+            ("env-whitelist", "JAVA_HOME,HADOOP_CONF_DIR,PATH,LANG,TZ"),
+            ("remote-app-log-dir", "/app-logs"),
+        ],
+    ));
+    all
+}
+
+const CAPACITY_SCHEDULER: &str =
+    "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler";
+const STATE_STORE: &str =
+    "org.apache.hadoop.yarn.server.resourcemanager.recovery.FileSystemRMStateStore";
+const CONTAINER_EXECUTOR: &str =
+    "org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor";
+
+/// Two queues, the second with a quarter of the cluster and no more.
+fn queues() -> Properties {
+    pairs(
+        "yarn.scheduler.capacity.",
+        &[
+            ("maximum-applications", "1000"),
+            ("maximum-am-resource-percent", "1.0"),
+            (
+                "resource-calculator",
+                "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
+            ),
+            ("node-locality-delay", "0"),
+            ("root.queues", "default,small"),
+            ("root.default.capacity", "75"),
+            ("root.default.maximum-capacity", "100"),
+            ("root.default.user-limit-factor", "4"),
+            ("root.small.capacity", "25"),
+            ("root.small.maximum-capacity", "25"),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_xml_and_uris_whatever_paths_are() {
+        let text = xml(&vec![("a".to_owned(), "x<&>".to_owned())]);
+        assert!(text.contains("<name>a</name><value>x&lt;&amp;&gt;</value>"));
+        assert_eq!(uri(Path::new("/a b/c-1")), "file:///a%20b/c-1");
+    }
+}
