@@ -13,7 +13,7 @@ pub(crate) const MUTANTS: &str = "tests/mutants";
 /// Where the page of all options is.
 const REFERENCE: &str = "conf/REFERENCE.md";
 /// How many simulated clusters every test run tries.
-const TEST_SEEDS: &str = "20";
+const TEST_SEEDS: &str = "50";
 
 /// Everything that a machine can mend.
 pub(crate) fn fix() -> Result<()> {
