@@ -1,13 +1,15 @@
 //! Results of collecting sinks, read from their coordinators and printed: the same way from a cluster (by
-//! REST) and from an embedded one.
+//! REST) and from an embedded one. A result that cannot be written is never passed over in silence.
 
+use crate::exit::Exit;
 use gateways::dispatcher::{DeliverCoordinationRequest, DispatcherGateway, RequestJobDetails};
 use gateways::job_master::CoordinationError;
 use gateways::{CallError, Remote};
-use model::{JobGraph, JobId, OperatorId};
+use model::job::JobDetails;
+use model::{JobGraph, JobId, JobStatus, OperatorId};
 use rest::client::{ClientError, RestClient};
 use std::future::Future;
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 use streaming::sinks::{CollectChunk, CollectRequest};
 use thiserror::Error;
@@ -21,12 +23,28 @@ const FAILURES_MAX: u32 = 200;
 
 /// Why results can't be read any further.
 #[derive(Debug, Error)]
-#[error("results of operator {operator}: {why}")]
-pub(crate) struct ResultsError {
-    /// Which.
-    pub operator: String,
-    /// Why.
-    pub why: String,
+pub(crate) enum ResultsError {
+    /// The coordinator has no answer.
+    #[error("results of operator {operator}: {why}")]
+    Unread {
+        /// Which.
+        operator: String,
+        /// Why.
+        why: String,
+    },
+    /// There is no place for them.
+    #[error("the results cannot be written to standard output: {0}")]
+    Unwritten(#[source] io::Error),
+}
+
+impl ResultsError {
+    /// How a process ends that cannot hand its results over.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Unread { .. } => Exit::Unknown,
+            Self::Unwritten(_) => Exit::Fatal,
+        }
+    }
 }
 
 /// Why one request has no answer.
@@ -51,7 +69,7 @@ pub(crate) trait Coordinators {
 }
 
 /// Prints one line of a result.
-pub(crate) type PrintLine = Box<dyn FnMut(&[u8])>;
+pub(crate) type PrintLine = Box<dyn FnMut(&[u8]) -> io::Result<()>>;
 
 /// Where one operator's results have been read to.
 struct Cursor {
@@ -68,8 +86,11 @@ pub(crate) struct ResultReader<C> {
 }
 
 impl<C: Coordinators> ResultReader<C> {
-    /// `print` is called with each line, in order per operator.
-    pub(crate) fn new(coordinators: C, print: impl FnMut(&[u8]) + 'static) -> Self {
+    /// `print` is called with each line, in order per operator; its first error ends the reading.
+    pub(crate) fn new(
+        coordinators: C,
+        print: impl FnMut(&[u8]) -> io::Result<()> + 'static,
+    ) -> Self {
         Self { coordinators, print: Box::new(print) }
     }
 
@@ -103,7 +124,7 @@ impl<C: Coordinators> ResultReader<C> {
                     tokio::time::sleep(poll).await;
                 }
                 Err(RequestFailure::Transient(why) | RequestFailure::Final(why)) => {
-                    return Err(ResultsError { operator: "(all)".to_owned(), why });
+                    return Err(ResultsError::Unread { operator: "(all)".to_owned(), why });
                 }
             }
         }
@@ -112,7 +133,7 @@ impl<C: Coordinators> ResultReader<C> {
     /// One look; whether anything came.
     async fn advance(&mut self, cursor: &mut Cursor) -> Result<bool, ResultsError> {
         let request = CollectRequest { offset: cursor.offset, max_bytes: CHUNK_BYTES };
-        let failed = |why: String| ResultsError { operator: cursor.operator.clone(), why };
+        let failed = |why: String| ResultsError::Unread { operator: cursor.operator.clone(), why };
         let answer = self.coordinators.request(&cursor.operator, &request.encode()).await;
         let bytes = match answer {
             Ok(bytes) => bytes,
@@ -127,7 +148,7 @@ impl<C: Coordinators> ResultReader<C> {
         let chunk = CollectChunk::decode(&bytes).map_err(|e| failed(e.to_string()))?;
         cursor.failures = 0;
         for line in &chunk.lines {
-            (self.print)(line);
+            (self.print)(line).map_err(ResultsError::Unwritten)?;
         }
         cursor.offset = chunk.offset.saturating_add(chunk.lines.len() as u64);
         cursor.ended = chunk.end;
@@ -152,6 +173,7 @@ pub(crate) async fn print_own(
         }
         tokio::time::sleep(poll).await;
     };
+    announce(&details);
     let operators = collecting_operators(&details.graph);
     if operators.is_empty() {
         return Ok(());
@@ -160,10 +182,33 @@ pub(crate) async fn print_own(
     ResultReader::new(coordinators, print_line).read_all(poll).await
 }
 
-/// Prints a line of a result. A reader that has gone (`| head`) is no failure of the job.
-pub(crate) fn print_line(line: &[u8]) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(line).and_then(|()| out.write_all(b"\n"));
+/// Says that this process has its job: whoever started it waits for the line. One that failed at once is
+/// reported as the process's end.
+fn announce(details: &JobDetails) {
+    if details.status == JobStatus::Failed {
+        return;
+    }
+    // Standard error may be closed; there is nobody to tell then.
+    let _ = writeln!(
+        io::stderr().lock(),
+        "job {} '{}' is submitted",
+        details.graph.job_id,
+        details.graph.name
+    );
+}
+
+/// Prints a line of a result to standard output.
+pub(crate) fn print_line(line: &[u8]) -> io::Result<()> {
+    write_line(&mut io::stdout().lock(), line)
+}
+
+/// Writes a line. A reader that has gone (`| head`) has all it wants; whatever else stops the writing is
+/// an error.
+pub(crate) fn write_line(out: &mut impl Write, line: &[u8]) -> io::Result<()> {
+    match out.write_all(line).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        outcome => outcome,
+    }
 }
 
 /// The operators of a graph whose results a client reads.
@@ -281,8 +326,42 @@ mod tests {
         let seen = lines.clone();
         let mut reader = ResultReader::new(Scripted::default(), move |line: &[u8]| {
             seen.borrow_mut().push(line.to_vec());
+            Ok(())
         });
         reader.read_all(Duration::from_millis(10)).await.unwrap();
         assert_eq!(*lines.borrow(), [b"one".to_vec(), b"two".to_vec()]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_result_that_cannot_be_written_ends_the_reading() {
+        let full = |line: &[u8]| {
+            let mut device = std::fs::OpenOptions::new().write(true).open("/dev/full")?;
+            write_line(&mut device, line)
+        };
+        let mut reader = ResultReader::new(Scripted::default(), full);
+        let error = reader.read_all(Duration::from_millis(10)).await.unwrap_err();
+        assert_eq!(error.exit(), Exit::Fatal);
+        assert!(error.to_string().contains("No space left on device"), "{error}");
+        assert_eq!(reader.coordinators.asked.get(), 3, "it goes on asking");
+    }
+
+    #[test]
+    fn only_a_reader_that_has_gone_is_no_failure() {
+        struct Failing(ErrorKind);
+        impl Write for Failing {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(self.0.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        assert!(write_line(&mut Failing(ErrorKind::BrokenPipe), b"x").is_ok());
+        for kind in [ErrorKind::StorageFull, ErrorKind::PermissionDenied, ErrorKind::WouldBlock] {
+            assert_eq!(write_line(&mut Failing(kind), b"x").unwrap_err().kind(), kind);
+        }
+        let mut text = Vec::new();
+        write_line(&mut text, b"one").unwrap();
+        assert_eq!(text, b"one\n");
     }
 }

@@ -18,6 +18,7 @@ use conf::{Options, execution, jobmanager as options_of_jm, rest as options_of_r
 use gateways::dispatcher::SubmitProgram;
 use model::{JobGraph, JobId, ProgramRef};
 use platform::Platform;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::os::unix::process::CommandExt;
@@ -254,12 +255,23 @@ fn fixed_job_id(options: &Options) -> JobId {
     JobId(u128::from_be_bytes(bytes))
 }
 
-#[expect(clippy::print_stdout, reason = "whoever started this process waits for the line")]
+/// Whoever started this process waits for the line. For people it is a note: standard output may be that
+/// of a job.
 fn show_ready(json: bool, ready: &ReadyAddresses) {
     if json {
-        println!("{}", serde_json::json!({ "rest": ready.rest, "rpc": ready.rpc }));
+        // A starter that does not listen is not waited for.
+        let _ = cli::show(&json!({ "rest": ready.rest, "rpc": ready.rpc }).to_string());
     } else {
-        println!("JobManager is up: REST {}, RPC {}", ready.rest, ready.rpc);
+        cli::note(&format!("JobManager is up: REST {}, RPC {}", ready.rest, ready.rpc));
+    }
+}
+
+/// The same of a TaskManager.
+fn show_taskmanager_ready(json: bool, rpc: &str) {
+    if json {
+        let _ = cli::show(&json!({ "rpc": rpc }).to_string());
+    } else {
+        cli::note(&format!("TaskManager is up: RPC {rpc}"));
     }
 }
 
@@ -279,6 +291,7 @@ pub(crate) fn taskmanager(
     let options = settings::load(common.config_dir.clone(), overrides)?;
     let log = logging::start("taskmanager", &options).map_err(Failure::start)?;
     environment::log("TaskManager", &options);
+    let json = common.output == cli::args::Output::Json;
     block_on(async move {
         let entry = match entry {
             Some(entry) => {
@@ -289,7 +302,8 @@ pub(crate) fn taskmanager(
             }
             None => None,
         };
-        run_taskmanager(TaskManagerProcess { options, log, entry }).await
+        let ready = Box::new(move |rpc: &str| show_taskmanager_ready(json, rpc));
+        run_taskmanager(TaskManagerProcess { options, log, entry, ready }).await
     })
 }
 

@@ -52,7 +52,8 @@ pub struct Common {
 pub enum Output {
     /// For people.
     Text,
-    /// One JSON value on standard output.
+    /// JSON on standard output, each value on a line of its own: one value; of `run`, one a result and at
+    /// last the job's end.
     Json,
 }
 
@@ -63,24 +64,28 @@ pub enum Command {
     #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
     /// Start a cluster for one program: its JobManager and TaskManagers are the program
+    #[command(after_help = RUN_APPLICATION_EXAMPLES)]
     RunApplication(RunApplication),
     /// List the jobs of a cluster
+    #[command(after_help = LIST_EXAMPLES)]
     List(List),
     /// Show the operators and job vertices of a program without running it
+    #[command(after_help = INFO_EXAMPLES)]
     Info(Info),
     /// Cancel a job
+    #[command(after_help = CANCEL_EXAMPLES)]
     Cancel(Cancel),
     /// Run a JobManager in this process
-    #[command(name = "jobmanager")]
+    #[command(name = "jobmanager", after_help = JOBMANAGER_EXAMPLES)]
     JobManager(JobManager),
     /// Run a TaskManager in this process
-    #[command(name = "taskmanager")]
+    #[command(name = "taskmanager", after_help = TASKMANAGER_EXAMPLES)]
     TaskManager(TaskManager),
     /// Make the cluster's id and secret where they are absent
-    #[command(name = "make-secret")]
+    #[command(name = "make-secret", after_help = MAKE_SECRET_EXAMPLES)]
     MakeSecret,
     /// Print the reference of all options as Markdown
-    #[command(name = "options")]
+    #[command(name = "options", after_help = OPTIONS_EXAMPLES)]
     Options,
     /// Print the value of one option, as the scripts need it
     #[command(name = "get-option", hide = true)]
@@ -95,7 +100,59 @@ Examples:
   flott run ./word_count --input /data/text              run and wait
   flott run -d ./word_count --input /data/text           submit, print the job's id, return
   flott run -p 8 -D restart-strategy.type=none ./prog    with parallelism and options of this job
-  flott run --job second ./prog                          a program that registers several jobs";
+  flott run --job second ./prog                          a program that registers several jobs
+  flott run --output json ./word_count --input /data/text | jq -r 'select(.result).result'";
+
+const RUN_APPLICATION_EXAMPLES: &str = "\
+Examples:
+  flott run-application -t standalone ./word_count --input /data/text
+  flott run-application -p 4 -D taskmanager.numberOfTaskSlots=4 ./word_count --input /data/text
+  standalone-job.sh stop; taskmanager.sh stop-all        end it before its job does
+
+Paths in the program's arguments must be absolute. Log and results of the job are files of the JobManager; the
+command says which.";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  flott list                                             jobs that have not ended
+  flott list -a -m jobmanager:8081                       all jobs of another cluster
+  flott list -a --output json | jq -r '.jobs[] | select(.state == \"FAILED\") | .jid'";
+
+const INFO_EXAMPLES: &str = "\
+Examples:
+  flott info ./word_count --input /data/text
+  flott info -p 8 ./word_count --input /data/text        as it would run with that parallelism
+  flott info --job-graph word_count.graph ./word_count --input /data/text";
+
+const CANCEL_EXAMPLES: &str = "\
+Examples:
+  flott cancel 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b
+  flott cancel -m jobmanager:8081 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b";
+
+const JOBMANAGER_EXAMPLES: &str = "\
+Examples:
+  flott jobmanager --config-dir conf                     a session
+  flott jobmanager --host node-1 --webui-port 8082
+  flott jobmanager --mode application --program /opt/word_count -- --input /data/text
+  flott jobmanager --mode per-job --job-graph word_count.graph --program /opt/word_count
+
+In the background, with log and pid files: jobmanager.sh start, standalone-job.sh start";
+
+const TASKMANAGER_EXAMPLES: &str = "\
+Examples:
+  flott taskmanager --config-dir conf -D taskmanager.numberOfTaskSlots=4
+  flott taskmanager --host node-2 -D jobmanager.rpc.address=node-1
+  flott taskmanager --program /opt/word_count            of the application that runs this program
+
+In the background, with log and pid files: taskmanager.sh start";
+
+const MAKE_SECRET_EXAMPLES: &str = "\
+Examples:
+  flott make-secret --config-dir conf                    prints the files' paths";
+
+const OPTIONS_EXAMPLES: &str = "\
+Examples:
+  flott options > REFERENCE.md";
 
 /// `flott run`.
 #[derive(Debug, Args)]
@@ -303,6 +360,24 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_of_every_command_has_examples_that_parse() {
+        let mut cli = Cli::command();
+        cli.build();
+        for command in cli.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help")
+        {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.starts_with("Examples:\n"), "{}: {help}", command.get_name());
+            for line in help.lines().filter_map(|line| line.strip_prefix("  flott ")) {
+                // Up to the explanation, the pipe, the redirection.
+                let line = line.split("   ").next().unwrap_or_default();
+                let words = line.split(' ').take_while(|word| *word != "|" && *word != ">");
+                let parsed = Cli::try_parse_from(std::iter::once("flott").chain(words));
+                assert!(parsed.is_ok(), "{line}: {parsed:?}");
+            }
+        }
     }
 
     #[test]

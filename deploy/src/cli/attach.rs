@@ -1,106 +1,88 @@
 //! Waiting for a job: its results are printed as they come, its end decides the exit code. Ctrl-C asks
 //! what is to become of the job.
 
-use super::{Context, Outcome};
+use super::attend::{End, Line, Signal, Waiting, attend};
+use super::{Context, Failure, Outcome, client};
 use crate::exit::Exit;
-use crate::results::{RestCoordinators, ResultReader};
+use crate::results::{RestCoordinators, ResultReader, write_line};
 use conf::execution;
-use rest::client::{ClientError, RestClient};
+use futures::future::LocalBoxFuture;
+use futures::stream::LocalBoxStream;
+use futures::{FutureExt, StreamExt};
+use platform::{Lane, Platform};
+use rest::client::RestClient;
 use rest::messages::JobExecutionResult;
 use serde_json::json;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// How long one question for the job's end stays open.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// What the user decided at Ctrl-C.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Decision {
-    Cancel,
-    Detach,
-    Wait,
-}
-
-/// How the wait for a job ended.
-enum End {
-    Ended(Box<JobExecutionResult>),
-    /// The cluster answers and does not know the job any more.
-    Lost,
-    /// The cluster does not answer.
-    Gone(ClientError),
-    Detached,
-}
-
 pub(super) async fn attach(context: &Context, client: &RestClient, job: &str) -> Outcome {
     let coordinators = RestCoordinators::new(client.clone(), job);
     let json = context.print.is_json();
     let mut results = ResultReader::new(coordinators, move |line| print_result(json, line));
-    let end = wait(context, client, job, &mut results).await?;
-    Ok(report(context, job, end))
-}
-
-/// A line of a result. A reader that has gone (`| head`) is no failure of the job.
-fn print_result(json: bool, line: &[u8]) {
-    let mut out = std::io::stdout().lock();
-    let _ = if json {
-        writeln!(out, "{}", json!({ "result": String::from_utf8_lossy(line) }))
-    } else {
-        out.write_all(line).and_then(|()| out.write_all(b"\n"))
+    let poll = context.options.get(&execution::CLIENT_POLL_INTERVAL);
+    let mut waiting = Waiting {
+        ending: job_end(context, client, job).boxed_local(),
+        reading: results.read_all(poll).boxed_local(),
+        following: super::follow::follow(context.print, client, job).boxed_local(),
+        signals: signals()?,
+        keyboard: keyboard(),
+        cancel: Box::new(|| client.cancel(job).boxed_local()),
+        question: format!(
+            "cancel job {job}? [y] cancel it, [d] detach and leave it running, [n] or Enter: keep waiting"
+        ),
+        print: context.print,
     };
+    let end = attend(&mut waiting).await;
+    report(context, client, job, end)
 }
 
-async fn wait(
-    context: &Context,
-    client: &RestClient,
-    job: &str,
-    results: &mut ResultReader<RestCoordinators>,
-) -> Result<End, super::Failure> {
-    let mut interrupts = signal(SignalKind::interrupt()).map_err(super::Failure::start)?;
-    let mut terminations = signal(SignalKind::terminate()).map_err(super::Failure::start)?;
-    let ending = job_end(context, client, job);
-    tokio::pin!(ending);
-    let reading = results.read_all(context.options.get(&execution::CLIENT_POLL_INTERVAL));
-    tokio::pin!(reading);
-    let following = super::follow::follow(context.print, client, job);
-    tokio::pin!(following);
-    let mut read = false;
-    loop {
-        tokio::select! {
-            biased;
-            end = &mut ending => {
-                // A job that finished has all its results ready: the reader comes to their end by itself.
-                let finished = matches!(
-                    &end,
-                    End::Ended(result) if result.application_status == "SUCCEEDED"
-                );
-                if finished && !read && let Err(why) = reading.await {
-                    context.print.note(&format!("not all results could be read: {why}"));
-                    return Ok(End::Lost);
-                }
-                return Ok(end);
-            }
-            outcome = &mut reading, if !read => {
-                read = true;
-                if let Err(why) = outcome {
-                    tracing::debug!(%why, "results end");
-                }
-            }
-            _ = interrupts.recv() => match decide(context, job).await {
-                Decision::Wait => {}
-                Decision::Detach => return Ok(End::Detached),
-                Decision::Cancel => {
-                    context.print.note("cancelling the job");
-                    if let Err(e) = client.cancel(job).await {
-                        context.print.note(&format!("the job could not be cancelled: {e}"));
-                    }
-                }
-            },
-            _ = terminations.recv() => return Ok(End::Detached),
-            never = &mut following => match never {},
-        }
+/// A line of a result.
+fn print_result(json: bool, line: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if !json {
+        return write_line(&mut out, line);
     }
+    let value = json!({ "result": String::from_utf8_lossy(line) });
+    write_line(&mut out, value.to_string().as_bytes())
+}
+
+fn signals() -> Result<LocalBoxStream<'static, Signal>, Failure> {
+    let interrupts = signal(SignalKind::interrupt()).map_err(Failure::start)?;
+    let terminations = signal(SignalKind::terminate()).map_err(Failure::start)?;
+    let both = (interrupts, terminations);
+    Ok(futures::stream::unfold(both, async |(mut interrupts, mut terminations)| {
+        let signal = tokio::select! {
+            biased;
+            _ = interrupts.recv() => Signal::Interrupt,
+            _ = terminations.recv() => Signal::Terminate,
+        };
+        Some((signal, (interrupts, terminations)))
+    })
+    .boxed_local())
+}
+
+/// Reads lines from a terminal; without one nobody can be asked.
+///
+/// A thread that reads can't be called off. This one belongs to a platform of its own, which nobody waits
+/// for: the process ends though a question is open.
+fn keyboard() -> Option<Box<dyn Fn() -> LocalBoxFuture<'static, Line>>> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return None;
+    }
+    let platform = Platform::production();
+    Some(Box::new(move || {
+        let answer = platform.lane(Lane::Work).run(async || {
+            let mut line = String::new();
+            let bytes = io::stdin().lock().read_line(&mut line)?;
+            Ok((bytes > 0).then_some(line))
+        });
+        async move { answer.await.map_err(io::Error::other)? }.boxed_local()
+    }))
 }
 
 /// Asks until the job has ended. A cluster that does not answer is given `client.timeout`.
@@ -138,37 +120,9 @@ async fn job_end(context: &Context, client: &RestClient, job: &str) -> End {
     }
 }
 
-async fn decide(context: &Context, job: &str) -> Decision {
-    let asks = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if !asks {
-        return Decision::Detach;
-    }
-    context.print.note(&format!(
-        "\ncancel job {job}? [y] cancel it, [d] detach and leave it running, [Enter] keep waiting"
-    ));
-    let answer = tokio::task::spawn_blocking(|| {
-        let mut line = String::new();
-        std::io::stdin().lock().read_line(&mut line).map(|_| line)
-    });
-    let again = tokio::signal::ctrl_c();
-    let line = tokio::select! {
-            biased;
-        line = answer => line,
-        _ = again => return Decision::Detach,
-    };
-    match line {
-        Ok(Ok(line)) => match line.trim() {
-            "y" | "Y" | "yes" => Decision::Cancel,
-            "d" | "D" | "n" | "N" => Decision::Detach,
-            _ => Decision::Wait,
-        },
-        _ => Decision::Detach,
-    }
-}
-
-fn report(context: &Context, job: &str, end: End) -> Exit {
-    match end {
-        End::Ended(result) => report_result(context, &result),
+fn report(context: &Context, client: &RestClient, job: &str, end: End) -> Outcome {
+    Ok(match end {
+        End::Ended(result) => return report_result(context, &result),
         End::Lost => {
             context.print.error(&format!(
                 "job {job} is lost: the JobManager does not know it (it was restarted without high availability)"
@@ -176,7 +130,20 @@ fn report(context: &Context, job: &str, end: End) -> Exit {
             Exit::Unknown
         }
         End::Gone(error) => {
-            context.print.error(&format!("what became of job {job} is not known: {error}"));
+            let why = client::failure(context, client, error);
+            context.print.error(&format!("what became of job {job} is not known: {}", why.message));
+            Exit::Unknown
+        }
+        End::Results { error, finished } => {
+            let job = match finished {
+                true => format!("job {job} finished"),
+                false => format!("job {job} goes on (flott list, flott cancel {job})"),
+            };
+            context.print.error(&format!("{error}; {job}"));
+            error.exit()
+        }
+        End::Interrupted => {
+            context.print.error(&format!("job {job} finished; its results are not all shown"));
             Exit::Unknown
         }
         End::Detached => {
@@ -185,15 +152,15 @@ fn report(context: &Context, job: &str, end: End) -> Exit {
                 .note(&format!("detached: job {job} goes on (flott list, flott cancel {job})"));
             Exit::Unknown
         }
-    }
+    })
 }
 
-fn report_result(context: &Context, result: &JobExecutionResult) -> Exit {
+fn report_result(context: &Context, result: &JobExecutionResult) -> Outcome {
     if context.print.is_json() {
-        context.print.value(result, String::new);
+        context.print.value(result, String::new)?;
     }
     let runtime = super::output::duration(i64::try_from(result.net_runtime).unwrap_or(i64::MAX));
-    match result.application_status.as_str() {
+    Ok(match result.application_status.as_str() {
         "SUCCEEDED" => {
             context.print.note(&format!("job {} finished in {runtime}", result.id));
             Exit::Success
@@ -216,5 +183,5 @@ fn report_result(context: &Context, result: &JobExecutionResult) -> Exit {
             context.print.error(&format!("job {} ended as {other}", result.id));
             Exit::Unknown
         }
-    }
+    })
 }

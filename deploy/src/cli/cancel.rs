@@ -8,9 +8,10 @@ use serde_json::json;
 pub(super) async fn cancel(context: &Context, args: Cancel) -> Outcome {
     let job: model::JobId = args.job.parse().map_err(Failure::usage)?;
     let client = client::connect(context, &args.cluster)?;
-    client.cancel(&job.to_string()).await?;
+    let cancelled = client.cancel(&job.to_string()).await;
+    cancelled.map_err(|e| client::failure(context, &client, e))?;
     context.print.value(&json!({ "jobid": job.to_string(), "cancelled": true }), || {
         format!("job {job} is being cancelled")
-    });
+    })?;
     Ok(Exit::Success)
 }

@@ -1,9 +1,11 @@
-//! Which endpoint a command talks to.
+//! Which endpoint a command talks to, and what to say where nobody answers there.
 
 use super::args::ClusterArgs;
 use super::{Context, Failure};
+use crate::settings;
 use conf::{execution, rest as rest_options};
-use rest::client::{ClientTimeouts, RestClient};
+use rest::client::{ClientError, ClientTimeouts, RestClient};
+use std::path::Path;
 use std::time::Duration;
 
 /// A client of the endpoint that `-m` names, or the options.
@@ -31,6 +33,32 @@ pub(super) fn connect(context: &Context, cluster: &ClusterArgs) -> Result<RestCl
     ))
 }
 
+/// Why a request failed; where nobody answers, also where the address comes from and what to do.
+pub(super) fn failure(context: &Context, client: &RestClient, error: ClientError) -> Failure {
+    match error {
+        ClientError::Unreachable { .. } => {
+            let folder = settings::config_folder(context.common.config_dir.clone());
+            let hint = hint(folder.as_deref(), client.authority());
+            Failure::start(format!("{error}\n{hint}"))
+        }
+        other => Failure::start(other),
+    }
+}
+
+fn hint(folder: Option<&Path>, authority: &str) -> String {
+    let configuration = match folder {
+        Some(folder) => format!("configuration: {}", folder.join("flott.yaml").display()),
+        None => {
+            "configuration: none (--config-dir DIR or FLOTT_CONF_DIR names its folder; the script \
+                 bin/flott uses that of start-cluster.sh)"
+                .to_owned()
+        }
+    };
+    format!(
+        "{configuration}\nis a cluster running? start one with start-cluster.sh, or name it with -m HOST:PORT (now {authority})"
+    )
+}
+
 fn host_and_port(text: &str, default_port: u16) -> Result<(String, u16), Failure> {
     let text = text.trim_start_matches("http://").trim_end_matches('/');
     let wrong = || Failure::usage(format!("'{text}' is not HOST:PORT"));
@@ -56,6 +84,18 @@ fn host_and_port(text: &str, default_port: u16) -> Result<(String, u16), Failure
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_finds_no_cluster_is_told_which_configuration_was_used() {
+        let with = hint(Some(Path::new("/etc/flott")), "localhost:8081");
+        assert!(with.contains("configuration: /etc/flott/flott.yaml\n"), "{with}");
+        let without = hint(None, "localhost:8081");
+        assert!(without.contains("configuration: none"), "{without}");
+        assert!(without.contains("bin/flott"), "{without}");
+        for hint in [with, without] {
+            assert!(hint.contains("-m HOST:PORT (now localhost:8081)"), "{hint}");
+        }
+    }
 
     #[test]
     fn endpoints_are_read() {

@@ -8,7 +8,7 @@ use crate::components::process_session;
 use crate::exit::Exit;
 use crate::settings;
 use conf::{execution, taskmanager};
-use gateways::program_host::{BuildGraph, EndHost, ProgramHostGateway};
+use gateways::program_host::{BuildError, BuildGraph, EndHost, ProgramHostGateway};
 use gateways::{CallError, ListenOptions, RpcOptions, RpcService};
 use host::launch::{self, LaunchSpec};
 use model::{ClusterId, ContentHash, JobGraph, JobId, ProgramRef};
@@ -27,12 +27,22 @@ pub(super) async fn info(context: &Context, args: Info) -> Outcome {
     if let Err(error) = std::fs::remove_dir_all(&folder) {
         tracing::debug!(%error, "a temporary folder stays");
     }
-    let graph = graph?;
+    let graph = match graph? {
+        Built::Graph(graph) => graph,
+        Built::Help(exit) => return Ok(exit),
+    };
     if let Some(file) = &args.job_graph {
         write_graph(file, &graph)?;
     }
-    context.print.value(&rest::render::plan(&graph), || show(&graph));
+    context.print.value(&rest::render::plan(&graph), || show(&graph))?;
     Ok(Exit::Success)
+}
+
+/// What a program made of its arguments.
+enum Built {
+    Graph(Box<JobGraph>),
+    /// It was asked for help and has given it.
+    Help(Exit),
 }
 
 async fn build(
@@ -41,7 +51,7 @@ async fn build(
     args: &Info,
     program: &Path,
     folder: &Path,
-) -> Result<JobGraph, Failure> {
+) -> Result<Built, Failure> {
     let rpc = start_rpc(platform).await?;
     let within = context.options.get(&taskmanager::HOST_START_TIMEOUT);
     let (hash, size) = rest::programs::hash_file(program).await.map_err(Failure::start)?;
@@ -65,7 +75,10 @@ async fn build(
     gateway.tell(EndHost {});
     host.kill.kill();
     match built {
-        Ok(graph) => Ok(graph),
+        Ok(graph) => Ok(Built::Graph(Box::new(graph))),
+        Err(CallError::Refused(BuildError::Usage { text, help })) => {
+            run::said_by_program(&text, help).map(Built::Help)
+        }
         Err(CallError::Refused(error)) => Err(Failure::start(error)),
         Err(CallError::Fabric(error)) => Err(Failure::start(error)),
     }

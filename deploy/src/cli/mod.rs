@@ -4,6 +4,7 @@
 
 pub mod args;
 mod attach;
+mod attend;
 mod cancel;
 mod client;
 mod follow;
@@ -14,6 +15,7 @@ mod run;
 mod standalone;
 
 use crate::exit::Exit;
+use crate::results::ResultsError;
 use crate::{cluster_files::ClusterFiles, environment, logging, roles, settings};
 use args::{Cli, Command, Common};
 use clap::Parser;
@@ -21,6 +23,7 @@ use conf::Options;
 use output::Printer;
 use platform::Platform;
 use std::future::Future;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 /// Why a command did not do what it was asked to.
@@ -51,9 +54,11 @@ impl From<conf::ConfError> for Failure {
     }
 }
 
-impl From<rest::client::ClientError> for Failure {
-    fn from(error: rest::client::ClientError) -> Self {
-        Self::start(error)
+/// Results that have nowhere to go.
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        let unwritten = ResultsError::Unwritten(error);
+        Self::new(unwritten.exit(), unwritten)
     }
 }
 
@@ -83,9 +88,24 @@ pub fn main() -> ExitCode {
 
 /// Shows what clap says: help and version succeed, the rest is wrong usage.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    // Standard error may be closed; there is nobody to tell then.
-    let _ = error.print();
-    if error.use_stderr() { Exit::Usage.into() } else { Exit::Success.into() }
+    match error.print() {
+        // Standard error may be closed; there is nobody to tell then.
+        _ if error.use_stderr() => Exit::Usage.into(),
+        Err(why) if why.kind() != ErrorKind::BrokenPipe => {
+            finish(args::Output::Text, Err(why.into())).into()
+        }
+        _ => Exit::Success.into(),
+    }
+}
+
+/// Text for standard output, outside of the command line's own commands.
+pub(crate) fn show(text: &str) -> Result<(), Failure> {
+    Ok(Printer::new(args::Output::Text).raw(text)?)
+}
+
+/// A note for people, outside of the command line's own commands.
+pub(crate) fn note(text: &str) {
+    Printer::new(args::Output::Text).note(text);
 }
 
 /// Runs a parsed command line.
@@ -129,7 +149,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::Cancel(args) => block_on(cancel::cancel(&context, args)),
         Command::MakeSecret => make_secret(&context),
         Command::Options => {
-            context.print.raw(&conf::reference());
+            context.print.raw(&conf::reference())?;
             Ok(Exit::Success)
         }
         Command::GetOption { key } => get_option(&context, &key),
@@ -154,7 +174,7 @@ fn make_secret(context: &Context) -> Outcome {
     if let Err(id) = &files.id {
         paths.push(id.display().to_string());
     }
-    context.print.value(&paths, || paths.join("\n"));
+    context.print.value(&paths, || paths.join("\n"))?;
     Ok(Exit::Success)
 }
 
@@ -162,6 +182,6 @@ fn make_secret(context: &Context) -> Outcome {
 fn get_option(context: &Context, key: &str) -> Outcome {
     let text = roles::option_text(&context.options, key)
         .ok_or_else(|| Failure::usage(format!("unknown option '{key}'")))?;
-    context.print.raw(&text);
+    context.print.raw(&text)?;
     Ok(Exit::Success)
 }

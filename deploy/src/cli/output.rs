@@ -2,8 +2,9 @@
 //! terminals only.
 
 use super::args::Output;
+use crate::results::write_line;
 use serde::Serialize;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 
 /// Where a command's words go.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +16,7 @@ pub(crate) struct Printer {
 impl Printer {
     pub(crate) fn new(output: Output) -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        Self { json: output == Output::Json, colours: wanted && std::io::stderr().is_terminal() }
+        Self { json: output == Output::Json, colours: wanted && io::stderr().is_terminal() }
     }
 
     /// Whether standard output is for a program.
@@ -24,37 +25,35 @@ impl Printer {
     }
 
     /// A result: one JSON value, or text for people.
-    pub(crate) fn value(self, value: &impl Serialize, text: impl FnOnce() -> String) {
-        if self.json {
-            match serde_json::to_string(value) {
-                Ok(json) => self.raw(&json),
-                Err(e) => self.error(&format!("the result cannot be shown as JSON: {e}")),
-            }
-        } else {
-            self.raw(&text());
-        }
+    pub(crate) fn value(
+        self,
+        value: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> io::Result<()> {
+        if self.json { self.raw(&serde_json::to_string(value)?) } else { self.raw(&text()) }
     }
 
     /// A line of results as it is.
-    pub(crate) fn raw(self, line: &str) {
-        // A reader that has gone (`| head`) is no failure of ours.
-        let _ = writeln!(std::io::stdout().lock(), "{}", line.trim_end_matches('\n'));
+    pub(crate) fn raw(self, line: &str) -> io::Result<()> {
+        write_line(&mut io::stdout().lock(), line.trim_end_matches('\n').as_bytes())
     }
 
     /// A note for people.
     pub(crate) fn note(self, text: &str) {
-        let _ = writeln!(std::io::stderr().lock(), "{text}");
+        // Standard error may be closed; there is nobody to tell then.
+        let _ = writeln!(io::stderr().lock(), "{text}");
     }
 
     /// A failure.
     pub(crate) fn error(self, text: &str) {
         if self.json {
             let body = serde_json::json!({ "error": text });
-            self.raw(&body.to_string());
-            return;
+            if self.raw(&body.to_string()).is_ok() {
+                return;
+            }
         }
         let (on, off) = if self.colours { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-        let _ = writeln!(std::io::stderr().lock(), "{on}error:{off} {text}");
+        let _ = writeln!(io::stderr().lock(), "{on}error:{off} {text}");
     }
 }
 

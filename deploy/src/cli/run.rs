@@ -8,7 +8,7 @@ use crate::settings;
 use conf::execution::{self, Target};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rest::client::{ClientError, RestClient};
-use rest::messages::JarRequest;
+use rest::messages::{JarRequest, Usage};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,13 @@ pub(super) async fn run(context: &Context, args: Run) -> Outcome {
     let program = local_program(&args.program)?;
     let client = client::connect(context, &args.cluster)?;
     let request = request(context, &args.program, args.job_id.clone());
-    let job = submit(context, &client, &program, &request).await?;
+    let job = match submit(context, &client, &program, &request).await? {
+        Submitted::Job(job) => job,
+        Submitted::Help(exit) => return Ok(exit),
+    };
     let detached = args.detached || !context.options.get(&execution::ATTACHED);
     if detached {
-        context.print.value(&json!({ "jobid": job }), || format!("submitted job {job}"));
+        context.print.value(&json!({ "jobid": job }), || format!("submitted job {job}"))?;
         return Ok(Exit::Success);
     }
     context.print.note(&format!("submitted job {job}"));
@@ -72,33 +75,48 @@ fn request(context: &Context, args: &ProgramArgs, job_id: Option<String>) -> Jar
     }
 }
 
+/// What came of a submission.
+enum Submitted {
+    /// A job of this id.
+    Job(String),
+    /// The program was asked for help and has given it.
+    Help(Exit),
+}
+
 async fn submit(
     context: &Context,
     client: &RestClient,
     program: &Path,
     request: &JarRequest,
-) -> Result<String, Failure> {
+) -> Result<Submitted, Failure> {
     let bar = progress_bar(context, program);
     let moved = bar.clone();
     let uploaded = client.upload(program, move |sent| moved.set_position(sent)).await;
     bar.finish_and_clear();
-    let uploaded = uploaded.map_err(|e| upload_failure(client, e))?;
+    let uploaded = uploaded.map_err(|e| client::failure(context, client, e))?;
     let answer = client.run(uploaded.jar_id(), request).await;
     // The cluster keeps the program by its content; the upload itself has served its purpose.
     if let Err(e) = client.delete_jar(uploaded.jar_id()).await {
         tracing::debug!(error = %e, "the upload could not be removed");
     }
-    Ok(answer?.jobid)
+    match answer {
+        Ok(answer) => Ok(Submitted::Job(answer.jobid)),
+        Err(ClientError::Refused { errors, usage: Some(usage), .. }) => {
+            said_by_program(&errors.join("; "), usage == Usage::Help).map(Submitted::Help)
+        }
+        Err(error) => Err(client::failure(context, client, error)),
+    }
 }
 
-fn upload_failure(client: &RestClient, error: ClientError) -> Failure {
-    match error {
-        ClientError::Unreachable { .. } => Failure::start(format!(
-            "{error}\nis a cluster running? start one with start-cluster.sh, or name it with -m HOST:PORT (now {})",
-            client.authority()
-        )),
-        other => Failure::start(other),
+/// What a program says of its own arguments: its help is what was asked for; that they are wrong is wrong
+/// usage, in its own words.
+pub(super) fn said_by_program(words: &str, help: bool) -> Outcome {
+    if help {
+        super::show(words.trim_end())?;
+        return Ok(Exit::Success);
     }
+    // The failure is said to be an error once more.
+    Err(Failure::usage(words.strip_prefix("error: ").unwrap_or(words).trim_end()))
 }
 
 fn progress_bar(context: &Context, program: &Path) -> ProgressBar {
@@ -112,4 +130,20 @@ fn progress_bar(context: &Context, program: &Path) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(bytes), target);
     let style = ProgressStyle::with_template("uploading {bar:30} {bytes}/{total_bytes} {eta}");
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_refuses_its_arguments_is_wrong_usage_in_its_own_words() {
+        let words =
+            "error: unexpected argument '--inptu' found\n\nUsage: word_count --input <PATH>\n";
+        let failure = said_by_program(words, false).unwrap_err();
+        assert_eq!(failure.exit, Exit::Usage);
+        assert!(failure.message.starts_with("unexpected argument"), "{failure}");
+        assert!(failure.message.ends_with("--input <PATH>"), "{failure}");
+        assert_eq!(said_by_program("Counts words\n", true).unwrap(), Exit::Success);
+    }
 }

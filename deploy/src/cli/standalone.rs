@@ -6,8 +6,10 @@ use super::{Context, Failure, Outcome, run};
 use crate::exit::Exit;
 use crate::settings;
 use serde_json::json;
+use std::fmt;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Says where the scripts are.
 const BIN_VARIABLE: &str = "FLOTT_BIN_DIR";
@@ -26,22 +28,59 @@ pub(super) fn run_application(context: &Context, args: RunApplication) -> Outcom
     let program = std::path::absolute(&program).map_err(Failure::start)?;
     let bin = scripts_folder()?;
     let workers = workers(context)?;
-    start_jobmanager(context, &bin, &program, &args)?;
+    let places = start_jobmanager(context, &bin, &program, &args)?;
     for (index, host) in workers.iter().enumerate() {
         start_taskmanager(context, &bin, &program, host, index)?;
     }
-    context.print.value(&json!({ "program": program, "taskmanagers": workers }), || {
-        format!(
-            "application {} started: JobManager here, TaskManagers on {}",
-            program.display(),
-            if workers.is_empty() {
-                "no host yet (conf/workers is empty)".to_owned()
-            } else {
-                workers.join(", ")
-            }
-        )
+    let value = json!({
+        "program": program,
+        "taskmanagers": workers,
+        "log": places.log,
+        "results": places.results,
     });
+    context.print.value(&value, || {
+        let hosts = match workers.is_empty() {
+            true => "no host yet (conf/workers is empty)".to_owned(),
+            false => workers.join(", "),
+        };
+        let program = program.display();
+        format!("application {program} started: JobManager here, TaskManagers on {hosts}{places}")
+    })?;
     Ok(Exit::Success)
+}
+
+/// Where a JobManager that a script started writes to, as the script said it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Places {
+    log: Option<String>,
+    /// What the job collects.
+    results: Option<String>,
+}
+
+impl Places {
+    /// Whether the line is about a place.
+    fn hear(&mut self, line: &str) -> bool {
+        if let Some(path) = line.strip_prefix("log: ") {
+            self.log = Some(path.to_owned());
+        } else if let Some(path) = line.strip_prefix("results: ") {
+            self.results = Some(path.to_owned());
+        } else {
+            return false;
+        }
+        true
+    }
+}
+
+impl fmt::Display for Places {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(log) = &self.log {
+            write!(f, "\nlog: {log}")?;
+        }
+        if let Some(results) = &self.results {
+            write!(f, "\nresults: {results}")?;
+        }
+        Ok(())
+    }
 }
 
 /// The folder of the scripts: as named, else beside this binary, else of the source tree it was built in.
@@ -91,7 +130,7 @@ fn start_jobmanager(
     bin: &Path,
     program: &Path,
     args: &RunApplication,
-) -> Result<(), Failure> {
+) -> Result<Places, Failure> {
     let mut command = script(context, &bin.join(STANDALONE_JOB));
     command.arg("start").arg("--program").arg(program);
     if let Some(id) = &args.job_id {
@@ -105,7 +144,9 @@ fn start_jobmanager(
     }
     command.args(common_arguments(context));
     command.arg("--").args(args.program.args());
-    succeed(command)
+    let mut places = Places::default();
+    succeed(context, command, |line| places.hear(line))?;
+    Ok(places)
 }
 
 fn start_taskmanager(
@@ -133,8 +174,8 @@ fn start_taskmanager(
         command
     };
     tracing::debug!(host, index, ?command, "starting a TaskManager");
-    command.stdin(std::process::Stdio::null());
-    succeed(command)
+    command.stdin(Stdio::null());
+    succeed(context, command, |_| false)
 }
 
 fn script(context: &Context, path: &Path) -> Command {
@@ -145,9 +186,25 @@ fn script(context: &Context, path: &Path) -> Command {
     command
 }
 
-fn succeed(mut command: Command) -> Result<(), Failure> {
+/// Runs a script to its end. What it says and nobody hears is a note: standard output is for the result of
+/// this command.
+fn succeed(
+    context: &Context,
+    mut command: Command,
+    mut hear: impl FnMut(&str) -> bool,
+) -> Result<(), Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().map_err(|e| Failure::start(format!("{name}: {e}")))?;
+    let failed = |e: std::io::Error| Failure::start(format!("{name}: {e}"));
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(failed)?;
+    if let Some(out) = child.stdout.take() {
+        for line in BufReader::new(out).lines() {
+            let line = line.map_err(failed)?;
+            if !hear(&line) {
+                context.print.note(&line);
+            }
+        }
+    }
+    let status = child.wait().map_err(failed)?;
     if status.success() { Ok(()) } else { Err(Failure::start(format!("{name} failed: {status}"))) }
 }
 
@@ -163,6 +220,18 @@ mod tests {
     #[test]
     fn workers_are_lines_without_comments() {
         assert_eq!(hosts("localhost\n# none\n\n  node-1  # rack 2\n"), ["localhost", "node-1"]);
+    }
+
+    #[test]
+    fn a_script_says_where_log_and_results_are() {
+        let mut places = Places::default();
+        assert_eq!(places.to_string(), "");
+        for line in ["started standalone-job on h (pid 1)", "log: /l/a.log", "results: /l/a b.out"]
+        {
+            assert_eq!(places.hear(line), !line.starts_with("started"), "{line}");
+        }
+        assert_eq!(places.results.as_deref(), Some("/l/a b.out"));
+        assert_eq!(places.to_string(), "\nlog: /l/a.log\nresults: /l/a b.out");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use super::{EmbeddedCluster, OWN};
 use crate::cli::{self, Failure, Outcome, complain};
 use crate::exit::Exit;
-use crate::results::{LocalCoordinators, ResultReader, collecting_operators, print_line};
+use crate::results::{
+    LocalCoordinators, ResultReader, ResultsError, collecting_operators, print_line,
+};
 use crate::{environment, logging, settings, stop};
 use conf::{Options, execution};
 use gateways::dispatcher::{CancelJob, DispatcherGateway, JobResult, RequestJobResult, SubmitJob};
@@ -74,15 +76,14 @@ fn build(
     Ok(built.graph().clone())
 }
 
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "a program's own help and usage")]
 fn build_failure(error: BuildProgramError) -> Outcome {
     match error {
         BuildProgramError::Usage { text, help: true } => {
-            println!("{}", text.trim_end());
+            cli::show(text.trim_end())?;
             Ok(Exit::Success)
         }
         BuildProgramError::Usage { text, help: false } => {
-            eprintln!("{}", text.trim_end());
+            cli::note(text.trim_end());
             Ok(Exit::Usage)
         }
         other => Err(Failure::start(other)),
@@ -128,7 +129,13 @@ async fn run_job(cluster: &EmbeddedCluster, graph: JobGraph) -> Outcome {
         let signal = tokio::select! {
             biased;
             result = &mut ending => break result?,
-            outcome = &mut reading, if read.is_none() => { read = Some(outcome); continue }
+            outcome = &mut reading, if read.is_none() => match outcome {
+                // Nobody would see what the job still finds out.
+                Err(error @ ResultsError::Unwritten(_)) => {
+                    return Err(Failure::new(error.exit(), error));
+                }
+                outcome => { read = Some(outcome); continue }
+            },
             why = cluster.failed() => return Err(Failure::new(Exit::Fatal, why)),
             _ = interrupts.recv() => "SIGINT",
             _ = terminations.recv() => "SIGTERM",
@@ -144,7 +151,7 @@ async fn run_job(cluster: &EmbeddedCluster, graph: JobGraph) -> Outcome {
             Some(outcome) => outcome,
             None => reading.await,
         };
-        outcome.map_err(|e| Failure::new(Exit::Unknown, e))?;
+        outcome.map_err(|e| Failure::new(e.exit(), e))?;
     }
     conclude(&result)
 }

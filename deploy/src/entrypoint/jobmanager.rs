@@ -3,6 +3,7 @@
 
 use super::rest_endpoint::{self, EndpointPlan};
 use super::{StartError, rpc};
+use crate::cli;
 use crate::cluster_files::{ClusterFiles, ClusterIdentity};
 use crate::components::{
     BaseParts, ClusterEnd, ClusterMode, JobManagerComponents, JobManagerParts,
@@ -19,9 +20,11 @@ use actors::services::LeaderRetrieval;
 use conf::high_availability::{self as ha, HaType};
 use conf::{Options, cluster, jobmanager as options_of_jm};
 use futures::future::LocalBoxFuture;
-use gateways::{Remote, RpcService};
 use gateways::leader_election::{Component, LeaderInformation};
-use gateways::resource_manager::{ApplicationStatus, DeregisterApplication, ResourceManagerGateway};
+use gateways::resource_manager::{
+    ApplicationStatus, DeregisterApplication, ResourceManagerGateway,
+};
+use gateways::{Remote, RpcService};
 use model::{ContentHash, DispatcherId, Fence, JobId, JobStatus, ResourceId, ResourceManagerId};
 use platform::Platform;
 use rest::RestHandle;
@@ -68,6 +71,8 @@ pub(crate) async fn run(process: JobManagerProcess) -> Result<Exit, StartError> 
         }
     });
     let within = process.options.get(&cluster::SHUTDOWN_TIMEOUT);
+    // Else the log says it on standard error.
+    let to_file = process.log.file.is_some();
     let starting = start(process, &trigger);
     let running = tokio::select! {
         biased;
@@ -76,25 +81,39 @@ pub(crate) async fn run(process: JobManagerProcess) -> Result<Exit, StartError> 
     };
     let results = running.own_results();
     tokio::pin!(results);
-    let mut printed = false;
+    let mut printed = None;
     let stop = loop {
         tokio::select! {
             biased;
             stop = trigger.pulled() => break stop,
-            () = &mut results, if !printed => printed = true,
+            outcome = &mut results, if printed.is_none() => printed = Some(outcome),
             end = running.components.ended() => {
                 let finished = matches!(end.job, Some((_, JobStatus::Finished)));
-                if finished && !printed {
+                if finished && printed.is_none() {
                     // They are all there now; the process must not end before they are out.
-                    if tokio::time::timeout(RESULTS_WITHIN, &mut results).await.is_err() {
-                        tracing::warn!("not all results could be printed");
-                    }
+                    printed = tokio::time::timeout(RESULTS_WITHIN, &mut results).await.ok();
                 }
-                break application_end(end);
+                let stop = application_end(end);
+                break if finished { with_results(stop, printed) } else { stop };
             }
         }
     };
+    if stop.exit != Exit::Success && to_file {
+        cli::complain(&stop.reason);
+    }
     Ok(running.shut_down(stop, within).await)
+}
+
+/// A job whose results did not come out has not done what it was for, whatever its state says.
+fn with_results(stop: Stop, printed: Option<Result<(), Exit>>) -> Stop {
+    match printed {
+        Some(Ok(())) => stop,
+        Some(Err(exit)) => Stop { exit, ..stop },
+        None => {
+            tracing::error!(within = ?RESULTS_WITHIN, "not all results could be printed");
+            Stop { exit: Exit::Unknown, ..stop }
+        }
+    }
 }
 
 /// How long the results of an application may take to be printed after its job has finished.
@@ -231,7 +250,8 @@ fn own_job(mode: &ClusterMode) -> Option<JobId> {
 
 impl Running {
     /// Prints what the job of an application collects: this process is its client.
-    fn own_results(&self) -> LocalBoxFuture<'static, ()> {
+    /// Where they can't be printed, it says why and with which exit code.
+    fn own_results(&self) -> LocalBoxFuture<'static, Result<(), Exit>> {
         let Some(job_id) = self.own_job else {
             return Box::pin(std::future::pending());
         };
@@ -240,13 +260,15 @@ impl Running {
         Box::pin(async move {
             let known = match leader.wait_for(Option::is_some).await {
                 Ok(known) => known.clone(),
-                Err(_) => return,
+                Err(_) => return Ok(()),
             };
-            let Some(leader) = known else { return };
+            let Some(leader) = known else { return Ok(()) };
             let dispatcher = rpc.gateway(&leader.address, DispatcherId(leader.session));
-            if let Err(error) = results::print_own(dispatcher, job_id, RESULTS_POLL).await {
-                tracing::warn!(%error, "results");
-            }
+            results::print_own(dispatcher, job_id, RESULTS_POLL).await.map_err(|error| {
+                tracing::error!(%error, "results");
+                cli::complain(&error.to_string());
+                error.exit()
+            })
         })
     }
 

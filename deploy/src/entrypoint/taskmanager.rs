@@ -33,6 +33,8 @@ pub(crate) struct TaskManagerProcess {
     pub log: LogPlace,
     /// The program that this process is.
     pub entry: Option<(ProgramEntry, ContentHash)>,
+    /// Told once, when the components are up: the `host:port` of the fabric.
+    pub ready: Box<dyn FnOnce(&str)>,
 }
 
 /// Runs a TaskManager to its end. Must be polled inside a `LocalSet`.
@@ -152,6 +154,7 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
     };
     let components = TaskManagerComponents::start(parts).await?;
     tracing::info!(rpc = %rpc_service.node(), "TaskManager is up");
+    (process.ready)(&rpc_service.node().to_string());
     Ok(Running { work, rpc: rpc_service, components })
 }
 

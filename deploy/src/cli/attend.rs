@@ -1,0 +1,215 @@
+//! The wait for a job as one loop over what may happen: the job ends, results come, Ctrl-C, an answer from
+//! the keyboard. It must never wait for one of them alone: an open question holds neither the results nor
+//! the end of the job up.
+
+use super::output::Printer;
+use crate::results::ResultsError;
+use futures::StreamExt;
+use futures::future::LocalBoxFuture;
+use futures::stream::LocalBoxStream;
+use rest::client::ClientError;
+use rest::messages::JobExecutionResult;
+use std::io;
+
+/// How the wait for a job ended.
+#[derive(Debug)]
+pub(super) enum End {
+    Ended(Box<JobExecutionResult>),
+    /// The cluster answers and does not know the job any more.
+    Lost,
+    /// The cluster does not answer.
+    Gone(ClientError),
+    Detached,
+    /// Results can't be handed over. `finished`: the job has all of them; else it goes on.
+    Results {
+        error: ResultsError,
+        finished: bool,
+    },
+    /// The user did not want to see the rest of the results of a job that has finished.
+    Interrupted,
+}
+
+/// A signal to this client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signal {
+    /// Ctrl-C.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+}
+
+/// A line from the keyboard; `None`: there will be none.
+pub(super) type Line = io::Result<Option<String>>;
+
+/// What is to be waited for.
+pub(super) struct Waiting<'a> {
+    /// The job's end.
+    pub ending: LocalBoxFuture<'a, End>,
+    /// Its results, printed as they come.
+    pub reading: LocalBoxFuture<'a, Result<(), ResultsError>>,
+    /// Notes on the way.
+    pub following: LocalBoxFuture<'a, std::convert::Infallible>,
+    /// Signals.
+    pub signals: LocalBoxStream<'a, Signal>,
+    /// Reads a line from the keyboard; `None`: nobody is there to be asked.
+    pub keyboard: Option<Box<dyn Fn() -> LocalBoxFuture<'static, Line>>>,
+    /// Has the job cancelled.
+    pub cancel: Box<dyn Fn() -> LocalBoxFuture<'a, Result<(), ClientError>> + 'a>,
+    /// The question.
+    pub question: String,
+    /// Where it is asked.
+    pub print: Printer,
+}
+
+/// What the user decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decision {
+    Cancel,
+    Detach,
+    Wait,
+    /// That was no answer.
+    Unclear,
+}
+
+/// What a line means as the answer. Without a keyboard nobody can be asked again.
+fn decision(line: &Line) -> Decision {
+    let Ok(line) = line else { return Decision::Detach };
+    match line.as_deref().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Decision::Cancel,
+        "d" | "detach" => Decision::Detach,
+        "" | "n" | "no" => Decision::Wait,
+        _ => Decision::Unclear,
+    }
+}
+
+/// Something that is under way, or not.
+type Slot<'a, T> = Option<LocalBoxFuture<'a, T>>;
+
+/// Its outcome; the slot is empty then.
+async fn outcome<T>(slot: &mut Slot<'_, T>) -> T {
+    match slot {
+        Some(future) => {
+            let value = future.await;
+            *slot = None;
+            value
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// What is under way.
+#[derive(Default)]
+struct State<'a> {
+    answer: Slot<'static, Line>,
+    cancelling: Slot<'a, Result<(), ClientError>>,
+    read: Option<Result<(), ResultsError>>,
+    /// The job has finished; what is left of its results is still being read.
+    finished: Option<End>,
+}
+
+/// Waits until there is nothing more to wait for.
+pub(super) async fn attend<'a>(waiting: &mut Waiting<'a>) -> End {
+    let mut state: State<'a> = State::default();
+    loop {
+        tokio::select! {
+            biased;
+            signal = waiting.signals.next() => {
+                if let Some(end) = state.signalled(signal, waiting) {
+                    return end;
+                }
+            }
+            line = outcome(&mut state.answer) => {
+                if let Some(end) = state.answered(&line, waiting) {
+                    return end;
+                }
+            }
+            end = &mut waiting.ending, if state.finished.is_none() => {
+                if let Some(end) = state.ended(end) {
+                    return end;
+                }
+            }
+            outcome = &mut waiting.reading, if state.read.is_none() => {
+                if let Some(end) = state.all_read(outcome) {
+                    return end;
+                }
+            }
+            cancelled = outcome(&mut state.cancelling) => {
+                if let Err(error) = cancelled {
+                    waiting.print.note(&format!("the job could not be cancelled: {error}"));
+                }
+            }
+            never = &mut waiting.following => match never {},
+        }
+    }
+}
+
+impl<'a> State<'a> {
+    /// The second Ctrl-C does not wait for an answer to the first.
+    fn signalled(&mut self, signal: Option<Signal>, waiting: &Waiting<'a>) -> Option<End> {
+        if self.finished.is_some() {
+            return Some(End::Interrupted);
+        }
+        match (signal, &waiting.keyboard) {
+            (Some(Signal::Interrupt), Some(keyboard)) if self.answer.is_none() => {
+                waiting.print.note(&format!("\n{}", waiting.question));
+                self.answer = Some(keyboard());
+                None
+            }
+            _ => Some(End::Detached),
+        }
+    }
+
+    fn answered(&mut self, line: &Line, waiting: &Waiting<'a>) -> Option<End> {
+        match decision(line) {
+            // It can't be cancelled any more; its results come out.
+            _ if self.finished.is_some() => None,
+            Decision::Wait => None,
+            Decision::Detach => Some(End::Detached),
+            Decision::Cancel => {
+                waiting.print.note("cancelling the job");
+                self.cancelling = Some((waiting.cancel)());
+                None
+            }
+            Decision::Unclear => {
+                waiting.print.note(&waiting.question);
+                self.answer = waiting.keyboard.as_ref().map(|keyboard| keyboard());
+                None
+            }
+        }
+    }
+
+    /// A job that finished has all its results ready: the reader comes to their end by itself.
+    fn ended(&mut self, end: End) -> Option<End> {
+        let finished =
+            matches!(&end, End::Ended(result) if result.application_status == "SUCCEEDED");
+        match self.read.take() {
+            _ if !finished => Some(end),
+            Some(Ok(())) => Some(end),
+            Some(Err(error)) => Some(End::Results { error, finished }),
+            None => {
+                self.finished = Some(end);
+                None
+            }
+        }
+    }
+
+    fn all_read(&mut self, outcome: Result<(), ResultsError>) -> Option<End> {
+        match (outcome, self.finished.take()) {
+            (Ok(()), Some(end)) => Some(end),
+            (Err(error), Some(_)) => Some(End::Results { error, finished: true }),
+            // There is no use in waiting for results that can't be shown.
+            (Err(error @ ResultsError::Unwritten(_)), None) => {
+                Some(End::Results { error, finished: false })
+            }
+            // The job's own end may say more.
+            (outcome, None) => {
+                self.read = Some(outcome);
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "attend_tests.rs"]
+mod tests;
