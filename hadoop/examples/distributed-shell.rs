@@ -1,0 +1,312 @@
+//! Runs a shell command in containers of YARN. One program is all three: the client, which puts itself into HDFS
+//! and submits; the ApplicationMaster, which asks for containers; and the worker in each of them.
+//!
+//! ```text
+//! HADOOP_CONF_DIR=… cargo run -p hadoop --example distributed-shell -- [--containers N] [--memory MIB]
+//!     [--queue NAME] [--command COMMAND]
+//! ```
+//!
+//! For clusters without Kerberos: it gives the application no tokens for HDFS.
+#![expect(clippy::print_stdout, reason = "that is what it is for")]
+
+use hadoop::conf::Configuration;
+use hadoop::login::Login;
+use hadoop::yarn::messages::{
+    ApplicationId, ApplicationSubmissionContext, Container, ContainerId, ContainerLaunchContext,
+    FinalApplicationStatus, LocalResource, Resource,
+};
+use hadoop::yarn::{
+    AmRmClient, AmRmOptions, Ask, ContainerExit, Finish, MasterEvent, NmClient, Registration,
+    YarnClient, YarnError,
+};
+use hdfs_native::{ClientBuilder, WriteOptions};
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::process::{Command, ExitCode};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// The program's name in containers.
+const PROGRAM: &str = "distributed-shell";
+/// The configuration's name there.
+const SITE: &str = "yarn-site.xml";
+/// Of the ApplicationMaster, MiB.
+const MASTER_MEMORY: i64 = 256;
+/// A container that ended through no fault of its command is replaced, so many times in all.
+const REPLACEMENTS: u32 = 10;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Outcome<ExitCode> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
+        Some("master") => master(&Job::from_environment()?).await,
+        Some("worker") => worker(&Job::from_environment()?),
+        _ => client(Job::from_args(&args)?).await,
+    }
+}
+
+/// What is to be done. It travels in the environment of containers.
+#[derive(Debug, Clone)]
+struct Job {
+    containers: u32,
+    memory: i64,
+    queue: String,
+    command: String,
+    /// The program and the configuration in HDFS: URI, size, time.
+    files: [(String, i64, i64); 2],
+}
+
+impl Job {
+    fn from_args(args: &[String]) -> Outcome<Self> {
+        let mut job = Self {
+            containers: 2,
+            memory: 128,
+            queue: "default".to_owned(),
+            command: "echo \"$CONTAINER_ID runs on $NM_HOST:$NM_PORT\"".to_owned(),
+            files: Default::default(),
+        };
+        for pair in args.chunks(2) {
+            match pair {
+                [name, value] if name == "--containers" => job.containers = value.parse()?,
+                [name, value] if name == "--memory" => job.memory = value.parse()?,
+                [name, value] if name == "--queue" => job.queue.clone_from(value),
+                [name, value] if name == "--command" => job.command.clone_from(value),
+                other => return Err(format!("what is {}?", other.join(" ")).into()),
+            }
+        }
+        Ok(job)
+    }
+
+    fn from_environment() -> Outcome<Self> {
+        let get = |name: &str| std::env::var(name).map_err(|e| format!("{name}: {e}"));
+        let file = |prefix: &str| -> Outcome<(String, i64, i64)> {
+            let get = |what: &str| get(&format!("SHELL_{prefix}_{what}"));
+            Ok((get("URI")?, get("SIZE")?.parse()?, get("TIME")?.parse()?))
+        };
+        Ok(Self {
+            containers: get("SHELL_CONTAINERS")?.parse()?,
+            memory: get("SHELL_MEMORY")?.parse()?,
+            queue: get("SHELL_QUEUE")?,
+            command: String::from_utf8(from_hex(&get("SHELL_COMMAND")?)?)?,
+            files: [file("PROGRAM")?, file("SITE")?],
+        })
+    }
+
+    /// A container that runs this program in one of its roles.
+    fn launch(&self, role: &str) -> Outcome<ContainerLaunchContext> {
+        let command = format!("./{PROGRAM} {role} 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr");
+        let mut launch = ContainerLaunchContext::of_command(command)
+            // The working directory, where the configuration is.
+            .with_env("HADOOP_CONF_DIR", "{{PWD}}")
+            .with_env("SHELL_CONTAINERS", self.containers.to_string())
+            .with_env("SHELL_MEMORY", self.memory.to_string())
+            .with_env("SHELL_QUEUE", &self.queue)
+            // NodeManagers write values into a script as they are: `$` and quotes would be read there.
+            .with_env("SHELL_COMMAND", to_hex(self.command.as_bytes()));
+        let names = [("PROGRAM", PROGRAM), ("SITE", SITE)];
+        for ((prefix, name), (uri, size, time)) in names.into_iter().zip(&self.files) {
+            launch = launch
+                .with_env(format!("SHELL_{prefix}_URI"), uri)
+                .with_env(format!("SHELL_{prefix}_SIZE"), size.to_string())
+                .with_env(format!("SHELL_{prefix}_TIME"), time.to_string())
+                .with_file(name, LocalResource::file(uri, *size, *time)?);
+        }
+        Ok(launch)
+    }
+}
+
+fn size(memory: i64) -> Resource {
+    Resource { memory: Some(memory), virtual_cores: Some(1), ..Resource::default() }
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Outcome<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    };
+    let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
+    Ok(bytes.ok_or("not hexadecimal")?)
+}
+
+/// Puts the files into HDFS, submits, and tells what becomes of it.
+async fn client(mut job: Job) -> Outcome<ExitCode> {
+    let conf = Configuration::load()?;
+    let login = Login::current(&conf).await?;
+    let yarn = YarnClient::new(&conf, login.clone()).await?;
+    yarn.check_queue(&job.queue).await?;
+    let (id, maximum) = yarn.new_application().await?;
+    size(job.memory).check(&maximum)?;
+    size(MASTER_MEMORY).check(&maximum)?;
+
+    let directory = format!("/user/{}/.distributed-shell/{id}", login.short_name());
+    let hdfs = hdfs(&conf, &login)?;
+    let program = std::fs::read(std::env::current_exe()?)?;
+    let site = conf.to_xml(true)?.into_bytes();
+    let root = conf.require("fs.defaultFS", "files go there")?;
+    for ((name, bytes), file) in [(PROGRAM, program), (SITE, site)].into_iter().zip(&mut job.files)
+    {
+        let path = format!("{directory}/{name}");
+        let mut writer = hdfs.create(&path, WriteOptions::default()).await?;
+        writer.write_bytes(bytes.into()).await?;
+        writer.close().await?;
+        let status = hdfs.get_file_info(&path).await?;
+        // Exactly these: nodes refuse a file that is not what was submitted.
+        let time = i64::try_from(status.modification_time)?;
+        *file =
+            (format!("{}{path}", root.trim_end_matches('/')), i64::try_from(status.length)?, time);
+    }
+    let ended = submitted(&yarn, id, &job).await;
+    hdfs.delete(&directory, true).await?;
+    Ok(match ended? {
+        FinalApplicationStatus::Succeeded => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+fn hdfs(conf: &Configuration, login: &Login) -> Outcome<hdfs_native::Client> {
+    let mut properties = Vec::new();
+    for name in conf.names() {
+        properties.push((name.to_owned(), conf.get(name)?.unwrap_or_default()));
+    }
+    Ok(ClientBuilder::new().with_config(properties).with_user(login.user()).build()?)
+}
+
+async fn submitted(
+    yarn: &YarnClient,
+    id: ApplicationId,
+    job: &Job,
+) -> Outcome<FinalApplicationStatus> {
+    let context = ApplicationSubmissionContext {
+        application_id: Some(id),
+        application_name: Some(PROGRAM.to_owned()),
+        application_type: Some("NATIVE".to_owned()),
+        queue: Some(job.queue.clone()),
+        am_container_spec: Some(job.launch("master")?),
+        resource: Some(size(MASTER_MEMORY)),
+        ..ApplicationSubmissionContext::default()
+    };
+    yarn.submit(context).await?;
+    let mut reports = yarn.watch(id);
+    let mut end = FinalApplicationStatus::Undefined;
+    while let Some(report) = reports.next().await? {
+        end = report.final_status();
+        println!("{id}\t{:?}\t{end:?}\t{}", report.state(), report.diagnostics().trim());
+    }
+    Ok(end)
+}
+
+/// Asks for containers, starts a worker in each, waits for all of them.
+async fn master(job: &Job) -> Outcome<ExitCode> {
+    let conf = Configuration::load()?;
+    let login = Login::current(&conf).await?;
+    let host = std::env::var("NM_HOST").unwrap_or_default();
+    let registration = Registration { host, rpc_port: -1, tracking_url: String::new() };
+    let (yarn, mut events) =
+        AmRmClient::register(&conf, &login, registration, AmRmOptions::default()).await?;
+    let mut work = Work {
+        job,
+        nodes: NmClient::new(&conf, &login)?,
+        yarn,
+        running: BTreeSet::new(),
+        succeeded: 0,
+        failed: Vec::new(),
+        replaced: 0,
+    };
+    work.ask(job.containers)?;
+    while work.is_open() {
+        match events.next().await? {
+            Some(MasterEvent::Allocated { container, .. } | MasterEvent::Recovered(container)) => {
+                work.start(&container).await?;
+            }
+            Some(MasterEvent::Completed { id, exit, diagnostics }) => {
+                work.ended(id, exit, &diagnostics)?;
+            }
+            Some(MasterEvent::Refused { reason, .. }) => work.failed.push(reason),
+            Some(MasterEvent::Shutdown) | None => return Err("told to end".into()),
+            Some(_) => {}
+        }
+    }
+    let (status, diagnostics) = match work.failed.first() {
+        None => (FinalApplicationStatus::Succeeded, format!("{} succeeded", work.succeeded)),
+        Some(first) => (FinalApplicationStatus::Failed, first.clone()),
+    };
+    println!("{status:?}: {diagnostics}");
+    work.yarn.finish(Finish { status, diagnostics, tracking_url: String::new() }).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the ApplicationMaster knows of its workers.
+struct Work<'a> {
+    job: &'a Job,
+    yarn: AmRmClient,
+    nodes: NmClient,
+    running: BTreeSet<ContainerId>,
+    succeeded: u32,
+    failed: Vec<String>,
+    replaced: u32,
+}
+
+impl Work<'_> {
+    fn is_open(&self) -> bool {
+        self.failed.is_empty() && self.succeeded < self.job.containers
+    }
+
+    fn ask(&self, count: u32) -> Outcome<()> {
+        self.yarn.request(Ask::new(count, size(self.job.memory)))?;
+        Ok(())
+    }
+
+    async fn start(&mut self, container: &Container) -> Outcome<()> {
+        let id = container.id.ok_or("a container without an id")?;
+        let node = container.node_id.clone().unwrap_or_default();
+        let token = self.yarn.nm_token(&node).ok_or("no token for a container's node")?;
+        match self.nodes.start(container, &token, self.job.launch("worker")?).await {
+            Ok(()) => {
+                println!("{id} started on {node}");
+                self.running.insert(id);
+                Ok(())
+            }
+            Err(error @ (YarnError::Container { .. } | YarnError::Call(_))) => {
+                self.yarn.release(id);
+                self.replace(&format!("{id} was not started: {error}"))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn ended(&mut self, id: ContainerId, exit: ContainerExit, why: &str) -> Outcome<()> {
+        if !self.running.remove(&id) {
+            return Ok(());
+        }
+        println!("{id} ended: {exit:?} {}", why.trim());
+        match exit {
+            ContainerExit::Success => self.succeeded += 1,
+            exit if exit.is_own_fault() => self.failed.push(format!("{id}: {exit:?}")),
+            exit => self.replace(&format!("{id}: {exit:?}"))?,
+        }
+        self.yarn.set_progress(self.succeeded as f32 / self.job.containers.max(1) as f32);
+        Ok(())
+    }
+
+    fn replace(&mut self, why: &str) -> Outcome<()> {
+        println!("{why}");
+        self.replaced += 1;
+        match self.replaced > REPLACEMENTS {
+            true => self.failed.push(why.to_owned()),
+            false => self.ask(1)?,
+        }
+        Ok(())
+    }
+}
+
+/// Runs the command; its end is the container's.
+fn worker(job: &Job) -> Outcome<ExitCode> {
+    let status = Command::new("/bin/sh").args(["-c", &job.command]).status()?;
+    // No code: a signal ended it.
+    Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1))?))
+}
