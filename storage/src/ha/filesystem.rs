@@ -3,7 +3,9 @@
 //! `leader/epoch-<n>` names the process that won epoch n; whoever creates it has won. The holder replaces
 //! `leader/beat-<n>` regularly; a rival that sees no new beat for the lease's duration *by its own clock*,
 //! or that the holder resigned (`leader/end-<n>`) or its process is gone, claims n + 1. The highest epoch
-//! wins: a holder that sees a higher one, or could not renew in time, has lost.
+//! wins: a holder that sees a higher one, or could not renew in time, has lost. A process never claims an
+//! epoch below one that it has seen, also where the objects were removed: whoever follows knows the higher
+//! one and would take the new leader for an old one for good.
 //!
 //! Blocks its lane for the time of a few small reads and writes.
 
@@ -17,10 +19,14 @@ use platform::watch;
 use platform::{Lane, Platform};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Records of so many earlier epochs are kept, for people.
 const EPOCHS_KEPT: u64 = 3;
+/// No election gets here by counting. An object that says more was not made by one and is not looked at:
+/// above it there would be nothing left to claim.
+const EPOCH_MAX: u64 = u64::MAX / 2;
 
 /// `high-availability.filesystem.*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +48,10 @@ struct Inner {
     store: Arc<dyn ObjectStore>,
     settings: FileElectionSettings,
     leader: watch::Sender<Option<LeaderRecord>>,
+    /// The highest epoch that was ever seen here; 0: none.
+    highest: AtomicU64,
+    /// Whether an epoch above the bound was told.
+    told_beyond: AtomicBool,
 }
 
 impl fmt::Debug for FileElection {
@@ -58,7 +68,9 @@ impl FileElection {
         settings: FileElectionSettings,
     ) -> Self {
         let leader = watch::Sender::new(None);
-        Self { inner: Arc::new(Inner { platform, store, settings, leader }) }
+        let (highest, told_beyond) = (AtomicU64::new(0), AtomicBool::new(false));
+        let inner = Inner { platform, store, settings, leader, highest, told_beyond };
+        Self { inner: Arc::new(inner) }
     }
 
     /// The newest leader's record, read now.
@@ -112,8 +124,37 @@ fn end_name(epoch: u64) -> String {
 impl Inner {
     fn newest_epoch(&self) -> Result<Option<u64>, StoreError> {
         let names = self.store.list("leader/epoch-")?;
-        let epoch = |name: &String| name.strip_prefix("leader/epoch-")?.parse().ok();
-        Ok(names.iter().filter_map(epoch).max())
+        let epoch = |name: &String| name.strip_prefix("leader/epoch-")?.parse::<u64>().ok();
+        let (all, newest) =
+            names.iter().filter_map(epoch).fold((0, None), |(all, newest), epoch| {
+                let counted = (epoch <= EPOCH_MAX).then_some(epoch);
+                (epoch.max(all), newest.max(counted))
+            });
+        if all > EPOCH_MAX && !self.told_beyond.swap(true, Ordering::Relaxed) {
+            let store = self.store.location();
+            tracing::error!(
+                epoch = all,
+                store,
+                "an epoch that no election has reached is not looked at: remove its object"
+            );
+        }
+        if let Some(newest) = newest {
+            self.highest.fetch_max(newest, Ordering::Relaxed);
+        }
+        Ok(newest)
+    }
+
+    /// The epoch after this one.
+    fn after(&self, epoch: u64) -> Result<u64, StoreError> {
+        if epoch >= EPOCH_MAX {
+            return Err(StoreError::Corrupt {
+                path: format!("{}/{}", self.store.location(), epoch_name(epoch)),
+                why:
+                    "no epoch is left above it: stop all JobManagers and remove the folder 'leader'"
+                        .to_owned(),
+            });
+        }
+        Ok(epoch.saturating_add(1))
     }
 
     fn look(&self) -> Result<Option<Seen>, StoreError> {
@@ -271,17 +312,19 @@ impl Contest {
     }
 
     fn contest(&mut self, now: Duration) -> Result<Option<LeaseEvent>, StoreError> {
+        // Of before the look: what is claimed must follow from what is seen now, and nothing newer.
+        let highest = self.inner.highest.load(Ordering::Relaxed);
         let Some(seen) = self.inner.look()? else {
-            return self.claim(now, 1);
+            return self.claim(now, self.inner.after(highest)?);
         };
         let unchanged_since = match &self.rival {
             Some((before, since)) if *before == seen => *since,
             _ => now,
         };
         let expired = now.saturating_sub(unchanged_since) >= self.inner.settings.lease_duration;
-        let epoch = seen.record.store_epoch;
         if expired || seen.ended || is_gone(&seen.record.identity) {
-            return self.claim(now, epoch.saturating_add(1));
+            let epoch = seen.record.store_epoch.max(highest);
+            return self.claim(now, self.inner.after(epoch)?);
         }
         self.rival = Some((seen, unchanged_since));
         Ok(None)

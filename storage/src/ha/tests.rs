@@ -208,3 +208,63 @@ async fn a_damaged_record_is_an_epoch_without_an_address() {
     })
     .await;
 }
+
+/// Removes everything below `leader/`, as a person might.
+fn remove_leaders(store: &Arc<dyn ObjectStore>) {
+    for name in store.list("leader/").expect("listed") {
+        assert_eq!(store.delete(&name), Ok(true));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_objects_were_removed_leads_again_above_all_that_it_has_seen() {
+    local(async {
+        let store = memory();
+        foreign_leader(&store, 3);
+        store.put(&format!("leader/end-{:020}", 3), Bytes::new()).expect("written");
+        let election = election(&store);
+        let leader = election.leader();
+        let mut campaign = election.campaign(candidate("a"));
+        assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 4 }));
+        remove_leaders(&store);
+        assert_eq!(campaign.next().await, Some(LeaseEvent::Lost));
+        let again = timeout(Duration::from_millis(1_100), campaign.next()).await;
+        assert_eq!(again, Ok(Some(LeaseEvent::Granted { store_epoch: 5 })));
+        assert_eq!(leader.borrow().as_ref().map(|r| r.store_epoch), Some(5), "who follows knows");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rival_claims_above_what_it_has_seen_where_the_objects_went_back() {
+    local(async {
+        let store = memory();
+        foreign_leader(&store, 7);
+        let mut campaign = election(&store).campaign(candidate("b"));
+        nothing(&mut campaign, Duration::from_secs(2)).await;
+        remove_leaders(&store);
+        foreign_leader(&store, 1);
+        assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 8 }));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_epoch_that_no_election_reaches_does_not_stop_it() {
+    local(async {
+        let store = memory();
+        foreign_leader(&store, u64::MAX);
+        foreign_leader(&store, 2);
+        let election = election(&store);
+        assert_eq!(election.read_leader().expect("read").map(|r| r.store_epoch), Some(2));
+        let mut campaign = election.campaign(candidate("a"));
+        assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 3 }));
+        foreign_leader(&store, u64::MAX - 1);
+        nothing(&mut campaign, Duration::from_secs(30)).await;
+        // Above the last one that counts there is nothing to claim: an error, and no lease.
+        foreign_leader(&store, u64::MAX / 2);
+        assert_eq!(campaign.next().await, Some(LeaseEvent::Lost));
+        nothing(&mut campaign, Duration::from_secs(30)).await;
+    })
+    .await;
+}
