@@ -2,7 +2,8 @@
 
 use conf::logging::LogFormat;
 use conf::{Options, logging};
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use thiserror::Error;
 use tracing_subscriber::EnvFilter;
@@ -110,9 +111,12 @@ fn file_of(role: &str, options: &Options) -> Option<PathBuf> {
 fn open(path: &std::path::Path) -> Result<FileWriter, LogError> {
     let failed = |e: std::io::Error| LogError::File { path: path.to_owned(), why: e.to_string() };
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     }
-    let file = OpenOptions::new().create(true).append(true).open(path).map_err(failed)?;
+    // Logs name paths, arguments and addresses: they are for this user alone.
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).mode(0o600);
+    let file = options.open(path).map_err(failed)?;
     Ok(FileWriter(std::sync::Arc::new(file)))
 }
 
@@ -141,4 +145,22 @@ where
         .with_thread_names(true);
     // A second installation (a test's) is refused by tracing; the first one stays.
     let _ = if json { builder.json().try_init() } else { builder.try_init() };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn logs_are_for_their_user_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("of/log/flott.log");
+        open(&path).unwrap();
+        let mode =
+            |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(mode(path.parent().unwrap()), 0o700);
+        assert_eq!(mode(&dir.path().join("of")), 0o700);
+    }
 }

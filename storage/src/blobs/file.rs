@@ -31,8 +31,27 @@ const MODE: u32 = 0o700;
 #[derive(Debug, Clone)]
 pub struct FileBlobs {
     root: Arc<Path>,
-    /// Contents that this process has written or read to the end and found right.
-    verified: Arc<Mutex<BTreeSet<ContentHash>>>,
+    /// Contents that this process has written or read to the end and found right, and the files as they
+    /// were then.
+    verified: Arc<Mutex<BTreeSet<(ContentHash, Stamp)>>>,
+}
+
+/// A file as it stands: whoever writes to it afterwards changes this. Links to one content share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Stamp {
+    size: u64,
+    inode: (u64, u64),
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    fn of(meta: &fs::Metadata) -> Self {
+        Self {
+            size: meta.len(),
+            inode: (meta.dev(), meta.ino()),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+        }
+    }
 }
 
 impl FileBlobs {
@@ -57,7 +76,7 @@ impl FileBlobs {
         Ok(Self { root: root.into(), verified: Arc::default() })
     }
 
-    fn verified(&self) -> MutexGuard<'_, BTreeSet<ContentHash>> {
+    fn verified(&self) -> MutexGuard<'_, BTreeSet<(ContentHash, Stamp)>> {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -72,29 +91,40 @@ impl FileBlobs {
         self.folder(job).join(format!("{}-{hash}", kind_name(kind)))
     }
 
-    /// The blob's file, its content read and checked once per process.
+    /// The blob's file, its content read and checked once per process, and again when it was changed.
     fn checked(&self, key: &BlobKey) -> Result<PathBuf, BlobStoreError> {
         let path = self.file(key.job, key.kind, key.hash);
-        let size = match fs::metadata(&path) {
-            Ok(meta) => meta.len(),
+        let stamp = match fs::metadata(&path) {
+            Ok(meta) => Stamp::of(&meta),
             Err(e) if absent(&e) => return Err(BlobStoreError::NotFound(key.hash)),
             Err(e) => return Err(StoreError::from_io(&path, &e).into()),
         };
-        if size == key.size && self.verified().contains(&key.hash) {
+        if stamp.size == key.size && self.verified().contains(&(key.hash, stamp)) {
             return Ok(path);
         }
         let (actual, _) = hash_file(&path)?;
         if actual != key.hash {
             // Gone, the next upload puts it right; kept, it would answer "is here" for ever.
-            self.verified().remove(&key.hash);
             fs::remove_file(&path).map_err(|e| StoreError::from_io(&path, &e))?;
             return Err(BlobStoreError::WrongHash { expected: key.hash, actual });
         }
-        if size != key.size {
+        if stamp.size != key.size {
             return Err(BlobStoreError::NotFound(key.hash));
         }
-        self.verified().insert(key.hash);
+        self.verify(key.hash, stamp);
         Ok(path)
+    }
+
+    /// The content is known to be right; what was known of former files of it is of no use any more.
+    fn verify(&self, hash: ContentHash, stamp: Stamp) {
+        let mut verified = self.verified();
+        verified.retain(|(known, old)| *known != hash || old.inode != stamp.inode);
+        verified.insert((hash, stamp));
+    }
+
+    /// A file of it is gone. Other files of it are read once more when they are asked for.
+    fn forget(&self, hash: ContentHash) {
+        self.verified().retain(|(known, _)| *known != hash);
     }
 
     /// A verified file of that content under any job, to link to.
@@ -150,7 +180,10 @@ impl BlobStore for FileBlobs {
     fn remove(&self, key: &BlobKey) -> Result<bool, BlobStoreError> {
         let path = self.file(key.job, key.kind, key.hash);
         match fs::remove_file(&path) {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.forget(key.hash);
+                Ok(true)
+            }
             Err(e) if absent(&e) => Ok(false),
             Err(e) => Err(StoreError::from_io(&path, &e).into()),
         }
@@ -249,7 +282,9 @@ impl BlobWriter for Incoming {
             fs::rename(&self.path, &target).map_err(failed)?;
         }
         sync_folder_of(&target)?;
-        self.store.verified().insert(expected);
+        if let Ok(meta) = fs::metadata(&target) {
+            self.store.verify(expected, Stamp::of(&meta));
+        }
         Ok(key)
     }
 }

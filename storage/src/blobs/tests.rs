@@ -128,6 +128,24 @@ fn damaged_content_is_never_given_out_and_can_be_replaced() {
 }
 
 #[test]
+fn content_that_is_damaged_after_it_was_verified_is_seen_and_put_right_by_the_next_upload() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileBlobs::open(dir.path()).unwrap();
+    let key = store_bytes(&store, b"content", None, BlobKind::Permanent).unwrap();
+    let path = store.path(&key).unwrap().unwrap();
+    let before = fs::metadata(&path).unwrap().modified().unwrap();
+    fs::write(&path, b"Content").unwrap();
+    // As a clock would have it that has gone on by then.
+    let later = before + std::time::Duration::from_secs(1);
+    fs::File::options().write(true).open(&path).unwrap().set_modified(later).unwrap();
+    let damaged = BlobStoreError::WrongHash { expected: key.hash, actual: hash_bytes(b"Content") };
+    assert_eq!(store.read(&key, 0, 7), Err(damaged));
+    assert_eq!(store.path(&key), Err(BlobStoreError::NotFound(key.hash)));
+    store_bytes(&store, b"content", None, BlobKind::Permanent).unwrap();
+    assert_eq!(store.read(&key, 0, 7).unwrap(), "content");
+}
+
+#[test]
 fn a_truncated_file_is_seen_after_it_was_verified() {
     let dir = tempfile::tempdir().unwrap();
     let store = FileBlobs::open(dir.path()).unwrap();

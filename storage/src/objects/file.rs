@@ -1,14 +1,16 @@
 //! Objects as files below one directory: written to a temporary name, synced, then linked or renamed.
 //!
 //! Format: `FLOTTOB1`, length (u64, big-endian), SHA-256 of the content, content. It must never show a
-//! file that was not written to its end, and never leave its directory.
+//! file that was not written to its end, never leave its directory, and never let other users of the machine
+//! read what it makes.
 
 use super::{ObjectStore, PutNew, StoreError, check_name};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
@@ -19,6 +21,10 @@ const HEADER_BYTES: usize = 8 + 8 + 32;
 /// Temporary files older than this belong to nobody: a write takes milliseconds.
 pub(crate) const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
+/// Graphs hold arguments and environments: they are for this user alone. A folder that is there already
+/// keeps the mode that whoever made it gave it.
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
 
 /// Distinguishes temporary files of one process; `create_new` does so among processes.
 static TEMPORARY_COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -195,7 +201,7 @@ pub(crate) fn create_temporary(folder: &Path) -> Result<(PathBuf, File), StoreEr
     loop {
         let n = TEMPORARY_COUNTER.fetch_add(1, Ordering::Relaxed);
         let path = folder.join(format!("{TEMPORARY_PREFIX}{}-{n}", std::process::id()));
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
+        match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&path) {
             Ok(file) => return Ok((path, file)),
             // Left by another process of that id, or by another host on a shared disk: take the next.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
@@ -211,7 +217,9 @@ pub(crate) fn create_dirs(folder: &Path) -> Result<(), StoreError> {
     }
     let missing: Vec<&Path> =
         folder.ancestors().take_while(|p| !p.as_os_str().is_empty() && !p.exists()).collect();
-    fs::create_dir_all(folder).map_err(|e| StoreError::from_io(folder, &e))?;
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(FOLDER_MODE);
+    builder.create(folder).map_err(|e| StoreError::from_io(folder, &e))?;
     missing.iter().try_for_each(|made| sync_folder_of(made))
 }
 

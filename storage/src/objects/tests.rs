@@ -4,6 +4,41 @@ use super::*;
 use proptest::prelude::*;
 use std::{collections::BTreeMap, fs};
 
+/// Names and modes of everything below a folder, itself included.
+fn modes(folder: &std::path::Path) -> Vec<(std::path::PathBuf, u32)> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let meta = fs::metadata(folder).unwrap();
+    let mut found = vec![(folder.to_owned(), meta.permissions().mode() & 0o777)];
+    if meta.is_dir() {
+        for entry in fs::read_dir(folder).unwrap() {
+            found.extend(modes(&entry.unwrap().path()));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_a_store_makes_is_for_its_user_alone_and_what_was_there_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let store = FileObjects::open(dir.path().join("ha/default")).unwrap();
+    store.put_new("jobs/graphs/1", "graph".into()).unwrap();
+    store.put("leader/beat-1", "1".into()).unwrap();
+    store.put("leader/beat-1", "2".into()).unwrap();
+    let blobs = crate::blobs::FileBlobs::open(dir.path().join("blobs/of")).unwrap();
+    let permanent = model::BlobKind::Permanent;
+    crate::blobs::store_bytes(&blobs, b"program", None, permanent).unwrap();
+    let found = modes(dir.path());
+    assert_eq!(found[0].1, 0o755, "somebody else made it");
+    assert_eq!(found.len(), 12, "{found:?}");
+    for (path, mode) in &found[1..] {
+        assert_eq!(mode & 0o077, 0, "{} has mode {mode:o}", path.display());
+    }
+    let graph = dir.path().join("ha/default/jobs/graphs/1");
+    assert_eq!(fs::metadata(graph).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
 fn both(check: impl Fn(&dyn ObjectStore)) {
     check(&MemoryObjects::new());
     let dir = tempfile::tempdir().unwrap();
