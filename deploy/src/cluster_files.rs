@@ -147,6 +147,7 @@ fn make_file(path: &Path, content: &str) -> Result<(), ClusterFilesError> {
     }
     if let Some(folder) = path.parent() {
         make_folder(folder)?;
+        check_folder(folder)?;
     }
     let partial = path.with_extension(format!("partial-{}", std::process::id()));
     let written = write_new(&partial, content).and_then(|()| std::fs::hard_link(&partial, path));
@@ -172,10 +173,31 @@ fn make_folder(folder: &Path) -> Result<(), ClusterFilesError> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed(folder))
 }
 
+/// Whoever may write in the folder can put another file in this one's place. A sticky folder (`/tmp`) keeps
+/// others from that.
+fn check_folder(folder: &Path) -> Result<(), ClusterFilesError> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let meta = std::fs::metadata(folder).map_err(failed(folder))?;
+    let (mode, owner) = (meta.mode(), meta.uid());
+    let foreign = owner != getuid().as_raw() && owner != 0;
+    let open = mode & 0o022 != 0 && mode & 0o1000 == 0;
+    if foreign || open {
+        let path = folder.to_owned();
+        let mode = mode & 0o7777;
+        return Err(ClusterFilesError::Open { path, expected: "0700", mode, owner });
+    }
+    Ok(())
+}
+
 async fn read_when_there(path: &Path, wait: Duration) -> Result<String, ClusterFilesError> {
     let mut waited = Duration::ZERO;
     loop {
-        match File::open(path) {
+        // A pipe would be waited for without end.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
+            .open(path);
+        match file {
             Ok(file) => return read_private(path, file),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(failed(path)(e)),
@@ -201,6 +223,16 @@ fn read_private(path: &Path, file: File) -> Result<String, ClusterFilesError> {
             mode,
             owner: meta.uid(),
         });
+    }
+    if let Some(folder) = path.parent() {
+        check_folder(folder)?;
+    }
+    let unusable = |why: &str| ClusterFilesError::Unusable { path: path.to_owned(), why: why.into() };
+    if !meta.is_file() {
+        return Err(unusable("it is not a file"));
+    }
+    if meta.len() > FILE_BYTES_MAX {
+        return Err(unusable("it is longer than 4096 bytes"));
     }
     let mut content = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut content).map_err(failed(path))?;
@@ -251,6 +283,34 @@ mod tests {
         std::fs::set_permissions(&files.secret, PermissionsExt::from_mode(0o644)).unwrap();
         let error = files.read(Duration::ZERO).await.unwrap_err();
         assert!(matches!(error, ClusterFilesError::Open { .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_others_can_write_in_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = files(folder.path());
+        files.make(&Platform::production()).unwrap();
+        let parent = files.secret.parent().unwrap();
+        std::fs::set_permissions(parent, PermissionsExt::from_mode(0o777)).unwrap();
+        let error = files.read(Duration::ZERO).await.unwrap_err();
+        assert!(matches!(error, ClusterFilesError::Open { mode: 0o777, .. }), "{error}");
+        std::fs::set_permissions(parent, PermissionsExt::from_mode(0o1777)).unwrap();
+        files.read(Duration::ZERO).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_pipe_or_a_large_file_is_no_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = files(folder.path());
+        files.make(&Platform::production()).unwrap();
+        std::fs::remove_file(&files.secret).unwrap();
+        nix::unistd::mkfifo(&files.secret, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let error = files.read(Duration::ZERO).await.unwrap_err();
+        assert!(error.to_string().contains("not a file"), "{error}");
+        std::fs::remove_file(&files.secret).unwrap();
+        write_new(&files.secret, &"x".repeat(5000)).unwrap();
+        let error = files.read(Duration::ZERO).await.unwrap_err();
+        assert!(error.to_string().contains("4096"), "{error}");
     }
 
     #[tokio::test(start_paused = true)]
