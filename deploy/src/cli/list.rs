@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(tasks(&failed), "1/4 failed");
         let live = job("RUNNING", &[("finished", 1), ("running", 3), ("total", 4)]);
         assert_eq!(tasks(&live), "3/4 running");
-        assert!(show(&[done], &args(&["-a"])).contains("  2/2 finished  "));
+        assert!(show(&[done], &args(&["-a"])).contains("  2/2 finished"));
     }
 
     #[test]
