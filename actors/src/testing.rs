@@ -238,6 +238,7 @@ impl TaskExecutorDouble {
             spec: worker_spec(slots),
             pid: 1,
             process_memory: MemorySize::from_mib(1728),
+            facts: model::TaskManagerFacts::default(),
         }
     }
 

@@ -10,6 +10,7 @@ pub mod embedded;
 mod entrypoint;
 mod environment;
 pub mod exit;
+mod facts;
 mod hosts;
 mod launchers;
 mod logging;

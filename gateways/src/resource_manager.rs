@@ -49,6 +49,9 @@ pub struct RegisterTaskExecutor {
     pub pid: u32,
     /// `taskmanager.memory.process.size`.
     pub process_memory: model::MemorySize,
+    /// Its machine and the rest of its memory, for people.
+    #[serde(default)]
+    pub facts: model::TaskManagerFacts,
 }
 
 /// Success: the incarnation under which everything that follows is stamped.
@@ -176,6 +179,9 @@ pub struct TaskManagerSummary {
     pub spec: WorkerResourceSpec,
     /// `taskmanager.memory.process.size`.
     pub process_memory: model::MemorySize,
+    /// Its machine and the rest of its memory, for people.
+    #[serde(default)]
+    pub facts: model::TaskManagerFacts,
     /// Slots that are free.
     pub free_slots: u32,
     /// Allocated slots by job.

@@ -9,12 +9,16 @@
 )]
 
 use gateways::{
-    Call, Executed, FabricError, NodeAddress, TraceContext, codec,
+    Call, EndpointAddress, Executed, FabricError, NodeAddress, TraceContext, codec,
     frame::{self, AskHeader, Decoded, Frame, Kind},
     handshake::{self, Greeting, Identity, Role, Secret, VERSION},
+    resource_manager::RegisterTaskExecutor,
     task_executor::CancelTasks,
 };
-use model::{Epoch, ExecutionAttemptId, JobId, JobVertexId, LeaderSession};
+use model::{
+    Epoch, ExecutionAttemptId, JobId, JobVertexId, LeaderSession, MemorySize, ProcessSession,
+    ResourceId, TaskManagerFacts, WorkerResourceSpec,
+};
 use proptest::prelude::*;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -143,6 +147,46 @@ fn golden_frames_decode_to_what_was_meant() {
         let cut = frame::decode(&ask[..length], 1 << 20);
         assert!(matches!(cut, Ok(Decoded::Incomplete(more)) if more > length));
     }
+}
+
+/// A TaskManager that was built before its registration said what machine it is on.
+#[test]
+fn what_a_message_lacks_has_a_default() {
+    #[derive(serde::Serialize)]
+    struct Older<'a> {
+        resource_id: &'a ResourceId,
+        address: &'a EndpointAddress,
+        session: ProcessSession,
+        heartbeat: &'a EndpointAddress,
+        host: &'a str,
+        spec: &'a WorkerResourceSpec,
+        pid: u32,
+        process_memory: MemorySize,
+    }
+    let now = RegisterTaskExecutor {
+        resource_id: ResourceId::new("tm"),
+        address: EndpointAddress::new(NodeAddress::new("tm-1:6122"), "task_executor"),
+        session: ProcessSession(session(1, 2)),
+        heartbeat: EndpointAddress::new(NodeAddress::new("tm-1:6122"), "heartbeat"),
+        host: "tm-1".to_owned(),
+        spec: WorkerResourceSpec::default(),
+        pid: 7,
+        process_memory: MemorySize(9),
+        facts: TaskManagerFacts { cpu_cores: 3, ..TaskManagerFacts::default() },
+    };
+    let older = codec::encode(&Older {
+        resource_id: &now.resource_id,
+        address: &now.address,
+        session: now.session,
+        heartbeat: &now.heartbeat,
+        host: &now.host,
+        spec: &now.spec,
+        pid: now.pid,
+        process_memory: now.process_memory,
+    })
+    .unwrap();
+    let older: RegisterTaskExecutor = codec::decode("RegisterTaskExecutor", &older).unwrap();
+    assert_eq!(older, RegisterTaskExecutor { facts: TaskManagerFacts::default(), ..now });
 }
 
 #[test]

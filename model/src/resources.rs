@@ -89,3 +89,19 @@ impl WorkerResourceSpec {
         }
     }
 }
+
+/// What people are shown of a TaskManager beyond what it offers. Nothing is decided by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskManagerFacts {
+    /// Cores that its process may use; 0: not known.
+    pub cpu_cores: u32,
+    /// Memory of its machine; 0: not known.
+    pub physical_memory: MemorySize,
+    /// The runtime's own part of the process' memory.
+    pub framework: MemorySize,
+    /// Stacks, fragmentation, executables: the last part of the process' memory.
+    pub overhead: MemorySize,
+    /// The data port, where the options name exactly one; else every program host draws its own.
+    pub data_port: Option<u16>,
+}

@@ -302,6 +302,7 @@ impl ResourceManagerActor {
             pid: worker.info.pid,
             spec: worker.info.spec.clone(),
             process_memory: worker.info.process_memory,
+            facts: worker.info.facts,
             free_slots: own.map_or(0, |(_, free, _)| *free),
             allocated: own.map_or_else(Vec::new, |(_, _, allocated)| allocated.clone()),
             last_heartbeat_age_ms: millis(worker.watch.silence()),

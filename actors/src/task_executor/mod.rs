@@ -52,6 +52,8 @@ pub struct TaskExecutorDeps {
     pub spec: WorkerResourceSpec,
     /// `taskmanager.memory.process.size`, for people.
     pub process_memory: MemorySize,
+    /// Its machine and the rest of its memory, for people.
+    pub facts: model::TaskManagerFacts,
     /// The process id, for people.
     pub pid: u32,
     /// Where programs come from.

@@ -128,6 +128,7 @@ impl Setup {
                 ..Default::default()
             },
             process_memory: MemorySize::from_mib(1728),
+            facts: model::TaskManagerFacts::default(),
             pid: 42,
             blobs: BlobCache::new(services.platform.clone(), rpc.clone(), store, settings),
             program_hosts: rpc.gateway(&keeper.address, own),

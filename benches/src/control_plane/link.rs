@@ -23,6 +23,7 @@ impl VirtualWorker {
             heartbeat: self.me.heartbeat.clone(),
             host: self.me.address.node.host().to_owned(),
             process_memory: self.me.spec.task,
+            facts: model::TaskManagerFacts::default(),
             spec: self.me.spec.clone(),
             pid: std::process::id(),
         };

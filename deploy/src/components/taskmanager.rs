@@ -8,7 +8,7 @@ use actors::program_hosts::{
 use actors::services::{LeaderRetrieval, ProcessServices, Running};
 use actors::task_executor::{self, HostSettings, LogFolder, TaskExecutorDeps, TaskExecutorHandle};
 use futures::future::BoxFuture;
-use model::{BlobKey, ContentHash, JobId, MemorySize, WorkerResourceSpec};
+use model::{BlobKey, ContentHash, JobId, MemorySize, TaskManagerFacts, WorkerResourceSpec};
 use platform::Lane;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +34,8 @@ pub struct TaskManagerParts {
     pub spec: WorkerResourceSpec,
     /// All memory of its processes.
     pub process_memory: MemorySize,
+    /// Its machine and the rest of its memory, for people.
+    pub facts: TaskManagerFacts,
     /// Its process id, for people.
     pub pid: u32,
     /// What its program hosts are told.
@@ -76,6 +78,7 @@ impl TaskManagerComponents {
         let deps = TaskExecutorDeps {
             spec: parts.spec,
             process_memory: parts.process_memory,
+            facts: parts.facts,
             pid: parts.pid,
             blobs,
             program_hosts: services.rpc.gateway(hosts.address(), services.session),

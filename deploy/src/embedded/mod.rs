@@ -179,6 +179,7 @@ impl Plan<'_> {
             embedded: true,
             spec,
             process_memory,
+            facts: crate::facts::of_this_process(&self.options),
             pid: std::process::id(),
             hosts: HostSettings::from_options(
                 &self.options,

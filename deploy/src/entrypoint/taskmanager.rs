@@ -4,6 +4,7 @@ use super::{StartError, jobmanager, rpc};
 use crate::cluster_files::ClusterFiles;
 use crate::components::{BaseParts, TaskManagerComponents, TaskManagerParts};
 use crate::exit::Exit;
+use crate::facts;
 use crate::hosts;
 use crate::launchers::{Launcher, LauncherParts};
 use crate::logging::LogPlace;
@@ -141,6 +142,7 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
         embedded: false,
         spec,
         process_memory,
+        facts: facts::of_this_process(&options),
         pid: std::process::id(),
         hosts: HostSettings::from_options(
             &options,
@@ -153,6 +155,7 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
         base,
     };
     let components = TaskManagerComponents::start(parts).await?;
+    facts::publish_memory(&components.services().metrics);
     tracing::info!(rpc = %rpc_service.node(), "TaskManager is up");
     (process.ready)(&rpc_service.node().to_string());
     Ok(Running { work, rpc: rpc_service, components })

@@ -58,7 +58,7 @@ async fn details_of(state: &State, job_id: JobId) -> Result<JobDetails, ApiError
 
 async fn details(state: State, job: Path<String>) -> Answer {
     let details = details_of(&state, decode::job_id(&job)?).await?;
-    ok(&render::job_details(&details))
+    ok(&render::job_details(&details, state.now_ms()))
 }
 
 async fn plan(state: State, job: Path<String>) -> Answer {
@@ -110,7 +110,7 @@ async fn vertex(state: State, path: Path<(String, String)>) -> Answer {
         .parse()
         .map_err(|e: model::ids::ParseIdError| ApiError::bad_request(e.to_string()))?;
     let details = details_of(&state, decode::job_id(&job)?).await?;
-    let rendered = render::vertex_details(&details, id).ok_or_else(|| {
+    let rendered = render::vertex_details(&details, id, state.now_ms()).ok_or_else(|| {
         ApiError::not_found(format!("job {} has no vertex {id}", details.graph.job_id))
     })?;
     ok(&rendered)

@@ -11,10 +11,16 @@ use actix_web::web::{Path, ServiceConfig};
 use futures::stream;
 use gateways::EndpointAddress;
 use gateways::Remote;
+use gateways::metric_query::{MetricQueryGateway, QueryMetrics};
 use gateways::resource_manager::{RequestTaskManagers, TaskManagerSummary};
 use gateways::task_executor::{ReadLog, RequestLogs, TaskExecutorGateway};
+use std::time::Duration;
 
 const LOG_CHUNK_BYTES: u64 = 1 << 18;
+/// The metric with the bytes that a TaskManager and its program hosts use.
+const MEMORY_USED: &str = "Status.Memory.Used";
+/// How long the metrics of a TaskManager are waited for before it is shown without them.
+const METRICS_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) fn routes(config: &mut ServiceConfig) {
     config
@@ -51,14 +57,34 @@ async fn list(state: State) -> Answer {
 
 async fn details(state: State, id: Path<String>) -> Answer {
     let summary = one(&state, &id).await?;
-    ok(&render::task_manager_details(&summary, state.now_ms()))
+    let used = memory_used(&state, &summary).await;
+    ok(&render::task_manager_details(&summary, used, state.now_ms()))
+}
+
+fn metric_query(state: &State, summary: &TaskManagerSummary) -> Remote<MetricQueryGateway> {
+    let address =
+        EndpointAddress { node: summary.address.node.clone(), endpoint: "metric_query".to_owned() };
+    state.rpc.gateway(&address, summary.session)
+}
+
+/// What the TaskManager says of its memory. Details are shown of one that does not answer, too: it may be the one
+/// that somebody looks into.
+async fn memory_used(state: &State, summary: &TaskManagerSummary) -> Option<u64> {
+    let ask = QueryMetrics { prefix: MEMORY_USED.to_owned() };
+    let within = state.settings.answer_within.min(METRICS_WITHIN);
+    let values = metric_query(state, summary).ask_within(ask, within).await.ok()?;
+    let value = values.iter().find(|v| v.name == MEMORY_USED)?.value;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "bytes; a float outside of the range becomes its end"
+    )]
+    Some(value as u64)
 }
 
 async fn metrics(state: State, id: Path<String>, request: HttpRequest) -> Answer {
     let summary = one(&state, &id).await?;
-    let address =
-        EndpointAddress { node: summary.address.node.clone(), endpoint: "metric_query".to_owned() };
-    let gateway = state.rpc.gateway(&address, summary.session);
+    let gateway = metric_query(&state, &summary);
     ok(&query_metrics(&state, &gateway, request.query_string()).await?)
 }
 

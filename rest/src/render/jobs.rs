@@ -72,7 +72,7 @@ pub fn job_overview(job: &JobSummary, now_ms: u64) -> JobOverview {
 }
 
 /// `GET /jobs/:jobid`.
-pub fn job_details(job: &JobDetails) -> JobDetailsInfo {
+pub fn job_details(job: &JobDetails, now_ms: u64) -> JobDetailsInfo {
     let vertices: Vec<JobVertexInfo> = job
         .graph
         .vertices
@@ -109,13 +109,19 @@ pub fn job_details(job: &JobDetails) -> JobDetailsInfo {
             .map(|v| i64::from(v.max_parallelism))
             .min()
             .unwrap_or(-1),
-        now: millis(job.now_ms),
+        now: millis(now_of(job, now_ms)),
         timestamps,
         vertices,
         status_counts,
         pending_operators: 0,
         plan: plan(&job.graph),
     }
+}
+
+/// The time of the answer: details of a job that has ended were made at its end, while clients draw their time lines
+/// up to now.
+fn now_of(job: &JobDetails, now_ms: u64) -> u64 {
+    if job.end_ms.is_some() { now_ms.max(job.now_ms) } else { job.now_ms }
 }
 
 fn details_of(job: &JobDetails, id: JobVertexId) -> &[SubtaskDetails] {
@@ -271,14 +277,14 @@ fn ship_name(ship: ShipStrategy) -> &'static str {
 }
 
 /// `GET /jobs/:jobid/vertices/:vertexid`; `None`: no such vertex.
-pub fn vertex_details(job: &JobDetails, id: JobVertexId) -> Option<VertexDetailsInfo> {
+pub fn vertex_details(job: &JobDetails, id: JobVertexId, now_ms: u64) -> Option<VertexDetailsInfo> {
     let vertex = job.graph.vertex(id)?;
     Some(VertexDetailsInfo {
         id: id.to_string(),
         name: vertex.name.clone(),
         parallelism: vertex.parallelism,
         max_parallelism: vertex.max_parallelism,
-        now: millis(job.now_ms),
+        now: millis(now_of(job, now_ms)),
         subtasks: details_of(job, id)
             .iter()
             .map(|subtask| subtask_info(subtask, job.now_ms))

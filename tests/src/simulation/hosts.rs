@@ -217,6 +217,7 @@ pub async fn taskmanager(world: World, host: String) -> anyhow::Result<()> {
         own_program: None,
         embedded: true,
         process_memory: MemorySize::from_mib(1024),
+        facts: model::TaskManagerFacts::default(),
         pid: 1,
         hosts: HostSettings::from_options(
             &base.options,
