@@ -448,7 +448,7 @@ macro_rules! never_answers {
 }
 never_answers! { HostDouble:
     program_host::StartHost, program_host::DeployToHost, program_host::CancelOnHost,
-    program_host::ReleaseSlot, program_host::AttemptsEnded,
+    program_host::ReleaseSlot, program_host::AttemptsEnded, program_host::DescribeProgram,
 }
 
 // ---- TaskExecutor -----------------------------------------------------------------------------

@@ -174,7 +174,8 @@ async fn child(
     })
 }
 
-fn environment(options: &Options) -> BTreeMap<String, String> {
+/// What a program host inherits of this process.
+pub(crate) fn environment(options: &Options) -> BTreeMap<String, String> {
     let mut env: BTreeMap<String, String> = INHERITED
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))

@@ -1,23 +1,106 @@
-//! Programs as files: whether one is ours, and this process's own.
+//! Programs as files: whether one is ours, what jobs it has, and this process's own.
 
-use model::ContentHash;
+use crate::components::process_session;
+use crate::launchers;
+use conf::Options;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use gateways::RpcService;
+use gateways::program_host::{DescribeProgram, EndHost, ProgramHostGateway};
+use host::launch::{self, LaunchSpec};
+use model::{ContentHash, JobId};
 use rest::ProgramChecker;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use streaming::program_note;
 
-/// Reads the ELF note of a program; nothing is executed.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct NoteChecker;
+/// How long a program may take to name its jobs. Whoever uploads waits for it.
+const DESCRIBED_WITHIN: Duration = Duration::from_secs(10);
 
-impl ProgramChecker for NoteChecker {
-    fn check(&self, path: &Path) -> Result<Vec<String>, String> {
-        check_file(path)?;
-        let name = path.file_name().unwrap_or(path.as_os_str());
-        Ok(vec![name.to_string_lossy().into_owned()])
+/// Looks at uploaded programs: reads their ELF note without executing anything, then has those that carry it name
+/// their jobs.
+pub(crate) struct UploadChecker {
+    rpc: RpcService,
+    /// What programs inherit.
+    env: BTreeMap<String, String>,
+    /// For the folders of the programs that are asked.
+    folder: PathBuf,
+}
+
+impl UploadChecker {
+    pub(crate) fn new(rpc: RpcService, options: &Options, folder: PathBuf) -> Self {
+        Self { rpc, env: launchers::environment(options), folder }
     }
 }
 
-/// Why a file is not a program that this version runs; nothing is executed.
+impl ProgramChecker for UploadChecker {
+    fn check(&self, path: &Path) -> Result<(), String> {
+        check_file(path)
+    }
+
+    fn jobs(&self, path: PathBuf) -> BoxFuture<'static, Result<Vec<String>, String>> {
+        let (rpc, env, folder) = (self.rpc.clone(), self.env.clone(), self.folder.clone());
+        async move {
+            let asked = describe(&rpc, path, env, &folder);
+            match tokio::time::timeout(DESCRIBED_WITHIN, asked).await {
+                Ok(answer) => answer,
+                Err(_) => Err(format!("no answer within {} s", DESCRIBED_WITHIN.as_secs())),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Starts a program as a host of no job and asks what it is. It ends with this future.
+async fn describe(
+    rpc: &RpcService,
+    program: PathBuf,
+    env: BTreeMap<String, String>,
+    folder: &Path,
+) -> Result<Vec<String>, String> {
+    let job_id = JobId(rpc.platform().random_u128());
+    let place = Place::make(folder.join(format!(".asked-{job_id}"))).map_err(|e| e.to_string())?;
+    let spec = LaunchSpec {
+        program,
+        job_id,
+        session: process_session(rpc.platform()),
+        parent: rpc.node().clone(),
+        work_dir: place.0.clone(),
+        tmp_dir: place.0.clone(),
+        env,
+        stdout: place.0.join("stdout"),
+        stderr: place.0.join("stderr"),
+    };
+    let host = launch::host(rpc, spec, DESCRIBED_WITHIN).await.map_err(|e| e.to_string())?;
+    let gateway = rpc.gateway::<ProgramHostGateway>(&host.address.address, host.address.session);
+    let answer = gateway.ask_within(DescribeProgram {}, DESCRIBED_WITHIN).await;
+    gateway.tell(EndHost {});
+    host.kill.kill();
+    // Its folder goes when nothing writes there any more.
+    host.exited.await;
+    answer.map(|program| program.jobs).map_err(|e| e.to_string())
+}
+
+/// A folder that goes with this value.
+struct Place(PathBuf);
+
+impl Place {
+    fn make(path: PathBuf) -> std::io::Result<Self> {
+        std::fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::debug!(%error, folder = %self.0.display(), "a temporary folder stays");
+        }
+    }
+}
+
+/// Why a file is not a program that this version runs, without its path; nothing is executed.
 pub(crate) fn check_file(path: &Path) -> Result<(), String> {
     let meta = std::fs::metadata(path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
@@ -26,7 +109,7 @@ pub(crate) fn check_file(path: &Path) -> Result<(), String> {
     if !meta.is_file() {
         return Err("it is not a file".to_owned());
     }
-    program_note::read(path).map(|_| ()).map_err(|e| e.to_string())
+    program_note::read(path).map(|_| ()).map_err(|e| e.reason())
 }
 
 /// This process's own executable.
@@ -52,5 +135,23 @@ impl OwnProgram {
             .file_name()
             .map_or_else(|| "program".to_owned(), |n| n.to_string_lossy().into_owned());
         Ok(Self { path, name, hash, size })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_file_is_not_located() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(".partial-1");
+        std::fs::write(&file, "#!/bin/sh").unwrap();
+        let why = check_file(&file).unwrap_err();
+        assert!(why.starts_with("it is not a Flott program"), "{why}");
+        for path in [file, folder.path().to_owned(), folder.path().join("absent")] {
+            let why = check_file(&path).unwrap_err();
+            assert!(!why.contains(&*folder.path().to_string_lossy()), "{why}");
+        }
     }
 }

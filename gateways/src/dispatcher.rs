@@ -89,6 +89,14 @@ pub enum SubmitError {
     /// The program could not be run or its `build` failed.
     #[error("the program could not be built into a job: {0}")]
     Build(String),
+    /// The program refuses its arguments, or was asked for help: what it says, as it says it.
+    #[error("{text}")]
+    Usage {
+        /// What to print.
+        text: String,
+        /// Whether help or the version was asked for: no failure.
+        help: bool,
+    },
     /// The graph is malformed.
     #[error("the job graph is invalid: {0}")]
     InvalidGraph(String),

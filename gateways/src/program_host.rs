@@ -28,6 +28,7 @@ gateway! {
     AttemptsEnded => (), Never;
     JobEnded => (), CoordinationError;
     ParentAlive => (), Never;
+    DescribeProgram => ProgramDescription, Never;
     EndHost => (), Never;
 }
 
@@ -56,7 +57,15 @@ pub enum BuildError {
     /// The graph differs from the submitted one.
     #[error("the program built another graph here than where it was submitted: {0}")]
     Differs(String),
-    /// Bad arguments, paths, options, no such registered job.
+    /// The program refuses its arguments, or was asked for help: what it says, as it says it.
+    #[error("{text}")]
+    Usage {
+        /// What to print.
+        text: String,
+        /// Whether help or the version was asked for: no failure.
+        help: bool,
+    },
+    /// Bad paths, options, no such registered job.
     #[error("{0}")]
     Invalid(String),
     /// The process could not be started or died.
@@ -180,6 +189,17 @@ pub struct JobEnded {
 /// The parent lives; sent on its heartbeat lane.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ParentAlive {}
+
+/// What the program is. Nothing of the user's is run but its `main` up to here.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DescribeProgram {}
+
+/// A program, before any of its jobs is built.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ProgramDescription {
+    /// Names of its registered jobs, in the order of their registration.
+    pub jobs: Vec<String>,
+}
 
 /// Cancel what runs and exit.
 #[derive(Debug, Clone, Serialize, Deserialize)]

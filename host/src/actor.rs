@@ -11,9 +11,9 @@ use gateways::{
     Answer, Ask, Registration, RpcService,
     job_master::{CoordinationError, CoordinatorFailed, JobMasterGateway},
     program_host::{
-        AttemptsEnded, BuildError, BuildGraph, CancelOnHost, DeployToHost, EndHost,
-        HandleCoordinationRequest, HandleOperatorEvent, HostStarted, JobEnded, ParentAlive,
-        ReleaseSlot, StartCoordinators, StartHost,
+        AttemptsEnded, BuildError, BuildGraph, CancelOnHost, DeployToHost, DescribeProgram,
+        EndHost, HandleCoordinationRequest, HandleOperatorEvent, HostStarted, JobEnded,
+        ParentAlive, ProgramDescription, ReleaseSlot, StartCoordinators, StartHost,
     },
     task_executor::DeployError,
 };
@@ -263,6 +263,15 @@ impl Handler<Ask<ParentAlive>> for ProgramHost {
     fn handle(&mut self, _: Ask<ParentAlive>, _: &mut Self::Context) -> Self::Result {
         heard(self, None);
         Ok(())
+    }
+}
+
+impl Handler<Ask<DescribeProgram>> for ProgramHost {
+    type Result = Answer<DescribeProgram>;
+
+    fn handle(&mut self, _: Ask<DescribeProgram>, _: &mut Self::Context) -> Self::Result {
+        let jobs = self.program.jobs().iter().map(|job| job.name().to_owned()).collect();
+        Ok(ProgramDescription { jobs })
     }
 }
 

@@ -88,6 +88,7 @@ pub(crate) fn build(program: &ProgramEntry, inputs: BuildInputs) -> Result<Built
             BuildProgramError::Program(_) | BuildProgramError::Panicked(_) => {
                 BuildError::Program(error.to_string())
             }
+            BuildProgramError::Usage { text, help } => BuildError::Usage { text, help },
             other => BuildError::Invalid(other.to_string()),
         }),
         Err(panic) => Err(BuildError::Program(format!("it panicked: {panic}"))),

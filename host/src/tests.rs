@@ -207,6 +207,26 @@ async fn a_build_that_fails_says_why() {
 }
 
 #[tokio::test]
+async fn a_program_names_its_jobs_and_gives_its_help() {
+    use streaming::{Args, Environment};
+    let job = |env: &Environment, _: Args| {
+        env.sequence(0..1).discard();
+        Ok::<(), std::convert::Infallible>(())
+    };
+    let program = streaming::ProgramEntry::new().job("second", job).job("a", job);
+    let mut cluster = Cluster::start().await;
+    let (_, host) = cluster.in_process(&program).await;
+    let described = host.gateway.ask(DescribeProgram {}).await.unwrap();
+    assert_eq!(described.jobs, ["second", "a"]);
+    match host.build(1, &["--help"]).await {
+        Err(CallError::Refused(BuildError::Usage { text, help: true })) => {
+            assert!(text.contains("\n  second\n  a\n"), "{text}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
 async fn deployments_that_do_not_fit_are_refused_and_repeated_ones_are_not_run_twice() {
     let program = programs::entry();
     let mut cluster = Cluster::start().await;

@@ -6,6 +6,7 @@ use crate::error::ApiError;
 use crate::messages::{CoordinationRequestBody, JarRequest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use conf::execution;
 use model::{JobId, OperatorId};
 use std::collections::BTreeMap;
 
@@ -112,14 +113,24 @@ fn check_request(body: JarRequest) -> Result<ProgramRequest, ApiError> {
             )));
         }
     };
-    let job_id = body.job_id.as_deref().map(job_id).transpose()?;
+    let options = body.flink_configuration.unwrap_or_default();
+    let job_id = body.job_id.or_else(|| option(&options, &execution::JOB_ID));
+    let entry = body.entry_class.filter(|name| !name.is_empty());
     Ok(ProgramRequest {
-        entry: body.entry_class.filter(|name| !name.is_empty()),
+        entry: entry.or_else(|| option(&options, &execution::ENTRY)),
         args,
         parallelism,
-        job_id,
-        options: body.flink_configuration.unwrap_or_default(),
+        job_id: job_id.as_deref().map(self::job_id).transpose()?,
+        options,
     })
+}
+
+/// What the job's own options say where the request has a field for it, too. Whether an option exists is checked
+/// where the job is built.
+fn option(options: &BTreeMap<String, String>, wanted: &dyn conf::Declaration) -> Option<String> {
+    let names = std::iter::once(wanted.key()).chain(wanted.other_names().iter().copied());
+    let text = names.filter_map(|name| options.get(name)).next()?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// Splits a text into arguments on white space outside of single or double quotes.
@@ -240,6 +251,19 @@ mod tests {
         assert_eq!(request.entry.as_deref(), Some("second"));
         assert_eq!(request.job_id, Some(JobId(0xab)));
         assert_eq!(request.options.get("k").map(String::as_str), Some("v"));
+    }
+
+    #[test]
+    fn options_of_the_job_say_its_id_and_entry_unless_the_request_does() {
+        let ask = |body: &str| program_request(body.as_bytes(), &[]);
+        let options = r#""flinkConfiguration":{"pipeline.job-id":"000000000000000000000000000000ab","pipeline.entry":" second "}"#;
+        let request = ask(&format!("{{{options}}}")).unwrap();
+        assert_eq!((request.job_id, request.entry.as_deref()), (Some(JobId(0xab)), Some("second")));
+        let both = r#""entryClass":"first","jobId":"000000000000000000000000000000cd""#;
+        let request = ask(&format!("{{{both},{options}}}")).unwrap();
+        assert_eq!((request.job_id, request.entry.as_deref()), (Some(JobId(0xcd)), Some("first")));
+        let older = r#"{"flinkConfiguration":{"$internal.pipeline.job-id":"x"}}"#;
+        assert!(ask(older).is_err(), "it is no id");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! It must never show internals that people can't act on, and never answer a failure with 200.
 
-use crate::messages::ErrorBody;
+use crate::messages::{ErrorBody, Usage};
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpResponse, ResponseError};
 use gateways::blob_server::BlobError;
@@ -19,12 +19,14 @@ pub struct ApiError {
     pub status: StatusCode,
     /// What went wrong.
     pub errors: Vec<String>,
+    /// Set where they are a program's own words about its arguments.
+    pub usage: Option<Usage>,
 }
 
 impl ApiError {
     /// A failure with one message.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, errors: vec![message.into()] }
+        Self { status, errors: vec![message.into()], usage: None }
     }
     /// 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
@@ -66,7 +68,7 @@ impl ResponseError for ApiError {
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.insert_header((header::RETRY_AFTER, "1"));
         }
-        response.json(ErrorBody { errors: self.errors.clone() })
+        response.json(ErrorBody { errors: self.errors.clone(), usage: self.usage })
     }
 }
 
@@ -74,6 +76,10 @@ impl ResponseError for ApiError {
 pub trait AnswerStatus: std::error::Error {
     /// Which HTTP status it becomes.
     fn http_status(&self) -> StatusCode;
+    /// What it is, where it is a program's own words about its arguments.
+    fn usage(&self) -> Option<Usage> {
+        None
+    }
 }
 
 impl AnswerStatus for gateways::Never {
@@ -88,12 +94,19 @@ impl AnswerStatus for SubmitError {
             Self::DuplicateRunning { .. } | Self::DuplicateTerminated { .. } => {
                 StatusCode::CONFLICT
             }
-            Self::PartialResources { .. } | Self::Build(_) | Self::InvalidGraph(_) => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::PartialResources { .. }
+            | Self::Build(_)
+            | Self::Usage { .. }
+            | Self::InvalidGraph(_) => StatusCode::BAD_REQUEST,
             Self::SingleJob { .. } => StatusCode::FORBIDDEN,
             Self::Storage(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+    fn usage(&self) -> Option<Usage> {
+        match self {
+            Self::Usage { help, .. } => Some(if *help { Usage::Help } else { Usage::Wrong }),
+            _ => None,
         }
     }
 }
@@ -141,7 +154,10 @@ impl AnswerStatus for LogError {
 impl<E: AnswerStatus> From<CallError<E>> for ApiError {
     fn from(error: CallError<E>) -> Self {
         match error {
-            CallError::Refused(answer) => Self::new(answer.http_status(), answer.to_string()),
+            CallError::Refused(answer) => Self {
+                usage: answer.usage(),
+                ..Self::new(answer.http_status(), answer.to_string())
+            },
             CallError::Fabric(fabric) => fabric.into(),
         }
     }

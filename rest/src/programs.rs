@@ -1,25 +1,33 @@
 //! The programs that were uploaded to this endpoint: files in one folder, checked before they are kept.
 //!
 //! An upload is written under a name that no request can reach, and gets its id only once it is whole and
-//! known to be a program. Nothing here executes anything.
+//! known to be a program. Then it is asked once for the names of its jobs, and the answer is kept beside it.
+//! Nothing here executes anything itself, and nothing is executed before it is known to be a program.
 
 use crate::decode;
 use crate::error::ApiError;
 use crate::messages::{JarEntry, JarFile};
+use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
 use model::ContentHash;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::Permissions;
+use std::io::{self, Read as _};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Looks at a file and says whether it is a program that this cluster can run, without executing it.
+/// Says of a file whether it is a program that this cluster can run, and of a program what it is.
 pub trait ProgramChecker: Send + Sync {
-    /// The names of the program's jobs (or its own name), or why it is none.
-    fn check(&self, path: &Path) -> Result<Vec<String>, String>;
+    /// Why it is none, found without executing it. The words go to whoever sent the file, so they name no path
+    /// of this machine.
+    fn check(&self, path: &Path) -> Result<(), String>;
+    /// The names of the program's jobs, from the program itself: it is started for that, in a bounded time. Or why
+    /// they can't be known.
+    fn jobs(&self, path: PathBuf) -> BoxFuture<'static, Result<Vec<String>, String>>;
 }
 
 /// The folder of uploaded programs.
@@ -49,6 +57,10 @@ pub struct StoredProgram {
 const ID_SEPARATOR: char = '_';
 /// What an upload under way is called.
 const PARTIAL_PREFIX: &str = ".partial-";
+/// What the file with the names of a program's jobs is called, before the drawn part of its id.
+const JOBS_PREFIX: &str = ".jobs-";
+/// Most bytes of such a file that are read.
+const JOBS_BYTES_MAX: u64 = 1 << 20;
 
 impl ProgramStore {
     /// A store in `folder`, which is made if it does not exist.
@@ -81,10 +93,42 @@ impl ProgramStore {
             .await
             .map_err(|e| ApiError::internal(format!("the upload could not be checked: {e}")))?;
         checked.map_err(|why| ApiError::bad_request(format!("'{name}' is refused: {why}")))?;
+        self.ask_for_jobs(&partial.0, &name, unique).await?;
         let path = self.folder.join(format!("{unique:032x}{ID_SEPARATOR}{name}"));
         tokio::fs::rename(&partial.0, &path).await.map_err(|e| storage_error(&self.folder, &e))?;
         self.contents().insert(path.clone(), content);
         Ok(StoredProgram { path, name })
+    }
+
+    /// Has the program name its jobs and keeps the answer. A program that can't say is kept without: it may still
+    /// run, and says then what is wrong.
+    async fn ask_for_jobs(&self, program: &Path, name: &str, unique: u128) -> Result<(), ApiError> {
+        let fail = |e: io::Error| storage_error(&self.folder, &e);
+        let executable = Permissions::from_mode(0o700);
+        tokio::fs::set_permissions(program, executable).await.map_err(fail)?;
+        let jobs = match self.checker.jobs(program.to_owned()).await {
+            Ok(jobs) => jobs,
+            Err(why) => {
+                tracing::warn!(program = %name, why, "an upload does not name its jobs");
+                return Ok(());
+            }
+        };
+        let file = self.folder.join(format!("{JOBS_PREFIX}{unique:032x}"));
+        let bytes = serde_json::to_vec(&jobs).map_err(|e| ApiError::internal(e.to_string()))?;
+        tokio::fs::write(&file, bytes).await.map_err(fail)
+    }
+
+    /// The file with the names of the jobs of a program by its id.
+    fn jobs_file(&self, id: &str) -> Option<PathBuf> {
+        let (unique, _) = id.split_once(ID_SEPARATOR)?;
+        Some(self.folder.join(format!("{JOBS_PREFIX}{unique}")))
+    }
+
+    /// Empty where they are not known.
+    fn jobs_of(&self, id: &str) -> Vec<String> {
+        let file = self.jobs_file(id).and_then(|path| std::fs::File::open(path).ok());
+        let Some(file) = file else { return Vec::new() };
+        serde_json::from_reader(file.take(JOBS_BYTES_MAX)).unwrap_or_default()
     }
 
     /// What a stored program holds.
@@ -145,6 +189,10 @@ impl ProgramStore {
     pub fn remove(&self, id: &str) -> Result<(), ApiError> {
         let program = self.find(id)?;
         self.contents().remove(&program.path);
+        if let Some(file) = self.jobs_file(id) {
+            // Absent where the program did not say.
+            let _ = std::fs::remove_file(file);
+        }
         std::fs::remove_file(&program.path).map_err(|e| storage_error(&self.folder, &e))
     }
 
@@ -164,7 +212,7 @@ impl ProgramStore {
                 .ok()
                 .and_then(|at| at.duration_since(UNIX_EPOCH).ok())
                 .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
-            let jobs = self.checker.check(&entry.path()).unwrap_or_default();
+            let jobs = self.jobs_of(&id);
             files.push(JarFile {
                 id,
                 name,
@@ -227,13 +275,21 @@ mod tests {
 
     struct ByMagic;
     impl ProgramChecker for ByMagic {
-        fn check(&self, path: &Path) -> Result<Vec<String>, String> {
+        fn check(&self, path: &Path) -> Result<(), String> {
             let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
-            if bytes.starts_with(b"ours") {
-                Ok(vec!["job".to_owned()])
-            } else {
-                Err("not a Flott program".to_owned())
+            match bytes.starts_with(b"ours") {
+                true => Ok(()),
+                false => Err("not a Flott program".to_owned()),
             }
+        }
+        /// The words behind the first, if the file may be executed.
+        fn jobs(&self, path: PathBuf) -> BoxFuture<'static, Result<Vec<String>, String>> {
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o700, "{}", path.display());
+            let text = std::fs::read_to_string(&path).unwrap();
+            let jobs: Vec<String> = text.split(' ').skip(1).map(str::to_owned).collect();
+            let said = if jobs.is_empty() { Err("it is mute".to_owned()) } else { Ok(jobs) };
+            Box::pin(std::future::ready(said))
         }
     }
 
@@ -255,12 +311,27 @@ mod tests {
         assert_eq!(store.find(&id).unwrap(), kept);
         let listed = store.list().unwrap();
         assert_eq!(listed.len(), 1);
-        assert_eq!(listed[0].entry[0].name, "job");
+        let names: Vec<&str> = listed[0].entry.iter().map(|job| job.name.as_str()).collect();
+        assert_eq!(names, ["and", "more"]);
         let content = store.content(&kept).await.unwrap();
         assert_eq!(content, hash_file(&kept.path).await.unwrap());
         assert_eq!(content.1, 13);
         store.remove(&id).unwrap();
         assert!(store.find(&id).is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing stays");
+    }
+
+    #[tokio::test]
+    async fn a_program_that_does_not_name_its_jobs_is_kept_without() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path());
+        let kept = store.store("mute", 8, chunks(&[b"ours"])).await.unwrap();
+        assert!(store.list().unwrap()[0].entry.is_empty());
+        let id = kept.path.file_name().unwrap().to_str().unwrap().to_owned();
+        // Whatever somebody wrote there.
+        std::fs::write(folder.path().join(format!("{JOBS_PREFIX}{:032x}", 8)), "{").unwrap();
+        assert!(store.list().unwrap()[0].entry.is_empty());
+        store.remove(&id).unwrap();
     }
 
     #[tokio::test]

@@ -13,6 +13,7 @@
 mod limits;
 
 use actix::{Actor, Context, Handler};
+use futures::future::BoxFuture;
 use gateways::blob_server::{
     BlobError, BlobServerGateway, CloseUpload, DeleteJobBlobs, HasBlob, OpenUpload, ReadBlob,
     UploadChunk, UploadId,
@@ -28,8 +29,8 @@ use model::{
 };
 use platform::Platform;
 use platform::watch;
-use rest::client::{ClientTimeouts, RestClient};
-use rest::messages::JarRequest;
+use rest::client::{ClientError, ClientTimeouts, RestClient};
+use rest::messages::{JarRequest, Usage};
 use rest::{
     BodyLimits, ProgramChecker, ProgramStore, RestBind, RestListener, RestServer, RestServices,
     RestSettings,
@@ -38,7 +39,7 @@ use serde_bytes::ByteBuf;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -46,6 +47,8 @@ use tokio::task::LocalSet;
 
 const JOB: JobId = JobId(0xa);
 const ENDED: JobId = JobId(0xe);
+/// Submitted with the arguments `--help`.
+const HELPED: JobId = JobId(0xf);
 
 fn graph() -> JobGraph {
     JobGraph {
@@ -144,6 +147,7 @@ answers! { Dispatcher:
         assert_eq!(program.args, ["--input", "/a b"]);
         assert_eq!(ask.body.parallelism, Some(4));
         match ask.body.job_id {
+            Some(HELPED) => Err(SubmitError::Usage { text: "Usage: words".to_owned(), help: true }),
             Some(ENDED) => Err(SubmitError::DuplicateTerminated { job: ENDED, status: JobStatus::Failed }),
             _ => Ok(JOB),
         }
@@ -165,7 +169,11 @@ answers! { Dispatcher:
         cause: (ask.body.job_id != JOB).then(|| model::FailureCause::fatal("UserError", "at line 3")),
         runtime_ms: 12,
     });
-    RequestJobDetails => |_ask| Ok(details());
+    RequestJobDetails => |ask| Ok(match ask.body.job_id {
+        // As it was archived.
+        ENDED => JobDetails { status: JobStatus::Finished, end_ms: Some(3_000), ..details() },
+        _ => details(),
+    });
     RequestJobsOverview => |_ask| Ok(vec![JobSummary {
         job_id: JOB,
         name: "words".to_owned(),
@@ -236,13 +244,15 @@ answers! { Blobs:
 
 struct ByMagic;
 impl ProgramChecker for ByMagic {
-    fn check(&self, path: &Path) -> Result<Vec<String>, String> {
+    fn check(&self, path: &Path) -> Result<(), String> {
         let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
-        if bytes.starts_with(b"ours") {
-            Ok(vec!["words".to_owned()])
-        } else {
-            Err("not a Flott program".to_owned())
+        match bytes.starts_with(b"ours") {
+            true => Ok(()),
+            false => Err("it is not a Flott program".to_owned()),
         }
+    }
+    fn jobs(&self, _: PathBuf) -> BoxFuture<'static, Result<Vec<String>, String>> {
+        Box::pin(async { Ok(vec!["words".to_owned(), "letters".to_owned()]) })
     }
 }
 
@@ -350,8 +360,16 @@ fn a_program_is_uploaded_shipped_and_run() {
         let plan = world.client.plan(jar, &request()).await.unwrap().plan;
         assert_eq!(plan.nodes[0].description, "lines");
         let listed = world.client.jars().await.unwrap();
-        assert_eq!(listed.files[0].entry[0].name, "words");
+        let entries = listed.files[0].entry.iter().map(|e| e.name.as_str()).collect::<Vec<_>>();
+        assert_eq!(entries, ["words", "letters"]);
         assert_eq!(listed.address, world.url);
+        let help = JarRequest { job_id: Some(HELPED.to_string()), ..request() };
+        match world.client.run(jar, &help).await.unwrap_err() {
+            ClientError::Refused { status: 400, errors, usage: Some(Usage::Help) } => {
+                assert_eq!(errors, ["Usage: words"]);
+            }
+            other => panic!("{other}"),
+        }
         world.client.delete_jar(jar).await.unwrap();
         assert_eq!(world.client.run(jar, &request()).await.unwrap_err().status(), Some(404));
         world.handle.stop().await;
@@ -397,6 +415,11 @@ fn a_job_is_shown_with_flinks_fields() {
         assert_eq!(vertex.subtasks[0].attempt, 2);
         assert_eq!(vertex.subtasks[0].taskmanager_id, "tm-1");
         assert_eq!(vertex.subtasks[0].status_duration["RUNNING"], 1_600);
+        // The time of the answer, though the details of a job that has ended were made at its end.
+        assert_eq!(job.now, 3_000);
+        let ended = world.client.job(&ENDED.to_string()).await.unwrap();
+        assert_eq!((ended.end_time, ended.duration), (3_000, 2_000));
+        assert!(ended.now > 1_700_000_000_000, "{}", ended.now);
         let result =
             world.client.execution_result(&ENDED.to_string(), Duration::ZERO).await.unwrap();
         let result = result.job_execution_result.unwrap();

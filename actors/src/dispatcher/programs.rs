@@ -42,7 +42,7 @@ impl Dispatcher {
         async move {
             match hosts.ask_within(request, BUILD_WITHIN).await {
                 Ok(BuiltInHost { graph }) => Ok(graph),
-                Err(CallError::Refused(error)) => Err(SubmitError::Build(reason(error))),
+                Err(CallError::Refused(error)) => Err(not_built(error)),
                 Err(CallError::Fabric(error)) => Err(SubmitError::Build(error.to_string())),
             }
         }
@@ -78,10 +78,11 @@ impl Dispatcher {
 }
 
 /// The program's own words come first; they name what is wrong.
-fn reason(error: BuildError) -> String {
+fn not_built(error: BuildError) -> SubmitError {
     match error {
-        BuildError::Program(why) | BuildError::Invalid(why) => why,
-        error => error.to_string(),
+        BuildError::Program(why) | BuildError::Invalid(why) => SubmitError::Build(why),
+        BuildError::Usage { text, help } => SubmitError::Usage { text, help },
+        error => SubmitError::Build(error.to_string()),
     }
 }
 

@@ -297,6 +297,10 @@ async fn a_program_that_does_not_build_is_told_in_its_own_words() {
         f.hosts.script.set(&f.hosts.script.build, Some(Err(wrong)));
         let refused = f.gateway().ask(submission(Some(1))).await.unwrap_err().refused().unwrap();
         assert_eq!(refused, SubmitError::Build("no such file: /texts".into()));
+        let help = BuildError::Usage { text: "Usage: words".into(), help: true };
+        f.hosts.script.set(&f.hosts.script.build, Some(Err(help)));
+        let refused = f.gateway().ask(submission(Some(1))).await.unwrap_err().refused().unwrap();
+        assert_eq!(refused, SubmitError::Usage { text: "Usage: words".into(), help: true });
         f.hosts.script.set(&f.hosts.script.build, None);
         settle().await;
         assert_eq!(f.gateway().ask(submission(Some(1))).await.unwrap(), job(1));

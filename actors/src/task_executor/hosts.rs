@@ -429,7 +429,7 @@ fn start_failure(error: CallError<BuildError>) -> FailureCause {
     match error {
         CallError::Refused(BuildError::Program(_)) => FailureCause::fatal("UserError", message),
         CallError::Refused(BuildError::Differs(_)) => FailureCause::fatal("Differs", message),
-        CallError::Refused(BuildError::Invalid(_)) => {
+        CallError::Refused(BuildError::Invalid(_) | BuildError::Usage { .. }) => {
             FailureCause::fatal("InvalidProgram", message)
         }
         CallError::Refused(BuildError::Process(_)) | CallError::Fabric(_) => {

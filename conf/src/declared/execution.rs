@@ -1,6 +1,7 @@
 //! Options of jobs and their programs.
 
-use crate::{List, declare::options, value::choices};
+use super::{network, resourcemanager, rest, restart};
+use crate::{Declaration, List, declare::options, value::choices};
 use std::{num::NonZeroU32, time::Duration};
 
 choices! {
@@ -40,4 +41,49 @@ options! {
     PROGRAM_ARGS: List = "pipeline.program-args" => List::default(), other ["$internal.application.program-args"];
     /// Which of the program's registered jobs is run, where it has several.
     ENTRY: Option<String> = "pipeline.entry" => None;
+}
+
+/// Options that a job is submitted with and that shape it, beside the restart strategies.
+static OF_JOBS: &[&dyn Declaration] = &[
+    &PARALLELISM,
+    &MAX_PARALLELISM,
+    &NAME,
+    &JOB_ID,
+    &PROGRAM_ARGS,
+    &ENTRY,
+    &network::BUFFER_TIMEOUT,
+    &resourcemanager::SLOT_REQUEST_TIMEOUT,
+    &rest::EXCEPTION_HISTORY_SIZE,
+];
+
+/// Whether an option makes a difference to a job that is submitted with it. The others are those of the cluster's
+/// processes, which have started by then. Options of the user (`program.…`) are the program's.
+pub fn acts_on_a_job(key: &str) -> bool {
+    let of_jobs = OF_JOBS.iter().chain(restart::ALL);
+    let named =
+        |option: &&dyn Declaration| option.key() == key || option.other_names().contains(&key);
+    key.starts_with(crate::layer::USER_PREFIX) || of_jobs.copied().any(|option| named(&option))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_the_cluster_are_told_from_those_of_a_job() {
+        for key in [
+            "pipeline.name",
+            "$internal.pipeline.job-id",
+            "restart-strategy",
+            "restart-strategy.fixed-delay.attempts",
+            "parallelism.default",
+            "execution.buffer-timeout",
+            "program.anything",
+        ] {
+            assert!(acts_on_a_job(key), "{key}");
+        }
+        for key in ["taskmanager.numberOfTaskSlots", "heartbeat.timeout", "pipeline.program"] {
+            assert!(!acts_on_a_job(key), "{key}");
+        }
+    }
 }

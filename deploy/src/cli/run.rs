@@ -18,6 +18,9 @@ pub(super) async fn run(context: &Context, args: Run) -> Outcome {
     let program = local_program(&args.program)?;
     let client = client::connect(context, &args.cluster)?;
     let request = request(context, &args.program, args.job_id.clone());
+    for note in without_effect(&context.overrides) {
+        context.print.note(&note);
+    }
     let job = match submit(context, &client, &program, &request).await? {
         Submitted::Job(job) => job,
         Submitted::Help(exit) => return Ok(exit),
@@ -63,16 +66,38 @@ pub(super) fn local_program(args: &ProgramArgs) -> Result<PathBuf, Failure> {
     Ok(program)
 }
 
+/// What is submitted: as the command line says, else as the options do.
 fn request(context: &Context, args: &ProgramArgs, job_id: Option<String>) -> JarRequest {
-    let options = settings::job_options(&context.overrides);
+    let mut options = settings::job_options(&context.overrides);
+    // The client's own file and environment name the job, too; the cluster sees only what is sent.
+    if let Some(name) = context.options.get(&execution::NAME) {
+        options.insert(execution::NAME.key().to_owned(), name);
+    }
+    let words = match args.args() {
+        [] => context.options.get(&execution::PROGRAM_ARGS).0,
+        given => given.to_vec(),
+    };
     JarRequest {
-        entry_class: args.job.clone(),
-        program_args_list: (!args.args().is_empty()).then(|| args.args().to_vec()),
+        entry_class: args.job.clone().or_else(|| context.options.get(&execution::ENTRY)),
+        program_args_list: (!words.is_empty()).then_some(words),
         parallelism: args.parallelism.map(i64::from),
-        job_id,
+        job_id: job_id.or_else(|| context.options.get(&execution::JOB_ID)),
         flink_configuration: (!options.is_empty()).then_some(options),
         ..JarRequest::default()
     }
+}
+
+/// A word about each option on the command line that a running cluster can't follow any more.
+fn without_effect(overrides: &[(String, String)]) -> Vec<String> {
+    let carried = settings::job_options(overrides).into_keys();
+    carried
+        .filter(|key| !execution::acts_on_a_job(key))
+        .map(|key| {
+            format!(
+                "note: {key} is an option of the cluster's processes and has no effect on a job"
+            )
+        })
+        .collect()
 }
 
 /// What came of a submission.
@@ -134,7 +159,60 @@ fn progress_bar(context: &Context, program: &Path) -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
+    use super::super::args::{Common, Output};
+    use super::super::output::Printer;
     use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        program: ProgramArgs,
+    }
+
+    fn requested(words: &[&str]) -> JarRequest {
+        let line = CommandLine::parse_from(["run"].iter().chain(words));
+        let overrides = settings::pairs(&line.common.define).unwrap();
+        let context = Context {
+            options: conf::Options::from_map(overrides.clone()).unwrap(),
+            overrides,
+            common: line.common,
+            print: Printer::new(Output::Text),
+        };
+        request(&context, &line.program, None)
+    }
+
+    #[test]
+    fn options_that_name_the_job_are_sent() {
+        let id = "000000000000000000000000000000ab";
+        let given = format!("pipeline.job-id={id}");
+        let sent = requested(&[
+            "-D",
+            "pipeline.name=hello",
+            "-D",
+            &given,
+            "-D",
+            "pipeline.entry=second",
+            "prog",
+        ]);
+        assert_eq!(sent.flink_configuration.unwrap()["pipeline.name"], "hello");
+        let named = (sent.job_id.as_deref(), sent.entry_class.as_deref());
+        assert_eq!(named, (Some(id), Some("second")));
+        let explicit = requested(&["-D", "pipeline.entry=second", "--job", "first", "prog", "a"]);
+        assert_eq!(explicit.entry_class.as_deref(), Some("first"));
+        assert_eq!(explicit.program_args_list.unwrap(), ["a"]);
+        assert_eq!(requested(&["prog"]), JarRequest::default());
+    }
+
+    #[test]
+    fn options_of_the_cluster_are_noted() {
+        let given = ["taskmanager.numberOfTaskSlots", "pipeline.name", "rest.port", "program.x"];
+        let notes = without_effect(&given.map(|key| (key.to_owned(), "1".to_owned())));
+        assert_eq!(notes.len(), 1, "{notes:?}");
+        assert!(notes[0].contains("taskmanager.numberOfTaskSlots"), "{notes:?}");
+    }
 
     #[test]
     fn a_program_that_refuses_its_arguments_is_wrong_usage_in_its_own_words() {

@@ -4,7 +4,7 @@ use crate::components::{ComponentError, ReadyServices};
 use crate::entrypoint::StartError;
 use crate::hosts;
 use crate::logging::LogPlace;
-use crate::programs::NoteChecker;
+use crate::programs::UploadChecker;
 use crate::version;
 use conf::{Options, rest as options_of_rest};
 use gateways::leader_election::Component;
@@ -58,7 +58,8 @@ pub(super) fn start(
     let failed = |why: String| ComponentError::Storage { component: "REST", why };
     let folder = options.get(&options_of_rest::UPLOAD_DIR).unwrap_or_else(|| plan.uploads.clone());
     let bytes_max = options.get(&options_of_rest::MAX_UPLOAD_SIZE).0;
-    let programs = ProgramStore::open(folder.clone(), bytes_max, Arc::new(NoteChecker))
+    let checker = UploadChecker::new(ready.services.rpc.clone(), options, folder.clone());
+    let programs = ProgramStore::open(folder.clone(), bytes_max, Arc::new(checker))
         .map_err(|e| failed(format!("{}: {e}", folder.display())))?;
     let services = RestServices {
         platform: ready.platform.clone(),

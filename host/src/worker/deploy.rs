@@ -119,7 +119,7 @@ fn cause_of(error: &BuildError) -> FailureCause {
     let kind = match error {
         BuildError::Differs(_) => "Differs",
         BuildError::Program(_) => "ProgramBuildFailed",
-        BuildError::Invalid(_) => "ProgramInvalid",
+        BuildError::Invalid(_) | BuildError::Usage { .. } => "ProgramInvalid",
         BuildError::Process(_) => "ProgramHostFailed",
     };
     FailureCause::fatal(kind, error.to_string())

@@ -1,5 +1,6 @@
 //! One HTTP/1.1 exchange on one connection, bounded in time and size.
 
+use crate::messages::{ErrorBody, Usage};
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited};
@@ -43,6 +44,8 @@ pub enum ClientError {
         status: u16,
         /// Its reasons.
         errors: Vec<String>,
+        /// Set where they are a program's own words about its arguments.
+        usage: Option<Usage>,
     },
     /// The answer is not what such an endpoint sends.
     #[error("the answer to {what} is not understood (is this a Flott endpoint?): {why}")]
@@ -201,12 +204,12 @@ fn describe(error: &hyper::Error) -> String {
 }
 
 fn refusal(status: StatusCode, bytes: &[u8]) -> ClientError {
-    let errors = serde_json::from_slice::<crate::messages::ErrorBody>(bytes)
-        .map(|body| body.errors)
-        .ok()
-        .filter(|errors| !errors.is_empty())
-        .unwrap_or_else(|| vec![format!("the endpoint answered {status}")]);
-    ClientError::Refused { status: status.as_u16(), errors }
+    let mut body = serde_json::from_slice::<ErrorBody>(bytes).unwrap_or_default();
+    if body.errors.is_empty() {
+        body.errors = vec![format!("the endpoint answered {status}")];
+    }
+    let ErrorBody { errors, usage } = body;
+    ClientError::Refused { status: status.as_u16(), errors, usage }
 }
 
 /// A path segment, percent-encoded.

@@ -1,7 +1,7 @@
 //! What travels in REST bodies, with Flink's field names: one set of types for server and client.
 //!
 //! Shapes only. A field keeps Flink's name and meaning; what Flink has and this runtime has not is left
-//! out, never made up.
+//! out, or 0 (ports: -1) where there truly is none of it; never made up.
 
 mod cluster;
 mod jars;
@@ -20,6 +20,19 @@ use serde::{Deserialize, Serialize};
 pub struct ErrorBody {
     /// What went wrong, most general first.
     pub errors: Vec<String>,
+    /// Where the words are a program's own help or complaint about its arguments; absent elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+}
+
+/// What a program's own words are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Usage {
+    /// Help or the version was asked for: no failure.
+    Help,
+    /// The arguments are wrong.
+    Wrong,
 }
 
 /// `{}`.

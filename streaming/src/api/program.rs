@@ -11,7 +11,7 @@ use crate::{
     operators::BoxError,
     seam::{
         BuildInputs, BuildProgramError, EdgeCodec, Subtask, SubtaskContext, SubtaskFactory,
-        TaskError,
+        TaskError, asks_for_help, help_of_several,
     },
 };
 use model::{EdgeId, JobGraph, JobVertex, ProgramRef};
@@ -90,7 +90,13 @@ impl ProgramEntry {
 /// # Errors
 /// When the program refuses its arguments, fails, panics, or declares what can't be run.
 pub fn build(entry: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, BuildProgramError> {
-    let job = entry.find(inputs.job.as_deref())?;
+    let job = match entry.find(inputs.job.as_deref()) {
+        Err(BuildProgramError::NoSuchJob { asked: None, known }) if asks_for_help(&inputs.args) => {
+            let text = help_of_several(&inputs.program_name, &known);
+            return Err(BuildProgramError::Usage { text, help: true });
+        }
+        found => found?,
+    };
     let start_dir = match inputs.embedded {
         true => Some(std::env::current_dir().map_err(|error| {
             BuildProgramError::Invalid(format!("the working directory can't be found: {error}"))
@@ -164,7 +170,7 @@ fn finish(
     }
     let graph = JobGraph {
         job_id: inputs.job_id,
-        name: builder.name.unwrap_or_else(|| job_name.to_owned()),
+        name: given_name(&options).or(builder.name).unwrap_or_else(|| job_name.to_owned()),
         program: ProgramRef {
             hash: inputs.program_hash,
             name: inputs.program_name,
@@ -182,6 +188,12 @@ fn finish(
         fingerprint: plan.fingerprint,
     };
     Ok(with_code(graph, &plan, builder.nodes))
+}
+
+/// What `pipeline.name` says: it goes before the name that the program sets, as every option does.
+fn given_name(options: &BTreeMap<String, String>) -> Option<String> {
+    let name = options.get("pipeline.name")?.trim();
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 /// A graph and the code behind it.

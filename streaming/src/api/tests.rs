@@ -331,10 +331,60 @@ fn several_jobs_are_told_apart_by_name() {
     };
     assert_eq!(ask(Some("b")).unwrap(), "b");
     assert_eq!(ask(Some("c")).unwrap_err().to_string(), "the program has no job 'c'; it has: a, b");
-    assert_eq!(
-        ask(None).unwrap_err().to_string(),
-        "the program has several jobs, name one of: a, b"
-    );
+    let unnamed = ask(None).unwrap_err().to_string();
+    assert!(unnamed.starts_with("the program has several jobs: a, b\n"), "{unnamed}");
+    for way in ["flott run --job NAME", "FLOTT_PIPELINE_ENTRY=NAME"] {
+        assert!(unnamed.contains(way), "{unnamed}");
+    }
+}
+
+#[test]
+fn help_of_a_program_with_several_jobs_lists_them() {
+    let job = |env: &Environment, args: Args| -> Result<(), BoxError> {
+        let cli: Cli = args.parse()?;
+        env.sequence(0..cli.count).discard();
+        Ok(())
+    };
+    let entry = ProgramEntry::new().job("a", job).job("b", job);
+    let ask = |name: Option<&str>, args: &[&str]| {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        build(&entry, BuildInputs { job: name.map(str::to_owned), args, ..inputs(1) })
+    };
+    for flag in ["--help", "-h"] {
+        let Err(BuildProgramError::Usage { text, help: true }) = ask(None, &[flag]) else {
+            panic!("{flag} is no failure")
+        };
+        for part in ["\n  a\n  b\n", "flott run --job NAME", "FLOTT_PIPELINE_ENTRY=NAME"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+    // What follows `--` is no flag, and a job that is named has a help of its own.
+    assert!(matches!(ask(None, &["--", "--help"]), Err(BuildProgramError::NoSuchJob { .. })));
+    let Err(BuildProgramError::Usage { text, help: true }) = ask(Some("a"), &["--help"]) else {
+        panic!("help is no failure")
+    };
+    assert!(text.contains("--count"), "{text}");
+}
+
+#[test]
+fn the_option_names_the_job_before_the_program_does() {
+    let entry = ProgramEntry::new().job("registered", |env: &Environment, args: Args| {
+        if args.get(0) == Some("own") {
+            env.set_name("own");
+        }
+        env.sequence(0..1).discard();
+        Ok::<(), BoxError>(())
+    });
+    let name = |args: &[&str], option: Option<&str>| {
+        let options = option.map(|name| ("pipeline.name".to_owned(), name.to_owned()));
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let inputs = BuildInputs { args, options: options.into_iter().collect(), ..inputs(1) };
+        build(&entry, inputs).unwrap().graph().name.clone()
+    };
+    assert_eq!(name(&[], None), "registered");
+    assert_eq!(name(&["own"], None), "own");
+    assert_eq!(name(&["own"], Some("hello")), "hello");
+    assert_eq!(name(&[], Some(" ")), "registered");
 }
 
 #[derive(clap::Parser)]

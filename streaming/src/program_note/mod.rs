@@ -86,6 +86,21 @@ pub enum NotAProgram {
     },
 }
 
+impl NotAProgram {
+    /// The same without the file's path, for where the file is named already, or its place is nobody's business.
+    pub fn reason(&self) -> String {
+        let path = match self {
+            Self::Io { why, .. } => return format!("it cannot be read: {why}"),
+            Self::NotElf { path, .. }
+            | Self::NoNote { path }
+            | Self::OtherArchitecture { path, .. }
+            | Self::OtherProtocol { path, .. } => path.display().to_string(),
+        };
+        let whole = self.to_string();
+        format!("it{}", whole.strip_prefix(&path).unwrap_or(&whole))
+    }
+}
+
 /// What programs of this version say of themselves.
 pub const OURS: ProgramNote = ProgramNote { major: PROTOCOL_MAJOR, minor: PROTOCOL_MINOR };
 
@@ -184,8 +199,13 @@ mod tests {
         std::fs::write(&path, "hello").unwrap();
         let refused = read(&path).unwrap_err();
         assert!(matches!(refused, NotAProgram::NotElf { .. }), "{refused}");
+        assert!(refused.reason().starts_with("it is not a Flott program"), "{}", refused.reason());
         let absent = read(&dir.path().join("absent")).unwrap_err();
         assert!(matches!(absent, NotAProgram::Io { .. }), "{absent}");
+        for error in [refused, absent] {
+            assert!(error.to_string().contains("/"), "{error}");
+            assert!(!error.reason().contains(&*dir.path().to_string_lossy()), "{}", error.reason());
+        }
     }
 
     #[test]

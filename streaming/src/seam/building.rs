@@ -77,8 +77,28 @@ fn no_such_job(asked: Option<&str>, known: &[String]) -> String {
     let known = known.join(", ");
     match asked {
         Some(asked) => format!("the program has no job '{asked}'; it has: {known}"),
-        None => format!("the program has several jobs, name one of: {known}"),
+        None => format!("the program has several jobs: {known}\n{HOW_TO_CHOOSE}"),
     }
+}
+
+/// The two ways to name one of a program's jobs: its arguments are its own.
+const HOW_TO_CHOOSE: &str = "\
+name one: 'flott run --job NAME PROGRAM' on a cluster,
+or 'FLOTT_PIPELINE_ENTRY=NAME PROGRAM' where the program is started by itself";
+
+/// The help of a program with several jobs, before one is chosen.
+pub(crate) fn help_of_several(program: &str, known: &[String]) -> String {
+    let jobs: Vec<String> = known.iter().map(|job| format!("  {job}")).collect();
+    let jobs = jobs.join("\n");
+    format!(
+        "Usage: {program} [ARGS], with a job chosen\n\nJobs of this program:\n{jobs}\n\n{HOW_TO_CHOOSE}\n\n\
+         A job's own options: the same with --help behind the program"
+    )
+}
+
+/// Whether the arguments ask for nothing but help.
+pub(crate) fn asks_for_help(args: &[String]) -> bool {
+    args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--help" || arg == "-h")
 }
 
 /// Makes the subtasks of one vertex.

@@ -7,6 +7,7 @@
 mod building;
 
 pub use building::{BuildInputs, BuildProgramError, CoordinatorFactory, SubtaskFactory};
+pub(crate) use building::{asks_for_help, help_of_several};
 
 use crate::types::CodecError;
 use futures::future::BoxFuture;

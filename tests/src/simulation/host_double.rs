@@ -8,9 +8,9 @@ use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use gateways::job_master::{CoordinationError, TaskIo, TaskStateUpdate};
 use gateways::job_services::HostAddress;
 use gateways::program_host::{
-    AttemptsEnded, BuildError, BuildGraph, CancelOnHost, DeployToHost, EndHost,
+    AttemptsEnded, BuildError, BuildGraph, CancelOnHost, DeployToHost, DescribeProgram, EndHost,
     HandleCoordinationRequest, HandleOperatorEvent, HostStarted, JobEnded, ParentAlive,
-    ProgramHostGateway, ReleaseSlot, StartCoordinators, StartHost,
+    ProgramDescription, ProgramHostGateway, ReleaseSlot, StartCoordinators, StartHost,
 };
 use gateways::task_executor::{ReportTaskStates, TaskExecutorGateway};
 use gateways::{Answer, Ask, EndpointAddress, NodeAddress, Registration, Remote, RpcService};
@@ -229,6 +229,7 @@ agrees! {
     AttemptsEnded => Ok(());
     JobEnded => Ok(());
     ParentAlive => Ok(());
+    DescribeProgram => Ok(ProgramDescription::default());
     HandleOperatorEvent => Err(CoordinationError::Failed("no coordinator in a simulation".into()));
     HandleCoordinationRequest => Err(CoordinationError::Failed("no coordinator in a simulation".into()));
     BuildGraph => Err(BuildError::Invalid("nothing is built in a simulation".into()));
