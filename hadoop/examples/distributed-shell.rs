@@ -7,7 +7,7 @@
 //! ```
 //!
 //! For clusters without Kerberos: it gives the application no tokens for HDFS.
-#![expect(clippy::print_stdout, reason = "that is what it is for")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "that is what it is for")]
 
 use hadoop::conf::Configuration;
 use hadoop::login::Login;
@@ -23,6 +23,7 @@ use hdfs_native::{ClientBuilder, WriteOptions};
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -36,13 +37,17 @@ const MASTER_MEMORY: i64 = 256;
 const REPLACEMENTS: u32 = 10;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Outcome<ExitCode> {
+async fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    match args.first().map(String::as_str) {
-        Some("master") => master(&Job::from_environment()?).await,
-        Some("worker") => worker(&Job::from_environment()?),
-        _ => client(Job::from_args(&args)?).await,
-    }
+    let ended = match args.first().map(String::as_str) {
+        Some("master") => master().await,
+        Some("worker") => worker(),
+        _ => client(&args).await,
+    };
+    ended.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
 }
 
 /// What is to be done. It travels in the environment of containers.
@@ -134,7 +139,8 @@ fn from_hex(text: &str) -> Outcome<Vec<u8>> {
 }
 
 /// Puts the files into HDFS, submits, and tells what becomes of it.
-async fn client(mut job: Job) -> Outcome<ExitCode> {
+async fn client(args: &[String]) -> Outcome<ExitCode> {
+    let mut job = Job::from_args(args)?;
     let conf = Configuration::load()?;
     let login = Login::current(&conf).await?;
     let yarn = YarnClient::new(&conf, login.clone()).await?;
@@ -201,13 +207,15 @@ async fn submitted(
 }
 
 /// Asks for containers, starts a worker in each, waits for all of them.
-async fn master(job: &Job) -> Outcome<ExitCode> {
+async fn master() -> Outcome<ExitCode> {
+    let job = &Job::from_environment()?;
     let conf = Configuration::load()?;
     let login = Login::current(&conf).await?;
     let host = std::env::var("NM_HOST").unwrap_or_default();
     let registration = Registration { host, rpc_port: -1, tracking_url: String::new() };
-    let (yarn, mut events) =
-        AmRmClient::register(&conf, &login, registration, AmRmOptions::default()).await?;
+    // Ends of containers are heard of at the next heartbeat.
+    let options = AmRmOptions { idle: Duration::from_millis(250), ..AmRmOptions::default() };
+    let (yarn, mut events) = AmRmClient::register(&conf, &login, registration, options).await?;
     let mut work = Work {
         job,
         nodes: NmClient::new(&conf, &login)?,
@@ -305,7 +313,8 @@ impl Work<'_> {
 }
 
 /// Runs the command; its end is the container's.
-fn worker(job: &Job) -> Outcome<ExitCode> {
+fn worker() -> Outcome<ExitCode> {
+    let job = Job::from_environment()?;
     let status = Command::new("/bin/sh").args(["-c", &job.command]).status()?;
     // No code: a signal ended it.
     Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(1))?))

@@ -1,6 +1,6 @@
 //! Lists, shows and kills applications: `HADOOP_CONF_DIR=… cargo run -p hadoop --example yarn-apps -- list [--all]`,
 //! `report ID`, `kill ID`.
-#![expect(clippy::print_stdout, reason = "that is what it is for")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "that is what it is for")]
 
 use hadoop::conf::Configuration;
 use hadoop::login::Login;
@@ -10,18 +10,29 @@ use hadoop::yarn::messages::{
     YarnApplicationState,
 };
 use std::error::Error;
+use std::process::ExitCode;
 use std::time::Duration;
 
 const USAGE: &str = "usage: yarn-apps list [--all] | report ID | kill ID";
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match run(&args).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: &[&str]) -> Result<(), Box<dyn Error>> {
     let conf = Configuration::load()?;
     let login = Login::current(&conf).await?;
     let yarn = YarnClient::new(&conf, login).await?.with_deadline(Duration::from_secs(30));
-    match args.as_slice() {
+    match args {
         ["list"] => list(&yarn, LIVING).await,
         ["list", "--all"] => list(&yarn, &[]).await,
         ["report", id] => report(&yarn, id.parse()?).await,

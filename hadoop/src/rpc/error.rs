@@ -28,7 +28,7 @@ pub enum Advice {
 }
 
 impl RemoteException {
-    /// The class without its package.
+    /// The class without its package and without the class around it.
     #[must_use]
     pub fn short_class(&self) -> &str {
         self.class.rsplit(['.', '$']).next().unwrap_or(&self.class)
@@ -40,10 +40,11 @@ impl RemoteException {
         self.message.lines().next().unwrap_or_default()
     }
 
-    /// Whether this is the exception of that short or full class name.
+    /// Whether this is the exception of that class: `org.apache.hadoop.security.token.SecretManager$InvalidToken`,
+    /// `SecretManager$InvalidToken` or `InvalidToken`.
     #[must_use]
     pub fn is(&self, class: &str) -> bool {
-        self.class == class || self.short_class() == class
+        is_class(&self.class, class)
     }
 
     /// Whether the same server may answer later: `RetriableException` and its like.
@@ -71,6 +72,12 @@ impl RemoteException {
             () => Advice::Fail,
         }
     }
+}
+
+/// Whether a Java class is meant by a name, with or without its package and the class around it.
+pub(crate) fn is_class(class: &str, name: &str) -> bool {
+    let unpackaged = class.rsplit('.').next().unwrap_or(class);
+    class == name || unpackaged == name || unpackaged.rsplit('$').next() == Some(name)
 }
 
 /// Hadoop's classification of errors (`RpcErrorCodeProto`).

@@ -28,6 +28,7 @@ pub(crate) mod testing;
 mod tests;
 
 pub use connection::Connection;
+pub(crate) use error::is_class;
 pub use error::{Advice, CallError, ConnectionError, ErrorCode, RemoteException};
 pub(crate) use retry::doubled;
 pub use retry::{Attempt, Decision, RetryPolicy};

@@ -2,6 +2,7 @@ use super::testing::{Said, ServerAuth, ServerConnection};
 use super::*;
 use crate::sasl::{AuthMethod, Cipher, Qop, SaslConfig, SaslError};
 use crate::tokens::{Token, kinds};
+use crate::yarn::YarnError;
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -184,6 +185,38 @@ fn exceptions_are_typed_and_only_fatal_ones_end_the_connection() {
         client.call(request(9, b""), NOW),
         Err(CallError::Connection { sent: false, .. })
     ));
+}
+
+/// The lines of a captured exchange that are bytes.
+fn captured(text: &str) -> Vec<u8> {
+    let digits: String = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let digits: Vec<u32> = digits.chars().map(|digit| digit.to_digit(16).unwrap()).collect();
+    digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap()).collect()
+}
+
+#[test]
+fn a_node_managers_refusal_is_known_by_any_name_of_its_class() {
+    let bytes = captured(include_str!("data/invalid_container_token.txt"));
+    // Answers name the client, nearly at their end.
+    let client_id: [u8; 16] = bytes[bytes.len() - 18..][..16].try_into().unwrap();
+    let setup = Setup::simple(Protocol::new("P"), ClientId(client_id), "alice");
+    let mut client = Connection::new(setup, NOW);
+    client.call(request(1, b""), NOW).unwrap();
+    client.receive(&bytes, NOW);
+    let Event::Reply { id: 1, result: Err(error) } = &events(&mut client)[1] else { panic!() };
+    let remote = error.remote().unwrap();
+    let class = "org.apache.hadoop.security.token.SecretManager$InvalidToken";
+    for name in [class, "SecretManager$InvalidToken", "InvalidToken"] {
+        assert!(remote.is(name), "{name}");
+        // A node says the same of one container of several, without an exception of the call.
+        let (id, class, message) = (Default::default(), class.to_owned(), String::new());
+        assert!(YarnError::Container { id, class, message }.is_remote(name), "{name}");
+    }
+    assert!(!remote.is("SecretManager") && !remote.is("Token") && !remote.is(""));
+    assert_eq!(
+        remote.to_string(),
+        "InvalidToken: Invalid container token used for starting container on : localhost:18120"
+    );
 }
 
 #[test]

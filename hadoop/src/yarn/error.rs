@@ -3,7 +3,7 @@
 use super::messages::{ApplicationId, ContainerId, YarnApplicationState};
 use crate::conf::ConfError;
 use crate::login::LoginError;
-use crate::rpc::CallError;
+use crate::rpc::{CallError, is_class};
 
 /// Why YARN could not do what was asked of it.
 #[derive(Debug, thiserror::Error)]
@@ -83,14 +83,12 @@ pub enum YarnError {
 }
 
 impl YarnError {
-    /// Whether a server threw this exception, by its short or full class name.
+    /// Whether a server threw this exception, by its class with or without package and the class around it.
     #[must_use]
     pub fn is_remote(&self, class: &str) -> bool {
         match self {
             Self::Call(error) => error.remote().is_some_and(|exception| exception.is(class)),
-            Self::Container { class: thrown, .. } => {
-                thrown == class || thrown.rsplit('.').next() == Some(class)
-            }
+            Self::Container { class: thrown, .. } => is_class(thrown, class),
             _ => false,
         }
     }

@@ -1,0 +1,95 @@
+//! Against real daemons: the examples as users run them, with Hadoop's own commands as witnesses, and every
+//! exchange of an application's life. It needs a cluster of its own, which it leaves as it found it:
+//!
+//! ```text
+//! eval "$(cargo xtask yarn up | tail -1)"
+//! cargo test -p hadoop --examples --test cluster -- --ignored --test-threads 1
+//! cargo xtask yarn down
+//! ```
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails loudly"
+)]
+
+mod examples;
+mod master;
+mod security;
+
+use hadoop::conf::Configuration;
+use hadoop::login::Login;
+use hadoop::tokens::{Credentials, Token};
+use hadoop::yarn::YarnClient;
+use hadoop::yarn::messages::{
+    ApplicationId, ApplicationSubmissionContext, ContainerLaunchContext, Resource,
+    YarnApplicationState,
+};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The configuration of the cluster that `HADOOP_CONF_DIR` names.
+fn conf() -> Configuration {
+    let conf = Configuration::load().unwrap();
+    assert!(!conf.sources().is_empty(), "HADOOP_CONF_DIR names no cluster");
+    conf
+}
+
+async fn yarn() -> YarnClient {
+    let conf = conf();
+    let login = Login::current(&conf).await.unwrap();
+    YarnClient::new(&conf, login).await.unwrap().with_deadline(Duration::from_secs(30))
+}
+
+/// One of Hadoop's own commands for this cluster.
+fn hadoops_own(name: &str) -> std::process::Command {
+    let conf = std::env::var_os("HADOOP_CONF_DIR").expect("HADOOP_CONF_DIR");
+    std::process::Command::new(PathBuf::from(conf).join("../bin").join(name))
+}
+
+fn size(memory: i64) -> Resource {
+    Resource { memory: Some(memory), virtual_cores: Some(1), ..Resource::default() }
+}
+
+/// An application whose ApplicationMaster is this process.
+struct Unmanaged {
+    yarn: YarnClient,
+    id: ApplicationId,
+    token: Token,
+}
+
+impl Unmanaged {
+    async fn submit() -> Self {
+        let yarn = yarn().await;
+        let (id, _) = yarn.new_application().await.unwrap();
+        let context = ApplicationSubmissionContext {
+            application_id: Some(id),
+            application_name: Some("unmanaged".to_owned()),
+            unmanaged_am: Some(true),
+            max_app_attempts: Some(1),
+            am_container_spec: Some(ContainerLaunchContext::default()),
+            resource: Some(size(64)),
+            ..ApplicationSubmissionContext::default()
+        };
+        yarn.submit(context).await.unwrap();
+        // The token is there once the attempt is launched, which no state of the application tells.
+        let token = loop {
+            let report = yarn.report(id).await.unwrap();
+            assert_eq!(report.state(), YarnApplicationState::Accepted);
+            if let Some(token) = report.am_rm_token {
+                break token.into();
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        Self { yarn, id, token }
+    }
+
+    /// This process as the application's ApplicationMaster.
+    fn login(&self) -> Login {
+        let mut credentials = Credentials::new();
+        credentials.add("master", self.token.clone());
+        Login::simple(&conf(), "anybody", credentials).unwrap()
+    }
+}
