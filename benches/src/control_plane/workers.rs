@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 /// TaskExecutors that are being started and registered at the same time.
@@ -63,7 +63,8 @@ impl WorkersRole {
             worker::start(&platform, options, number, self.slots, leader, Arc::clone(&tally))
         });
         let running: Vec<_> = starting.buffer_unordered(STARTING_MAX).try_collect().await?;
-        tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
+        let end = || std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        tokio::task::spawn_blocking(end).await??;
         drop(running);
         Ok(())
     }
