@@ -11,6 +11,7 @@ use crate::logging::LogPlace;
 use crate::stop::{Behaviour, Stop, StopTrigger};
 use crate::work_folder::WorkFolder;
 use actors::leader_retrieval::{LeaderNode, RemoteRetrieval, RetrievalSettings};
+use actors::services::FatalErrorHandler;
 use actors::task_executor::{HostSettings, LogFolder};
 use conf::high_availability::{self as ha, HaType};
 use conf::memory::{self, Machine};
@@ -123,14 +124,7 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
         log: process.log.clone(),
     });
     let retrieval = retrieval(&platform, &options, &rpc_service)?;
-    let (refusing, fatal) = (retrieval.clone(), base.fatal.clone());
-    tokio::task::spawn_local(async move {
-        let why = refusing.refused().await;
-        fatal.report(
-            "leader_retrieval",
-            format!("the JobManager does not take this TaskManager: {why}"),
-        );
-    });
+    watch_refusals(retrieval.clone(), base.fatal.clone());
     let tmp = sub(&work, "tmp")?;
     let keys = rpc_service.clone();
     let parts = TaskManagerParts {
@@ -208,6 +202,17 @@ fn work_folder(platform: &Platform, options: &Options) -> Result<WorkFolder, Sta
 
 fn sub(work: &WorkFolder, name: &str) -> Result<PathBuf, StartError> {
     work.sub(name).map_err(|e| StartError::storage(name, e))
+}
+
+/// A JobManager that does not take this process will not do so later.
+fn watch_refusals(refusing: RemoteRetrieval, fatal: FatalErrorHandler) {
+    tokio::task::spawn_local(async move {
+        let why = refusing.refused().await;
+        fatal.report(
+            "leader_retrieval",
+            format!("the JobManager does not take this TaskManager: {why}"),
+        );
+    });
 }
 
 /// Who leads: asked from the JobManager, which is where the options or the HA store's record say.
