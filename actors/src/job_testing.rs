@@ -2,8 +2,8 @@
 //! and can be told not to, TaskExecutors from obedient to black hole, a ResourceManager that records.
 
 use crate::program_hosts::{
-    self, ExitCause, HostRequest, HostSide, HostsDeps, LaunchedHost, ProgramHostLauncher,
-    ProgramHosts, Programs,
+    self, ExitCause, HostRequest, HostSide, HostsDeps, LaunchedHost, ProgramError,
+    ProgramHostLauncher, ProgramHosts, Programs,
 };
 use crate::services::{ConfirmError, Contention, LeaderElection, Leadership, Running};
 use crate::testing::{Calls, TestProcess, session};
@@ -296,11 +296,12 @@ impl ProgramHostLauncher for LauncherDouble {
 struct ProgramsDouble;
 
 impl Programs for ProgramsDouble {
-    fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, String>> {
+    fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, ProgramError>> {
         Box::pin(async move {
             match key.hash.0[0] {
                 7 => Ok(PathBuf::from("/programs/words")),
-                _ => Err(format!("there is no blob {} here", key.hash)),
+                8 => Err(ProgramError::Failed("no blob server is known".to_owned())),
+                _ => Err(ProgramError::Gone(format!("there is no blob {} here", key.hash))),
             }
         })
     }

@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use gateways::EndpointAddress;
 use gateways::RpcService;
-use gateways::blob_server::BlobServerGateway;
+use gateways::blob_server::{BlobError, BlobServerGateway};
 use model::{BlobKey, BlobKind, ProcessSession};
 use platform::{Lane, Platform};
 use std::collections::BTreeMap;
@@ -42,6 +42,21 @@ pub enum BlobFetchError {
     /// The process is shutting down.
     #[error("the process is shutting down")]
     ShuttingDown,
+}
+
+impl BlobFetchError {
+    /// Whether the BlobServer itself does not have it, or something else in its place: fetching again will not
+    /// help. The blob's hash is taken of what came, so content that is wrong each time was sent so.
+    pub fn is_gone(&self) -> bool {
+        let Self::Failed { cause, .. } = self else {
+            return false;
+        };
+        matches!(
+            cause,
+            BlobClientError::Server(BlobError::NotFound(_) | BlobError::WrongHash { .. })
+                | BlobClientError::Local(BlobStoreError::WrongHash { .. })
+        )
+    }
 }
 
 /// `blob.*`.

@@ -1,16 +1,19 @@
 //! The BlobServer: takes in and gives out content-addressed bytes in chunks, and drops what nobody needs.
 //!
 //! It runs on the blob lane, whose thread it blocks with disk work. It must never show a blob before its
-//! content was checked against its name, and never keep an upload that its sender has given up.
+//! content was checked against its name, never keep an upload that its sender has given up, and never drop
+//! what a job needs or one that is being submitted may need.
 
 mod cache;
 mod client;
+mod in_use;
 #[cfg(test)]
 mod tests;
 mod uploads;
 
 pub use cache::{BlobCache, BlobFetchError, BlobLease, CacheSettings};
 pub use client::{BlobClient, BlobClientError};
+pub use in_use::{BlobsInUse, Needed};
 
 use crate::services::{ProcessServices, Running, Stop};
 use actix::{Actor, ActorContext as _, AsyncContext, Context, Handler};
@@ -35,6 +38,8 @@ pub const ENDPOINT: &str = "blob_server";
 /// A transient blob that was read to its end is kept so long for a reader whose last answer was lost.
 const FETCHED_KEPT: Duration = Duration::from_secs(60);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
+/// A program that was put here or asked for is kept at least so long for the job that is submitted with it.
+const SUBMITTED_WITHIN: Duration = Duration::from_secs(60);
 
 /// A running BlobServer; it ends when this is dropped.
 #[derive(Debug)]
@@ -44,6 +49,7 @@ pub struct BlobServerHandle {
     /// Its fence.
     pub session: ProcessSession,
     store: Arc<dyn BlobStore>,
+    in_use: BlobsInUse,
     _running: Running<BlobServer>,
 }
 
@@ -51,6 +57,11 @@ impl BlobServerHandle {
     /// What it serves, for components of its own process.
     pub fn store(&self) -> Arc<dyn BlobStore> {
         Arc::clone(&self.store)
+    }
+
+    /// Where the Dispatcher of this process says what it needs.
+    pub fn in_use(&self) -> BlobsInUse {
+        self.in_use.clone()
     }
 }
 
@@ -70,11 +81,13 @@ async fn start_with(
     store: Arc<dyn BlobStore>,
     cleanup_interval: Duration,
 ) -> Result<BlobServerHandle, LaneEnded> {
+    let in_use = BlobsInUse::default();
     let actor = BlobServer {
         platform: platform.clone(),
         store: Arc::clone(&store),
         uploads: Uploads::new(Limits::default()),
-        transient: BTreeMap::new(),
+        in_use: in_use.clone(),
+        leaving: BTreeMap::new(),
         cleanup_interval,
     };
     let actor = platform.lane(Lane::Blob).run(|| async { actor.start() }).await?;
@@ -82,7 +95,7 @@ async fn start_with(
     let address = rpc.address_of(ENDPOINT);
     let registration = rpc.serve(ENDPOINT, session, endpoint);
     let running = Running::new(address.clone(), actor, registration);
-    Ok(BlobServerHandle { address, session, store, _running: running })
+    Ok(BlobServerHandle { address, session, store, in_use, _running: running })
 }
 
 /// The actor.
@@ -91,8 +104,10 @@ struct BlobServer {
     platform: Platform,
     store: Arc<dyn BlobStore>,
     uploads: Uploads,
-    /// When each transient blob is to go.
-    transient: BTreeMap<BlobKey, Duration>,
+    /// What the jobs need.
+    in_use: BlobsInUse,
+    /// When each blob that nothing keeps is to go: transient ones, and permanent ones that no job needs.
+    leaving: BTreeMap<BlobKey, Duration>,
     cleanup_interval: Duration,
 }
 
@@ -110,25 +125,50 @@ impl BlobServer {
         self.uploads.drop_abandoned(now);
         match self.store.keys() {
             Ok(keys) => {
-                // Also those of an earlier process: their time starts when they are first seen.
-                let transient = keys.into_iter().filter(|key| key.kind == BlobKind::Transient);
-                let until = now.saturating_add(self.cleanup_interval);
-                let seen: BTreeMap<_, _> = transient
-                    .map(|key| (key, self.transient.get(&key).copied().unwrap_or(until)))
+                // Also those of an earlier process: their time starts when they are first seen. And that of a
+                // blob whose last job has ended starts when that is.
+                let leaving = keys.into_iter().filter(|key| !self.in_use.keeps(key));
+                let seen: BTreeMap<_, _> = leaving
+                    .map(|key| (key, self.leaving.get(&key).copied().unwrap_or(self.until(&key))))
                     .collect();
-                self.transient = seen;
+                self.leaving = seen;
             }
             Err(error) => tracing::warn!(%error, "blobs can't be listed"),
         }
         let due: Vec<BlobKey> =
-            self.transient.iter().filter(|(_, at)| now >= **at).map(|(key, _)| *key).collect();
+            self.leaving.iter().filter(|(_, at)| now >= **at).map(|(key, _)| *key).collect();
         for key in due {
+            // Said on another lane: a job may have come since the list was made.
+            if self.in_use.keeps(&key) {
+                continue;
+            }
             match self.store.remove(&key) {
                 Ok(_) => {
-                    self.transient.remove(&key);
+                    self.leaving.remove(&key);
+                    if key.kind == BlobKind::Permanent {
+                        tracing::info!(hash = %key.hash, bytes = key.size, "a blob that no job needs is removed");
+                    }
                 }
                 Err(error) => tracing::warn!(%error, hash = %key.hash, "blob can't be removed"),
             }
+        }
+    }
+
+    /// When a blob goes that is wanted now and not again.
+    fn until(&self, key: &BlobKey) -> Duration {
+        let kept = match key.kind {
+            BlobKind::Transient => self.cleanup_interval,
+            // Who has put it here is about to submit the job that needs it, however short the interval is.
+            BlobKind::Permanent => self.cleanup_interval.max(SUBMITTED_WITHIN),
+        };
+        self.platform.now().saturating_add(kept)
+    }
+
+    /// A blob is wanted now: its time starts anew.
+    fn wanted(&mut self, key: &BlobKey) {
+        let until = self.until(key);
+        if let Some(at) = self.leaving.get_mut(key) {
+            *at = until;
         }
     }
 }
@@ -172,10 +212,8 @@ impl Handler<Ask<CloseUpload>> for BlobServer {
         let upload = self.uploads.close(ask.body.upload).ok_or(BlobError::BadChunk)?;
         let finished = upload.writer.finish(upload.job, upload.kind, ask.body.hash);
         let key = finished.map_err(|e| wire_error(&*self.store, e))?;
-        if key.kind == BlobKind::Transient {
-            let until = self.platform.now().saturating_add(self.cleanup_interval);
-            self.transient.insert(key, until);
-        }
+        let until = self.until(&key);
+        self.leaving.insert(key, until);
         Ok(key)
     }
 }
@@ -185,9 +223,10 @@ impl Handler<Ask<HasBlob>> for BlobServer {
 
     fn handle(&mut self, ask: Ask<HasBlob>, _: &mut Self::Context) -> Answer<HasBlob> {
         let found = self.store.find(ask.body.job, ask.body.hash);
-        if let Some(until) = found.and_then(|key| self.transient.get_mut(&key)) {
-            // Who asks is about to rely on it.
-            *until = self.platform.now().saturating_add(self.cleanup_interval);
+        // Who asks is about to rely on it: one that is damaged is not here.
+        let found = found.filter(|key| self.store.path(key).is_ok());
+        if let Some(key) = &found {
+            self.wanted(key);
         }
         Ok(found)
     }
@@ -201,12 +240,14 @@ impl Handler<Ask<ReadBlob>> for BlobServer {
         let max = usize::try_from(max).unwrap_or(usize::MAX).min(CHUNK_BYTES_MAX);
         let read = self.store.read(&key, offset, max);
         let bytes = read.map_err(|e| wire_error(&*self.store, e))?;
-        if let Some(until) = self.transient.get_mut(&key) {
-            let now = self.platform.now();
-            let end = offset.saturating_add(bytes.len() as u64) >= key.size;
-            let kept =
-                if end { FETCHED_KEPT.min(self.cleanup_interval) } else { self.cleanup_interval };
-            *until = now.saturating_add(kept);
+        self.wanted(&key);
+        let end = offset.saturating_add(bytes.len() as u64) >= key.size;
+        if end
+            && key.kind == BlobKind::Transient
+            && let Some(until) = self.leaving.get_mut(&key)
+        {
+            let kept = FETCHED_KEPT.min(self.cleanup_interval);
+            *until = self.platform.now().saturating_add(kept);
         }
         Ok(serde_bytes::ByteBuf::from(bytes))
     }
@@ -221,7 +262,7 @@ impl Handler<Ask<DeleteJobBlobs>> for BlobServer {
         _: &mut Self::Context,
     ) -> Answer<DeleteJobBlobs> {
         let job = ask.body.job;
-        self.transient.retain(|key, _| key.job != Some(job));
+        self.leaving.retain(|key, _| key.job != Some(job));
         self.store.remove_job(job).map_err(|e| wire_error(&*self.store, e))
     }
 }

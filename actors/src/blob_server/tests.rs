@@ -136,6 +136,89 @@ fn transient_blobs_of_an_earlier_process_are_found_and_go() {
     });
 }
 
+/// What a Dispatcher with these programs says.
+fn programs(hashes: &[ContentHash]) -> Option<Needed> {
+    Some(Needed { programs: hashes.iter().copied().collect(), jobs: [JOB].into() })
+}
+
+#[test]
+fn a_program_goes_in_time_once_no_job_needs_it_and_never_before() {
+    run(async {
+        let s = server().await;
+        let client = s.client();
+        let put = |text: &'static [u8], job| client.upload_bytes(text, job, BlobKind::Permanent);
+        let used = put(b"used", None).await.unwrap();
+        let unused = put(b"unused", None).await.unwrap();
+        let own = put(b"own", Some(JOB)).await.unwrap();
+        let foreign = put(b"foreign", Some(JobId(6))).await.unwrap();
+        secs(2 * CLEANUP.as_secs()).await;
+        assert_eq!(s.store.keys().unwrap().len(), 4, "no Dispatcher leads here: nothing is known");
+        s.handle.in_use().set(programs(&[used.hash]));
+        secs(CLEANUP.as_secs() - 5).await;
+        assert_eq!(s.store.keys().unwrap().len(), 4, "a job may be on its way");
+        secs(45).await;
+        let left = s.store.keys().unwrap();
+        assert!(left.contains(&used) && left.contains(&own), "{left:?}");
+        assert!(!left.contains(&unused) && !left.contains(&foreign), "{left:?}");
+        s.handle.in_use().set(Some(Needed::default()));
+        secs(CLEANUP.as_secs() - 5).await;
+        assert_eq!(s.store.keys().unwrap().len(), 2, "its time starts when its last job is gone");
+        secs(45).await;
+        assert_eq!(s.store.keys().unwrap(), []);
+    });
+}
+
+#[test]
+fn a_program_that_is_being_submitted_stays_until_its_job_has_come() {
+    run(async {
+        let s = server().await;
+        s.handle.in_use().set(Some(Needed::default()));
+        let client = s.client();
+        let key = client.upload_bytes(b"program", None, BlobKind::Permanent).await.unwrap();
+        for _ in 0..4 {
+            secs(CLEANUP.as_secs() - 30).await;
+            let found = s.remote.ask(HasBlob { job: None, hash: key.hash }).await;
+            assert_eq!(found, Ok(Some(key)), "who asks is told that it is here, and then it is");
+        }
+        secs(CLEANUP.as_secs() - 30).await;
+        s.handle.in_use().set(programs(&[key.hash]));
+        secs(2 * CLEANUP.as_secs()).await;
+        assert_eq!(s.store.keys().unwrap(), [key]);
+    });
+}
+
+#[test]
+fn programs_that_an_earlier_process_left_go_unless_a_persisted_job_needs_them() {
+    run(async {
+        let s = server().await;
+        let put = |text: &[u8]| store_bytes(&s.store, text, None, BlobKind::Permanent).unwrap();
+        let (needed, _left) = (put(b"needed"), put(b"left"));
+        s.handle.in_use().set(programs(&[needed.hash]));
+        secs(CLEANUP.as_secs() + 60).await;
+        assert_eq!(s.store.keys().unwrap(), [needed]);
+    });
+}
+
+#[test]
+fn a_damaged_program_is_not_here_for_who_would_submit_it() {
+    run(async {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(FileBlobs::open(dir.path()).unwrap());
+        let key = store_bytes(&*store, b"program", None, BlobKind::Permanent).unwrap();
+        let path = store.path(&key).unwrap().unwrap();
+        std::fs::write(path, b"prog").unwrap();
+        let world = World::new(&[]).await;
+        let handle = start(&world.services, store.clone()).await.unwrap();
+        let remote: Remote<BlobServerGateway> =
+            world.services.rpc.gateway(&handle.address, handle.session);
+        let has = HasBlob { job: None, hash: key.hash };
+        assert_eq!(remote.ask(has.clone()).await, Ok(None));
+        let client = BlobClient::new(remote.clone());
+        client.upload_bytes(b"program", None, BlobKind::Permanent).await.unwrap();
+        assert_eq!(remote.ask(has).await, Ok(Some(key)));
+    });
+}
+
 #[test]
 fn the_blobs_of_an_ended_job_go_and_only_they() {
     run(async {
@@ -304,6 +387,7 @@ fn wrong_content_is_fetched_again_and_never_kept() {
         let (failed, ()) = futures::join!(c.cache.fetch(&other), lie);
         let cause =
             BlobStoreError::WrongHash { expected: other.hash, actual: hash_bytes(b"nothing") };
+        assert!(failed.as_ref().unwrap_err().is_gone(), "it is wrong at the server, each time");
         assert_eq!(failed, Err(BlobFetchError::Failed { hash: other.hash, cause: cause.into() }));
         assert_eq!(c.files.keys().unwrap(), [key]);
     });

@@ -33,23 +33,29 @@ impl Handler<JobEnded> for Dispatcher {
     fn handle(&mut self, JobEnded { job, details }: JobEnded, ctx: &mut Context<Self>) {
         let steps = self.table.ended(job, details.status);
         if !steps.is_empty() {
-            self.finish(Ending { job, details, steps: steps.into(), tries: 0 }, ctx);
+            self.finish(Ending::new(job, details, steps), ctx);
         }
     }
 }
 
 /// An ended job on its way out.
-struct Ending {
+pub(super) struct Ending {
     job: JobId,
     details: Box<JobDetails>,
     steps: std::collections::VecDeque<EndStep>,
     tries: u32,
 }
 
+impl Ending {
+    pub(super) fn new(job: JobId, details: Box<JobDetails>, steps: Vec<EndStep>) -> Self {
+        Self { job, details, steps: steps.into(), tries: 0 }
+    }
+}
+
 impl Dispatcher {
     /// Does what is left to do. A result that can't be recorded holds the rest up: without it the job
     /// would be run again by the next Dispatcher.
-    fn finish(&mut self, mut ending: Ending, ctx: &mut Context<Self>) {
+    pub(super) fn finish(&mut self, mut ending: Ending, ctx: &mut Context<Self>) {
         while let Some(step) = ending.steps.front().copied() {
             let done = match step {
                 EndStep::Archive => {
@@ -88,6 +94,7 @@ impl Dispatcher {
         if let Some(job) = self.jobs.remove(&job) {
             actix::spawn(job.runner.stop());
         }
+        self.say_needed();
     }
 
     /// Puts the traces of a job in order that ended under an earlier Dispatcher.

@@ -1,12 +1,12 @@
-//! Taking jobs in, running them, recovering them.
+//! Taking jobs in and running them, and which blobs they need.
 
 use super::leader::{Dispatcher, Job};
 use super::{ClusterEnd, ClusterMode, ENDPOINT};
+use crate::blob_server::Needed;
 use crate::job_manager_runner::{self, RunnerDeps, StartedRunner};
 use crate::program_hosts::program_key;
 use actix::{AsyncContext, Context};
 use control::dispatcher::{Origin, Refusal};
-use control::job_graph;
 use gateways::dispatcher::SubmitError;
 use gateways::job_services::ReleaseHost;
 use gateways::resource_manager::ApplicationStatus;
@@ -16,43 +16,6 @@ use std::sync::Arc;
 use storage::jobs::JobStoreError;
 
 impl Dispatcher {
-    /// What an earlier Dispatcher left: jobs that have not ended run again, traces of the others are put
-    /// in order.
-    pub(super) fn recover(&mut self, ctx: &mut Context<Self>) -> Result<(), JobStoreError> {
-        let stored = self.deps.graphs.recover()?;
-        for damaged in &stored.damaged {
-            tracing::error!(name = %damaged.name, error = %damaged.error, "a stored job can't be read and does not run");
-        }
-        let dirty = self.deps.results.dirty()?;
-        let dirty: Vec<(JobId, JobStatus)> = dirty.iter().map(|r| (r.job_id, r.status)).collect();
-        let ids: Vec<JobId> = stored.graphs.iter().map(|graph| graph.job_id).collect();
-        let mut ended = std::collections::BTreeMap::new();
-        for job in &ids {
-            if let Some(result) = self.deps.results.get(*job)? {
-                ended.insert(*job, result.status);
-            }
-        }
-        let recovery = self.table.recover(&ids, &dirty, |job| ended.get(&job).copied());
-        for (job, status) in recovery.clean {
-            tracing::info!(%job, %status, "putting the traces of an ended job in order");
-            self.clean_up(job, self.table.clean_steps(status), ctx);
-        }
-        for graph in stored.graphs {
-            let job = graph.job_id;
-            if !recovery.run.contains(&job) {
-                continue;
-            }
-            if let Err(error) = job_graph::check(&graph) {
-                tracing::error!(%job, %error, "a stored job is invalid and does not run");
-                self.table.forget(job);
-                continue;
-            }
-            tracing::info!(%job, name = %graph.name, "job recovered");
-            self.run(Arc::new(graph), ctx);
-        }
-        Ok(())
-    }
-
     /// In application and per-job mode: the job that the cluster is for, unless it was recovered or has
     /// ended already.
     pub(super) fn run_own_job(&mut self, ctx: &mut Context<Self>) {
@@ -139,8 +102,20 @@ impl Dispatcher {
         if self.table.stored(job) {
             tracing::info!(%job, name = %graph.name, tasks = graph.total_subtasks(), "job submitted");
             self.run(Arc::new(graph), ctx);
+            self.say_needed();
         }
         Ok(job)
+    }
+
+    /// Lets the BlobServer know which blobs have to stay. To be called whenever a job has come or gone.
+    pub(super) fn say_needed(&self) {
+        if self.stopping {
+            return;
+        }
+        let running = self.jobs.values().map(|job| job.graph.program.hash);
+        let programs = running.chain(self.building.values().copied()).collect();
+        let jobs = self.table.jobs().map(|(job, _)| job).collect();
+        self.deps.in_use.set(Some(Needed { programs, jobs }));
     }
 
     fn check_options(&self, graph: &JobGraph) -> Result<(), SubmitError> {

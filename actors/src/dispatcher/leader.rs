@@ -11,7 +11,7 @@ use gateways::Remote;
 use gateways::dispatcher::{DispatcherGateway, JobResult};
 use gateways::job_services::JobManagerRunnerGateway;
 use gateways::leader_election::Component;
-use model::{DispatcherId, Fence, JobGraph, JobId};
+use model::{ContentHash, DispatcherId, Fence, JobGraph, JobId};
 use platform::watch;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,6 +37,8 @@ pub struct Dispatcher {
     pub(super) session: DispatcherId,
     pub(super) table: JobTable,
     pub(super) jobs: BTreeMap<JobId, Job>,
+    /// Programs of jobs whose graph is being built.
+    pub(super) building: BTreeMap<JobId, ContentHash>,
     /// Ended jobs whose host still serves what was collected, and until when (monotonic).
     pub(super) collected: BTreeMap<JobId, Duration>,
     pub(super) stopping: bool,
@@ -61,6 +63,7 @@ pub(super) fn start(deps: DispatcherDeps, session: DispatcherId) -> Running<Disp
         session,
         table: JobTable::new(mode),
         jobs: BTreeMap::new(),
+        building: BTreeMap::new(),
         collected: BTreeMap::new(),
         stopping: false,
     };
@@ -89,6 +92,7 @@ impl Actor for Dispatcher {
             return;
         }
         self.run_own_job(ctx);
+        self.say_needed();
         ctx.run_interval(EXPIRY_INTERVAL, |actor, _| {
             let now_ms = actor.deps.services.platform.unix_millis();
             actor.deps.archive.lock().expire(now_ms);
@@ -104,6 +108,8 @@ impl Handler<Stop> for Dispatcher {
     fn handle(&mut self, _: Stop, _: &mut Context<Self>) -> Self::Result {
         self.table.close();
         self.stopping = true;
+        // From here on another process may know better.
+        self.deps.in_use.set(None);
         let jobs = std::mem::take(&mut self.jobs);
         let stops: Vec<_> = jobs.into_values().map(|job| job.runner.stop()).collect();
         let all = futures::future::join_all(stops).into_actor(self);

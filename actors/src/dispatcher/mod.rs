@@ -11,6 +11,7 @@ mod jobs;
 mod leader;
 mod programs;
 mod questions;
+mod recovery;
 mod runner;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ mod tests;
 pub use leader::Dispatcher;
 pub use runner::{DispatcherHandle, DispatcherRunner, start};
 
+use crate::blob_server::BlobsInUse;
 use crate::services::{LeaderElection, ProcessServices};
 use gateways::blob_server::BlobServerGateway;
 use gateways::dispatcher::{JobSummary, SubmitProgram};
@@ -70,6 +72,8 @@ pub struct DispatcherDeps {
     pub hosts: (EndpointAddress, ProcessSession),
     /// Whose blobs go with their job.
     pub blobs: Option<Remote<BlobServerGateway>>,
+    /// Told what blobs jobs need, while a Dispatcher of this process leads.
+    pub in_use: BlobsInUse,
     /// Graphs that are to run.
     pub graphs: JobGraphStore,
     /// How jobs ended.

@@ -59,10 +59,12 @@ impl Dispatcher {
         let reserved = self.ended_as(job).and_then(|ended| {
             self.table.reserve(job, ended, Origin::Own).map_err(|why| refused(job, why))
         });
+        let hash = program.hash;
         let request =
             reserved.and_then(|()| self.build_request(job, program, parallelism, options, true));
         match request {
             Ok(request) => {
+                self.building.insert(job, hash);
                 let (built, addr) = (self.build(request), ctx.address());
                 actix::spawn(async move {
                     let built = Built { job, graph: built.await, origin: Origin::Own };
@@ -98,6 +100,7 @@ impl Handler<Ask<SubmitProgram>> for Dispatcher {
         if let Err(error) = reserved {
             return Box::pin(async move { Err(error) });
         }
+        let hash = program.hash;
         let request = match self.build_request(job, program, parallelism, options, true) {
             Ok(request) => request,
             Err(error) => {
@@ -105,6 +108,8 @@ impl Handler<Ask<SubmitProgram>> for Dispatcher {
                 return Box::pin(async move { Err(error) });
             }
         };
+        self.building.insert(job, hash);
+        self.say_needed();
         let (built, addr) = (self.build(request), ctx.address());
         // Not part of the answer's future: the job runs also when the client is gone by then.
         let submitted = actix::spawn(async move {
@@ -129,6 +134,7 @@ impl Handler<Built> for Dispatcher {
 
     fn handle(&mut self, built: Built, ctx: &mut Context<Self>) -> Self::Result {
         let Built { job, graph, origin } = built;
+        self.building.remove(&job);
         let outcome = match graph {
             Ok(graph) if graph.job_id == job => self.submit(graph, origin, ctx),
             Ok(graph) => {
@@ -145,6 +151,7 @@ impl Handler<Built> for Dispatcher {
                 self.own_job_refused(job, error);
             }
         }
+        self.say_needed();
         outcome
     }
 }

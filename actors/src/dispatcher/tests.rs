@@ -1,4 +1,5 @@
 use super::*;
+use crate::blob_server::Needed;
 use crate::job_testing::{
     Deployments, ElectionDouble, HostsDouble, ManagerDouble, WorkerDouble, graph, job, program,
     told, until,
@@ -26,6 +27,7 @@ struct Fixture {
     hosts: HostsDouble,
     objects: MemoryObjects,
     end: watch::Receiver<Option<ClusterEnd>>,
+    in_use: BlobsInUse,
     handle: DispatcherHandle,
     _manager: ManagerDouble,
 }
@@ -45,6 +47,7 @@ async fn start_in(
     let hosts = HostsDouble::start(&process, HostSide::JobManager).await;
     let manager = ManagerDouble::lead(&process, 60);
     let (end, ended) = watch::channel(None);
+    let in_use = BlobsInUse::default();
     let services = process.services.clone();
     let shared: Arc<dyn ObjectStore> = Arc::new(objects.clone());
     let archive = JobArchive::open(Arc::new(MemoryObjects::new()), &services.options).unwrap();
@@ -52,6 +55,7 @@ async fn start_in(
         election: election.clone(),
         hosts: (hosts.running.address().clone(), services.session),
         blobs: None,
+        in_use: in_use.clone(),
         graphs: JobGraphStore::new(shared.clone()),
         results: JobResultStore::new(shared),
         archive,
@@ -63,7 +67,7 @@ async fn start_in(
     })
     .await
     .unwrap();
-    Fixture { process, election, hosts, objects, end: ended, handle, _manager: manager }
+    Fixture { process, election, hosts, objects, end: ended, in_use, handle, _manager: manager }
 }
 
 impl Fixture {
@@ -405,6 +409,86 @@ async fn recovery_runs_what_has_not_ended_and_cleans_up_what_has() {
         assert_eq!(details.refused(), Some(known));
         let again = f.submit(graph(2, 1, false)).await.unwrap_err();
         assert!(matches!(again, SubmitError::DuplicateTerminated { .. }));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_stored_graph_is_damaged_has_failed_and_says_so() {
+    local(async {
+        let objects = MemoryObjects::new();
+        let shared: Arc<dyn ObjectStore> = Arc::new(objects.clone());
+        let damaged = format!("jobs/graphs/{}", job(3));
+        objects.put(&damaged, bytes::Bytes::from_static(b"FJG1nonsense")).unwrap();
+        let mut invalid = graph(4, 1, false);
+        invalid.vertices[0].parallelism = 0;
+        JobGraphStore::new(shared.clone()).put(&invalid).unwrap();
+        let f = start_with(ClusterMode::Session, objects.clone()).await;
+        f.leads(1).await;
+        for (n, name, why) in
+            [(3, "(unknown: its stored graph is damaged)", "damaged"), (4, "job 4", "invalid")]
+        {
+            assert_eq!(f.status(n).await, Ok(JobStatus::Failed));
+            let wait = RequestJobResult { job_id: job(n), wait_ms: 60_000 };
+            let result = f.gateway().ask(wait).await.unwrap();
+            assert_eq!((result.status, result.name.as_str()), (JobStatus::Failed, name));
+            let cause = result.cause.unwrap();
+            assert!(!cause.recoverable && cause.kind == "JobGraphDamaged", "{cause}");
+            assert!(cause.message.contains(why), "{cause}");
+            let details = f.gateway().ask(RequestJobDetails { job_id: job(n) }).await.unwrap();
+            assert_eq!(details.cause, Some(cause));
+        }
+        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
+        let listed: Vec<_> = overview.iter().map(|job| (job.job_id, job.status)).collect();
+        assert_eq!(listed, [(job(3), JobStatus::Failed), (job(4), JobStatus::Failed)]);
+        assert_eq!((f.stored(3).len(), f.stored(4).len()), (1, 0), "what can't be read stays");
+        let again = f.submit(graph(3, 1, false)).await.unwrap_err();
+        assert!(matches!(again, SubmitError::DuplicateTerminated { .. }), "{again}");
+        f.handle.stop().await;
+        let next = start_with(ClusterMode::Session, objects).await;
+        next.leads(1).await;
+        assert_eq!(next.status(3).await, Ok(JobStatus::Failed), "it is recorded");
+        assert_eq!(next.stored(3), [damaged]);
+        assert_eq!(JobResultStore::new(shared).dirty().unwrap(), []);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_blob_server_is_told_what_jobs_need_while_the_dispatcher_leads() {
+    local(async {
+        let objects = MemoryObjects::new();
+        let mut stored = graph(1, 1, false);
+        stored.program.hash = model::ContentHash([1; 32]);
+        JobGraphStore::new(Arc::new(objects.clone())).put(&stored).unwrap();
+        let process = TestProcess::start(&[]).await;
+        let election = ElectionDouble::held_back(&process);
+        let f = start_in(process, election, ClusterMode::Session, objects).await;
+        let needed = |jobs: &[u8]| {
+            let programs = jobs.iter().map(|n| model::ContentHash([*n; 32])).collect();
+            let jobs = jobs.iter().map(|n| job(u128::from(*n))).collect();
+            Some(Needed { programs, jobs })
+        };
+        assert_eq!(f.in_use.get(), None);
+        f.election.grant(Component::Dispatcher).await;
+        f.leads(1).await;
+        assert_eq!(f.in_use.get(), needed(&[1]), "of the job that was persisted");
+        // While its graph is being built: nothing else is known of the job yet.
+        let gateway = f.gateway();
+        let (submitted, ()) = futures::join!(gateway.ask(submission(Some(7))), async {
+            until("it is being built", || f.in_use.get() == needed(&[1, 7])).await;
+        });
+        assert_eq!(submitted, Ok(job(7)));
+        assert_eq!(f.in_use.get(), needed(&[1, 7]));
+        for n in [1, 7] {
+            let component = Component::JobMaster(job(n));
+            until("it stands for election", || f.election.contends(component)).await;
+            f.election.grant(component).await;
+            f.job_master(n).await.ask(gateways::job_master::Cancel {}).await.unwrap();
+        }
+        until("nothing is needed", || f.in_use.get() == needed(&[])).await;
+        f.handle.stop().await;
+        assert_eq!(f.in_use.get(), None);
     })
     .await;
 }

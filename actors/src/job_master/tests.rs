@@ -57,6 +57,15 @@ impl Fixture {
     }
 
     async fn start_in(process: TestProcess, manager: ManagerDouble, graph: JobGraph) -> Self {
+        Self::start_with(process, manager, graph, program_key(&program())).await
+    }
+
+    async fn start_with(
+        process: TestProcess,
+        manager: ManagerDouble,
+        graph: JobGraph,
+        program: BlobKey,
+    ) -> Self {
         let hosts = HostsDouble::start(&process, HostSide::JobManager).await;
         let rpc = process.services.rpc.clone();
         let ended = Calls::default();
@@ -65,7 +74,7 @@ impl Fixture {
         let registration = rpc.serve("job_manager_runner/test", fence, runner);
         let running = start(JobMasterDeps {
             services: process.services.clone(),
-            program: Some(program_key(&program())),
+            program: Some(program),
             graph: Arc::new(graph),
             session: JobMasterId(session(FENCE)),
             submitted_ms: process.services.platform.unix_millis(),
@@ -507,6 +516,22 @@ async fn a_job_in_one_line() {
         assert_eq!((summary.status, summary.name.as_str()), (JobStatus::Running, "job 1"));
         assert_eq!(summary.tasks, [(ExecutionState::Scheduled, 4)].into());
         assert_eq!(summary.end_ms, None);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_program_is_gone_fails_with_the_reason_and_does_not_restart() {
+    local(async {
+        let process = TestProcess::start(PATIENT).await;
+        let manager = ManagerDouble::lead(&process, 60);
+        let missing = BlobKey { hash: model::ContentHash([9; 32]), ..program_key(&program()) };
+        let f = Fixture::start_with(process, manager, graph(1, 1, true), missing).await;
+        assert_eq!(f.ended_as().await, JobStatus::Failed);
+        let details = f.details().await;
+        assert_eq!(details.restarts, 0);
+        let cause = details.cause.unwrap().to_string();
+        assert!(cause.contains("can't be fetched: there is no blob 0909"), "{cause}");
     })
     .await;
 }

@@ -6,6 +6,7 @@ use gateways::job_services::HostAddress;
 use gateways::program_host::BuildError;
 use model::{BlobKey, BlobKind, JobId, ProgramRef};
 use std::{fmt, path::PathBuf};
+use thiserror::Error;
 
 /// Which side of a job a host serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,10 +55,21 @@ pub trait ProgramHostLauncher: Send + Sync {
     fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>>;
 }
 
+/// Why a program's file is not here.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ProgramError {
+    /// The JobManager's own store does not have it, or something else in its place: no try again mends that.
+    #[error("{0}")]
+    Gone(String),
+    /// It could not be fetched or kept this time.
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// Where programs come from: the BlobServer's own store, or a TaskManager's blob cache.
 pub trait Programs: Send + Sync {
-    /// The file of a program, whole, checked and executable. The error is for people.
-    fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, String>>;
+    /// The file of a program, whole, checked and executable.
+    fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, ProgramError>>;
 }
 
 /// The blob that a program is kept under: it belongs to no job.

@@ -11,7 +11,8 @@ mod launcher;
 mod tests;
 
 pub use launcher::{
-    ExitCause, HostRequest, HostSide, LaunchedHost, ProgramHostLauncher, Programs, program_key,
+    ExitCause, HostRequest, HostSide, LaunchedHost, ProgramError, ProgramHostLauncher, Programs,
+    program_key,
 };
 
 use crate::services::{ProcessServices, Running, Stop};
@@ -220,8 +221,13 @@ async fn start_host(
     let file = match program.filter(|_| !inside) {
         Some(key) => {
             let fetched = deps.programs.fetch(key).await;
-            Some(fetched.map_err(|why| {
-                BuildError::Process(format!("the program {} can't be fetched: {why}", key.hash))
+            Some(fetched.map_err(|error| {
+                let why = format!("the program {} can't be fetched: {error}", key.hash);
+                match error {
+                    // The job can't run again before somebody submits it with its program.
+                    ProgramError::Gone(_) => BuildError::Invalid(why),
+                    ProgramError::Failed(_) => BuildError::Process(why),
+                }
             })?)
         }
         None => None,

@@ -59,6 +59,10 @@ async fn a_program_that_can_not_be_fetched_or_does_not_start_is_told() {
         let absent = LaunchHost { job_id: job(1), program: Some(key(9)) };
         let error = hosts.gateway.ask(absent).await.unwrap_err().refused().unwrap();
         assert!(error.to_string().contains("can't be fetched: there is no blob"), "{error}");
+        assert!(matches!(error, BuildError::Invalid(_)), "no restart brings it back: {error:?}");
+        let unreachable = LaunchHost { job_id: job(1), program: Some(key(8)) };
+        let error = hosts.gateway.ask(unreachable).await.unwrap_err().refused().unwrap();
+        assert!(matches!(error, BuildError::Process(_)), "a restart may: {error:?}");
         let refused = BuildError::Process("exit code 1".into());
         hosts.script.set(&hosts.script.fail_launch, Some(refused.clone()));
         let error = hosts.gateway.ask(launch(1)).await.unwrap_err().refused();

@@ -218,6 +218,14 @@ impl JobTable {
         self.end_steps(status, true)
     }
 
+    /// A stored job whose graph can't be read has failed. The graph stays for people to look at.
+    pub fn unreadable(&mut self, job: JobId) -> Vec<EndStep> {
+        self.jobs.insert(job, JobPhase::Cleaning);
+        let mut steps = self.end_steps(JobStatus::Failed, true);
+        steps.retain(|step| *step != EndStep::RemoveGraph);
+        steps
+    }
+
     fn end_steps(&self, status: JobStatus, first_time: bool) -> Vec<EndStep> {
         let mut steps = Vec::with_capacity(7);
         if first_time {

@@ -109,3 +109,21 @@ fn a_closing_dispatcher_takes_nothing() {
     assert_eq!(table.admit(&job(1), None, Origin::Client), Err(Refusal::Closing));
     assert_eq!(table.admit(&job(2), None, Origin::Client), Err(Refusal::Closing));
 }
+
+#[test]
+fn a_job_whose_graph_can_not_be_read_ends_and_its_graph_stays() {
+    let mut table = JobTable::new(Mode::Application);
+    let steps = table.unreadable(JobId(1));
+    assert_eq!(
+        steps,
+        [
+            EndStep::Archive,
+            EndStep::RecordResult,
+            EndStep::DeleteBlobs,
+            EndStep::ReleaseHost,
+            EndStep::MarkClean,
+            EndStep::EndCluster(JobStatus::Failed)
+        ]
+    );
+    assert_eq!(table.phase(JobId(1)), Some(JobPhase::Cleaning), "until its result is recorded");
+}

@@ -8,7 +8,7 @@ use actors::leader_retrieval::{
     self, LeaderNode, LeaderRetrievalActor, LeaderTable, RemoteRetrieval, RetrievalSettings,
 };
 use actors::program_hosts::{
-    self, HostSide, HostsDeps, ProgramHostLauncher, ProgramHosts, Programs,
+    self, HostSide, HostsDeps, ProgramError, ProgramHostLauncher, ProgramHosts, Programs,
 };
 use actors::resource_manager::{self, ResourceManagerDeps, ResourceManagerService};
 use actors::services::{LeaderRetrieval, ProcessServices, Running};
@@ -21,7 +21,7 @@ use platform::watch;
 use platform::{Lane, Platform};
 use std::path::PathBuf;
 use std::sync::Arc;
-use storage::blobs::BlobStore;
+use storage::blobs::{BlobStore, BlobStoreError};
 use storage::ha::{Candidate, ElectionDriver};
 use storage::jobs::{JobGraphStore, JobResultStore};
 use storage::objects::ObjectStore;
@@ -118,6 +118,7 @@ impl JobManagerComponents {
             election: contenders,
             hosts: (hosts.address().clone(), services.session),
             blobs: (!parts.embedded).then(|| ready.blobs.clone()),
+            in_use: blobs.in_use(),
             graphs: JobGraphStore::new(parts.objects.clone()),
             results: JobResultStore::new(parts.objects),
             archive,
@@ -258,15 +259,20 @@ struct StoredPrograms {
 }
 
 impl Programs for StoredPrograms {
-    fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, String>> {
+    fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, ProgramError>> {
         let store = Arc::clone(&self.store);
         let found = self.platform.lane(Lane::Blob).run(move || async move {
             match store.path(&key) {
                 Ok(Some(path)) => Ok(path),
-                Ok(None) => Err("this process keeps no files".to_owned()),
-                Err(error) => Err(error.to_string()),
+                Ok(None) => Err(ProgramError::Failed("this process keeps no files".to_owned())),
+                Err(error @ (BlobStoreError::NotFound(_) | BlobStoreError::WrongHash { .. })) => {
+                    Err(ProgramError::Gone(format!("{error} ({})", store.location())))
+                }
+                Err(BlobStoreError::Store(error)) => Err(ProgramError::Failed(error.to_string())),
             }
         });
-        Box::pin(async move { found.await.unwrap_or_else(|ended| Err(ended.to_string())) })
+        Box::pin(async move {
+            found.await.unwrap_or_else(|ended| Err(ProgramError::Failed(ended.to_string())))
+        })
     }
 }

@@ -3,7 +3,7 @@
 use super::base::{Base, BaseParts, ComponentError, lane};
 use actors::blob_server::{BlobCache, CacheSettings};
 use actors::program_hosts::{
-    self, HostSide, HostsDeps, ProgramHostLauncher, ProgramHosts, Programs,
+    self, HostSide, HostsDeps, ProgramError, ProgramHostLauncher, ProgramHosts, Programs,
 };
 use actors::services::{LeaderRetrieval, ProcessServices, Running};
 use actors::task_executor::{self, HostSettings, LogFolder, TaskExecutorDeps, TaskExecutorHandle};
@@ -118,8 +118,13 @@ impl TaskManagerComponents {
 struct CachedPrograms(BlobCache);
 
 impl Programs for CachedPrograms {
-    fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, String>> {
+    fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, ProgramError>> {
         let cache = self.0.clone();
-        Box::pin(async move { cache.fetch(&key).await.map_err(|e| e.to_string()) })
+        Box::pin(async move {
+            cache.fetch(&key).await.map_err(|error| {
+                let why = error.to_string();
+                if error.is_gone() { ProgramError::Gone(why) } else { ProgramError::Failed(why) }
+            })
+        })
     }
 }

@@ -2,7 +2,7 @@
 //! removed after its result was recorded.
 
 use super::JobStoreError;
-use crate::objects::{ObjectStore, PutNew};
+use crate::objects::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
 use model::{JobGraph, JobId};
 use serde::Deserialize;
@@ -20,11 +20,13 @@ pub struct JobGraphStore {
     objects: Arc<dyn ObjectStore>,
 }
 
-/// A stored graph that can't be read. It is left where it is for people to look at.
+/// A stored graph that can't be understood. It is left where it is for people to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damaged {
     /// The object's name.
     pub name: String,
+    /// The job that it is named after.
+    pub job: Option<JobId>,
     /// Why.
     pub error: JobStoreError,
 }
@@ -34,7 +36,7 @@ pub struct Damaged {
 pub struct StoredGraphs {
     /// By ascending job id.
     pub graphs: Vec<JobGraph>,
-    /// Those that can't be read: they must not keep the others from running.
+    /// Those that are damaged: they must not keep the others from running.
     pub damaged: Vec<Damaged>,
 }
 
@@ -74,7 +76,8 @@ impl JobGraphStore {
     /// All graphs.
     ///
     /// # Errors
-    /// Only where the store can't be listed; what can't be read is in [`StoredGraphs::damaged`].
+    /// Where the store can't be listed, or a graph not be read this time; what is damaged, so that no other
+    /// try will read it, is in [`StoredGraphs::damaged`].
     pub fn recover(&self) -> Result<StoredGraphs, JobStoreError> {
         let mut found = StoredGraphs::default();
         for name in self.objects.list(PREFIX)? {
@@ -82,11 +85,12 @@ impl JobGraphStore {
                 Ok(Some(bytes)) => self.decode(&name, &bytes),
                 // Removed since it was listed.
                 Ok(None) => continue,
-                Err(error) => Err(error.into()),
+                Err(error @ StoreError::Corrupt { .. }) => Err(error.into()),
+                Err(error) => return Err(error.into()),
             };
             match read {
                 Ok(graph) => found.graphs.push(graph),
-                Err(error) => found.damaged.push(Damaged { name, error }),
+                Err(error) => found.damaged.push(Damaged { job: job_of(&name), name, error }),
             }
         }
         Ok(found)
@@ -118,6 +122,11 @@ impl JobGraphStore {
         }
         Ok(graph)
     }
+}
+
+fn job_of(name: &str) -> Option<JobId> {
+    let job = name.strip_prefix(PREFIX)?.parse().ok()?;
+    (name_of(job) == name).then_some(job)
 }
 
 fn name_of(job: JobId) -> String {

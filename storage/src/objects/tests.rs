@@ -23,7 +23,7 @@ fn what_a_store_makes_is_for_its_user_alone_and_what_was_there_keeps_its_mode() 
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let store = FileObjects::open(dir.path().join("ha/default")).unwrap();
-    store.put_new("jobs/graphs/1", "graph".into()).unwrap();
+    assert_eq!(store.put_new("jobs/graphs/1", "graph".into()), Ok(PutNew::Created));
     store.put("leader/beat-1", "1".into()).unwrap();
     store.put("leader/beat-1", "2".into()).unwrap();
     let blobs = crate::blobs::FileBlobs::open(dir.path().join("blobs/of")).unwrap();
