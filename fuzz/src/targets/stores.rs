@@ -4,16 +4,21 @@
 use super::{Target, law, sample, scratch};
 use crate::{mutate::mutate, rng::Rng};
 use bytes::Bytes;
+use gateways::job_master::JobDetails;
 use model::{JobGraph, JobId};
-use std::{fs, sync::Arc};
+use platform::{Platform, inproc::InProcessNetwork};
+use std::{fs, sync::Arc, time::Duration};
 use storage::{
-    jobs::{JobGraphStore, JobResultEntry, JobResultStore},
+    ha::{FileElection, FileElectionSettings},
+    jobs::{Archive, ArchiveBounds, JobGraphStore, JobResultEntry, JobResultStore},
     objects::{FileObjects, MemoryObjects, ObjectStore},
 };
 
 pub(crate) const TARGETS: &[Target] = &[
     Target { name: "stored_graph", make: graph, check: check_graph, memory_max: 0 },
     Target { name: "stored_result", make: result, check: check_result, memory_max: 0 },
+    Target { name: "archived_job", make: archived, check: check_archived, memory_max: 0 },
+    Target { name: "leader_record", make: leader, check: check_leader, memory_max: 0 },
     Target { name: "object_file", make: file, check: check_file, memory_max: 0 },
 ];
 
@@ -93,6 +98,50 @@ fn check_result(input: &[u8]) -> Result<bool, String> {
     let store = JobResultStore::new(holding(input, write)?);
     let _ = store.dirty().map_err(|e| e.to_string())?;
     Ok(matches!(store.get(JOB), Ok(Some(_))))
+}
+
+fn archive_in(store: Arc<dyn ObjectStore>) -> Result<Archive<()>, String> {
+    let bounds = ArchiveBounds { jobs: 8, bytes: 1 << 30, age_ms: u64::MAX };
+    let mut archive = Archive::new(store, bounds).map_err(|e| e.to_string())?;
+    archive.put(JOB, (), &(), 0).map_err(|e| e.to_string())?;
+    Ok(archive)
+}
+
+fn archived(rng: &mut Rng) -> Vec<u8> {
+    let details: Option<JobDetails> = sample(rng);
+    let mut bytes = details.and_then(|d| rmp_serde::to_vec_named(&d).ok()).unwrap_or_default();
+    mutate(&mut bytes, rng);
+    bytes
+}
+
+fn check_archived(input: &[u8]) -> Result<bool, String> {
+    let store: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::new());
+    let archive = archive_in(Arc::clone(&store))?;
+    let (name, _) = only_object(&*store).ok_or("nothing was archived")?;
+    store.put(&name, Bytes::copy_from_slice(input)).map_err(|e| e.to_string())?;
+    Ok(matches!(archive.get::<JobDetails>(JOB), Ok(Some(_))))
+}
+
+fn leader(rng: &mut Rng) -> Vec<u8> {
+    let record =
+        r#"{"store_epoch":7,"node":"host:6123","rest":"http://host:8081","identity":"1/2"}"#;
+    let mut bytes = record.as_bytes().to_vec();
+    mutate(&mut bytes, rng);
+    bytes
+}
+
+/// Whatever the record holds, its epoch counts: another process must not take it for nobody's.
+fn check_leader(input: &[u8]) -> Result<bool, String> {
+    let store: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::new());
+    let name = format!("leader/epoch-{:020}", 7);
+    store.put(&name, Bytes::copy_from_slice(input)).map_err(|e| e.to_string())?;
+    let second = Duration::from_secs(1);
+    let settings = FileElectionSettings { lease_duration: second, renew_interval: second };
+    let platform = Platform::simulated(1, Arc::new(InProcessNetwork::new()));
+    let read = FileElection::new(platform, store, settings).read_leader();
+    let record = read.map_err(|e| e.to_string())?.ok_or("the epoch is not seen")?;
+    law(record.store_epoch == 7, || format!("epoch {} for 7", record.store_epoch))?;
+    Ok(!record.node.is_empty())
 }
 
 fn file(rng: &mut Rng) -> Vec<u8> {
