@@ -2,11 +2,11 @@
 //! ResourceManagers as the configuration says; what a failure means is decided below it.
 
 use super::messages::*;
-use super::{YarnError, resource_managers, retry_policy};
+use super::{ResourceManager, YarnError, resource_managers, retry_policy};
 use crate::client::{CallOptions, Client, Options, Proxy};
 use crate::conf::Configuration;
 use crate::login::{Login, Service};
-use crate::tokens::{Token, TokenProto};
+use crate::tokens::{Token, TokenProto, service_of};
 use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +35,9 @@ const POLL_RUNNING: Duration = Duration::from_secs(1);
 pub struct YarnClient {
     proxy: Arc<Proxy>,
     options: CallOptions,
+    servers: Arc<[ResourceManager]>,
+    /// Whether services of tokens are addresses rather than names.
+    use_ip: bool,
 }
 
 impl YarnClient {
@@ -57,11 +60,13 @@ impl YarnClient {
         client: Client,
     ) -> Result<Self, YarnError> {
         let mut targets = Vec::new();
-        for rm in resource_managers(conf, Service::ResourceManager)? {
+        let servers = resource_managers(conf, Service::ResourceManager)?;
+        for rm in &servers {
             targets.push(login.target(Service::ResourceManager, &rm.host, rm.port).await?);
         }
         let proxy = Arc::new(Proxy::new(client, targets, retry_policy(conf)?));
-        Ok(Self { proxy, options: CallOptions::default() })
+        let use_ip = conf.get_bool("hadoop.security.token.service.use_ip")?.unwrap_or(true);
+        Ok(Self { proxy, options: CallOptions::default(), servers: servers.into(), use_ip })
     }
 
     /// A client whose calls take at most this long with all their tries, where the configuration allows more.
@@ -353,8 +358,8 @@ impl YarnClient {
         Ok(response.containers)
     }
 
-    /// A delegation token for the ResourceManager, which `renewer` may renew. Secure clusters only, and users
-    /// with Kerberos only.
+    /// A delegation token for the ResourceManagers, which `renewer` may renew. On secure clusters only users with
+    /// Kerberos get one. Its service is set to what clients look for.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -363,7 +368,19 @@ impl YarnClient {
         let request = GetDelegationTokenRequest { renewer: renewer.to_owned() };
         let response: GetDelegationTokenResponse = self.call(method, &request).await?;
         let token = response.token.ok_or(YarnError::Incomplete { method, field: "token" })?;
-        Ok(token.into())
+        Ok(Token::from(token).with_service(self.token_service().await?))
+    }
+
+    /// What the service of a token is: all ResourceManagers, whichever of them is active. They leave it out.
+    async fn token_service(&self) -> Result<String, YarnError> {
+        let mut services = Vec::new();
+        for rm in self.servers.iter() {
+            let found = tokio::net::lookup_host((rm.host.as_str(), rm.port)).await;
+            let address = found.ok().and_then(|mut addresses| addresses.next());
+            let unknown = || YarnError::Address { host: rm.host.clone() };
+            services.push(service_of(&rm.host, address.ok_or_else(unknown)?, self.use_ip));
+        }
+        Ok(services.join(","))
     }
 
     /// Renews a delegation token; gives when it expires now, in milliseconds since 1970.

@@ -72,6 +72,12 @@ pub enum YarnError {
         /// Its message.
         message: String,
     },
+    /// A ResourceManager's host is not known, and a token must name its address.
+    #[error("no address of {host} for a token's service")]
+    Address {
+        /// The host.
+        host: String,
+    },
     /// The response lacks what it must have.
     #[error("the response to {method} has no {field}")]
     Incomplete {

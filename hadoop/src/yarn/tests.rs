@@ -468,6 +468,34 @@ fn what_no_container_may_have_is_refused_before() {
     assert!(said(resource(1, 1, 2)).contains("2 gpu"));
 }
 
+/// As a ResourceManager of Hadoop 3.3.6 sends it: without a service, which Java's client adds.
+const DELEGATION_TOKEN: &[u8] =
+    b"\x0aM\x0a\x1e\x0a\x04root\x12\x04root \xff\xc7\xae\xfd\x9f4(\xff\xcf\xe0\x9d\xa240\x028\
+        \x02\x12\x14\xa4\x8c\xd9\xd9\x7fWs&\xe1$m#2\xf5\xc4\xb9\xaf\x16%h\x1a\x13RM_DELEGATION_T\
+        OKEN\x22\x00";
+
+#[tokio::test]
+async fn a_delegation_token_names_all_resource_managers() {
+    let answer: Arc<Answers> = Arc::new(|_, _| Ok(DELEGATION_TOKEN.to_vec()));
+    let (client, server) = client_of(Arc::clone(&answer), &[]).await;
+    let token = client.delegation_token("root").await.unwrap();
+    assert_eq!((token.kind(), token.identifier().len()), (kinds::RM_DELEGATION, 30));
+    assert_eq!(token.password().expose().len(), 20);
+    assert_eq!(token.service(), format!("127.0.0.1:{}", server.port));
+
+    let one = format!("127.0.0.1:{}", server.port);
+    let conf = conf(&[
+        ("yarn.resourcemanager.ha.enabled", "true"),
+        ("yarn.resourcemanager.ha.rm-ids", "rm1,rm2"),
+        ("yarn.resourcemanager.address.rm1", &one),
+        ("yarn.resourcemanager.address.rm2", "127.0.0.2:8032"),
+    ]);
+    let login = Login::simple(&conf, "alice", Credentials::new()).unwrap();
+    let both = YarnClient::new(&conf, login).await.unwrap().delegation_token("root").await.unwrap();
+    assert_eq!(both.service(), format!("{one},127.0.0.2:8032"));
+    assert!(both.serves(&one) && both.serves("127.0.0.2:8032"));
+}
+
 proptest! {
     #[test]
     fn any_text_is_an_id_or_an_error(text in "(container|application|appattempt)?[_e0-9a-z:-]{0,40}") {

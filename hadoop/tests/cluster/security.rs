@@ -4,7 +4,9 @@ use super::{Unmanaged, conf, size, yarn};
 use hadoop::login::Login;
 use hadoop::tokens::{Credentials, Token};
 use hadoop::yarn::messages::{ApplicationId, NodeId};
-use hadoop::yarn::{AmRmClient, AmRmOptions, Ask, MasterEvent, NmClient, Registration, YarnError};
+use hadoop::yarn::{
+    AmRmClient, AmRmOptions, Ask, MasterEvent, NmClient, Registration, YarnClient, YarnError,
+};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -70,6 +72,29 @@ async fn a_wrong_password_and_a_wrong_container_token_are_refused_by_a_node() {
     let error = tokio::time::timeout(SOON, start).await.expect("an answer soon").unwrap_err();
     assert!(error.is_remote("SecretManager$InvalidToken"), "{error:?}");
     application.yarn.kill(application.id, None).await.unwrap();
+}
+
+#[tokio::test]
+#[ignore = "needs the cluster of `cargo xtask yarn up`, named by HADOOP_CONF_DIR"]
+async fn a_delegation_token_opens_the_resource_manager_until_it_is_cancelled() {
+    let (conf, yarn) = (conf(), yarn().await);
+    let user = Login::current(&conf).await.unwrap();
+    let token = yarn.delegation_token(user.short_name()).await.unwrap();
+    let address = conf.get("yarn.resourcemanager.address").unwrap().unwrap();
+    let port = address.rsplit(':').next().unwrap();
+    assert!(token.service().ends_with(&format!(":{port}")), "{token:?}");
+    assert!(yarn.renew_delegation_token(&token).await.unwrap() > 0);
+
+    let mut credentials = Credentials::new();
+    credentials.add("manager", token.clone());
+    let bearer = Login::simple(&conf, "anybody", credentials).unwrap();
+    let by_token = YarnClient::new(&conf, bearer.clone()).await.unwrap().with_deadline(SOON);
+    assert!(!by_token.nodes(&[]).await.unwrap().is_empty());
+
+    yarn.cancel_delegation_token(&token).await.unwrap();
+    let late = YarnClient::new(&conf, bearer).await.unwrap().with_deadline(SOON);
+    let error = late.nodes(&[]).await.unwrap_err();
+    assert!(error.is_remote("InvalidToken"), "{error:?}");
 }
 
 #[tokio::test]
