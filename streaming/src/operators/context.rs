@@ -151,6 +151,10 @@ impl OperatorContext {
     pub fn io_error(&self, what: impl Into<String>, why: impl fmt::Display) -> TaskError {
         TaskError::Io { operator: self.name.clone(), what: what.into(), why: why.to_string() }
     }
+    /// An input is not what it was or must be.
+    pub fn input_error(&self, what: impl Into<String>) -> TaskError {
+        TaskError::Input { operator: self.name.clone(), what: what.into() }
+    }
     /// The coordinator said no.
     pub fn coordinator_error(&self, why: impl Into<String>) -> TaskError {
         TaskError::Coordinator { operator: self.name.clone(), why: why.into() }

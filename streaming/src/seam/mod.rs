@@ -297,6 +297,14 @@ pub enum TaskError {
         /// The system's error.
         why: String,
     },
+    /// A source's input is not what it was when the job started, or not what can be read: another try finds the same.
+    #[error("operator '{operator}': the input {what}")]
+    Input {
+        /// Name of the operator.
+        operator: String,
+        /// Which input, and what is wrong with it.
+        what: String,
+    },
     /// The operator's coordinator refused or can't be reached.
     #[error("operator '{operator}' got no answer of its coordinator: {why}")]
     Coordinator {
@@ -319,9 +327,10 @@ pub enum TaskError {
 }
 
 impl TaskError {
-    /// Whether a restart may help: another machine, another try. A deployment that does not fit never will.
+    /// Whether a restart may help: another machine, another try. A deployment that does not fit never will, and an
+    /// input that was changed can't be read twice.
     pub fn is_recoverable(&self) -> bool {
-        !matches!(self, Self::Deployment(_))
+        !matches!(self, Self::Deployment(_) | Self::Input { .. })
     }
     /// A stable name of the kind, for `FailureCause::kind`.
     pub fn kind(&self) -> &'static str {
@@ -329,6 +338,7 @@ impl TaskError {
             Self::User { .. } => "UserError",
             Self::Panicked { .. } => "UserPanic",
             Self::Io { .. } => "IoError",
+            Self::Input { .. } => "InputError",
             Self::Coordinator { .. } => "CoordinatorUnavailable",
             Self::Codec { .. } => "CodecError",
             Self::Deployment(_) => "DeploymentMismatch",

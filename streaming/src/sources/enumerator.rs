@@ -9,7 +9,10 @@ use std::{
     collections::{BTreeMap, VecDeque},
     ffi::OsString,
     fs, io,
-    os::unix::ffi::{OsStrExt, OsStringExt},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::FileTypeExt,
+    },
     path::{Path, PathBuf},
 };
 
@@ -170,9 +173,15 @@ fn list(
 ) -> Result<(), (PathBuf, io::Error)> {
     let wrong = |error| (path.to_owned(), error);
     let metadata = fs::metadata(path).map_err(wrong)?;
-    if !metadata.is_dir() {
+    if metadata.is_file() {
         files.push((path.to_owned(), metadata.len()));
         return Ok(());
+    }
+    if !metadata.is_dir() {
+        // It has no length, so it would be an empty input.
+        let kind = kind_of(metadata.file_type());
+        let why = format!("it is {kind}; text is read of files and folders");
+        return Err(wrong(io::Error::other(why)));
     }
     if depth >= DEEPEST {
         return Err(wrong(io::Error::other("folders are nested too deeply (a link to itself?)")));
@@ -185,6 +194,18 @@ fn list(
     names.retain(|name| !matches!(name.as_bytes().first(), Some(b'.' | b'_')));
     names.sort();
     names.iter().try_for_each(|name| list(&path.join(name), depth + 1, files))
+}
+
+/// What people call it, for those who took it for a file.
+pub(super) fn kind_of(kind: fs::FileType) -> &'static str {
+    match kind {
+        kind if kind.is_fifo() => "a pipe (FIFO)",
+        kind if kind.is_socket() => "a socket",
+        kind if kind.is_char_device() => "a character device",
+        kind if kind.is_block_device() => "a block device",
+        kind if kind.is_dir() => "a folder",
+        _ => "something else",
+    }
 }
 
 /// Makes the enumerator of a text source.

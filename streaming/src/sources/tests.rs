@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::{
-    Coordinator,
+    Coordinator, TaskError,
     api::tests::{built, lines, run},
+    chain::{NoConsumer, ReadProgress, SourceReader},
     harness::Harness,
+    operators::{Collector, OperatorContext, OperatorMail},
 };
 use model::{ExecutionAttemptId, JobVertexId};
 use proptest::prelude::*;
@@ -132,6 +134,74 @@ fn an_absent_input_is_named() {
         error.starts_with("the input '/nowhere/at/all' can't be read: No such file"),
         "{error}"
     );
+}
+
+#[test]
+fn what_is_no_file_is_refused_with_what_it_is() {
+    let tmp = tempfile::tempdir().unwrap();
+    let pipe = tmp.path().join("in/pipe");
+    std::fs::create_dir(tmp.path().join("in")).unwrap();
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let device = Path::new("/dev/zero").to_owned();
+    for (input, named, kind) in [
+        (pipe.clone(), &pipe, "a pipe (FIFO)"),
+        (tmp.path().join("in"), &pipe, "a pipe (FIFO)"),
+        (device.clone(), &device, "a character device"),
+    ] {
+        let error = FileEnumerator::new(vec![input], 1, None).start(None).unwrap_err();
+        assert!(error.contains(&format!("'{}'", named.display())), "{error}");
+        assert!(error.contains(kind), "{error}");
+    }
+}
+
+/// Reads a range of a file that is changed after its first block was read.
+fn read_split(path: &Path, end: u64, change: impl FnOnce()) -> Result<(), TaskError> {
+    let context = OperatorContext::for_tests(0, 1);
+    let mut reader = TextReader::<String>::default();
+    let splits = FileSplits(vec![FileSplit { path: path.to_owned(), start: 0, end }]);
+    let given = |splits: FileSplits| OperatorMail::Reply { ticket: 0, result: Ok(splits.encode()) };
+    reader.mail(given(splits), &context)?;
+    let mut out = Collector::new(Box::new(NoConsumer));
+    reader.read(1, &mut out, &context)?;
+    change();
+    reader.mail(given(FileSplits::default()), &context)?;
+    while reader.read(1 << 20, &mut out, &context)? != ReadProgress::Ended {}
+    Ok(())
+}
+
+#[test]
+fn a_file_that_becomes_shorter_while_it_is_read_fails_the_job() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("text");
+    let text = "0123456789\n".repeat(200_000);
+    let len = text.len() as u64;
+    let cut = |left| {
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_len(left).unwrap();
+    };
+    // Of the range itself, or of the line that begins in it.
+    for (end, left) in [(len, len / 2), (len, len - 1), (len / 2 + 1, len / 2 + 3)] {
+        std::fs::write(&path, &text).unwrap();
+        let error = read_split(&path, end, || cut(left)).unwrap_err();
+        let shown = error.to_string();
+        let named = format!("text' became shorter while it was read: it ends at byte {left} and");
+        assert!(shown.contains(&named), "{shown}");
+        assert!(!error.is_recoverable());
+    }
+    std::fs::write(&path, &text).unwrap();
+    read_split(&path, len, || ()).unwrap();
+    // It was cut after it had been listed.
+    let error = read_split(&path, len + 1, || ()).unwrap_err().to_string();
+    assert!(error.contains(&format!("had {}", len + 1)), "{error}");
+}
+
+#[test]
+fn a_reader_does_not_wait_for_a_pipe() {
+    let tmp = tempfile::tempdir().unwrap();
+    let pipe = tmp.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let error = read_split(&pipe, 9, || ()).unwrap_err().to_string();
+    assert!(error.contains("pipe' is a pipe (FIFO), not a file"), "{error}");
 }
 
 #[test]

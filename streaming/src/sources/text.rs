@@ -1,17 +1,22 @@
 //! Reads the lines of files, a byte range at a time.
 
-use super::{FileSplit, FileSplits, LineBuffer, enumerator::ASK};
+use super::{
+    FileSplit, FileSplits, LineBuffer,
+    enumerator::{ASK, kind_of},
+};
 use crate::{
     chain::{ReadProgress, SourceReader},
     operators::{Collector, OperatorContext, OperatorMail},
     seam::TaskError,
     types::FromLine,
 };
+use nix::fcntl::OFlag;
 use std::{
     collections::VecDeque,
     fs::File,
     io::{Read, Seek, SeekFrom},
     marker::PhantomData,
+    os::unix::fs::OpenOptionsExt,
     path::PathBuf,
 };
 
@@ -23,6 +28,10 @@ const TURN_BYTES: u64 = 256 << 10;
 struct Open {
     file: File,
     path: PathBuf,
+    /// How long the file was when it was opened.
+    length: u64,
+    /// What is before was read.
+    read_to: u64,
     /// Where the next line begins.
     at: u64,
     /// Lines that begin here or later are another's.
@@ -64,13 +73,23 @@ impl<T: FromLine> TextReader<T> {
         let wrong = |what: &str, error| {
             context.io_error(format!("can't {what} '{}'", split.path.display()), error)
         };
-        let mut file = File::open(&split.path).map_err(|error| wrong("open", error))?;
+        // A pipe would be waited for; what it is is asked of what was opened.
+        let mut options = File::options();
+        let opened = options.read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&split.path);
+        let mut file = opened.map_err(|error| wrong("open", error))?;
+        let metadata = file.metadata().map_err(|error| wrong("open", error))?;
+        if !metadata.is_file() {
+            let (path, kind) = (split.path.display(), kind_of(metadata.file_type()));
+            return Err(context.input_error(format!("'{path}' is {kind}, not a file")));
+        }
         let from = split.start.saturating_sub(1);
         file.seek(SeekFrom::Start(from)).map_err(|error| wrong("read", error))?;
         self.lines.clear();
         self.open = Some(Open {
             file,
             path: split.path,
+            length: metadata.len(),
+            read_to: from,
             at: from,
             end: split.end,
             skip_first: split.start > 0,
@@ -135,8 +154,22 @@ fn fill(
     }
     let room = lines.room().map_err(|error| context.io_error(what(&open.path), error))?;
     match open.file.read(room) {
-        Ok(0) => open.at_end_of_file = true,
-        Ok(read) => lines.filled(read),
+        Ok(0) => {
+            // What is missing may have been of this range, or of the line that begins in it.
+            let expected = open.length.max(open.end);
+            if open.read_to < expected {
+                return Err(context.input_error(format!(
+                    "'{}' became shorter while it was read: it ends at byte {} and had {expected}",
+                    open.path.display(),
+                    open.read_to
+                )));
+            }
+            open.at_end_of_file = true;
+        }
+        Ok(read) => {
+            open.read_to += read as u64;
+            lines.filled(read);
+        }
         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
         Err(error) => return Err(context.io_error(what(&open.path), error)),
     }
