@@ -20,7 +20,11 @@ impl<T: FlottType> Stream<T> {
     }
 
     /// Writes every record as a line. With one subtask `path` becomes a file, with several a folder of parts; it appears
-    /// when the job has finished, whole, and replaces an earlier result. Bounded jobs only.
+    /// when the job has finished, whole, and replaces an earlier result in one step. Bounded jobs only.
+    ///
+    /// Until then it is written to a hidden folder beside it, `.NAME.flott-JOBID`. One that a lost job left behind is
+    /// removed by the next job that publishes to `path`, if nothing in it has changed for a day and its job is gone for
+    /// sure (its lock is free); otherwise it stays and can be removed by hand.
     pub fn write_text(&self, path: impl AsRef<Path>) -> Sink
     where
         T: ToLine,

@@ -1,29 +1,29 @@
 //! Lines into files. Each attempt writes a file of its own beside the destination; when the job has finished, the
 //! coordinator moves those that count into place: one subtask's file becomes the destination itself, several become the
 //! parts of a folder. Before that, nothing can be seen under the destination's name.
+//!
+//! Attempts write into a hidden folder beside the destination, `.NAME.flott-JOBID`, which goes when the job ends. Of a
+//! job whose JobManager is lost for good it stays; the next job that publishes to the same destination removes it if
+//! nothing in it has changed for a day and its lock is free. One without a lock, or on a file system that has no locks,
+//! stays until somebody removes it.
 
+use super::publish::{Publication, staging};
 use crate::{
     operators::{Collector, Flow, Operator, OperatorContext, OperatorMail},
     seam::{Coordinator, CoordinatorContext, CoordinatorFactory, StreamEvent, TaskError},
     types::{ToLine, decode_one, encode_one},
 };
-use model::{ExecutionAttemptId, JobId};
+use model::ExecutionAttemptId;
 use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::{self, BufWriter, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 const VERSION: u8 = 1;
 /// Bytes that one write collects.
 const BUFFER_BYTES: usize = 256 << 10;
-
-/// The folder beside the destination where attempts write.
-fn staging(destination: &Path, job: JobId) -> PathBuf {
-    let name = destination.file_name().unwrap_or_default().to_string_lossy();
-    destination.with_file_name(format!(".{name}.flott-{job}"))
-}
 
 /// The name of an attempt's file in the staging folder.
 fn attempt_file(attempt: ExecutionAttemptId) -> String {
@@ -149,10 +149,12 @@ impl<T: ToLine> Operator<T> for FileSink {
 #[derive(Debug)]
 pub struct FileCommitter {
     destination: PathBuf,
-    job: JobId,
     parallelism: u32,
+    publication: Publication,
     /// Written to the end, by subtask.
     written: BTreeMap<u32, ExecutionAttemptId>,
+    /// An earlier process of this job has published. What runs now will do so again, or the job fails.
+    published: bool,
     over: bool,
 }
 
@@ -160,16 +162,13 @@ impl FileCommitter {
     /// For that destination, an absolute path.
     pub fn new(destination: PathBuf, context: &CoordinatorContext) -> Self {
         Self {
+            publication: Publication::new(destination.clone(), context.job_id),
             destination,
-            job: context.job_id,
             parallelism: context.parallelism,
             written: BTreeMap::new(),
+            published: false,
             over: false,
         }
-    }
-
-    fn staging(&self) -> PathBuf {
-        staging(&self.destination, self.job)
     }
 
     /// What is at the destination must be nothing, a file, or a folder of parts: the result of an earlier run.
@@ -193,10 +192,8 @@ impl FileCommitter {
     }
 
     fn publish(&self) -> io::Result<()> {
-        let staging = self.staging();
-        let one_file = self.parallelism == 1;
-        let ready = staging.join("result");
-        if one_file {
+        let (staging, ready) = (self.publication.staging(), self.publication.ready());
+        if self.parallelism == 1 {
             if let Some(attempt) = self.written.get(&0) {
                 fs::rename(staging.join(attempt_file(*attempt)), &ready)?;
             }
@@ -208,21 +205,11 @@ impl FileCommitter {
             }
             File::open(&ready)?.sync_all()?;
         }
-        let earlier = fs::symlink_metadata(&self.destination).ok();
-        // A file is replaced in one step; only where a folder is in the way there is a moment without a result.
-        if earlier.is_some_and(|earlier| earlier.is_dir() || !one_file) {
-            fs::rename(&self.destination, staging.join("earlier"))?;
-        }
-        fs::rename(&ready, &self.destination)?;
-        if let Some(parent) = self.destination.parent() {
-            File::open(parent)?.sync_all()?;
-        }
-        Ok(())
+        self.publication.publish()
     }
 
-    fn clean_up(&self) {
-        // What is left over is hidden and harmless.
-        let _ = fs::remove_dir_all(self.staging());
+    fn wrong(&self, what: &str, error: &io::Error) -> String {
+        format!("the output '{}' can't be {what}: {error}", self.destination.display())
     }
 }
 
@@ -230,11 +217,10 @@ impl Coordinator for FileCommitter {
     fn start(&mut self, _restore: Option<Vec<u8>>) -> Result<(), String> {
         self.check_destination()?;
         self.written.clear();
-        // Of an earlier JobMaster of the same job: its attempts do not count any more.
-        self.clean_up();
-        fs::create_dir_all(self.staging()).map_err(|error| {
-            format!("the output '{}' can't be written: {error}", self.destination.display())
-        })
+        // Attempts of an earlier JobMaster of the same job do not count any more.
+        let started = self.publication.start();
+        self.published = started.map_err(|error| self.wrong("written", &error))?;
+        Ok(())
     }
 
     fn handle_event(&mut self, from: ExecutionAttemptId, event: &[u8]) -> Result<Vec<u8>, String> {
@@ -269,12 +255,14 @@ impl Coordinator for FileCommitter {
                 ));
             }
             self.check_destination()?;
-            self.publish().map_err(|error| {
-                format!("the output '{}' can't be published: {error}", self.destination.display())
-            })?;
+            self.publish().map_err(|error| self.wrong("published", &error))?;
+            self.publication.remove_stale();
+        } else if self.published {
+            let withdrawn = self.publication.withdraw();
+            withdrawn.map_err(|error| self.wrong("withdrawn", &error))?;
         }
         self.over = true;
-        self.clean_up();
+        self.publication.clean_up();
         Ok(())
     }
 }
@@ -287,5 +275,55 @@ pub(super) struct CommitterFactory {
 impl CoordinatorFactory for CommitterFactory {
     fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator> {
         Box::new(FileCommitter::new(self.destination.clone(), &context))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{JobId, JobVertexId, OperatorId};
+    use std::{path::Path, sync::Arc};
+
+    fn committer(out: &Path) -> FileCommitter {
+        let context = CoordinatorContext {
+            job_id: JobId(1),
+            operator: OperatorId(2),
+            parallelism: 1,
+            tmp_dir: PathBuf::new(),
+            options: Arc::default(),
+        };
+        FileCommitter::new(out.to_owned(), &context)
+    }
+
+    fn write(committer: &mut FileCommitter, text: &str) {
+        let attempt =
+            ExecutionAttemptId { graph: 1, vertex: JobVertexId(2), subtask: 0, attempt: 0 };
+        let path = committer.publication.staging().join(attempt_file(attempt));
+        fs::write(path, text).unwrap();
+        committer.handle_event(attempt, &encode_one(&(VERSION, 0_u32))).unwrap();
+    }
+
+    #[test]
+    fn a_job_that_published_was_killed_and_failed_shows_the_earlier_result() {
+        for finished in [false, true] {
+            let tmp = tempfile::tempdir().unwrap();
+            let out = tmp.path().join("out");
+            fs::write(&out, "old").unwrap();
+            let mut first = committer(&out);
+            first.start(None).unwrap();
+            write(&mut first, "new");
+            first.publish().unwrap();
+            drop(first);
+            assert_eq!(fs::read_to_string(&out).unwrap(), "new");
+            let mut second = committer(&out);
+            second.start(None).unwrap();
+            write(&mut second, "again");
+            second.job_ended(finished).unwrap();
+            second.job_ended(true).unwrap();
+            second.job_ended(false).unwrap();
+            let expected = if finished { "again" } else { "old" };
+            assert_eq!(fs::read_to_string(&out).unwrap(), expected);
+            assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 1, "no leftovers");
+        }
     }
 }

@@ -8,6 +8,7 @@ mod checksum;
 pub mod collect;
 mod file;
 mod print;
+mod publish;
 mod spool;
 
 pub use checksum::{Checksum, Discard};
