@@ -1,5 +1,5 @@
-//! Against real daemons: the examples as users run them, with Hadoop's own commands as witnesses, and every
-//! exchange of an application's life. It needs a cluster of its own, which it leaves as it found it:
+//! Against real daemons: the examples as users run them, with Hadoop's own commands as witnesses, and an
+//! application's life from submission to end. It needs a cluster of its own:
 //!
 //! ```text
 //! eval "$(cargo xtask yarn up | tail -1)"
