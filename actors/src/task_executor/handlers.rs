@@ -155,7 +155,7 @@ impl Handler<Ask<FreeSlot>> for TaskExecutor {
         let by = ask.caller.session.ok_or(SlotRequestError::NotMyJobMaster)?;
         let now = self.now();
         let manager = ResourceManagerId::from_session(by);
-        if let Ok(commands) = self.core.take_back_slot(now, manager, allocation_id) {
+        if let Some(commands) = self.core.take_back_slot(now, manager, allocation_id) {
             tracing::debug!(allocation = %allocation_id, cause, "the ResourceManager took a slot back");
             self.note_obeyed::<FreeSlot>(Component::ResourceManager, by);
             self.apply(commands, ctx);

@@ -50,20 +50,18 @@ impl TaskExecutor {
         Ok(std::mem::take(&mut self.out))
     }
 
-    /// The ResourceManager takes a slot back: its job has ended, or nobody leads it.
+    /// The ResourceManager takes a slot back: its job has ended, or nobody leads it. `None`: the slot is not
+    /// held, or `by` is not the ResourceManager that this process is registered at.
     pub fn take_back_slot(
         &mut self,
         now: Duration,
         by: ResourceManagerId,
         allocation: AllocationId,
-    ) -> Result<Vec<Command>, SlotRefusal> {
-        if self.registered_at().is_none_or(|(id, _)| id != by) {
-            return Err(SlotRefusal::NotMyResourceManager);
-        }
-        if let Some(held) = self.slots.get(allocation) {
-            self.give_back(now, &held);
-        }
-        Ok(std::mem::take(&mut self.out))
+    ) -> Option<Vec<Command>> {
+        self.registered_at().filter(|(id, _)| *id == by)?;
+        let held = self.slots.get(allocation)?;
+        self.give_back(now, &held);
+        Some(std::mem::take(&mut self.out))
     }
 
     /// Frees a slot once nothing runs in it.
