@@ -184,7 +184,8 @@ fn a_file_that_becomes_shorter_while_it_is_read_fails_the_job() {
         std::fs::write(&path, &text).unwrap();
         let error = read_split(&path, end, || cut(left)).unwrap_err();
         let shown = error.to_string();
-        let named = format!("text' became shorter while it was read: it ends at byte {left} and");
+        let named =
+            format!("text' became shorter while it was read: it ends at byte {left}, before");
         assert!(shown.contains(&named), "{shown}");
         assert!(!error.is_recoverable());
     }
@@ -192,7 +193,7 @@ fn a_file_that_becomes_shorter_while_it_is_read_fails_the_job() {
     read_split(&path, len, || ()).unwrap();
     // It was cut after it had been listed.
     let error = read_split(&path, len + 1, || ()).unwrap_err().to_string();
-    assert!(error.contains(&format!("had {}", len + 1)), "{error}");
+    assert!(error.contains(&format!("before byte {}", len + 1)), "{error}");
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn fill(
             let expected = open.length.max(open.end);
             if open.read_to < expected {
                 return Err(context.input_error(format!(
-                    "'{}' became shorter while it was read: it ends at byte {} and had {expected}",
+                    "'{}' became shorter while it was read: it ends at byte {}, before byte {expected}",
                     open.path.display(),
                     open.read_to
                 )));
