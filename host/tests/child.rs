@@ -324,6 +324,11 @@ async fn nothing_of_the_parents_environment_reaches_the_host() {
     let ours = std::fs::read_link(worker.logs.join("out")).unwrap_or(worker.logs.join("out"));
     let stdout = std::fs::read_link(format!("/proc/{}/fd/1", worker.pid)).unwrap();
     assert_eq!(stdout, ours);
+    for log in ["out", "err"] {
+        let permissions = std::fs::metadata(worker.logs.join(log)).unwrap().permissions();
+        let mode = std::os::unix::fs::PermissionsExt::mode(&permissions);
+        assert_eq!(mode & 0o777, 0o600, "what programs print is for this user alone");
+    }
     let stdin = std::fs::read_link(format!("/proc/{}/fd/0", worker.pid)).unwrap();
     assert_eq!(stdin, Path::new("/dev/null"));
     let cwd = std::fs::read_link(format!("/proc/{}/cwd", worker.pid)).unwrap();

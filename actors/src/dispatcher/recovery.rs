@@ -7,7 +7,7 @@ use super::leader::Dispatcher;
 use actix::Context;
 use control::dispatcher::EndStep;
 use control::job_graph;
-use gateways::job_master::JobDetails;
+use gateways::job_master::{FailureRecord, JobDetails};
 use model::{ContentHash, FailureCause, JobGraph, JobId, JobStatus, ProgramRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -91,6 +91,14 @@ impl Dispatcher {
     ) {
         let (job, now_ms) = (graph.job_id, self.deps.services.platform.unix_millis());
         tracing::error!(%job, cause, "a stored job has failed");
+        let cause = FailureCause::fatal("JobGraphDamaged", cause);
+        let failure = FailureRecord {
+            at_ms: now_ms,
+            task: None,
+            resource_id: None,
+            cause: cause.clone(),
+            concurrent: Vec::new(),
+        };
         let details = Box::new(JobDetails {
             graph,
             status: JobStatus::Failed,
@@ -99,8 +107,8 @@ impl Dispatcher {
             end_ms: Some(now_ms),
             now_ms,
             vertices: Vec::new(),
-            cause: Some(FailureCause::fatal("JobGraphDamaged", cause)),
-            failures: Vec::new(),
+            cause: Some(cause),
+            failures: vec![failure],
             restarts: 0,
         });
         self.finish(Ending::new(job, details, steps), ctx);

@@ -436,7 +436,8 @@ async fn a_job_whose_stored_graph_is_damaged_has_failed_and_says_so() {
             assert!(!cause.recoverable && cause.kind == "JobGraphDamaged", "{cause}");
             assert!(cause.message.contains(why), "{cause}");
             let details = f.gateway().ask(RequestJobDetails { job_id: job(n) }).await.unwrap();
-            assert_eq!(details.cause, Some(cause));
+            assert_eq!(details.cause.as_ref(), Some(&cause));
+            assert_eq!(details.failures[0].cause, cause);
         }
         let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
         let listed: Vec<_> = overview.iter().map(|job| (job.job_id, job.status)).collect();

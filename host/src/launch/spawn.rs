@@ -8,7 +8,7 @@ use std::{
     io,
     os::{
         fd::OwnedFd,
-        unix::{net::UnixStream, process::CommandExt},
+        unix::{fs::OpenOptionsExt, net::UnixStream, process::CommandExt},
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -127,7 +127,10 @@ fn launch(spec: &LaunchSpec) -> Result<Launched, LaunchError> {
 }
 
 fn open_log(path: &PathBuf) -> Result<File, LaunchError> {
-    OpenOptions::new().create(true).append(true).open(path).map_err(|source| LaunchError::Io {
+    let mut options = OpenOptions::new();
+    // What programs print is for this user alone.
+    options.create(true).append(true).mode(0o600);
+    options.open(path).map_err(|source| LaunchError::Io {
         what: "can't open the log",
         path: path.clone(),
         source,
