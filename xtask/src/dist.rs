@@ -29,9 +29,8 @@ pub(crate) fn dist() -> Result<()> {
 /// Copies a program without its DWARF, and that into a file beside it.
 fn split(from: &Path, to: &Path) -> Result<()> {
     let debug = to.with_extension("debug");
-    let objcopy = |options: &[&str], files: &[&Path]| {
-        run(Command::new("objcopy").args(options).args(files))
-    };
+    let objcopy =
+        |options: &[&str], files: &[&Path]| run(Command::new("objcopy").args(options).args(files));
     objcopy(&["--only-keep-debug", "--compress-debug-sections"], &[from, &debug])?;
     let link = format!("--add-gnu-debuglink={}", debug.display());
     objcopy(&["--strip-debug", &link], &[from, to])
