@@ -227,7 +227,8 @@ fn read_private(path: &Path, file: File) -> Result<String, ClusterFilesError> {
     if let Some(folder) = path.parent() {
         check_folder(folder)?;
     }
-    let unusable = |why: &str| ClusterFilesError::Unusable { path: path.to_owned(), why: why.into() };
+    let unusable =
+        |why: &str| ClusterFilesError::Unusable { path: path.to_owned(), why: why.into() };
     if !meta.is_file() {
         return Err(unusable("it is not a file"));
     }

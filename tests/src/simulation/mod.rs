@@ -101,7 +101,7 @@ pub fn run(
             break;
         }
     }
-    if !(stop_at_first && !observer.violations().is_empty()) {
+    if !stop_at_first || observer.violations().is_empty() {
         observer.run_ended();
     }
     for panic in PANICS.take() {
