@@ -84,3 +84,49 @@ impl Invariant for SlotGivenOnce {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulation::observer::{Observer, Trace};
+    use actors::probe::Probe;
+    use model::ResourceId;
+
+    const SESSION: LeaderSession =
+        LeaderSession { epoch: model::Epoch { store: 1, process: 1 }, nonce: 1 };
+
+    fn slot() -> SlotId {
+        SlotId { resource_id: ResourceId::new("taskmanager-3-2"), index: 1 }
+    }
+
+    fn requested(allocation: u128) -> Fact {
+        Fact::SlotRequested {
+            session: SESSION,
+            instance_id: InstanceId(7),
+            slot_id: slot(),
+            job_id: JobId(1),
+            allocation_id: AllocationId(allocation),
+        }
+    }
+
+    fn found(facts: Vec<Fact>) -> usize {
+        let observer = Observer::new(Trace::Hashed);
+        let probe = observer.probe("jobmanager-0", 1);
+        facts.into_iter().for_each(|fact| probe.note(fact));
+        observer.violations().len()
+    }
+
+    #[test]
+    fn a_slot_that_is_asked_for_is_not_asked_for_again() {
+        assert_eq!(found(vec![requested(1), requested(2)]), 1);
+    }
+
+    /// The TaskExecutor gave the slot and has it back; its answer to the request is still on its way.
+    #[test]
+    fn a_slot_that_was_heard_to_be_free_is() {
+        let freed =
+            Fact::SlotFreed { session: SESSION, slot_id: slot(), allocation_id: AllocationId(1) };
+        assert_eq!(found(vec![requested(1), freed.clone(), requested(2)]), 0);
+        assert_eq!(found(vec![requested(1), requested(2), freed]), 1);
+    }
+}
