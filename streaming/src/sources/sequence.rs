@@ -2,7 +2,7 @@
 
 use crate::{
     chain::{ReadProgress, SourceReader},
-    operators::{Collector, OperatorContext},
+    operators::{Collector, OperatorContext, OperatorMail},
     seam::TaskError,
 };
 use std::time::Duration;
@@ -18,12 +18,23 @@ pub struct SequenceReader {
     stride: u64,
     emitted: u64,
     began_ms: u64,
+    /// A timer is running: whatever else wakes the task does not start another.
+    timer: bool,
 }
 
 impl SequenceReader {
     /// From `start` to before `end`, or for ever.
     pub fn new(start: u64, end: Option<u64>, per_second: Option<f64>) -> Self {
-        Self { start, end, per_second, next: None, stride: 1, emitted: 0, began_ms: 0 }
+        Self {
+            start,
+            end,
+            per_second,
+            next: None,
+            stride: 1,
+            emitted: 0,
+            began_ms: 0,
+            timer: false,
+        }
     }
 
     /// How many numbers may be emitted now, and after how long the next one.
@@ -49,6 +60,13 @@ impl SourceReader for SequenceReader {
         Ok(())
     }
 
+    fn mail(&mut self, mail: OperatorMail, _: &OperatorContext) -> Result<(), TaskError> {
+        if let OperatorMail::Timer { .. } = mail {
+            self.timer = false;
+        }
+        Ok(())
+    }
+
     fn read(
         &mut self,
         most: usize,
@@ -69,7 +87,9 @@ impl SourceReader for SequenceReader {
             return Ok(ReadProgress::Ended);
         }
         if most == 0 {
-            context.wake_after(wait, 0);
+            if !std::mem::replace(&mut self.timer, true) {
+                context.wake_after(wait, 0);
+            }
             return Ok(ReadProgress::Waiting);
         }
         Ok(ReadProgress::More)

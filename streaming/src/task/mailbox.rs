@@ -98,8 +98,11 @@ impl Mailbox {
             state.timers.push(Reverse((at, order, ticket)));
             self.waiting.fetch_add(1, Ordering::Release);
         }
-        // Called by the task itself, mostly: but the wait it is about to start must know of the timer.
-        self.signal.raise();
+        // The task's own next wait looks at the timers: raised, it would return at once, and a source that
+        // waits for its next record would go round for ever.
+        if !self.signal.is_own_thread() {
+            self.signal.raise();
+        }
     }
 
     /// The next mail that is due.
@@ -149,6 +152,20 @@ fn now() -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timer_that_the_task_sets_does_not_end_its_next_wait() {
+        let signal = TaskSignal::new();
+        signal.bind_current_thread();
+        Mailbox::new(signal.clone()).wake_at(Duration::from_secs(60), 1);
+        assert!(!signal.take());
+        let others = TaskSignal::new();
+        Mailbox::new(others.clone()).wake_at(Duration::from_secs(60), 1);
+        assert!(
+            others.take(),
+            "set by another thread it may be due before what the task waits for"
+        );
+    }
 
     #[test]
     fn mail_comes_in_order_and_timers_when_due() {

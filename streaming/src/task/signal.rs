@@ -31,6 +31,11 @@ impl TaskSignal {
         let _ = self.0.thread.set(std::thread::current());
     }
 
+    /// Whether the caller is the task that waits on it.
+    pub fn is_own_thread(&self) -> bool {
+        self.0.thread.get().is_some_and(|own| own.id() == std::thread::current().id())
+    }
+
     /// Wakes the task, or makes its next wait return at once.
     pub fn raise(&self) {
         // The swap orders this against the waiter's swap: either it sees `raised`, or we see its thread.
