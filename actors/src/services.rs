@@ -178,26 +178,15 @@ impl FatalErrorHandler {
     pub fn report(&self, component: impl Into<String>, cause: impl Into<String>) {
         let error = FatalError { component: component.into(), cause: cause.into() };
         tracing::error!(component = %error.component, cause = %error.cause, "fatal error");
-        self.first.send_if_modified(|first| {
-            let won = first.is_none();
-            if won {
-                *first = Some(error);
-            }
-            won
-        });
+        self.first.set_first(error);
     }
 
     /// The first report, once there is one.
     pub async fn reported(&self) -> FatalError {
-        let mut seen = self.first.subscribe();
-        loop {
-            if let Some(error) = seen.borrow_and_update().clone() {
-                return error;
-            }
-            if seen.changed().await.is_err() {
-                // Can't happen while `self` holds the sender; waiting is right if it did.
-                futures::future::pending::<()>().await;
-            }
+        match self.first.subscribe().some().await {
+            Ok(error) => error,
+            // Can't happen while `self` holds the sender; waiting is right if it did.
+            Err(watch::Closed) => futures::future::pending().await,
         }
     }
 

@@ -55,29 +55,17 @@ impl StopTrigger {
     /// Says that the process is to end.
     pub(crate) fn pull(&self, stop: Stop) {
         let late = stop.clone();
-        let won = self.first.send_if_modified(|first| {
-            let won = first.is_none();
-            if won {
-                *first = Some(stop);
-            }
-            won
-        });
-        if !won {
+        if !self.first.set_first(stop) {
             tracing::info!(reason = %late, "already stopping");
         }
     }
 
     /// The first trigger, once there is one.
     pub(crate) async fn pulled(&self) -> Stop {
-        let mut seen = self.first.subscribe();
-        loop {
-            if let Some(stop) = seen.borrow_and_update().clone() {
-                return stop;
-            }
-            if seen.changed().await.is_err() {
-                // Can't happen while `self` holds the sender.
-                std::future::pending::<()>().await;
-            }
+        match self.first.subscribe().some().await {
+            Ok(stop) => stop,
+            // Can't happen while `self` holds the sender.
+            Err(watch::Closed) => std::future::pending().await,
         }
     }
 

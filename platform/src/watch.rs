@@ -128,6 +128,28 @@ impl<T> Sender<T> {
     }
 }
 
+impl<T: PartialEq> Sender<T> {
+    /// Sets the value; those who watch are told if it is another one.
+    pub fn set(&self, value: T) -> bool {
+        self.send_if_modified(|known| {
+            let changed = *known != value;
+            *known = value;
+            changed
+        })
+    }
+}
+
+impl<T> Sender<Option<T>> {
+    /// Sets the value if there is none yet; says whether it did. The first one stays.
+    pub fn set_first(&self, value: T) -> bool {
+        self.send_if_modified(|first| {
+            let is_first = first.is_none();
+            first.get_or_insert(value);
+            is_first
+        })
+    }
+}
+
 impl<T: Default> Default for Sender<T> {
     fn default() -> Self {
         Self::new(T::default())
@@ -228,6 +250,17 @@ impl<T> Receiver<T> {
     }
 }
 
+impl<T: Clone> Receiver<Option<T>> {
+    /// The value, once there is one.
+    ///
+    /// # Errors
+    /// There is none, and there will be none.
+    pub async fn some(&mut self) -> Result<T, Closed> {
+        let value = self.wait_for(Option::is_some).await?.clone();
+        value.ok_or(Closed)
+    }
+}
+
 impl<T> Clone for Receiver<T> {
     fn clone(&self) -> Self {
         self.shared.receivers.fetch_add(1, Ordering::Relaxed);
@@ -318,6 +351,28 @@ mod tests {
         let order = order.lock().unwrap();
         assert!(order.len() >= 80, "{order:?}");
         assert!(order.iter().enumerate().all(|(i, n)| *n == i % 40), "{order:?}");
+    }
+
+    #[tokio::test]
+    async fn those_who_watch_hear_of_another_value_only() {
+        let (sender, mut receiver) = channel(1);
+        assert!(!sender.set(1));
+        assert!(sender.set(2));
+        assert_eq!((receiver.changed().await, *receiver.borrow()), (Ok(()), 2));
+    }
+
+    #[tokio::test]
+    async fn the_first_value_stays_and_is_waited_for() {
+        let (sender, mut receiver) = channel(None);
+        let mut late = receiver.clone();
+        let waiting = tokio::spawn(async move { receiver.some().await });
+        tokio::task::yield_now().await;
+        assert!(sender.set_first("first"));
+        assert!(!sender.set_first("second"));
+        assert_eq!(waiting.await.unwrap(), Ok("first"));
+        assert_eq!(late.some().await, Ok("first"));
+        let (_, mut never) = channel::<Option<u32>>(None);
+        assert_eq!(never.some().await, Err(Closed));
     }
 
     #[tokio::test]

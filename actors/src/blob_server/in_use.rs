@@ -33,11 +33,7 @@ pub struct BlobsInUse(watch::Sender<Option<Needed>>);
 impl BlobsInUse {
     /// From now on this is needed and nothing else; `None`: that is not known here.
     pub fn set(&self, needed: Option<Needed>) {
-        self.0.send_if_modified(|known| {
-            let changed = *known != needed;
-            *known = needed;
-            changed
-        });
+        self.0.set(needed);
     }
 
     /// What is needed.

@@ -63,13 +63,7 @@ impl Dispatcher {
             Some(_) => ApplicationStatus::Unknown,
         };
         tracing::info!(?status, "the cluster has nothing left to do");
-        self.deps.end.send_if_modified(|end| {
-            let first = end.is_none();
-            if first {
-                *end = Some(ClusterEnd { status, job, diagnostics });
-            }
-            first
-        });
+        self.deps.end.set_first(ClusterEnd { status, job, diagnostics });
     }
 
     /// How a job of that id ended, if it did.

@@ -116,14 +116,10 @@ impl RemoteRetrieval {
     /// Ends when the process that is always asked has refused this one for so long that it will not take it
     /// any more: another secret, cluster or version. Says why.
     pub async fn refused(&self) -> String {
-        let mut refused = self.inner.refused.subscribe();
-        loop {
-            if let Some(why) = refused.borrow_and_update().clone() {
-                return why;
-            }
-            if refused.changed().await.is_err() {
-                futures::future::pending::<()>().await;
-            }
+        match self.inner.refused.subscribe().some().await {
+            Ok(why) => why,
+            // Can't happen while `self` holds the sender; waiting is right if it did.
+            Err(watch::Closed) => futures::future::pending().await,
         }
     }
 }
@@ -196,7 +192,7 @@ impl Inner {
             (Some(node), Some(own)) if node == *self.rpc.node() => {
                 let mut leader = own.watch(component);
                 loop {
-                    tell(told, leader.borrow_and_update().clone());
+                    told.set(leader.borrow_and_update().clone());
                     if leader.changed().await.is_err() {
                         futures::future::pending::<()>().await;
                     }
@@ -226,7 +222,7 @@ impl Inner {
                     if self.obstacle().overcome() {
                         tracing::info!(%address, "the JobManager answers");
                     }
-                    tell(told, leader);
+                    told.set(leader);
                     pause = retry;
                 }
                 Err(error) => {
@@ -237,14 +233,4 @@ impl Inner {
             }
         }
     }
-}
-
-fn tell(told: &watch::Sender<Option<LeaderInformation>>, leader: Option<LeaderInformation>) {
-    told.send_if_modified(|known| {
-        let changed = *known != leader;
-        if changed {
-            known.clone_from(&leader);
-        }
-        changed
-    });
 }

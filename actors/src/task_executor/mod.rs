@@ -88,15 +88,8 @@ pub struct TaskExecutorHandle {
 impl TaskExecutorHandle {
     /// Ends when the ResourceManager does not need this process any more; why.
     pub async fn released(&self) -> String {
-        let mut released = self.released.clone();
-        loop {
-            if let Some(reason) = released.borrow_and_update().clone() {
-                return reason;
-            }
-            if released.changed().await.is_err() {
-                return "the TaskExecutor has ended".into();
-            }
-        }
+        let reason = self.released.clone().some().await;
+        reason.unwrap_or_else(|watch::Closed| "the TaskExecutor has ended".into())
     }
 
     /// Tells the ResourceManager and the JobMasters that this process leaves, and ends all program hosts.

@@ -154,15 +154,10 @@ impl JobManagerComponents {
 
     /// Ends when the cluster has nothing left to do: its own job has ended, or a client said so.
     pub async fn ended(&self) -> ClusterEnd {
-        let mut end = self.end.clone();
-        loop {
-            if let Some(end) = end.borrow_and_update().clone() {
-                return end;
-            }
-            if end.changed().await.is_err() {
-                // The Dispatcher has ended without a word: its death is reported elsewhere.
-                std::future::pending::<()>().await;
-            }
+        match self.end.clone().some().await {
+            Ok(end) => end,
+            // The Dispatcher has ended without a word: its death is reported elsewhere.
+            Err(watch::Closed) => std::future::pending().await,
         }
     }
 

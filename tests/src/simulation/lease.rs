@@ -121,13 +121,7 @@ impl SimulatedElection {
     async fn follow(self) {
         loop {
             if let Ok(record) = self.store.record(&self.host) {
-                self.leader.send_if_modified(|known| {
-                    let changed = *known != record;
-                    if changed {
-                        known.clone_from(&record);
-                    }
-                    changed
-                });
+                self.leader.set(record);
             }
             tokio::time::sleep(EVERY / 4).await;
         }
