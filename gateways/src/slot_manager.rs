@@ -86,13 +86,11 @@ pub struct ProcessRequirements {
     pub requirements: Vec<ResourceRequirement>,
 }
 
-/// A job has gone; its slots come back as their TaskExecutors free them.
+/// A job has gone: the TaskExecutors are told to free its slots, because nobody else will tell them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RemoveJob {
     /// Which.
     pub job_id: JobId,
-    /// Whether the TaskExecutors are told to free its slots: nobody else will tell them.
-    pub free_slots: bool,
 }
 
 /// The blocked nodes, whole.

@@ -256,7 +256,7 @@ impl Handler<Ask<DisconnectJobMaster>> for ResourceManagerActor {
             self.jobs.remove(&job_id);
             tracing::info!(%job_id, "job has ended");
             // A slot given at the last moment reaches a JobMaster that has ended: nobody else frees it.
-            self.slot_manager.tell(RemoveJob { job_id, free_slots: true });
+            self.slot_manager.tell(RemoveJob { job_id });
             self.job_leaders.tell(RemoveJobLeader { job_id });
         } else {
             self.close_job(job_id, "its JobMaster has left");

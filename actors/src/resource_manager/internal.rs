@@ -87,7 +87,7 @@ impl Handler<Ask<NotifyJobTimedOut>> for ResourceManagerActor {
         if is_own(&ask) {
             let job_id = ask.body.job_id;
             self.close_job(job_id, "nobody has led the job for too long");
-            self.slot_manager.tell(RemoveJob { job_id, free_slots: true });
+            self.slot_manager.tell(RemoveJob { job_id });
         }
         Ok(())
     }

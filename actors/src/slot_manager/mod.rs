@@ -359,10 +359,8 @@ impl Handler<Ask<RemoveJob>> for SlotManagerActor {
     type Result = Answer<RemoveJob>;
 
     fn handle(&mut self, ask: Ask<RemoveJob>, ctx: &mut Context<Self>) -> Self::Result {
-        let RemoveJob { job_id, free_slots } = ask.body;
-        if free_slots {
-            self.free_slots_of(job_id);
-        }
+        let RemoveJob { job_id } = ask.body;
+        self.free_slots_of(job_id);
         self.jobs.remove(&job_id);
         self.core.remove_job(job_id);
         self.changed(ctx);

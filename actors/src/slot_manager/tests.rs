@@ -217,7 +217,7 @@ async fn an_active_one_declares_missing_workers_and_releases_idle_ones() {
         settle().await;
         let needed = world.rm.needed.take();
         assert_eq!(needed.last().map(|n| (n.seen, n.missing[0].1)), Some((1, 1)));
-        world.gateway.ask(RemoveJob { job_id: JOB, free_slots: false }).await.expect("removed");
+        world.gateway.ask(RemoveJob { job_id: JOB }).await.expect("removed");
         for request in worker.requests.take() {
             let freed = FreeSlot {
                 instance_id: InstanceId(11),
@@ -244,7 +244,7 @@ async fn slots_of_a_removed_job_are_freed_where_nobody_else_does() {
         world.add(&worker, 11, 1).await;
         world.require(1, 1).await;
         let given = worker.requests.take().remove(0).allocation_id;
-        world.gateway.ask(RemoveJob { job_id: JOB, free_slots: true }).await.expect("removed");
+        world.gateway.ask(RemoveJob { job_id: JOB }).await.expect("removed");
         settle().await;
         let freed: Vec<_> = worker.freed.all().iter().map(|freed| freed.allocation_id).collect();
         assert_eq!(freed, [given]);
