@@ -26,7 +26,12 @@ pub(super) async fn follow(
         if let Some(note) = told.tasks(&line) {
             print.note(&note);
         }
+        // A failure changes the job's state, and with it this moment.
+        if line.last_modification == told.changed_at {
+            continue;
+        }
         if let Ok(exceptions) = client.job_exceptions(job).await {
+            told.changed_at = line.last_modification;
             for note in told.failures(&line.state, &exceptions.exception_history.entries) {
                 print.note(&note);
             }
@@ -39,6 +44,8 @@ pub(super) async fn follow(
 struct Told {
     waiting: u32,
     failure_at: i64,
+    /// The job's last modification whose failures have been looked at.
+    changed_at: i64,
 }
 
 impl Told {
