@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use benches::peers;
 use benches::process::{cpu_of, cpu_of_self};
 use benches::{Report, cluster::millis};
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use gateways::{Answer, Ask, ListenOptions, Never, Remote, RpcOptions, RpcService, gateway};
 use model::ProcessSession;
 use platform::{Lane, Platform};
@@ -67,16 +67,27 @@ struct Cli {
     /// Be the serving process of a kind: fabric, echo or framed
     #[arg(long)]
     serve: Option<String>,
+    /// Measure one part alone
+    #[arg(long, value_enum)]
+    only: Option<Part>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    Local,
+    Remote,
+    Pipelined,
 }
 
 fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     local.block_on(&runtime, async {
-        match Cli::parse().serve.as_deref() {
+        let cli = Cli::parse();
+        match cli.serve.as_deref() {
             Some("fabric") => serve_fabric().await,
             Some(kind) => serve_peer(kind).await,
-            None => measure().await,
+            None => measure(cli.only).await,
         }
     })
 }
@@ -143,12 +154,28 @@ impl Drop for Server {
     }
 }
 
-async fn measure() -> Result<()> {
+async fn measure(only: Option<Part>) -> Result<()> {
+    let wanted = |part| only.is_none_or(|only| only == part);
     let report = Report::new("rpc");
     let platform = Platform::production();
     let rpc = RpcService::start(platform.clone(), options(false)).await?;
-    local(&report, &platform, &rpc).await?;
-    remote(&report, &rpc).await
+    if wanted(Part::Local) {
+        local(&report, &platform, &rpc).await?;
+    }
+    if !wanted(Part::Remote) && !wanted(Part::Pipelined) {
+        return Ok(());
+    }
+    let fabric = Server::start("fabric")?;
+    let address = format!("flott://{}/echo", fabric.address).parse()?;
+    let gateway: Remote<EchoGateway> = rpc.gateway(&address, ProcessSession::default());
+    ask_in_turn(&gateway, 1_000).await?;
+    if wanted(Part::Remote) {
+        in_turn(&report, &gateway).await?;
+    }
+    if wanted(Part::Pipelined) {
+        pipelined(&report, &gateway, fabric.child.id()).await?;
+    }
+    Ok(())
 }
 
 async fn ask_in_turn(remote: &Remote<EchoGateway>, n: u32) -> Result<()> {
@@ -182,37 +209,46 @@ async fn local(report: &Report, platform: &Platform, rpc: &RpcService) -> Result
     Ok(report.runs("local_ask_us", &asks, "us")?)
 }
 
-async fn remote(report: &Report, rpc: &RpcService) -> Result<()> {
-    let fabric = Server::start("fabric")?;
-    let (echo, framed) = (Server::start("echo")?, Server::start("framed")?);
-    let address = format!("flott://{}/echo", fabric.address).parse()?;
-    let gateway: Remote<EchoGateway> = rpc.gateway(&address, ProcessSession::default());
+async fn in_turn(report: &Report, gateway: &Remote<EchoGateway>) -> Result<()> {
+    let echo = Server::start("echo")?;
     let mut plain = TcpStream::connect(&echo.address).await?;
     plain.set_nodelay(true)?;
-    ask_in_turn(&gateway, 1_000).await?;
-    let (mut turns, mut pipelined, mut per_cpu) = (Vec::new(), Vec::new(), Vec::new());
+    let mut ratios = Vec::new();
     for _ in 0..RUNS {
         let began = Instant::now();
         peers::call_echo(&mut plain, REMOTE_ASKS).await?;
         let bare = millis(began);
         let began = Instant::now();
-        ask_in_turn(&gateway, REMOTE_ASKS).await?;
-        turns.push(millis(began) / bare);
+        ask_in_turn(gateway, REMOTE_ASKS).await?;
+        ratios.push(millis(began) / bare);
+    }
+    Ok(report.runs("remote_ask_over_echo", &ratios, "ratio")?)
+}
 
+async fn pipelined(report: &Report, gateway: &Remote<EchoGateway>, server: u32) -> Result<()> {
+    let framed = Server::start("framed")?;
+    let (mut ratios, mut per_cpu) = (Vec::new(), Vec::new());
+    let (mut asks, mut frames) = (Vec::new(), Vec::new());
+    let micros = |ms: f64| ms * 1e3 / f64::from(PIPELINED_ASKS);
+    for _ in 0..RUNS {
         let stream = TcpStream::connect(&framed.address).await?;
         stream.set_nodelay(true)?;
         let began = Instant::now();
         peers::call_framed(stream, PIPELINED_ASKS, OUTSTANDING).await?;
         let bare = millis(began);
-        let cpu = cpu_of_self().0 + cpu_of(fabric.child.id())?.0;
+        let cpu = cpu_of_self().0 + cpu_of(server)?.0;
         let began = Instant::now();
-        ask_at_once(&gateway).await?;
-        pipelined.push(bare / millis(began));
-        let cpu = cpu_of_self().0 + cpu_of(fabric.child.id())?.0 - cpu;
+        ask_at_once(gateway).await?;
+        let ours = millis(began);
+        let cpu = cpu_of_self().0 + cpu_of(server)?.0 - cpu;
+        ratios.push(bare / ours);
         per_cpu.push(f64::from(PIPELINED_ASKS) / cpu);
+        asks.push(micros(ours));
+        frames.push(micros(bare));
     }
-    report.runs("remote_ask_over_echo", &turns, "ratio")?;
-    report.runs("pipelined_over_framed_tcp", &pipelined, "ratio")?;
+    report.runs("pipelined_over_framed_tcp", &ratios, "ratio")?;
+    report.runs("pipelined_ask_us", &asks, "us")?;
+    report.runs("framed_tcp_us", &frames, "us")?;
     Ok(report.runs("remote_asks_per_cpu_second", &per_cpu, "1/s")?)
 }
 
