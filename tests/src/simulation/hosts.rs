@@ -3,7 +3,6 @@
 
 use super::host_double::{self, RunningHost};
 use super::lease::{LeaseStore, SimulatedElection};
-use super::net::TurmoilNetwork;
 use super::observer::Observer;
 use super::plan::{Plan, SLOTS_PER_WORKER};
 use super::workers::ExternalSystem;
@@ -23,6 +22,7 @@ use gateways::program_host::BuildError;
 use gateways::{RpcOptions, RpcService};
 use model::{ClusterId, MemorySize, ResourceId, WorkerResourceSpec};
 use platform::auth::Secret;
+use platform::turmoil_net::TurmoilNetwork;
 use platform::{Platform, SIMULATION_EPOCH_MS};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

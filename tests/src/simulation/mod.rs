@@ -10,7 +10,6 @@ pub mod host_double;
 pub mod hosts;
 pub mod invariants;
 pub mod lease;
-pub mod net;
 pub mod observer;
 pub mod plan;
 pub mod workers;
