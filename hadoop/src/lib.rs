@@ -11,6 +11,7 @@
 //! | [`login`] | users: names, ticket caches, keytabs, proxy users, and the way to each service |
 //! | [`yarn`] | YARN's messages, clients of its daemons, the ApplicationMaster's side |
 //! | [`hdfs`] | delegation tokens of HDFS |
+//! | [`logs`] | logs of containers: aggregated ones in both formats, and those on running nodes |
 //!
 //! # What a call goes through
 //!
@@ -58,6 +59,7 @@ pub mod conf;
 pub mod gssapi;
 pub mod hdfs;
 pub mod login;
+pub mod logs;
 pub mod rpc;
 pub mod sasl;
 pub mod tokens;

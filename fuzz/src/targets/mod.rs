@@ -4,6 +4,8 @@ mod config;
 mod exchange;
 mod fabric;
 mod graph;
+mod hadoop_files;
+mod hadoop_rpc;
 mod messages;
 mod program_file;
 mod rest_bodies;
@@ -32,6 +34,8 @@ pub(crate) fn all() -> Vec<Target> {
         exchange::TARGETS,
         fabric::TARGETS,
         graph::TARGETS,
+        hadoop_files::TARGETS,
+        hadoop_rpc::TARGETS,
         messages::TARGETS,
         program_file::TARGETS,
         rest_bodies::TARGETS,

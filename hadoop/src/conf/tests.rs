@@ -99,6 +99,15 @@ fn unknown_properties_survive_being_written_out() {
 }
 
 #[test]
+fn a_name_in_an_attribute_is_trimmed_as_one_in_an_element() {
+    let c = conf("<property name=' a ' value='1'/>");
+    let written = c.to_xml(false).unwrap();
+    let mut again = Configuration::empty();
+    again.add_xml("again", &written, &mut NoIncludes).unwrap();
+    assert_eq!((c.get_raw("a"), again.get_raw("a")), (Some("1"), Some("1")));
+}
+
+#[test]
 fn included_files_are_relative_and_fall_back() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {

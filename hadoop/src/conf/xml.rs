@@ -142,7 +142,8 @@ impl Reader<'_> {
     }
 
     fn property(&mut self, resource: &str, at: roxmltree::Node<'_, '_>) {
-        let mut name = at.attribute("name").map(str::to_owned);
+        // Trimmed in both spellings, so that what is written out has the names that were read.
+        let mut name = at.attribute("name").map(|name| name.trim().to_owned());
         let mut value = at.attribute("value").map(str::to_owned);
         let mut is_final = at.attribute("final") == Some("true");
         for child in at.children().filter(roxmltree::Node::is_element) {

@@ -1,6 +1,9 @@
-//! Lists, shows and kills applications: `HADOOP_CONF_DIR=… cargo run -p hadoop --example yarn-apps -- list [--all]`,
-//! `report ID`, `kill ID`.
+//! Lists, shows and kills applications, and prints their logs:
+//! `HADOOP_CONF_DIR=… cargo run -p hadoop --example yarn-apps -- list [--all]`, `report ID`, `kill ID`,
+//! `logs ID [--container ID] [--file NAME]`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "that is what it is for")]
+
+mod logs;
 
 use hadoop::conf::Configuration;
 use hadoop::login::Login;
@@ -13,7 +16,11 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-const USAGE: &str = "usage: yarn-apps list [--all] | report ID | kill ID";
+const USAGE: &str = "usage: yarn-apps list [--all] | report ID | kill ID | \
+                     logs ID [--container ID] [--file NAME]";
+
+/// For one answer of the ResourceManager or of a node.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -31,7 +38,7 @@ async fn main() -> ExitCode {
 async fn run(args: &[&str]) -> Result<(), Box<dyn Error>> {
     let conf = Configuration::load()?;
     let login = Login::current(&conf).await?;
-    let yarn = YarnClient::new(&conf, login).await?.with_deadline(Duration::from_secs(30));
+    let yarn = YarnClient::new(&conf, login.clone()).await?.with_deadline(PATIENCE);
     match args {
         ["list"] => list(&yarn, LIVING).await,
         ["list", "--all"] => list(&yarn, &[]).await,
@@ -41,6 +48,10 @@ async fn run(args: &[&str]) -> Result<(), Box<dyn Error>> {
             yarn.kill(id, Some("killed by yarn-apps".to_owned())).await?;
             println!("{id}\t{:?}", yarn.report(id).await?.state());
             Ok(())
+        }
+        ["logs", id, rest @ ..] => {
+            let selection = logs::selection(rest).ok_or(USAGE)?;
+            logs::print(&conf, &login, &yarn, id.parse()?, &selection).await
         }
         _ => Err(USAGE.into()),
     }

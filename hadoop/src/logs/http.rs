@@ -1,0 +1,93 @@
+//! As much of HTTP as asking a node for logs takes: one request for each connection, of version 1.0, so that
+//! the answer's body comes in one piece and ends with the connection. Bytes in, the body out; no sockets.
+
+use super::LogError;
+use bytes::{Bytes, BytesMut};
+
+/// Bytes of an answer's head.
+const HEAD_MAX: usize = 64 << 10;
+const END: &[u8] = b"\r\n\r\n";
+
+/// Decodes an answer.
+#[derive(Debug, Default)]
+pub struct HttpResponse {
+    head: BytesMut,
+    status: Option<u16>,
+    /// What is left of the body, where its length was told.
+    left: Option<u64>,
+}
+
+impl HttpResponse {
+    /// Takes bytes and gives what of them is body.
+    ///
+    /// # Errors
+    /// An answer that is not HTTP, or that comes in an encoding although none was asked for.
+    pub fn give(&mut self, bytes: Bytes) -> Result<Bytes, LogError> {
+        let mut body = match self.status {
+            Some(_) => bytes,
+            None => match self.head(&bytes)? {
+                Some(rest) => rest,
+                None => return Ok(Bytes::new()),
+            },
+        };
+        if let Some(left) = &mut self.left {
+            body.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+            *left -= body.len() as u64;
+        }
+        Ok(body)
+    }
+
+    /// The answer's status, once its head is there.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        self.status
+    }
+
+    /// Whether nothing more is to come.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    /// The connection has ended.
+    ///
+    /// # Errors
+    /// An answer of which something is missing.
+    pub fn finish(&self) -> Result<(), LogError> {
+        match (self.status, self.left) {
+            (None, _) => Err(LogError::Answer("it ends before it begins")),
+            (_, Some(left)) if left > 0 => Err(LogError::Answer("it ends too early")),
+            _ => Ok(()),
+        }
+    }
+
+    fn head(&mut self, bytes: &[u8]) -> Result<Option<Bytes>, LogError> {
+        let from = self.head.len().saturating_sub(END.len());
+        self.head.extend_from_slice(bytes);
+        let new = self.head.get(from..).unwrap_or_default();
+        let Some(at) = new.windows(END.len()).position(|part| part == END) else {
+            return match self.head.len() > HEAD_MAX {
+                true => Err(LogError::Answer("its head does not end")),
+                false => Ok(None),
+            };
+        };
+        let rest = self.head.split_off(from + at + END.len());
+        let head = std::mem::take(&mut self.head);
+        let wrong = || LogError::Answer("it is not HTTP");
+        let head = std::str::from_utf8(&head).map_err(|_| wrong())?;
+        let mut lines = head.split("\r\n");
+        let first = lines.next().filter(|line| line.starts_with("HTTP/1."));
+        let status = first.and_then(|line| line.split(' ').nth(1)?.parse().ok());
+        self.status = Some(status.ok_or_else(wrong)?);
+        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+            if name.eq_ignore_ascii_case("content-length") {
+                self.left = Some(value.trim().parse().map_err(|_| wrong())?);
+            } else if name.eq_ignore_ascii_case("transfer-encoding")
+                || name.eq_ignore_ascii_case("content-encoding")
+            {
+                return Err(LogError::Answer("it is encoded, which nobody asked for"));
+            }
+        }
+        Ok(Some(rest.freeze()))
+    }
+}

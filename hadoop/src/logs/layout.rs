@@ -1,0 +1,114 @@
+//! Where nodes put logs: directories by user and application, files by node. It knows names only and opens
+//! nothing.
+
+use super::LogFormat;
+use crate::conf::{ConfError, Configuration};
+use crate::yarn::messages::ApplicationId;
+
+/// Applications are spread over so many directories.
+const BUCKETS: i32 = 10_000;
+
+/// A directory that may hold an application's logs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogPlace {
+    /// The format of the files in it.
+    pub format: LogFormat,
+    /// Its path, with a scheme where the configuration has one.
+    pub directory: String,
+}
+
+/// What a file in such a directory is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeFile {
+    /// A node's logs.
+    Logs,
+    /// The [`checksum`](super::checksum) of an indexed file.
+    Checksum,
+    /// A node is still writing it.
+    Partial,
+    /// An archive of such files (`mapred archive-logs`), which is not read here.
+    Archive,
+}
+
+impl NodeFile {
+    /// By its name.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        match name {
+            _ if name.ends_with(".tmp") => Self::Partial,
+            _ if name.ends_with("-checksum") => Self::Checksum,
+            _ if name.ends_with(".har") => Self::Archive,
+            _ => Self::Logs,
+        }
+    }
+}
+
+/// The directories in which logs of `owner`'s application may be, in the order in which Hadoop looks for them:
+/// those of the configured formats first, then those where the formats would be by default - a client's
+/// configuration often does not say what the nodes' says. For each, the one of Hadoop 3.3 and later, and,
+/// unless `yarn.nodemanager.remote-app-log-dir-include-older` is off, the one of versions before.
+///
+/// # Errors
+/// A configuration that cannot be read.
+pub fn places(
+    conf: &Configuration,
+    owner: &str,
+    application: ApplicationId,
+) -> Result<Vec<LogPlace>, ConfError> {
+    let older = conf.get_bool("yarn.nodemanager.remote-app-log-dir-include-older")?.unwrap_or(true);
+    let mut names = conf.get_list("yarn.log-aggregation.file-formats")?;
+    names.extend(["TFile", "IFile"].map(str::to_owned));
+    let mut places = Vec::new();
+    for name in names {
+        let Some(format) = format_of(conf, &name)? else { continue };
+        let (root, suffix) = (root(conf, &name)?, suffix(conf, &name)?);
+        let user = format!("{}/{owner}", root.trim_end_matches('/'));
+        let bucket = application.id() % BUCKETS;
+        let mut directories = vec![format!("{user}/bucket-{suffix}/{bucket:04}/{application}")];
+        if older {
+            directories.push(format!("{user}/{suffix}/{application}"));
+        }
+        for directory in directories {
+            let place = LogPlace { format, directory };
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+    }
+    Ok(places)
+}
+
+/// A format goes by any name; the class that writes it tells which it is.
+fn format_of(conf: &Configuration, name: &str) -> Result<Option<LogFormat>, ConfError> {
+    let class = conf.get_trimmed(&format!("yarn.log-aggregation.file-controller.{name}.class"))?;
+    let class = class.unwrap_or_default();
+    let name = name.to_ascii_lowercase();
+    Ok(match class.rsplit('.').next().unwrap_or_default() {
+        "LogAggregationTFileController" => Some(LogFormat::TFile),
+        "LogAggregationIndexedFileController" => Some(LogFormat::Indexed),
+        "" if name == "tfile" => Some(LogFormat::TFile),
+        "" if name == "ifile" => Some(LogFormat::Indexed),
+        _ => None,
+    })
+}
+
+fn root(conf: &Configuration, name: &str) -> Result<String, ConfError> {
+    let own = conf.get_trimmed(&format!("yarn.log-aggregation.{name}.remote-app-log-dir"))?;
+    match own.filter(|own| !own.is_empty()) {
+        Some(own) => Ok(own),
+        None => Ok(conf
+            .get_trimmed("yarn.nodemanager.remote-app-log-dir")?
+            .unwrap_or_else(|| "/tmp/logs".to_owned())),
+    }
+}
+
+fn suffix(conf: &Configuration, name: &str) -> Result<String, ConfError> {
+    let own =
+        conf.get_trimmed(&format!("yarn.log-aggregation.{name}.remote-app-log-dir-suffix"))?;
+    if let Some(own) = own.filter(|own| !own.is_empty()) {
+        return Ok(own);
+    }
+    let common = conf.get_trimmed("yarn.nodemanager.remote-app-log-dir-suffix")?;
+    let common = common.unwrap_or_else(|| "logs".to_owned());
+    Ok(format!("{common}-{}", name.to_ascii_lowercase()))
+}

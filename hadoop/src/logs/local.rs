@@ -1,0 +1,164 @@
+//! What a node answers that is asked for logs: a list in XML, and a log inside a text for people. Bytes in,
+//! logs out; nothing is fetched here.
+
+use super::{LogError, LogEvent, LogHeader};
+use bytes::{Bytes, BytesMut};
+
+/// Bytes of a list, which names a few files.
+pub(super) const LIST_MAX: usize = 4 << 20;
+/// Nodes of XML in it.
+const NODES_MAX: u32 = 1 << 18;
+/// Bytes of what comes before a log.
+const HEAD_MAX: usize = 64 << 10;
+/// What comes right before it.
+const CONTENTS: &[u8] = b"\nLogContents:\n";
+
+/// A log on a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalLog {
+    /// The file's name.
+    pub name: String,
+    /// Its length when the node looked.
+    pub length: u64,
+}
+
+/// The logs in a node's answer to `/ws/v1/node/containers/ID/logs` in XML; only those that are on the node,
+/// not those that it knows to be in HDFS.
+///
+/// # Errors
+/// An answer that is no such list.
+pub fn local_logs(answer: &str) -> Result<Vec<LocalLog>, LogError> {
+    let wrong = || LogError::Answer("the list of logs is not one");
+    if answer.len() > LIST_MAX {
+        return Err(LogError::Answer("the list of logs is too long"));
+    }
+    let options = roxmltree::ParsingOptions {
+        allow_dtd: false,
+        nodes_limit: NODES_MAX,
+        ..Default::default()
+    };
+    let document = roxmltree::Document::parse_with_options(answer, options).map_err(|_| wrong())?;
+    let root = document.root_element();
+    if root.tag_name().name() != "containerLogsInfoes" {
+        return Err(wrong());
+    }
+    let mut logs = Vec::new();
+    let named = |at: roxmltree::Node<'_, '_>, name: &'static str| {
+        let child = at.children().find(|child| child.tag_name().name() == name);
+        child.and_then(|child| child.text().map(str::to_owned))
+    };
+    for list in root.children().filter(roxmltree::Node::is_element) {
+        if named(list, "logAggregationType").is_some_and(|kind| kind != "LOCAL") {
+            continue;
+        }
+        for log in list.children().filter(|log| log.tag_name().name() == "containerLogInfo") {
+            let name = named(log, "fileName").ok_or_else(wrong)?;
+            let length = named(log, "fileSize").and_then(|size| size.trim().parse().ok());
+            logs.push(LocalLog { name, length: length.ok_or_else(wrong)? });
+        }
+    }
+    Ok(logs)
+}
+
+enum State {
+    Head,
+    Content { left: u64 },
+    Over,
+}
+
+/// Decodes a node's answer to `/ws/v1/node/containers/ID/logs/FILE`. What the node adds of earlier parts of
+/// the log, which are in HDFS already, is not part of it.
+pub struct LocalLogs {
+    state: State,
+    head: BytesMut,
+    input: Bytes,
+}
+
+impl Default for LocalLogs {
+    fn default() -> Self {
+        Self { state: State::Head, head: BytesMut::new(), input: Bytes::new() }
+    }
+}
+
+impl std::fmt::Debug for LocalLogs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalLogs").finish_non_exhaustive()
+    }
+}
+
+impl LocalLogs {
+    /// Takes bytes, once [`LocalLogs::poll`] has given all that was in the earlier ones.
+    pub fn give(&mut self, bytes: Bytes) {
+        self.input = bytes;
+    }
+
+    /// Whether the log is over, whatever the answer goes on with.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    /// The next event; `None` when more bytes are needed, or none.
+    ///
+    /// # Errors
+    /// An answer that is no log.
+    pub fn poll(&mut self) -> Result<Option<LogEvent>, LogError> {
+        match self.state {
+            State::Head => self.head(),
+            State::Over => Ok(None),
+            State::Content { left: 0 } => {
+                self.state = State::Over;
+                Ok(Some(LogEvent::End { complete: true }))
+            }
+            State::Content { .. } if self.input.is_empty() => Ok(None),
+            State::Content { left } => {
+                let most = usize::try_from(left).unwrap_or(usize::MAX).min(self.input.len());
+                let piece = self.input.split_to(most);
+                self.state = State::Content { left: left - most as u64 };
+                Ok(Some(LogEvent::Bytes(piece)))
+            }
+        }
+    }
+
+    /// The answer has ended.
+    ///
+    /// # Errors
+    /// An end before the log has begun.
+    pub fn finish(&mut self) -> Result<Option<LogEvent>, LogError> {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Head => Err(LogError::Answer("it ends before a log begins")),
+            State::Content { left } => Ok(Some(LogEvent::End { complete: left == 0 })),
+            State::Over => Ok(None),
+        }
+    }
+
+    fn head(&mut self) -> Result<Option<LogEvent>, LogError> {
+        // Only what is new, and what may be the beginning of the mark, is searched.
+        let from = self.head.len().saturating_sub(CONTENTS.len());
+        self.head.extend_from_slice(&std::mem::take(&mut self.input));
+        let new = self.head.get(from..).unwrap_or_default();
+        let Some(at) = new.windows(CONTENTS.len()).position(|part| part == CONTENTS) else {
+            return match self.head.len() > HEAD_MAX {
+                true => Err(LogError::Answer("no log begins in it")),
+                false => Ok(None),
+            };
+        };
+        let rest = self.head.split_off(from + at + CONTENTS.len());
+        let head = std::mem::take(&mut self.head);
+        self.input = rest.freeze();
+        let header = header(&head).ok_or(LogError::Answer("its log has no container or size"))?;
+        self.state = State::Content { left: header.length };
+        Ok(Some(LogEvent::File(header)))
+    }
+}
+
+fn header(head: &[u8]) -> Option<LogHeader> {
+    let head = std::str::from_utf8(head).ok()?;
+    let after = |mark: &str| head.lines().find_map(|line| line.strip_prefix(mark));
+    Some(LogHeader {
+        container: after("Container: ")?.split(' ').next()?.parse().ok()?,
+        name: after("LogType:")?.to_owned(),
+        length: after("LogLength:")?.parse().ok()?,
+        modified: None,
+    })
+}

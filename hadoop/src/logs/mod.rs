@@ -1,0 +1,167 @@
+//! Logs of containers. Once an application has ended (or while it runs, where it asked for that), its
+//! nodes put their containers' logs into HDFS, one file per node in one of two formats; before that they
+//! are on the nodes, which hand them out over HTTP.
+//!
+//! | what | where |
+//! |---|---|
+//! | which directories an application's logs may be in | [`places`], [`NodeFile`] |
+//! | a node's file, of either format, from anything that reads ranges | [`LogReader`], [`ReadRange`] |
+//! | the same without any reading | [`LogDecoder`] |
+//! | containers that run, on their nodes | [`NodeLogs`] |
+//!
+//! Decoders take bytes and give [`LogEvent`]s: the beginning of a log, pieces of it, its end. They keep a
+//! piece and an index in memory, never a whole log, and never more because a file says so. What a file
+//! says about containers it was not written for is not looked for: it is its writer's word.
+//!
+//! ```
+//! use hadoop::logs::{LogDecoder, LogEvent, LogFormat, LogStep, Selection};
+//!
+//! # fn demo(file: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+//! let application = "application_1570379089091_0019".parse()?;
+//! let all = Selection::default();
+//! let mut decoder = LogDecoder::new(LogFormat::TFile, application, file.len() as u64, all);
+//! loop {
+//!     match decoder.step()? {
+//!         LogStep::Read { offset, length } => {
+//!             let from = usize::try_from(offset)?;
+//!             let bytes = file.get(from..from + length).ok_or("the file is shorter than it was")?;
+//!             decoder.give(bytes::Bytes::copy_from_slice(bytes))?;
+//!         }
+//!         LogStep::Event(LogEvent::File(header)) => print!("{} {}:", header.container, header.name),
+//!         LogStep::Event(LogEvent::Bytes(piece)) => print!("{}", String::from_utf8_lossy(&piece)),
+//!         LogStep::Event(LogEvent::End { complete }) => assert!(complete),
+//!         LogStep::End => break,
+//!     }
+//! }
+//! # Ok(()) }
+//! ```
+
+mod compression;
+mod cursor;
+mod http;
+mod ifile;
+mod java;
+mod layout;
+mod local;
+mod node;
+mod reader;
+mod records;
+#[cfg(test)]
+mod tests;
+mod tfile;
+
+pub use http::HttpResponse;
+pub use ifile::checksum;
+pub use layout::{LogPlace, NodeFile, places};
+pub use local::{LocalLog, LocalLogs, local_logs};
+pub use node::{NodeLogStream, NodeLogs};
+pub use reader::{LogDecoder, LogReader, LogStep, ReadRange};
+
+use crate::yarn::messages::ContainerId;
+use bytes::Bytes;
+
+/// How a node's file is written (`yarn.log-aggregation.file-formats`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LogFormat {
+    /// `TFile`, Hadoop's default: records of a container each.
+    TFile,
+    /// `IFile`, "indexed": logs one after the other, and an index of them at the end.
+    Indexed,
+}
+
+/// What a log is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogHeader {
+    /// Whose it is.
+    pub container: ContainerId,
+    /// The file's name: `stdout`, `stderr`, ….
+    pub name: String,
+    /// How many bytes it has, as its writer says.
+    pub length: u64,
+    /// When it was last written to, milliseconds since 1970; TFile does not keep it, nodes tell it in words.
+    pub modified: Option<i64>,
+}
+
+/// What a decoder finds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogEvent {
+    /// A log begins.
+    File(LogHeader),
+    /// The next of its bytes.
+    Bytes(Bytes),
+    /// It is over.
+    End {
+        /// Whether it had as many bytes as its header says.
+        complete: bool,
+    },
+}
+
+/// Which logs are wanted; everything where nothing is said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Only this container's.
+    pub container: Option<ContainerId>,
+    /// Only files of this name.
+    pub file: Option<String>,
+}
+
+impl Selection {
+    fn takes(&self, container: ContainerId, file: &str) -> bool {
+        self.container.is_none_or(|wanted| same(wanted, container))
+            && self.file.as_ref().is_none_or(|wanted| wanted == file)
+    }
+}
+
+/// Messages carry an application's id twice, or once.
+fn same(one: ContainerId, other: ContainerId) -> bool {
+    (one.app_attempt_id, one.id) == (other.app_attempt_id, other.id)
+}
+
+/// Why logs could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// The bytes are not of the format.
+    #[error("not a log file of this format, or a damaged one: {0}")]
+    Malformed(&'static str),
+    /// The file is of another application.
+    #[error("the file was not written for this application")]
+    OtherApplication,
+    /// A compression that Hadoop has in libraries of others.
+    #[error("the file is compressed with {0}, which is not supported: none and gz are")]
+    Compression(String),
+    /// Something in the file is larger than anything that Hadoop writes.
+    #[error("the {what} has {bytes} bytes, at most {max} are taken")]
+    TooLarge {
+        /// Which part.
+        what: &'static str,
+        /// Its length.
+        bytes: u64,
+        /// The bound.
+        max: u64,
+    },
+    /// The file could not be read.
+    #[error("the log file cannot be read: {0}")]
+    Read(#[source] std::io::Error),
+    /// A node's answer is none that nodes give.
+    #[error("the node's answer cannot be understood: {0}")]
+    Answer(&'static str),
+    /// A node did not answer.
+    #[error("node {address}: {source}")]
+    Node {
+        /// Its web address.
+        address: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A node answered something else than a log.
+    #[error("node {address}: {status} {reason}")]
+    Refused {
+        /// Its web address.
+        address: String,
+        /// The status of HTTP.
+        status: u16,
+        /// What it said.
+        reason: String,
+    },
+}

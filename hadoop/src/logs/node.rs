@@ -1,0 +1,184 @@
+//! Logs of containers that run, from their nodes' web addresses. A thin shell: a connection for each
+//! question, a deadline for each wait.
+
+use super::http::HttpResponse;
+use super::local::{LIST_MAX, LocalLog, LocalLogs, local_logs};
+use super::{LogError, LogEvent};
+use crate::yarn::messages::ContainerId;
+use bytes::{Bytes, BytesMut};
+use std::fmt::Write as _;
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Bytes that are read at once.
+const READ: usize = 64 << 10;
+/// Characters of a refusal that are kept.
+const REASON_MAX: usize = 300;
+
+/// A node that has logs.
+#[derive(Debug, Clone)]
+pub struct NodeLogs {
+    address: String,
+    user: String,
+    patience: Duration,
+}
+
+impl NodeLogs {
+    /// By the node's web address, as a `ContainerReport` has it: `http://host:port` or `host:port`. `user`
+    /// is whom the node shall take us for where it believes what it is told; nodes that want Kerberos or TLS
+    /// for their web addresses refuse. Each wait for the node may take `patience`.
+    #[must_use]
+    pub fn new(address: &str, user: &str, patience: Duration) -> Self {
+        let address = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
+        Self { address: address.to_owned(), user: user.to_owned(), patience }
+    }
+
+    /// The container's logs.
+    ///
+    /// # Errors
+    /// [`LogError::Node`], [`LogError::Refused`] where the node does not know the container or the user may
+    /// not see it, [`LogError::Answer`].
+    pub async fn list(&self, container: ContainerId) -> Result<Vec<LocalLog>, LogError> {
+        let path = format!("/ws/v1/node/containers/{container}/logs");
+        let mut answer = self.ask(&path, "application/xml").await?;
+        let mut list = BytesMut::new();
+        while let Some(piece) = answer.next().await? {
+            list.extend_from_slice(&piece);
+            if list.len() > LIST_MAX {
+                return Err(LogError::Answer("the list of logs is too long"));
+            }
+        }
+        local_logs(&String::from_utf8_lossy(&list))
+    }
+
+    /// One of them, as far as it is written.
+    ///
+    /// # Errors
+    /// As [`NodeLogs::list`].
+    pub async fn open(
+        &self,
+        container: ContainerId,
+        name: &str,
+    ) -> Result<NodeLogStream, LogError> {
+        let name = escaped(name);
+        let path = format!("/ws/v1/node/containers/{container}/logs/{name}");
+        let answer = self.ask(&path, "text/plain").await?;
+        Ok(NodeLogStream { answer, decoder: LocalLogs::default() })
+    }
+
+    async fn ask(&self, path: &str, accept: &str) -> Result<Answer, LogError> {
+        if self.address.starts_with("https://") {
+            let why = "nodes that want TLS are not supported";
+            return Err(self.failed(io::Error::new(io::ErrorKind::Unsupported, why)));
+        }
+        let connected = timeout(self.patience, TcpStream::connect(&self.address)).await;
+        let stream = connected.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        let mut stream = stream.map_err(|error| self.failed(error))?;
+        let (host, user) = (&self.address, escaped(&self.user));
+        let request = format!(
+            "GET {path}?user.name={user} HTTP/1.0\r\nHost: {host}\r\nAccept: {accept}\r\n\
+             Connection: close\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await.map_err(|error| self.failed(error))?;
+        let mut answer =
+            Answer { node: self.clone(), stream, response: HttpResponse::default(), first: None };
+        answer.first = answer.next().await?;
+        match answer.response.status() {
+            Some(200) => Ok(answer),
+            status => {
+                let said = answer.first.unwrap_or_default();
+                let reason = String::from_utf8_lossy(&said);
+                let reason = reason.chars().filter(|c| !c.is_control()).take(REASON_MAX).collect();
+                let (address, status) = (self.address.clone(), status.unwrap_or_default());
+                Err(LogError::Refused { address, status, reason })
+            }
+        }
+    }
+
+    fn failed(&self, source: io::Error) -> LogError {
+        LogError::Node { address: self.address.clone(), source }
+    }
+}
+
+/// The body of a node's answer.
+struct Answer {
+    node: NodeLogs,
+    stream: TcpStream,
+    response: HttpResponse,
+    /// What came with its head.
+    first: Option<Bytes>,
+}
+
+impl Answer {
+    /// The next piece, never empty; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Bytes>, LogError> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        while !self.response.is_over() {
+            let mut bytes = BytesMut::with_capacity(READ);
+            let read = timeout(self.node.patience, self.stream.read_buf(&mut bytes)).await;
+            let read = read.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+            if read.map_err(|error| self.node.failed(error))? == 0 {
+                self.response.finish()?;
+                return Ok(None);
+            }
+            let piece = self.response.give(bytes.freeze())?;
+            if !piece.is_empty() {
+                return Ok(Some(piece));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A log as it comes from a node.
+pub struct NodeLogStream {
+    answer: Answer,
+    decoder: LocalLogs,
+}
+
+impl std::fmt::Debug for NodeLogStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeLogStream").field("node", &self.answer.node).finish_non_exhaustive()
+    }
+}
+
+impl NodeLogStream {
+    /// The next event; `None` at the end.
+    ///
+    /// # Errors
+    /// As [`NodeLogs::list`].
+    pub async fn next(&mut self) -> Result<Option<LogEvent>, LogError> {
+        loop {
+            if let Some(event) = self.decoder.poll()? {
+                return Ok(Some(event));
+            }
+            if self.decoder.is_over() {
+                return Ok(None);
+            }
+            match self.answer.next().await? {
+                Some(piece) => self.decoder.give(piece),
+                None => return self.decoder.finish(),
+            }
+        }
+    }
+}
+
+/// A word as a part of a path or query.
+fn escaped(word: &str) -> String {
+    let mut escaped = String::with_capacity(word.len());
+    for byte in word.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                escaped.push(char::from(byte));
+            }
+            // Writing to a text cannot fail.
+            _ => _ = write!(escaped, "%{byte:02X}"),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,138 @@
+//! A node's file, read from anything that gives ranges of it. The decoder says which range comes next; the
+//! reader fetches it, and does nothing else.
+
+use super::ifile::Indexed;
+use super::tfile::TFile;
+use super::{LogError, LogEvent, LogFormat, Selection};
+use crate::yarn::messages::ApplicationId;
+use bytes::Bytes;
+use std::future::Future;
+
+/// Bytes of a log that are read at once.
+pub(super) const READ_MAX: u64 = 1 << 20;
+
+/// What a decoder does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogStep {
+    /// It needs these bytes of the file, all of them, for [`LogDecoder::give`].
+    Read {
+        /// Where they begin.
+        offset: u64,
+        /// How many.
+        length: usize,
+    },
+    /// It has found something.
+    Event(LogEvent),
+    /// There is no more.
+    End,
+}
+
+/// Decodes one node's file of one application: bytes in, events out.
+pub struct LogDecoder(Format);
+
+enum Format {
+    TFile(Box<TFile>),
+    Indexed(Box<Indexed>),
+}
+
+impl std::fmt::Debug for LogDecoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let format = match self.0 {
+            Format::TFile(_) => LogFormat::TFile,
+            Format::Indexed(_) => LogFormat::Indexed,
+        };
+        f.debug_struct("LogDecoder").field("format", &format).finish_non_exhaustive()
+    }
+}
+
+impl LogDecoder {
+    /// For a file of this many bytes. Of an indexed file that a [`checksum`](super::checksum) tells of, only
+    /// as many count as it says are whole.
+    #[must_use]
+    pub fn new(
+        format: LogFormat,
+        application: ApplicationId,
+        length: u64,
+        selection: Selection,
+    ) -> Self {
+        Self(match format {
+            LogFormat::TFile => Format::TFile(Box::new(TFile::new(length, selection))),
+            LogFormat::Indexed => {
+                Format::Indexed(Box::new(Indexed::new(application, length, selection)))
+            }
+        })
+    }
+
+    /// What comes next. A step that reads comes again until the bytes are given.
+    ///
+    /// # Errors
+    /// A file that is damaged, too large in some part, of another application or compressed in an unknown
+    /// way. What was found before is right; nothing can be found behind.
+    pub fn step(&mut self) -> Result<LogStep, LogError> {
+        match &mut self.0 {
+            Format::TFile(file) => file.step(),
+            Format::Indexed(file) => file.step(),
+        }
+    }
+
+    /// Takes the bytes that the last step asked for.
+    ///
+    /// # Errors
+    /// As [`LogDecoder::step`].
+    pub fn give(&mut self, bytes: Bytes) -> Result<(), LogError> {
+        match &mut self.0 {
+            Format::TFile(file) => file.give(bytes),
+            Format::Indexed(file) => file.give(bytes),
+        }
+    }
+}
+
+/// A file of which ranges can be read.
+pub trait ReadRange: Send {
+    /// Exactly these bytes.
+    ///
+    /// # Errors
+    /// Whatever keeps them from being read; the file's end, too.
+    fn read_range(
+        &mut self,
+        offset: u64,
+        length: usize,
+    ) -> impl Future<Output = std::io::Result<Bytes>> + Send;
+}
+
+/// A decoder and what it reads from.
+#[derive(Debug)]
+pub struct LogReader<S> {
+    source: S,
+    decoder: LogDecoder,
+}
+
+impl<S: ReadRange> LogReader<S> {
+    /// Reads `source` as `decoder` asks for it.
+    #[must_use]
+    pub fn new(source: S, decoder: LogDecoder) -> Self {
+        Self { source, decoder }
+    }
+
+    /// The next event; `None` at the end. It may be dropped while it waits and called again.
+    ///
+    /// # Errors
+    /// [`LogError::Read`], and as [`LogDecoder::step`].
+    pub async fn next(&mut self) -> Result<Option<LogEvent>, LogError> {
+        loop {
+            match self.decoder.step()? {
+                LogStep::Event(event) => return Ok(Some(event)),
+                LogStep::End => return Ok(None),
+                LogStep::Read { offset, length } => {
+                    let read = self.source.read_range(offset, length).await;
+                    let bytes = read.map_err(LogError::Read)?;
+                    if bytes.len() != length {
+                        let short = std::io::ErrorKind::UnexpectedEof;
+                        return Err(LogError::Read(short.into()));
+                    }
+                    self.decoder.give(bytes)?;
+                }
+            }
+        }
+    }
+}
