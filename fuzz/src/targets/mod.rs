@@ -5,6 +5,7 @@ mod exchange;
 mod fabric;
 mod graph;
 mod hadoop_files;
+mod hadoop_logs;
 mod hadoop_rpc;
 mod messages;
 mod program_file;
@@ -35,6 +36,7 @@ pub(crate) fn all() -> Vec<Target> {
         fabric::TARGETS,
         graph::TARGETS,
         hadoop_files::TARGETS,
+        hadoop_logs::TARGETS,
         hadoop_rpc::TARGETS,
         messages::TARGETS,
         program_file::TARGETS,
