@@ -183,8 +183,16 @@ async fn local(
     }
     let node = NodeLogs::new(container.node_http_address(), login.short_name(), PATIENCE);
     let place = container.node_id.clone().unwrap_or_default().to_string();
+    let logs = match node.list(id).await {
+        Ok(logs) => logs,
+        // It has not started yet, or its node is gone; others have logs.
+        Err(error) => {
+            eprintln!("{id}: {error}");
+            return Ok(0);
+        }
+    };
     let mut printed = 0;
-    for log in node.list(id).await? {
+    for log in logs {
         if selection.file.as_ref().is_some_and(|wanted| *wanted != log.name) {
             continue;
         }

@@ -1,0 +1,251 @@
+//! Logs, against real daemons: what `yarn-apps logs` prints is what Hadoop's own `yarn logs` prints, in both
+//! formats, compressed or not, of applications that run and that have ended. It writes the cluster's
+//! configuration and starts its NodeManagers again, so it needs a cluster that nobody else uses meanwhile:
+//!
+//! ```text
+//! eval "$(cargo xtask yarn up | tail -1)"
+//! cargo test -p hadoop --examples --test logs -- --ignored
+//! cargo xtask yarn down
+//! ```
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails loudly"
+)]
+
+use hadoop::conf::Configuration;
+use hadoop::login::Login;
+use hadoop::yarn::YarnClient;
+use hadoop::yarn::messages::{ApplicationId, LogAggregationStatus};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(90);
+const POLL: Duration = Duration::from_millis(200);
+/// Two workers that write to both of their logs, one of them a lot, and go on.
+const COMMAND: &str = "echo oops >&2; echo hello; seq 1 60000; exec sleep 600";
+
+fn conf_dir() -> PathBuf {
+    PathBuf::from(std::env::var_os("HADOOP_CONF_DIR").expect("HADOOP_CONF_DIR"))
+}
+
+/// An example, beside which this test was built.
+fn example(name: &str) -> Command {
+    let own = std::env::current_exe().unwrap();
+    let built = own.parent().and_then(Path::parent).unwrap();
+    let program = built.join("examples").join(name);
+    assert!(program.is_file(), "build the examples too: {}", program.display());
+    Command::new(program)
+}
+
+/// One of the cluster's own commands.
+fn cluster(name: &str) -> Command {
+    Command::new(conf_dir().join("../bin").join(name))
+}
+
+fn succeeded(command: &mut Command) -> Vec<u8> {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    assert!(status.success(), "{command:?}: {}", String::from_utf8_lossy(&stderr));
+    stdout
+}
+
+fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Container, node, kind and file.
+type Log = (String, String, String, String);
+
+/// What `yarn logs` prints: each log behind a head that says how long it is.
+fn parsed(mut text: &[u8]) -> BTreeMap<Log, Vec<Vec<u8>>> {
+    let mut logs: BTreeMap<Log, Vec<Vec<u8>>> = BTreeMap::new();
+    let position = |text: &[u8], part: &[u8]| text.windows(part.len()).position(|w| w == part);
+    while let Some(at) = position(text, b"Container: container_") {
+        text = &text[at..];
+        let mark = b"\nLogContents:\n";
+        let end = position(text, mark).unwrap() + mark.len();
+        let head = String::from_utf8(text[..end].to_vec()).unwrap();
+        let after = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let (container, node) = after("Container: ").split_once(" on ").unwrap();
+        let length: usize = after("LogLength:").parse().unwrap();
+        let content = text[end..end + length].to_vec();
+        text = &text[end + length..];
+        let kind = after("LogAggregationType: ").to_owned();
+        // Nodes are spelt as files are where the logs are in files.
+        let node = node.replace(':', "_");
+        let key = (container.to_owned(), node, kind, after("LogType:").to_owned());
+        logs.entry(key).or_default().push(content);
+    }
+    logs
+}
+
+fn ours(id: &str, more: &[&str]) -> BTreeMap<Log, Vec<Vec<u8>>> {
+    parsed(&succeeded(example("yarn-apps").args(["logs", id]).args(more)))
+}
+
+fn theirs(id: &str) -> BTreeMap<Log, Vec<Vec<u8>>> {
+    parsed(&succeeded(cluster("yarn").args(["logs", "-applicationId", id])))
+}
+
+/// The cluster's NodeManagers with other settings, until it is dropped.
+struct Settings {
+    file: PathBuf,
+    before: String,
+}
+
+impl Settings {
+    fn new() -> Self {
+        let file = conf_dir().join("yarn-site.xml");
+        Self { before: std::fs::read_to_string(&file).unwrap(), file }
+    }
+
+    fn set(&self, settings: &[(&str, &str)]) {
+        let more: String = settings
+            .iter()
+            .map(|(n, v)| format!("<property><name>{n}</name><value>{v}</value></property>\n"))
+            .collect();
+        let text = self.before.replace("</configuration>", &format!("{more}</configuration>"));
+        std::fs::write(&self.file, text).unwrap();
+        restart();
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        std::fs::write(&self.file, &self.before).unwrap();
+        restart();
+    }
+}
+
+fn restart() {
+    let names = (1..).map(|number| format!("nodemanager{number}"));
+    let is_there = |name: &String| conf_dir().join(format!("../logs/{name}.log")).is_file();
+    for name in names.take_while(is_there) {
+        succeeded(cluster("daemon").args(["kill", &name]));
+        succeeded(cluster("daemon").args(["start", &name]));
+    }
+}
+
+/// An application that runs; its client ends with it.
+struct Running {
+    shell: Child,
+    id: String,
+}
+
+impl Running {
+    fn start() -> Self {
+        let mut shell = example("distributed-shell");
+        shell.args(["--containers", "2", "--command", COMMAND]).stdout(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let lines = std::io::BufReader::new(shell.stdout.take().unwrap());
+        let mut lines = std::io::BufRead::lines(lines).map_while(Result::ok);
+        let line = lines.find(|line| line.contains("\tRunning\t")).expect("it runs");
+        // Read on, so that the client never waits for somebody to read.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { shell, id: line.split('\t').next().unwrap().to_owned() }
+    }
+
+    fn end(mut self) -> String {
+        succeeded(example("yarn-apps").args(["kill", &self.id]));
+        self.shell.wait().unwrap();
+        let id = self.id.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        until("logs in HDFS", || {
+            let status = runtime.block_on(aggregation(id.parse().unwrap()));
+            assert_ne!(status, LogAggregationStatus::Failed);
+            (status == LogAggregationStatus::Succeeded).then_some(())
+        });
+        id
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // A test that failed leaves none behind; of one that did not, it has ended.
+        let _ = example("yarn-apps").args(["kill", &self.id]).output();
+        let _ = self.shell.wait();
+    }
+}
+
+async fn aggregation(id: ApplicationId) -> LogAggregationStatus {
+    let conf = Configuration::load().unwrap();
+    let login = Login::current(&conf).await.unwrap();
+    let yarn = YarnClient::new(&conf, login).await.unwrap();
+    yarn.report(id).await.unwrap().log_aggregation_status()
+}
+
+fn stdouts(logs: &BTreeMap<Log, Vec<Vec<u8>>>, kind: &str) -> Vec<String> {
+    let wanted = |key: &&Log| key.2 == kind && key.3 == "stdout";
+    let hello = |key: &&Log| logs[*key].iter().any(|log| log.starts_with(b"hello\n1\n2\n"));
+    logs.keys().filter(wanted).filter(hello).map(|key| key.0.clone()).collect()
+}
+
+/// A running application's logs, then the same application's when it has ended.
+fn as_hadoop_prints_them() -> String {
+    let running = Running::start();
+    let logs = until("two workers' logs", || {
+        // Before the first of them runs there are none.
+        let printed = example("yarn-apps").args(["logs", &running.id]).output().unwrap();
+        let logs = parsed(&printed.stdout);
+        let whole = |logs: &BTreeMap<Log, Vec<Vec<u8>>>| {
+            logs.values().flatten().filter(|log| log.ends_with(b"\n59999\n60000\n")).count() == 2
+        };
+        (stdouts(&logs, "LOCAL").len() == 2 && whole(&logs)).then_some(logs)
+    });
+    assert_eq!(logs, theirs(&running.id));
+    let id = running.end();
+    let logs = ours(&id, &[]);
+    assert_eq!(logs, theirs(&id));
+    let workers = stdouts(&logs, "AGGREGATED");
+    assert_eq!(workers.len(), 2, "{:?}", logs.keys());
+
+    let one = ours(&id, &["--container", &workers[0], "--file", "stderr"]);
+    let [(key, contents)] = &one.into_iter().collect::<Vec<_>>()[..] else { panic!() };
+    assert_eq!((&key.0, key.3.as_str()), (&workers[0], "stderr"));
+    assert_eq!(contents, &[b"oops\n"]);
+    id
+}
+
+#[test]
+#[ignore = "needs the cluster of `cargo xtask yarn up`, named by HADOOP_CONF_DIR, for itself"]
+fn logs_are_what_hadoops_own_command_prints() {
+    const CLASS: &str = "org.apache.hadoop.yarn.logaggregation.filecontroller.ifile.\
+                         LogAggregationIndexedFileController";
+    let settings = Settings::new();
+    let mut last = String::new();
+    for (formats, compression) in
+        [("IFile,TFile", "gz"), ("IFile,TFile", "none"), ("TFile,IFile", "gz"), ("TFile", "none")]
+    {
+        settings.set(&[
+            ("yarn.log-aggregation.file-formats", formats),
+            ("yarn.log-aggregation.file-controller.IFile.class", CLASS),
+            ("yarn.nodemanager.log-aggregation.compression-type", compression),
+        ]);
+        last = as_hadoop_prints_them();
+    }
+    // Where Hadoop before 3.3 put them.
+    let before = ours(&last, &[]);
+    let user = String::from_utf8(succeeded(Command::new("id").arg("-un"))).unwrap();
+    let user = format!("/app-logs/{}", user.trim());
+    let old = format!("{user}/logs-tfile/");
+    succeeded(cluster("hdfs").args(["dfs", "-mkdir", "-p", &old]));
+    let new = format!("{user}/bucket-logs-tfile/*/{last}");
+    succeeded(cluster("hdfs").args(["dfs", "-mv", &new, &old]));
+    assert_eq!(ours(&last, &[]), before);
+
+    let nobody = example("yarn-apps").args(["logs", "application_1_0001"]).output().unwrap();
+    let said = String::from_utf8_lossy(&nobody.stderr);
+    assert!(!nobody.status.success() && said.contains("no such logs"), "{said}");
+}
