@@ -389,6 +389,7 @@ fn an_answer_ends_where_it_says_and_is_taken_in_any_pieces() {
 async fn answering(answers: Vec<String>) -> (String, tokio::task::JoinHandle<Vec<String>>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
+    #[expect(clippy::disallowed_methods, reason = "a server for this test alone")]
     let served = tokio::spawn(async move {
         let mut asked = Vec::new();
         for answer in answers {

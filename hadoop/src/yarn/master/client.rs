@@ -36,7 +36,8 @@ pub struct Registration {
 pub struct AmRmOptions {
     /// With nothing to ask for.
     pub idle: Duration,
-    /// While containers are wanted.
+    /// While containers are wanted. What has just changed is told, and asked for, sooner: at once, then
+    /// after 20 ms, 40 ms and so on up to this; not more often than once in this time.
     pub busy: Duration,
     /// Events that may wait to be taken. An ApplicationMaster that leaves more of them is stuck: its heart
     /// stops, so that the ResourceManager starts another attempt.
@@ -136,6 +137,8 @@ impl AmRmClient {
             stop: shared.stop.subscribe(),
             events: sender,
             options,
+            pace: options.busy,
+            quickened: None,
         };
         start(beat.run(first));
         Ok((Self { shared, _alive: alive }, AmRmEvents { events }))
@@ -289,7 +292,15 @@ struct Beat {
     stop: watch::Receiver<bool>,
     events: mpsc::Sender<Result<MasterEvent, YarnError>>,
     options: AmRmOptions,
+    /// From one beat to the next while containers are wanted.
+    pace: Duration,
+    /// When a change last made it quick.
+    quickened: Option<Instant>,
 }
+
+/// After the first beat with a change, whose answer can hold nothing of it yet: nodes are given containers
+/// when they beat themselves.
+const QUICK: Duration = Duration::from_millis(20);
 
 impl Beat {
     async fn run(mut self, first: Vec<MasterEvent>) {
@@ -304,7 +315,8 @@ impl Beat {
         if self.tell(first).is_break() {
             return Ok(());
         }
-        let mut last = Instant::now();
+        // What is asked for right after the registration need not wait.
+        let mut last = Instant::now().checked_sub(QUICK).unwrap_or_else(Instant::now);
         loop {
             if self.wait(last).await.is_break() {
                 return Ok(());
@@ -323,7 +335,7 @@ impl Beat {
         }
     }
 
-    /// Until the next beat is due. Changes bring it forward, but never closer than the busy interval.
+    /// Until the next beat is due. Changes bring it forward.
     async fn wait(&mut self, last: Instant) -> std::ops::ControlFlow<()> {
         use std::ops::ControlFlow::{Break, Continue};
         if *self.stop.borrow() {
@@ -331,14 +343,26 @@ impl Beat {
         }
         loop {
             let busy = self.shared.master().is_busy();
-            let due = last + if busy { self.options.busy } else { self.options.idle };
+            let due = last + if busy { self.pace } else { self.options.idle };
             tokio::select! {
                 biased;
                 _ = self.stop.changed() => return Break(()),
                 _ = self.alive.changed() => return Break(()),
-                () = tokio::time::sleep_until(due) => return Continue(()),
-                () = self.shared.changed.notified(), if !busy => {}
+                () = self.shared.changed.notified() => self.quicken(),
+                () = tokio::time::sleep_until(due) => {
+                    self.pace = (self.pace * 2).min(self.options.busy);
+                    return Continue(());
+                }
             }
+        }
+    }
+
+    /// Something has changed. An ApplicationMaster that changes something all the time is not quick all the time.
+    fn quicken(&mut self) {
+        let now = Instant::now();
+        if self.quickened.is_none_or(|then| now - then >= self.options.busy) {
+            self.pace = QUICK.min(self.options.busy);
+            self.quickened = Some(now);
         }
     }
 
