@@ -8,7 +8,7 @@ use bytes::{Buf, BytesMut};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    sync::mpsc,
+    sync::{mpsc, oneshot},
 };
 
 /// Bytes of a request or reply of the bare peers: a body of 128 bytes and a header as large as the fabric's.
@@ -40,21 +40,44 @@ pub async fn call_echo(stream: &mut TcpStream, n: u32) -> Result<()> {
     Ok(())
 }
 
+/// Whether the framed peer's worker and caller have threads of their own, as actors have, or share the one of
+/// their socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// Socket and worker on one thread.
+    One,
+    /// The worker on another thread than the socket.
+    Two,
+}
+
+/// Runs a task on this thread, or on a thread of its own.
+fn start(threads: Threads, task: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+    match threads {
+        Threads::One => drop(tokio::task::spawn_local(task)),
+        Threads::Two => {
+            let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+            std::thread::Builder::new().spawn(move || runtime.block_on(task))?;
+        }
+    }
+    Ok(())
+}
+
 /// Serves the framed peer: read loop → bounded channel → one worker task → coalescing writer.
-pub async fn serve_framed(listener: TcpListener) -> Result<()> {
+pub async fn serve_framed(listener: TcpListener, threads: Threads) -> Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
         let (reader, writer) = stream.into_split();
         let (to_worker, mut work) = mpsc::channel::<BytesMut>(1024);
         let (to_writer, replies) = mpsc::channel::<BytesMut>(1024);
-        tokio::task::spawn_local(async move {
+        let worker = async move {
             while let Some(frame) = work.recv().await {
                 if to_writer.send(frame).await.is_err() {
                     break;
                 }
             }
-        });
+        };
+        start(threads, worker)?;
         tokio::task::spawn_local(write_coalesced(writer, replies));
         tokio::task::spawn_local(read_frames(reader, to_worker));
     }
@@ -105,12 +128,31 @@ pub async fn write_coalesced(
 }
 
 /// Keeps `outstanding` frames under way until `n` have come back.
-pub async fn call_framed(stream: TcpStream, n: u32, outstanding: u32) -> Result<()> {
+pub async fn call_framed(
+    stream: TcpStream,
+    n: u32,
+    outstanding: u32,
+    threads: Threads,
+) -> Result<()> {
     let (reader, writer) = stream.into_split();
     let (to_writer, requests) = mpsc::channel::<BytesMut>(1024);
-    let (to_caller, mut replies) = mpsc::channel::<BytesMut>(1024);
+    let (to_caller, replies) = mpsc::channel::<BytesMut>(1024);
     tokio::task::spawn_local(write_coalesced(writer, requests));
     tokio::task::spawn_local(read_frames(reader, to_caller));
+    let (done, result) = oneshot::channel();
+    start(threads, async move {
+        // Whoever measures waits for it.
+        let _ = done.send(call(to_writer, replies, n, outstanding).await);
+    })?;
+    result.await?
+}
+
+async fn call(
+    to_writer: mpsc::Sender<BytesMut>,
+    mut replies: mpsc::Receiver<BytesMut>,
+    n: u32,
+    outstanding: u32,
+) -> Result<()> {
     let mut frame = BytesMut::zeroed(FRAME_BYTES);
     let mut sent = 0;
     while sent < outstanding.min(n) {

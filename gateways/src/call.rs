@@ -167,9 +167,13 @@ pub struct Deadline {
 impl Deadline {
     /// So much from now.
     pub fn after(within: Duration) -> Self {
+        Self::after_moment(Instant::now(), within)
+    }
+    /// So much from a moment.
+    pub(crate) fn after_moment(moment: Instant, within: Duration) -> Self {
         // A century is for ever, and can be added to any clock.
         const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
-        Self { at: Instant::now() + within.min(FOR_EVER) }
+        Self { at: moment + within.min(FOR_EVER) }
     }
     /// What is left; zero when it has passed.
     pub fn remaining(self) -> Duration {

@@ -9,11 +9,13 @@ use crate::{
     options::RpcOptions,
     outbound::{Bound, Outbound},
     pending::Pending,
+    scratch,
     serve::{Outcome, Serving},
 };
 use futures::task::AtomicWaker;
+use hashbrown::HashMap;
 use model::LeaderSession;
-use platform::net::BoxWrite;
+use platform::{Lane, after_this_turn, net::BoxWrite};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -42,8 +44,8 @@ pub(crate) struct PeerInfo {
     pub(crate) dialable: bool,
 }
 
-/// Calls of the peer by its ids, with their deadlines.
-type Served = BTreeMap<u64, (Instant, Arc<dyn Serving>)>;
+/// Calls of the peer by its ids, with their deadlines. Whoever goes over them does so in the ids' order.
+type Served = HashMap<u64, (Instant, Arc<dyn Serving>)>;
 
 /// A connection that has been authenticated.
 pub(crate) struct Connection {
@@ -58,6 +60,8 @@ pub(crate) struct Connection {
     earliest: AtomicU64,
     pub(crate) waker: AtomicWaker,
     pub(crate) notified: AtomicBool,
+    /// The work lane is about to write what waits.
+    flushing: AtomicBool,
     /// The peer has said goodbye.
     pub(crate) left: AtomicBool,
     /// This side has said goodbye: close once everything is written.
@@ -109,6 +113,7 @@ impl Connection {
             earliest: AtomicU64::new(NEVER),
             waker: AtomicWaker::new(),
             notified: AtomicBool::new(false),
+            flushing: AtomicBool::new(false),
             left: AtomicBool::new(false),
             finishing: AtomicBool::new(false),
             why: Mutex::default(),
@@ -135,17 +140,15 @@ impl Connection {
         !self.is_over() && !self.left.load(Ordering::Acquire)
     }
 
-    /// Sends a call. `alone` calls are written by this thread, so that nobody has to be woken for them;
-    /// many at once are gathered by the connection's task.
+    /// Sends a call. One alone is written by this thread at once; many at once are gathered.
     pub(crate) fn ask(
         self: &Arc<Self>,
         call: (u32, &'static str),
-        fence: LeaderSession,
-        endpoint: &str,
+        to: (LeaderSession, &str),
         context: CallContext,
         body: &mut Vec<u8>,
     ) -> Result<Waiting, FabricError> {
-        let (call, name) = call;
+        let ((call, name), (fence, endpoint)) = (call, to);
         if body.len() > self.limits.body_max {
             return Err(FabricError::TooLarge {
                 what: format!("{}{name}", crate::error::REQUEST),
@@ -178,9 +181,33 @@ impl Connection {
         FabricError::Overloaded { what: format!("{what} {}", self.peer.label) }
     }
 
-    fn flush(&self, alone: bool) {
-        if !(alone && self.outbound.try_flush()) {
+    fn flush(self: &Arc<Self>, alone: bool) {
+        if !alone {
+            self.flush_after_this_turn();
+        } else if !self.outbound.try_flush() {
             self.notify();
+        }
+    }
+
+    /// Many calls or answers at once are written together. The work lane does that itself, once it has made those
+    /// that are due: nobody has to be woken for it. For the others the connection's task does it, so that a
+    /// beat never waits for the end of somebody's turn.
+    fn flush_after_this_turn(self: &Arc<Self>) {
+        if Lane::of_this_thread() != Some(Lane::Work) {
+            return self.notify();
+        }
+        if self.flushing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let connection = Arc::clone(self);
+        let flush = move || {
+            connection.flushing.store(false, Ordering::Release);
+            if !connection.outbound.try_flush() {
+                connection.notify();
+            }
+        };
+        if let Err(flush) = after_this_turn(flush) {
+            flush();
         }
     }
 
@@ -188,7 +215,9 @@ impl Connection {
     fn arm(&self, deadline: Instant) {
         let after = deadline.saturating_duration_since(self.created).as_nanos();
         let after = u64::try_from(after).unwrap_or(NEVER);
-        if after < self.earliest.fetch_min(after, Ordering::AcqRel) {
+        // Most deadlines are later than one that is known already.
+        let later = after >= self.earliest.load(Ordering::Acquire);
+        if !later && after < self.earliest.fetch_min(after, Ordering::AcqRel) {
             self.notify();
         }
     }
@@ -224,7 +253,7 @@ impl Connection {
     }
 
     /// Sends the answer to a call of the peer.
-    pub(crate) fn answer(&self, id: u64, outcome: Outcome) {
+    pub(crate) fn answer(self: &Arc<Self>, id: u64, outcome: Outcome) {
         let alone = {
             let mut served = self.served();
             let _ = served.remove(&id);
@@ -247,6 +276,7 @@ impl Connection {
         };
         let frame = Frame::answer(outcome.kind, id, &[]);
         let pushed = self.outbound.push(&frame, &mut outcome.body, Bound::Answer);
+        scratch::give(outcome.body);
         if pushed.is_err() {
             self.close("the peer does not read its answers");
             return;
@@ -280,17 +310,17 @@ impl Connection {
             executed: Executed::Maybe,
             why: "no answer by the deadline, though the connection is open".to_owned(),
         });
-        let mut expired = Vec::new();
+        let mut expired = BTreeMap::new();
         let mut served_next = None::<Instant>;
-        self.served().retain(|_, (deadline, call)| {
+        self.served().retain(|id, (deadline, call)| {
             if *deadline <= now {
-                expired.push(Arc::clone(call));
+                expired.insert(*id, Arc::clone(call));
                 return false;
             }
             served_next = Some(served_next.map_or(*deadline, |n| n.min(*deadline)));
             true
         });
-        for call in expired {
+        for call in expired.into_values() {
             call.expire();
         }
         let next = [next, served_next].into_iter().flatten().min();
@@ -322,7 +352,7 @@ impl Connection {
     }
 
     fn abandon_served(&self) {
-        let served = std::mem::take(&mut *self.served());
+        let served: BTreeMap<_, _> = std::mem::take(&mut *self.served()).into_iter().collect();
         for (_, call) in served.into_values() {
             call.abandon();
         }

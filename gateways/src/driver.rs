@@ -7,11 +7,12 @@ use crate::{
     connection::Connection,
     error::FabricError,
     frame::{self, AskHeader, Decoded, Frame, Kind},
+    incoming::{Incoming, Origin, To},
     rpc::Inner,
-    serve::{Outcome, ReplyTo},
+    serve::Outcome,
 };
 use bytes::{Buf, BytesMut};
-use platform::{Lane, net::BoxRead};
+use platform::net::BoxRead;
 use std::{
     cell::RefCell,
     collections::BTreeMap,
@@ -28,8 +29,6 @@ use tokio::time::{Instant, Sleep};
 const READ_BYTES: usize = 64 * 1024;
 /// Reads in a row before others get their turn.
 const READS_MAX: usize = 16;
-/// Bodies over this are decoded on the work lane, so that beats do not wait behind them.
-const LONG_BODY_BYTES: usize = 1 << 20;
 /// Long bodies of one connection that are under way at once.
 const ASSEMBLIES_MAX: usize = 1024;
 /// What a body's buffer may reserve ahead of the bytes that have come.
@@ -45,6 +44,7 @@ pub(crate) struct Driver {
     connection: Arc<Connection>,
     service: Weak<Inner>,
     read: BoxRead,
+    incoming: Incoming,
     /// The beginning of a frame whose rest has not come.
     carry: BytesMut,
     /// Long bodies: whether of an answer, and the call's id.
@@ -104,6 +104,7 @@ impl Driver {
             connection,
             service: Arc::downgrade(service),
             read,
+            incoming: Incoming::default(),
             carry: BytesMut::new(),
             assemblies: BTreeMap::new(),
             assembled_bytes: 0,
@@ -161,14 +162,22 @@ impl Driver {
         let Some(service) = self.service.upgrade() else {
             return Err("the service was dropped".to_owned());
         };
+        let fed = self.feed_frames(&service, bytes);
+        // What came before a malformed frame came all the same.
+        let connection = Arc::clone(&self.connection);
+        self.incoming.deliver(&Origin { service: &service, connection: &connection });
+        fed
+    }
+
+    fn feed_frames(&mut self, service: &Arc<Inner>, bytes: &[u8]) -> Result<(), String> {
         if self.carry.is_empty() {
-            let rest = self.frames(&service, bytes)?;
+            let rest = self.frames(service, bytes)?;
             self.carry.extend_from_slice(rest);
             return Ok(());
         }
         self.carry.extend_from_slice(bytes);
         let mut carry = std::mem::take(&mut self.carry);
-        let rest = self.frames(&service, &carry)?.len();
+        let rest = self.frames(service, &carry)?.len();
         carry.advance(carry.len() - rest);
         if !carry.is_empty() || !self.assemblies.is_empty() {
             self.carry = carry;
@@ -195,21 +204,13 @@ impl Driver {
         match frame.kind {
             Kind::Ask => match &frame.ask {
                 Some(ask) if frame.more => self.begin(frame, Some(ask)),
-                Some(ask) => {
-                    let context = CallContext {
-                        session: ask.session,
-                        deadline: Deadline::after(ask.remaining),
-                        trace: ask.trace,
-                    };
-                    let to = (ask.call, ask.endpoint, ask.fence);
-                    dispatch(service, &self.connection, frame.id, to, context, frame.body);
-                }
+                Some(ask) => self.call(service, frame.id, ask, frame.body),
                 None => return Err("an ask without its header".to_owned()),
             },
             Kind::Reply | Kind::Refused | Kind::Fault if frame.more => self.begin(frame, None),
             Kind::Reply | Kind::Refused | Kind::Fault => {
                 let outcome = Outcome { kind: frame.kind, body: frame.body.to_vec() };
-                self.connection.pending.answer(frame.id, Ok(outcome));
+                self.incoming.answer(frame.id, Ok(outcome));
             }
             Kind::Chunk => return self.chunk(service, frame),
             Kind::Ping => self.connection.control(Kind::Pong),
@@ -220,6 +221,35 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    fn call(&mut self, service: &Arc<Inner>, id: u64, ask: &AskHeader<'_>, body: &[u8]) {
+        let context = CallContext {
+            session: ask.session,
+            deadline: Deadline::after_moment(self.heard, ask.remaining),
+            trace: ask.trace,
+        };
+        self.place(service, id, (ask.call, ask.endpoint, ask.fence), context, body);
+    }
+
+    /// Finds the endpoint of a call, or answers that there is none.
+    fn place(
+        &mut self,
+        service: &Arc<Inner>,
+        id: u64,
+        to: (u32, &str, model::LeaderSession),
+        context: CallContext,
+        body: &[u8],
+    ) {
+        let (call, endpoint, fence) = to;
+        let from = Origin { service, connection: &self.connection };
+        match service.find(endpoint) {
+            Ok(registered) => {
+                let to = To { id, call, fence, context, registered };
+                self.incoming.call(&from, to, body);
+            }
+            Err(error) => self.connection.answer(id, Outcome::fault(&error)),
+        }
     }
 
     /// The first frame of a long body. One that can't be taken is answered; its chunks are skipped.
@@ -284,22 +314,15 @@ impl Driver {
         if whole.body.len() != whole.total {
             return Err("a body is shorter than it was announced".to_owned());
         }
-        let (connection, id) = (Arc::clone(&self.connection), frame.id);
-        let Some(ask) = whole.ask else {
-            let outcome = Outcome { kind: whole.kind, body: whole.body };
-            connection.pending.answer(id, Ok(outcome));
-            return Ok(());
-        };
-        let platform = service.platform.clone();
-        let service = Arc::clone(service);
-        let run = move || {
-            let to = (ask.call, ask.endpoint.as_str(), ask.fence);
-            dispatch(&service, &connection, id, to, ask.context, &whole.body);
-        };
-        if whole.total > LONG_BODY_BYTES {
-            platform.lane(Lane::Work).spawn_local(async move { run() });
-        } else {
-            run();
+        match whole.ask {
+            Some(ask) => {
+                let to = (ask.call, ask.endpoint.as_str(), ask.fence);
+                self.place(service, frame.id, to, ask.context, &whole.body);
+            }
+            None => {
+                let outcome = Outcome { kind: whole.kind, body: whole.body };
+                self.incoming.answer(frame.id, Ok(outcome));
+            }
         }
         Ok(())
     }
@@ -378,36 +401,5 @@ impl Drop for Driver {
     /// The lane ended, or the simulated host crashed.
     fn drop(&mut self) {
         self.connection.close("its task has ended");
-    }
-}
-
-/// Finds the endpoint and lets the call in, or answers why not.
-pub(crate) fn dispatch(
-    service: &Inner,
-    connection: &Arc<Connection>,
-    id: u64,
-    to: (u32, &str, model::LeaderSession),
-    context: CallContext,
-    body: &[u8],
-) {
-    let reply = ReplyTo::Connection { connection: Arc::clone(connection), id };
-    let (call, endpoint, fence) = to;
-    let found = connection
-        .admits()
-        .and_then(|()| service.takes_calls())
-        .and_then(|()| service.find(endpoint));
-    let registered = match found {
-        Ok(registered) => registered,
-        Err(error) => return reply.fault(&error),
-    };
-    let Some(target) = registered.target(call) else {
-        return reply.fault(&FabricError::NoSuchCall {
-            endpoint: endpoint.to_owned(),
-            call: format!("call {call:08x}"),
-        });
-    };
-    match registered.admit(connection.peer.principal, target.name(), fence) {
-        Ok(admitted) => target.serve(body, context, admitted, reply),
-        Err(error) => reply.fault(&error),
     }
 }

@@ -15,6 +15,7 @@ use crate::{
 };
 use actix::{Actor, Addr, Context, Handler, Recipient};
 use model::{JobId, LeaderSession};
+use platform::Lane;
 use std::{
     any::Any,
     fmt,
@@ -127,6 +128,8 @@ pub(crate) struct Registered {
     pub(crate) name: String,
     pub(crate) node: NodeAddress,
     pub(crate) fence: LeaderSession,
+    /// Where it was registered: calls from elsewhere are decoded and handed to the actor there.
+    pub(crate) lane: Option<Lane>,
     targets: Arc<[Box<dyn Target>]>,
     allow: Allow,
     mailbox_max: u64,
@@ -197,6 +200,7 @@ impl Registered {
             name,
             node,
             fence,
+            lane: Lane::of_this_thread(),
             targets: Arc::clone(&endpoint.targets),
             allow,
             mailbox_max: bounds.mailbox_max,

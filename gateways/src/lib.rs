@@ -9,6 +9,7 @@ mod driver;
 mod endpoint;
 pub mod error;
 pub mod frame;
+mod incoming;
 pub mod messages;
 mod options;
 mod outbound;
@@ -18,6 +19,7 @@ mod remote;
 mod rpc;
 #[doc(hidden)]
 pub mod sample;
+mod scratch;
 mod serve;
 mod strangers;
 mod transport;

@@ -10,6 +10,7 @@ use crate::{
     rpc::Inner,
 };
 use dashmap::DashMap;
+use hashbrown::DefaultHashBuilder;
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
@@ -42,7 +43,7 @@ pub enum PeerEvent {
 
 /// All processes that are or were connected or called.
 #[derive(Default)]
-pub(crate) struct Peers(DashMap<NodeAddress, Arc<Peer>>);
+pub(crate) struct Peers(DashMap<NodeAddress, Arc<Peer>, DefaultHashBuilder>);
 
 /// One of them.
 #[derive(Default)]

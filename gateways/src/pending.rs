@@ -123,6 +123,26 @@ impl Pending {
         }
     }
 
+    /// The answers of one read, in their order: those who wait are woken when all are there.
+    pub(crate) fn answer_all(&self, answers: &mut Vec<(u64, Result<Outcome, FabricError>)>) {
+        if answers.len() == 1 {
+            return answers.drain(..).for_each(|(id, answer)| self.answer(id, answer));
+        }
+        let mut wakers = Vec::with_capacity(answers.len());
+        let mut table = self.table();
+        for (id, answer) in answers.drain(..) {
+            let Some(slot) = table.slot(id) else {
+                continue;
+            };
+            if let State::Waiting { waker, .. } = &mut slot.state {
+                wakers.extend(waker.take());
+                slot.state = State::Answered(answer);
+            }
+        }
+        drop(table);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
     /// The answer, once it is there; the slot is free then.
     pub(crate) fn poll(
         &self,

@@ -7,10 +7,11 @@ use crate::{
     endpoint::{Admitted, CallTarget, Target},
     error::{CallError, Executed, FabricError, REQUEST},
     rpc::Inner,
+    scratch,
     serve::{Outcome, ReplyTo, ServedHere, ask_local},
 };
 use model::{Fence, LeaderSession};
-use std::{cell::RefCell, fmt, marker::PhantomData, sync::Arc, time::Duration};
+use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 /// A gateway to one endpoint in one leader session. Cheap to clone.
@@ -148,12 +149,14 @@ impl Shared {
                 })??
             }
         };
-        let waiting = with_scratch(|bytes| {
-            codec::encode_into(bytes, format_args!("{REQUEST}{}", C::NAME), &body)?;
-            drop(body);
-            let call = (C::ID, C::NAME);
-            connection.ask(call, self.fence, &self.address.endpoint, context, bytes)
-        })?;
+        let mut bytes = scratch::take();
+        codec::encode_into(&mut bytes, format_args!("{REQUEST}{}", C::NAME), &body)?;
+        drop(body);
+        let call = (C::ID, C::NAME);
+        let to = (self.fence, self.address.endpoint.as_str());
+        let waiting = connection.ask(call, to, context, &mut bytes);
+        scratch::give(bytes);
+        let waiting = waiting?;
         drop(connection);
         let answer = waiting.await?.open::<C>();
         match answer {
@@ -212,21 +215,4 @@ async fn ask_in_bytes(
     };
     // A served call is always answered; only a lost thread could drop it.
     outcome.map_err(|_| FabricError::ShuttingDown)
-}
-
-thread_local! {
-    /// One encoding buffer per thread.
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-/// A buffer that has grown beyond this is not kept.
-const KEEP_BYTES: usize = 64 * 1024;
-
-fn with_scratch<T>(encode: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-    let mut bytes = SCRATCH.take();
-    bytes.clear();
-    let result = encode(&mut bytes);
-    if bytes.capacity() <= KEEP_BYTES {
-        SCRATCH.set(bytes);
-    }
-    result
 }

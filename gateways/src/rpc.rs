@@ -15,6 +15,7 @@ use crate::{
     transport::PeerHandle,
 };
 use dashmap::DashMap;
+use hashbrown::DefaultHashBuilder;
 use model::{ClusterId, Fence, JobId};
 use platform::{BoxListener, BoxStream, Platform, Secret};
 use std::{
@@ -56,7 +57,7 @@ pub(crate) struct Inner {
     pub(crate) node: NodeAddress,
     /// Drawn at the start: tells this process from its predecessor at the same address.
     pub(crate) incarnation: u128,
-    pub(crate) endpoints: DashMap<String, Arc<Registered>>,
+    pub(crate) endpoints: DashMap<String, Arc<Registered>, DefaultHashBuilder>,
     pub(crate) peers: Peers,
     pub(crate) events: broadcast::Sender<PeerEvent>,
     /// Ordered, so that a simulated shutdown is the same each time.
@@ -182,7 +183,7 @@ impl RpcService {
             platform,
             options,
             node,
-            endpoints: DashMap::new(),
+            endpoints: DashMap::default(),
             peers: Peers::default(),
             events: broadcast::Sender::new(EVENTS_MAX),
             connections: Mutex::default(),

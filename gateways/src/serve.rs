@@ -11,6 +11,7 @@ use crate::{
     endpoint::{Admitted, CallTarget},
     error::{CallError, FabricError, REPLY},
     frame::Kind,
+    scratch,
 };
 use actix::dev::RecipientRequest;
 use futures::task::AtomicWaker;
@@ -37,7 +38,7 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// From what a handler said or the fabric found.
     fn of<C: Call>(result: Result<Answer<C>, FabricError>) -> Self {
-        let mut body = Vec::with_capacity(64);
+        let mut body = scratch::take();
         let (kind, written) = match &result {
             Ok(Ok(reply)) => (Kind::Reply, codec::encode_into(&mut body, C::NAME, reply)),
             Ok(Err(error)) => (Kind::Refused, codec::encode_into(&mut body, C::NAME, error)),

@@ -4,6 +4,7 @@
 //! Nothing on a lane may block its thread, except on the lanes of a component that says so itself.
 
 use std::{
+    cell::Cell,
     fmt,
     future::Future,
     pin::Pin,
@@ -40,6 +41,16 @@ impl Lane {
         }
     }
 
+    /// The lane whose thread this is; `None` on other threads and in simulation.
+    pub fn of_this_thread() -> Option<Self> {
+        HERE.get()
+    }
+
+    /// Whether both share one thread.
+    pub fn shares_thread_with(self, other: Self) -> bool {
+        self.index() == other.index()
+    }
+
     /// The name of its thread.
     pub fn name(self) -> &'static str {
         match self {
@@ -49,6 +60,24 @@ impl Lane {
             Self::Blob => "flott-blob",
         }
     }
+}
+
+thread_local! {
+    static HERE: Cell<Option<Lane>> = const { Cell::new(None) };
+}
+
+/// Runs something on this thread's lane after the tasks that are due now have had their turns. Outside a lane
+/// (in simulation too) it is handed back.
+pub fn after_this_turn<T: FnOnce() + 'static>(task: T) -> Result<(), T> {
+    if HERE.get().is_none() {
+        return Err(task);
+    }
+    tokio::task::spawn_local(async move {
+        // Waits for the end of the turn: a task that was just started goes before those that other threads woke.
+        tokio::task::yield_now().await;
+        task();
+    });
+    Ok(())
 }
 
 type Start = Box<dyn FnOnce() + Send>;
@@ -160,6 +189,7 @@ fn start_thread(lane: Lane) -> Option<Mutex<mpsc::UnboundedSender<Start>>> {
         }
     };
     let run = move || {
+        HERE.set(Some(lane));
         let tasks = LocalSet::new();
         tasks.block_on(&runtime, async move {
             while let Some(start) = starts.recv().await {
@@ -190,6 +220,27 @@ mod tests {
                 .await;
             assert_eq!(name, Ok(Some(lane.name().to_owned())));
         }
+    }
+
+    #[tokio::test]
+    async fn what_comes_after_a_turn_follows_all_that_was_due() {
+        let work = Lanes::threads().handle(Lane::Work);
+        let order = work.run(|| async {
+            let order = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+            let (late, due) = (order.clone(), order.clone());
+            let (done, after) = oneshot::channel();
+            let taken = after_this_turn(move || {
+                late.borrow_mut().push("after");
+                let _ = done.send(());
+            });
+            tokio::task::spawn_local(async move { due.borrow_mut().push("due") });
+            after.await.map_err(|_| "it was dropped")?;
+            taken.map_err(|_| "not on a lane")?;
+            Ok(order.take())
+        });
+        assert_eq!(order.await, Ok(Ok::<_, &str>(vec!["due", "after"])));
+        assert!(after_this_turn(|| ()).is_err(), "this thread is no lane");
+        assert_eq!(Lane::of_this_thread(), None);
     }
 
     #[tokio::test]

@@ -15,7 +15,7 @@ pub mod turmoil_net;
 pub mod watch;
 
 pub use handshake::{Credentials, HandshakeError, Identity, Introduction, Secret};
-pub use lanes::{Lane, LaneEnded, LaneHandle};
+pub use lanes::{Lane, LaneEnded, LaneHandle, after_this_turn};
 pub use net::{BoxListener, BoxStream, Listener, Network};
 pub use ports::{ParsePortsError, PortSpec};
 pub use tls::{Tls, TlsError};

@@ -3,7 +3,7 @@
 
 use actix::{Actor, Context, Handler, Message};
 use anyhow::{Context as _, Result, bail};
-use benches::peers;
+use benches::peers::{self, Threads};
 use benches::process::{cpu_of, cpu_of_self};
 use benches::{Report, cluster::millis};
 use clap::{Parser, ValueEnum};
@@ -110,9 +110,12 @@ fn tell_parent(line: &str) -> Result<()> {
 async fn serve_fabric() -> Result<()> {
     let platform = Platform::production();
     let rpc = RpcService::start(platform.clone(), options(true)).await?;
-    let actor = platform.lane(Lane::Work).run(|| async { EchoActor.start() }).await?;
-    let session = ProcessSession::default();
-    let _registration = rpc.serve("echo", session, EchoGateway::endpoint(actor));
+    // As components are: the actor on the work lane, registered there.
+    let on = rpc.clone();
+    let serve = move || async move {
+        on.serve("echo", ProcessSession::default(), EchoGateway::endpoint(EchoActor.start()))
+    };
+    let _registration = platform.lane(Lane::Work).run(serve).await?;
     tell_parent(rpc.node().as_str())?;
     futures::future::pending().await
 }
@@ -122,7 +125,8 @@ async fn serve_peer(kind: &str) -> Result<()> {
     tell_parent(&listener.local_addr()?.to_string())?;
     match kind {
         "echo" => peers::serve_echo(listener).await,
-        "framed" => peers::serve_framed(listener).await,
+        "framed-1" => peers::serve_framed(listener, Threads::One).await,
+        "framed-2" => peers::serve_framed(listener, Threads::Two).await,
         _ => bail!("there is no peer '{kind}'"),
     }
 }
@@ -173,7 +177,7 @@ async fn measure(only: Option<Part>) -> Result<()> {
         in_turn(&report, &gateway).await?;
     }
     if wanted(Part::Pipelined) {
-        pipelined(&report, &gateway, fabric.child.id()).await?;
+        pipelined(&report, &platform, &gateway, fabric.child.id()).await?;
     }
     Ok(())
 }
@@ -225,34 +229,54 @@ async fn in_turn(report: &Report, gateway: &Remote<EchoGateway>) -> Result<()> {
     Ok(report.runs("remote_ask_over_echo", &ratios, "ratio")?)
 }
 
-async fn pipelined(report: &Report, gateway: &Remote<EchoGateway>, server: u32) -> Result<()> {
-    let framed = Server::start("framed")?;
-    let (mut ratios, mut per_cpu) = (Vec::new(), Vec::new());
-    let (mut asks, mut frames) = (Vec::new(), Vec::new());
-    let micros = |ms: f64| ms * 1e3 / f64::from(PIPELINED_ASKS);
+async fn pipelined(
+    report: &Report,
+    platform: &Platform,
+    gateway: &Remote<EchoGateway>,
+    server: u32,
+) -> Result<()> {
+    let (one, two) = (Server::start("framed-1")?, Server::start("framed-2")?);
+    let (mut over_one, mut over_two, mut per_cpu) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut asks, mut ones, mut twos) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..RUNS {
-        let stream = TcpStream::connect(&framed.address).await?;
-        stream.set_nodelay(true)?;
-        let began = Instant::now();
-        peers::call_framed(stream, PIPELINED_ASKS, OUTSTANDING).await?;
-        let bare = millis(began);
+        let bare_one = framed(&one, Threads::One).await?;
+        let bare_two = framed(&two, Threads::Two).await?;
         let cpu = cpu_of_self().0 + cpu_of(server)?.0;
         let began = Instant::now();
-        ask_at_once(gateway).await?;
-        let ours = millis(began);
+        // Callers are where actors are.
+        let callers = gateway.clone();
+        platform.lane(Lane::Work).run(|| ask_at_once(callers)).await??;
+        let ours = micros_each(began);
         let cpu = cpu_of_self().0 + cpu_of(server)?.0 - cpu;
-        ratios.push(bare / ours);
+        over_one.push(bare_one / ours);
+        over_two.push(bare_two / ours);
         per_cpu.push(f64::from(PIPELINED_ASKS) / cpu);
-        asks.push(micros(ours));
-        frames.push(micros(bare));
+        asks.push(ours);
+        ones.push(bare_one);
+        twos.push(bare_two);
     }
-    report.runs("pipelined_over_framed_tcp", &ratios, "ratio")?;
+    report.runs("pipelined_over_framed_tcp", &over_two, "ratio")?;
+    report.runs("pipelined_over_one_thread_tcp", &over_one, "ratio")?;
     report.runs("pipelined_ask_us", &asks, "us")?;
-    report.runs("framed_tcp_us", &frames, "us")?;
+    report.runs("framed_tcp_us", &twos, "us")?;
+    report.runs("one_thread_tcp_us", &ones, "us")?;
     Ok(report.runs("remote_asks_per_cpu_second", &per_cpu, "1/s")?)
 }
 
-async fn ask_at_once(gateway: &Remote<EchoGateway>) -> Result<()> {
+/// Microseconds of each of the pipelined asks since then.
+fn micros_each(began: Instant) -> f64 {
+    millis(began) * 1e3 / f64::from(PIPELINED_ASKS)
+}
+
+async fn framed(server: &Server, threads: Threads) -> Result<f64> {
+    let stream = TcpStream::connect(&server.address).await?;
+    stream.set_nodelay(true)?;
+    let began = Instant::now();
+    peers::call_framed(stream, PIPELINED_ASKS, OUTSTANDING, threads).await?;
+    Ok(micros_each(began))
+}
+
+async fn ask_at_once(gateway: Remote<EchoGateway>) -> Result<()> {
     let callers = (0..OUTSTANDING).map(|_| {
         let gateway = gateway.clone();
         tokio::task::spawn_local(async move {

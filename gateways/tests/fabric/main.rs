@@ -10,6 +10,7 @@
 )]
 
 mod fixture;
+mod lanes;
 mod liveness;
 mod local;
 mod remote;

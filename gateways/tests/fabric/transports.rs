@@ -13,7 +13,7 @@ fn tcp_options(tls: Option<Tls>) -> RpcOptions {
     RpcOptions { tls, ..options }
 }
 
-async fn tcp_service(tls: Option<Tls>) -> RpcService {
+pub async fn tcp_service(tls: Option<Tls>) -> RpcService {
     RpcService::start(Platform::production(), tcp_options(tls)).await.unwrap()
 }
 
