@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! eval "$(cargo xtask yarn up | tail -1)"
-//! cargo test -p hadoop --examples --test logs -- --ignored
+//! cargo test -p hadoop --examples --test logs -- --ignored --test-threads 1
 //! cargo xtask yarn down
 //! ```
 
@@ -18,8 +18,14 @@
 
 use hadoop::conf::Configuration;
 use hadoop::login::Login;
-use hadoop::yarn::YarnClient;
-use hadoop::yarn::messages::{ApplicationId, LogAggregationStatus};
+use hadoop::tokens::Credentials;
+use hadoop::yarn::messages::{
+    ApplicationId, ApplicationSubmissionContext, ContainerLaunchContext, LogAggregationContext,
+    LogAggregationStatus, Resource,
+};
+use hadoop::yarn::{
+    AmRmClient, AmRmOptions, Ask, Finish, MasterEvent, NmClient, Registration, YarnClient,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -129,6 +135,13 @@ impl Drop for Settings {
     }
 }
 
+/// What a cluster must know that writes indexed files.
+const INDEXED: (&str, &str) = (
+    "yarn.log-aggregation.file-controller.IFile.class",
+    "org.apache.hadoop.yarn.logaggregation.filecontroller.ifile.\
+     LogAggregationIndexedFileController",
+);
+
 fn restart() {
     let names = (1..).map(|number| format!("nodemanager{number}"));
     let is_there = |name: &String| conf_dir().join(format!("../logs/{name}.log")).is_file();
@@ -160,14 +173,8 @@ impl Running {
     fn end(mut self) -> String {
         succeeded(example("yarn-apps").args(["kill", &self.id]));
         self.shell.wait().unwrap();
-        let id = self.id.clone();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        until("logs in HDFS", || {
-            let status = runtime.block_on(aggregation(id.parse().unwrap()));
-            assert_ne!(status, LogAggregationStatus::Failed);
-            (status == LogAggregationStatus::Succeeded).then_some(())
-        });
-        id
+        collected(self.id.parse().unwrap());
+        self.id.clone()
     }
 }
 
@@ -177,6 +184,16 @@ impl Drop for Running {
         let _ = example("yarn-apps").args(["kill", &self.id]).output();
         let _ = self.shell.wait();
     }
+}
+
+/// Waits until an application's logs are all in HDFS.
+fn collected(id: ApplicationId) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    until("logs in HDFS", || {
+        let status = runtime.block_on(aggregation(id));
+        assert_ne!(status, LogAggregationStatus::Failed);
+        (status == LogAggregationStatus::Succeeded).then_some(())
+    });
 }
 
 async fn aggregation(id: ApplicationId) -> LogAggregationStatus {
@@ -221,8 +238,6 @@ fn as_hadoop_prints_them() -> String {
 #[test]
 #[ignore = "needs the cluster of `cargo xtask yarn up`, named by HADOOP_CONF_DIR, for itself"]
 fn logs_are_what_hadoops_own_command_prints() {
-    const CLASS: &str = "org.apache.hadoop.yarn.logaggregation.filecontroller.ifile.\
-                         LogAggregationIndexedFileController";
     let settings = Settings::new();
     let mut last = String::new();
     for (formats, compression) in
@@ -230,7 +245,7 @@ fn logs_are_what_hadoops_own_command_prints() {
     {
         settings.set(&[
             ("yarn.log-aggregation.file-formats", formats),
-            ("yarn.log-aggregation.file-controller.IFile.class", CLASS),
+            INDEXED,
             ("yarn.nodemanager.log-aggregation.compression-type", compression),
         ]);
         last = as_hadoop_prints_them();
@@ -248,4 +263,94 @@ fn logs_are_what_hadoops_own_command_prints() {
     let nobody = example("yarn-apps").args(["logs", "application_1_0001"]).output().unwrap();
     let said = String::from_utf8_lossy(&nobody.stderr);
     assert!(!nobody.status.success() && said.contains("no such logs"), "{said}");
+}
+
+/// An application of one container, whose ApplicationMaster is this process; its logs are collected while it
+/// runs.
+async fn rolling() -> (ApplicationId, AmRmClient) {
+    let size = || Resource { memory: Some(64), virtual_cores: Some(1), ..Resource::default() };
+    let conf = Configuration::load().unwrap();
+    let yarn = YarnClient::new(&conf, Login::current(&conf).await.unwrap()).await.unwrap();
+    let (id, _) = yarn.new_application().await.unwrap();
+    let context = ApplicationSubmissionContext {
+        application_id: Some(id),
+        unmanaged_am: Some(true),
+        max_app_attempts: Some(1),
+        am_container_spec: Some(ContainerLaunchContext::default()),
+        resource: Some(size()),
+        log_aggregation_context: Some(LogAggregationContext {
+            rolled_logs_include_pattern: Some(".*[.]log".to_owned()),
+            rolled_logs_exclude_pattern: Some(String::new()),
+            ..LogAggregationContext::default()
+        }),
+        ..ApplicationSubmissionContext::default()
+    };
+    yarn.submit(context).await.unwrap();
+    let token = loop {
+        if let Some(token) = yarn.report(id).await.unwrap().am_rm_token {
+            break token.into();
+        }
+        tokio::time::sleep(POLL).await;
+    };
+    let mut credentials = Credentials::new();
+    credentials.add("master", token);
+    let login = Login::simple(&conf, "anybody", credentials).unwrap();
+    let registration = Registration { rpc_port: -1, ..Registration::default() };
+    let (master, mut events) =
+        AmRmClient::register(&conf, &login, registration, AmRmOptions::default()).await.unwrap();
+    master.request(Ask::new(1, size())).unwrap();
+    let container = loop {
+        if let MasterEvent::Allocated { container, .. } = events.next().await.unwrap().unwrap() {
+            break *container;
+        }
+    };
+    // The second log is written after the first was collected.
+    let command =
+        "echo one > <LOG_DIR>/one.log; sleep 5; echo two > <LOG_DIR>/two.log; exec sleep 600";
+    let token = master.nm_token(container.node_id.as_ref().unwrap()).unwrap();
+    let launch = ContainerLaunchContext::of_command(command);
+    let nodes = NmClient::new(&conf, &login).unwrap();
+    nodes.start(&container, &token, launch).await.unwrap();
+    (id, master)
+}
+
+#[test]
+#[ignore = "needs the cluster of `cargo xtask yarn up`, named by HADOOP_CONF_DIR, for itself"]
+fn logs_that_are_collected_while_their_application_runs_are_there_at_once() {
+    let settings = Settings::new();
+    for formats in ["TFile", "IFile,TFile"] {
+        settings.set(&[
+            ("yarn.log-aggregation.file-formats", formats),
+            INDEXED,
+            ("yarn.nodemanager.log-aggregation.roll-monitoring-interval-seconds", "2"),
+            ("yarn.nodemanager.log-aggregation.debug-enabled", "true"),
+        ]);
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let (id, master) = runtime.block_on(rolling());
+        let text = id.to_string();
+        // Nodes that write indexed files collect a log again in each round, as long as it is there.
+        let part = |logs: &BTreeMap<Log, Vec<Vec<u8>>>, name: &str| -> Option<Vec<u8>> {
+            let found = logs.iter().find(|(key, _)| key.2 == "AGGREGATED" && key.3 == name)?;
+            assert!(found.1.iter().all(|log| *log == found.1[0]), "{found:?}");
+            found.1.first().cloned()
+        };
+        until("two logs, one after the other", || {
+            // An index that is just being added to is no error: what was there before is told.
+            let printed = example("yarn-apps").args(["logs", &text]).output().unwrap();
+            let logs = parsed(&printed.stdout);
+            let both = (part(&logs, "one.log")?, part(&logs, "two.log")?);
+            assert_eq!(both, (b"one\n".to_vec(), b"two\n".to_vec()));
+            Some(())
+        });
+        let finish = Finish {
+            status: hadoop::yarn::messages::FinalApplicationStatus::Succeeded,
+            diagnostics: String::new(),
+            tracking_url: String::new(),
+        };
+        runtime.block_on(master.finish(finish)).unwrap();
+        collected(id);
+        let logs = ours(&text, &[]);
+        assert_eq!(logs, theirs(&text));
+        assert_eq!(part(&logs, "two.log").unwrap(), b"two\n");
+    }
 }
