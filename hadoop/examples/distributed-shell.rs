@@ -6,18 +6,21 @@
 //!     [--queue NAME] [--command COMMAND]
 //! ```
 //!
-//! For clusters without Kerberos: it gives the application no tokens for HDFS.
+//! With Kerberos it logs in from a keytab (`KRB5KEYTAB`, `KRB5PRINCIPAL`) or the ticket cache, and gives the
+//! application tokens for HDFS and YARN, which the ResourceManager renews.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "that is what it is for")]
 
 use hadoop::conf::Configuration;
+use hadoop::hdfs::{HdfsTokens, uri_of};
 use hadoop::login::Login;
+use hadoop::tokens::{Credentials, kinds};
 use hadoop::yarn::messages::{
     ApplicationId, ApplicationSubmissionContext, Container, ContainerId, ContainerLaunchContext,
     FinalApplicationStatus, LocalResource, Resource,
 };
 use hadoop::yarn::{
     AmRmClient, AmRmOptions, Ask, ContainerExit, Finish, MasterEvent, NmClient, Registration,
-    YarnClient, YarnError,
+    YarnClient, YarnError, renewer,
 };
 use hdfs_native::{ClientBuilder, WriteOptions};
 use std::collections::BTreeSet;
@@ -57,6 +60,8 @@ struct Job {
     memory: i64,
     queue: String,
     command: String,
+    /// Where the files are in HDFS. They go with the application.
+    directory: String,
     /// The program and the configuration in HDFS: URI, size, time.
     files: [(String, i64, i64); 2],
 }
@@ -68,6 +73,7 @@ impl Job {
             memory: 128,
             queue: "default".to_owned(),
             command: "echo \"$CONTAINER_ID runs on $NM_HOST:$NM_PORT\"".to_owned(),
+            directory: String::new(),
             files: Default::default(),
         };
         for pair in args.chunks(2) {
@@ -93,12 +99,13 @@ impl Job {
             memory: get("SHELL_MEMORY")?.parse()?,
             queue: get("SHELL_QUEUE")?,
             command: String::from_utf8(from_hex(&get("SHELL_COMMAND")?)?)?,
+            directory: get("SHELL_DIRECTORY")?,
             files: [file("PROGRAM")?, file("SITE")?],
         })
     }
 
     /// A container that runs this program in one of its roles.
-    fn launch(&self, role: &str) -> Outcome<ContainerLaunchContext> {
+    fn launch(&self, role: &str, tokens: &Credentials) -> Outcome<ContainerLaunchContext> {
         let command = format!("./{PROGRAM} {role} 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr");
         let mut launch = ContainerLaunchContext::of_command(command)
             // The working directory, where the configuration is.
@@ -106,6 +113,8 @@ impl Job {
             .with_env("SHELL_CONTAINERS", self.containers.to_string())
             .with_env("SHELL_MEMORY", self.memory.to_string())
             .with_env("SHELL_QUEUE", &self.queue)
+            .with_env("SHELL_DIRECTORY", &self.directory)
+            .with_tokens(tokens)
             // NodeManagers write values into a script as they are: `$` and quotes would be read there.
             .with_env("SHELL_COMMAND", to_hex(self.command.as_bytes()));
         let names = [("PROGRAM", PROGRAM), ("SITE", SITE)];
@@ -148,15 +157,16 @@ async fn client(args: &[String]) -> Outcome<ExitCode> {
     let (id, maximum) = yarn.new_application().await?;
     size(job.memory).check(&maximum)?;
     size(MASTER_MEMORY).check(&maximum)?;
+    let tokens = tokens(&conf, &login, &yarn).await?;
 
-    let directory = format!("/user/{}/.distributed-shell/{id}", login.short_name());
+    job.directory = format!("/user/{}/.distributed-shell/{id}", login.short_name());
     let hdfs = hdfs(&conf, &login)?;
     let program = std::fs::read(std::env::current_exe()?)?;
     let site = conf.to_xml(true)?.into_bytes();
     let root = conf.require("fs.defaultFS", "files go there")?;
     for ((name, bytes), file) in [(PROGRAM, program), (SITE, site)].into_iter().zip(&mut job.files)
     {
-        let path = format!("{directory}/{name}");
+        let path = format!("{}/{name}", job.directory);
         let mut writer = hdfs.create(&path, WriteOptions::default()).await?;
         writer.write_bytes(bytes.into()).await?;
         writer.close().await?;
@@ -166,34 +176,79 @@ async fn client(args: &[String]) -> Outcome<ExitCode> {
         *file =
             (format!("{}{path}", root.trim_end_matches('/')), i64::try_from(status.length)?, time);
     }
-    let ended = submitted(&yarn, id, &job).await;
-    hdfs.delete(&directory, true).await?;
+    let ended = tokio::select! {
+        biased;
+        ended = submitted(&yarn, id, &job, &tokens) => ended,
+        // However long it takes, the tickets of this client live on.
+        never = fresh(login) => never,
+    };
+    // An ApplicationMaster that was killed could not do it.
+    if hdfs.delete(&job.directory, true).await? {
+        println!("{id}\tits files are removed");
+    }
     Ok(match ended? {
         FinalApplicationStatus::Succeeded => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })
 }
 
+async fn fresh<T>(login: Login) -> T {
+    login.keep_fresh().await;
+    std::future::pending().await
+}
+
+/// What the application's processes prove with who they are: they have no Kerberos tickets.
+async fn tokens(conf: &Configuration, login: &Login, yarn: &YarnClient) -> Outcome<Credentials> {
+    let mut tokens = Credentials::new();
+    if login.is_secure() {
+        let renewer = renewer(conf)?;
+        let hdfs = HdfsTokens::new(conf, login, None).await?.get(&renewer).await?;
+        let yarn = yarn.delegation_token(&renewer).await?;
+        for token in [hdfs, yarn] {
+            tokens.add(token.service().to_owned(), token);
+        }
+    }
+    Ok(tokens)
+}
+
+/// HDFS for this user: by the login's keytab, by the container's token, or by the ticket cache.
 fn hdfs(conf: &Configuration, login: &Login) -> Outcome<hdfs_native::Client> {
     let mut properties = Vec::new();
     for name in conf.names() {
         properties.push((name.to_owned(), conf.get(name)?.unwrap_or_default()));
     }
-    Ok(ClientBuilder::new().with_config(properties).with_user(login.user()).build()?)
+    let hdfs = ClientBuilder::new().with_config(properties);
+    let hdfs = match login.keytab() {
+        Some((principal, keytab)) => {
+            let keytab = keytab.to_string_lossy();
+            hdfs.with_kerberos_principal(principal).with_kerberos_keytab(keytab)
+        }
+        None if login.is_secure() => {
+            let tokens = login.credentials();
+            match tokens.by_kind(kinds::HDFS_DELEGATION).and_then(uri_of) {
+                Some(uri) => hdfs.with_url(uri),
+                None => hdfs,
+            }
+        }
+        None => hdfs.with_user(login.user()),
+    };
+    Ok(hdfs.build()?)
 }
 
 async fn submitted(
     yarn: &YarnClient,
     id: ApplicationId,
     job: &Job,
+    tokens: &Credentials,
 ) -> Outcome<FinalApplicationStatus> {
     let context = ApplicationSubmissionContext {
         application_id: Some(id),
         application_name: Some(PROGRAM.to_owned()),
         application_type: Some("NATIVE".to_owned()),
         queue: Some(job.queue.clone()),
-        am_container_spec: Some(job.launch("master")?),
+        am_container_spec: Some(job.launch("master", tokens)?),
         resource: Some(size(MASTER_MEMORY)),
+        keep_containers_across_application_attempts: Some(true),
         ..ApplicationSubmissionContext::default()
     };
     yarn.submit(context).await?;
@@ -216,21 +271,29 @@ async fn master() -> Outcome<ExitCode> {
     // Ends of containers are heard of at the next heartbeat.
     let options = AmRmOptions { idle: Duration::from_millis(250), ..AmRmOptions::default() };
     let (yarn, mut events) = AmRmClient::register(&conf, &login, registration, options).await?;
+    let mut tokens = login.credentials();
+    // Whoever has that one is the ApplicationMaster.
+    tokens.retain(|_, token| token.kind() != kinds::AM_RM);
     let mut work = Work {
         job,
+        tokens,
         nodes: NmClient::new(&conf, &login)?,
         yarn,
+        asked: false,
+        recovered: 0,
         running: BTreeSet::new(),
         succeeded: 0,
         failed: Vec::new(),
         replaced: 0,
     };
-    work.ask(job.containers)?;
     while work.is_open() {
         match events.next().await? {
-            Some(MasterEvent::Allocated { container, .. } | MasterEvent::Recovered(container)) => {
-                work.start(&container).await?;
+            Some(MasterEvent::Registered(response)) if !work.asked => {
+                let earlier = response.containers_from_previous_attempts.len();
+                work.ask(job.containers.saturating_sub(u32::try_from(earlier)?))?;
             }
+            Some(MasterEvent::Recovered(container)) => work.recover(&container).await?,
+            Some(MasterEvent::Allocated { container, .. }) => work.start(&container).await?,
             Some(MasterEvent::Completed { id, exit, diagnostics }) => {
                 work.ended(id, exit, &diagnostics)?;
             }
@@ -239,10 +302,9 @@ async fn master() -> Outcome<ExitCode> {
             Some(_) => {}
         }
     }
-    let (status, diagnostics) = match work.failed.first() {
-        None => (FinalApplicationStatus::Succeeded, format!("{} succeeded", work.succeeded)),
-        Some(first) => (FinalApplicationStatus::Failed, first.clone()),
-    };
+    // Nothing is left when the end is told.
+    hdfs(&conf, &login)?.delete(&job.directory, true).await?;
+    let (status, diagnostics) = work.outcome();
     println!("{status:?}: {diagnostics}");
     work.yarn.finish(Finish { status, diagnostics, tracking_url: String::new() }).await?;
     Ok(ExitCode::SUCCESS)
@@ -251,8 +313,13 @@ async fn master() -> Outcome<ExitCode> {
 /// What the ApplicationMaster knows of its workers.
 struct Work<'a> {
     job: &'a Job,
+    /// For workers.
+    tokens: Credentials,
     yarn: AmRmClient,
     nodes: NmClient,
+    asked: bool,
+    /// Workers that an earlier attempt started.
+    recovered: u32,
     running: BTreeSet<ContainerId>,
     succeeded: u32,
     failed: Vec<String>,
@@ -264,8 +331,41 @@ impl Work<'_> {
         self.failed.is_empty() && self.succeeded < self.job.containers
     }
 
-    fn ask(&self, count: u32) -> Outcome<()> {
-        self.yarn.request(Ask::new(count, size(self.job.memory)))?;
+    fn outcome(&self) -> (FinalApplicationStatus, String) {
+        match (self.failed.first(), self.recovered) {
+            (Some(first), _) => (FinalApplicationStatus::Failed, first.clone()),
+            (None, 0) => {
+                (FinalApplicationStatus::Succeeded, format!("{} succeeded", self.succeeded))
+            }
+            (None, recovered) => {
+                let of_earlier = format!("{recovered} of them started by an earlier attempt");
+                let told = format!("{} succeeded, {of_earlier}", self.succeeded);
+                (FinalApplicationStatus::Succeeded, told)
+            }
+        }
+    }
+
+    fn ask(&mut self, count: u32) -> Outcome<()> {
+        self.asked = true;
+        if count > 0 {
+            self.yarn.request(Ask::new(count, size(self.job.memory)))?;
+        }
+        Ok(())
+    }
+
+    /// Takes over a worker of an earlier attempt. One that ended while there was none is run again.
+    async fn recover(&mut self, container: &Container) -> Outcome<()> {
+        let id = container.id.ok_or("a container without an id")?;
+        let node = container.node_id.clone().unwrap_or_default();
+        let token = self.yarn.nm_token(&node).ok_or("no token for a container's node")?;
+        match self.nodes.status(&node, &token, id).await {
+            Ok(status) => println!("{id} recovered: {:?}", status.container_sub_state()),
+            // It has ended; that is told by and by.
+            Err(error @ YarnError::Container { .. }) => println!("{error}"),
+            Err(error) => return Err(error.into()),
+        }
+        self.running.insert(id);
+        self.recovered += 1;
         Ok(())
     }
 
@@ -273,7 +373,8 @@ impl Work<'_> {
         let id = container.id.ok_or("a container without an id")?;
         let node = container.node_id.clone().unwrap_or_default();
         let token = self.yarn.nm_token(&node).ok_or("no token for a container's node")?;
-        match self.nodes.start(container, &token, self.job.launch("worker")?).await {
+        let launch = self.job.launch("worker", &self.tokens)?;
+        match self.nodes.start(container, &token, launch).await {
             Ok(()) => {
                 println!("{id} started on {node}");
                 self.running.insert(id);

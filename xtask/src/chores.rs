@@ -2,7 +2,7 @@
 
 use crate::{
     run::{Result, cargo, output, run},
-    workspace,
+    workspace, yarn,
 };
 use std::{fs, path::PathBuf, process::Command};
 
@@ -12,6 +12,8 @@ const PREBUILT: &str = "FLOTT_TESTS_PREBUILT";
 pub(crate) const MUTANTS: &str = "tests/mutants";
 /// Where the page of all options is.
 const REFERENCE: &str = "conf/REFERENCE.md";
+/// The crate that stands alone.
+const HADOOP: &str = "hadoop";
 /// How many simulated clusters every test run tries.
 const TEST_SEEDS: &str = "50";
 
@@ -44,7 +46,8 @@ fn reference() -> Result<String> {
     output(&mut cargo(&["run", "--quiet", "--example", "reference"]))
 }
 
-/// Every test: of units, documentation, whole processes, and a few simulated clusters.
+/// Every test: of units, documentation, whole processes, hadoop against real daemons, and a few simulated
+/// clusters.
 ///
 /// All in one build: the features are named once, so that nothing is built twice.
 pub(crate) fn test() -> Result<()> {
@@ -52,6 +55,8 @@ pub(crate) fn test() -> Result<()> {
     run(&mut cargo(&["build", "--workspace", "--bins", "--features", MUTANTS]))?;
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast", "--features", MUTANTS]);
     run(tests.env(PREBUILT, "1"))?;
+    // The same selection: nothing is built again.
+    yarn::suite::of(&["--workspace", "--features", MUTANTS])?;
     let simulate = workspace::target_directory(&metadata).join("debug/simulate");
     run(Command::new(&simulate).args(["--seeds", TEST_SEEDS]))?;
     run(Command::new(&simulate).args(["--mutants", "--recorded"]))
@@ -59,6 +64,9 @@ pub(crate) fn test() -> Result<()> {
 
 /// One benchmark; its standard output is this one's.
 pub(crate) fn bench(name: &str, args: &[String]) -> Result<()> {
+    if name == HADOOP {
+        return bench_hadoop(args);
+    }
     let metadata = workspace::metadata(false)?;
     let members = workspace::members(&metadata);
     let benches: Vec<&String> =
@@ -67,13 +75,30 @@ pub(crate) fn bench(name: &str, args: &[String]) -> Result<()> {
     let prefixed = format!("bench_{name}");
     let Some(bin) = benches.iter().find(|bin| bin.as_str() == name || bin.as_str() == prefixed)
     else {
-        let known: Vec<&str> = benches.iter().map(|bin| bin.as_str()).collect();
+        let known = benches.iter().map(|bin| bin.as_str()).chain([HADOOP]);
+        let known: Vec<&str> = known.collect();
         return Err(format!("no benchmark '{name}'; there are {}", known.join(", ")).into());
     };
     // Without tests: what is measured has the features that users' builds have.
     let measured = ["-p", "benches", "-p", "deploy", "-p", "examples"];
     run(cargo(&["build", "--release", "--bins"]).args(measured))?;
     run(Command::new(release(&metadata, bin)).args(args))
+}
+
+/// The benchmark that is the crate's own, on a cluster of its own. Nothing but the crate is built for it.
+fn bench_hadoop(args: &[String]) -> Result<()> {
+    let own = ["-p", HADOOP];
+    run(cargo(&["build", "--release", "--examples"]).args(own))?;
+    let bench = ["--bench", HADOOP];
+    run(cargo(&["bench", "--no-run"]).args(own).args(bench))?;
+    yarn::with_cluster(&[], |environment| {
+        let mut measure = cargo(&["bench", "--quiet"]);
+        measure.args(own).args(bench).arg("--").args(args);
+        for (name, value) in environment {
+            measure.env(name, value);
+        }
+        run(&mut measure)
+    })
 }
 
 /// The simulated cluster, with broken rules in the build only where they are asked for.

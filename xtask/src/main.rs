@@ -22,12 +22,14 @@ const USAGE: &str = "usage: cargo xtask COMMAND
 
   verify [--only CHECK]...   every check, changing nothing: fmt, tidy, deps, options, clippy, docs, deny
   fix                        formats, applies clippy's suggestions, writes conf/REFERENCE.md
-  test                       builds the programs that tests start, then runs every test
+  test                       builds the programs that tests start, then runs every test, those of hadoop against
+                             clusters of its own
   bench NAME [ARGS]          one benchmark; JSON lines on standard output
   dist                       programs to hand out, in target/dist/programs, DWARF in files beside them
   simulate [ARGS]            the simulated cluster: [--seeds N] [--seed S] [--mutants [--recorded]]
   fuzz [ARGS]                every decoder: [--seconds N] [--seed S] [--target NAME]
-  yarn up|down|help [ARGS]   a real Hadoop on loopback: [--nodes N] [--hadoop VERSION]";
+  yarn up|kill|start|down|test|help [ARGS]
+                             a real Hadoop on loopback: [--nodes N] [--secure] [--ha] [--hadoop VERSION]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

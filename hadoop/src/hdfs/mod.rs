@@ -15,7 +15,7 @@ use crate::client::{CallOptions, Client, Options, Proxy};
 use crate::conf::{ConfError, Configuration};
 use crate::login::{Login, LoginError, Service};
 use crate::rpc::{CallError, RetryPolicy};
-use crate::tokens::{Token, TokenProto, service_of};
+use crate::tokens::{Token, TokenProto, kinds, service_of};
 use crate::yarn::messages::{
     CancelDelegationTokenRequest, CancelDelegationTokenResponse, GetDelegationTokenRequest,
     GetDelegationTokenResponse, RenewDelegationTokenRequest, RenewDelegationTokenResponse,
@@ -41,6 +41,18 @@ pub enum HdfsError {
     /// The NameNode's host has no address to name the token's service by.
     #[error("the NameNode's host {0} has no address")]
     NoAddress(String),
+}
+
+/// The file system that a token is for, in the token's own words: `hdfs://10.1.2.3:8020` or `hdfs://name`.
+///
+/// Hadoop's clients look a token up by their NameNode's address; others, `hdfs-native` among them, by what their
+/// URI says, and miss it when that is a name and the token's service an address. In a container, which has
+/// nothing but its tokens, such a client is to be given this URI. Nothing for a token of another kind.
+#[must_use]
+pub fn uri_of(token: &Token) -> Option<String> {
+    let service = token.service();
+    let is_one = token.kind() == kinds::HDFS_DELEGATION && !service.is_empty();
+    is_one.then(|| format!("hdfs://{}", service.strip_prefix("ha-hdfs:").unwrap_or(service)))
 }
 
 /// Gets, renews and cancels the tokens of one file system.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::client::tests::{Does, Server};
 use crate::rpc::testing::ServerAuth;
-use crate::tokens::{Credentials, kinds};
+use crate::tokens::Credentials;
 use bytes::Bytes;
 use prost::Message as _;
 use std::sync::Arc;
@@ -92,4 +92,14 @@ async fn a_token_for_all_name_nodes_is_used_with_each() {
     let tokens = HdfsTokens::new(&conf, &login, Some("hdfs://ns")).await.unwrap();
     let refused = tokens.get("rm").await.unwrap_err();
     assert!(matches!(&refused, HdfsError::NoToken(uri) if uri == "hdfs://ns"), "{refused}");
+}
+
+#[test]
+fn a_token_tells_its_file_system_in_its_own_words() {
+    let token = |kind: &str, service: &str| Token::new(Vec::new(), Vec::new(), kind, service);
+    let uri = |service| uri_of(&token("HDFS_DELEGATION_TOKEN", service));
+    assert_eq!(uri("10.1.2.3:8020").as_deref(), Some("hdfs://10.1.2.3:8020"));
+    assert_eq!(uri("ha-hdfs:prod").as_deref(), Some("hdfs://prod"));
+    assert_eq!(uri(""), None);
+    assert_eq!(uri_of(&token("NMToken", "10.1.2.3:8020")), None);
 }

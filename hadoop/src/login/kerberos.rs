@@ -5,6 +5,7 @@ use super::{LoginError, Security};
 use crate::gssapi::{
     Credential, CredentialSource, GssContext, GssError, GssTarget, Initiator, Library,
 };
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -53,6 +54,13 @@ impl Tickets {
     /// The tickets as of whenever they are used.
     pub(super) fn initiator(&self) -> Arc<dyn Initiator> {
         Arc::new(Newest(Arc::clone(&self.now)))
+    }
+
+    pub(super) fn keytab(&self) -> Option<(&str, &Path)> {
+        match &self.source {
+            CredentialSource::TicketCache(_) => None,
+            CredentialSource::Keytab { principal, keytab } => Some((principal, keytab)),
+        }
     }
 
     pub(super) fn renew_in(&self) -> Option<Duration> {

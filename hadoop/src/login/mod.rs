@@ -28,7 +28,7 @@ use crate::rpc::header::UserInformation;
 use crate::sasl::{Cipher, Kerberos, Qop, SaslConfig, ServerPrincipal, SimpleFallback};
 use crate::tokens::{Credentials, Token, TokenError, service_of};
 use kerberos::Tickets;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -48,6 +48,9 @@ pub enum LoginError {
     /// The operating system does not know this process's user, and `HADOOP_USER_NAME` is not set.
     #[error("no user name: set HADOOP_USER_NAME")]
     NoUser,
+    /// `KRB5KEYTAB` names a keytab, and `KRB5PRINCIPAL` nobody in it.
+    #[error("KRB5KEYTAB is set and KRB5PRINCIPAL is not")]
+    NoPrincipal,
     /// Tickets could not be renewed.
     #[error("cannot renew Kerberos tickets by {command}: {reason}")]
     Renew {
@@ -145,9 +148,10 @@ impl std::fmt::Debug for Login {
 }
 
 impl Login {
-    /// The user that Hadoop's own commands would be here: with Kerberos the owner of the ticket cache, else
-    /// `HADOOP_USER_NAME` or the operating system's user; with the tokens of `HADOOP_TOKEN_FILE_LOCATION`.
-    /// Where `HADOOP_PROXY_USER` is set, that user acts for the one it names.
+    /// The user that Hadoop's own commands would be here: with Kerberos `KRB5PRINCIPAL` by the keytab
+    /// `KRB5KEYTAB` where they are set, else the owner of the ticket cache; without it `HADOOP_USER_NAME` or the
+    /// operating system's user; with the tokens of `HADOOP_TOKEN_FILE_LOCATION`. Where `HADOOP_PROXY_USER` is
+    /// set, that user acts for the one it names.
     ///
     /// A process that has tokens and no Kerberos tickets - a container - logs in all the same.
     ///
@@ -157,7 +161,16 @@ impl Login {
         let security = Security::from_conf(conf)?;
         let credentials = Credentials::from_environment()?;
         let login = if security.kerberos {
-            match Tickets::acquire(CredentialSource::TicketCache(None), &security).await {
+            let keytab = std::env::var_os("KRB5KEYTAB").filter(|path| !path.is_empty());
+            let principal = std::env::var("KRB5PRINCIPAL").ok().filter(|name| !name.is_empty());
+            let source = match (keytab.map(PathBuf::from), principal) {
+                (None, _) => CredentialSource::TicketCache(None),
+                (Some(_), None) => return Err(LoginError::NoPrincipal),
+                (Some(keytab), Some(principal)) => {
+                    CredentialSource::Keytab { principal: with_own_host(&principal), keytab }
+                }
+            };
+            match Tickets::acquire(source, &security).await {
                 Ok(tickets) => Self::new(tickets.principal(), Some(tickets), credentials, security),
                 Err(error) if credentials.tokens().next().is_none() => return Err(error),
                 Err(error) => {
@@ -198,8 +211,7 @@ impl Login {
         keytab: &Path,
     ) -> Result<Self, LoginError> {
         let security = Security::from_conf(conf)?;
-        let host = nix::unistd::gethostname().ok().and_then(|host| host.into_string().ok());
-        let principal = with_host(principal, &host.unwrap_or_default());
+        let principal = with_own_host(principal);
         let source = CredentialSource::Keytab { principal, keytab: keytab.to_owned() };
         let tickets = Tickets::acquire(source, &security).await?;
         let credentials = Credentials::from_environment()?;
@@ -251,6 +263,12 @@ impl Login {
     #[must_use]
     pub fn is_secure(&self) -> bool {
         self.0.security.kerberos
+    }
+
+    /// The principal and the keytab that this user logged in with, for libraries with a login of their own.
+    #[must_use]
+    pub fn keytab(&self) -> Option<(&str, &Path)> {
+        self.0.tickets.as_ref().and_then(Tickets::keytab)
     }
 
     /// A copy of the tokens and secret keys.
@@ -403,8 +421,14 @@ impl Login {
     }
 }
 
+/// A principal with `_HOST` as its host part replaced by this machine's name.
+fn with_own_host(principal: &str) -> String {
+    let host = nix::unistd::gethostname().ok().and_then(|host| host.into_string().ok());
+    with_host(principal, &host.unwrap_or_default())
+}
+
 /// A principal with `_HOST` as its host part replaced.
-fn with_host(principal: &str, host: &str) -> String {
+pub(crate) fn with_host(principal: &str, host: &str) -> String {
     match principal.split_once("/_HOST") {
         Some((service, realm)) if realm.is_empty() || realm.starts_with('@') => {
             format!("{service}/{}{realm}", host.to_ascii_lowercase())

@@ -78,4 +78,4 @@ pub use master::{
     Refused, Registration, RequestId,
 };
 pub use node_manager::NmClient;
-pub use resource_manager::{ResourceManager, resource_managers, retry_policy};
+pub use resource_manager::{ResourceManager, renewer, resource_managers, retry_policy};

@@ -2,7 +2,7 @@
 //! or connected here.
 
 use crate::conf::{ConfError, Configuration};
-use crate::login::Service;
+use crate::login::{Service, with_host};
 use crate::rpc::RetryPolicy;
 use std::time::Duration;
 
@@ -56,6 +56,18 @@ pub fn resource_managers(
         }),
         false => Ok(found),
     }
+}
+
+/// Who renews the tokens that applications take along: the ResourceManagers, by their Kerberos principal.
+///
+/// # Errors
+/// A configuration that does not name it, as that of a cluster without Kerberos.
+pub fn renewer(conf: &Configuration) -> Result<String, ConfError> {
+    let why = "tokens name it as their renewer";
+    let principal = conf.require(Service::ResourceManager.principal_property(), why)?;
+    let servers = resource_managers(conf, Service::ResourceManager)?;
+    let host = servers.first().map_or("", |rm| &rm.host);
+    Ok(with_host(&principal, host))
 }
 
 fn split(property: &str, address: &str, default_port: u16) -> Result<(String, u16), ConfError> {

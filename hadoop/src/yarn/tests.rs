@@ -127,6 +127,23 @@ fn debug_shows_no_secret() {
 }
 
 #[test]
+fn the_renewer_of_tokens_is_the_first_resource_manager() {
+    let principal = ("yarn.resourcemanager.principal", "rm/_HOST@EXAMPLE.ORG");
+    let one = conf(&[principal, ("yarn.resourcemanager.address", "One.example.org:8032")]);
+    assert_eq!(renewer(&one).unwrap(), "rm/one.example.org@EXAMPLE.ORG");
+    let two = conf(&[
+        principal,
+        ("yarn.resourcemanager.ha.enabled", "true"),
+        ("yarn.resourcemanager.ha.rm-ids", "a,b"),
+        ("yarn.resourcemanager.hostname.a", "one"),
+        ("yarn.resourcemanager.hostname.b", "two"),
+    ]);
+    assert_eq!(renewer(&two).unwrap(), "rm/one@EXAMPLE.ORG");
+    let none = conf(&[("yarn.resourcemanager.address", "one:8032")]);
+    assert!(renewer(&none).unwrap_err().to_string().contains("yarn.resourcemanager.principal"));
+}
+
+#[test]
 fn resource_managers_are_found() {
     let at = |conf: &Configuration, service| {
         let found = resource_managers(conf, service).unwrap();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 /// An example, beside which this test was built.
-fn example(name: &str) -> Command {
+pub(super) fn example(name: &str) -> Command {
     let own = std::env::current_exe().unwrap();
     let built = own.parent().and_then(|deps| deps.parent()).map(PathBuf::from).unwrap();
     let program = built.join("examples").join(name);
@@ -14,14 +14,14 @@ fn example(name: &str) -> Command {
     Command::new(program)
 }
 
-fn ended(command: &mut Command) -> (bool, String) {
+pub(super) fn ended(command: &mut Command) -> (bool, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (status.success(), text(&stdout) + &text(&stderr))
 }
 
 /// The application that a distributed shell speaks of.
-fn application(output: &str) -> String {
+pub(super) fn application(output: &str) -> String {
     let id = output.split_whitespace().find(|word| word.starts_with("application_"));
     id.unwrap_or_else(|| panic!("no application in: {output}")).to_owned()
 }
@@ -99,7 +99,7 @@ fn killed_by(kill: impl FnOnce(&str) -> (bool, String)) -> String {
     assert!(ok, "{said}");
     let rest: Vec<String> = lines.collect();
     assert!(!shell.wait().unwrap().success(), "{rest:?}");
-    rest.last().cloned().unwrap_or_default()
+    rest.join("\n")
 }
 
 #[test]

@@ -1,65 +1,76 @@
-//! Starts a cluster's daemons and waits until they can be used. It fails as soon as one of them has ended.
+//! A cluster's daemons: which there are, how each is started and killed. It waits until they can be used, and
+//! fails as soon as one of them has ended.
 
 use super::{
-    http,
+    http, kerberos,
     layout::{Layout, Port},
     processes,
+    ready::{self, tail},
 };
 use crate::run::{Result, Watch};
-use serde_json::Value;
 use std::{
     env,
-    fs::{self, File},
+    fs::{File, OpenOptions},
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
-    thread::sleep,
-    time::Duration,
 };
-
-/// Of each daemon.
-const HEAP: &str = "-Xmx192m";
-/// For each thing that is waited for; a busy machine needs twenty seconds.
-const PATIENCE: Duration = Duration::from_secs(180);
-const POLL: Duration = Duration::from_millis(100);
-/// Lines of a dead daemon's log that are shown.
-const LAST_LINES: usize = 20;
 
 const NAME_NODE: &str = "org.apache.hadoop.hdfs.server.namenode.NameNode";
 const DATA_NODE: &str = "org.apache.hadoop.hdfs.server.datanode.DataNode";
 const RESOURCE_MANAGER: &str = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager";
 const NODE_MANAGER: &str = "org.apache.hadoop.yarn.server.nodemanager.NodeManager";
+const ZOO_KEEPER: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
+const SHELL: &str = "org.apache.hadoop.fs.FsShell";
 
+/// A daemon: its name in this cluster and what it runs.
 struct Daemon {
     name: String,
-    child: Child,
+    runs: Runs,
 }
 
-/// Starts all and returns when all are ready.
-pub(super) fn start(layout: &Layout) -> Result<()> {
-    let watch = Watch::start();
-    format(layout)?;
-    let mut daemons = vec![
-        daemon(layout, "namenode", NAME_NODE, &[])?,
-        daemon(layout, "datanode", DATA_NODE, &[])?,
-        daemon(layout, "resourcemanager", RESOURCE_MANAGER, &[])?,
-    ];
-    for node in 0..layout.nodes {
-        let name = format!("nodemanager{}", node + 1);
-        daemons.push(daemon(layout, &name, NODE_MANAGER, &node_settings(layout, node))?);
+enum Runs {
+    Kdc,
+    Java { main: &'static str, args: Vec<String> },
+}
+
+/// One that was started by this process.
+pub(super) struct Started {
+    pub(super) name: String,
+    pub(super) child: Child,
+}
+
+/// All of a cluster, in the order in which they are started.
+fn all(layout: &Layout) -> Vec<Daemon> {
+    let java = |name: &str, main, args: Vec<String>| Daemon {
+        name: name.to_owned(),
+        runs: Runs::Java { main, args },
+    };
+    let mut daemons = Vec::new();
+    if layout.kind.secure {
+        daemons.push(Daemon { name: KDC.to_owned(), runs: Runs::Kdc });
     }
-    until(layout, &mut daemons, "HDFS", || hdfs_is_ready(layout))?;
-    directories(layout)?;
-    let port = layout.port(Port::NameNode);
-    ready(&watch, &format!("HDFS: hdfs://localhost:{port}, 1 DataNode"));
-    until(layout, &mut daemons, "YARN", || yarn_is_ready(layout))?;
-    let (rpc, web) = (layout.port(Port::ResourceManager), layout.port(Port::ResourceManagerHttp));
-    let nodes = layout.nodes;
-    ready(&watch, &format!("YARN: localhost:{rpc}, http://localhost:{web}, {nodes} NodeManagers"));
-    Ok(())
+    if layout.kind.ha {
+        let settings = layout.conf().join("zookeeper.properties");
+        daemons.push(java("zookeeper", ZOO_KEEPER, vec![settings.display().to_string()]));
+    }
+    daemons.push(java("namenode", NAME_NODE, Vec::new()));
+    daemons.push(java("datanode", DATA_NODE, Vec::new()));
+    for rm in layout.resource_managers() {
+        let id = rm.id.map(|id| setting("yarn.resourcemanager.ha.id", id));
+        daemons.push(java(rm.name, RESOURCE_MANAGER, id.into_iter().flatten().collect()));
+    }
+    for node in 0..layout.kind.nodes {
+        let name = format!("nodemanager{}", node + 1);
+        daemons.push(java(&name, NODE_MANAGER, node_settings(layout, node)));
+    }
+    daemons
 }
 
-fn ready(watch: &Watch, what: &str) {
-    eprintln!("ready after {:.1} s: {what}", watch.elapsed().as_secs_f64());
+const KDC: &str = "kdc";
+
+/// A property on the command line of a daemon.
+fn setting(name: &str, value: &str) -> [String; 2] {
+    ["-D".to_owned(), format!("{name}={value}")]
 }
 
 /// What tells one NodeManager from the others.
@@ -75,21 +86,98 @@ fn node_settings(layout: &Layout, node: u16) -> Vec<String> {
         ("log-dirs", dir.join("logs").display().to_string()),
     ]
     .into_iter()
-    .flat_map(|(name, value)| ["-D".to_owned(), format!("yarn.nodemanager.{name}={value}")])
+    .flat_map(|(name, value)| setting(&format!("yarn.nodemanager.{name}"), &value))
     .collect()
 }
 
+/// Starts all and returns when all are ready.
+pub(super) fn start(layout: &Layout) -> Result<()> {
+    let watch = Watch::start();
+    let mut started = Vec::new();
+    if layout.kind.secure {
+        kerberos::make(layout)?;
+    }
+    let (first, others): (Vec<_>, Vec<_>) =
+        all(layout).into_iter().partition(|daemon| matches!(daemon.runs, Runs::Kdc));
+    for kdc in first {
+        started.push(spawn(layout, &kdc)?);
+        // All others prove themselves with its help.
+        ready::until(layout, &mut started, KDC, || ready::is_ready(layout, KDC))?;
+    }
+    format(layout)?;
+    for daemon in others {
+        started.push(spawn(layout, &daemon)?);
+    }
+    ready::until(layout, &mut started, "HDFS", || ready::is_ready(layout, "datanode"))?;
+    directories(layout)?;
+    told(&watch, &format!("HDFS: hdfs://{}, 1 DataNode", layout.at(Port::NameNode)));
+    ready::until(layout, &mut started, "YARN", || ready::yarn(layout))?;
+    let managers = layout.resource_managers();
+    let addresses: Vec<String> = managers
+        .iter()
+        .map(|rm| format!("{} (http://{})", layout.at(rm.client), layout.at(rm.http)))
+        .collect();
+    let nodes = layout.kind.nodes;
+    told(&watch, &format!("YARN: {}, {nodes} NodeManagers", addresses.join(", ")));
+    Ok(())
+}
+
+fn told(watch: &Watch, what: &str) {
+    eprintln!("ready after {:.1} s: {what}", watch.elapsed().as_secs_f64());
+}
+
+/// Starts one that is not running, and returns when it is ready.
+pub(super) fn start_one(layout: &Layout, name: &str) -> Result<()> {
+    let daemon = named(layout, name)?;
+    if !processes::named(&layout.dir, name)?.is_empty() {
+        return Err(format!("{name} is running").into());
+    }
+    let mut started = [spawn(layout, &daemon)?];
+    ready::until(layout, &mut started, name, || ready::is_ready(layout, name))
+}
+
+/// Kills one as a power failure would; containers of a NodeManager live on.
+pub(super) fn kill(layout: &Layout, name: &str) -> Result<()> {
+    named(layout, name)?;
+    processes::kill(&layout.dir, name)
+}
+
+fn named(layout: &Layout, name: &str) -> Result<Daemon> {
+    let mut daemons = all(layout);
+    let Some(at) = daemons.iter().position(|daemon| daemon.name == name) else {
+        let names: Vec<String> = daemons.into_iter().map(|daemon| daemon.name).collect();
+        return Err(format!("no daemon '{name}'; there are {}", names.join(", ")).into());
+    };
+    Ok(daemons.swap_remove(at))
+}
+
+fn spawn(layout: &Layout, daemon: &Daemon) -> Result<Started> {
+    let mut command = match &daemon.runs {
+        Runs::Kdc => kerberos::server(layout)?,
+        Runs::Java { main, args } => java(layout, &daemon.name, main, args),
+    };
+    let log = log(layout, &daemon.name)?;
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    // A group of its own: the terminal's Ctrl-C is not for it.
+    let child = command.process_group(0).spawn();
+    let program = || command.get_program().to_string_lossy().into_owned();
+    let child = child.map_err(|e| format!("{}: {e}", program()))?;
+    Ok(Started { name: daemon.name.clone(), child })
+}
+
+/// A daemon that is started again goes on where the earlier one stopped.
+fn log(layout: &Layout, name: &str) -> Result<File> {
+    Ok(OpenOptions::new().create(true).append(true).open(layout.log(name))?)
+}
+
 /// A Java program with the cluster's class path and configuration, and nothing of the caller's Hadoop.
-fn java(layout: &Layout, log: &str, main: &str, args: &[String]) -> Result<Command> {
-    let log = File::create(layout.log(log))?;
+fn java(layout: &Layout, name: &str, main: &str, args: &[String]) -> Command {
     let mut java = Command::new(&layout.java);
-    java.args([HEAP, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
-    // Web pages of YARN generate classes in the old way.
-    java.arg("--add-opens=java.base/java.lang=ALL-UNNAMED");
-    java.args(["-Djava.net.preferIPv4Stack=true", &processes::mark(&layout.dir)]);
+    java.args(layout.java_options());
+    java.args([processes::mark(&layout.dir), processes::name(name)]);
     java.args(["-cp", &layout.class_path(), main]).args(args);
     for (name, _) in env::vars_os() {
-        if name.to_string_lossy().starts_with("HADOOP_") {
+        if ["HADOOP_", "KRB5"].iter().any(|own| name.to_string_lossy().starts_with(own)) {
             java.env_remove(name);
         }
     }
@@ -97,78 +185,29 @@ fn java(layout: &Layout, log: &str, main: &str, args: &[String]) -> Result<Comma
         java.env("JAVA_HOME", home);
     }
     java.env("HADOOP_CONF_DIR", layout.conf()).current_dir(&layout.dir);
-    java.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    Ok(java)
+    java
 }
 
 fn format(layout: &Layout) -> Result<()> {
     let args = ["-format", "-force", "-nonInteractive"].map(str::to_owned);
-    let status = java(layout, "format", NAME_NODE, &args)?.status()?;
-    match status.success() {
+    once(layout, "format", java(layout, "format", NAME_NODE, &args))
+}
+
+/// Runs a command of Hadoop to its end.
+fn once(layout: &Layout, name: &str, mut command: Command) -> Result<()> {
+    let log = log(layout, name)?;
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    match command.process_group(0).status()?.success() {
         true => Ok(()),
-        false => Err(format!("HDFS cannot be formatted:\n{}", tail(layout, "format")).into()),
+        false => Err(format!("{name} failed; its last lines:\n{}", tail(layout, name)).into()),
     }
-}
-
-fn daemon(layout: &Layout, name: &str, main: &str, args: &[String]) -> Result<Daemon> {
-    let mut command = java(layout, name, main, args)?;
-    // A group of its own: the terminal's Ctrl-C is not for it.
-    let child = command.process_group(0).spawn();
-    let child = child.map_err(|e| format!("{}: {e}", layout.java.display()))?;
-    Ok(Daemon { name: name.to_owned(), child })
-}
-
-fn until(
-    layout: &Layout,
-    daemons: &mut [Daemon],
-    what: &str,
-    is_ready: impl Fn() -> Result<bool>,
-) -> Result<()> {
-    let watch = Watch::start();
-    loop {
-        // Nobody listens at first; the last reason is told when patience ends.
-        let state = is_ready();
-        if matches!(state, Ok(true)) {
-            return Ok(());
-        }
-        for daemon in &mut *daemons {
-            if let Some(status) = daemon.child.try_wait()? {
-                let (name, last) = (&daemon.name, tail(layout, &daemon.name));
-                return Err(format!("{name} ended with {status}; its last lines:\n{last}").into());
-            }
-        }
-        if watch.elapsed() > PATIENCE {
-            let why = state.err().map_or_else(|| "not yet".to_owned(), |e| e.to_string());
-            let logs = layout.dir.join("logs");
-            return Err(format!("{what} is not ready: {why}; logs: {}", logs.display()).into());
-        }
-        sleep(POLL);
-    }
-}
-
-fn tail(layout: &Layout, name: &str) -> String {
-    let log = fs::read(layout.log(name)).unwrap_or_default();
-    let log = String::from_utf8_lossy(&log);
-    let lines: Vec<&str> = log.lines().collect();
-    lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default().join("\n")
-}
-
-fn hdfs_is_ready(layout: &Layout) -> Result<bool> {
-    let query = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState";
-    let answer = http::ask("GET", layout.port(Port::NameNodeHttp), query)?;
-    let state = answer.pointer("/beans/0").unwrap_or(&Value::Null);
-    Ok(state["FSState"] == "Operational" && state["NumLiveDataNodes"] == 1)
-}
-
-fn yarn_is_ready(layout: &Layout) -> Result<bool> {
-    let port = layout.port(Port::ResourceManagerHttp);
-    let answer = http::ask("GET", port, "/ws/v1/cluster/metrics")?;
-    let active = answer.pointer("/clusterMetrics/activeNodes").unwrap_or(&Value::Null);
-    Ok(*active == layout.nodes)
 }
 
 /// What users and NodeManagers expect to be there.
 fn directories(layout: &Layout) -> Result<()> {
+    if layout.kind.secure {
+        return directories_by_kerberos(layout);
+    }
     let (port, user) = (layout.port(Port::NameNodeHttp), &layout.user);
     let home = format!("/user/{user}");
     for (path, mode) in [("/tmp", "1777"), ("/user", "755"), (&home, "755"), ("/app-logs", "1777")]
@@ -178,6 +217,20 @@ fn directories(layout: &Layout) -> Result<()> {
             let query = format!("op={operation}&permission={mode}&user.name={user}");
             http::ask("PUT", port, &format!("/webhdfs/v1{path}?{query}"))?;
         }
+    }
+    Ok(())
+}
+
+/// The same by Hadoop's own commands, which know how to prove themselves. Homes are made by their owners.
+fn directories_by_kerberos(layout: &Layout) -> Result<()> {
+    let paths = ["/tmp", "/user", "/app-logs"];
+    let open = setting("fs.permissions.umask-mode", "000");
+    for arguments in [[&open[0], &open[1], "-mkdir"].as_slice(), &["-chmod", "1777"]] {
+        let arguments: Vec<String> =
+            arguments.iter().chain(&paths).map(|&word| word.to_owned()).collect();
+        let mut command = java(layout, "directories", SHELL, &arguments);
+        kerberos::log_in(layout, &mut command);
+        once(layout, "directories", command)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Where a cluster's files are and which ports its daemons have. Nothing is started here.
 
 use crate::run::Result;
+use serde_json::{Value, json};
 use std::{
     env, fs,
     net::{Ipv4Addr, TcpListener},
@@ -15,60 +16,151 @@ const FIRST_BASE: u16 = 18_000;
 /// Ports from one cluster's base to the next one's.
 const STRIDE: u16 = 400;
 const LAST_BASE: u16 = 30_000;
-/// Tells a cluster's directory from anything else.
+/// Of each Java program.
+const HEAP: &str = "-Xmx192m";
+/// Tells a cluster's directory from anything else, and what the cluster is.
 const MARK: &str = ".xtask-yarn";
 
 /// A port, by its distance from the cluster's base.
 #[derive(Debug, Clone, Copy)]
 #[repr(u16)]
 pub(super) enum Port {
+    Kdc = 10,
+    ZooKeeper = 12,
     NameNode = 20,
     Scheduler = 30,
     Tracker = 31,
     ResourceManager = 32,
     Admin = 33,
+    OtherScheduler = 40,
+    OtherTracker = 41,
+    OtherResourceManager = 42,
+    OtherAdmin = 43,
     DataNodeHttp = 64,
     DataNodeData = 66,
     DataNodeIpc = 67,
     NameNodeHttp = 70,
     ResourceManagerHttp = 88,
+    OtherResourceManagerHttp = 98,
 }
 
 const PORTS: &[Port] = &[
+    Port::Kdc,
+    Port::ZooKeeper,
     Port::NameNode,
     Port::Scheduler,
     Port::Tracker,
     Port::ResourceManager,
     Port::Admin,
+    Port::OtherScheduler,
+    Port::OtherTracker,
+    Port::OtherResourceManager,
+    Port::OtherAdmin,
     Port::DataNodeHttp,
     Port::DataNodeData,
     Port::DataNodeIpc,
     Port::NameNodeHttp,
     Port::ResourceManagerHttp,
+    Port::OtherResourceManagerHttp,
 ];
 /// Of each NodeManager: containers, localiser, web pages, collector.
 const NODE_PORTS: u16 = 4;
+
+/// What kind of cluster it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// NodeManagers.
+    pub(super) nodes: u16,
+    /// With Kerberos.
+    pub(super) secure: bool,
+    /// With two ResourceManagers.
+    pub(super) ha: bool,
+}
 
 /// One cluster's places.
 pub(super) struct Layout {
     pub(super) dir: PathBuf,
     pub(super) jars: PathBuf,
-    pub(super) nodes: u16,
+    pub(super) kind: Kind,
     pub(super) java: PathBuf,
     pub(super) user: String,
     base: u16,
 }
 
+/// A ResourceManager: its id among two, its daemon's name, its ports.
+pub(super) struct ResourceManager {
+    pub(super) id: Option<&'static str>,
+    pub(super) name: &'static str,
+    pub(super) client: Port,
+    pub(super) scheduler: Port,
+    pub(super) tracker: Port,
+    pub(super) admin: Port,
+    pub(super) http: Port,
+}
+
+const FIRST: ResourceManager = ResourceManager {
+    id: None,
+    name: "resourcemanager",
+    client: Port::ResourceManager,
+    scheduler: Port::Scheduler,
+    tracker: Port::Tracker,
+    admin: Port::Admin,
+    http: Port::ResourceManagerHttp,
+};
+const SECOND: ResourceManager = ResourceManager {
+    id: Some("rm2"),
+    name: "resourcemanager2",
+    client: Port::OtherResourceManager,
+    scheduler: Port::OtherScheduler,
+    tracker: Port::OtherTracker,
+    admin: Port::OtherAdmin,
+    http: Port::OtherResourceManagerHttp,
+};
+
 impl Layout {
     /// Places in `dir`, and ports that nobody has now.
-    pub(super) fn new(dir: PathBuf, jars: PathBuf, nodes: u16) -> Result<Self> {
+    pub(super) fn new(dir: PathBuf, jars: PathBuf, kind: Kind) -> Result<Self> {
         let base = (FIRST_BASE..=LAST_BASE)
             .step_by(usize::from(STRIDE))
-            .find(|&base| ports(base, nodes).all(is_free))
+            .find(|&base| ports(base, kind.nodes).all(is_free))
             .ok_or("no ports are free")?;
         let user = env::var("USER").ok().filter(|user| !user.is_empty());
         let user = user.map_or_else(user_by_id, Ok)?;
-        Ok(Self { dir, jars, nodes, java: java()?, user, base })
+        // With Kerberos users are who they prove to be: one that is nobody on this machine shows that.
+        let user = if kind.secure { "alice".to_owned() } else { user };
+        Ok(Self { dir, jars, kind, java: java()?, user, base })
+    }
+
+    /// The cluster that was made in `dir`.
+    pub(super) fn load(dir: &Path) -> Result<Self> {
+        let none = || format!("{}: no cluster of this command", dir.display());
+        let text = fs::read_to_string(dir.join(MARK)).map_err(|_| none())?;
+        let known: Value = serde_json::from_str(&text)?;
+        let text = |name: &str| {
+            known.get(name).and_then(Value::as_str).map(str::to_owned).ok_or_else(none)
+        };
+        let number = |name: &str| known.get(name)?.as_u64().and_then(|n| u16::try_from(n).ok());
+        let kind = Kind {
+            nodes: number("nodes").ok_or_else(none)?,
+            secure: known.get("secure") == Some(&Value::Bool(true)),
+            ha: known.get("ha") == Some(&Value::Bool(true)),
+        };
+        Ok(Self {
+            dir: dir.to_owned(),
+            jars: text("jars")?.into(),
+            kind,
+            java: text("java")?.into(),
+            user: text("user")?,
+            base: number("base").ok_or_else(none)?,
+        })
+    }
+
+    fn description(&self) -> Value {
+        let Kind { nodes, secure, ha } = self.kind;
+        json!({
+            "jars": self.jars, "java": self.java, "user": self.user, "base": self.base,
+            "nodes": nodes, "secure": secure, "ha": ha,
+        })
     }
 
     /// Makes the directories, with nothing of an earlier cluster in them.
@@ -77,20 +169,29 @@ impl Layout {
             fs::remove_dir_all(&self.dir)?;
         }
         fs::create_dir_all(&self.dir).map_err(|e| format!("{}: {e}", self.dir.display()))?;
-        fs::write(self.dir.join(MARK), "")?;
+        fs::write(self.dir.join(MARK), self.description().to_string())?;
         // Maven's jars lack these two, and daemons of HDFS look for them on the class path.
         for dir in ["web/webapps/hdfs", "web/webapps/datanode"] {
             fs::create_dir_all(self.dir.join(dir))?;
         }
-        for dir in ["conf", "bin", "logs", "tmp", "hdfs/name", "hdfs/data", "rm-state"] {
+        for dir in
+            ["conf", "bin", "logs", "tmp", "hdfs/name", "hdfs/data", "rm-state", "zookeeper", "krb"]
+        {
             fs::create_dir_all(self.dir.join(dir))?;
         }
-        fs::set_permissions(self.dir.join("hdfs/data"), fs::Permissions::from_mode(0o700))?;
+        for private in ["hdfs/data", "krb"] {
+            fs::set_permissions(self.dir.join(private), fs::Permissions::from_mode(0o700))?;
+        }
         Ok(())
     }
 
     pub(super) fn conf(&self) -> PathBuf {
         self.dir.join("conf")
+    }
+
+    /// Kerberos' files: its settings, the realm's data, the keytabs.
+    pub(super) fn krb(&self, file: &str) -> PathBuf {
+        self.dir.join("krb").join(file)
     }
 
     pub(super) fn log(&self, daemon: &str) -> PathBuf {
@@ -99,6 +200,39 @@ impl Layout {
 
     pub(super) fn port(&self, port: Port) -> u16 {
         self.base + port as u16
+    }
+
+    pub(super) fn at(&self, port: Port) -> String {
+        format!("localhost:{}", self.port(port))
+    }
+
+    /// The ResourceManagers, of which one is active.
+    pub(super) fn resource_managers(&self) -> Vec<ResourceManager> {
+        match self.kind.ha {
+            false => vec![FIRST],
+            true => {
+                vec![ResourceManager { id: Some("rm1"), name: "resourcemanager1", ..FIRST }, SECOND]
+            }
+        }
+    }
+
+    /// What every Java program of the cluster is told.
+    pub(super) fn java_options(&self) -> Vec<String> {
+        let mut options: Vec<String> = [
+            HEAP,
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            // Web pages of YARN generate classes in the old way.
+            "--add-opens=java.base/java.lang=ALL-UNNAMED",
+            "-Djava.net.preferIPv4Stack=true",
+        ]
+        .map(str::to_owned)
+        .into();
+        if self.kind.secure {
+            let file = self.krb("krb5.conf");
+            options.push(format!("-Djava.security.krb5.conf={}", file.display()));
+        }
+        options
     }
 
     /// The `which`th port of the NodeManager `node`, both from 0.
@@ -162,6 +296,20 @@ mod tests {
         all.dedup();
         assert_eq!(all.len(), count);
         assert!(ports(LAST_BASE, MOST_NODES).all(|port| port < 32_768));
+    }
+
+    #[test]
+    fn a_cluster_is_found_again_as_it_was_made() {
+        let dir = env::temp_dir().join(format!("xtask-layout-{}", std::process::id()));
+        let kind = Kind { nodes: 3, secure: true, ha: true };
+        let (jars, java) = ("/jars".into(), "/bin/java".into());
+        let made = Layout { dir: dir.clone(), jars, kind, java, user: "bob".into(), base: 18_000 };
+        assert!(Layout::load(&dir).is_err());
+        made.make().unwrap();
+        let found = Layout::load(&dir).unwrap();
+        assert_eq!((found.kind, found.base), (kind, made.base));
+        assert_eq!((found.jars, found.java, found.user), (made.jars, made.java, made.user));
+        fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]

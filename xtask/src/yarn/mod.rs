@@ -1,45 +1,71 @@
 //! `yarn`: a real Hadoop (HDFS and YARN) on loopback, each daemon a process of its own, from Maven's jars.
 //!
 //! It writes below its own directory alone, and signals only processes that carry that directory's mark. What
-//! it starts outlives it, until `down`.
+//! it starts outlives it, until `down`; a start that is broken off leaves nothing running.
 
 mod daemons;
+mod guard;
 mod http;
 mod jars;
+mod kerberos;
 mod layout;
 mod processes;
+mod ready;
+mod secure;
 mod site;
+pub(crate) mod suite;
 
 use crate::{run::Result, workspace};
-use layout::Layout;
-use std::{fs, path::PathBuf};
+use guard::{After, Guard};
+use layout::{Kind, Layout};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
-const USAGE: &str = "usage: cargo xtask yarn up [--nodes N] [--hadoop VERSION] [--dir DIR]
+const USAGE: &str = "usage: cargo xtask yarn up [--nodes N] [--secure] [--ha] [--hadoop VERSION] [--dir DIR]
+       cargo xtask yarn kill|start NAME [--dir DIR]
        cargo xtask yarn down [--dir DIR]
+       cargo xtask yarn test
 
-up    starts a NameNode, a DataNode, a ResourceManager and N NodeManagers (2) of Hadoop VERSION (3.4.2) as
-      processes of their own, all bound to 127.0.0.1, on ports that are free. It returns when files can be written
-      and every NodeManager takes containers; its last line is `export HADOOP_CONF_DIR=...`. Hadoop's own commands
-      for this cluster are DIR/bin/yarn and DIR/bin/hdfs, logs are in DIR/logs. Where something fails, all that was
-      started is stopped, and the logs stay.
-down  stops the daemons and the containers they left, and removes DIR.
+up     starts a NameNode, a DataNode, a ResourceManager and N NodeManagers (2) of Hadoop VERSION (3.4.2) as
+       processes of their own, all bound to 127.0.0.1, on ports that are free. It returns when files can be
+       written and every NodeManager takes containers; its last line is `export HADOOP_CONF_DIR=...`. Hadoop's own
+       commands for this cluster are DIR/bin/yarn and DIR/bin/hdfs, logs are in DIR/logs. Where something fails or
+       it is interrupted, all that was started is stopped, and the logs stay.
+kill   kills one daemon (-9): namenode, datanode, resourcemanager (with --ha resourcemanager1, resourcemanager2),
+       nodemanager1 to nodemanagerN, kdc, zookeeper. Containers of a killed NodeManager live on, as they do when
+       one crashes.
+start  starts a daemon that is not running, with the data it had, and returns when it is ready.
+down   stops the daemons and the containers they left, and removes DIR.
+test   builds hadoop, and runs its tests against clusters of its own in target/yarn/test: one as `up` makes it, and
+       one with --secure --ha. Both are taken down whatever happens. `cargo xtask test` does it too.
 
-DIR is target/yarn/run unless given. The jars are fetched once for each version, by `mvn`, into target/yarn/jars;
-they stay there. Needs a JDK (JAVA_HOME, or `java` on the PATH), Maven, and about 1.2 GB of memory.
+--secure  with Kerberos: a KDC of its own, every service with a keytab, hadoop.rpc.protection and the transfer of
+          data with `privacy`. Users' tokens must be renewed every 20 s. The last line exports KRB5_CONFIG,
+          KRB5KEYTAB and KRB5PRINCIPAL too, for the user alice; Hadoop's own commands use them by themselves.
+          Logs are not collected: with Kerberos that takes a native library which Maven does not have.
+          Needs MIT's KDC (krb5-kdc, krb5-admin-server), and installs it only where CI=true.
+--ha      with two ResourceManagers, one of them active, and a ZooKeeper where they keep what they know.
 
-There is no --secure (Kerberos) and no --ha (two ResourceManagers) yet.";
+DIR is target/yarn/run unless given; DIR/bin/daemon kill|start NAME is the same as here. The jars are fetched once
+for each version, by `mvn`, into target/yarn/jars; they stay there. Needs a JDK (JAVA_HOME, or `java` on the PATH),
+Maven, and about 1.2 GB of memory (1.6 GB with --ha).";
 
-/// What `up` and `down` are told.
+/// What the commands are told.
 #[derive(Debug, PartialEq, Eq)]
-struct Options {
-    nodes: u16,
+pub(crate) struct Options {
+    kind: Kind,
     hadoop: String,
     dir: Option<PathBuf>,
+    /// A daemon's name.
+    name: Option<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { nodes: 2, hadoop: "3.4.2".to_owned(), dir: None }
+        let kind = Kind { nodes: 2, secure: false, ha: false };
+        Self { kind, hadoop: "3.4.2".to_owned(), dir: None, name: None }
     }
 }
 
@@ -51,8 +77,15 @@ pub(crate) fn yarn(args: &[String]) -> Result<()> {
     };
     let Some((command, rest)) = args.split_first() else { return Err(USAGE.into()) };
     match command.as_str() {
-        "up" => up(&options(rest, true)?),
-        "down" => down(&options(rest, false)?),
+        "up" => {
+            show(&exports(&up(&options(rest, Command::Up)?)?));
+            Ok(())
+        }
+        "down" => down(&directory(&options(rest, Command::Down)?)?),
+        "kill" => on_daemon(&options(rest, Command::OfDaemon)?, daemons::kill),
+        "start" => on_daemon(&options(rest, Command::OfDaemon)?, daemons::start_one),
+        "test" if rest.is_empty() => suite::alone(),
+        guard::COMMAND => guard::watch(rest),
         "help" | "--help" | "-h" => {
             eprintln!("{USAGE}");
             Ok(())
@@ -61,25 +94,46 @@ pub(crate) fn yarn(args: &[String]) -> Result<()> {
     }
 }
 
-fn options(args: &[String], up: bool) -> Result<Options> {
+/// Which options there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Command {
+    Up,
+    Down,
+    OfDaemon,
+}
+
+fn options(args: &[String], command: Command) -> Result<Options> {
     let mut options = Options::default();
     let mut args = args.iter();
+    let up = command == Command::Up;
     while let Some(name) = args.next() {
         let mut value = || args.next().ok_or(format!("{name} needs a value\n\n{USAGE}"));
         match name.as_str() {
             "--nodes" if up => {
                 let nodes = value()?.parse().ok().filter(|n| (1..=layout::MOST_NODES).contains(n));
                 let most = layout::MOST_NODES;
-                options.nodes = nodes.ok_or(format!("--nodes is a number from 1 to {most}"))?;
+                options.kind.nodes =
+                    nodes.ok_or(format!("--nodes is a number from 1 to {most}"))?;
             }
             "--hadoop" if up => options.hadoop = jars::version(value()?)?,
+            "--secure" if up => options.kind.secure = true,
+            "--ha" if up => options.kind.ha = true,
             "--dir" => options.dir = Some(value()?.into()),
-            "--secure" => return Err("there is no secure cluster (Kerberos) yet".into()),
-            "--ha" => return Err("there are no two ResourceManagers yet".into()),
+            daemon if command == Command::OfDaemon && !daemon.starts_with('-') => {
+                options.name = Some(daemon.to_owned());
+            }
             other => return Err(format!("no option '{other}'\n\n{USAGE}").into()),
         }
     }
-    Ok(options)
+    match command == Command::OfDaemon && options.name.is_none() {
+        true => Err(format!("which daemon?\n\n{USAGE}").into()),
+        false => Ok(options),
+    }
+}
+
+fn on_daemon(options: &Options, act: impl Fn(&Layout, &str) -> Result<()>) -> Result<()> {
+    let layout = Layout::load(&directory(options)?)?;
+    act(&layout, options.name.as_deref().unwrap_or_default())
 }
 
 /// Where everything of this command is.
@@ -96,7 +150,8 @@ fn directory(options: &Options) -> Result<PathBuf> {
     Ok(std::path::absolute(dir)?)
 }
 
-fn up(options: &Options) -> Result<()> {
+/// Starts a cluster.
+fn up(options: &Options) -> Result<Layout> {
     let dir = directory(options)?;
     if !dir.to_string_lossy().chars().all(is_plain) {
         let shown = dir.display();
@@ -112,28 +167,59 @@ fn up(options: &Options) -> Result<()> {
         return Err(format!("{}: exists and is no cluster of this command", dir.display()).into());
     }
     let jars = jars::jars(&home()?.join("jars"), &options.hadoop)?;
-    let layout = Layout::new(dir, jars, options.nodes)?;
+    let layout = Layout::new(dir, jars, options.kind)?;
     layout.make()?;
     site::write(&layout)?;
-    if let Err(error) = daemons::start(&layout) {
-        processes::stop(&layout.dir)?;
-        return Err(error);
-    }
+    let guard = Guard::new(&layout.dir, After::Stop)?;
+    daemons::start(&layout)?;
+    guard.disarm()?;
     let dir = layout.dir.display();
     eprintln!("Hadoop's own commands: {dir}/bin/yarn, {dir}/bin/hdfs; logs: {dir}/logs");
-    show(&format!("export HADOOP_CONF_DIR={}", quoted(&layout.conf().to_string_lossy())));
-    Ok(())
+    Ok(layout)
 }
 
-fn down(options: &Options) -> Result<()> {
-    let dir = directory(options)?;
-    processes::stop(&dir)?;
-    if layout::is_ours(&dir) {
-        fs::remove_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+/// The line that a shell evaluates.
+fn exports(layout: &Layout) -> String {
+    let one = |(name, value): (&str, String)| format!(" {name}={}", quoted(&value));
+    let all: String = environment(layout).into_iter().map(one).collect();
+    format!("export{all}")
+}
+
+/// What a program needs to use the cluster.
+fn environment(layout: &Layout) -> Vec<(&'static str, String)> {
+    let mut all = vec![("HADOOP_CONF_DIR", layout.conf().display().to_string())];
+    if layout.kind.secure {
+        all.extend(kerberos::environment(layout));
+    }
+    all
+}
+
+fn down(dir: &Path) -> Result<()> {
+    processes::stop(dir)?;
+    if layout::is_ours(dir) {
+        fs::remove_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     } else if dir.exists() {
         return Err(format!("{}: no cluster of this command; left alone", dir.display()).into());
     }
     Ok(())
+}
+
+/// Starts a cluster of this process's own, does something with its environment, and takes it down.
+pub(crate) fn with_cluster(
+    args: &[&str],
+    act: impl FnOnce(&[(&'static str, String)]) -> Result<()>,
+) -> Result<()> {
+    let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+    let mut options = options(&args, Command::Up)?;
+    let dir = home()?.join("test");
+    options.dir = Some(dir.clone());
+    // One that an earlier run could not take down is in the way.
+    if layout::is_ours(&dir) {
+        down(&dir)?;
+    }
+    let guard = Guard::new(&dir, After::Remove)?;
+    let done = up(&options).and_then(|layout| act(&environment(&layout)));
+    done.and(guard.end())
 }
 
 /// A word as a shell reads it.
@@ -158,27 +244,27 @@ fn show(line: &str) {
 mod tests {
     use super::*;
 
-    fn parsed(args: &[&str]) -> std::result::Result<Options, String> {
+    fn parsed(args: &[&str], command: Command) -> std::result::Result<Options, String> {
         let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-        options(&args, true).map_err(|error| error.to_string())
+        options(&args, command).map_err(|error| error.to_string())
     }
 
     #[test]
     fn options_are_taken_or_refused_by_name() {
-        assert_eq!(parsed(&[]), Ok(Options::default()));
-        let given = parsed(&["--nodes", "3", "--hadoop", "3.3.6", "--dir", "/x"]).unwrap();
-        assert_eq!(given, Options { nodes: 3, hadoop: "3.3.6".into(), dir: Some("/x".into()) });
-        for wrong in [
-            &["--nodes", "0"][..],
-            &["--nodes"],
-            &["--hadoop", "../3"],
-            &["--secure"],
-            &["--ha"],
-            &["--node", "1"],
-        ] {
-            assert!(parsed(wrong).is_err(), "{wrong:?}");
+        assert_eq!(parsed(&[], Command::Up), Ok(Options::default()));
+        let given = ["--nodes", "3", "--hadoop", "3.3.6", "--dir", "/x", "--secure", "--ha"];
+        let kind = Kind { nodes: 3, secure: true, ha: true };
+        let expected = Options { kind, hadoop: "3.3.6".into(), dir: Some("/x".into()), name: None };
+        assert_eq!(parsed(&given, Command::Up), Ok(expected));
+        for wrong in
+            [&["--nodes", "0"][..], &["--nodes"], &["--hadoop", "../3"], &["--node", "1"], &["rm"]]
+        {
+            assert!(parsed(wrong, Command::Up).is_err(), "{wrong:?}");
         }
-        assert!(parsed(&["--secure"]).unwrap_err().contains("Kerberos"));
+        assert!(parsed(&["--secure"], Command::Down).is_err());
+        assert!(parsed(&[], Command::OfDaemon).is_err());
+        let kill = parsed(&["nodemanager1", "--dir", "/x"], Command::OfDaemon).unwrap();
+        assert_eq!(kill.name.as_deref(), Some("nodemanager1"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::run::Result;
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     thread::sleep,
     time::Duration,
@@ -18,26 +18,61 @@ pub(super) fn mark(dir: &Path) -> String {
     format!("-Dxtask.yarn.dir={}", dir.display())
 }
 
+/// What the command line of the daemon of this name has as well.
+pub(super) fn name(name: &str) -> String {
+    format!("-Dxtask.yarn.daemon={name}")
+}
+
+/// The words of a process's command line.
+fn has_words(process: &Path, wanted: &[String]) -> bool {
+    let line = fs::read(process.join("cmdline")).unwrap_or_default();
+    let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+    wanted.iter().all(|wanted| words.contains(&wanted.as_bytes()))
+}
+
+/// The word that a KDC has instead of a mark: it takes none that it does not know.
+fn kdc_mark(dir: &Path) -> String {
+    dir.join("krb/krb5kdc.pid").display().to_string()
+}
+
 /// The daemons that run.
 pub(super) fn daemons(dir: &Path) -> Result<Vec<u32>> {
-    let mark = mark(dir);
-    let is_marked = |process: &PathBuf| {
-        let line = fs::read(process.join("cmdline")).unwrap_or_default();
-        line.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+    let (mark, kdc) = ([mark(dir)], [kdc_mark(dir)]);
+    matching(|process| has_words(process, &mark) || has_words(process, &kdc))
+}
+
+/// The daemon of this name, where it runs.
+pub(super) fn named(dir: &Path, daemon: &str) -> Result<Vec<u32>> {
+    let words = match daemon {
+        "kdc" => vec![kdc_mark(dir)],
+        daemon => vec![mark(dir), name(daemon)],
     };
-    matching(is_marked)
+    matching(|process| has_words(process, &words))
+}
+
+/// Kills the daemon of this name and returns when it is gone.
+pub(super) fn kill(dir: &Path, daemon: &str) -> Result<()> {
+    let pids = named(dir, daemon)?;
+    if pids.is_empty() {
+        return Err(format!("{daemon} is not running").into());
+    }
+    signal("KILL", &pids)?;
+    match gone(|| named(dir, daemon))? {
+        true => Ok(()),
+        false => Err(format!("processes {pids:?} do not end").into()),
+    }
 }
 
 /// What containers left behind: processes that work in a NodeManager's directory.
 fn containers(dir: &Path) -> Result<Vec<u32>> {
     let nodes = dir.join("nodes");
-    let works_there = |process: &PathBuf| {
+    let works_there = |process: &Path| {
         fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(&nodes))
     };
     matching(works_there)
 }
 
-fn matching(wanted: impl Fn(&PathBuf) -> bool) -> Result<Vec<u32>> {
+fn matching(wanted: impl Fn(&Path) -> bool) -> Result<Vec<u32>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
@@ -103,6 +138,7 @@ mod tests {
             std::thread::yield_now();
         }
         stop(&dir).unwrap();
+        assert!(named(&dir, "nobody").unwrap().is_empty() && kill(&dir, "nobody").is_err());
         assert!(!ours.wait().unwrap().success());
         assert!(other.try_wait().unwrap().is_none());
         drop(other.stdin.take());

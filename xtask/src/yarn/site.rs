@@ -2,8 +2,9 @@
 //! commands for it, which a jar has no scripts for.
 
 use super::{
+    kerberos,
     layout::{Layout, Port},
-    quoted,
+    quoted, secure,
 };
 use crate::run::Result;
 use std::{fmt::Write, fs, os::unix::fs::PermissionsExt, path::Path};
@@ -11,8 +12,10 @@ use std::{fmt::Write, fs, os::unix::fs::PermissionsExt, path::Path};
 /// Of each NodeManager, MiB.
 const NODE_MEMORY: u32 = 2048;
 const NODE_CORES: u32 = 4;
+/// How long a granted container may wait to be started.
+const CONTAINER_EXPIRY_MS: &str = "15000";
 
-type Properties = Vec<(String, String)>;
+pub(super) type Properties = Vec<(String, String)>;
 
 /// Writes the configuration and the commands.
 pub(super) fn write(layout: &Layout) -> Result<()> {
@@ -22,8 +25,14 @@ pub(super) fn write(layout: &Layout) -> Result<()> {
     fs::write(conf.join("yarn-site.xml"), xml(&yarn(layout)))?;
     fs::write(conf.join("capacity-scheduler.xml"), xml(&queues()))?;
     fs::write(conf.join("log4j.properties"), LOGGING)?;
-    command(layout, "yarn", YARN)?;
-    command(layout, "hdfs", HDFS)
+    if layout.kind.ha {
+        fs::write(conf.join("zookeeper.properties"), zoo_keeper(layout))?;
+    }
+    command(layout, "yarn", &java_script(layout, YARN))?;
+    command(layout, "hdfs", &java_script(layout, HDFS))?;
+    let own = std::env::current_exe()?;
+    let (own, dir) = (quoted(&own.to_string_lossy()), quoted(&layout.dir.to_string_lossy()));
+    command(layout, "daemon", &format!("exec {own} yarn \"$@\" --dir {dir}\n"))
 }
 
 const LOGGING: &str = "log4j.rootLogger=INFO,A
@@ -49,18 +58,36 @@ const HDFS: &str = "case $1 in
 esac
 ";
 
-fn command(layout: &Layout, name: &str, cases: &str) -> Result<()> {
-    let java = quoted(&layout.java.to_string_lossy());
-    let script = format!(
-        "#!/bin/sh\nexec_java() {{\n  exec {java} -Xmx192m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \\\n    \
-         --add-opens=java.base/java.lang=ALL-UNNAMED -Djava.net.preferIPv4Stack=true \\\n    \
-         -cp {} \"$@\"\n}}\n{cases}",
-        quoted(&layout.class_path()),
-    );
+fn command(layout: &Layout, name: &str, script: &str) -> Result<()> {
     let file = layout.dir.join("bin").join(name);
-    fs::write(&file, script)?;
+    fs::write(&file, format!("#!/bin/sh\n{script}"))?;
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
     Ok(())
+}
+
+/// With Kerberos a user that the environment does not name is the cluster's own.
+fn java_script(layout: &Layout, cases: &str) -> String {
+    let java = quoted(&layout.java.to_string_lossy());
+    let options: Vec<String> = layout.java_options().iter().map(|option| quoted(option)).collect();
+    let (options, classes) = (options.join(" "), quoted(&layout.class_path()));
+    let mut script = String::new();
+    if layout.kind.secure {
+        for (name, value) in kerberos::environment(layout) {
+            // Writing to a text cannot fail.
+            let _ = writeln!(script, "export {name}=\"${{{name}:-{value}}}\"");
+        }
+    }
+    script + &format!("exec_java() {{\n  exec {java} {options} -cp {classes} \"$@\"\n}}\n{cases}")
+}
+
+/// One server without others to agree with. It forgets nothing, but a power failure may.
+fn zoo_keeper(layout: &Layout) -> String {
+    format!(
+        "tickTime=500\ninitLimit=10\nsyncLimit=5\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
+         admin.enableServer=false\nmaxClientCnxns=0\nforceSync=no\n",
+        layout.dir.join("zookeeper").display(),
+        layout.port(Port::ZooKeeper),
+    )
 }
 
 fn xml(properties: &Properties) -> String {
@@ -98,12 +125,15 @@ fn core(layout: &Layout) -> Properties {
     for what in ["hosts", "groups"] {
         all.push((format!("hadoop.proxyuser.{user}.{what}"), "*".to_owned()));
     }
+    if layout.kind.secure {
+        all.extend(secure::core());
+    }
     all
 }
 
 fn hdfs(layout: &Layout) -> Properties {
-    let at = |port| format!("localhost:{}", layout.port(port));
-    pairs(
+    let at = |port| layout.at(port);
+    let mut all = pairs(
         "dfs.",
         &[
             ("replication", "1"),
@@ -125,34 +155,72 @@ fn hdfs(layout: &Layout) -> Properties {
             ("namenode.datanode.registration.ip-hostname-check", "false"),
             ("webhdfs.enabled", "true"),
         ],
-    )
+    );
+    if layout.kind.secure {
+        all.extend(secure::hdfs(layout));
+    }
+    all
 }
 
-fn yarn(layout: &Layout) -> Properties {
-    let at = |port| format!("localhost:{}", layout.port(port));
-    let (memory, cores) = (NODE_MEMORY.to_string(), NODE_CORES.to_string());
-    let classes = format!("{},{}/*", layout.conf().display(), layout.jars.display());
+/// Where the ResourceManagers are and what they remember.
+fn resource_managers(layout: &Layout) -> Properties {
     let mut all = pairs(
         "yarn.resourcemanager.",
         &[
-            ("hostname", "localhost"),
             ("bind-host", "127.0.0.1"),
-            ("address", &at(Port::ResourceManager)),
-            ("scheduler.address", &at(Port::Scheduler)),
-            ("resource-tracker.address", &at(Port::Tracker)),
-            ("admin.address", &at(Port::Admin)),
-            ("webapp.address", &at(Port::ResourceManagerHttp)),
             ("scheduler.class", CAPACITY_SCHEDULER),
             ("am.max-attempts", "2"),
             ("nodemanagers.heartbeat-interval-ms", "100"),
+            // A container that nobody starts is taken back.
+            ("rm.container-allocation.expiry-interval-ms", CONTAINER_EXPIRY_MS),
             ("container.liveness-monitor.interval-ms", "5000"),
+            // Clients and NodeManagers notice soon that it is back.
+            ("connect.retry-interval.ms", "500"),
             // Applications survive a restart of it.
             ("recovery.enabled", "true"),
-            ("store.class", STATE_STORE),
-            ("fs.state-store.uri", &uri(&layout.dir.join("rm-state"))),
             ("work-preserving-recovery.scheduling-wait-ms", "1000"),
         ],
     );
+    for rm in layout.resource_managers() {
+        let suffix = rm.id.map_or_else(String::new, |id| format!(".{id}"));
+        for (name, value) in [
+            ("hostname", "localhost".to_owned()),
+            ("address", layout.at(rm.client)),
+            ("scheduler.address", layout.at(rm.scheduler)),
+            ("resource-tracker.address", layout.at(rm.tracker)),
+            ("admin.address", layout.at(rm.admin)),
+            ("webapp.address", layout.at(rm.http)),
+        ] {
+            all.push((format!("yarn.resourcemanager.{name}{suffix}"), value));
+        }
+    }
+    if !layout.kind.ha {
+        let state = uri(&layout.dir.join("rm-state"));
+        let stored = [("store.class", FILE_STORE), ("fs.state-store.uri", &state)];
+        all.extend(pairs("yarn.resourcemanager.", &stored));
+        return all;
+    }
+    all.extend(pairs(
+        "",
+        &[
+            ("yarn.resourcemanager.ha.enabled", "true"),
+            ("yarn.resourcemanager.ha.rm-ids", "rm1,rm2"),
+            ("yarn.resourcemanager.cluster-id", "xtask"),
+            ("yarn.resourcemanager.store.class", ZOO_KEEPER_STORE),
+            ("hadoop.zk.address", &layout.at(Port::ZooKeeper)),
+            // The other one takes over when this one has not been heard of for so long.
+            ("hadoop.zk.timeout-ms", "4000"),
+            ("yarn.client.failover-sleep-base-ms", "100"),
+            ("yarn.client.failover-sleep-max-ms", "1000"),
+        ],
+    ));
+    all
+}
+
+fn yarn(layout: &Layout) -> Properties {
+    let (memory, cores) = (NODE_MEMORY.to_string(), NODE_CORES.to_string());
+    let classes = format!("{},{}/*", layout.conf().display(), layout.jars.display());
+    let mut all = resource_managers(layout);
     all.extend(pairs(
         "yarn.",
         &[
@@ -163,7 +231,8 @@ fn yarn(layout: &Layout) -> Properties {
             ("scheduler.include-port-in-node-name", "true"),
             ("nm.liveness-monitor.expiry-interval-ms", "15000"),
             ("am.liveness-monitor.expiry-interval-ms", "30000"),
-            ("log-aggregation-enable", "true"),
+            // Kerberos' NodeManagers read logs by a native library of Hadoop's that Maven does not have.
+            ("log-aggregation-enable", if layout.kind.secure { "false" } else { "true" }),
             ("log-aggregation.retain-seconds", "86400"),
             ("application.classpath", &classes),
         ],
@@ -184,13 +253,18 @@ fn yarn(layout: &Layout) -> Properties {
             ("remote-app-log-dir", "/app-logs"),
         ],
     ));
+    if layout.kind.secure {
+        all.extend(secure::yarn(layout));
+    }
     all
 }
 
 const CAPACITY_SCHEDULER: &str =
     "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler";
-const STATE_STORE: &str =
+const FILE_STORE: &str =
     "org.apache.hadoop.yarn.server.resourcemanager.recovery.FileSystemRMStateStore";
+const ZOO_KEEPER_STORE: &str =
+    "org.apache.hadoop.yarn.server.resourcemanager.recovery.ZKRMStateStore";
 const CONTAINER_EXECUTOR: &str =
     "org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor";
 

@@ -1,0 +1,82 @@
+//! Takes a cluster down when whoever started it is gone, however it went: a process of its own holds the other
+//! end of a pipe, and acts when that closes. It does nothing to anything but the cluster.
+
+use super::{down, processes};
+use crate::run::Result;
+use std::{
+    env,
+    io::{Read, Write},
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+/// What this program calls itself with.
+pub(super) const COMMAND: &str = "guard";
+/// Written to the guard that is no longer needed.
+const DISARM: &[u8] = b"d";
+
+/// What is done when the caller is gone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum After {
+    /// The processes are stopped; logs stay.
+    Stop,
+    /// As by `down`.
+    Remove,
+}
+
+/// The caller's end.
+pub(super) struct Guard(Child);
+
+impl Guard {
+    pub(super) fn new(dir: &Path, after: After) -> Result<Self> {
+        let mut guard = Command::new(env::current_exe()?);
+        guard.args(["yarn", COMMAND, if after == After::Stop { "stop" } else { "remove" }]);
+        // A group of its own: the terminal's Ctrl-C is not for it.
+        let child = guard.arg(dir).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+        Ok(Self(child.spawn()?))
+    }
+
+    /// All went well: what there is stays.
+    pub(super) fn disarm(mut self) -> Result<()> {
+        if let Some(mut stdin) = self.0.stdin.take() {
+            stdin.write_all(DISARM)?;
+        }
+        self.wait()
+    }
+
+    /// Has it act now, and waits until it has.
+    pub(super) fn end(mut self) -> Result<()> {
+        self.0.stdin = None;
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        match self.0.wait()?.success() {
+            true => Ok(()),
+            false => Err("the cluster could not be taken down".into()),
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // After an error: it acts, and is waited for, so that nothing runs when the error is shown.
+        self.0.stdin = None;
+        let _ = self.0.wait();
+    }
+}
+
+/// The guard itself: waits until it is disarmed or alone.
+pub(super) fn watch(args: &[String]) -> Result<()> {
+    let [after, dir] = args else { return Err("the guard is not for people".into()) };
+    let mut told = Vec::new();
+    // An end that cannot be read is one all the same.
+    let _ = std::io::stdin().read_to_end(&mut told);
+    let dir = Path::new(dir);
+    match (told.as_slice(), after.as_str()) {
+        (DISARM, _) => Ok(()),
+        (_, "remove") => down(dir),
+        _ => processes::stop(dir),
+    }
+}
