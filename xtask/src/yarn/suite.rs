@@ -3,10 +3,25 @@
 use super::with_cluster;
 use crate::run::{Result, cargo, run};
 
-/// What each cluster is, and which tests are for it.
-const CLUSTERS: &[(&[&str], &[&str])] = &[
-    (&[], &["--skip", "secure::", "--skip", "failover::"]),
-    (&["--secure", "--ha"], &["secure::", "failover::", "examples::"]),
+/// A cluster and the tests that are for it.
+struct Tests {
+    cluster: &'static [&'static str],
+    targets: &'static [&'static str],
+    filters: &'static [&'static str],
+}
+
+/// The second target changes the configuration, and comes last.
+const TESTS: &[Tests] = &[
+    Tests {
+        cluster: &[],
+        targets: &["--test", "cluster", "--test", "logs"],
+        filters: &["--skip", "secure::", "--skip", "failover::"],
+    },
+    Tests {
+        cluster: &["--secure", "--ha"],
+        targets: &["--test", "cluster"],
+        filters: &["secure::", "failover::", "examples::"],
+    },
 ];
 
 /// Builds hadoop alone, and runs its tests.
@@ -20,13 +35,12 @@ pub(super) fn alone() -> Result<()> {
 /// built.
 pub(crate) fn of(selection: &[&str]) -> Result<()> {
     let mut failed = Vec::new();
-    for (cluster, tests) in CLUSTERS {
+    for Tests { cluster, targets, filters } in TESTS {
         let tested = with_cluster(cluster, |environment| {
-            let mut test = cargo(&["test"]);
-            test.args(selection).args(["--test", "cluster", "--", "--ignored"]);
+            let mut test = cargo(&["test", "--no-fail-fast"]);
             // They kill daemons below each other.
-            test.args(["--test-threads", "1"]).args(*tests).envs(environment.iter().cloned());
-            run(&mut test)
+            test.args(selection).args(*targets).args(["--", "--ignored", "--test-threads", "1"]);
+            run(test.args(*filters).envs(environment.iter().cloned()))
         });
         // The other cluster's results are worth having too.
         failed.extend(tested.err().map(|error| error.to_string()));
