@@ -15,6 +15,7 @@
     clippy::indexing_slicing,
     reason = "a test fails loudly"
 )]
+#![allow(clippy::disallowed_methods, reason = "whole processes, in real time")]
 
 use hadoop::conf::Configuration;
 use hadoop::login::Login;
