@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! eval "$(cargo xtask yarn up | tail -1)"
-//! cargo test -p hadoop --examples --test logs -- --ignored --test-threads 1
+//! cargo test -p hadoop --examples --test logs -- --ignored
 //! cargo xtask yarn down
 //! ```
 
@@ -30,6 +30,7 @@ use hadoop::yarn::{
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -106,16 +107,21 @@ fn theirs(id: &str) -> BTreeMap<Log, Vec<Vec<u8>>> {
     parsed(&succeeded(cluster("yarn").args(["logs", "-applicationId", id])))
 }
 
+/// Held by the one test that has its way with the cluster.
+static CLUSTER: Mutex<()> = Mutex::new(());
+
 /// The cluster's NodeManagers with other settings, until it is dropped.
 struct Settings {
     file: PathBuf,
     before: String,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Settings {
     fn new() -> Self {
+        let alone = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
         let file = conf_dir().join("yarn-site.xml");
-        Self { before: std::fs::read_to_string(&file).unwrap(), file }
+        Self { before: std::fs::read_to_string(&file).unwrap(), file, _alone: alone }
     }
 
     fn set(&self, settings: &[(&str, &str)]) {
@@ -125,14 +131,15 @@ impl Settings {
             .collect();
         let text = self.before.replace("</configuration>", &format!("{more}</configuration>"));
         std::fs::write(&self.file, text).unwrap();
-        restart();
+        node_managers(|daemon| drop(succeeded(daemon)));
     }
 }
 
 impl Drop for Settings {
     fn drop(&mut self) {
-        std::fs::write(&self.file, &self.before).unwrap();
-        restart();
+        // A test that failed may have left some of them dead: that is not worth another failure.
+        let _ = std::fs::write(&self.file, &self.before);
+        node_managers(|daemon| drop(daemon.output()));
     }
 }
 
@@ -143,12 +150,13 @@ const INDEXED: (&str, &str) = (
      LogAggregationIndexedFileController",
 );
 
-fn restart() {
+/// Kills each and starts it again.
+fn node_managers(act: impl Fn(&mut Command)) {
     let names = (1..).map(|number| format!("nodemanager{number}"));
     let is_there = |name: &String| conf_dir().join(format!("../logs/{name}.log")).is_file();
     for name in names.take_while(is_there) {
-        succeeded(cluster("daemon").args(["kill", &name]));
-        succeeded(cluster("daemon").args(["start", &name]));
+        act(cluster("daemon").args(["kill", &name]));
+        act(cluster("daemon").args(["start", &name]));
     }
 }
 

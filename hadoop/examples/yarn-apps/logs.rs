@@ -126,7 +126,17 @@ fn hdfs(conf: &Configuration, login: &Login) -> Outcome<Client> {
     for name in conf.names() {
         properties.push((name.to_owned(), conf.get(name)?.unwrap_or_default()));
     }
-    Ok(ClientBuilder::new().with_config(properties).with_user(login.user()).build()?)
+    let hdfs = ClientBuilder::new().with_config(properties);
+    let hdfs = match login.keytab() {
+        Some((principal, keytab)) => {
+            let keytab = keytab.to_string_lossy();
+            hdfs.with_kerberos_principal(principal).with_kerberos_keytab(keytab)
+        }
+        // It finds tickets and token files by itself.
+        None if login.is_secure() => hdfs,
+        None => hdfs.with_user(login.user()),
+    };
+    Ok(hdfs.build()?)
 }
 
 /// A file of HDFS as something whose ranges can be read.
