@@ -268,7 +268,7 @@ fn check_challenge(input: &[u8]) -> Result<bool, String> {
     law(!response.contains(&BASE64_STANDARD.encode(PASSWORD)), || response.to_string())?;
     // What the client says is a list of directives itself: quotes in it are where they belong.
     let quotes = response.replace("\\\\", "").replace("\\\"", "").matches('"').count();
-    law(quotes % 2 == 0, || response.to_string())?;
+    law(quotes.is_multiple_of(2), || response.to_string())?;
     law(client.step(Some(input)).is_err(), || "a second challenge is answered".to_owned())?;
     Ok(true)
 }

@@ -5,6 +5,7 @@ mod exchange;
 mod fabric;
 mod graph;
 mod hadoop_files;
+mod hadoop_kerberos;
 mod hadoop_logs;
 mod hadoop_rpc;
 mod messages;
@@ -36,6 +37,7 @@ pub(crate) fn all() -> Vec<Target> {
         fabric::TARGETS,
         graph::TARGETS,
         hadoop_files::TARGETS,
+        hadoop_kerberos::TARGETS,
         hadoop_logs::TARGETS,
         hadoop_rpc::TARGETS,
         messages::TARGETS,
