@@ -1,4 +1,5 @@
 use super::cursor::Cursor;
+use super::java::{Objects, Value};
 use super::records::Records;
 use super::*;
 use crate::conf::{Configuration, NoIncludes};
@@ -133,6 +134,39 @@ fn an_indexed_file_of_another_application_is_refused() {
     let from = usize::try_from(offset).unwrap();
     let given = decoder.give(Bytes::copy_from_slice(&file[from..from + length]));
     assert!(matches!(given, Err(LogError::OtherApplication)));
+}
+
+/// Objects of one class inside each other, so many; each but the first names its class by reference.
+fn nested(count: usize) -> Vec<u8> {
+    let mut bytes = vec![0xac, 0xed, 0, 5, 0x73, 0x72];
+    bytes.extend(utf("C"));
+    bytes.extend([0; 8]);
+    // Serialisable, with one field: an object.
+    bytes.extend([2, 0, 1, b'L']);
+    bytes.extend(utf("f"));
+    bytes.push(0x74);
+    bytes.extend(utf("LC;"));
+    bytes.extend([0x78, 0x70]);
+    (1..count).for_each(|_| bytes.extend([0x73, 0x71, 0, 0x7e, 0, 0]));
+    bytes.push(0x70);
+    bytes
+}
+
+#[test]
+fn javas_objects_are_read_no_deeper_than_logs_need() {
+    let (objects, mut at) = Objects::parse(&nested(20)).unwrap();
+    for _ in 0..20 {
+        assert_eq!(objects.class(at), Some("C"));
+        at = objects.field(at, "f").unwrap();
+    }
+    assert_eq!((at, objects.field(at, "f")), (Value::Null, None));
+    for count in [100, 1_000_000] {
+        assert!(Objects::parse(&nested(count)).is_err());
+    }
+    let short = nested(20);
+    for length in 0..short.len() {
+        assert!(Objects::parse(&short[..length]).is_err());
+    }
 }
 
 #[test]
