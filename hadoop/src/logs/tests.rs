@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// Written by Hadoop 3.4.2's own classes (3.3.6 writes the same but for the index's place in memory): two
-/// containers with `stdout` and an empty `stderr`, the second with a third log of an unusual name.
+/// Written by Hadoop 3.4.2's own classes: two containers with `stdout` and an empty `stderr`, the second with a
+/// third log of an unusual name.
 const FILES: [(LogFormat, &[u8]); 4] = [
     (LogFormat::TFile, include_bytes!("data/tfile_none")),
     (LogFormat::TFile, include_bytes!("data/tfile_gz")),
