@@ -225,9 +225,12 @@ impl Layout {
             // Web pages of YARN generate classes in the old way.
             "--add-opens=java.base/java.lang=ALL-UNNAMED",
             "-Djava.net.preferIPv4Stack=true",
+            // Nothing is left outside of the directory, also when it is killed.
+            "-XX:-UsePerfData",
         ]
         .map(str::to_owned)
         .into();
+        options.push(format!("-Djava.io.tmpdir={}", self.dir.join("tmp").display()));
         if self.kind.secure {
             let file = self.krb("krb5.conf");
             options.push(format!("-Djava.security.krb5.conf={}", file.display()));

@@ -50,7 +50,7 @@ test   builds hadoop, and runs its tests against clusters of its own in target/y
 
 DIR is target/yarn/run unless given; DIR/bin/daemon kill|start NAME is the same as here. The jars are fetched once
 for each version, by `mvn`, into target/yarn/jars; they stay there. Needs a JDK (JAVA_HOME, or `java` on the PATH),
-Maven, and about 1.2 GB of memory (1.6 GB with --ha).";
+Maven, and about 1 GB of memory (1.4 GB with --ha).";
 
 /// What the commands are told.
 #[derive(Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use std::{fmt::Write, fs, os::unix::fs::PermissionsExt, path::Path};
 const NODE_MEMORY: u32 = 2048;
 const NODE_CORES: u32 = 4;
 /// How long a granted container may wait to be started.
-const CONTAINER_EXPIRY_MS: &str = "15000";
+const CONTAINER_EXPIRY_MS: &str = "10000";
 
 pub(super) type Properties = Vec<(String, String)>;
 
@@ -173,7 +173,7 @@ fn resource_managers(layout: &Layout) -> Properties {
             ("nodemanagers.heartbeat-interval-ms", "100"),
             // A container that nobody starts is taken back.
             ("rm.container-allocation.expiry-interval-ms", CONTAINER_EXPIRY_MS),
-            ("container.liveness-monitor.interval-ms", "5000"),
+            ("container.liveness-monitor.interval-ms", "2000"),
             // Clients and NodeManagers notice soon that it is back.
             ("connect.retry-interval.ms", "500"),
             // Applications survive a restart of it.
@@ -220,6 +220,8 @@ fn resource_managers(layout: &Layout) -> Properties {
 fn yarn(layout: &Layout) -> Properties {
     let (memory, cores) = (NODE_MEMORY.to_string(), NODE_CORES.to_string());
     let classes = format!("{},{}/*", layout.conf().display(), layout.jars.display());
+    let (labels, attributes) =
+        (uri(&layout.dir.join("labels")), uri(&layout.dir.join("attributes")));
     let mut all = resource_managers(layout);
     all.extend(pairs(
         "yarn.",
@@ -229,12 +231,14 @@ fn yarn(layout: &Layout) -> Properties {
             ("scheduler.minimum-allocation-vcores", "1"),
             // Several NodeManagers of one host: `host:port` names one of them.
             ("scheduler.include-port-in-node-name", "true"),
-            ("nm.liveness-monitor.expiry-interval-ms", "15000"),
+            ("nm.liveness-monitor.expiry-interval-ms", "10000"),
             ("am.liveness-monitor.expiry-interval-ms", "30000"),
             // Kerberos' NodeManagers read logs by a native library of Hadoop's that Maven does not have.
             ("log-aggregation-enable", if layout.kind.secure { "false" } else { "true" }),
             ("log-aggregation.retain-seconds", "86400"),
             ("application.classpath", &classes),
+            ("node-labels.fs-store.root-dir", &labels),
+            ("node-attribute.fs-store.root-dir", &attributes),
         ],
     ));
     all.extend(pairs(

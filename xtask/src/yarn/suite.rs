@@ -20,7 +20,13 @@ const TESTS: &[Tests] = &[
     Tests {
         cluster: &["--secure", "--ha"],
         targets: &["--test", "cluster"],
-        filters: &["secure::", "failover::", "examples::"],
+        filters: &[
+            "secure::",
+            "failover::",
+            "examples::nodes",
+            "examples::a_distributed_shell",
+            "examples::applications",
+        ],
     },
 ];
 
