@@ -5,7 +5,10 @@
 //! 1. A client asks for an id and for the largest container there may be
 //!    ([`YarnClient::new_application`]), checks its queue ([`YarnClient::check_queue`]) and its sizes, puts the
 //!    program's files where nodes can read them (HDFS), and submits: a command, an environment, files with exact
-//!    sizes and times, tokens ([`YarnClient::submit`]). [`YarnClient::watch`] reports what becomes of it.
+//!    sizes and times, tokens ([`YarnClient::submit`]). [`YarnClient::watch`] reports what becomes of it. With
+//!    Kerberos the tokens are those of HDFS ([`HdfsTokens`](crate::hdfs::HdfsTokens)) and YARN
+//!    ([`YarnClient::delegation_token`]) for this user, with the ResourceManager as their [`renewer`]: an
+//!    application's processes have no tickets, and nodes fetch its files with them.
 //! 2. The ResourceManager grants one container and starts the ApplicationMaster in it. Its tokens are in the file
 //!    that `HADOOP_TOKEN_FILE_LOCATION` names; one of them is for the scheduler, which takes nothing else.
 //! 3. The ApplicationMaster registers ([`AmRmClient::register`]); the application is `Running` now. From then on
