@@ -301,8 +301,12 @@ impl Side {
         }
     }
 
-    /// Every coordinator is told, also behind one that fails; the first failure is the answer.
+    /// Every coordinator is told, also behind one that fails; the first failure is the answer. Of a job that has
+    /// finished all publish or none.
     fn job_ended(&mut self, finished: bool) -> Result<(), CoordinationError> {
+        if finished {
+            self.publish()?;
+        }
         let mut first = Ok(());
         for operator in self.operators() {
             let told = self.call(operator, |c| c.job_ended(finished));
@@ -312,6 +316,24 @@ impl Side {
             }
         }
         first
+    }
+
+    fn publish(&mut self) -> Result<(), CoordinationError> {
+        let mut published = Vec::new();
+        for operator in self.operators() {
+            let Err(error) = self.call(operator, |c| c.publish()) else {
+                published.push(operator);
+                continue;
+            };
+            let mut why = format!("{}: {error}", self.name_of(operator));
+            for operator in published {
+                if let Err(error) = self.call(operator, |c| c.job_ended(false)) {
+                    why = format!("{why}; {} can't be taken back: {error}", self.name_of(operator));
+                }
+            }
+            return Err(CoordinationError::Failed(why));
+        }
+        Ok(())
     }
 
     fn name_of(&self, operator: OperatorId) -> String {

@@ -344,10 +344,12 @@ impl Harness {
         finished: bool,
         outcome: &mut Outcome,
     ) -> Result<(), HarnessError> {
+        let wrong = |name: &str, why| HarnessError::Coordinator(name.to_owned(), why);
+        for (name, coordinator) in coordinators.values_mut().filter(|_| finished) {
+            coordinator.publish().map_err(|why| wrong(name, why))?;
+        }
         for (name, coordinator) in coordinators.values_mut() {
-            coordinator
-                .job_ended(finished)
-                .map_err(|why| HarnessError::Coordinator(name.clone(), why))?;
+            coordinator.job_ended(finished).map_err(|why| wrong(name, why))?;
         }
         for node in job.graph().nodes.iter().filter(|node| node.kind == "collect") {
             let Some((name, coordinator)) = coordinators.get_mut(&node.operator_id) else {

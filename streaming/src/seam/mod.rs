@@ -460,9 +460,19 @@ pub trait Coordinator: Send {
     fn handle_request(&mut self, request: &[u8]) -> Result<Vec<u8>, String>;
     /// These attempts are over without success: what they had been given is given again.
     fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]);
-    /// The job is over; `finished`: every task has finished, publish.
+    /// Every task has finished: show the result, so that it can still be taken back. All coordinators of a job do
+    /// this before the first is told that the job has ended; where one can't, the others are told that it did not
+    /// finish.
     ///
     /// # Errors
     /// What could not be published.
+    fn publish(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+    /// The job is over. `finished`: for good, and with the result that was published; else what was published is
+    /// taken back.
+    ///
+    /// # Errors
+    /// What could not be completed or taken back.
     fn job_ended(&mut self, finished: bool) -> Result<(), String>;
 }

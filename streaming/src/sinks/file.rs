@@ -154,6 +154,8 @@ pub struct FileCommitter {
     /// Written to the end, by subtask.
     written: BTreeMap<u32, ExecutionAttemptId>,
     /// An earlier process of this job has published. What runs now will do so again, or the job fails.
+    published_before: bool,
+    /// This one has.
     published: bool,
     over: bool,
 }
@@ -166,6 +168,7 @@ impl FileCommitter {
             destination,
             parallelism: context.parallelism,
             written: BTreeMap::new(),
+            published_before: false,
             published: false,
             over: false,
         }
@@ -191,7 +194,7 @@ impl FileCommitter {
         Ok(())
     }
 
-    fn publish(&self) -> io::Result<()> {
+    fn put_in_place(&self) -> io::Result<()> {
         let (staging, ready) = (self.publication.staging(), self.publication.ready());
         if self.parallelism == 1 {
             if let Some(attempt) = self.written.get(&0) {
@@ -219,7 +222,7 @@ impl Coordinator for FileCommitter {
         self.written.clear();
         // Attempts of an earlier JobMaster of the same job do not count any more.
         let started = self.publication.start();
-        self.published = started.map_err(|error| self.wrong("written", &error))?;
+        self.published_before = started.map_err(|error| self.wrong("written", &error))?;
         Ok(())
     }
 
@@ -241,23 +244,32 @@ impl Coordinator for FileCommitter {
         self.written.retain(|_, attempt| !attempts.contains(attempt));
     }
 
+    fn publish(&mut self) -> Result<(), String> {
+        if self.over || self.published {
+            return Ok(());
+        }
+        let expected = self.parallelism as usize;
+        if self.written.len() != expected {
+            let have = self.written.len();
+            return Err(format!(
+                "{have} of {expected} parts of '{}' are written",
+                self.destination.display()
+            ));
+        }
+        self.check_destination()?;
+        self.put_in_place().map_err(|error| self.wrong("published", &error))?;
+        self.published = true;
+        Ok(())
+    }
+
     fn job_ended(&mut self, finished: bool) -> Result<(), String> {
         if self.over {
             return Ok(());
         }
         if finished {
-            let expected = self.parallelism as usize;
-            if self.written.len() != expected {
-                let have = self.written.len();
-                return Err(format!(
-                    "{have} of {expected} parts of '{}' are written",
-                    self.destination.display()
-                ));
-            }
-            self.check_destination()?;
-            self.publish().map_err(|error| self.wrong("published", &error))?;
+            self.publish()?;
             self.publication.remove_stale();
-        } else if self.published {
+        } else if self.published || self.published_before {
             let withdrawn = self.publication.withdraw();
             withdrawn.map_err(|error| self.wrong("withdrawn", &error))?;
         }
@@ -313,7 +325,7 @@ mod tests {
             first.start(None).unwrap();
             write(&mut first, "new");
             first.publish().unwrap();
-            drop(first);
+            drop(first); // killed before it was told that all others could publish, too
             assert_eq!(fs::read_to_string(&out).unwrap(), "new");
             let mut second = committer(&out);
             second.start(None).unwrap();
@@ -325,5 +337,18 @@ mod tests {
             assert_eq!(fs::read_to_string(&out).unwrap(), expected);
             assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 1, "no leftovers");
         }
+    }
+    #[test]
+    fn what_was_published_is_taken_back_where_another_sink_cannot_publish() {
+        let tmp = tempfile::tempdir().unwrap();
+        let out = tmp.path().join("out");
+        let mut sink = committer(&out);
+        sink.start(None).unwrap();
+        assert!(sink.publish().unwrap_err().contains("0 of 1 parts"), "nothing is written yet");
+        write(&mut sink, "new");
+        sink.publish().unwrap();
+        assert_eq!(fs::read_to_string(&out).unwrap(), "new");
+        sink.job_ended(false).unwrap();
+        assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 0, "as if it had never run");
     }
 }
