@@ -52,7 +52,12 @@ running() {
 lock() {
     mkdir -p "$FLOTT_PID_DIR" || die "cannot make $FLOTT_PID_DIR"
     exec 9>"$pid_file.lock" || die "cannot write $pid_file.lock"
-    flock 9
+    await_lock
+}
+
+# Nobody holds it for longer than a process takes to end. Whoever else may write here may also hold it for ever.
+await_lock() {
+    flock -w 120 9 || die "$pid_file.lock has been held by another process for 120 s; set env.pid.dir to a folder of your own"
 }
 
 rotate() {
@@ -100,7 +105,7 @@ await_up() {
     done
     wait "$pid"
     code=$?
-    flock 9
+    await_lock
     note_pids
     # An application can be over before one looks.
     if [ "$code" -eq 0 ]; then

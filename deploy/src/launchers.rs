@@ -2,6 +2,7 @@
 //!
 //! Each launch gets folders of its own, so that nothing of an earlier host is found by a later one.
 
+use crate::host_logs;
 use crate::logging::LogPlace;
 use actors::program_hosts::{ExitCause, HostRequest, HostSide, LaunchedHost, ProgramHostLauncher};
 use actors::services::FatalErrorHandler;
@@ -91,17 +92,11 @@ impl Places {
         let (work, tmp) = (root.join("work"), root.join("tmp"));
         std::fs::create_dir_all(&work)?;
         std::fs::create_dir_all(&tmp)?;
-        let (stdout, stderr) = logs(&parts.log, &root, request.job_id);
+        let job = request.job_id;
+        host_logs::prune(&parts.log, job, parts.options.get(&conf::logging::JOBS_MAX));
+        let (stdout, stderr) = host_logs::places(&parts.log, &root, job);
         Ok(Self { name, root, work, tmp, stdout, stderr })
     }
-}
-
-/// Hosts log beside their process's own log, where it has one: then they are shown with it.
-fn logs(log: &LogPlace, root: &Path, job: JobId) -> (PathBuf, PathBuf) {
-    let (Some(folder), Some(stem)) = (log.folder(), log.stem()) else {
-        return (root.join("stdout"), root.join("stderr"));
-    };
-    (folder.join(format!("{stem}-host-{job}.out")), folder.join(format!("{stem}-host-{job}.log")))
 }
 
 async fn inside(

@@ -11,6 +11,7 @@ mod entrypoint;
 mod environment;
 pub mod exit;
 mod facts;
+mod host_logs;
 mod hosts;
 mod launchers;
 mod logging;

@@ -20,6 +20,8 @@ options! {
     FORMAT: LogFormat = "log.format" => LogFormat::Text;
     /// Where a process writes its log file; to standard error where it is not set.
     DIR: Option<PathBuf> = "log.dir" => None;
+    /// Of how many jobs the log files of program hosts are kept beside that of their process; the oldest go first.
+    JOBS_MAX: u32 = "log.jobs.max" => 100;
     /// Where the scripts keep the process ids of what they started.
     PID_DIR: PathBuf = "env.pid.dir" => PathBuf::from("/tmp");
     /// Where the scripts write log files; `log` beside `bin` where it is not set.
