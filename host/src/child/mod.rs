@@ -98,6 +98,7 @@ fn serve(program: ProgramEntry) -> Result<(), ChildError> {
     let platform = Platform::production();
     let watch = ParentWatch::start(&socket, &platform).map_err(ChildError::Socket)?;
     let (ended, on_end) = oneshot::channel();
+    let until_told = Arc::clone(&watch);
     let host = move |rpc: RpcService| ProgramHost {
         program,
         rpc,
@@ -114,6 +115,7 @@ fn serve(program: ProgramEntry) -> Result<(), ChildError> {
     let peer = block_on(connect(platform, parent, socket, session, host))??;
     // Until the actor has ended: `EndHost` was called. Everything else ends the process elsewhere.
     let ended = block_on(on_end)?;
+    until_told.ending();
     drop(peer);
     // Dropped without a word: the actor has panicked.
     ended.map_err(|_| ChildError::Died)

@@ -8,7 +8,7 @@ use std::{
     os::{fd::AsFd, unix::net::UnixStream},
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::Thread,
     time::Duration,
@@ -26,22 +26,34 @@ pub(super) struct ParentWatch {
     /// Silence that is allowed, milliseconds; 0: any.
     allowed: AtomicU64,
     silence: OnceLock<Thread>,
+    /// This process is ending anyway, as it was told to: its exit code is to be heard, not a signal.
+    ending: AtomicBool,
 }
 
 impl ParentWatch {
     /// Watches the socket; silence is watched once it is said how much is allowed.
     pub(super) fn start(socket: &UnixStream, platform: &Platform) -> io::Result<Arc<Self>> {
         let socket = socket.try_clone()?;
-        threads::spawn("flott-parent", STACK_BYTES, move || {
-            wait_for_end(&socket);
-            crate::child::end_at_once();
-        })?;
-        Ok(Arc::new(Self {
+        let watch = Arc::new(Self {
             platform: platform.clone(),
             heard_at: AtomicU64::new(0),
             allowed: AtomicU64::new(0),
             silence: OnceLock::new(),
-        }))
+            ending: AtomicBool::new(false),
+        });
+        let watching = Arc::clone(&watch);
+        threads::spawn("flott-parent", STACK_BYTES, move || {
+            wait_for_end(&socket);
+            if !watching.ending.load(Ordering::Acquire) {
+                crate::child::end_at_once();
+            }
+        })?;
+        Ok(watch)
+    }
+
+    /// From now on the end of the socket is no news: `main` returns.
+    pub(super) fn ending(&self) {
+        self.ending.store(true, Ordering::Release);
     }
 
     /// The parent was heard; `allowed_ms`: from now on it may be silent for so long (0: for ever).
