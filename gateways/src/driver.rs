@@ -164,8 +164,8 @@ impl Driver {
         };
         let fed = self.feed_frames(&service, bytes);
         // What came before a malformed frame came all the same.
-        let connection = Arc::clone(&self.connection);
-        self.incoming.deliver(&Origin { service: &service, connection: &connection });
+        let Self { incoming, connection, .. } = self;
+        incoming.deliver(&Origin { service: &service, connection });
         fed
     }
 

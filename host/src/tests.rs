@@ -132,9 +132,10 @@ async fn code_that_does_not_return_is_reported_as_fatal_in_process() {
     let mut cluster = Cluster::start().await;
     let (_, coordinators) = cluster.in_process(&program).await;
     let worker = cluster.worker(&program, &[("task.cancellation.timeout", "100 ms")]).await;
-    let graph = cluster.build(&coordinators, 1, &["loop"]).await;
+    let entered = cluster.tmp.path().join("entered");
+    let graph = cluster.build(&coordinators, 1, &["loop", &entered.to_string_lossy()]).await;
     let attempts = deploy(&graph, &[&worker], 0).await;
-    cluster.all(S::Running, attempts.len()).await;
+    made(&entered).await;
     worker.cancel(attempts).await;
     let fatal = std::sync::Arc::clone(&cluster.fatal);
     let said = soon("the fatal error", async move {
@@ -321,6 +322,35 @@ async fn coordinators_are_started_anew_and_stale_callers_are_told() {
         unknown,
         Err(CallError::Refused(gateways::job_master::CoordinationError::NoSuchOperator { .. }))
     ));
+}
+
+#[tokio::test]
+async fn of_several_sinks_all_publish_or_none() {
+    for blocked in 0..3 {
+        let mut cluster = Cluster::start().await;
+        let out = ["one", "two", "three"].map(|name| cluster.tmp.path().join(name));
+        let to = out.clone();
+        let program = streaming::ProgramEntry::new().job(
+            "copies",
+            move |env: &streaming::Environment, _: streaming::Args| {
+                let numbers = env.sequence(0..3);
+                to.iter().for_each(|to| drop(numbers.clone().write_text(to)));
+                Ok::<(), std::convert::Infallible>(())
+            },
+        );
+        let (_, coordinators) = cluster.in_process(&program).await;
+        let worker = cluster.worker(&program, &[]).await;
+        let graph = cluster.build(&coordinators, 1, &[]).await;
+        let attempts = deploy(&graph, &[&worker], 0).await;
+        cluster.all(S::Finished, attempts.len()).await;
+        let strange = out[blocked].join("somebody's");
+        std::fs::create_dir_all(&strange).unwrap();
+        let refused = coordinators.gateway.ask(JobEnded { finished: true }).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("it is not replaced"), "{refused}");
+        assert_eq!(out.each_ref().map(|out| out.is_file()), [false; 3]);
+        assert!(strange.exists());
+    }
 }
 
 #[tokio::test]

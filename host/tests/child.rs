@@ -244,9 +244,10 @@ async fn code_that_does_not_return_costs_its_own_process_only() {
     let coordinators = launch(&cluster).await;
     let mut worker = launch(&cluster).await;
     worker.start(cluster.start_host(&[("task.cancellation.timeout", "200ms")])).await;
-    let graph = cluster.build(&coordinators.host, 1, &["loop"]).await;
+    let entered = cluster.tmp.path().join("entered");
+    let graph = cluster.build(&coordinators.host, 1, &["loop", &entered.to_string_lossy()]).await;
     let attempts = deploy(&graph, &[&worker.host], 0).await;
-    cluster.all(S::Running, attempts.len()).await;
+    made(&entered).await;
     let asked = Instant::now();
     worker.host.cancel(attempts.clone()).await;
     cluster.all(S::Canceling, attempts.len()).await;

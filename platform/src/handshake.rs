@@ -439,10 +439,19 @@ async fn write_greeting<S: AsyncWrite + Unpin>(
     Ok(())
 }
 
+/// How records of TLS begin: their type, and the first half of the version.
+const TLS_ALERT: [u8; 2] = [0x15, 3];
+const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
+
 /// A greeting with its length. Reads not one byte more: what follows belongs to others.
 async fn read_greeting<S: AsyncRead + Unpin>(stream: &mut S) -> Result<Vec<u8>, HandshakeError> {
     let mut length = [0; 2];
     stream.read_exact(&mut length).await?;
+    if matches!(length, TLS_ALERT | TLS_HANDSHAKE) {
+        return Err(HandshakeError::Malformed(
+            "it speaks TLS, and this process does not (security.ssl.internal.enabled)",
+        ));
+    }
     let bytes = usize::from(u16::from_be_bytes(length));
     if !(FIXED_BYTES..=GREETING_BYTES_MAX).contains(&bytes) {
         return Err(HandshakeError::Malformed("a greeting can't have this length"));

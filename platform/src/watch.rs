@@ -365,11 +365,11 @@ mod tests {
     async fn the_first_value_stays_and_is_waited_for() {
         let (sender, mut receiver) = channel(None);
         let mut late = receiver.clone();
-        let waiting = tokio::spawn(async move { receiver.some().await });
-        tokio::task::yield_now().await;
-        assert!(sender.set_first("first"));
-        assert!(!sender.set_first("second"));
-        assert_eq!(waiting.await.unwrap(), Ok("first"));
+        let (first, ()) = tokio::join!(receiver.some(), async {
+            assert!(sender.set_first("first"));
+            assert!(!sender.set_first("second"));
+        });
+        assert_eq!(first, Ok("first"));
         assert_eq!(late.some().await, Ok("first"));
         let (_, mut never) = channel::<Option<u32>>(None);
         assert_eq!(never.some().await, Err(Closed));

@@ -88,10 +88,12 @@ fn calls_cross_mutual_tls_and_strangers_to_the_authority_do_not() {
 
         let (_, stranger) = certificates();
         for stranger in [Some(tls(&authority, stranger())), None] {
+            let plain = stranger.is_none();
             let client = tcp_service(stranger).await;
             let remote = client.gateway::<TestGateway>(&pair.server.address_of("test"), session(1));
             let refused = remote.ask(Count {}).await.unwrap_err();
             assert!(!refused.fabric().unwrap().may_have_run(), "{refused}");
+            assert!(!plain || refused.to_string().contains("it speaks TLS"), "{refused}");
         }
     });
 }

@@ -48,6 +48,16 @@ pub async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
     }
 }
 
+/// Waits until user code has made this file.
+pub async fn made(file: &Path) {
+    soon("a file of the user's code", async {
+        while !file.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+}
+
 // ---------------------------------------------------------------------------------------------- parent
 
 /// A TaskExecutor that only listens, and forwards events to the host with the coordinators.

@@ -31,9 +31,11 @@ fn build(env: &Environment, args: &Args) -> Result<(), String> {
             env.sequence(0..).key_by_value(|n: &u64| *n).count().updates().discard();
         }
         "loop" => {
-            // Code that never comes back.
+            // Code that never comes back. A file says that it has been entered.
+            let entered = args.get(1).unwrap_or("").to_owned();
             env.sequence(0..)
-                .map(|n| {
+                .map(move |n| {
+                    std::fs::write(&entered, "").ok();
                     while std::hint::black_box(n) == n {
                         std::thread::sleep(std::time::Duration::from_millis(1));
                     }

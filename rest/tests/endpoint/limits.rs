@@ -157,12 +157,12 @@ fn an_upload_that_stands_still_is_given_up() {
 fn an_upload_that_moves_may_take_longer_than_the_window() {
     in_world(async {
         let world = world(|s| {
-            s.bodies.upload_window = Duration::from_millis(300);
+            s.bodies.upload_window = Duration::from_millis(1_500);
             s.bodies.upload_bytes = 1 << 10;
         })
         .await;
         let mut stream = world.connect(upload_head().as_bytes()).await;
-        let mut pace = tokio::time::interval(Duration::from_millis(100));
+        let mut pace = tokio::time::interval(Duration::from_millis(200));
         for _ in 0..10 {
             pace.tick().await;
             stream.write_all(format!("{:x}\r\n", 2 << 10).as_bytes()).await.unwrap();
