@@ -105,7 +105,7 @@ fn uri(path: &Path) -> String {
     format!("file://{}", path.display())
 }
 
-fn pairs(prefix: &str, pairs: &[(&str, &str)]) -> Properties {
+pub(super) fn pairs(prefix: &str, pairs: &[(&str, &str)]) -> Properties {
     pairs.iter().map(|(name, value)| (format!("{prefix}{name}"), (*value).to_owned())).collect()
 }
 
