@@ -188,8 +188,11 @@ fn heard(mode: u8, bytes: &[u8], piece: usize) -> Vec<String> {
         connection.receive(part, now);
         let _ = connection.take_outbound();
         while let Some(event) = connection.poll_event() {
-            let taken = matches!(&event, Event::Reply { result: Ok(_), .. });
-            events.push(format!("{}{event:?}", if taken { "+" } else { "-" }));
+            // `Debug` of an event does not show what an answer holds, and that must be the same.
+            events.push(match &event {
+                Event::Reply { id, result: Ok(body) } => format!("+{id} {body:?}"),
+                other => format!("-{other:?}"),
+            });
         }
     }
     events

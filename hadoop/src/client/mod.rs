@@ -93,7 +93,6 @@ struct Key {
 }
 
 /// A call on its way to a connection.
-#[derive(Debug)]
 struct Command {
     request: Request,
     /// Absolute, in tokio's time.
@@ -101,6 +100,16 @@ struct Command {
     /// How long the caller gave it.
     timeout: Duration,
     reply: oneshot::Sender<Result<Bytes, CallError>>,
+}
+
+impl std::fmt::Debug for Command {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The channel may hold an answer already.
+        f.debug_struct("Command")
+            .field("request", &self.request)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]

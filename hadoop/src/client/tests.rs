@@ -125,6 +125,16 @@ pub(crate) async fn echo(
 }
 
 #[tokio::test]
+async fn debug_shows_no_secret() {
+    let (reply, _answer) = oneshot::channel();
+    let timeout = Duration::from_secs(1);
+    let request = Request::new(1, "m", Bytes::from_static(b"hunter2"));
+    let command = Command { request, deadline: Instant::now() + timeout, timeout, reply };
+    let shown = format!("{command:?}");
+    assert!(shown.contains("7 bytes") && !shown.contains("hunter2"), "{shown}");
+}
+
+#[tokio::test]
 async fn many_calls_share_one_connection() {
     let server = Server::start(asks_token(Qop::Privacy), Does::Echo).await;
     let client = Client::new(Options::default());

@@ -213,6 +213,13 @@ fn every_default_can_be_read_and_old_names_lead_to_new_ones() {
 
 #[test]
 fn debug_shows_no_value() {
+    let declared = parse(
+        "r",
+        &format!("<configuration>{}</configuration>", property("n", "hunter2")),
+        &mut NoIncludes,
+    );
+    let shown = format!("{declared:?}");
+    assert!(shown.contains("\"n\"") && !shown.contains("hunter2"), "{shown}");
     let c = conf(&property("password", "hunter2"));
     assert!(!format!("{c:?}").contains("hunter2"));
 }

@@ -11,8 +11,9 @@ pub(crate) const BYTES_MAX: usize = 16 << 20;
 /// XML nodes of one resource.
 const NODES_MAX: u32 = 1 << 20;
 
-/// One `<property>` as it stands in a resource, before substitution.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One `<property>` as it stands in a resource, before substitution. `Debug` shows its name, never its value,
+/// which may be a password.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Declared {
     /// The name.
     pub name: String,
@@ -22,6 +23,16 @@ pub struct Declared {
     pub is_final: bool,
     /// The resource that says so.
     pub resource: String,
+}
+
+impl std::fmt::Debug for Declared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Declared")
+            .field("name", &self.name)
+            .field("is_final", &self.is_final)
+            .field("resource", &self.resource)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Where included resources come from.

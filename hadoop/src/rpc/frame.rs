@@ -5,11 +5,19 @@ use super::ConnectionError;
 use bytes::{Buf as _, Bytes, BytesMut};
 use prost::Message;
 
-/// Cuts a stream of bytes into frames.
-#[derive(Debug)]
+/// Cuts a stream of bytes into frames. `Debug` shows how many bytes there are, never the bytes.
 pub struct FrameDecoder {
     buffer: BytesMut,
     max: usize,
+}
+
+impl std::fmt::Debug for FrameDecoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FrameDecoder")
+            .field("pending", &self.buffer.len())
+            .field("max", &self.max)
+            .finish()
+    }
 }
 
 impl FrameDecoder {

@@ -1,10 +1,11 @@
 //! What a connection is told and what it tells: who, what for, how long, how much; requests and events. Plain
-//! values only.
+//! values only. What calls carry may hold passwords of tokens: `Debug` shows how long it is, never what it is.
 
 use super::header::UserInformation;
 use super::{CallError, ConnectionError};
 use crate::sasl::{AuthMethod, Qop, SaslConfig};
 use bytes::Bytes;
+use std::fmt::{Debug, Formatter};
 use std::time::Duration;
 
 /// A moment, as the time since any fixed one.
@@ -105,7 +106,7 @@ impl Setup {
 }
 
 /// A call to be made.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Request {
     /// Its number, 0 or more; a repeated request keeps it.
     pub id: i32,
@@ -127,8 +128,19 @@ impl Request {
     }
 }
 
+impl Debug for Request {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Request")
+            .field("id", &self.id)
+            .field("retry", &self.retry)
+            .field("method", &self.method)
+            .field("body", &format_args!("{} bytes", self.body.len()))
+            .field("deadline", &self.deadline)
+            .finish()
+    }
+}
+
 /// What has happened.
-#[derive(Debug)]
 pub enum Event {
     /// Both sides know each other.
     Ready {
@@ -146,4 +158,22 @@ pub enum Event {
     },
     /// The connection is of no use any more. Its calls have got their ends before this event.
     Closed(ConnectionError),
+}
+
+impl Debug for Event {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ready { method, qop } => {
+                f.debug_struct("Ready").field("method", method).field("qop", qop).finish()
+            }
+            Self::Reply { id, result: Ok(body) } => {
+                let body = format_args!("{} bytes", body.len());
+                f.debug_struct("Reply").field("id", id).field("body", &body).finish()
+            }
+            Self::Reply { id, result: Err(error) } => {
+                f.debug_struct("Reply").field("id", id).field("error", error).finish()
+            }
+            Self::Closed(error) => f.debug_tuple("Closed").field(error).finish(),
+        }
+    }
 }

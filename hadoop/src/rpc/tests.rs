@@ -76,6 +76,23 @@ fn the_first_bytes_are_hadoops() {
 }
 
 #[test]
+fn debug_shows_no_secret() {
+    let body = || Bytes::from_static(b"hunter2");
+    let mut frames = super::frame::FrameDecoder::new(100);
+    frames.push(b"hunter2");
+    for shown in [
+        format!("{:?}", request(3, b"hunter2")),
+        format!("{:?}", Event::Reply { id: 3, result: Ok(body()) }),
+        format!("{frames:?}"),
+    ] {
+        assert!(!shown.contains("hunter2") && !shown.contains("104, 117"), "{shown}");
+        assert!(shown.contains('7'), "its length: {shown}");
+    }
+    let failed = Event::Reply { id: 3, result: Err(CallError::Overloaded { waiting: 9 }) };
+    assert!(format!("{failed:?}").contains("waiting: 9"));
+}
+
+#[test]
 fn calls_are_answered_in_any_order_and_in_any_pieces() {
     for piece in [1, 7, 100_000] {
         let mut client = Connection::new(setup(), NOW);
