@@ -176,13 +176,16 @@ pub enum ConnectionError {
 }
 
 impl ConnectionError {
-    /// Whether a request that was on this connection may have been carried out.
+    /// Whether a request that had been sent on this connection may have been carried out. Nothing is sent before
+    /// both sides know each other, so a failed greeting means nothing here; that the protection of a stream is
+    /// broken says nothing about what went over it before.
     #[must_use]
     pub fn may_have_run(&self) -> bool {
         match self {
-            Self::Connect { .. } | Self::ConnectTimeout { .. } | Self::Sasl(_) => false,
+            Self::Connect { .. } | Self::ConnectTimeout { .. } => false,
             Self::SetupTimeout | Self::Idle => false,
-            Self::Fatal(_) | Self::Protocol(_) | Self::Closed(_) | Self::Shutdown => true,
+            Self::Fatal(_) | Self::Protocol(_) | Self::Closed(_) => true,
+            Self::Sasl(_) | Self::Shutdown => true,
         }
     }
 }

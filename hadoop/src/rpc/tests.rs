@@ -173,6 +173,33 @@ fn an_unprotected_answer_on_a_protected_stream_ends_it() {
 }
 
 #[test]
+fn what_was_sent_before_protection_broke_may_have_run() {
+    let qops = [Qop::Integrity];
+    let mut client = Connection::new(with_token(token(), &qops), NOW);
+    let auth = ServerAuth::Token { token: token(), qops: qops.to_vec(), ciphers: vec![] };
+    let mut server = ServerConnection::new(auth);
+    client.call(request(0, b""), NOW).unwrap();
+    client.call(request(1, b""), NOW).unwrap();
+    exchange(&mut client, &mut server, 1000);
+    server.answer(0, b"");
+    let mut changed = server.out.split();
+    // In the signature, which is followed by six bytes.
+    let at = changed.len() - 10;
+    changed[at] ^= 1;
+    client.receive(&changed, NOW);
+    let events = events(&mut client);
+    let [Event::Ready { .. }, Event::Reply { result: Err(error), .. }, ..] = &events[..] else {
+        panic!("{events:?}")
+    };
+    let CallError::Connection { error: ConnectionError::Sasl(_), sent: true } = error else {
+        panic!("{error:?}")
+    };
+    assert!(error.may_have_run());
+    let greeting = ConnectionError::Sasl(SaslError::SimpleRefused);
+    assert!(!CallError::Connection { error: greeting, sent: false }.may_have_run());
+}
+
+#[test]
 fn exceptions_are_typed_and_only_fatal_ones_end_the_connection() {
     let mut client = Connection::new(setup(), NOW);
     let mut server = ServerConnection::new(ServerAuth::Simple);
