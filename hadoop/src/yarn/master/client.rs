@@ -381,6 +381,11 @@ impl Beat {
             Err(error) if error.is_remote(OVER) => Ok(vec![MasterEvent::Shutdown]),
             Err(error) if UNMEETABLE.iter().any(|class| error.is_remote(class)) => {
                 let requests = shared.master().refused();
+                if requests.is_empty() {
+                    tracing::debug!(%error, "refused; the requests are said again one by one");
+                    shared.changed.notify_one();
+                    return Ok(Vec::new());
+                }
                 Ok(vec![MasterEvent::Refused { requests, reason: error.to_string() }])
             }
             Err(error) => Err(error),

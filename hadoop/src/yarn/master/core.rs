@@ -31,6 +31,8 @@ struct Open {
     ask: Ask,
     /// Whether the ResourceManager has yet to hear of it.
     unsaid: bool,
+    /// Whether it was refused together with others: it is said by itself then, to find the one that is meant.
+    suspect: bool,
 }
 
 /// An ApplicationMaster's view.
@@ -75,7 +77,7 @@ impl Master {
         i32::try_from(ask.count).map_err(|_| Refused::TooLarge)?;
         let id = RequestId(self.next_request);
         self.next_request += 1;
-        self.requests.insert(id, Open { ask, unsaid: true });
+        self.requests.insert(id, Open { ask, unsaid: true, suspect: false });
         Ok(id)
     }
 
@@ -173,8 +175,11 @@ impl Master {
             return request.clone();
         }
         let mut ask = Vec::new();
+        let suspect = self.requests.iter().find(|(_, open)| open.unsaid && open.suspect);
+        let suspect = suspect.map(|(id, _)| *id);
         for (id, open) in &mut self.requests {
-            if std::mem::take(&mut open.unsaid) {
+            if suspect.is_none_or(|suspect| suspect == *id) && std::mem::take(&mut open.unsaid) {
+                open.suspect = false;
                 ask.extend(resource_requests(*id, &open.ask));
             }
         }
@@ -199,12 +204,20 @@ impl Master {
         request
     }
 
-    /// The ResourceManager refused the last allocation, as it does when a request in it can never be met: the
-    /// requests in it are taken back and named. The rest of it is said again.
+    /// The ResourceManager refused the last allocation, as it does when a request in it can never be met. Was it
+    /// the only one, it is taken back and named. Of several nobody knows which was meant: none is named yet, and
+    /// they are said again one by one. The rest of it is said again, too.
     pub fn refused(&mut self) -> Vec<RequestId> {
         let Some(request) = self.unanswered.take() else { return Vec::new() };
         let ids = request.ask.iter().map(|ask| RequestId(ask.allocation_request_id()));
-        let ids: BTreeSet<_> = ids.collect();
+        let mut ids: BTreeSet<_> = ids.collect();
+        if ids.len() > 1 {
+            for id in std::mem::take(&mut ids) {
+                if let Some(open) = self.requests.get_mut(&id) {
+                    (open.unsaid, open.suspect) = (true, true);
+                }
+            }
+        }
         self.requests.retain(|id, _| !ids.contains(id));
         for id in request.release {
             self.released.remove(&id);

@@ -10,7 +10,7 @@ use crate::yarn::messages::*;
 use bytes::Bytes;
 use proptest::prelude::*;
 use prost::Message as _;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -172,6 +172,34 @@ fn requests_that_can_never_be_met_are_named_and_the_rest_is_said_again() {
     let again = master.allocate();
     assert_eq!((again.ask.len(), again.release.len()), (0, 1));
     assert!(again.blacklist_request.is_some());
+}
+
+#[test]
+fn of_several_requests_only_the_impossible_one_is_refused() {
+    let mut master = Master::new();
+    let before = master.request(Ask::new(1, size(64))).unwrap();
+    let impossible = master.request(Ask::new(1, size(1 << 40))).unwrap();
+    let taken_back = master.request(Ask::new(1, size(64))).unwrap();
+    master.set_count(taken_back, 0);
+    let after = master.request(Ask::new(1, size(64))).unwrap();
+    assert_eq!(master.allocate().ask.len(), 4);
+    assert!(master.refused().is_empty());
+    // One that nobody has refused yet waits, so that it is not drawn in.
+    let new = master.request(Ask::new(1, size(64))).unwrap();
+    for id in [before, impossible, taken_back, after, new] {
+        let said = master.allocate().ask;
+        assert_eq!(said.iter().map(|ask| ask.allocation_request_id()).collect::<Vec<_>>(), [id.0]);
+        if id == impossible {
+            assert_eq!(master.refused(), [impossible]);
+        } else {
+            let _ = master.allocated(AllocateResponse::default());
+        }
+    }
+    assert!(master.allocate().ask.is_empty());
+    assert_eq!(
+        [before, impossible, taken_back, after, new].map(|id| master.wanted(id)),
+        [1, 0, 0, 1, 1]
+    );
 }
 
 #[test]
@@ -368,6 +396,19 @@ async fn impossible_requests_are_refused_and_the_heart_goes_on() {
     }
     client.request(Ask::new(1, size(64))).unwrap();
     grants_of(&mut events, 1).await;
+    // Several that are asked for at once.
+    let sizes = [64, 5000, 64].map(size);
+    let ids = sizes.map(|size| client.request(Ask::new(1, size)).unwrap());
+    let mut granted = BTreeSet::new();
+    let mut refused = Vec::new();
+    while granted.len() < 2 || refused.is_empty() {
+        match events.next().await.unwrap().unwrap() {
+            MasterEvent::Allocated { request, .. } => assert!(granted.insert(request)),
+            MasterEvent::Refused { requests, .. } => refused.extend(requests),
+            _ => {}
+        }
+    }
+    assert_eq!((granted, refused), (BTreeSet::from([ids[0], ids[2]]), vec![ids[1]]));
 }
 
 #[tokio::test]
