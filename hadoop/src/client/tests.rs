@@ -48,6 +48,10 @@ impl Server {
         Target { host: "127.0.0.1".to_owned(), port: self.port, protocol, user, auth }
     }
 
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.lock().unwrap().len()
+    }
+
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }

@@ -3,8 +3,9 @@
 
 use super::YarnError;
 use super::messages::*;
+use super::resource_manager::{times, wait};
 use crate::client::{CallOptions, Client, Options, Proxy};
-use crate::conf::Configuration;
+use crate::conf::{ConfError, Configuration};
 use crate::login::{Login, Service};
 use crate::rpc::RetryPolicy;
 use crate::tokens::Token;
@@ -17,6 +18,7 @@ pub struct NmClient {
     client: Client,
     login: Login,
     policy: RetryPolicy,
+    options: CallOptions,
 }
 
 impl NmClient {
@@ -25,13 +27,20 @@ impl NmClient {
     /// # Errors
     /// What is wrong with the configuration.
     pub fn new(conf: &Configuration, login: &Login) -> Result<Self, YarnError> {
-        let interval = conf.get_duration("yarn.client.nodemanager-connect.retry-interval-ms")?;
-        let interval = interval.unwrap_or(Duration::from_secs(10)).max(Duration::from_millis(1));
-        let total = conf.get_duration("yarn.client.nodemanager-connect.max-wait-ms")?;
-        let total = total.unwrap_or(Duration::from_secs(180));
-        let retries = u32::try_from(total.as_nanos() / interval.as_nanos()).unwrap_or(u32::MAX);
         let client = Client::new(Options::from_conf(conf)?);
-        Ok(Self { client, login: login.clone(), policy: RetryPolicy::Fixed { interval, retries } })
+        let (policy, total) = patience(conf)?;
+        // One try at least, however little waiting is wanted.
+        let deadline = total.map(|total| total.max(client.options().call_timeout));
+        let options = CallOptions { deadline, ..CallOptions::default() };
+        Ok(Self { client, login: login.clone(), policy, options })
+    }
+
+    /// A client whose calls take at most this long with all their tries. Without it they take what
+    /// `yarn.client.nodemanager-connect.max-wait-ms` allows, or one try where that takes longer.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.options.deadline = Some(deadline);
+        self
     }
 
     /// Calls any method of ContainerManagementProtocol on a node. `token` is the node's NMToken.
@@ -50,7 +59,7 @@ impl NmClient {
         let token = Some(token.clone());
         let target = self.login.target_with(Service::NodeManager, node.host(), port, token)?;
         let proxy = Proxy::new(self.client.clone(), vec![target], self.policy);
-        Ok(proxy.call(method, request, CallOptions::default()).await?)
+        Ok(proxy.call(method, request, self.options).await?)
     }
 
     /// Starts a container. It is being prepared then; its sub-state says when it runs.
@@ -147,6 +156,15 @@ impl NmClient {
         let _: ResourceLocalizationResponse = self.call(node, token, "localize", &request).await?;
         Ok(())
     }
+}
+
+/// How nodes are asked again, and for how long in all; `None` for ever.
+pub(super) fn patience(conf: &Configuration) -> Result<(RetryPolicy, Option<Duration>), ConfError> {
+    let interval = conf.get_duration("yarn.client.nodemanager-connect.retry-interval-ms")?;
+    let interval = interval.unwrap_or(Duration::from_secs(10)).max(Duration::from_millis(1));
+    let total = "yarn.client.nodemanager-connect.max-wait-ms";
+    let total = wait(conf, total, Duration::from_secs(180))?;
+    Ok((RetryPolicy::Fixed { interval, retries: times(total, interval) }, total))
 }
 
 /// The first failure that an answer tells of.

@@ -86,33 +86,41 @@ fn split(property: &str, address: &str, default_port: u16) -> Result<(String, u1
     }
 }
 
+/// How long to wait by a property in milliseconds; `None` for ever, which is -1.
+pub(super) fn wait(
+    conf: &Configuration,
+    name: &str,
+    or: Duration,
+) -> Result<Option<Duration>, ConfError> {
+    match conf.get_i64(name) {
+        Ok(Some(-1)) => Ok(None),
+        Err(_) | Ok(None) => Ok(Some(conf.get_duration(name)?.unwrap_or(or))),
+        Ok(Some(number)) => match u64::try_from(number) {
+            Ok(number) => Ok(Some(Duration::from_millis(number))),
+            Err(_) => Err(ConfError::Type {
+                name: name.to_owned(),
+                expected: "a number of milliseconds, or -1 for ever",
+            }),
+        },
+    }
+}
+
+/// How often an interval, which is not zero, fits into a time.
+pub(super) fn times(total: Option<Duration>, interval: Duration) -> u32 {
+    let times = total.and_then(|total| total.as_nanos().checked_div(interval.as_nanos()));
+    times.and_then(|times| u32::try_from(times).ok()).unwrap_or(u32::MAX)
+}
+
 /// How YARN's clients try again, by `yarn.resourcemanager.connect.…` and `yarn.client.failover-…`.
 ///
 /// # Errors
 /// Properties of the wrong type.
 pub fn retry_policy(conf: &Configuration) -> Result<RetryPolicy, ConfError> {
-    let millis = |name: &str, or: u64| -> Result<Option<Duration>, ConfError> {
-        match conf.get_i64(name) {
-            Ok(Some(-1)) => Ok(None),
-            Err(_) | Ok(None) => {
-                Ok(Some(conf.get_duration(name)?.unwrap_or(Duration::from_millis(or))))
-            }
-            Ok(Some(number)) => match u64::try_from(number) {
-                Ok(number) => Ok(Some(Duration::from_millis(number))),
-                Err(_) => Err(ConfError::Type {
-                    name: name.to_owned(),
-                    expected: "a number of milliseconds, or -1 for ever",
-                }),
-            },
-        }
-    };
-    let total = millis("yarn.resourcemanager.connect.max-wait.ms", 900_000)?;
-    let interval = millis("yarn.resourcemanager.connect.retry-interval.ms", 30_000)?;
-    let interval = interval.unwrap_or(Duration::from_secs(30)).max(Duration::from_millis(1));
-    let times = |interval: Duration| match total {
-        None => u32::MAX,
-        Some(total) => u32::try_from(total.as_nanos() / interval.as_nanos()).unwrap_or(u32::MAX),
-    };
+    let seconds = Duration::from_secs;
+    let total = wait(conf, "yarn.resourcemanager.connect.max-wait.ms", seconds(900))?;
+    let interval = wait(conf, "yarn.resourcemanager.connect.retry-interval.ms", seconds(30))?;
+    let interval = interval.unwrap_or(seconds(30)).max(Duration::from_millis(1));
+    let times = |interval: Duration| times(total, interval);
     if !conf.get_bool("yarn.resourcemanager.ha.enabled")?.unwrap_or(false) {
         return Ok(RetryPolicy::Fixed { interval, retries: times(interval) });
     }

@@ -3,8 +3,8 @@ use super::*;
 use crate::client::tests::{Answers, Does, Server};
 use crate::conf::Configuration;
 use crate::login::{Login, Service};
-use crate::rpc::RetryPolicy;
 use crate::rpc::testing::ServerAuth;
+use crate::rpc::{CallError, RetryPolicy};
 use crate::tokens::{Credentials, Token, TokenProto, kinds};
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -191,6 +191,43 @@ fn retries_are_as_configured() {
         RetryPolicy::FailOver { failovers: 900, retries: 0, base: seconds(1), max: seconds(5) };
     assert_eq!(retry_policy(&ha).unwrap(), expected);
     assert!(retry_policy(&conf(&[("yarn.resourcemanager.connect.max-wait.ms", "-2")])).is_err());
+}
+
+#[test]
+fn nodes_are_waited_for_as_configured() {
+    let seconds = Duration::from_secs;
+    let wait = "yarn.client.nodemanager-connect.max-wait-ms";
+    let (policy, total) = node_manager::patience(&conf(&[])).unwrap();
+    assert_eq!(policy, RetryPolicy::Fixed { interval: seconds(10), retries: 18 });
+    assert_eq!(total, Some(seconds(180)));
+    let (policy, total) = node_manager::patience(&conf(&[(wait, "-1")])).unwrap();
+    assert_eq!(policy, RetryPolicy::Fixed { interval: seconds(10), retries: u32::MAX });
+    assert_eq!(total, None);
+    assert!(node_manager::patience(&conf(&[(wait, "-2")])).is_err());
+}
+
+#[tokio::test]
+async fn a_node_that_never_answers_is_given_up() {
+    let qops = vec![crate::sasl::Qop::Authentication];
+    let auth = ServerAuth::Token { token: node_token(), qops, ciphers: vec![] };
+    let server = Server::start(auth, Does::Hang).await;
+    let conf = conf(&[
+        ("yarn.client.nodemanager-connect.max-wait-ms", "300"),
+        ("yarn.client.nodemanager-connect.retry-interval-ms", "1"),
+        ("ipc.client.rpc-timeout.ms", "100"),
+    ]);
+    let login = Login::simple(&conf, "alice", Credentials::new()).unwrap();
+    let node = NodeId { host: Some("127.0.0.1".to_owned()), port: Some(server.port.into()) };
+    let stop = async |nodes: NmClient| {
+        nodes.stop(&node, &node_token(), ContainerId::default()).await.unwrap_err()
+    };
+    let nodes = NmClient::new(&conf, &login).unwrap();
+    // Each try has 100 ms of the 300, and there could be 300 of them.
+    assert!(matches!(stop(nodes.clone()).await, YarnError::Call(CallError::Deadline { .. })));
+    assert!((1..=4).contains(&server.calls()), "{}", server.calls());
+    let before = server.calls();
+    stop(nodes.with_deadline(Duration::from_millis(50))).await;
+    assert!(server.calls() - before <= 1, "{}", server.calls());
 }
 
 fn queue(name: &str, children: Vec<QueueInfo>) -> QueueInfo {
