@@ -225,7 +225,8 @@ impl AmRmClient {
                 Ok(response) if response.is_unregistered() => return Ok(()),
                 Ok(_) => tokio::time::sleep(POLL).await,
                 Err(error) if error.is_remote(NOT_REGISTERED) => {
-                    self.shared.register().await?;
+                    self.shared.register_again().await?;
+                    tokio::time::sleep(POLL).await;
                 }
                 Err(error) => return Err(error),
             }
@@ -267,6 +268,14 @@ impl Shared {
         let response: RegisterApplicationMasterResponse =
             self.call("registerApplicationMaster", &request).await?;
         Ok(self.master().registered(response))
+    }
+
+    /// The same where it may be registered already, such as by a try whose answer was lost.
+    async fn register_again(&self) -> Result<Vec<MasterEvent>, YarnError> {
+        match self.register().await {
+            Err(error) if error.is_remote(REGISTERED) => Ok(Vec::new()),
+            registered => registered,
+        }
     }
 
     /// Uses a new token from now on.
@@ -373,10 +382,7 @@ impl Beat {
             Ok(response) => Ok(shared.master().allocated(response)),
             Err(error) if error.is_remote(NOT_REGISTERED) => {
                 shared.master().resync();
-                match shared.register().await {
-                    Err(error) if error.is_remote(REGISTERED) => Ok(Vec::new()),
-                    registered => registered,
-                }
+                shared.register_again().await
             }
             Err(error) if error.is_remote(OVER) => Ok(vec![MasterEvent::Shutdown]),
             Err(error) if UNMEETABLE.iter().any(|class| error.is_remote(class)) => {

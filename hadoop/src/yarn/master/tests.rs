@@ -252,6 +252,8 @@ struct Scheduler {
     granted: i64,
     /// Allocations after which it is restarted.
     restart_after: Option<usize>,
+    /// The first end is refused as if it had been restarted, and then a registration as if it had not.
+    confused: bool,
     allocations: usize,
     finishing: usize,
     finished: Option<FinishApplicationMasterRequest>,
@@ -262,6 +264,10 @@ impl Scheduler {
         const NOT_REGISTERED: &str =
             "org.apache.hadoop.yarn.exceptions.ApplicationMasterNotRegisteredException";
         match method {
+            "registerApplicationMaster" if self.confused && self.registrations > 0 => {
+                self.registrations += 1;
+                Err("org.apache.hadoop.yarn.exceptions.InvalidApplicationMasterRequestException")
+            }
             "registerApplicationMaster" => {
                 (self.registered, self.registrations) = (true, self.registrations + 1);
                 Ok(RegisterApplicationMasterResponse::default().encode_to_vec())
@@ -293,6 +299,10 @@ impl Scheduler {
                 let am_rm_token = (self.allocations == 2).then_some(token);
                 Ok(AllocateResponse { response_id, am_rm_token, ..grants(&granted) }
                     .encode_to_vec())
+            }
+            "finishApplicationMaster" if self.confused && self.finishing == 0 => {
+                self.finishing += 1;
+                Err(NOT_REGISTERED)
             }
             "finishApplicationMaster" => {
                 self.finishing += 1;
@@ -355,12 +365,7 @@ async fn containers_are_asked_for_and_granted_until_the_application_finishes() {
     assert_eq!(login.credentials().by_kind(kinds::AM_RM).map(Token::service), Some("rolled"));
     assert_eq!(server.connections(), 1);
     assert!(!client.set_count(id, 1));
-    let finish = Finish {
-        status: FinalApplicationStatus::Succeeded,
-        diagnostics: "done".to_owned(),
-        tracking_url: String::new(),
-    };
-    client.finish(finish).await.unwrap();
+    client.finish(done()).await.unwrap();
     assert_eq!(events.next().await.unwrap(), None);
     let scheduler = scheduler.lock().unwrap();
     assert_eq!((scheduler.registrations, scheduler.finishing), (1, 2));
@@ -369,6 +374,23 @@ async fn containers_are_asked_for_and_granted_until_the_application_finishes() {
         (finished.final_status(), finished.diagnostics()),
         (FinalApplicationStatus::Succeeded, "done")
     );
+}
+
+fn done() -> Finish {
+    Finish {
+        status: FinalApplicationStatus::Succeeded,
+        diagnostics: "done".to_owned(),
+        tracking_url: String::new(),
+    }
+}
+
+#[tokio::test]
+async fn an_end_is_told_although_the_registration_before_it_is_refused() {
+    let confused = Scheduler { confused: true, ..Scheduler::default() };
+    let (client, _events, scheduler, ..) = start(confused).await;
+    client.finish(done()).await.unwrap();
+    let scheduler = scheduler.lock().unwrap();
+    assert_eq!((scheduler.registrations, scheduler.finishing), (2, 2));
 }
 
 #[tokio::test]
