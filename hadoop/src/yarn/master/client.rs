@@ -144,7 +144,7 @@ impl AmRmClient {
         Ok((Self { shared, _alive: alive }, AmRmEvents { events }))
     }
 
-    fn master(&self) -> MutexGuard<'_, Master> {
+    pub(super) fn master(&self) -> MutexGuard<'_, Master> {
         self.shared.master()
     }
 
@@ -174,14 +174,16 @@ impl AmRmClient {
     /// Wants no containers on these hosts or racks.
     pub fn block(&self, places: impl IntoIterator<Item = String>) {
         self.master().block(places);
+        self.shared.changed.notify_one();
     }
 
     /// Takes that back.
     pub fn unblock(&self, places: impl IntoIterator<Item = String>) {
         self.master().unblock(places);
+        self.shared.changed.notify_one();
     }
 
-    /// How far the application is, 0 to 1.
+    /// How far the application is, 0 to 1. It is told with the next beat.
     pub fn set_progress(&self, progress: f32) {
         self.master().set_progress(progress);
     }

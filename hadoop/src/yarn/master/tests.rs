@@ -257,6 +257,7 @@ struct Scheduler {
     allocations: usize,
     finishing: usize,
     finished: Option<FinishApplicationMasterRequest>,
+    blocked: BTreeSet<String>,
 }
 
 impl Scheduler {
@@ -287,6 +288,10 @@ impl Scheduler {
                 }
                 for ask in &request.ask {
                     self.wanted.insert(ask.allocation_request_id(), ask.num_containers());
+                }
+                for change in request.blacklist_request.iter() {
+                    self.blocked.extend(change.blacklist_additions.iter().cloned());
+                    self.blocked.retain(|place| !change.blacklist_removals.contains(place));
                 }
                 let mut granted = Vec::new();
                 if let Some((id, count)) = self.wanted.iter_mut().find(|(_, count)| **count > 0) {
@@ -325,6 +330,14 @@ fn rolled() -> Token {
 async fn start(
     scheduler: Scheduler,
 ) -> (AmRmClient, AmRmEvents, Arc<Mutex<Scheduler>>, Login, Server) {
+    let millis = Duration::from_millis;
+    start_with(scheduler, AmRmOptions { idle: millis(20), busy: millis(5), events: 100 }).await
+}
+
+async fn start_with(
+    scheduler: Scheduler,
+    options: AmRmOptions,
+) -> (AmRmClient, AmRmEvents, Arc<Mutex<Scheduler>>, Login, Server) {
     let scheduler = Arc::new(Mutex::new(scheduler));
     let at = Arc::clone(&scheduler);
     let answers: Arc<Answers> =
@@ -337,8 +350,6 @@ async fn start(
     let mut credentials = Credentials::new();
     credentials.add("", token());
     let login = Login::simple(&conf, "alice", credentials).unwrap();
-    let millis = Duration::from_millis;
-    let options = AmRmOptions { idle: millis(20), busy: millis(5), events: 100 };
     let registration =
         Registration { host: "h".to_owned(), rpc_port: 1, tracking_url: String::new() };
     let (client, events) =
@@ -431,6 +442,29 @@ async fn impossible_requests_are_refused_and_the_heart_goes_on() {
         }
     }
     assert_eq!((granted, refused), (BTreeSet::from([ids[0], ids[2]]), vec![ids[1]]));
+}
+
+#[tokio::test]
+async fn places_that_are_blocked_are_told_without_waiting_for_the_next_beat() {
+    let rare = AmRmOptions { idle: Duration::from_secs(3600), ..AmRmOptions::default() };
+    let (client, mut events, scheduler, ..) = start_with(Scheduler::default(), rare).await;
+    // After this nothing is wanted, and the heart sleeps.
+    client.request(Ask::new(1, size(64))).unwrap();
+    grants_of(&mut events, 1).await;
+    let told = async |places: &[&str]| {
+        while !scheduler.lock().unwrap().blocked.iter().eq(places) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let soon = Duration::from_secs(20);
+    client.block(["h".to_owned()]);
+    tokio::time::timeout(soon, told(&["h"])).await.unwrap();
+    // The answer to that must have come, or this would be told with what is wanted next.
+    while client.master().is_busy() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    client.unblock(["h".to_owned()]);
+    tokio::time::timeout(soon, told(&[])).await.unwrap();
 }
 
 #[tokio::test]
