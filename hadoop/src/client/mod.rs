@@ -16,7 +16,9 @@ pub use proxy::{CallOptions, Proxy};
 pub(crate) use task::start;
 
 use crate::rpc::header::UserInformation;
-use crate::rpc::{AuthSetup, CallError, ClientId, ConnectionError, Protocol, Request, Setup};
+use crate::rpc::{
+    AuthSetup, CallError, ClientId, ConnectionError, LONGEST, Protocol, Request, Setup,
+};
 use crate::sasl::SaslConfig;
 use bytes::Bytes;
 use prost::Message;
@@ -137,9 +139,11 @@ struct Inner {
 }
 
 impl Client {
-    /// A client without connections. It must be used inside a tokio runtime with I/O and time.
+    /// A client without connections. It must be used inside a tokio runtime with I/O and time. Times of more than
+    /// a year are cut to that.
     #[must_use]
     pub fn new(options: Options) -> Self {
+        let options = options.bounded();
         let mut random = StdRng::from_os_rng();
         let inner = Inner {
             options,
@@ -190,6 +194,7 @@ impl Client {
         request: Request,
         timeout: Duration,
     ) -> Result<Bytes, CallError> {
+        let timeout = timeout.min(LONGEST);
         let deadline = Instant::now() + timeout;
         let method = request.method.clone();
         let late = |sent| CallError::Deadline { method: method.clone(), after: timeout, sent };

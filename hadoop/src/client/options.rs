@@ -1,7 +1,7 @@
 //! Settings of a client, from Hadoop's configuration. Only values belong here.
 
 use crate::conf::{ConfError, Configuration};
-use crate::rpc::Limits;
+use crate::rpc::{LONGEST, Limits};
 use std::time::Duration;
 
 /// How connections behave.
@@ -42,6 +42,20 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The same with times that can be added to any moment.
+    pub(super) fn bounded(self) -> Self {
+        let bounded = |time: Duration| time.min(LONGEST);
+        Self {
+            connect_timeout: bounded(self.connect_timeout),
+            connect_backoff: bounded(self.connect_backoff),
+            setup_timeout: bounded(self.setup_timeout),
+            call_timeout: bounded(self.call_timeout),
+            ping: self.ping.map(bounded),
+            idle: self.idle.map(bounded),
+            ..self
+        }
+    }
+
     /// From Hadoop's properties.
     ///
     /// # Errors

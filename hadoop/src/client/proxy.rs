@@ -128,18 +128,19 @@ impl Proxy {
                 Decision::Retry(after) => after,
                 Decision::FailOver(after) => {
                     self.fail_over(seen);
-                    failovers += 1;
+                    failovers = u32::saturating_add(failovers, 1);
                     after
                 }
             };
-            let over = options.deadline.is_some_and(|all| began.elapsed() + after >= all);
+            let over =
+                options.deadline.is_some_and(|all| began.elapsed().saturating_add(after) >= all);
             if over {
                 return Err(error);
             }
             let address = target.address();
             tracing::info!(%method, %address, %error, retries, "trying again in {after:?}");
             tokio::time::sleep(after).await;
-            retries += 1;
+            retries = u32::saturating_add(retries, 1);
             request.retry = request.retry.saturating_add(1);
         }
     }

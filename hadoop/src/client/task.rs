@@ -72,8 +72,9 @@ async fn connect(
             return Err(error);
         }
         let base = options.connect_backoff;
-        tokio::time::sleep(doubled(base, tried, base * BACKOFF_MAX, random.random())).await;
-        tried += 1;
+        tokio::time::sleep(doubled(base, tried, base.saturating_mul(BACKOFF_MAX), random.random()))
+            .await;
+        tried = tried.saturating_add(1);
     }
 }
 
@@ -208,7 +209,7 @@ impl Serving {
     ) -> Woken {
         let writes = !self.outbound.is_empty() && self.mute.is_none();
         let takes = !self.lonely && !self.core.is_full() && self.mute.is_none();
-        let due = self.core.next_time().map(|time| self.began + time);
+        let due = self.core.next_time().and_then(|time| self.began.checked_add(time));
         let due = match (&self.mute, due) {
             (Some((at, _)), Some(due)) => Some(due.min(*at)),
             (Some((at, _)), None) => Some(*at),

@@ -409,6 +409,41 @@ async fn what_may_have_run_is_repeated_only_where_it_may_be() {
 }
 
 #[tokio::test]
+async fn callers_and_configurations_may_wait_for_ever() {
+    let endless = Duration::MAX;
+    let server = Server::start(asks_token(Qop::Integrity), Does::Echo).await;
+    let client = Client::new(Options {
+        connect_timeout: endless,
+        connect_retries: 1,
+        connect_backoff: endless,
+        setup_timeout: endless,
+        call_timeout: endless,
+        ping: Some(endless),
+        idle: Some(endless),
+        ..Options::default()
+    });
+    let target = server.target(by_token(token(), Qop::Integrity));
+    let answer: TokenProto = client.call(&target, "echo", &message("x"), endless).await.unwrap();
+    assert_eq!(answer.kind, "x");
+    let options = CallOptions { deadline: Some(endless), attempt: Some(endless), idempotent: true };
+    let proxy = Proxy::new(client.clone(), vec![target.clone()], fail_over());
+    assert_eq!(proxied(&proxy, options).await.unwrap().kind, "x");
+    // The wait before the second try to connect is as long as it may be; the call's deadline ends it.
+    let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let nobody = Target { port, ..target.clone() };
+    let soon = Duration::from_millis(20);
+    let late = client.call::<_, TokenProto>(&nobody, "m", &message(""), soon).await.unwrap_err();
+    assert!(matches!(late, CallError::Deadline { .. }), "{late:?}");
+    let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let nobody = Target { port, ..target };
+    let policy = RetryPolicy::Fixed { interval: endless, retries: 1 };
+    let proxy = Proxy::new(Client::new(Options::default()), vec![nobody], policy);
+    let options = CallOptions { deadline: Some(Duration::from_secs(5)), ..options };
+    let refused = proxied(&proxy, options).await.unwrap_err();
+    assert!(matches!(refused, CallError::Connection { .. }), "{refused:?}");
+}
+
+#[tokio::test]
 async fn no_try_goes_beyond_the_deadline() {
     let standby = Server::start(ServerAuth::Simple, Does::Standby).await;
     let client = Client::new(Options::default());

@@ -65,7 +65,7 @@ impl Tickets {
 
     pub(super) fn renew_in(&self) -> Option<Duration> {
         let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
-        let at = now.credential.lifetime()? * RENEW_AT / 10;
+        let at = now.credential.lifetime()?.saturating_mul(RENEW_AT) / 10;
         Some(at.saturating_sub(now.acquired.elapsed()))
     }
 

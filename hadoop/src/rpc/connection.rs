@@ -84,7 +84,7 @@ impl Connection {
             queue: VecDeque::new(),
             queued: 0,
             events: VecDeque::new(),
-            setup_ends: now + setup.setup_timeout,
+            setup_ends: now.saturating_add(setup.setup_timeout),
             heard: now,
             idle_since: now,
             setup,
@@ -245,12 +245,12 @@ impl Connection {
 
     fn ping_at(&self) -> Option<Time> {
         let waits = matches!(self.phase, Phase::Ready) && !self.calls.is_empty();
-        self.setup.ping.filter(|_| waits).map(|every| self.heard + every)
+        self.setup.ping.filter(|_| waits).map(|every| self.heard.saturating_add(every))
     }
 
     fn idle_at(&self) -> Option<Time> {
         let idle = matches!(self.phase, Phase::Ready) && self.calls.is_empty();
-        self.setup.idle.filter(|_| idle).map(|after| self.idle_since + after)
+        self.setup.idle.filter(|_| idle).map(|after| self.idle_since.saturating_add(after))
     }
 
     /// Does what is due.

@@ -32,4 +32,5 @@ pub(crate) use error::is_class;
 pub use error::{Advice, CallError, ConnectionError, ErrorCode, RemoteException};
 pub(crate) use retry::doubled;
 pub use retry::{Attempt, Decision, RetryPolicy};
+pub(crate) use setup::LONGEST;
 pub use setup::{AuthSetup, ClientId, Event, Limits, Protocol, Request, Setup, Time};

@@ -1,6 +1,7 @@
 //! When to try again, and where: Hadoop's own rules as a pure function. It never sleeps and draws no random
 //! number itself.
 
+use super::setup::LONGEST;
 use super::{Advice, CallError, ConnectionError, ErrorCode};
 use std::time::Duration;
 
@@ -133,5 +134,5 @@ impl RetryPolicy {
 pub(crate) fn doubled(base: Duration, times: u32, max: Duration, random: f64) -> Duration {
     let factor = 1_u32.checked_shl(times.min(31)).unwrap_or(u32::MAX);
     let random = if random.is_finite() { random.clamp(0.0, 1.0) } else { 0.5 };
-    base.checked_mul(factor).unwrap_or(max).min(max).mul_f64(0.5 + random)
+    base.saturating_mul(factor).min(max).min(LONGEST).mul_f64(0.5 + random)
 }

@@ -11,6 +11,10 @@ use std::time::Duration;
 /// A moment, as the time since any fixed one.
 pub type Time = Duration;
 
+/// The longest time that anything waits, about a year. Times of callers and of configurations are cut to it where
+/// they are added to others: no clock has room for every [`Duration`].
+pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Names a client across connections; with a call's number it names a request, so that a server can tell a
 /// repeated one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

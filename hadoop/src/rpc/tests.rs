@@ -350,6 +350,19 @@ fn deadlines_pings_and_idleness_are_a_matter_of_time() {
 }
 
 #[test]
+fn times_without_end_are_never_over() {
+    let (ping, idle) = (Some(Duration::MAX), Some(Duration::MAX));
+    let patient = Setup { ping, idle, setup_timeout: Duration::MAX, ..setup() };
+    let mut client = Connection::new(patient, seconds(1));
+    client.on_time(seconds(2));
+    client.call(request(0, b""), seconds(3)).unwrap();
+    client.on_time(seconds(4));
+    assert_eq!((client.is_closed(), client.next_time()), (false, Some(Duration::MAX)));
+    let endless = retry::doubled(Duration::MAX, 40, Duration::MAX, 1.0);
+    assert!(endless > seconds(365 * 86_400) && endless < seconds(2 * 365 * 86_400));
+}
+
+#[test]
 fn deadlines_of_answered_calls_are_forgotten() {
     let mut client = Connection::new(setup(), NOW);
     let mut server = ServerConnection::new(ServerAuth::Simple);

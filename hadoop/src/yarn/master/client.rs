@@ -5,6 +5,7 @@ use super::{Ask, Master, MasterEvent, Refused, RequestId};
 use crate::client::{CallOptions, Client, Options, Proxy, Target, start};
 use crate::conf::Configuration;
 use crate::login::{Login, Service};
+use crate::rpc::LONGEST;
 use crate::tokens::Token;
 use crate::yarn::messages::{
     AllocateRequest, AllocateResponse, ContainerId, FinalApplicationStatus,
@@ -31,7 +32,7 @@ pub struct Registration {
     pub tracking_url: String,
 }
 
-/// How fast the heart beats.
+/// How fast the heart beats: every millisecond at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AmRmOptions {
     /// With nothing to ask for.
@@ -42,6 +43,17 @@ pub struct AmRmOptions {
     /// Events that may wait to be taken. An ApplicationMaster that leaves more of them is stuck: its heart
     /// stops, so that the ResourceManager starts another attempt.
     pub events: usize,
+}
+
+/// The shortest time between two beats. A ResourceManager has better things to do.
+const BEAT_MIN: Duration = Duration::from_millis(1);
+
+impl AmRmOptions {
+    /// The same with times that make no tight loop, and that can be added to any moment.
+    fn bounded(self) -> Self {
+        let bounded = |time: Duration| time.clamp(BEAT_MIN, LONGEST);
+        Self { idle: bounded(self.idle), busy: bounded(self.busy), ..self }
+    }
 }
 
 impl Default for AmRmOptions {
@@ -111,6 +123,7 @@ impl AmRmClient {
         registration: Registration,
         options: AmRmOptions,
     ) -> Result<(Self, AmRmEvents), YarnError> {
+        let options = options.bounded();
         let servers = resource_managers(conf, Service::Scheduler)?;
         let mut targets = Vec::new();
         for rm in &servers {
@@ -361,7 +374,7 @@ impl Beat {
                 _ = self.alive.changed() => return Break(()),
                 () = self.shared.changed.notified() => self.quicken(),
                 () = tokio::time::sleep_until(due) => {
-                    self.pace = (self.pace * 2).min(self.options.busy);
+                    self.pace = self.pace.saturating_mul(2).min(self.options.busy);
                     return Continue(());
                 }
             }

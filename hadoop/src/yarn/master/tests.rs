@@ -468,6 +468,20 @@ async fn places_that_are_blocked_are_told_without_waiting_for_the_next_beat() {
 }
 
 #[tokio::test]
+async fn a_heart_beats_whatever_its_times_are() {
+    for (idle, busy) in [(Duration::MAX, Duration::MAX), (Duration::ZERO, Duration::ZERO)] {
+        let options = AmRmOptions { idle, busy, events: 100_000 };
+        let (client, mut events, scheduler, ..) = start_with(Scheduler::default(), options).await;
+        client.request(Ask::new(1, size(64))).unwrap();
+        grants_of(&mut events, 1).await;
+        let (began, before) = (std::time::Instant::now(), scheduler.lock().unwrap().allocations);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let beats = scheduler.lock().unwrap().allocations - before;
+        assert!(beats as u128 <= began.elapsed().as_millis() + 2, "{beats}");
+    }
+}
+
+#[tokio::test]
 async fn the_heart_stops_when_nobody_is_left() {
     let (client, mut events, ..) = start(Scheduler::default()).await;
     drop(client);
