@@ -17,10 +17,13 @@ use std::sync::Arc;
 const HASH: u64 = 32;
 /// The index's length and the hash.
 const FOOTER: u64 = 4 + HASH;
-/// Bytes of an index. Hadoop warns from here on.
-const INDEX_MAX: u64 = 64 << 20;
-/// Bytes of the index for each of its logs, at least: none fits into less.
-const INDEX_PER_LOG: usize = 16;
+/// Bytes of an index: those of some ten thousands of logs of one application on one node. What is read from it
+/// takes more than it does, and all of it together must stay small.
+const INDEX_MAX: u64 = 8 << 20;
+/// Logs of an index at most: with what [`java`](super::java) keeps of it they take 64 MiB at the worst.
+const LOGS_MAX: usize = 100_000;
+/// Bytes of the index for each of its logs, at least: four numbers of eight, and what refers to its names.
+const INDEX_PER_LOG: usize = 40;
 /// Bytes of an id in words.
 const ID_MAX: usize = 100;
 const INDEX_CLASS: &str = "org.apache.hadoop.yarn.logaggregation.filecontroller.ifile.\
@@ -128,7 +131,7 @@ impl Indexed {
         }
         let name = objects.field(root, "compressName").and_then(|name| objects.text(name));
         self.compression = Compression::named(name.map_or("none", |name| name))?;
-        let mut entries = entries(&objects, root, bytes.len() / INDEX_PER_LOG)?;
+        let mut entries = entries(&objects, root, (bytes.len() / INDEX_PER_LOG).min(LOGS_MAX))?;
         // As they lie in the file: it is read once from front to back.
         entries.sort_by_key(|entry| (entry.start, entry.compressed));
         let mut before = 0;
@@ -188,10 +191,16 @@ impl Indexed {
 fn entries(objects: &Objects, root: Value, max: usize) -> Result<Vec<Entry>, LogError> {
     let of = |value, name| objects.field(value, name);
     let mut entries = Vec::new();
+    // Lists can be referred to again and again as well.
+    let mut lists = 0;
     let list = |value: Option<Value>| value.map_or(&[][..], |value| objects.extra(value));
     for upload in list(of(root, "logMetas")) {
         // A map writes keys and values in turn; the key is in each log, too.
         for logs in list(of(*upload, "logMetas")).iter().skip(1).step_by(2) {
+            lists += 1;
+            if lists > LOGS_MAX {
+                return Err(LogError::Malformed("its index names too many lists of logs"));
+            }
             for log in list(Some(*logs)) {
                 // An object can be referred to again and again, and cost nothing.
                 if entries.len() >= max {

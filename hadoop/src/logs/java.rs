@@ -1,6 +1,6 @@
 //! Java's serialised objects, as far as a reader needs them that knows what it is looking for: classes,
 //! objects with their fields and what their classes write besides, texts, lists, numbers. No class is loaded
-//! and nothing runs; nesting is bounded, and what is kept is no more than the bytes can spell.
+//! and nothing runs; nesting is bounded, and so is what is kept, as a byte can spell what takes dozens here.
 
 use super::LogError;
 use super::cursor::{Cursor, modified_utf8};
@@ -10,6 +10,8 @@ use std::sync::Arc;
 const DEPTH_MAX: usize = 64;
 /// Superclasses of one class.
 const CHAIN_MAX: usize = 16;
+/// Bytes that are kept at most, as they are counted: lists that grow may have room for twice of that.
+pub(super) const KEPT_MAX: usize = 20 << 20;
 const MAGIC: u16 = 0xaced;
 const VERSION: u16 = 5;
 const WRITE_METHOD: u8 = 1;
@@ -68,6 +70,7 @@ impl Objects {
             objects: Self::default(),
             handles: Vec::new(),
             depth: 0,
+            kept: 0,
         };
         if (reader.input.u16()?, reader.input.u16()?) != (MAGIC, VERSION) {
             return Err(wrong("it is no stream of Java's objects"));
@@ -139,6 +142,8 @@ struct Reader<'a> {
     objects: Objects,
     handles: Vec<Handle>,
     depth: usize,
+    /// Bytes that are kept so far.
+    kept: usize,
 }
 
 impl Reader<'_> {
@@ -155,16 +160,23 @@ impl Reader<'_> {
         result
     }
 
-    fn node(&mut self, node: Node) -> usize {
-        self.objects.nodes.push(node);
-        self.objects.nodes.len() - 1
+    /// Counts what is about to be kept.
+    fn keep<T>(&mut self, besides: usize) -> Result<(), LogError> {
+        self.kept = self.kept.saturating_add(size_of::<T>()).saturating_add(besides);
+        if self.kept > KEPT_MAX {
+            let (bytes, max) = (self.kept as u64, KEPT_MAX as u64);
+            return Err(LogError::TooLarge { what: "content of an index of logs", bytes, max });
+        }
+        Ok(())
     }
 
     /// Keeps a node that later references can mean.
-    fn named(&mut self, node: Node) -> usize {
-        let at = self.node(node);
+    fn named(&mut self, node: Node) -> Result<usize, LogError> {
+        self.keep::<(Node, Handle)>(0)?;
+        let at = self.objects.nodes.len();
+        self.objects.nodes.push(node);
         self.handles.push(Handle::Node(at));
-        at
+        Ok(at)
     }
 
     fn reference(&mut self) -> Result<Handle, LogError> {
@@ -196,7 +208,7 @@ impl Reader<'_> {
             0x75 => Ok(Some(Value::Node(reader.array()?))),
             0x76 => {
                 reader.class_or_none()?;
-                Ok(Some(Value::Node(reader.named(Node::Other))))
+                Ok(Some(Value::Node(reader.named(Node::Other)?)))
             }
             0x77 => {
                 let length = reader.input.u8()?;
@@ -210,7 +222,7 @@ impl Reader<'_> {
             }
             0x7e => {
                 reader.class_or_none()?;
-                let at = reader.named(Node::Other);
+                let at = reader.named(Node::Other)?;
                 let name = reader.content()?;
                 name.filter(|name| reader.objects.text(*name).is_some())
                     .ok_or(wrong("an enum has no name"))?;
@@ -229,7 +241,9 @@ impl Reader<'_> {
                 modified_utf8(self.input.take(length)?)?
             }
         };
-        Ok(self.named(Node::Text(text.into())))
+        // With the two counts beside it.
+        self.keep::<[usize; 2]>(text.len())?;
+        self.named(Node::Text(text.into()))
     }
 
     fn class_or_none(&mut self) -> Result<Option<usize>, LogError> {
@@ -249,6 +263,7 @@ impl Reader<'_> {
         let mut class = Class { name: Arc::from(""), flags: 0, fields: Vec::new(), parent: None };
         if tag == 0x7d {
             // A proxy: the names of its interfaces.
+            self.keep::<(Class, Handle)>(0)?;
             self.handles.push(Handle::Class(at));
             self.objects.classes.push(class);
             for _ in 0..self.input.count()? {
@@ -256,6 +271,7 @@ impl Reader<'_> {
             }
         } else {
             class.name = self.input.utf()?.into();
+            self.keep::<(Class, Handle)>(class.name.len())?;
             self.input.i64()?;
             self.handles.push(Handle::Class(at));
             class.flags = self.input.u8()?;
@@ -287,6 +303,8 @@ impl Reader<'_> {
                 name.filter(|name| self.objects.text(*name).is_some())
                     .ok_or(wrong("a field has no type"))?;
             }
+            // With the two counts beside the name.
+            self.keep::<(u8, Arc<str>, [usize; 2])>(name.len())?;
             fields.push((kind, name.into()));
         }
         Ok(fields)
@@ -298,14 +316,20 @@ impl Reader<'_> {
         loop {
             match self.input.u8()? {
                 0x78 => return Ok(extra),
-                tag => extra.extend(self.tagged(tag)?),
+                tag => {
+                    let value = self.tagged(tag)?;
+                    if value.is_some() {
+                        self.keep::<Value>(0)?;
+                    }
+                    extra.extend(value);
+                }
             }
         }
     }
 
     fn object(&mut self) -> Result<usize, LogError> {
         let class = self.class_or_none()?.ok_or(wrong("an object has no class"))?;
-        let at = self.named(Node::Object { class, fields: Vec::new(), extra: Vec::new() });
+        let at = self.named(Node::Object { class, fields: Vec::new(), extra: Vec::new() })?;
         let (mut all, mut besides) = (Vec::new(), Vec::new());
         for class in self.objects.chain(class) {
             let Some(known) = self.objects.classes.get(class) else { continue };
@@ -314,6 +338,7 @@ impl Reader<'_> {
                 for field in 0..count {
                     let known = self.objects.classes.get(class);
                     let kind = known.and_then(|known| known.fields.get(field)).map(|field| field.0);
+                    self.keep::<Value>(0)?;
                     all.push(self.field(kind.unwrap_or_default())?);
                 }
                 if flags & WRITE_METHOD != 0 {
@@ -349,7 +374,7 @@ impl Reader<'_> {
         let class = self.class_or_none()?.ok_or(wrong("an array has no class"))?;
         let kind = self.objects.classes.get(class).and_then(|class| class.name.bytes().nth(1));
         let kind = kind.ok_or(wrong("an array is of no type"))?;
-        let at = self.named(Node::Other);
+        let at = self.named(Node::Other)?;
         for _ in 0..self.input.count()? {
             self.field(kind)?;
         }

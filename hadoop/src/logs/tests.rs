@@ -152,6 +152,32 @@ fn nested(count: usize) -> Vec<u8> {
     bytes
 }
 
+/// An object whose class writes what it likes besides its fields.
+fn writing(besides: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0xac, 0xed, 0, 5, 0x73, 0x72];
+    bytes.extend(utf("C"));
+    bytes.extend([0; 8]);
+    bytes.extend([3, 0, 0, 0x78, 0x70]);
+    bytes.extend(besides);
+    bytes.push(0x78);
+    bytes
+}
+
+#[test]
+fn javas_objects_take_no_more_memory_than_an_index_may() {
+    let few = writing(&[0x70; 1000]);
+    let (objects, root) = Objects::parse(&few).unwrap();
+    assert_eq!(objects.extra(root).len(), 1000);
+    // Nothing, classes, texts without characters, objects: the cheapest to write of each kind.
+    let cheap: [&[u8]; 4] =
+        [&[0x70], &[0x76, 0x70], &[0x74, 0, 0], &[0x73, 0x71, 0, 0x7e, 0, 0, 0x78]];
+    for piece in cheap {
+        let many = writing(&piece.repeat((8 << 20) / piece.len()));
+        let refused = Objects::parse(&many).map(|_| ());
+        assert!(matches!(refused, Err(LogError::TooLarge { .. })), "{piece:?}: {refused:?}");
+    }
+}
+
 #[test]
 fn javas_objects_are_read_no_deeper_than_logs_need() {
     let (objects, mut at) = Objects::parse(&nested(20)).unwrap();
