@@ -15,6 +15,8 @@ use tokio::time::Instant;
 const RENEW_AT: u32 = 8;
 /// How long `kinit` may take.
 const KINIT_MAX: Duration = Duration::from_secs(60);
+/// Tickets that last longer than others by no more than this are the same: lifetimes are rounded.
+const SAME: Duration = Duration::from_secs(5);
 
 /// Tickets that are replaced when they are renewed.
 pub(super) struct Tickets {
@@ -70,13 +72,41 @@ impl Tickets {
     }
 
     pub(super) async fn renew(&self, security: &Security) -> Result<(), LoginError> {
-        if let CredentialSource::TicketCache(_) = &self.source {
-            kinit(security).await?;
-        }
-        let credential = login(&self.library, &self.source).await?;
+        let renewed = match &self.source {
+            CredentialSource::TicketCache(_) => kinit(security).await,
+            CredentialSource::Keytab { .. } => Ok(()),
+        };
+        let read = login(&self.library, &self.source).await;
+        let credential = match renewed {
+            Ok(()) => read?,
+            // Somebody else may look after the cache, and tickets that nobody can renew may be in it: what
+            // counts is whether it has newer ones.
+            Err(error) => match read {
+                Ok(credential) if self.is_newer(&credential) => credential,
+                _ => return Err(error),
+            },
+        };
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         *now = Current { credential, acquired: Instant::now() };
         Ok(())
+    }
+
+    fn is_newer(&self, read: &Credential) -> bool {
+        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
+        lasts_longer(read.lifetime(), now.credential.lifetime(), now.acquired.elapsed())
+    }
+}
+
+/// Whether tickets of this lifetime last longer than others had so long ago. `None` lasts for ever.
+pub(super) fn lasts_longer(
+    read: Option<Duration>,
+    held: Option<Duration>,
+    since: Duration,
+) -> bool {
+    match (read, held) {
+        (_, None) => false,
+        (None, Some(_)) => true,
+        (Some(read), Some(held)) => read > held.saturating_sub(since).saturating_add(SAME),
     }
 }
 

@@ -390,8 +390,8 @@ impl Login {
         }
     }
 
-    /// Renews the Kerberos tickets now: a keytab's by a new login, a ticket cache's by `kinit -R`. Connections
-    /// that there are keep what they have.
+    /// Renews the Kerberos tickets now: a keytab's by a new login, a ticket cache's by `kinit -R`, or where that
+    /// fails by what somebody else has put into the cache. Connections that there are keep what they have.
     ///
     /// # Errors
     /// See [`LoginError`]. The old tickets stay in use.

@@ -139,6 +139,19 @@ fn names_are_cut_and_filled_in() {
     assert!(!user_name(&conf(&[])).unwrap().is_empty());
 }
 
+#[test]
+fn newer_tickets_are_those_that_last_longer() {
+    let hours = |hours: u64| Some(Duration::from_secs(hours * 3600));
+    let longer = |read, held| kerberos::lasts_longer(read, held, Duration::from_secs(8 * 3600));
+    // What the cache had before, rounded; what somebody else has put there; what has run out.
+    assert!(!longer(hours(2), hours(10)));
+    assert!(!longer(Some(Duration::from_secs(2 * 3600 + 1)), hours(10)));
+    assert!(longer(hours(10), hours(10)));
+    assert!(longer(hours(1), hours(8)));
+    assert!(!longer(hours(0), hours(8)));
+    assert!(longer(None, hours(8)) && !longer(hours(10), None) && !longer(None, None));
+}
+
 #[tokio::test(start_paused = true)]
 async fn users_without_tickets_are_always_fresh() {
     Login::simple(&conf(&[]), "alice", Credentials::new()).unwrap().keep_fresh().await;
