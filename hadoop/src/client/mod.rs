@@ -12,6 +12,7 @@ mod task;
 pub(crate) mod tests;
 
 pub use options::Options;
+pub(crate) use options::connect_retries;
 pub use proxy::{CallOptions, Proxy};
 pub(crate) use task::start;
 

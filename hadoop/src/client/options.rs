@@ -9,10 +9,10 @@ use std::time::Duration;
 pub struct Options {
     /// How long one try of connecting to one address may take (`ipc.client.connect.timeout`).
     pub connect_timeout: Duration,
-    /// Tries of connecting after the first, before the calls that wait are told. Policies try again above
-    /// this, so the default is none.
+    /// Tries of connecting after the first, before the calls that wait are told
+    /// (`ipc.client.connect.max.retries`). Policies try again above this, so the default is none.
     pub connect_retries: u32,
-    /// The wait before the first of these; it doubles up to thirty times itself, and varies by half.
+    /// The wait before each of these, which varies by half (`ipc.client.connect.retry.interval`).
     pub connect_backoff: Duration,
     /// How long authentication may take.
     pub setup_timeout: Duration,
@@ -73,6 +73,11 @@ impl Options {
         let call = duration("ipc.client.rpc-timeout.ms", default.call_timeout)?;
         let call_timeout = if call.is_zero() { Duration::from_secs(3600) } else { call };
         Ok(Self {
+            connect_retries: connect_retries(conf, "ipc.client.connect.max.retries")?,
+            connect_backoff: duration(
+                "ipc.client.connect.retry.interval",
+                default.connect_backoff,
+            )?,
             connect_timeout: duration("ipc.client.connect.timeout", default.connect_timeout)?,
             call_timeout,
             ping: Some(ping).filter(|every| pings && !every.is_zero()),
@@ -85,4 +90,10 @@ impl Options {
             ..default
         })
     }
+}
+
+/// How often to try again to connect by a property; not at all where it is not set.
+pub(crate) fn connect_retries(conf: &Configuration, name: &str) -> Result<u32, ConfError> {
+    let wrong = |_| ConfError::Type { name: name.to_owned(), expected: "a number of tries" };
+    u32::try_from(conf.get_i64(name)?.unwrap_or(0)).map_err(wrong)
 }

@@ -18,8 +18,6 @@ use tokio::time::Instant;
 const READ: usize = 64 << 10;
 /// How long the reason of a broken connection is waited for: servers say why and close at once.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// The longest wait between tries to connect, in first waits.
-const BACKOFF_MAX: u32 = 30;
 
 type Replies = HashMap<i32, oneshot::Sender<Result<Bytes, CallError>>>;
 
@@ -56,7 +54,7 @@ pub(super) async fn run(
     }
 }
 
-/// Tries the target's addresses in turn, and all again after growing waits as the options say.
+/// Tries the target's addresses in turn, and all again after waits as the options say.
 async fn connect(
     target: &Target,
     options: &Options,
@@ -72,8 +70,7 @@ async fn connect(
             return Err(error);
         }
         let base = options.connect_backoff;
-        tokio::time::sleep(doubled(base, tried, base.saturating_mul(BACKOFF_MAX), random.random()))
-            .await;
+        tokio::time::sleep(doubled(base, 0, base, random.random())).await;
         tried = tried.saturating_add(1);
     }
 }

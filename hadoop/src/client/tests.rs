@@ -478,6 +478,13 @@ fn options_come_from_hadoops_properties() {
     let options = Options::from_conf(&conf).unwrap();
     assert_eq!((options.ping, options.connect_timeout), (None, Duration::from_secs(3)));
     assert_eq!(options.call_timeout, Duration::from_secs(3600));
+    conf.set("ipc.client.connect.max.retries", "7");
+    conf.set("ipc.client.connect.retry.interval", "250");
+    let options = Options::from_conf(&conf).unwrap();
+    assert_eq!((options.connect_retries, options.connect_backoff.as_millis()), (7, 250));
+    conf.set("ipc.client.connect.max.retries", "-1");
+    assert!(Options::from_conf(&conf).is_err());
+    conf.unset("ipc.client.connect.max.retries");
     conf.set("ipc.client.connect.timeout", "soon");
     assert!(Options::from_conf(&conf).is_err());
 }

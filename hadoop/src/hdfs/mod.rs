@@ -11,7 +11,7 @@ mod tests;
 
 pub use name_nodes::{FileSystem, NameNode};
 
-use crate::client::{CallOptions, Client, Options, Proxy};
+use crate::client::{CallOptions, Client, Options, Proxy, connect_retries};
 use crate::conf::{ConfError, Configuration};
 use crate::login::{Login, LoginError, Service};
 use crate::rpc::{CallError, RetryPolicy};
@@ -88,7 +88,13 @@ impl HdfsTokens {
             });
         }
         let use_ip = conf.get_bool("hadoop.security.token.service.use_ip")?.unwrap_or(true);
-        let client = Client::new(Options::from_conf(conf)?);
+        let mut options = Options::from_conf(conf)?;
+        if targets.len() > 1 {
+            // The next one is asked rather than the same one again.
+            let retries = "dfs.client.failover.connection.retries";
+            options.connect_retries = connect_retries(conf, retries)?;
+        }
+        let client = Client::new(options);
         // Hadoop's own values of dfs.client.failover.….
         let policy = RetryPolicy::FailOver {
             failovers: 15,

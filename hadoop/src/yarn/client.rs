@@ -2,8 +2,9 @@
 //! ResourceManagers as the configuration says; what a failure means is decided below it.
 
 use super::messages::*;
+use super::resource_manager::connections;
 use super::{ResourceManager, YarnError, resource_managers, retry_policy};
-use crate::client::{CallOptions, Client, Options, Proxy};
+use crate::client::{CallOptions, Client, Proxy};
 use crate::conf::Configuration;
 use crate::login::{Login, Service};
 use crate::tokens::{Token, TokenProto, service_of};
@@ -47,7 +48,7 @@ impl YarnClient {
     /// # Errors
     /// What is wrong with the configuration.
     pub async fn new(conf: &Configuration, login: Login) -> Result<Self, YarnError> {
-        Self::with_client(conf, login, Client::new(Options::from_conf(conf)?)).await
+        Self::with_client(conf, login, Client::new(connections(conf)?)).await
     }
 
     /// The same over the connections of a client that there is.

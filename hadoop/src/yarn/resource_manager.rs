@@ -1,6 +1,7 @@
 //! Where the ResourceManagers are and how often they are asked, from the configuration. Nothing is looked up
 //! or connected here.
 
+use crate::client::{Options, connect_retries};
 use crate::conf::{ConfError, Configuration};
 use crate::login::{Service, with_host};
 use crate::rpc::RetryPolicy;
@@ -84,6 +85,16 @@ fn split(property: &str, address: &str, default_port: u16) -> Result<(String, u1
         "0.0.0.0" => Ok(("127.0.0.1".to_owned(), port)),
         host => Ok((host.to_owned(), port)),
     }
+}
+
+/// How connections to ResourceManagers behave. Where there are several, the next one is asked rather than the same
+/// one again, unless `yarn.client.failover-retries` says otherwise.
+pub(super) fn connections(conf: &Configuration) -> Result<Options, ConfError> {
+    let mut options = Options::from_conf(conf)?;
+    if conf.get_bool("yarn.resourcemanager.ha.enabled")?.unwrap_or(false) {
+        options.connect_retries = connect_retries(conf, "yarn.client.failover-retries")?;
+    }
+    Ok(options)
 }
 
 /// How long to wait by a property in milliseconds; `None` for ever, which is -1.

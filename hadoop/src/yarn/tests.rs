@@ -194,6 +194,19 @@ fn retries_are_as_configured() {
 }
 
 #[test]
+fn of_several_resource_managers_none_is_connected_to_again_and_again() {
+    let retries = ("ipc.client.connect.max.retries", "50");
+    let ha = ("yarn.resourcemanager.ha.enabled", "true");
+    let retries_of = |properties: &[(&str, &str)]| {
+        resource_manager::connections(&conf(properties)).unwrap().connect_retries
+    };
+    assert_eq!(retries_of(&[]), 0);
+    assert_eq!(retries_of(&[retries]), 50);
+    assert_eq!(retries_of(&[retries, ha]), 0);
+    assert_eq!(retries_of(&[retries, ha, ("yarn.client.failover-retries", "3")]), 3);
+}
+
+#[test]
 fn nodes_are_waited_for_as_configured() {
     let seconds = Duration::from_secs;
     let wait = "yarn.client.nodemanager-connect.max-wait-ms";

@@ -2,7 +2,7 @@
 //! its restarts, and hands out what it tells. What to say and what answers mean is [`Master`]'s.
 
 use super::{Ask, Master, MasterEvent, Refused, RequestId};
-use crate::client::{CallOptions, Client, Options, Proxy, Target, start};
+use crate::client::{CallOptions, Client, Proxy, Target, start};
 use crate::conf::Configuration;
 use crate::login::{Login, Service};
 use crate::rpc::LONGEST;
@@ -12,6 +12,7 @@ use crate::yarn::messages::{
     FinishApplicationMasterRequest, FinishApplicationMasterResponse, NodeId,
     RegisterApplicationMasterRequest, RegisterApplicationMasterResponse, Resource,
 };
+use crate::yarn::resource_manager::connections;
 use crate::yarn::{ResourceManager, YarnError, resource_managers, retry_policy};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -129,8 +130,7 @@ impl AmRmClient {
         for rm in &servers {
             targets.push(login.target(Service::Scheduler, &rm.host, rm.port).await?);
         }
-        let proxy =
-            Proxy::new(Client::new(Options::from_conf(conf)?), targets, retry_policy(conf)?);
+        let proxy = Proxy::new(Client::new(connections(conf)?), targets, retry_policy(conf)?);
         let shared = Arc::new(Shared {
             master: Mutex::default(),
             proxy,
