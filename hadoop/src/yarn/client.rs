@@ -223,7 +223,9 @@ impl YarnClient {
     }
 
     /// Submits an application and waits until the scheduler has seen it; submits it again where a
-    /// ResourceManager was lost before it had written it down.
+    /// ResourceManager was lost before it had written it down. It waits as long as that takes:
+    /// [`with_deadline`](Self::with_deadline) bounds each question, [`tokio::time::timeout`] the whole, after
+    /// which the application may have been submitted or not.
     ///
     /// # Errors
     /// [`YarnError::Ended`] when it was refused, with the reason; see [`YarnError`] for others.
@@ -286,7 +288,8 @@ impl YarnClient {
         Watch { client: self.clone(), id, last: None }
     }
 
-    /// Kills an application and waits until it is dead. One that has ended before is fine.
+    /// Kills an application and waits until it is dead, however long that takes: [`tokio::time::timeout`] bounds
+    /// it, and [`with_deadline`](Self::with_deadline) each question. One that has ended before is fine.
     ///
     /// # Errors
     /// See [`YarnError`].

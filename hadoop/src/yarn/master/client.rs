@@ -8,7 +8,7 @@ use crate::login::{Login, Service};
 use crate::rpc::LONGEST;
 use crate::tokens::Token;
 use crate::yarn::messages::{
-    AllocateRequest, AllocateResponse, ContainerId, FinalApplicationStatus,
+    AllocateRequest, AllocateResponse, AmCommand, ContainerId, FinalApplicationStatus,
     FinishApplicationMasterRequest, FinishApplicationMasterResponse, NodeId,
     RegisterApplicationMasterRequest, RegisterApplicationMasterResponse, Resource,
 };
@@ -219,7 +219,9 @@ impl AmRmClient {
         self.master().maximum().clone()
     }
 
-    /// Stops the heart and unregisters the application, until the ResourceManager says that it is done.
+    /// Stops the heart and unregisters the application, until the ResourceManager says that it is done: however
+    /// long that takes, and with `yarn.resourcemanager.connect.max-wait.ms` for each question. Whoever cannot
+    /// wait without end bounds it with [`tokio::time::timeout`]; the heart has stopped then.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -291,6 +293,12 @@ impl Shared {
             Err(error) if error.is_remote(REGISTERED) => Ok(Vec::new()),
             registered => registered,
         }
+    }
+
+    /// After a restart of the ResourceManager.
+    async fn resync(&self) -> Result<Vec<MasterEvent>, YarnError> {
+        self.master().resync();
+        self.register_again().await
     }
 
     /// Uses a new token from now on.
@@ -394,11 +402,12 @@ impl Beat {
         let shared = &self.shared;
         let asked: Result<AllocateResponse, YarnError> = shared.call("allocate", request).await;
         match asked {
-            Ok(response) => Ok(shared.master().allocated(response)),
-            Err(error) if error.is_remote(NOT_REGISTERED) => {
-                shared.master().resync();
-                shared.register_again().await
+            // Older ResourceManagers say so in an answer, which holds nothing else.
+            Ok(response) if response.am_command == Some(AmCommand::Resync.into()) => {
+                shared.resync().await
             }
+            Ok(response) => Ok(shared.master().allocated(response)),
+            Err(error) if error.is_remote(NOT_REGISTERED) => shared.resync().await,
             Err(error) if error.is_remote(OVER) => Ok(vec![MasterEvent::Shutdown]),
             Err(error) if UNMEETABLE.iter().any(|class| error.is_remote(class)) => {
                 let requests = shared.master().refused();

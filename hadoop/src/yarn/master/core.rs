@@ -273,7 +273,9 @@ impl Master {
         }
     }
 
-    /// Takes the answer to an allocation. Containers beyond what is wanted are given back at once.
+    /// Takes the answer to an allocation. Containers beyond what is wanted are given back at once. An answer that
+    /// commands [`AmCommand::Resync`] means what the exception does that there is for it: pass it to
+    /// [`resync`](Self::resync).
     pub fn allocated(&mut self, response: AllocateResponse) -> Vec<MasterEvent> {
         let mut events = Vec::new();
         self.unanswered = None;

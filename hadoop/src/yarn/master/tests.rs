@@ -252,6 +252,8 @@ struct Scheduler {
     granted: i64,
     /// Allocations after which it is restarted.
     restart_after: Option<usize>,
+    /// Whether it says so in an answer, as older ones do.
+    says_resync: bool,
     /// The first end is refused as if it had been restarted, and then a registration as if it had not.
     confused: bool,
     allocations: usize,
@@ -278,7 +280,12 @@ impl Scheduler {
                 self.allocations += 1;
                 if self.restart_after == Some(self.allocations) {
                     (self.registered, self.wanted) = (false, BTreeMap::new());
-                    return Err(NOT_REGISTERED);
+                    let am_command = Some(AmCommand::Resync.into());
+                    let resync = AllocateResponse { am_command, ..AllocateResponse::default() };
+                    return match self.says_resync {
+                        true => Ok(resync.encode_to_vec()),
+                        false => Err(NOT_REGISTERED),
+                    };
                 }
                 let request = AllocateRequest::decode(body.clone()).unwrap();
                 if request.ask.iter().any(|ask| ask.capability.as_ref().unwrap().memory() > 4096) {
@@ -406,14 +413,16 @@ async fn an_end_is_told_although_the_registration_before_it_is_refused() {
 
 #[tokio::test]
 async fn a_restarted_resource_manager_is_told_everything_again() {
-    let forgetful = Scheduler { restart_after: Some(3), ..Scheduler::default() };
-    let (client, mut events, scheduler, ..) = start(forgetful).await;
-    client.request(Ask::new(5, size(64))).unwrap();
-    let seen = grants_of(&mut events, 5).await;
-    let registered =
-        seen.iter().filter(|event| matches!(event, MasterEvent::Registered(_))).count();
-    assert_eq!((registered, scheduler.lock().unwrap().registrations), (2, 2));
-    assert_eq!(scheduler.lock().unwrap().granted, 5);
+    for says_resync in [false, true] {
+        let forgetful = Scheduler { restart_after: Some(3), says_resync, ..Scheduler::default() };
+        let (client, mut events, scheduler, ..) = start(forgetful).await;
+        client.request(Ask::new(5, size(64))).unwrap();
+        let seen = grants_of(&mut events, 5).await;
+        let registered =
+            seen.iter().filter(|event| matches!(event, MasterEvent::Registered(_))).count();
+        assert_eq!((registered, scheduler.lock().unwrap().registrations), (2, 2));
+        assert_eq!(scheduler.lock().unwrap().granted, 5);
+    }
 }
 
 #[tokio::test]
