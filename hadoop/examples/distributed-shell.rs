@@ -167,7 +167,10 @@ async fn client(args: &[String]) -> Outcome<ExitCode> {
     for ((name, bytes), file) in [(PROGRAM, program), (SITE, site)].into_iter().zip(&mut job.files)
     {
         let path = format!("{}/{name}", job.directory);
-        let mut writer = hdfs.create(&path, WriteOptions::default()).await?;
+        // A configuration may hold passwords. Nodes fetch an application's files as its user.
+        let permission = if name == SITE { 0o600 } else { 0o644 };
+        let options = WriteOptions::default().permission(permission);
+        let mut writer = hdfs.create(&path, options).await?;
         writer.write_bytes(bytes.into()).await?;
         writer.close().await?;
         let status = hdfs.get_file_info(&path).await?;
