@@ -483,7 +483,7 @@ async fn a_heart_beats_whatever_its_times_are() {
         let (client, mut events, scheduler, ..) = start_with(Scheduler::default(), options).await;
         client.request(Ask::new(1, size(64))).unwrap();
         grants_of(&mut events, 1).await;
-        let (began, before) = (std::time::Instant::now(), scheduler.lock().unwrap().allocations);
+        let (began, before) = (tokio::time::Instant::now(), scheduler.lock().unwrap().allocations);
         tokio::time::sleep(Duration::from_millis(50)).await;
         let beats = scheduler.lock().unwrap().allocations - before;
         assert!(beats as u128 <= began.elapsed().as_millis() + 2, "{beats}");
