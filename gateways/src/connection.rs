@@ -4,6 +4,7 @@
 use crate::{
     address::NodeAddress,
     call::{CallContext, Principal},
+    endpoint::Registered,
     error::{Executed, FabricError},
     frame::{AskHeader, Frame, Kind},
     options::RpcOptions,
@@ -23,7 +24,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -45,7 +46,42 @@ pub(crate) struct PeerInfo {
 }
 
 /// Calls of the peer by its ids, with their deadlines. Whoever goes over them does so in the ids' order.
-type Served = HashMap<u64, (Instant, Arc<dyn Serving>)>;
+type Served = HashMap<u64, (Instant, UnderWay)>;
+
+/// How far a call of the peer has come.
+enum UnderWay {
+    /// It has been read, and waits to be decoded.
+    Queued { since: Instant, endpoint: Arc<Registered> },
+    /// On its way to its actor, or there.
+    Asked(Arc<dyn Serving>),
+}
+
+impl UnderWay {
+    /// The deadline has passed.
+    fn expire(self, connection: &Arc<Connection>, id: u64) {
+        match self {
+            Self::Queued { since, endpoint } => {
+                let exceeded = FabricError::DeadlineExceeded {
+                    queued: since.elapsed(),
+                    running: Duration::ZERO,
+                    handler: endpoint.name.clone(),
+                };
+                connection.answer(id, Outcome::fault(&exceeded));
+            }
+            Self::Asked(call) => call.expire(),
+        }
+    }
+
+    /// Nobody waits any more. What is queued is not let in, because the connection does not know it.
+    fn abandon(self) {
+        if let Self::Asked(call) = self {
+            call.abandon();
+        }
+    }
+}
+
+/// A table that was larger than this gives its memory back when it is empty.
+const KEEP_SERVED: usize = 1024;
 
 /// A connection that has been authenticated.
 pub(crate) struct Connection {
@@ -69,6 +105,8 @@ pub(crate) struct Connection {
     why: Mutex<Option<String>>,
     /// What `ended` says, without its lock: every call and every turn of the connection's task asks.
     over: AtomicBool,
+    /// Bytes of calls that wait to be decoded.
+    pub(crate) undecoded: AtomicUsize,
     /// Ends with the connection.
     pub(crate) ended: CancellationToken,
     /// Whether somebody waits for `served` to become empty.
@@ -118,6 +156,7 @@ impl Connection {
             finishing: AtomicBool::new(false),
             why: Mutex::default(),
             over: AtomicBool::new(false),
+            undecoded: AtomicUsize::new(0),
             ended: CancellationToken::new(),
             idle,
         }
@@ -231,17 +270,21 @@ impl Connection {
         self.served().len()
     }
 
-    /// Whether the peer may have one more call under way.
-    pub(crate) fn admits(&self) -> Result<(), FabricError> {
-        if self.served_count() < self.limits.pending_max {
-            Ok(())
-        } else {
-            Err(self.overloaded("calls under way from"))
+    /// Whether the peer may have one more call under way, with so long a body.
+    pub(crate) fn admits(&self, bytes: usize) -> Result<(), FabricError> {
+        if self.served_count() >= self.limits.pending_max {
+            return Err(self.overloaded("calls under way from"));
         }
+        let undecoded = self.undecoded.load(Ordering::Acquire).saturating_add(bytes);
+        if undecoded > self.limits.body_max.saturating_mul(2) {
+            return Err(self.overloaded("bytes of calls from"));
+        }
+        Ok(())
     }
 
-    /// A call of the peer has been handed to its endpoint.
-    pub(crate) fn serving(&self, id: u64, deadline: Instant, call: Arc<dyn Serving>) {
+    /// A call of the peer has come; from now on it is under way, and ends with its deadline or the connection.
+    pub(crate) fn queued(&self, id: u64, deadline: Instant, endpoint: &Arc<Registered>) {
+        let call = UnderWay::Queued { since: Instant::now(), endpoint: Arc::clone(endpoint) };
         let replaced = self.served().insert(id, (deadline, call));
         if let Some((_, replaced)) = replaced {
             replaced.abandon(); // the peer used an id twice; it waits for the newer one
@@ -252,19 +295,46 @@ impl Connection {
         self.arm(deadline);
     }
 
+    /// Whether this call of the peer is under way.
+    pub(crate) fn is_served(&self, id: u64) -> bool {
+        !self.is_over() && self.served().contains_key(&id)
+    }
+
+    /// A call goes to its actor; `false`: it is over already, and nobody waits for it.
+    pub(crate) fn asked(&self, id: u64, call: Arc<dyn Serving>) -> bool {
+        let mut served = self.served();
+        let Some((_, before)) = served.get_mut(&id) else {
+            return false;
+        };
+        *before = UnderWay::Asked(call);
+        true
+    }
+
     /// Sends the answer to a call of the peer.
     pub(crate) fn answer(self: &Arc<Self>, id: u64, outcome: Outcome) {
+        let over = self.is_over();
+        if !over && !self.push_answer(id, outcome) {
+            self.close("the peer does not read its answers");
+            return;
+        }
+        // Whoever waits for the last call to be answered finds its answer in the queue.
         let alone = {
             let mut served = self.served();
             let _ = served.remove(&id);
+            if served.is_empty() && served.capacity() > KEEP_SERVED {
+                *served = Served::new();
+            }
             served.is_empty()
         };
         if alone {
             self.idle.notify_waiters();
         }
-        if self.is_over() {
-            return;
+        if !over {
+            self.flush(alone);
         }
+    }
+
+    fn push_answer(&self, id: u64, outcome: Outcome) -> bool {
         let mut outcome = if outcome.body.len() > self.limits.body_max {
             Outcome::fault(&FabricError::TooLarge {
                 what: format!("{}a call", crate::error::REPLY),
@@ -277,11 +347,7 @@ impl Connection {
         let frame = Frame::answer(outcome.kind, id, &[]);
         let pushed = self.outbound.push(&frame, &mut outcome.body, Bound::Answer);
         scratch::give(outcome.body);
-        if pushed.is_err() {
-            self.close("the peer does not read its answers");
-            return;
-        }
-        self.flush(alone);
+        pushed.is_ok()
     }
 
     /// Sends a frame of the connection itself.
@@ -295,7 +361,7 @@ impl Connection {
     }
 
     /// Ends calls whose deadlines have passed; when the next look is due.
-    pub(crate) fn expire(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn expire(self: &Arc<Self>, now: Instant) -> Option<Instant> {
         let due = self.earliest.load(Ordering::Acquire);
         if due == NEVER {
             return None;
@@ -310,18 +376,17 @@ impl Connection {
             executed: Executed::Maybe,
             why: "no answer by the deadline, though the connection is open".to_owned(),
         });
-        let mut expired = BTreeMap::new();
         let mut served_next = None::<Instant>;
-        self.served().retain(|id, (deadline, call)| {
-            if *deadline <= now {
-                expired.insert(*id, Arc::clone(call));
-                return false;
+        let mut is_over = |deadline: Instant| {
+            if deadline > now {
+                served_next = Some(served_next.map_or(deadline, |n| n.min(deadline)));
             }
-            served_next = Some(served_next.map_or(*deadline, |n| n.min(*deadline)));
-            true
-        });
-        for call in expired.into_values() {
-            call.expire();
+            deadline <= now
+        };
+        let expired: BTreeMap<u64, (Instant, UnderWay)> =
+            self.served().extract_if(|_, (deadline, _)| is_over(*deadline)).collect();
+        for (id, (_, call)) in expired {
+            call.expire(self, id);
         }
         let next = [next, served_next].into_iter().flatten().min();
         if let Some(next) = next {

@@ -14,6 +14,7 @@ use crate::{
 use bytes::{Buf, BytesMut};
 use platform::net::BoxRead;
 use std::{
+    borrow::Cow,
     cell::RefCell,
     collections::BTreeMap,
     future::Future,
@@ -229,7 +230,7 @@ impl Driver {
             deadline: Deadline::after_moment(self.heard, ask.remaining),
             trace: ask.trace,
         };
-        self.place(service, id, (ask.call, ask.endpoint, ask.fence), context, body);
+        self.place(service, id, (ask.call, ask.endpoint, ask.fence), context, body.into());
     }
 
     /// Finds the endpoint of a call, or answers that there is none.
@@ -239,7 +240,7 @@ impl Driver {
         id: u64,
         to: (u32, &str, model::LeaderSession),
         context: CallContext,
-        body: &[u8],
+        body: Cow<'_, [u8]>,
     ) {
         let (call, endpoint, fence) = to;
         let from = Origin { service, connection: &self.connection };
@@ -317,7 +318,7 @@ impl Driver {
         match whole.ask {
             Some(ask) => {
                 let to = (ask.call, ask.endpoint.as_str(), ask.fence);
-                self.place(service, frame.id, to, ask.context, &whole.body);
+                self.place(service, frame.id, to, ask.context, whole.body.into());
             }
             None => {
                 let outcome = Outcome { kind: whole.kind, body: whole.body };

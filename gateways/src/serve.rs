@@ -111,16 +111,28 @@ pub(crate) type ServedHere = Arc<OnceLock<Arc<dyn Serving>>>;
 
 type Request<C> = Pin<Box<Unconstrained<RecipientRequest<Ask<C>>>>>;
 
+/// How far a call has come. Its deadline may pass, and its connection end, on another thread at every moment.
+enum Stage<C: Call> {
+    /// It is being put into the mailbox.
+    Starting,
+    /// In the actor's hands.
+    Asked(Request<C>, ReplyTo),
+    /// The deadline passed while it was being put there.
+    Expired,
+    /// Answered, or nobody waits any more.
+    Over,
+}
+
 /// A call that came as bytes, in an actor's hands.
 pub(crate) struct ServeSlot<C: Call> {
     admitted: Admitted,
-    state: Mutex<Option<(Request<C>, ReplyTo)>>,
+    stage: Mutex<Stage<C>>,
     /// Wakes not yet looked after; above zero: somebody looks.
     wakes: AtomicU32,
 }
 
 impl<C: Call> ServeSlot<C> {
-    /// Hands a message to the actor. `reply` is answered in every case, unless abandoned.
+    /// Hands a message to the actor. `reply` is answered in every case, unless the call is over already.
     pub(crate) fn start(
         target: &CallTarget<C>,
         body: C,
@@ -129,23 +141,43 @@ impl<C: Call> ServeSlot<C> {
         reply: ReplyTo,
     ) {
         let principal = admitted.principal;
-        let slot = Arc::new(Self { admitted, state: Mutex::new(None), wakes: AtomicU32::new(0) });
+        let slot = Arc::new(Self {
+            admitted,
+            stage: Mutex::new(Stage::Starting),
+            wakes: AtomicU32::new(0),
+        });
         let serving: Arc<dyn Serving> = Arc::clone(&slot) as Arc<dyn Serving>;
         match &reply {
             ReplyTo::Connection { connection, id } => {
-                connection.serving(*id, context.deadline.at(), serving);
+                if !connection.asked(*id, serving) {
+                    return;
+                }
             }
             ReplyTo::Local(_, here) => drop(here.set(serving)),
         }
         let observer: Arc<dyn Observer> = Arc::clone(&slot) as Arc<dyn Observer>;
         let caller = Caller::observed(principal, context, observer);
-        let request = target.send(Ask { body, caller });
-        *slot.lock() = Some((Box::pin(unconstrained(request)), reply));
+        let request = Box::pin(unconstrained(target.send(Ask { body, caller })));
+        let mut stage = slot.lock();
+        match &*stage {
+            Stage::Starting => *stage = Stage::Asked(request, reply),
+            // The message is skipped in the mailbox, since nobody waits for its answer.
+            Stage::Expired => {
+                drop(stage);
+                drop(request);
+                return reply.fault(&slot.admitted.deadline_exceeded());
+            }
+            Stage::Asked(..) | Stage::Over => {
+                drop(stage);
+                return drop(request);
+            }
+        }
+        drop(stage);
         slot.poll();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(Request<C>, ReplyTo)>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Stage<C>> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks for the answer. A wake that comes during a look causes one more, by whoever looks.
@@ -166,17 +198,17 @@ impl<C: Call> ServeSlot<C> {
 
     fn look(self: &Arc<Self>) {
         let waker = Waker::from(Arc::clone(self));
-        let mut state = self.lock();
-        let Some((request, _)) = state.as_mut() else {
+        let mut stage = self.lock();
+        let Stage::Asked(request, _) = &mut *stage else {
             return;
         };
         let polled = request.as_mut().poll(&mut Context::from_waker(&waker));
         let Poll::Ready(result) = polled else {
             return;
         };
-        let taken = state.take();
-        drop(state);
-        if let Some((_, reply)) = taken {
+        let asked = std::mem::replace(&mut *stage, Stage::Over);
+        drop(stage);
+        if let Stage::Asked(_, reply) = asked {
             reply.send(Outcome::of::<C>(result.map_err(|_| self.admitted.unanswered())));
         }
     }
@@ -199,15 +231,23 @@ impl<C: Call> Observer for ServeSlot<C> {
 
 impl<C: Call> Serving for ServeSlot<C> {
     fn expire(&self) {
-        let taken = self.lock().take();
-        if let Some((_, reply)) = taken {
+        let mut stage = self.lock();
+        let next = match &*stage {
+            Stage::Starting => Stage::Expired,
+            Stage::Expired => return,
+            Stage::Asked(..) | Stage::Over => Stage::Over,
+        };
+        let before = std::mem::replace(&mut *stage, next);
+        drop(stage);
+        if let Stage::Asked(request, reply) = before {
+            drop(request);
             reply.fault(&self.admitted.deadline_exceeded());
         }
     }
 
     fn abandon(&self) {
-        let taken = self.lock().take();
-        drop(taken);
+        let before = std::mem::replace(&mut *self.lock(), Stage::Over);
+        drop(before);
     }
 }
 

@@ -62,9 +62,15 @@ pub async fn start(
 ) -> Result<Running<HeartbeatActor>, LaneEnded> {
     let actor =
         HeartbeatActor { shared: Arc::clone(&handle.shared), deps: deps.clone(), over: false };
-    let addr = deps.platform.lane(Lane::Heartbeat).run(|| async move { actor.start() }).await?;
-    let endpoint = HeartbeatGateway::endpoint(addr.clone());
-    let registration = deps.rpc.serve(ENDPOINT, deps.session, endpoint);
+    let (rpc, session) = (deps.rpc.clone(), deps.session);
+    // Registered where the actor is: beats are handed over on the thread that reads them.
+    let started = deps.platform.lane(Lane::Heartbeat).run(move || async move {
+        let addr = actor.start();
+        let endpoint = HeartbeatGateway::endpoint(addr.clone());
+        let registration = rpc.serve(ENDPOINT, session, endpoint);
+        (addr, registration)
+    });
+    let (addr, registration) = started.await?;
     let running = Running::new(deps.rpc.address_of(ENDPOINT), addr, registration);
     Ok(running.guarded(&deps.platform, &deps.fatal))
 }

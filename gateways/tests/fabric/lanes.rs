@@ -4,9 +4,9 @@ use crate::fixture::*;
 use crate::transports::tcp_service;
 use actix::Actor;
 use futures::future::{join, join_all, poll_immediate};
-use gateways::{Registration, Remote, RpcService};
+use gateways::{FabricError, Registration, Remote, RpcService};
 use platform::Lane;
-use std::sync::mpsc;
+use std::{sync::mpsc, time::Duration};
 
 /// Serves a new [`TestActor`] on a lane, under its name.
 async fn serve_on(service: &RpcService, lane: Lane) -> Registration {
@@ -78,5 +78,30 @@ fn a_beat_passes_work_lanes_that_do_not_get_on() {
         assert_eq!(answer, Ok(Ok(1)));
         drop(held);
         assert!(work.ask(Count {}).await.is_ok(), "the lanes go on");
+    });
+}
+
+#[test]
+fn calls_that_wait_for_a_stalled_lane_end_at_their_deadline_and_are_not_run() {
+    real(|| async {
+        let (server, client) = (tcp_service(None).await, tcp_service(None).await);
+        let _served = serve_on(&server, Lane::Work).await;
+        let remote = remote(&client, &server, Lane::Work);
+        assert_eq!(remote.ask(Count {}).await, Ok(0), "connected");
+        let (go_on, wait) = mpsc::channel::<()>();
+        let (started, begun) = tokio::sync::oneshot::channel();
+        server.platform().lane(Lane::Work).spawn_with(move || async move {
+            started.send(()).unwrap();
+            let _ = wait.recv();
+        });
+        begun.await.unwrap();
+        let asks = (0..50).map(|_| remote.ask_within(Count {}, Duration::from_millis(200)));
+        for answer in join_all(asks).await {
+            let error = answer.unwrap_err();
+            let exceeded = matches!(error.fabric(), Some(FabricError::DeadlineExceeded { .. }));
+            assert!(exceeded, "{error}");
+        }
+        drop(go_on);
+        assert_eq!(remote.ask(Count {}).await, Ok(1), "none of them was run");
     });
 }

@@ -25,6 +25,7 @@ use std::{
     path::PathBuf,
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 use streaming::ProgramEntry;
 use thiserror::Error;
@@ -57,6 +58,9 @@ enum ChildError {
     #[error("its actor has died")]
     Died,
 }
+
+/// How long calls under way may take when the host has been told to end.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Runs a program as a host, until its parent ends it or is gone. The last thing that a program's `main` does.
 pub fn run(program: ProgramEntry) -> ExitCode {
@@ -112,10 +116,12 @@ fn serve(program: ProgramEntry) -> Result<(), ChildError> {
         ended: Some(ended),
     };
     tracing::info!(%job, %parent, pid = std::process::id(), "program host");
-    let peer = block_on(connect(platform, parent, socket, session, host))??;
+    let (rpc, peer) = block_on(connect(platform, parent, socket, session, host))??;
     // Until the actor has ended: `EndHost` was called. Everything else ends the process elsewhere.
     let ended = block_on(on_end)?;
     until_told.ending();
+    // The answer to `EndHost` is written before the process goes.
+    block_on(rpc.shutdown(FAREWELL))?;
     drop(peer);
     // Dropped without a word: the actor has panicked.
     ended.map_err(|_| ChildError::Died)
@@ -128,7 +134,7 @@ async fn connect(
     socket: UnixStream,
     session: ProcessSession,
     host: impl FnOnce(RpcService) -> ProgramHost + Send + 'static,
-) -> Result<gateways::PeerHandle, ChildError> {
+) -> Result<(RpcService, gateways::PeerHandle), ChildError> {
     let io = platform.clone();
     let adopted = platform.lane(Lane::Io).run(move || async move {
         let rpc = RpcService::start(io, RpcOptions::in_process())
@@ -143,7 +149,8 @@ async fn connect(
             in_process::start(&work, host, ENDPOINT.to_owned(), session);
         });
         served.await.map_err(|_| ChildError::Ending)?;
-        Ok(rpc.adopt(parent, BoxStream::from(stream), Principal::Cluster))
+        let peer = rpc.adopt(parent, BoxStream::from(stream), Principal::Cluster);
+        Ok((rpc, peer))
     });
     adopted.await.map_err(|_| ChildError::Ending)?
 }
@@ -151,6 +158,7 @@ async fn connect(
 /// Waits on the main thread, which does nothing else.
 fn block_on<T>(work: impl Future<Output = T>) -> Result<T, ChildError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
         .build()
         .map_err(|e| ChildError::Rpc(e.to_string()))?;
     Ok(runtime.block_on(work))
