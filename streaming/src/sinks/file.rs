@@ -153,9 +153,8 @@ pub struct FileCommitter {
     publication: Publication,
     /// Written to the end, by subtask.
     written: BTreeMap<u32, ExecutionAttemptId>,
-    /// An earlier process of this job has published. What runs now will do so again, or the job fails.
-    published_before: bool,
-    /// This one has.
+    /// This process has published. An earlier one of the job may have: what runs now will do so again, or the job
+    /// fails and both are taken back.
     published: bool,
     over: bool,
 }
@@ -168,7 +167,6 @@ impl FileCommitter {
             destination,
             parallelism: context.parallelism,
             written: BTreeMap::new(),
-            published_before: false,
             published: false,
             over: false,
         }
@@ -222,8 +220,7 @@ impl Coordinator for FileCommitter {
         self.written.clear();
         // Attempts of an earlier JobMaster of the same job do not count any more.
         let started = self.publication.start();
-        self.published_before = started.map_err(|error| self.wrong("written", &error))?;
-        Ok(())
+        started.map(drop).map_err(|error| self.wrong("written", &error))
     }
 
     fn handle_event(&mut self, from: ExecutionAttemptId, event: &[u8]) -> Result<Vec<u8>, String> {
@@ -245,8 +242,11 @@ impl Coordinator for FileCommitter {
     }
 
     fn publish(&mut self) -> Result<(), String> {
-        if self.over || self.published {
+        if self.published {
             return Ok(());
+        }
+        if self.over {
+            return Err(format!("the output '{}' has been taken back", self.destination.display()));
         }
         let expected = self.parallelism as usize;
         if self.written.len() != expected {
@@ -264,14 +264,17 @@ impl Coordinator for FileCommitter {
 
     fn job_ended(&mut self, finished: bool) -> Result<(), String> {
         if self.over {
-            return Ok(());
+            let taken_back = finished && !self.published;
+            return if taken_back { self.publish() } else { Ok(()) };
         }
         if finished {
             self.publish()?;
             self.publication.remove_stale();
-        } else if self.published || self.published_before {
+        } else {
+            // Also what was placed by a publication that failed behind that.
             let withdrawn = self.publication.withdraw();
             withdrawn.map_err(|error| self.wrong("withdrawn", &error))?;
+            self.published = false;
         }
         self.over = true;
         self.publication.clean_up();
@@ -331,7 +334,7 @@ mod tests {
             second.start(None).unwrap();
             write(&mut second, "again");
             second.job_ended(finished).unwrap();
-            second.job_ended(true).unwrap();
+            assert_eq!(second.job_ended(true).is_ok(), finished);
             second.job_ended(false).unwrap();
             let expected = if finished { "again" } else { "old" };
             assert_eq!(fs::read_to_string(&out).unwrap(), expected);
@@ -350,5 +353,23 @@ mod tests {
         assert_eq!(fs::read_to_string(&out).unwrap(), "new");
         sink.job_ended(false).unwrap();
         assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 0, "as if it had never run");
+        assert!(sink.job_ended(true).unwrap_err().contains("taken back"), "asked once more");
+    }
+    #[test]
+    fn a_jobs_own_first_result_is_not_what_stood_before() {
+        let tmp = tempfile::tempdir().unwrap();
+        let out = tmp.path().join("out");
+        let mut first = committer(&out);
+        first.start(None).unwrap();
+        write(&mut first, "first");
+        first.publish().unwrap();
+        drop(first); // killed
+        let mut second = committer(&out);
+        second.start(None).unwrap();
+        write(&mut second, "second");
+        second.publish().unwrap();
+        assert_eq!(fs::read_to_string(&out).unwrap(), "second");
+        second.job_ended(false).unwrap();
+        assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 0, "nothing stood there");
     }
 }

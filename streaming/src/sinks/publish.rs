@@ -134,9 +134,11 @@ impl Publication {
     /// Puts what is ready at the destination.
     pub(super) fn publish(&self) -> io::Result<()> {
         let ready = identity(&self.ready())?.ok_or(io::ErrorKind::NotFound)?;
-        self.record(ready)?;
         // What stood there before the first of several publications of this job is what may be put back.
-        let aside = if exists(&self.earlier()) { REPLACED } else { EARLIER };
+        let own = self.recorded();
+        let own_stands = own.is_some() && identity(&self.destination)? == own;
+        let aside = if own_stands || exists(&self.earlier()) { REPLACED } else { EARLIER };
+        self.record(ready)?;
         let placed = self.place(&self.ready(), &self.staging.join(aside));
         if identity(&self.destination)? != Some(ready) {
             placed?;
