@@ -133,6 +133,19 @@ say() {
     echo "$what (pid $pid, log $base.log$where)"
 }
 
+log_base() {
+    echo "$FLOTT_LOG_DIR/flott-$FLOTT_IDENT_STRING-$daemon-$1-$(hostname)"
+}
+
+# Whether one that runs writes to these files.
+logs_there() {
+    local pid
+    for pid in $(running); do
+        tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -qxF "FLOTT_LOG_FILE=$1.log" && return 0
+    done
+    return 1
+}
+
 start() {
     lock
     local alive number base pid
@@ -141,8 +154,12 @@ start() {
         die "$daemon is running already on $(hostname) (pid $alive); stop it first, or set FLOTT_IDENT_STRING"
     fi
     mkdir -p "$FLOTT_LOG_DIR" || die "cannot make $FLOTT_LOG_DIR"
-    number="$(running | wc -l)"
-    base="$FLOTT_LOG_DIR/flott-$FLOTT_IDENT_STRING-$daemon-$number-$(hostname)"
+    number=0
+    base="$(log_base "$number")"
+    while logs_there "$base"; do
+        number=$((number + 1))
+        base="$(log_base "$number")"
+    done
     rotate "$base.log"
     rotate "$base.out"
     FLOTT_LOG_FILE="$base.log" nohup "$FLOTT_BINARY" "${role[@]}" "$@" \

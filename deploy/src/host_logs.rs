@@ -5,7 +5,7 @@
 
 use crate::logging::LogPlace;
 use model::JobId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -24,9 +24,9 @@ pub(crate) fn places(log: &LogPlace, root: &Path, job: JobId) -> (PathBuf, PathB
     (out, log)
 }
 
-/// Removes the files of this process's oldest jobs, so that with one more there are `jobs_max`. A file that can't be
-/// removed is logged and stays.
-pub(crate) fn prune(log: &LogPlace, job: JobId, jobs_max: u32) {
+/// Removes the files of this process's oldest jobs, so that there are `jobs_max`. Those whose hosts have a folder in
+/// `hosts` are running, and keep theirs. A file that can't be removed is logged and stays.
+pub(crate) fn prune(log: &LogPlace, hosts: &Path, jobs_max: u32) {
     let (Some(folder), Some(stem)) = (log.folder(), log.stem()) else {
         return;
     };
@@ -37,7 +37,7 @@ pub(crate) fn prune(log: &LogPlace, job: JobId, jobs_max: u32) {
         let written = entry.metadata().ok()?.modified().ok()?;
         Some((entry.file_name().into_string().ok()?, written))
     });
-    for name in superfluous(files, &stem, job, jobs_max) {
+    for name in superfluous(files, &stem, &running(hosts), jobs_max) {
         let path = folder.join(name);
         if let Err(error) = std::fs::remove_file(&path) {
             tracing::warn!(%error, file = %path.display(), "log file of an old job stays");
@@ -45,11 +45,20 @@ pub(crate) fn prune(log: &LogPlace, job: JobId, jobs_max: u32) {
     }
 }
 
-/// Which of the files go: all of the jobs beyond `jobs_max`, this one counted, that were written to longest ago.
+/// The jobs whose hosts have a folder: its name begins with the job.
+fn running(hosts: &Path) -> BTreeSet<JobId> {
+    let entries = std::fs::read_dir(hosts).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_string_lossy().split('-').next()?.parse().ok())
+        .collect()
+}
+
+/// Which of the files go: all of the jobs beyond `jobs_max`, those that run counted, that were written to longest
+/// ago.
 fn superfluous(
     files: impl Iterator<Item = (String, SystemTime)>,
     stem: &str,
-    job: JobId,
+    running: &BTreeSet<JobId>,
     jobs_max: u32,
 ) -> Vec<String> {
     let mut jobs: BTreeMap<String, (SystemTime, Vec<String>)> = BTreeMap::new();
@@ -57,7 +66,8 @@ fn superfluous(
         let of = ENDS
             .iter()
             .find_map(|end| name.strip_prefix(stem)?.strip_prefix(MARK)?.strip_suffix(end));
-        let Some(of) = of.filter(|of| of.parse::<JobId>().is_ok_and(|of| of != job)) else {
+        let Some(of) = of.filter(|of| of.parse::<JobId>().is_ok_and(|of| !running.contains(&of)))
+        else {
             continue;
         };
         let entry = jobs.entry(of.to_owned()).or_insert((written, Vec::new()));
@@ -66,7 +76,7 @@ fn superfluous(
     }
     let mut jobs: Vec<_> = jobs.into_values().collect();
     jobs.sort();
-    let others = usize::try_from(jobs_max).unwrap_or(usize::MAX).saturating_sub(1);
+    let others = usize::try_from(jobs_max).unwrap_or(usize::MAX).saturating_sub(running.len());
     let over = jobs.len().saturating_sub(others);
     jobs.into_iter().take(over).flat_map(|(_, names)| names).collect()
 }
@@ -91,11 +101,12 @@ mod tests {
             pair("tm-0", 1, 30),
             pair("tm-0", 2, 10),
             pair("tm-0", 3, 20),
-            pair("tm-0", 4, 1), // the job that starts (again)
+            pair("tm-0", 4, 1), // it runs, and says little
             pair("tm-01", 5, 2),
             vec![("tm-0.log".into(), at(0)), ("tm-0-host-notes.log".into(), at(0))],
         ];
-        let gone = |max| superfluous(files.concat().into_iter(), "tm-0", JobId(4), max);
+        let gone =
+            |max| superfluous(files.concat().into_iter(), "tm-0", &BTreeSet::from([JobId(4)]), max);
         let names = |jobs: &[u128]| -> Vec<String> {
             jobs.iter().flat_map(|job| pair("tm-0", *job, 0)).map(|(name, _)| name).collect()
         };
@@ -109,13 +120,16 @@ mod tests {
     fn pruned_files_are_gone_from_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         let log = LogPlace { file: Some(folder.path().join("tm-0.log")) };
+        let hosts = tempfile::tempdir().unwrap();
+        std::fs::create_dir(hosts.path().join(format!("{}-tasks-7", JobId(1)))).unwrap();
         for job in 1..=3 {
             let (out, err) = places(&log, folder.path(), JobId(job));
             std::fs::write(out, "").unwrap();
             std::fs::write(err, "").unwrap();
         }
-        prune(&log, JobId(9), 2);
+        prune(&log, hosts.path(), 1);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
-        prune(&LogPlace::default(), JobId(9), 0);
+        assert!(places(&log, folder.path(), JobId(1)).0.exists(), "the job that runs");
+        prune(&LogPlace::default(), hosts.path(), 0);
     }
 }

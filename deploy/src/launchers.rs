@@ -93,7 +93,7 @@ impl Places {
         std::fs::create_dir_all(&work)?;
         std::fs::create_dir_all(&tmp)?;
         let job = request.job_id;
-        host_logs::prune(&parts.log, job, parts.options.get(&conf::logging::JOBS_MAX));
+        host_logs::prune(&parts.log, &parts.folder, parts.options.get(&conf::logging::JOBS_MAX));
         let (stdout, stderr) = host_logs::places(&parts.log, &root, job);
         Ok(Self { name, root, work, tmp, stdout, stderr })
     }
