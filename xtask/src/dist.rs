@@ -9,17 +9,25 @@ use crate::{
 };
 use std::{fs, path::Path, process::Command};
 
-/// The `flott` command and the example programs, in `target/dist/programs`.
-pub(crate) fn dist() -> Result<()> {
-    let build = ["build", "--profile", "dist", "-p", "deploy", "-p", "examples", "--bins"];
-    run(&mut cargo(&build))?;
+/// The `flott` command and the example programs, or only those that are named, in `target/dist/programs`.
+pub(crate) fn dist(only: &[String]) -> Result<()> {
     let metadata = workspace::metadata(false)?;
+    let members = workspace::members(&metadata);
+    let shipped = members.iter().filter(|m| m.name == "deploy" || m.name == "examples");
+    let all: Vec<&String> = shipped.flat_map(|member| &member.bins).collect();
+    if let Some(unknown) = only.iter().find(|program| !all.contains(program)) {
+        let known: Vec<&str> = all.iter().map(|program| program.as_str()).collect();
+        return Err(format!("no program '{unknown}'; there are {}", known.join(", ")).into());
+    }
+    let wanted: Vec<&String> =
+        all.into_iter().filter(|program| only.is_empty() || only.contains(program)).collect();
+    let mut build = cargo(&["build", "--profile", "dist", "-p", "deploy", "-p", "examples"]);
+    build.args(wanted.iter().flat_map(|program| ["--bin", program]));
+    run(&mut build)?;
     let built = workspace::target_directory(&metadata).join("dist");
     let folder = built.join("programs");
     fs::create_dir_all(&folder)?;
-    let members = workspace::members(&metadata);
-    let shipped = members.iter().filter(|m| m.name == "deploy" || m.name == "examples");
-    for program in shipped.flat_map(|member| &member.bins) {
+    for program in wanted {
         split(&built.join(program), &folder.join(program))?;
         eprintln!("{}", folder.join(program).display());
     }

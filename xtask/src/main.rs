@@ -25,7 +25,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test                       builds the programs that tests start, then runs every test, those of hadoop against
                              clusters of its own
   bench NAME [ARGS]          one benchmark; JSON lines on standard output
-  dist                       programs to hand out, in target/dist/programs, DWARF in files beside them
+  dist [PROGRAM]...          programs to hand out, in target/dist/programs, DWARF in files beside them
   simulate [ARGS]            the simulated cluster: [--seeds N] [--seed S] [--mutants [--recorded]]
   fuzz [ARGS]                every decoder: [--seconds N] [--seed S] [--target NAME]
   yarn up|kill|start|down|test|help [ARGS]
@@ -51,7 +51,7 @@ fn dispatch(args: &[String]) -> Result<()> {
         ("fix", []) => chores::fix(),
         ("test", []) => chores::test(),
         ("bench", [name, args @ ..]) => chores::bench(name, args),
-        ("dist", []) => dist::dist(),
+        ("dist", only) => dist::dist(only),
         ("simulate", args) => chores::simulate(args),
         ("fuzz", args) => chores::fuzz(args),
         ("yarn", args) => yarn::yarn(args),
