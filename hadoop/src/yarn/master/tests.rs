@@ -266,6 +266,8 @@ impl Scheduler {
     fn answer(&mut self, method: &str, body: &Bytes) -> Result<Vec<u8>, &'static str> {
         const NOT_REGISTERED: &str =
             "org.apache.hadoop.yarn.exceptions.ApplicationMasterNotRegisteredException";
+        let am_command = Some(AmCommand::Resync.into());
+        let resync = AllocateResponse { am_command, ..AllocateResponse::default() };
         match method {
             "registerApplicationMaster" if self.confused && self.registrations > 0 => {
                 self.registrations += 1;
@@ -275,13 +277,12 @@ impl Scheduler {
                 (self.registered, self.registrations) = (true, self.registrations + 1);
                 Ok(RegisterApplicationMasterResponse::default().encode_to_vec())
             }
+            "allocate" if self.says_resync && !self.registered => Ok(resync.encode_to_vec()),
             _ if !self.registered => Err(NOT_REGISTERED),
             "allocate" => {
                 self.allocations += 1;
                 if self.restart_after == Some(self.allocations) {
                     (self.registered, self.wanted) = (false, BTreeMap::new());
-                    let am_command = Some(AmCommand::Resync.into());
-                    let resync = AllocateResponse { am_command, ..AllocateResponse::default() };
                     return match self.says_resync {
                         true => Ok(resync.encode_to_vec()),
                         false => Err(NOT_REGISTERED),
@@ -417,7 +418,8 @@ async fn a_restarted_resource_manager_is_told_everything_again() {
         let forgetful = Scheduler { restart_after: Some(3), says_resync, ..Scheduler::default() };
         let (client, mut events, scheduler, ..) = start(forgetful).await;
         client.request(Ask::new(5, size(64))).unwrap();
-        let seen = grants_of(&mut events, 5).await;
+        let seen = grants_of(&mut events, 5);
+        let seen = tokio::time::timeout(Duration::from_secs(20), seen).await.unwrap();
         let registered =
             seen.iter().filter(|event| matches!(event, MasterEvent::Registered(_))).count();
         assert_eq!((registered, scheduler.lock().unwrap().registrations), (2, 2));
