@@ -4,7 +4,6 @@
 use super::{down, processes};
 use crate::run::Result;
 use std::{
-    env,
     io::{Read, Write},
     os::unix::process::CommandExt,
     path::Path,
@@ -13,6 +12,7 @@ use std::{
 
 /// What this program calls itself with.
 pub(super) const COMMAND: &str = "guard";
+const THIS_PROGRAM: &str = "/proc/self/exe";
 /// Written to the guard that is no longer needed.
 const DISARM: &[u8] = b"d";
 
@@ -30,7 +30,8 @@ pub(super) struct Guard(Child);
 
 impl Guard {
     pub(super) fn new(dir: &Path, after: After) -> Result<Self> {
-        let mut guard = Command::new(env::current_exe()?);
+        // By its file, not by its name: a build that this process has started may have replaced that.
+        let mut guard = Command::new(THIS_PROGRAM);
         guard.args(["yarn", COMMAND, if after == After::Stop { "stop" } else { "remove" }]);
         // A group of its own: the terminal's Ctrl-C is not for it.
         let child = guard.arg(dir).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
