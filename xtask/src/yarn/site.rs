@@ -31,8 +31,13 @@ pub(super) fn write(layout: &Layout) -> Result<()> {
     command(layout, "yarn", &java_script(layout, YARN))?;
     command(layout, "hdfs", &java_script(layout, HDFS))?;
     let own = std::env::current_exe()?;
-    let (own, dir) = (quoted(&own.to_string_lossy()), quoted(&layout.dir.to_string_lossy()));
+    let (own, dir) = (quoted(at(&own.to_string_lossy())), quoted(&layout.dir.to_string_lossy()));
     command(layout, "daemon", &format!("exec {own} yarn \"$@\" --dir {dir}\n"))
+}
+
+/// Where a program is: a build that it has started may have replaced it, and the kernel says so behind its name.
+fn at(program: &str) -> &str {
+    program.strip_suffix(" (deleted)").unwrap_or(program)
 }
 
 const LOGGING: &str = "log4j.rootLogger=INFO,A
