@@ -7,6 +7,7 @@ use crate::{
     endpoint::Registered,
     error::{Executed, FabricError},
     frame::{AskHeader, Frame, Kind},
+    incoming::To,
     options::RpcOptions,
     outbound::{Bound, Outbound},
     pending::Pending,
@@ -270,22 +271,21 @@ impl Connection {
         self.served().len()
     }
 
-    /// Whether the peer may have one more call under way, with so long a body.
-    pub(crate) fn admits(&self, bytes: usize) -> Result<(), FabricError> {
-        if self.served_count() >= self.limits.pending_max {
-            return Err(self.overloaded("calls under way from"));
-        }
+    /// A call of the peer has come, with so long a body; from now on it is under way, and ends with its deadline or
+    /// the connection. Refused where there are too many.
+    pub(crate) fn queued(&self, to: &To, bytes: usize) -> Result<(), FabricError> {
         let undecoded = self.undecoded.load(Ordering::Acquire).saturating_add(bytes);
         if undecoded > self.limits.body_max.saturating_mul(2) {
             return Err(self.overloaded("bytes of calls from"));
         }
-        Ok(())
-    }
-
-    /// A call of the peer has come; from now on it is under way, and ends with its deadline or the connection.
-    pub(crate) fn queued(&self, id: u64, deadline: Instant, endpoint: &Arc<Registered>) {
-        let call = UnderWay::Queued { since: Instant::now(), endpoint: Arc::clone(endpoint) };
-        let replaced = self.served().insert(id, (deadline, call));
+        let deadline = to.context.deadline.at();
+        let call = UnderWay::Queued { since: to.came, endpoint: Arc::clone(&to.registered) };
+        let mut served = self.served();
+        if served.len() >= self.limits.pending_max {
+            return Err(self.overloaded("calls under way from"));
+        }
+        let replaced = served.insert(to.id, (deadline, call));
+        drop(served);
         if let Some((_, replaced)) = replaced {
             replaced.abandon(); // the peer used an id twice; it waits for the newer one
         }
@@ -293,6 +293,7 @@ impl Connection {
             self.abandon_served();
         }
         self.arm(deadline);
+        Ok(())
     }
 
     /// Whether this call of the peer is under way.
@@ -377,14 +378,14 @@ impl Connection {
             why: "no answer by the deadline, though the connection is open".to_owned(),
         });
         let mut served_next = None::<Instant>;
-        let mut is_over = |deadline: Instant| {
+        let mut has_passed = |deadline: Instant| {
             if deadline > now {
                 served_next = Some(served_next.map_or(deadline, |n| n.min(deadline)));
             }
             deadline <= now
         };
         let expired: BTreeMap<u64, (Instant, UnderWay)> =
-            self.served().extract_if(|_, (deadline, _)| is_over(*deadline)).collect();
+            self.served().extract_if(|_, (deadline, _)| has_passed(*deadline)).collect();
         for (id, (_, call)) in expired {
             call.expire(self, id);
         }

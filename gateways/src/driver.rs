@@ -84,17 +84,22 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(ask: &AskHeader<'_>) -> Self {
+    fn of(ask: &AskHeader<'_>, came: Instant) -> Self {
         Self {
             call: ask.call,
             fence: ask.fence,
-            context: CallContext {
-                session: ask.session,
-                deadline: Deadline::after(ask.remaining),
-                trace: ask.trace,
-            },
+            context: context(ask, came),
             endpoint: ask.endpoint.to_owned(),
         }
+    }
+}
+
+/// What a caller sent along with a call that was read at that moment.
+fn context(ask: &AskHeader<'_>, came: Instant) -> CallContext {
+    CallContext {
+        session: ask.session,
+        deadline: Deadline::after_moment(came, ask.remaining),
+        trace: ask.trace,
     }
 }
 
@@ -225,12 +230,8 @@ impl Driver {
     }
 
     fn call(&mut self, service: &Arc<Inner>, id: u64, ask: &AskHeader<'_>, body: &[u8]) {
-        let context = CallContext {
-            session: ask.session,
-            deadline: Deadline::after_moment(self.heard, ask.remaining),
-            trace: ask.trace,
-        };
-        self.place(service, id, (ask.call, ask.endpoint, ask.fence), context, body.into());
+        let to = (ask.call, ask.endpoint, ask.fence);
+        self.place(service, id, to, context(ask, self.heard), body.into());
     }
 
     /// Finds the endpoint of a call, or answers that there is none.
@@ -246,7 +247,7 @@ impl Driver {
         let from = Origin { service, connection: &self.connection };
         match service.find(endpoint) {
             Ok(registered) => {
-                let to = To { id, call, fence, context, registered };
+                let to = To { id, call, fence, context, came: self.heard, registered };
                 self.incoming.call(&from, to, body);
             }
             Err(error) => self.connection.answer(id, Outcome::fault(&error)),
@@ -285,8 +286,12 @@ impl Driver {
                 let mut body = Vec::with_capacity(bytes.min(RESERVE_BYTES));
                 body.extend_from_slice(frame.body);
                 self.assembled_bytes += body.len();
-                let assembly =
-                    Assembly { kind: frame.kind, ask: ask.map(Asked::of), total: bytes, body };
+                let assembly = Assembly {
+                    kind: frame.kind,
+                    ask: ask.map(|ask| Asked::of(ask, self.heard)),
+                    total: bytes,
+                    body,
+                };
                 let key = (ask.is_none(), frame.id);
                 if let Some(old) = self.assemblies.insert(key, assembly) {
                     self.assembled_bytes -= old.body.len();

@@ -21,6 +21,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
 };
+use tokio::time::Instant;
 
 /// Bodies up to this are decoded on the thread that reads.
 const SHORT_BYTES: usize = 1 << 20;
@@ -42,6 +43,8 @@ pub(crate) struct To {
     pub(crate) call: u32,
     pub(crate) fence: LeaderSession,
     pub(crate) context: CallContext,
+    /// When it was read.
+    pub(crate) came: Instant,
     pub(crate) registered: Arc<Registered>,
 }
 
@@ -53,14 +56,13 @@ impl Incoming {
 
     /// A call of the peer, for this read's end. It is under way from now on.
     pub(crate) fn call(&mut self, from: &Origin<'_>, to: To, body: Cow<'_, [u8]>) {
-        if let Err(error) = from.connection.admits(body.len()) {
+        if let Err(error) = from.connection.queued(&to, body.len()) {
             return from.reply(&to).fault(&error);
         }
         let here = Lane::of_this_thread();
         let elsewhere = |lane: &Lane| here.is_some_and(|here| !here.shares_thread_with(*lane));
         let long = body.len() > SHORT_BYTES;
         let lane = to.registered.lane.filter(elsewhere).or(long.then_some(Lane::Work));
-        from.connection.queued(to.id, to.context.deadline.at(), &to.registered);
         let Some(lane) = lane else {
             return from.let_in(&to, &body);
         };

@@ -51,6 +51,17 @@ impl Table {
         (u64::from(slot.generation) == id >> 32).then_some(slot)
     }
 
+    /// Puts an answer down, if somebody waits for it; whom to wake.
+    fn answer(&mut self, id: u64, answer: Result<Outcome, FabricError>) -> Option<Waker> {
+        let slot = self.slot(id)?;
+        let State::Waiting { waker, .. } = &mut slot.state else {
+            return None;
+        };
+        let waker = waker.take();
+        slot.state = State::Answered(answer);
+        waker
+    }
+
     fn release(&mut self, id: u64) -> Option<State> {
         let slot = self.slot(id)?;
         slot.generation = slot.generation.wrapping_add(1);
@@ -109,17 +120,9 @@ impl Pending {
 
     /// The answer of a call, if somebody waits for it.
     pub(crate) fn answer(&self, id: u64, answer: Result<Outcome, FabricError>) {
-        let mut table = self.table();
-        let Some(slot) = table.slot(id) else {
-            return;
-        };
-        if let State::Waiting { waker, .. } = &mut slot.state {
-            let waker = waker.take();
-            slot.state = State::Answered(answer);
-            drop(table);
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+        let waker = self.table().answer(id, answer);
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 
@@ -131,13 +134,7 @@ impl Pending {
         let mut wakers = Vec::with_capacity(answers.len());
         let mut table = self.table();
         for (id, answer) in answers.drain(..) {
-            let Some(slot) = table.slot(id) else {
-                continue;
-            };
-            if let State::Waiting { waker, .. } = &mut slot.state {
-                wakers.extend(waker.take());
-                slot.state = State::Answered(answer);
-            }
+            wakers.extend(table.answer(id, answer));
         }
         drop(table);
         wakers.into_iter().for_each(Waker::wake);

@@ -263,12 +263,13 @@ impl Coordinator for FileCommitter {
     }
 
     fn job_ended(&mut self, finished: bool) -> Result<(), String> {
-        if self.over {
-            let taken_back = finished && !self.published;
-            return if taken_back { self.publish() } else { Ok(()) };
-        }
         if finished {
             self.publish()?;
+        }
+        if self.over {
+            return Ok(());
+        }
+        if finished {
             self.publication.remove_stale();
         } else {
             // Also what was placed by a publication that failed behind that.

@@ -24,6 +24,15 @@ fn publication(destination: &Path, job: JobId, way: Exchange) -> Publication {
     publication
 }
 
+/// A job's first publication of "new", whose coordinator still lives.
+fn published(out: &Path, folder: bool, way: Exchange) -> Publication {
+    let mut first = publication(out, JOB, way);
+    first.start().unwrap();
+    make(&first.ready(), folder, "new");
+    first.publish().unwrap();
+    first
+}
+
 /// Makes a file, or a folder with one part.
 fn make(path: &Path, folder: bool, text: &str) {
     if folder {
@@ -71,11 +80,7 @@ fn a_result_replaces_an_earlier_one_of_any_kind() {
 fn a_job_that_fails_behind_its_publication_puts_the_earlier_result_back() {
     every_kind(|out, before, now, way| {
         make(out, before, "old");
-        let mut first = publication(out, JOB, way);
-        first.start().unwrap();
-        make(&first.ready(), now, "new");
-        first.publish().unwrap();
-        drop(first);
+        drop(published(out, now, way));
         // Killed before it could tell. What ran again was published again.
         let mut second = publication(out, JOB, way);
         assert!(second.start().unwrap(), "its own result stands there");
@@ -96,11 +101,7 @@ fn a_job_that_fails_behind_its_publication_puts_the_earlier_result_back() {
 fn where_nothing_stood_a_withdrawn_result_leaves_nothing() {
     let tmp = tempfile::tempdir().unwrap();
     let out = tmp.path().join("out");
-    let mut first = publication(&out, JOB, exchange);
-    first.start().unwrap();
-    make(&first.ready(), false, "new");
-    first.publish().unwrap();
-    drop(first);
+    drop(published(&out, false, exchange));
     let mut second = publication(&out, JOB, exchange);
     assert!(second.start().unwrap());
     second.withdraw().unwrap();
@@ -112,10 +113,7 @@ fn where_nothing_stood_a_withdrawn_result_leaves_nothing() {
 fn what_somebody_else_put_there_since_is_not_withdrawn() {
     let tmp = tempfile::tempdir().unwrap();
     let out = tmp.path().join("out");
-    let mut first = publication(&out, JOB, exchange);
-    first.start().unwrap();
-    make(&first.ready(), false, "new");
-    first.publish().unwrap();
+    let first = published(&out, false, exchange);
     fs::write(tmp.path().join("theirs"), "theirs").unwrap();
     fs::rename(tmp.path().join("theirs"), &out).unwrap();
     first.withdraw().unwrap();
@@ -255,11 +253,7 @@ fn staging_folders_of_jobs_that_are_gone_are_removed_after_a_day() {
     symlink(&linked, staging(&out, JobId(15))).unwrap();
     fs::create_dir(tmp.path().join(".out.flott-notes")).unwrap();
 
-    let mut next = publication(&out, JOB, exchange);
-    next.start().unwrap();
-    make(&next.ready(), false, "new");
-    next.publish().unwrap();
-    next.remove_stale();
+    published(&out, false, exchange).remove_stale();
     assert!(alive.staging().exists(), "its coordinator lives");
     let left = paths.map(|path| path.exists());
     assert_eq!(left, [false, true, true, true]);
