@@ -4,30 +4,27 @@
 use crate::{
     address::NodeAddress,
     call::{CallContext, Principal},
-    endpoint::Registered,
     error::{Executed, FabricError},
     frame::{AskHeader, Frame, Kind},
-    incoming::To,
     options::RpcOptions,
-    outbound::{Bound, Outbound},
+    outbound::{Bound, Full, Outbound},
     pending::Pending,
     scratch,
-    serve::{Outcome, Serving},
+    serve::Outcome,
+    served::{Room, Served},
 };
 use futures::task::AtomicWaker;
-use hashbrown::HashMap;
 use model::LeaderSession;
 use platform::{Lane, after_this_turn, net::BoxWrite};
 use std::{
-    collections::BTreeMap,
     fmt,
     future::Future,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 use tokio::time::Instant;
@@ -46,43 +43,8 @@ pub(crate) struct PeerInfo {
     pub(crate) dialable: bool,
 }
 
-/// Calls of the peer by its ids, with their deadlines. Whoever goes over them does so in the ids' order.
-type Served = HashMap<u64, (Instant, UnderWay)>;
-
-/// How far a call of the peer has come.
-enum UnderWay {
-    /// It has been read, and waits to be decoded.
-    Queued { since: Instant, endpoint: Arc<Registered> },
-    /// On its way to its actor, or there.
-    Asked(Arc<dyn Serving>),
-}
-
-impl UnderWay {
-    /// The deadline has passed.
-    fn expire(self, connection: &Arc<Connection>, id: u64) {
-        match self {
-            Self::Queued { since, endpoint } => {
-                let exceeded = FabricError::DeadlineExceeded {
-                    queued: since.elapsed(),
-                    running: Duration::ZERO,
-                    handler: endpoint.name.clone(),
-                };
-                connection.answer(id, Outcome::fault(&exceeded));
-            }
-            Self::Asked(call) => call.expire(),
-        }
-    }
-
-    /// Nobody waits any more. What is queued is not let in, because the connection does not know it.
-    fn abandon(self) {
-        if let Self::Asked(call) = self {
-            call.abandon();
-        }
-    }
-}
-
-/// A table that was larger than this gives its memory back when it is empty.
-const KEEP_SERVED: usize = 1024;
+/// So many bytes are written at once, before the turn has ended: the peer begins with them meanwhile.
+const FULL_BYTES: usize = 48 * 1024;
 
 /// A connection that has been authenticated.
 pub(crate) struct Connection {
@@ -90,7 +52,7 @@ pub(crate) struct Connection {
     pub(crate) peer: PeerInfo,
     pub(crate) outbound: Outbound,
     pub(crate) pending: Pending,
-    served: Mutex<Served>,
+    pub(crate) served: Served,
     limits: Limits,
     created: Instant,
     /// The earliest deadline in `pending` and `served`, in nanoseconds after `created`; may be too early.
@@ -106,8 +68,6 @@ pub(crate) struct Connection {
     why: Mutex<Option<String>>,
     /// What `ended` says, without its lock: every call and every turn of the connection's task asks.
     over: AtomicBool,
-    /// Bytes of calls that wait to be decoded.
-    pub(crate) undecoded: AtomicUsize,
     /// Ends with the connection.
     pub(crate) ended: CancellationToken,
     /// Whether somebody waits for `served` to become empty.
@@ -142,7 +102,7 @@ impl Connection {
             peer,
             outbound: Outbound::new(write, options.outbound_max, options.body_max),
             pending: Pending::default(),
-            served: Mutex::default(),
+            served: Served::default(),
             limits: Limits {
                 pending_max: options.pending_max,
                 body_max: options.body_max,
@@ -157,7 +117,6 @@ impl Connection {
             finishing: AtomicBool::new(false),
             why: Mutex::default(),
             over: AtomicBool::new(false),
-            undecoded: AtomicUsize::new(0),
             ended: CancellationToken::new(),
             idle,
         }
@@ -185,7 +144,7 @@ impl Connection {
         self: &Arc<Self>,
         call: (u32, &'static str),
         to: (LeaderSession, &str),
-        context: CallContext,
+        asking: &Asking<'_>,
         body: &mut Vec<u8>,
     ) -> Result<Waiting, FabricError> {
         let ((call, name), (fence, endpoint)) = (call, to);
@@ -196,33 +155,34 @@ impl Connection {
                 bytes_max: u64::try_from(self.limits.body_max).unwrap_or(u64::MAX),
             });
         }
+        let Asking { context, remaining, waker } = *asking;
         let until = context.deadline.at() + self.limits.answer_grace;
-        let reserved = self.pending.reserve(until, self.limits.pending_max)?;
+        let reserved = self.pending.reserve(until, self.limits.pending_max, waker)?;
         let reserved = reserved.ok_or_else(|| self.overloaded("calls under way to"))?;
-        let waiting = Waiting { connection: Arc::clone(self), id: reserved.id, done: false };
+        let (connection, id) = (Arc::clone(self), reserved.id);
+        let waiting = Waiting { connection, id, asked_now: true, done: false };
         let ask = AskHeader {
             call,
-            remaining: context.deadline.remaining(),
+            remaining,
             trace: context.trace,
             fence,
             session: context.session,
             endpoint,
         };
         let frame = Frame { ask: Some(ask), ..Frame::answer(Kind::Ask, reserved.id, &[]) };
-        self.outbound
-            .push(&frame, body, Bound::Refusable)
-            .map_err(|_| self.overloaded("frames that wait for"))?;
+        let pushed = self.outbound.push(&frame, body, Bound::Refusable);
+        let waiting_bytes = pushed.map_err(|_| self.overloaded("frames that wait for"))?;
         self.arm(until);
-        self.flush(reserved.alone);
+        self.flush(reserved.alone, waiting_bytes);
         Ok(waiting)
     }
 
-    fn overloaded(&self, what: &str) -> FabricError {
+    pub(crate) fn overloaded(&self, what: &str) -> FabricError {
         FabricError::Overloaded { what: format!("{what} {}", self.peer.label) }
     }
 
-    fn flush(self: &Arc<Self>, alone: bool) {
-        if !alone {
+    fn flush(self: &Arc<Self>, alone: bool, waiting_bytes: usize) {
+        if !alone && waiting_bytes < FULL_BYTES {
             self.flush_after_this_turn();
         } else if !self.outbound.try_flush() {
             self.notify();
@@ -251,8 +211,14 @@ impl Connection {
         }
     }
 
+    /// Whether the work lane writes what waits, as soon as its turn is over. Two threads that write by turns cost
+    /// each other more than they save.
+    pub(crate) fn is_flushing(&self) -> bool {
+        self.flushing.load(Ordering::Acquire) && !self.outbound.is_blocked()
+    }
+
     /// Sees to it that the connection's task wakes at a deadline.
-    fn arm(&self, deadline: Instant) {
+    pub(crate) fn arm(&self, deadline: Instant) {
         let after = deadline.saturating_duration_since(self.created).as_nanos();
         let after = u64::try_from(after).unwrap_or(NEVER);
         // Most deadlines are later than one that is known already.
@@ -262,80 +228,39 @@ impl Connection {
         }
     }
 
-    fn served(&self) -> MutexGuard<'_, Served> {
-        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How many more calls, and bytes of calls that wait, the peer may have under way.
+    pub(crate) fn room(&self) -> Room {
+        self.served.room(self.limits.pending_max, self.limits.body_max.saturating_mul(2))
     }
 
-    /// Calls of the peer that are not answered yet.
-    pub(crate) fn served_count(&self) -> usize {
-        self.served().len()
-    }
-
-    /// A call of the peer has come, with so long a body; from now on it is under way, and ends with its deadline or
-    /// the connection. Refused where there are too many.
-    pub(crate) fn queued(&self, to: &To, bytes: usize) -> Result<(), FabricError> {
-        let undecoded = self.undecoded.load(Ordering::Acquire).saturating_add(bytes);
-        if undecoded > self.limits.body_max.saturating_mul(2) {
-            return Err(self.overloaded("bytes of calls from"));
+    /// Tells whoever waits for that if no call of the peer is under way.
+    pub(crate) fn note_idle(&self) {
+        if self.served.len() == 0 {
+            self.idle.notify_waiters();
         }
-        let deadline = to.context.deadline.at();
-        let call = UnderWay::Queued { since: to.came, endpoint: Arc::clone(&to.registered) };
-        let mut served = self.served();
-        if served.len() >= self.limits.pending_max {
-            return Err(self.overloaded("calls under way from"));
-        }
-        let replaced = served.insert(to.id, (deadline, call));
-        drop(served);
-        if let Some((_, replaced)) = replaced {
-            replaced.abandon(); // the peer used an id twice; it waits for the newer one
-        }
-        if self.is_over() {
-            self.abandon_served();
-        }
-        self.arm(deadline);
-        Ok(())
-    }
-
-    /// Whether this call of the peer is under way.
-    pub(crate) fn is_served(&self, id: u64) -> bool {
-        !self.is_over() && self.served().contains_key(&id)
-    }
-
-    /// A call goes to its actor; `false`: it is over already, and nobody waits for it.
-    pub(crate) fn asked(&self, id: u64, call: Arc<dyn Serving>) -> bool {
-        let mut served = self.served();
-        let Some((_, before)) = served.get_mut(&id) else {
-            return false;
-        };
-        *before = UnderWay::Asked(call);
-        true
     }
 
     /// Sends the answer to a call of the peer.
     pub(crate) fn answer(self: &Arc<Self>, id: u64, outcome: Outcome) {
         let over = self.is_over();
-        if !over && !self.push_answer(id, outcome) {
-            self.close("the peer does not read its answers");
-            return;
+        let mut waiting_bytes = 0;
+        if !over {
+            match self.push_answer(id, outcome) {
+                Ok(bytes) => waiting_bytes = bytes,
+                Err(Full) => return self.close("the peer does not read its answers"),
+            }
         }
         // Whoever waits for the last call to be answered finds its answer in the queue.
-        let alone = {
-            let mut served = self.served();
-            let _ = served.remove(&id);
-            if served.is_empty() && served.capacity() > KEEP_SERVED {
-                *served = Served::new();
-            }
-            served.is_empty()
-        };
+        let alone = self.served.answered(id);
         if alone {
             self.idle.notify_waiters();
         }
         if !over {
-            self.flush(alone);
+            self.flush(alone, waiting_bytes);
         }
     }
 
-    fn push_answer(&self, id: u64, outcome: Outcome) -> bool {
+    fn push_answer(&self, id: u64, outcome: Outcome) -> Result<usize, Full> {
         let mut outcome = if outcome.body.len() > self.limits.body_max {
             Outcome::fault(&FabricError::TooLarge {
                 what: format!("{}a call", crate::error::REPLY),
@@ -348,7 +273,7 @@ impl Connection {
         let frame = Frame::answer(outcome.kind, id, &[]);
         let pushed = self.outbound.push(&frame, &mut outcome.body, Bound::Answer);
         scratch::give(outcome.body);
-        pushed.is_ok()
+        pushed
     }
 
     /// Sends a frame of the connection itself.
@@ -377,19 +302,17 @@ impl Connection {
             executed: Executed::Maybe,
             why: "no answer by the deadline, though the connection is open".to_owned(),
         });
-        let mut served_next = None::<Instant>;
-        let mut has_passed = |deadline: Instant| {
-            if deadline > now {
-                served_next = Some(served_next.map_or(deadline, |n| n.min(deadline)));
-            }
-            deadline <= now
-        };
-        let expired: BTreeMap<u64, (Instant, UnderWay)> =
-            self.served().extract_if(|_, (deadline, _)| has_passed(*deadline)).collect();
-        for (id, (_, call)) in expired {
-            call.expire(self, id);
+        let expired = self.served.expire(now);
+        for (id, came, endpoint) in expired.queued {
+            let exceeded = FabricError::DeadlineExceeded {
+                queued: came.elapsed(),
+                running: Duration::ZERO,
+                handler: endpoint.name.clone(),
+            };
+            self.answer(id, Outcome::fault(&exceeded));
         }
-        let next = [next, served_next].into_iter().flatten().min();
+        expired.asked.into_values().for_each(|call| call.expire());
+        let next = [next, expired.next].into_iter().flatten().min();
         if let Some(next) = next {
             self.arm(next);
         }
@@ -412,17 +335,10 @@ impl Connection {
             why: format!("the connection was lost: {why}"),
         };
         self.pending.close(&lost(Executed::Maybe), lost(Executed::No));
-        self.abandon_served();
+        self.served.close();
+        self.idle.notify_waiters();
         self.outbound.close();
         self.notify();
-    }
-
-    fn abandon_served(&self) {
-        let served: BTreeMap<_, _> = std::mem::take(&mut *self.served()).into_iter().collect();
-        for (_, call) in served.into_values() {
-            call.abandon();
-        }
-        self.idle.notify_waiters();
     }
 
     /// Why it was closed.
@@ -432,10 +348,21 @@ impl Connection {
     }
 }
 
+/// What goes with a call.
+pub(crate) struct Asking<'a> {
+    pub(crate) context: CallContext,
+    /// Until the deadline.
+    pub(crate) remaining: Duration,
+    /// The caller's, which awaits the answer in this same turn.
+    pub(crate) waker: &'a Waker,
+}
+
 /// A call whose answer is awaited. Dropping it gives the answer up.
 pub(crate) struct Waiting {
     connection: Arc<Connection>,
     id: u64,
+    /// The table knows the waker already.
+    asked_now: bool,
     done: bool,
 }
 
@@ -443,6 +370,9 @@ impl Future for Waiting {
     type Output = Result<Outcome, FabricError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if std::mem::take(&mut self.asked_now) {
+            return Poll::Pending;
+        }
         match self.connection.pending.poll(self.id, cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(answer) => {

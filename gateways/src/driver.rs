@@ -7,9 +7,11 @@ use crate::{
     connection::Connection,
     error::FabricError,
     frame::{self, AskHeader, Decoded, Frame, Kind},
-    incoming::{Incoming, Origin, To},
+    incoming::{Incoming, Origin},
+    pending::Read,
     rpc::Inner,
     serve::Outcome,
+    served::To,
 };
 use bytes::{Buf, BytesMut};
 use platform::net::BoxRead;
@@ -168,22 +170,14 @@ impl Driver {
         let Some(service) = self.service.upgrade() else {
             return Err("the service was dropped".to_owned());
         };
-        let fed = self.feed_frames(&service, bytes);
-        // What came before a malformed frame came all the same.
-        let Self { incoming, connection, .. } = self;
-        incoming.deliver(&Origin { service: &service, connection });
-        fed
-    }
-
-    fn feed_frames(&mut self, service: &Arc<Inner>, bytes: &[u8]) -> Result<(), String> {
         if self.carry.is_empty() {
-            let rest = self.frames(service, bytes)?;
+            let rest = self.frames(&service, bytes)?;
             self.carry.extend_from_slice(rest);
             return Ok(());
         }
         self.carry.extend_from_slice(bytes);
         let mut carry = std::mem::take(&mut self.carry);
-        let rest = self.frames(service, &carry)?.len();
+        let rest = self.frames(&service, &carry)?.len();
         carry.advance(carry.len() - rest);
         if !carry.is_empty() || !self.assemblies.is_empty() {
             self.carry = carry;
@@ -193,20 +187,35 @@ impl Driver {
 
     /// Handles all whole frames; what is left.
     fn frames<'a>(&mut self, service: &Arc<Inner>, bytes: &'a [u8]) -> Result<&'a [u8], String> {
-        let mut rest = bytes;
-        loop {
+        let (mut rest, mut answers) = (bytes, Vec::new());
+        self.incoming.begin(bytes.len());
+        let fed = loop {
             match frame::decode(rest, self.limits.frame_max) {
                 Ok(Decoded::Frame(frame, used)) => {
-                    self.handle(service, &frame)?;
+                    if let Err(why) = self.handle(service, &frame, &mut answers) {
+                        break Err(why);
+                    }
                     rest = rest.get(used..).unwrap_or_default();
                 }
-                Ok(Decoded::Incomplete(_)) => return Ok(rest),
-                Err(error) => return Err(error.to_string()),
+                Ok(Decoded::Incomplete(_)) => break Ok(rest),
+                Err(error) => break Err(error.to_string()),
             }
+        };
+        // What came before a malformed frame came all the same.
+        let Self { incoming, connection, .. } = self;
+        if !answers.is_empty() {
+            connection.pending.answer_all(&answers);
         }
+        incoming.deliver(&Origin { service, connection });
+        fed
     }
 
-    fn handle(&mut self, service: &Arc<Inner>, frame: &Frame<'_>) -> Result<(), String> {
+    fn handle<'a>(
+        &mut self,
+        service: &Arc<Inner>,
+        frame: &Frame<'a>,
+        answers: &mut Vec<Read<'a>>,
+    ) -> Result<(), String> {
         match frame.kind {
             Kind::Ask => match &frame.ask {
                 Some(ask) if frame.more => self.begin(frame, Some(ask)),
@@ -215,8 +224,7 @@ impl Driver {
             },
             Kind::Reply | Kind::Refused | Kind::Fault if frame.more => self.begin(frame, None),
             Kind::Reply | Kind::Refused | Kind::Fault => {
-                let outcome = Outcome { kind: frame.kind, body: frame.body.to_vec() };
-                self.incoming.answer(frame.id, Ok(outcome));
+                answers.push((frame.id, frame.kind, frame.body));
             }
             Kind::Chunk => return self.chunk(service, frame),
             Kind::Ping => self.connection.control(Kind::Pong),
@@ -234,7 +242,7 @@ impl Driver {
         self.place(service, id, to, context(ask, self.heard), body.into());
     }
 
-    /// Finds the endpoint of a call, or answers that there is none.
+    /// A whole call.
     fn place(
         &mut self,
         service: &Arc<Inner>,
@@ -245,13 +253,8 @@ impl Driver {
     ) {
         let (call, endpoint, fence) = to;
         let from = Origin { service, connection: &self.connection };
-        match service.find(endpoint) {
-            Ok(registered) => {
-                let to = To { id, call, fence, context, came: self.heard, registered };
-                self.incoming.call(&from, to, body);
-            }
-            Err(error) => self.connection.answer(id, Outcome::fault(&error)),
-        }
+        let to = To { id, call, fence, context, came: self.heard };
+        self.incoming.call(&from, to, endpoint, body);
     }
 
     /// The first frame of a long body. One that can't be taken is answered; its chunks are skipped.
@@ -327,7 +330,7 @@ impl Driver {
             }
             None => {
                 let outcome = Outcome { kind: whole.kind, body: whole.body };
-                self.incoming.answer(frame.id, Ok(outcome));
+                self.connection.pending.answer(frame.id, Ok(outcome));
             }
         }
         Ok(())
@@ -364,7 +367,7 @@ impl Driver {
 
     fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<String> {
         self.connection.waker.register(cx.waker());
-        self.connection.notified.store(false, Ordering::Release);
+        let notified = self.connection.notified.swap(false, Ordering::AcqRel);
         if self.connection.is_over() {
             return Poll::Ready(String::new());
         }
@@ -373,6 +376,9 @@ impl Driver {
         }
         if let Poll::Ready(why) = self.poll_time(cx) {
             return Poll::Ready(why);
+        }
+        if !notified && self.connection.is_flushing() {
+            return Poll::Pending;
         }
         match self.connection.outbound.poll_flush(cx) {
             Poll::Ready(Err(error)) => return Poll::Ready(error.to_string()),

@@ -1,8 +1,10 @@
 //! Endpoints: an actor's calls, erased to what the fabric needs, and the registration that admits calls
 //! to it. The fence, the principal and the bounds are checked here and nowhere else, before dispatch.
 //!
-//! Actix's own mailbox bound does not serve: a full mailbox parks the sender without ever waking it.
-//! So every call is sent through a fresh handle, which is never parked, and the bound is kept here.
+//! Actix's own mailbox bound does not serve: a full mailbox parks the handle that it was filled through, and whoever
+//! sends through a parked handle is never woken. So the bound is kept here, and a request is polled as soon as it is
+//! made: one through a parked handle then goes through a fresh one. Actors that serve calls have room for as many as
+//! are let in ([`MAILBOX_CAPACITY`]), which spares each call the making of a handle.
 
 use crate::{
     address::NodeAddress,
@@ -10,7 +12,7 @@ use crate::{
     codec,
     error::FabricError,
     options::RpcOptions,
-    serve::{ReplyTo, ServeSlot},
+    serve::{ReplyTo, Request, ServeSlot, Serving},
     witness::{FabricFact, Witness},
 };
 use actix::{Actor, Addr, Context, Handler, Recipient};
@@ -21,13 +23,18 @@ use std::{
     fmt,
     marker::PhantomData,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+/// For [`actix::AsyncContext`]s of actors that serve calls, in [`Actor::started`]: the capacity of their mailbox, as
+/// many calls as `RpcOptions::mailbox_max` lets in by default. Actix's own default is 16, beyond which each call costs
+/// a handle more.
+pub const MAILBOX_CAPACITY: usize = 16_384;
 
 /// One call of an endpoint.
 pub(crate) trait Target: Send + Sync {
@@ -36,16 +43,49 @@ pub(crate) trait Target: Send + Sync {
     fn connected(&self) -> bool;
     /// For the caller in this process that knows the type.
     fn as_any(&self) -> &dyn Any;
-    /// Decodes the message, hands it to the actor and sees to it that `reply` is answered.
-    fn serve(&self, body: &[u8], context: CallContext, admitted: Admitted, reply: ReplyTo);
+    /// Decodes the message. Once it is started, `reply` is answered.
+    fn prepare(
+        &self,
+        body: &[u8],
+        context: CallContext,
+        admitted: Admitted,
+        reply: ReplyTo,
+    ) -> Result<Arc<dyn Serving>, FabricError>;
 }
 
 /// The typed form of [`Target`].
-pub(crate) struct CallTarget<C: Call>(Recipient<Ask<C>>);
+pub(crate) struct CallTarget<C: Call> {
+    recipient: Recipient<Ask<C>>,
+    /// Empty places of requests.
+    places: Mutex<Vec<Request<C>>>,
+}
+
+/// Places that are kept, of each call.
+const KEEP_PLACES: usize = 256;
 
 impl<C: Call> CallTarget<C> {
+    /// To be polled before anything else is sent.
     pub(crate) fn send(&self, ask: Ask<C>) -> actix::dev::RecipientRequest<Ask<C>> {
-        self.0.clone().send(ask)
+        self.recipient.send(ask)
+    }
+
+    fn places(&self) -> MutexGuard<'_, Vec<Request<C>>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a request.
+    pub(crate) fn place(&self) -> Request<C> {
+        let kept = self.places().pop();
+        kept.unwrap_or_else(|| Box::pin(None))
+    }
+
+    /// Empties a place and keeps it.
+    pub(crate) fn keep_place(&self, mut place: Request<C>) {
+        place.set(None);
+        let mut places = self.places();
+        if places.len() < KEEP_PLACES {
+            places.push(place);
+        }
     }
 }
 
@@ -57,16 +97,20 @@ impl<C: Call> Target for CallTarget<C> {
         C::NAME
     }
     fn connected(&self) -> bool {
-        self.0.connected()
+        self.recipient.connected()
     }
     fn as_any(&self) -> &dyn Any {
         self
     }
-    fn serve(&self, body: &[u8], context: CallContext, admitted: Admitted, reply: ReplyTo) {
-        match codec::decode::<C>(C::NAME, body) {
-            Ok(body) => ServeSlot::start(self, body, context, admitted, reply),
-            Err(error) => reply.fault(&error),
-        }
+    fn prepare(
+        &self,
+        body: &[u8],
+        context: CallContext,
+        admitted: Admitted,
+        reply: ReplyTo,
+    ) -> Result<Arc<dyn Serving>, FabricError> {
+        let body = codec::decode::<C>(C::NAME, body)?;
+        Ok(ServeSlot::prepare(body, context, admitted, reply))
     }
 }
 
@@ -104,7 +148,8 @@ impl<A: Actor<Context = Context<A>>> EndpointBuilder<A> {
     where
         A: Handler<Ask<C>>,
     {
-        let target = CallTarget::<C>(self.actor.clone().recipient());
+        let recipient = self.actor.clone().recipient();
+        let target = CallTarget::<C> { recipient, places: Mutex::default() };
         self.targets.push(Box::new(target));
         self
     }
@@ -131,18 +176,27 @@ pub(crate) struct Registered {
     /// Where it was registered: calls from elsewhere are decoded and handed to the actor there.
     pub(crate) lane: Option<Lane>,
     targets: Arc<[Box<dyn Target>]>,
+    /// Of `targets`, in their order.
+    ids: Box<[u32]>,
     allow: Allow,
     mailbox_max: u64,
     in_flight_max: u64,
+    counts: Counts,
+    panicked: AtomicBool,
+    watch: Watch,
+    pub(crate) died: Notify,
+}
+
+/// What changes with every call, apart from what those who find the endpoint read.
+#[derive(Default)]
+#[repr(align(128))]
+struct Counts {
     /// Calls admitted so far: the last one's number.
     accepted: AtomicU64,
     /// The highest number whose handler has had its turn. Mailboxes are first in, first out, so every
     /// lower one has had it too.
     started: AtomicU64,
     in_flight: AtomicU64,
-    panicked: AtomicBool,
-    watch: Watch,
-    pub(crate) died: Notify,
 }
 
 /// Who sees what a registration lets in, and whether it is told to let everything in.
@@ -202,12 +256,11 @@ impl Registered {
             fence,
             lane: Lane::of_this_thread(),
             targets: Arc::clone(&endpoint.targets),
+            ids: endpoint.targets.iter().map(|target| target.id()).collect(),
             allow,
             mailbox_max: bounds.mailbox_max,
             in_flight_max: bounds.in_flight_max,
-            accepted: AtomicU64::new(0),
-            started: AtomicU64::new(0),
-            in_flight: AtomicU64::new(0),
+            counts: Counts::default(),
             panicked: AtomicBool::new(false),
             watch,
             died: Notify::new(),
@@ -226,17 +279,20 @@ impl Registered {
         self.targets.first().is_some_and(|t| t.connected())
     }
 
-    pub(crate) fn target(&self, call: u32) -> Option<&dyn Target> {
-        let mut targets = self.targets.iter();
-        targets.find(|t| t.id() == call).map(|t| &**t)
+    /// A call that it answers, and where that stands among all.
+    pub(crate) fn target(&self, call: u32) -> Option<(usize, &dyn Target)> {
+        let index = self.ids.iter().position(|id| *id == call)?;
+        Some((index, &**self.targets.get(index)?))
     }
 
-    /// The one place where a call is let in: principal, fence, liveness, bounds.
+    /// The one place where a call is let in: principal, fence, liveness, bounds. `call` is one of its targets, and
+    /// came then.
     pub(crate) fn admit(
         self: &Arc<Self>,
         principal: Principal,
-        call: &'static str,
+        (target, call): (usize, &'static str),
         fence: LeaderSession,
+        at: Instant,
     ) -> Result<Admitted, FabricError> {
         self.check_principal(principal, call)?;
         if fence != self.fence && self.watch.compares_fences() {
@@ -252,22 +308,24 @@ impl Registered {
             });
         }
         let waiting = self
+            .counts
             .accepted
             .load(Ordering::Relaxed)
-            .saturating_sub(self.started.load(Ordering::Relaxed));
+            .saturating_sub(self.counts.started.load(Ordering::Relaxed));
         if waiting >= self.mailbox_max {
             return Err(self.overloaded("mailbox", self.mailbox_max));
         }
-        if self.in_flight.load(Ordering::Relaxed) >= self.in_flight_max {
+        if self.counts.in_flight.load(Ordering::Relaxed) >= self.in_flight_max {
             return Err(self.overloaded("calls under way", self.in_flight_max));
         }
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.counts.in_flight.fetch_add(1, Ordering::Relaxed);
         self.watch.sees(FabricFact::Admitted { endpoint: &self.name, call, meant_for: fence });
         Ok(Admitted {
-            number: self.accepted.fetch_add(1, Ordering::Relaxed) + 1,
+            number: self.counts.accepted.fetch_add(1, Ordering::Relaxed) + 1,
+            target,
             call,
             principal,
-            at: Instant::now(),
+            at,
             began: AtomicU64::new(0),
             panicked: AtomicBool::new(false),
             registered: Arc::clone(self),
@@ -299,6 +357,7 @@ impl Registered {
 pub(crate) struct Admitted {
     registered: Arc<Registered>,
     number: u64,
+    target: usize,
     call: &'static str,
     pub(crate) principal: Principal,
     at: Instant,
@@ -309,7 +368,7 @@ pub(crate) struct Admitted {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        self.registered.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.registered.counts.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -318,7 +377,7 @@ impl Admitted {
     pub(crate) fn released(&self, panicking: bool) {
         let nanos = u64::try_from(self.at.elapsed().as_nanos()).unwrap_or(u64::MAX - 1);
         self.began.store(nanos + 1, Ordering::Relaxed);
-        self.registered.started.fetch_max(self.number, Ordering::Relaxed);
+        self.registered.counts.started.fetch_max(self.number, Ordering::Relaxed);
         if panicking {
             self.note_panic();
         }
@@ -330,6 +389,11 @@ impl Admitted {
         self.registered.panicked.store(true, Ordering::Relaxed);
     }
 
+    /// Whom it goes to.
+    pub(crate) fn target<C: Call>(&self) -> Option<&CallTarget<C>> {
+        self.registered.targets.get(self.target)?.as_any().downcast_ref()
+    }
+
     /// Endpoint and call, for people.
     pub(crate) fn handler(&self) -> String {
         format!("{} ({})", self.registered.name, self.call)
@@ -339,7 +403,9 @@ impl Admitted {
     pub(crate) fn deadline_exceeded(&self) -> FabricError {
         let age = self.at.elapsed();
         let queued = match self.began.load(Ordering::Relaxed) {
-            0 if self.number <= self.registered.started.load(Ordering::Relaxed) => Duration::ZERO,
+            0 if self.number <= self.registered.counts.started.load(Ordering::Relaxed) => {
+                Duration::ZERO
+            }
             0 => age,
             began => Duration::from_nanos(began - 1),
         };

@@ -1,160 +1,180 @@
-//! What one read of a connection brought, handed on at once: all answers under one lock of the table of calls,
-//! all calls for one lane as one task there. Threads that wait are woken once per read, not once per frame.
+//! The calls of one read of a connection, handed on at once: all for one lane as one task there. Threads that wait
+//! are woken once per read, not once per frame.
 //!
 //! Must never change the order of calls: those of one connection reach their endpoints as they were sent.
 
 use crate::{
-    call::CallContext,
     connection::Connection,
     endpoint::{Admitted, Registered, Target},
     error::FabricError,
     rpc::Inner,
-    serve::{Outcome, ReplyTo},
+    serve::ReplyTo,
+    served::{Asked, Batch, Calls, Queued, Room, To},
 };
-use model::LeaderSession;
 use platform::Lane;
 use std::{
     borrow::Cow,
-    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
-use tokio::time::Instant;
 
 /// Bodies up to this are decoded on the thread that reads.
 const SHORT_BYTES: usize = 1 << 20;
-/// Answers of one read for which room is kept.
-const KEEP_ANSWERS: usize = 64;
 
-/// The calls and answers of one read.
+/// The calls of one read.
 #[derive(Default)]
 pub(crate) struct Incoming {
-    answers: Vec<(u64, Result<Outcome, FabricError>)>,
-    batch: Option<Batch>,
+    open: Option<Open>,
+    /// The endpoint that this read's last call was for: mostly the next is for it too.
+    last: Option<Arc<Registered>>,
+    /// How long this read is.
+    bytes: usize,
     /// Batches that have not reached their endpoints yet: while there are any, no call may go another way.
     under_way: Arc<AtomicUsize>,
 }
 
-/// Which call is meant, and for whom.
-pub(crate) struct To {
-    pub(crate) id: u64,
-    pub(crate) call: u32,
-    pub(crate) fence: LeaderSession,
-    pub(crate) context: CallContext,
-    /// When it was read.
-    pub(crate) came: Instant,
-    pub(crate) registered: Arc<Registered>,
+/// A batch that still grows.
+struct Open {
+    lane: Lane,
+    calls: Calls,
+    /// The last call of it that names its endpoint.
+    named: usize,
+    /// What the connection has room for beside it.
+    room: Room,
 }
 
 impl Incoming {
-    /// The answer to a call of this side.
-    pub(crate) fn answer(&mut self, id: u64, answer: Result<Outcome, FabricError>) {
-        self.answers.push((id, answer));
+    /// A read begins that brings so many bytes.
+    pub(crate) fn begin(&mut self, bytes: usize) {
+        self.bytes = bytes;
     }
 
-    /// A call of the peer, for this read's end. It is under way from now on.
-    pub(crate) fn call(&mut self, from: &Origin<'_>, to: To, body: Cow<'_, [u8]>) {
-        if let Err(error) = from.connection.queued(&to, body.len()) {
-            return from.reply(&to).fault(&error);
-        }
+    /// A call of the peer, for this read's end.
+    pub(crate) fn call(&mut self, from: &Origin<'_>, to: To, endpoint: &str, body: Cow<'_, [u8]>) {
+        let registered = match self.last.take_if(|last| last.name == endpoint) {
+            Some(last) => last,
+            None => match from.service.find(endpoint) {
+                Ok(found) => found,
+                Err(error) => return from.reply(to.id).fault(&error),
+            },
+        };
         let here = Lane::of_this_thread();
         let elsewhere = |lane: &Lane| here.is_some_and(|here| !here.shares_thread_with(*lane));
         let long = body.len() > SHORT_BYTES;
-        let lane = to.registered.lane.filter(elsewhere).or(long.then_some(Lane::Work));
-        let Some(lane) = lane else {
-            return from.let_in(&to, &body);
-        };
-        let fits = |batch: &Batch| batch.lane.shares_thread_with(lane) && !long;
-        if !self.batch.as_ref().is_some_and(fits) {
+        match registered.lane.filter(elsewhere).or(long.then_some(Lane::Work)) {
+            Some(lane) => self.push(from, to, lane, &registered, body),
+            None => match from.connection.room().takes(&body) {
+                true => from.let_in_alone(&to, &registered, &body),
+                false => from.overloaded(to.id),
+            },
+        }
+        self.last = Some(registered);
+    }
+
+    fn push(
+        &mut self,
+        from: &Origin<'_>,
+        to: To,
+        lane: Lane,
+        endpoint: &Arc<Registered>,
+        body: Cow<'_, [u8]>,
+    ) {
+        let long = body.len() > SHORT_BYTES;
+        let fits = |open: &Open| open.lane.shares_thread_with(lane) && !long;
+        if !self.open.as_ref().is_some_and(fits) {
             self.hand_over(from);
         }
-        let batch = self.batch.get_or_insert_with(|| Batch::new(from, lane));
-        batch.push(to, body);
+        let open = self.open.get_or_insert_with(|| Open {
+            lane,
+            calls: Calls::expecting(self.bytes, body.len()),
+            named: 0,
+            room: from.connection.room(),
+        });
+        if !open.room.takes(&body) {
+            return from.overloaded(to.id);
+        }
+        from.connection.arm(to.context.deadline.at());
+        open.push(to, endpoint, body);
     }
 
     /// Hands on what has been gathered.
     pub(crate) fn deliver(&mut self, from: &Origin<'_>) {
-        if !self.answers.is_empty() {
-            from.connection.pending.answer_all(&mut self.answers);
-            if self.answers.capacity() > KEEP_ANSWERS {
-                self.answers = Vec::new();
-            }
-        }
+        self.last = None;
         self.hand_over(from);
     }
 
     fn hand_over(&mut self, from: &Origin<'_>) {
-        let Some(batch) = self.batch.take() else {
+        let Some(Open { lane, mut calls, .. }) = self.open.take() else {
             return;
         };
-        let short = batch.calls.len() == 1 && batch.bodies.len() <= SHORT_BYTES;
+        calls.give_back();
+        let short = calls.calls.len() == 1 && calls.bodies.len() <= SHORT_BYTES;
         // A call on its own takes the shorter way, unless it would overtake one.
         if short && self.under_way.load(Ordering::Acquire) == 0 {
-            return batch.let_in(from.service);
+            return from.let_in(&calls, None);
         }
         self.under_way.fetch_add(1, Ordering::AcqRel);
-        let arrived = Arrived(Arc::clone(&self.under_way));
+        let delivery = Delivery {
+            batch: from.connection.served.queue(calls),
+            connection: Arc::clone(from.connection),
+            delivered: false,
+            under_way: Arc::clone(&self.under_way),
+        };
         let service = Arc::clone(from.service);
-        from.service.platform.lane(batch.lane).spawn_local(async move {
-            batch.let_in(&service);
-            drop(arrived);
-        });
+        from.service.platform.lane(lane).spawn_local(async move { delivery.let_in(&service) });
     }
 }
 
-/// Calls for endpoints of one lane. They are decoded there: a message that one thread allocates and another frees
-/// costs more than it saves (measured: half as much again per call).
-struct Batch {
-    connection: Arc<Connection>,
-    lane: Lane,
-    calls: VecDeque<(To, usize)>,
-    /// Their bodies, one behind the other; `calls` says how long each is.
-    bodies: Vec<u8>,
-}
-
-impl Batch {
-    fn new(from: &Origin<'_>, lane: Lane) -> Self {
-        let connection = Arc::clone(from.connection);
-        Self { connection, lane, calls: VecDeque::new(), bodies: Vec::new() }
-    }
-
-    fn push(&mut self, to: To, body: Cow<'_, [u8]>) {
-        self.connection.undecoded.fetch_add(body.len(), Ordering::AcqRel);
-        self.calls.push_back((to, body.len()));
+impl Open {
+    fn push(&mut self, to: To, endpoint: &Arc<Registered>, body: Cow<'_, [u8]>) {
+        self.room.calls -= 1;
+        self.room.bytes -= body.len();
+        let Calls { calls, bodies } = &mut self.calls;
+        let named = calls.get(self.named).and_then(|call| call.endpoint.as_ref());
+        let same = named.is_some_and(|named| Arc::ptr_eq(named, endpoint));
+        if !same {
+            self.named = calls.len();
+        }
+        let endpoint = (!same).then(|| Arc::clone(endpoint));
+        calls.push(Queued { to, endpoint, length: body.len(), over: false });
         match body {
-            Cow::Owned(whole) if self.bodies.is_empty() => self.bodies = whole,
-            body => self.bodies.extend_from_slice(&body),
-        }
-    }
-
-    fn let_in(mut self, service: &Arc<Inner>) {
-        let connection = Arc::clone(&self.connection);
-        let from = Origin { service, connection: &connection };
-        let mut start = 0;
-        while let Some((to, length)) = self.calls.pop_front() {
-            from.let_in(&to, self.bodies.get(start..start + length).unwrap_or_default());
-            start += length;
+            Cow::Owned(whole) if bodies.is_empty() => *bodies = whole,
+            body => bodies.extend_from_slice(&body),
         }
     }
 }
 
-impl Drop for Batch {
+impl Room {
+    fn takes(self, body: &[u8]) -> bool {
+        self.calls > 0 && self.bytes >= body.len()
+    }
+}
+
+/// A batch on its way to its lane. They are decoded there: a message that one thread allocates and another frees
+/// costs more than it saves (measured: half as much again per call).
+struct Delivery {
+    batch: Arc<Batch>,
+    connection: Arc<Connection>,
+    delivered: bool,
+    under_way: Arc<AtomicUsize>,
+}
+
+impl Delivery {
+    fn let_in(mut self, service: &Arc<Inner>) {
+        self.delivered = true;
+        let calls = self.batch.take();
+        Origin { service, connection: &self.connection }.let_in(&calls, Some(&self.batch));
+    }
+}
+
+impl Drop for Delivery {
     fn drop(&mut self) {
-        self.connection.undecoded.fetch_sub(self.bodies.len(), Ordering::AcqRel);
-        if !self.calls.is_empty() {
+        self.under_way.fetch_sub(1, Ordering::AcqRel);
+        if !self.delivered {
             self.connection.close("a thread of this process has ended, and calls with it");
         }
-    }
-}
-
-/// Counts a batch as arrived when it is dropped, let in or not.
-struct Arrived(Arc<AtomicUsize>);
-
-impl Drop for Arrived {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -166,28 +186,78 @@ pub(crate) struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    fn reply(&self, to: &To) -> ReplyTo {
-        ReplyTo::Connection { connection: Arc::clone(self.connection), id: to.id }
+    fn reply(&self, id: u64) -> ReplyTo {
+        ReplyTo::Connection { connection: Arc::clone(self.connection), id }
     }
 
-    /// Hands a call to its endpoint, or answers why not. One that is over meanwhile is dropped.
-    fn let_in(&self, to: &To, body: &[u8]) {
-        if !self.connection.is_served(to.id) {
+    fn overloaded(&self, id: u64) {
+        self.reply(id).fault(&self.connection.overloaded("calls under way from"));
+    }
+
+    /// Hands one call to its endpoint, or answers why not.
+    fn let_in_alone(&self, to: &To, endpoint: &Arc<Registered>, body: &[u8]) {
+        let Some(asked) = self.prepare(to, endpoint, body) else {
+            return;
+        };
+        let call = Arc::clone(&asked.call);
+        self.connection.arm(asked.deadline);
+        if self.connection.served.ask(None, std::iter::once(asked)) {
+            call.start();
+        }
+    }
+
+    /// Hands calls to their endpoints, or answers why not. Those that are over meanwhile are dropped.
+    fn let_in(&self, calls: &Calls, waited: Option<&Arc<Batch>>) {
+        let mut endpoint = None;
+        let mut rest = &*calls.bodies;
+        let mut prepared: Vec<Asked> = Vec::with_capacity(calls.calls.len());
+        for Queued { to, endpoint: other, length, over } in &calls.calls {
+            endpoint = other.as_ref().or(endpoint);
+            let (body, after) = rest.split_at_checked(*length).unwrap_or_default();
+            rest = after;
+            if let Some(endpoint) = endpoint.filter(|_| !over) {
+                prepared.extend(self.prepare(to, endpoint, body));
+            }
+        }
+        let asked = prepared.iter().map(Asked::clone);
+        if !self.connection.served.ask(waited.map(|batch| (batch, calls)), asked) {
             return;
         }
-        match self.admit(to) {
-            Ok((target, admitted)) => target.serve(body, to.context, admitted, self.reply(to)),
-            Err(error) => self.reply(to).fault(&error),
+        if let Some(first) = prepared.iter().map(|call| call.deadline).min() {
+            self.connection.arm(first);
+        } else {
+            self.connection.note_idle();
+        }
+        for Asked { call, .. } in prepared {
+            call.start();
         }
     }
 
-    fn admit<'t>(&self, to: &'t To) -> Result<(&'t dyn Target, Admitted), FabricError> {
+    /// A call that its endpoint lets in; one that it does not is answered.
+    fn prepare(&self, to: &To, endpoint: &Arc<Registered>, body: &[u8]) -> Option<Asked> {
+        let prepared = self.admit(to, endpoint).and_then(|(target, admitted)| {
+            target.prepare(body, to.context, admitted, self.reply(to.id))
+        });
+        match prepared {
+            Ok(call) => Some(Asked { id: to.id, deadline: to.context.deadline.at(), call }),
+            Err(error) => {
+                self.reply(to.id).fault(&error);
+                None
+            }
+        }
+    }
+
+    fn admit<'t>(
+        &self,
+        to: &To,
+        endpoint: &'t Arc<Registered>,
+    ) -> Result<(&'t dyn Target, Admitted), FabricError> {
         self.service.takes_calls()?;
-        let target = to.registered.target(to.call).ok_or_else(|| FabricError::NoSuchCall {
-            endpoint: to.registered.name.clone(),
+        let (index, target) = endpoint.target(to.call).ok_or_else(|| FabricError::NoSuchCall {
+            endpoint: endpoint.name.clone(),
             call: format!("call {:08x}", to.call),
         })?;
         let principal = self.connection.peer.principal;
-        Ok((target, to.registered.admit(principal, target.name(), to.fence)?))
+        Ok((target, endpoint.admit(principal, (index, target.name()), to.fence, to.came)?))
     }
 }

@@ -21,6 +21,7 @@ mod rpc;
 pub mod sample;
 mod scratch;
 mod serve;
+mod served;
 mod strangers;
 mod transport;
 pub mod witness;
@@ -41,7 +42,7 @@ pub use address::{EndpointAddress, NodeAddress, ParseAddressError};
 pub use call::{
     Answer, Ask, Call, Caller, Deadline, Gateway, Never, Principal, TraceContext, call_id,
 };
-pub use endpoint::{Endpoint, EndpointBuilder};
+pub use endpoint::{Endpoint, EndpointBuilder, MAILBOX_CAPACITY};
 pub use error::{CallError, Executed, FabricError};
 pub use options::{ListenOptions, RpcOptions};
 pub use peers::PeerEvent;

@@ -90,13 +90,13 @@ impl Outbound {
     /// in parts.
     ///
     /// Answers have four times the room that calls have; a peer that lets even that fill up does not
-    /// read, and its connection should be given up.
+    /// read, and its connection should be given up. The answer is how many bytes of small frames wait.
     pub(crate) fn push(
         &self,
         frame: &Frame<'_>,
         body: &mut Vec<u8>,
         bound: Bound,
-    ) -> Result<(), Full> {
+    ) -> Result<usize, Full> {
         let mut queue = self.queue();
         let factor = match bound {
             Bound::Refusable => 1,
@@ -108,7 +108,7 @@ impl Outbound {
         if body.len() <= CHUNK_BYTES {
             let whole = Frame { body, ..*frame };
             frame::encode(&whole, &mut queue.small);
-            return Ok(());
+            return Ok(queue.small.len());
         }
         let long_bytes = queue.long_bytes.saturating_add(body.len());
         if !queue.long.is_empty() && long_bytes > self.long_max.saturating_mul(factor) {
@@ -127,7 +127,7 @@ impl Outbound {
             body: std::mem::take(body),
             sent: 0,
         });
-        Ok(())
+        Ok(queue.small.len())
     }
 
     /// Whether nothing waits. The socket may still hold bytes of its own.
@@ -135,6 +135,16 @@ impl Outbound {
         let write = self.write.lock().unwrap_or_else(PoisonError::into_inner);
         let queue = self.queue();
         write.written == write.buffer.len() && queue.small.is_empty() && queue.long.is_empty()
+    }
+
+    /// Whether only the connection's own task may go on writing.
+    pub(crate) fn is_blocked(&self) -> bool {
+        match self.write.try_lock() {
+            Ok(write) => write.blocked,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().blocked,
+            // Somebody else writes at this moment.
+            Err(TryLockError::WouldBlock) => false,
+        }
     }
 
     /// Writes what waits. Only the connection's own task may call this: its waker is kept.

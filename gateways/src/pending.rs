@@ -2,12 +2,16 @@
 //! and no task of its own. A slot that was given up is free at once; a late answer finds another
 //! generation in it and is dropped.
 
-use crate::{error::FabricError, serve::Outcome};
+use crate::{error::FabricError, frame::Kind, scratch, serve::Outcome};
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
 };
 use tokio::time::Instant;
+
+/// Answers up to this are put down in their slots' own buffers: a buffer that one thread allocates and another frees
+/// costs as much as all else of an answer. A single answer gets a buffer of its own, so that idle connections hold none.
+const SHORT_BYTES: usize = 4096;
 
 /// The table.
 #[derive(Default)]
@@ -23,13 +27,23 @@ struct Table {
 struct Slot {
     generation: u32,
     state: State,
+    /// Holds the body of a short answer; else it is kept for the next.
+    buffer: Vec<u8>,
 }
 
 enum State {
     Free,
-    Waiting { deadline: Instant, waker: Option<Waker> },
+    Waiting {
+        deadline: Instant,
+        waker: Option<Waker>,
+    },
     Answered(Result<Outcome, FabricError>),
+    /// The body is in the slot's buffer.
+    AnsweredShort(Kind),
 }
+
+/// An answer as it was read.
+pub(crate) type Read<'a> = (u64, Kind, &'a [u8]);
 
 /// A reserved slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,12 +76,33 @@ impl Table {
         waker
     }
 
-    fn release(&mut self, id: u64) -> Option<State> {
+    fn answer_short(&mut self, (id, kind, body): Read<'_>) -> Option<Waker> {
+        let slot = self.slot(id)?;
+        let State::Waiting { waker, .. } = &mut slot.state else {
+            return None;
+        };
+        let waker = waker.take();
+        slot.buffer.clear();
+        slot.buffer.extend_from_slice(body);
+        slot.state = State::AnsweredShort(kind);
+        waker
+    }
+
+    /// Frees a slot; the answer that was in it.
+    fn release(&mut self, id: u64) -> Option<Result<Outcome, FabricError>> {
         let slot = self.slot(id)?;
         slot.generation = slot.generation.wrapping_add(1);
-        let state = std::mem::replace(&mut slot.state, State::Free);
+        let answer = match std::mem::replace(&mut slot.state, State::Free) {
+            State::Answered(answer) => Some(answer),
+            State::AnsweredShort(kind) => {
+                // The reader gives its buffer back to its thread, from where the slot gets another.
+                let body = std::mem::replace(&mut slot.buffer, scratch::take_up_to(SHORT_BYTES));
+                Some(Ok(Outcome { kind, body }))
+            }
+            State::Free | State::Waiting { .. } => None,
+        };
         self.free.push((id & u64::from(u32::MAX)) as u32);
-        Some(state)
+        answer
     }
 }
 
@@ -76,11 +111,12 @@ impl Pending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A slot for a call; `Ok(None)`: there are `max` of them already.
+    /// A slot for a call, of whose answer this waker tells; `Ok(None)`: there are `max` of them already.
     pub(crate) fn reserve(
         &self,
         deadline: Instant,
         max: usize,
+        waker: &Waker,
     ) -> Result<Option<Reserved>, FabricError> {
         let mut table = self.table();
         if let Some(error) = &table.closed {
@@ -90,7 +126,7 @@ impl Pending {
         if live >= max {
             return Ok(None);
         }
-        let state = State::Waiting { deadline, waker: None };
+        let state = State::Waiting { deadline, waker: Some(waker.clone()) };
         let alone = live == 0;
         if let Some(index) = table.free.pop()
             && let Some(slot) = table.slots.get_mut(index as usize)
@@ -102,15 +138,15 @@ impl Pending {
         let Ok(index) = u32::try_from(table.slots.len()) else {
             return Ok(None);
         };
-        table.slots.push(Slot { generation: 0, state });
+        table.slots.push(Slot { generation: 0, state, buffer: Vec::new() });
         let id = id_of(index, 0);
         Ok(Some(Reserved { id, alone }))
     }
 
     /// Gives a slot up.
     pub(crate) fn release(&self, id: u64) {
-        let state = self.table().release(id);
-        drop(state);
+        let answer = self.table().release(id);
+        drop(answer);
     }
 
     /// Whether somebody waits for this answer.
@@ -127,14 +163,16 @@ impl Pending {
     }
 
     /// The answers of one read, in their order: those who wait are woken when all are there.
-    pub(crate) fn answer_all(&self, answers: &mut Vec<(u64, Result<Outcome, FabricError>)>) {
-        if answers.len() == 1 {
-            return answers.drain(..).for_each(|(id, answer)| self.answer(id, answer));
-        }
+    pub(crate) fn answer_all(&self, answers: &[Read<'_>]) {
+        let short = answers.len() > 1;
         let mut wakers = Vec::with_capacity(answers.len());
         let mut table = self.table();
-        for (id, answer) in answers.drain(..) {
-            wakers.extend(table.answer(id, answer));
+        for (id, kind, body) in answers.iter().copied() {
+            wakers.extend(if short && body.len() <= SHORT_BYTES {
+                table.answer_short((id, kind, body))
+            } else {
+                table.answer(id, Ok(Outcome { kind, body: body.to_vec() }))
+            });
         }
         drop(table);
         wakers.into_iter().for_each(Waker::wake);
@@ -156,10 +194,7 @@ impl Pending {
             }
             return Poll::Pending;
         }
-        match table.release(id) {
-            Some(State::Answered(answer)) => Poll::Ready(Some(answer)),
-            _ => Poll::Ready(None),
-        }
+        Poll::Ready(table.release(id))
     }
 
     /// Answers calls whose time is over with `error`; the earliest deadline among the others.
@@ -204,7 +239,6 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::Kind;
 
     fn outcome() -> Result<Outcome, FabricError> {
         Ok(Outcome { kind: Kind::Reply, body: vec![1] })
@@ -214,11 +248,11 @@ mod tests {
     async fn a_slot_that_was_given_up_is_used_again_and_late_answers_miss_it() {
         let pending = Pending::default();
         let now = Instant::now();
-        let first = pending.reserve(now, 1).unwrap().unwrap();
+        let first = pending.reserve(now, 1, Waker::noop()).unwrap().unwrap();
         assert!(first.alone);
-        assert_eq!(pending.reserve(now, 1), Ok(None), "the bound is met");
+        assert_eq!(pending.reserve(now, 1, Waker::noop()), Ok(None), "the bound is met");
         pending.release(first.id);
-        let second = pending.reserve(now, 1).unwrap().unwrap();
+        let second = pending.reserve(now, 1, Waker::noop()).unwrap().unwrap();
         assert_ne!(first.id, second.id);
         pending.answer(first.id, outcome());
         let mut cx = Context::from_waker(Waker::noop());
@@ -229,15 +263,38 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn answers_of_one_read_reach_their_slots_and_those_of_slots_given_up_nobody() {
+        let (pending, mut cx) = (Pending::default(), Context::from_waker(Waker::noop()));
+        let reserve = || pending.reserve(Instant::now(), 9, Waker::noop()).unwrap().unwrap().id;
+        let (first, gone, long) = (reserve(), reserve(), reserve());
+        pending.release(gone);
+        let body = vec![3; SHORT_BYTES + 1];
+        let answers =
+            [(long, Kind::Reply, &*body), (gone, Kind::Reply, &[2]), (first, Kind::Refused, &[1])];
+        pending.answer_all(&answers);
+        let mut taken = |id| match pending.poll(id, &mut cx) {
+            Poll::Ready(Some(Ok(outcome))) => (outcome.kind, outcome.body),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(taken(first), (Kind::Refused, vec![1]));
+        assert_eq!(taken(long), (Kind::Reply, body));
+        // The slots' buffers are used again, and say nothing of what was in them.
+        let (first, second) = (reserve(), reserve());
+        pending.answer_all(&[(second, Kind::Reply, &[]), (first, Kind::Reply, &[5, 6])]);
+        assert_eq!(taken(second), (Kind::Reply, vec![]));
+        assert_eq!(taken(first), (Kind::Reply, vec![5, 6]));
+    }
+
+    #[tokio::test]
     async fn a_closed_table_answers_those_who_wait_and_refuses_those_who_come() {
         let pending = Pending::default();
-        let slot = pending.reserve(Instant::now(), 9).unwrap().unwrap();
+        let slot = pending.reserve(Instant::now(), 9, Waker::noop()).unwrap().unwrap();
         pending.close(&FabricError::ShuttingDown, FabricError::ShuttingDown);
         let mut cx = Context::from_waker(Waker::noop());
         assert!(matches!(
             pending.poll(slot.id, &mut cx),
             Poll::Ready(Some(Err(FabricError::ShuttingDown)))
         ));
-        assert!(pending.reserve(Instant::now(), 9).is_err());
+        assert!(pending.reserve(Instant::now(), 9, Waker::noop()).is_err());
     }
 }

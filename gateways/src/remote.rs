@@ -4,15 +4,17 @@ use crate::{
     address::EndpointAddress,
     call::{Call, CallContext, Deadline, Gateway, Principal, TraceContext},
     codec,
+    connection::Asking,
     endpoint::{Admitted, CallTarget, Target},
     error::{CallError, Executed, FabricError, REQUEST},
     rpc::Inner,
     scratch,
-    serve::{Outcome, ReplyTo, ServedHere, ask_local},
+    serve::{Outcome, ReplyTo, ask_local},
 };
 use model::{Fence, LeaderSession};
-use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
+use std::{fmt, marker::PhantomData, sync::Arc, task::Poll, time::Duration};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// A gateway to one endpoint in one leader session. Cheap to clone.
 pub struct Remote<G: Gateway> {
@@ -93,12 +95,13 @@ impl<G: Gateway> Remote<G> {
         body: C,
         within: Duration,
     ) -> Result<C::Reply, CallError<C::Error>> {
+        let now = Instant::now();
         let context = CallContext {
             session: self.session,
-            deadline: Deadline::after(within),
+            deadline: Deadline::after_moment(now, within),
             trace: self.trace,
         };
-        self.shared.ask(body, context).await
+        self.shared.ask(body, context, now).await
     }
 
     /// Sends without waiting: a failure is only logged, at debug. Calls told one after the other arrive
@@ -123,11 +126,12 @@ impl Shared {
         &self,
         body: C,
         context: CallContext,
+        now: Instant,
     ) -> Result<C::Reply, CallError<C::Error>> {
         if self.address.node == self.service.node {
-            self.ask_here(body, context).await
+            self.ask_here(body, context, now).await
         } else {
-            self.ask_there(body, context).await
+            self.ask_there(body, context, now).await
         }
     }
 
@@ -135,6 +139,7 @@ impl Shared {
         &self,
         body: C,
         context: CallContext,
+        mut now: Instant,
     ) -> Result<C::Reply, CallError<C::Error>> {
         let node = &self.address.node;
         let connection = match self.service.peers.up(node) {
@@ -142,6 +147,7 @@ impl Shared {
             None => {
                 let connect = self.service.connect(node);
                 let connected = tokio::time::timeout_at(context.deadline.at(), connect).await;
+                now = Instant::now();
                 connected.map_err(|_| FabricError::Unreachable {
                     peer: node.clone(),
                     executed: Executed::No,
@@ -154,7 +160,12 @@ impl Shared {
         drop(body);
         let call = (C::ID, C::NAME);
         let to = (self.fence, self.address.endpoint.as_str());
-        let waiting = connection.ask(call, to, context, &mut bytes);
+        let remaining = context.deadline.at().saturating_duration_since(now);
+        let waiting = std::future::poll_fn(|cx| {
+            let asking = Asking { context, remaining, waker: cx.waker() };
+            Poll::Ready(connection.ask(call, to, &asking, &mut bytes))
+        });
+        let waiting = waiting.await;
         scratch::give(bytes);
         let waiting = waiting?;
         drop(connection);
@@ -172,10 +183,11 @@ impl Shared {
         &self,
         body: C,
         context: CallContext,
+        now: Instant,
     ) -> Result<C::Reply, CallError<C::Error>> {
         let registered = self.service.find(&self.address.endpoint)?;
-        let target = registered.target(C::ID).ok_or_else(|| self.no_such_call::<C>())?;
-        let admitted = registered.admit(Principal::Local, C::NAME, self.fence)?;
+        let (index, target) = registered.target(C::ID).ok_or_else(|| self.no_such_call::<C>())?;
+        let admitted = registered.admit(Principal::Local, (index, C::NAME), self.fence, now)?;
         if self.service.options.force_serialization {
             let mut bytes = Vec::new();
             codec::encode_into(&mut bytes, format_args!("{REQUEST}{}", C::NAME), &body)?;
@@ -202,16 +214,15 @@ async fn ask_in_bytes(
     admitted: Admitted,
 ) -> Result<Outcome, FabricError> {
     let (reply, mut answer) = oneshot::channel();
-    let here = ServedHere::default();
-    target.serve(bytes, context, admitted, ReplyTo::Local(reply, Arc::clone(&here)));
+    let serving = target.prepare(bytes, context, admitted, ReplyTo::Local(reply))?;
+    Arc::clone(&serving).start();
     let answered = tokio::time::timeout_at(context.deadline.at(), &mut answer).await;
-    let outcome = match (answered, here.get()) {
-        (Err(_), Some(serving)) => {
+    let outcome = match answered {
+        Ok(outcome) => outcome,
+        Err(_) => {
             serving.expire();
             answer.await
         }
-        (Ok(outcome), _) => outcome,
-        (Err(_), None) => answer.await,
     };
     // A served call is always answered; only a lost thread could drop it.
     outcome.map_err(|_| FabricError::ShuttingDown)

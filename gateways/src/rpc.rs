@@ -245,7 +245,7 @@ impl RpcService {
         loop {
             let mut idle = std::pin::pin!(self.0.idle.notified());
             idle.as_mut().enable();
-            let busy = connections.iter().any(|c| c.served_count() > 0);
+            let busy = connections.iter().any(|c| c.served.len() > 0);
             if !busy || tokio::time::timeout_at(until, idle).await.is_err() {
                 break;
             }

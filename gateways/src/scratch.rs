@@ -14,13 +14,23 @@ thread_local! {
 
 /// This thread's buffer, empty. A second one that is taken before it is given back is simply a new one.
 pub(crate) fn take() -> Vec<u8> {
-    SCRATCH.take()
+    SCRATCH.with_borrow_mut(std::mem::take)
+}
+
+/// This thread's buffer, empty, if it has not grown beyond so many bytes; else a new one.
+pub(crate) fn take_up_to(bytes: usize) -> Vec<u8> {
+    let buffer = take();
+    if buffer.capacity() <= bytes {
+        return buffer;
+    }
+    give(buffer);
+    Vec::new()
 }
 
 /// Gives a buffer back, whatever is in it.
 pub(crate) fn give(mut bytes: Vec<u8>) {
     if bytes.capacity() > 0 && bytes.capacity() <= KEEP_BYTES {
         bytes.clear();
-        SCRATCH.set(bytes);
+        SCRATCH.with_borrow_mut(|kept| *kept = bytes);
     }
 }

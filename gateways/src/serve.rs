@@ -14,12 +14,12 @@ use crate::{
     scratch,
 };
 use actix::dev::RecipientRequest;
-use futures::task::AtomicWaker;
+use futures::task::{ArcWake, AtomicWaker, waker_ref};
 use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
@@ -63,6 +63,12 @@ impl Outcome {
 
     /// What the caller gets.
     pub(crate) fn open<C: Call>(self) -> Result<C::Reply, CallError<C::Error>> {
+        let opened = self.read::<C>();
+        scratch::give(self.body);
+        opened
+    }
+
+    fn read<C: Call>(&self) -> Result<C::Reply, CallError<C::Error>> {
         let what = format_args!("{REPLY}{}", C::NAME);
         match self.kind {
             Kind::Reply => Ok(codec::decode(what, &self.body)?),
@@ -81,7 +87,7 @@ pub(crate) enum ReplyTo {
         id: u64,
     },
     /// To a caller in this process that wants bytes (the test mode).
-    Local(oneshot::Sender<Outcome>, ServedHere),
+    Local(oneshot::Sender<Outcome>),
 }
 
 impl ReplyTo {
@@ -93,26 +99,28 @@ impl ReplyTo {
         match self {
             Self::Connection { connection, id } => connection.answer(id, outcome),
             // A caller that has gone needs no answer.
-            Self::Local(caller, _) => drop(caller.send(outcome)),
+            Self::Local(caller) => drop(caller.send(outcome)),
         }
     }
 }
 
 /// A served call, as the connection that it came over sees it.
 pub(crate) trait Serving: Send + Sync {
+    /// Hands the message to its actor.
+    fn start(self: Arc<Self>);
     /// The deadline has passed: answer so, unless answered already.
     fn expire(&self);
     /// Nobody waits any more: a call that is still in the mailbox is not run.
     fn abandon(&self);
 }
 
-/// Where a caller in this process finds its served call, to expire it.
-pub(crate) type ServedHere = Arc<OnceLock<Arc<dyn Serving>>>;
-
-type Request<C> = Pin<Box<Unconstrained<RecipientRequest<Ask<C>>>>>;
+/// A message in a mailbox, in a place that is used again.
+pub(crate) type Request<C> = Pin<Box<Option<Unconstrained<RecipientRequest<Ask<C>>>>>>;
 
 /// How far a call has come. Its deadline may pass, and its connection end, on another thread at every moment.
 enum Stage<C: Call> {
+    /// Decoded.
+    Prepared(C, CallContext, ReplyTo),
     /// It is being put into the mailbox.
     Starting,
     /// In the actor's hands.
@@ -123,7 +131,7 @@ enum Stage<C: Call> {
     Over,
 }
 
-/// A call that came as bytes, in an actor's hands.
+/// A call that came as bytes. Once it has been started, `reply` is answered in every case, unless it is over by then.
 pub(crate) struct ServeSlot<C: Call> {
     admitted: Admitted,
     stage: Mutex<Stage<C>>,
@@ -132,94 +140,68 @@ pub(crate) struct ServeSlot<C: Call> {
 }
 
 impl<C: Call> ServeSlot<C> {
-    /// Hands a message to the actor. `reply` is answered in every case, unless the call is over already.
-    pub(crate) fn start(
-        target: &CallTarget<C>,
+    pub(crate) fn prepare(
         body: C,
         context: CallContext,
         admitted: Admitted,
         reply: ReplyTo,
-    ) {
-        let principal = admitted.principal;
-        let slot = Arc::new(Self {
-            admitted,
-            stage: Mutex::new(Stage::Starting),
-            wakes: AtomicU32::new(0),
-        });
-        let serving: Arc<dyn Serving> = Arc::clone(&slot) as Arc<dyn Serving>;
-        match &reply {
-            ReplyTo::Connection { connection, id } => {
-                if !connection.asked(*id, serving) {
-                    return;
-                }
-            }
-            ReplyTo::Local(_, here) => drop(here.set(serving)),
-        }
-        let observer: Arc<dyn Observer> = Arc::clone(&slot) as Arc<dyn Observer>;
-        let caller = Caller::observed(principal, context, observer);
-        let request = Box::pin(unconstrained(target.send(Ask { body, caller })));
-        let mut stage = slot.lock();
-        match &*stage {
-            Stage::Starting => *stage = Stage::Asked(request, reply),
-            // The message is skipped in the mailbox, since nobody waits for its answer.
-            Stage::Expired => {
-                drop(stage);
-                drop(request);
-                return reply.fault(&slot.admitted.deadline_exceeded());
-            }
-            Stage::Asked(..) | Stage::Over => {
-                drop(stage);
-                return drop(request);
-            }
-        }
-        drop(stage);
-        slot.poll();
+    ) -> Arc<Self> {
+        let stage = Mutex::new(Stage::Prepared(body, context, reply));
+        // Whoever starts it is the first to look.
+        Arc::new(Self { admitted, stage, wakes: AtomicU32::new(1) })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Stage<C>> {
+    fn lock(&self) -> MutexGuard<'_, Stage<C>> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks for the answer. A wake that comes during a look causes one more, by whoever looks.
     fn poll(self: &Arc<Self>) {
-        if self.wakes.fetch_add(1, Ordering::AcqRel) > 0 {
-            return;
-        }
-        let mut seen = 1;
-        loop {
-            self.look();
-            let before = self.wakes.fetch_sub(seen, Ordering::AcqRel);
-            seen = before.saturating_sub(seen);
-            if seen == 0 {
-                return;
-            }
+        if self.wakes.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.look(self.lock());
+            self.looked(1);
         }
     }
 
-    fn look(self: &Arc<Self>) {
-        let waker = Waker::from(Arc::clone(self));
-        let mut stage = self.lock();
+    /// So many wakes have been looked after.
+    fn looked(self: &Arc<Self>, mut wakes: u32) {
+        loop {
+            wakes = self.wakes.fetch_sub(wakes, Ordering::AcqRel).saturating_sub(wakes);
+            if wakes == 0 {
+                return;
+            }
+            self.look(self.lock());
+        }
+    }
+
+    fn look(self: &Arc<Self>, mut stage: MutexGuard<'_, Stage<C>>) {
         let Stage::Asked(request, _) = &mut *stage else {
             return;
         };
-        let polled = request.as_mut().poll(&mut Context::from_waker(&waker));
-        let Poll::Ready(result) = polled else {
+        let Some(asked) = request.as_mut().as_pin_mut() else {
+            return;
+        };
+        let waker = waker_ref(self);
+        let Poll::Ready(result) = asked.poll(&mut Context::from_waker(&waker)) else {
             return;
         };
         let asked = std::mem::replace(&mut *stage, Stage::Over);
         drop(stage);
-        if let Stage::Asked(_, reply) = asked {
+        if let Stage::Asked(request, reply) = asked {
+            if let Some(target) = self.admitted.target::<C>() {
+                target.keep_place(request);
+            }
             reply.send(Outcome::of::<C>(result.map_err(|_| self.admitted.unanswered())));
         }
     }
 }
 
-impl<C: Call> Wake for ServeSlot<C> {
-    fn wake(self: Arc<Self>) {
+impl<C: Call> ArcWake for ServeSlot<C> {
+    fn wake_by_ref(slot: &Arc<Self>) {
         if std::thread::panicking() {
-            self.admitted.note_panic();
+            slot.admitted.note_panic();
         }
-        self.poll();
+        slot.poll();
     }
 }
 
@@ -230,19 +212,59 @@ impl<C: Call> Observer for ServeSlot<C> {
 }
 
 impl<C: Call> Serving for ServeSlot<C> {
+    fn start(self: Arc<Self>) {
+        let mut stage = self.lock();
+        if !matches!(&*stage, Stage::Prepared(..)) {
+            return;
+        }
+        let before = std::mem::replace(&mut *stage, Stage::Starting);
+        drop(stage);
+        let Stage::Prepared(body, context, reply) = before else {
+            return;
+        };
+        let Some(target) = self.admitted.target::<C>() else {
+            return reply.fault(&self.admitted.unanswered());
+        };
+        let observer: Arc<dyn Observer> = Arc::clone(&self) as Arc<dyn Observer>;
+        let caller = Caller::observed(self.admitted.principal, context, observer);
+        let mut request = target.place();
+        request.set(Some(unconstrained(target.send(Ask { body, caller }))));
+        let mut stage = self.lock();
+        match &*stage {
+            Stage::Starting => *stage = Stage::Asked(request, reply),
+            // The message is skipped in the mailbox, since nobody waits for its answer.
+            Stage::Expired => {
+                drop(stage);
+                drop(request);
+                return reply.fault(&self.admitted.deadline_exceeded());
+            }
+            Stage::Prepared(..) | Stage::Asked(..) | Stage::Over => {
+                drop(stage);
+                return drop(request);
+            }
+        }
+        self.look(stage);
+        self.looked(1);
+    }
+
     fn expire(&self) {
         let mut stage = self.lock();
         let next = match &*stage {
             Stage::Starting => Stage::Expired,
             Stage::Expired => return,
-            Stage::Asked(..) | Stage::Over => Stage::Over,
+            Stage::Prepared(..) | Stage::Asked(..) | Stage::Over => Stage::Over,
         };
         let before = std::mem::replace(&mut *stage, next);
         drop(stage);
-        if let Stage::Asked(request, reply) = before {
-            drop(request);
-            reply.fault(&self.admitted.deadline_exceeded());
-        }
+        let reply = match before {
+            Stage::Prepared(_, _, reply) => reply,
+            Stage::Asked(request, reply) => {
+                drop(request);
+                reply
+            }
+            Stage::Starting | Stage::Expired | Stage::Over => return,
+        };
+        reply.fault(&self.admitted.deadline_exceeded());
     }
 
     fn abandon(&self) {

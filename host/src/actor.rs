@@ -64,6 +64,10 @@ impl<T> Side<T> {
 impl Actor for ProgramHost {
     type Context = Context<Self>;
 
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
+    }
+
     fn stopped(&mut self, _: &mut Self::Context) {
         self.registration = None;
         if let Some(ended) = self.ended.take() {

@@ -115,6 +115,7 @@ impl Actor for BlobServer {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         ctx.run_interval(SWEEP_INTERVAL, |server, _| server.sweep());
     }
 }

@@ -81,6 +81,7 @@ impl Actor for Dispatcher {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         let marker = self.deps.services.turn_marker(ENDPOINT);
         marker.tick(ctx, self.deps.services.heartbeat.limits().interval);
         tracing::info!(session = %self.session, mode = self.table.mode().as_str(), "Dispatcher started");

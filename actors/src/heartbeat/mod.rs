@@ -102,6 +102,7 @@ impl Actor for HeartbeatActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         ctx.run_interval(self.shared.limits.interval / 8, |actor, _| actor.turn());
         let (addr, mut events) = (ctx.address(), self.deps.rpc.peer_events());
         actix::spawn(async move {

@@ -70,6 +70,7 @@ impl Actor for JobLeaderIdActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         self.marker.tick(ctx, self.services.heartbeat.limits().interval);
         ctx.run_interval(TICK, |actor, _| {
             let now = actor.services.platform.now();

@@ -165,6 +165,10 @@ struct Watched {
 
 impl Actor for JobLeaderService {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
+    }
 }
 
 /// A leader as the retrieval sees it.

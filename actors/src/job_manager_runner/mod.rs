@@ -238,6 +238,7 @@ impl Actor for JobManagerRunner {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         self.contend(ctx);
         ctx.run_interval(LOOK_AFTER, Self::look_after);
     }

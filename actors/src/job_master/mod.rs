@@ -193,6 +193,7 @@ impl Actor for JobMaster {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         self.marker.tick(ctx, self.deps.services.heartbeat.limits().interval);
         self.follow_resource_manager(ctx);
         let now = self.now();

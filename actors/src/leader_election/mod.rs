@@ -231,6 +231,7 @@ impl Actor for LeaderElectionActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         let Some((resign, resigned)) = self.campaign.take() else {
             return;
         };

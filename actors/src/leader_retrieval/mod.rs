@@ -53,6 +53,10 @@ pub struct LeaderRetrievalActor {
 
 impl Actor for LeaderRetrievalActor {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
+    }
 }
 
 impl Handler<Ask<RequestLeader>> for LeaderRetrievalActor {

@@ -60,6 +60,7 @@ impl Actor for MetricQuery {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         ctx.run_interval(TICK, |service, _| service.registry.tick(TICK));
     }
 }

@@ -245,6 +245,10 @@ async fn start_host(
 impl Actor for ProgramHosts {
     type Context = Context<Self>;
 
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
+    }
+
     fn stopped(&mut self, _: &mut Context<Self>) {
         for (job, entry) in std::mem::take(&mut self.hosts) {
             if let State::Up { kill, .. } = &entry.state {

@@ -200,6 +200,7 @@ impl Actor for ResourceManagerActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         let services = &self.deps.services;
         self.marker.tick(ctx, services.heartbeat.limits().interval);
         let own = services.rpc.gateway(&services.rpc.address_of(ENDPOINT), self.fence);

@@ -95,6 +95,7 @@ impl Actor for SlotManagerActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         self.marker.tick(ctx, self.services.heartbeat.limits().interval);
         ctx.run_interval(TICK, Self::check_in);
     }

@@ -176,6 +176,7 @@ impl Actor for TaskExecutor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         let interval = self.services.heartbeat.limits().interval;
         self.marker.tick(ctx, interval);
         let manager = self.services.retrieval.watch(Component::ResourceManager);

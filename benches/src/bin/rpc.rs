@@ -7,7 +7,9 @@ use benches::peers::{self, Threads};
 use benches::process::{cpu_of, cpu_of_self};
 use benches::{Report, cluster::millis};
 use clap::{Parser, ValueEnum};
-use gateways::{Answer, Ask, ListenOptions, Never, Remote, RpcOptions, RpcService, gateway};
+use gateways::{
+    Answer, Ask, ListenOptions, MAILBOX_CAPACITY, Never, Remote, RpcOptions, RpcService, gateway,
+};
 use model::ProcessSession;
 use platform::{Lane, Platform};
 use serde::{Deserialize, Serialize};
@@ -41,6 +43,10 @@ struct EchoActor;
 
 impl Actor for EchoActor {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        ctx.set_mailbox_capacity(MAILBOX_CAPACITY);
+    }
 }
 
 impl Handler<Ask<Echo>> for EchoActor {

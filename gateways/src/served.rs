@@ -1,0 +1,349 @@
+//! Calls of the peer that are under way at one connection: batches that wait for their lane, and calls that are
+//! with their actors. Each is here from when it was read until it is answered, so that it has a bound and a deadline
+//! all the time. It must never hold its lock while a call is expired, abandoned or handed to an actor.
+
+use crate::{call::CallContext, endpoint::Registered, serve::Serving};
+use hashbrown::HashMap;
+use model::LeaderSession;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::time::Instant;
+
+/// A table that was larger than this gives its memory back when it is empty.
+const KEEP: usize = 1024;
+
+/// The table.
+#[derive(Default)]
+pub(crate) struct Served(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    queued: Vec<Arc<Batch>>,
+    /// Calls in `queued` whose deadlines have not passed, and the bytes of all.
+    queued_calls: usize,
+    queued_bytes: usize,
+    /// By the peer's ids. Whoever goes over them does so in the ids' order.
+    asked: HashMap<u64, Asked>,
+    closed: bool,
+}
+
+/// A call on its way to its actor, or there.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    pub(crate) id: u64,
+    pub(crate) deadline: Instant,
+    pub(crate) call: Arc<dyn Serving>,
+}
+
+/// Calls of one read that wait to be decoded on their lane.
+pub(crate) struct Batch(Mutex<Calls>);
+
+/// The calls of a batch.
+#[derive(Default)]
+pub(crate) struct Calls {
+    pub(crate) calls: Vec<Queued>,
+    /// Their bodies, one behind the other; each call says how long its own is.
+    pub(crate) bodies: Vec<u8>,
+}
+
+/// A call that waits to be decoded.
+pub(crate) struct Queued {
+    pub(crate) to: To,
+    /// Whom it is for; `None`: the same as the call before.
+    pub(crate) endpoint: Option<Arc<Registered>>,
+    pub(crate) length: usize,
+    /// Its deadline has passed, and it is answered.
+    pub(crate) over: bool,
+}
+
+/// Which call is meant.
+#[derive(Clone, Copy)]
+pub(crate) struct To {
+    pub(crate) id: u64,
+    pub(crate) call: u32,
+    pub(crate) fence: LeaderSession,
+    pub(crate) context: CallContext,
+    /// When it was read.
+    pub(crate) came: Instant,
+}
+
+/// How many more calls and bytes of calls a connection may have under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    pub(crate) calls: usize,
+    pub(crate) bytes: usize,
+}
+
+/// Calls whose deadlines have passed.
+pub(crate) struct Expired {
+    /// Those that waited: their ids, when they came, and for whom.
+    pub(crate) queued: Vec<(u64, Instant, Arc<Registered>)>,
+    pub(crate) asked: BTreeMap<u64, Arc<dyn Serving>>,
+    /// The earliest deadline among the others.
+    pub(crate) next: Option<Instant>,
+}
+
+impl Batch {
+    pub(crate) fn new(calls: Calls) -> Self {
+        Self(Mutex::new(calls))
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its calls, to be let in.
+    pub(crate) fn take(&self) -> Calls {
+        std::mem::take(&mut *self.calls())
+    }
+
+    /// Marks those whose deadlines have passed.
+    fn expire(&self, now: Instant, expired: &mut Expired) {
+        let mut endpoint = None;
+        for call in &mut self.calls().calls {
+            if let Some(other) = &call.endpoint {
+                endpoint = Some(Arc::clone(other));
+            }
+            let deadline = call.to.context.deadline.at();
+            if call.over {
+                continue;
+            }
+            if deadline > now {
+                expired.next = Some(expired.next.map_or(deadline, |next| next.min(deadline)));
+            } else if let Some(endpoint) = &endpoint {
+                call.over = true;
+                expired.queued.push((call.to.id, call.to.came, Arc::clone(endpoint)));
+            }
+        }
+    }
+}
+
+impl Calls {
+    /// Room for the calls of a read of so many bytes, the first of which has so long a body.
+    pub(crate) fn expecting(read: usize, body: usize) -> Self {
+        // A call's header and its endpoint's name.
+        const HEADER_BYTES: usize = 100;
+        let calls = (read / (body + HEADER_BYTES)).clamp(1, 1024);
+        let bodies = if calls > 1 { read } else { body };
+        Self { calls: Vec::with_capacity(calls), bodies: Vec::with_capacity(bodies) }
+    }
+
+    /// Gives back room that was not needed after all: it may wait for long.
+    pub(crate) fn give_back(&mut self) {
+        if self.bodies.capacity() > 2 * self.bodies.len() {
+            self.bodies.shrink_to_fit();
+        }
+        if self.calls.capacity() > 2 * self.calls.len() {
+            self.calls.shrink_to_fit();
+        }
+    }
+
+    /// Those whose deadlines have not passed.
+    fn live(&self) -> usize {
+        self.calls.iter().filter(|call| !call.over).count()
+    }
+}
+
+impl Served {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls that are not answered yet.
+    pub(crate) fn len(&self) -> usize {
+        self.table().len()
+    }
+
+    /// How many more there may be.
+    pub(crate) fn room(&self, calls_max: usize, bytes_max: usize) -> Room {
+        let table = self.table();
+        Room {
+            calls: calls_max.saturating_sub(table.len()),
+            bytes: bytes_max.saturating_sub(table.queued_bytes),
+        }
+    }
+
+    /// A batch waits for its lane from now on.
+    pub(crate) fn queue(&self, calls: Calls) -> Arc<Batch> {
+        let (live, bytes) = (calls.live(), calls.bodies.len());
+        let batch = Arc::new(Batch::new(calls));
+        let mut table = self.table();
+        if table.closed {
+            drop(table);
+            drop(batch.take());
+            return batch;
+        }
+        table.queued_calls += live;
+        table.queued_bytes += bytes;
+        table.queued.push(Arc::clone(&batch));
+        batch
+    }
+
+    /// Calls that were decoded go to their actors: those of a batch, which waits no more, or one that did not have
+    /// to wait. `false`: nobody waits for their answers any more.
+    pub(crate) fn ask(
+        &self,
+        of: Option<(&Arc<Batch>, &Calls)>,
+        asked: impl Iterator<Item = Asked>,
+    ) -> bool {
+        let mut replaced = Vec::new();
+        let mut table = self.table();
+        if table.closed {
+            return false;
+        }
+        if let Some((batch, calls)) = of {
+            table.queued.retain(|other| !Arc::ptr_eq(other, batch));
+            table.queued_calls -= calls.live().min(table.queued_calls);
+            table.queued_bytes -= calls.bodies.len().min(table.queued_bytes);
+        }
+        for call in asked {
+            replaced.extend(table.asked.insert(call.id, call));
+        }
+        drop(table);
+        for Asked { call, .. } in replaced {
+            call.abandon(); // the peer used an id twice; it waits for the newer one
+        }
+        true
+    }
+
+    /// A call has its answer; whether it was the last one.
+    pub(crate) fn answered(&self, id: u64) -> bool {
+        let mut table = self.table();
+        let answered = table.asked.remove(&id);
+        if table.asked.is_empty() && table.asked.capacity() > KEEP {
+            table.asked = HashMap::new();
+        }
+        let last = table.len() == 0;
+        drop(table);
+        drop(answered);
+        last
+    }
+
+    /// Takes out the calls whose deadlines have passed.
+    pub(crate) fn expire(&self, now: Instant) -> Expired {
+        let mut expired = Expired { queued: Vec::new(), asked: BTreeMap::new(), next: None };
+        let mut table = self.table();
+        for batch in &table.queued {
+            batch.expire(now, &mut expired);
+        }
+        table.queued_calls -= expired.queued.len().min(table.queued_calls);
+        let next = &mut expired.next;
+        let passed = table.asked.extract_if(|_, call| {
+            if call.deadline > now {
+                *next = Some(next.map_or(call.deadline, |next| next.min(call.deadline)));
+            }
+            call.deadline <= now
+        });
+        expired.asked = passed.map(|(id, call)| (id, call.call)).collect();
+        expired
+    }
+
+    /// No more calls: what there is, in order, is given up.
+    pub(crate) fn close(&self) {
+        let mut table = self.table();
+        table.closed = true;
+        let Table { queued, asked, .. } =
+            std::mem::replace(&mut *table, Table { closed: true, ..Table::default() });
+        drop(table);
+        for batch in queued {
+            drop(batch.take());
+        }
+        let asked: BTreeMap<u64, Asked> = asked.into_iter().collect();
+        for Asked { call, .. } in asked.into_values() {
+            call.abandon();
+        }
+    }
+}
+
+impl Table {
+    fn len(&self) -> usize {
+        self.asked.len() + self.queued_calls
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::atomic::AtomicU32, sync::atomic::Ordering, time::Duration};
+
+    #[derive(Default)]
+    struct Counted {
+        started: AtomicU32,
+        abandoned: AtomicU32,
+    }
+
+    impl Serving for Counted {
+        fn start(self: Arc<Self>) {
+            self.started.fetch_add(1, Ordering::Relaxed);
+        }
+        fn expire(&self) {}
+        fn abandon(&self) {
+            self.abandoned.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn asked(id: u64, deadline: Instant) -> (Arc<Counted>, Asked) {
+        let call = Arc::new(Counted::default());
+        (Arc::clone(&call), Asked { id, deadline, call })
+    }
+
+    fn abandoned(call: &Counted) -> u32 {
+        call.abandoned.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn the_last_answer_is_known_as_such_and_a_full_connection_has_no_room() {
+        let (served, now) = (Served::default(), Instant::now());
+        let ((_, first), (_, second)) = (asked(1, now), asked(2, now));
+        assert!(served.ask(None, [first, second].into_iter()));
+        assert_eq!((served.len(), served.room(2, 9).calls, served.room(3, 9).calls), (2, 0, 1));
+        assert!(!served.answered(1));
+        assert!(!served.answered(7), "no call of this id is under way");
+        assert!(served.answered(2));
+    }
+
+    #[tokio::test]
+    async fn a_deadline_that_has_passed_takes_its_call_out_and_tells_the_next() {
+        let (served, now) = (Served::default(), Instant::now());
+        let later = now + Duration::from_secs(1);
+        let ((_, due), (_, other)) = (asked(4, now), asked(3, later));
+        assert!(served.ask(None, [due, other].into_iter()));
+        let expired = served.expire(now);
+        assert_eq!(expired.asked.keys().copied().collect::<Vec<_>>(), [4]);
+        assert_eq!((expired.next, served.len()), (Some(later), 1));
+    }
+
+    #[tokio::test]
+    async fn an_id_that_is_used_twice_leaves_the_newer_call() {
+        let (served, now) = (Served::default(), Instant::now());
+        let ((older, first), (newer, second)) = (asked(1, now), asked(1, now));
+        assert!(served.ask(None, std::iter::once(first)));
+        assert!(served.ask(None, std::iter::once(second)));
+        assert_eq!((abandoned(&older), abandoned(&newer), served.len()), (1, 0, 1));
+    }
+
+    #[tokio::test]
+    async fn a_closed_table_gives_its_calls_up_and_takes_none() {
+        let (served, now) = (Served::default(), Instant::now());
+        let ((before, first), (_, after)) = (asked(1, now), asked(2, now));
+        assert!(served.ask(None, std::iter::once(first)));
+        served.close();
+        assert_eq!((abandoned(&before), served.len()), (1, 0));
+        assert!(!served.ask(None, std::iter::once(after)));
+        served.queue(Calls { calls: Vec::new(), bodies: vec![1] });
+        assert_eq!(served.room(1, 9).bytes, 9, "what comes after the end is not kept");
+    }
+
+    #[tokio::test]
+    async fn the_bytes_of_a_batch_count_until_it_is_let_in() {
+        let served = Served::default();
+        let batch = served.queue(Calls { calls: Vec::new(), bodies: vec![0; 5] });
+        assert_eq!(served.room(1, 9).bytes, 4);
+        let calls = batch.take();
+        assert_eq!(served.room(1, 9).bytes, 4);
+        assert!(served.ask(Some((&batch, &calls)), std::iter::empty()));
+        assert_eq!(served.room(1, 9).bytes, 9);
+    }
+}
