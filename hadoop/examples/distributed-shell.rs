@@ -179,12 +179,7 @@ async fn client(args: &[String]) -> Outcome<ExitCode> {
         *file =
             (format!("{}{path}", root.trim_end_matches('/')), i64::try_from(status.length)?, time);
     }
-    let ended = tokio::select! {
-        biased;
-        ended = submitted(&yarn, id, &job, &tokens) => ended,
-        // However long it takes, the tickets of this client live on.
-        never = fresh(login) => never,
-    };
+    let ended = submitted(&yarn, id, &job, &tokens).await;
     // An ApplicationMaster that was killed could not do it.
     if hdfs.delete(&job.directory, true).await? {
         println!("{id}\tits files are removed");
@@ -193,11 +188,6 @@ async fn client(args: &[String]) -> Outcome<ExitCode> {
         FinalApplicationStatus::Succeeded => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })
-}
-
-async fn fresh<T>(login: Login) -> T {
-    login.keep_fresh().await;
-    std::future::pending().await
 }
 
 /// What the application's processes prove with who they are: they have no Kerberos tickets.

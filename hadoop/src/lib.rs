@@ -34,7 +34,8 @@
 //! | `RetriableException` | again | again, a bounded number of times |
 //! | the connection broke with the request on it | again | the next server, if the method is idempotent |
 //! | any other exception of the server | fails | fails |
-//! | authentication failed | fails | fails |
+//! | Kerberos failed | newer tickets, another connection, five times; then fails | the same |
+//! | authentication by a token failed | fails | fails |
 //!
 //! A request that is repeated keeps its number and counts its tries, so that a server can tell.
 //!

@@ -16,6 +16,12 @@ pub struct Options {
     pub connect_backoff: Duration,
     /// How long authentication may take.
     pub setup_timeout: Duration,
+    /// Tries of authenticating by Kerberos after the first, each with the newest tickets and on a connection of its
+    /// own. Hadoop's clients have 5; its configuration does not say.
+    pub kerberos_retries: u32,
+    /// The longest wait before each of these; a random part of it is waited, so that clients of one user do not
+    /// meet again. Hadoop's clients have five seconds.
+    pub kerberos_backoff: Duration,
     /// How long one try of a call may take where the caller does not say (`ipc.client.rpc-timeout.ms`).
     pub call_timeout: Duration,
     /// When a ping is sent (`ipc.client.ping`, `ipc.ping.interval`).
@@ -33,6 +39,8 @@ impl Default for Options {
             connect_retries: 0,
             connect_backoff: Duration::from_secs(1),
             setup_timeout: Duration::from_secs(60),
+            kerberos_retries: 5,
+            kerberos_backoff: Duration::from_secs(5),
             call_timeout: Duration::from_secs(120),
             ping: Some(Duration::from_secs(60)),
             idle: Some(Duration::from_secs(10)),
@@ -49,6 +57,7 @@ impl Options {
             connect_timeout: bounded(self.connect_timeout),
             connect_backoff: bounded(self.connect_backoff),
             setup_timeout: bounded(self.setup_timeout),
+            kerberos_backoff: bounded(self.kerberos_backoff),
             call_timeout: bounded(self.call_timeout),
             ping: self.ping.map(bounded),
             idle: self.idle.map(bounded),

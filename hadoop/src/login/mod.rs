@@ -2,6 +2,14 @@
 //! tokens it holds; and users that it acts for. It decides how each server is authenticated to. Nothing
 //! secret is shown, and nothing here talks to a server but Kerberos'.
 //!
+//! # Renewal
+//!
+//! Kerberos tickets are renewed after four fifths of their life, by a task that ends with the last [`Login`] (or
+//! [`Target`]) of the user, and before a connection is set up with older ones. Where a server refuses them, they
+//! are renewed as well, and the connection is tried again a few times. Two renewals are at least
+//! `hadoop.kerberos.min.seconds.before.relogin` (60) apart. One that fails is logged, and the old tickets stay in
+//! use. Nothing is to be done by the program.
+//!
 //! ```no_run
 //! use hadoop::{conf::Configuration, login::{Login, Service}};
 //!
@@ -14,6 +22,7 @@
 //! ```
 
 mod kerberos;
+mod renewal;
 mod service;
 #[cfg(test)]
 mod tests;
@@ -391,32 +400,16 @@ impl Login {
     }
 
     /// Renews the Kerberos tickets now: a keytab's by a new login, a ticket cache's by `kinit -R`, or where that
-    /// fails by what somebody else has put into the cache. Connections that there are keep what they have.
+    /// fails by what somebody else has put into the cache. Connections that there are keep what they have. It is
+    /// seldom needed: tickets are renewed as they age, as [the module says](self).
     ///
     /// # Errors
     /// See [`LoginError`]. The old tickets stay in use.
     pub async fn renew(&self) -> Result<(), LoginError> {
-        let (tickets, security) = match (&self.0.tickets, &self.0.real) {
-            (None, Some(real)) => (real.0.tickets.as_ref(), &real.0.security),
-            (tickets, _) => (tickets.as_ref(), &self.0.security),
-        };
-        match tickets {
-            Some(tickets) => tickets.renew(security).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Renews the Kerberos tickets whenever they need it, for ever; returns at once for users that have none.
-    /// Run it as a task beside the program. Failures are logged, and tried again after
-    /// `hadoop.kerberos.min.seconds.before.relogin`.
-    pub async fn keep_fresh(self) {
-        while let Some(after) = self.renew_in() {
-            tokio::time::sleep(after).await;
-            if let Err(error) = self.renew().await {
-                tracing::warn!(user = %self.0.user, %error, "Kerberos tickets were not renewed");
-            }
-            // Never in a tight loop, whatever the tickets say of themselves.
-            tokio::time::sleep(self.0.security.between.max(Duration::from_secs(1))).await;
+        match (&self.0.tickets, &self.0.real) {
+            (Some(tickets), _) => tickets.renew().await,
+            (None, Some(real)) => Box::pin(real.renew()).await,
+            (None, None) => Ok(()),
         }
     }
 }

@@ -142,7 +142,7 @@ fn names_are_cut_and_filled_in() {
 #[test]
 fn newer_tickets_are_those_that_last_longer() {
     let hours = |hours: u64| Some(Duration::from_secs(hours * 3600));
-    let longer = |read, held| kerberos::lasts_longer(read, held, Duration::from_secs(8 * 3600));
+    let longer = |read, held| renewal::lasts_longer(read, held, Duration::from_secs(8 * 3600));
     // What the cache had before, rounded; what somebody else has put there; what has run out.
     assert!(!longer(hours(2), hours(10)));
     assert!(!longer(Some(Duration::from_secs(2 * 3600 + 1)), hours(10)));
@@ -152,9 +152,34 @@ fn newer_tickets_are_those_that_last_longer() {
     assert!(longer(None, hours(8)) && !longer(hours(10), None) && !longer(None, None));
 }
 
-#[tokio::test(start_paused = true)]
-async fn users_without_tickets_are_always_fresh() {
-    Login::simple(&conf(&[]), "alice", Credentials::new()).unwrap().keep_fresh().await;
+#[test]
+fn tickets_are_renewed_when_they_are_old_or_refused_and_not_twice_at_once() {
+    use crate::gssapi::Need::{Connection, Refusal};
+    let (seconds, minute) = (Duration::from_secs, Duration::from_secs(60));
+    let ages = |age: u64, tried: Option<u64>| renewal::Ages {
+        lifetime: Some(seconds(1000)),
+        age: seconds(age),
+        tried: tried.map(seconds),
+    };
+    // (age, last try) => (on a connection, on a refusal, what the task waits)
+    for (age, tried, on_connection, on_refusal, wait) in [
+        (0, None, false, true, 800),
+        (799, None, false, true, 1),
+        (800, None, true, true, 0),
+        (2000, None, true, true, 0),
+        (800, Some(59), false, false, 1),
+        (800, Some(60), true, true, 0),
+        (10, Some(10), false, false, 790),
+        (790, Some(30), false, false, 30),
+    ] {
+        let ages = ages(age, tried);
+        let due = (ages.is_due(Connection, minute), ages.is_due(Refusal, minute));
+        assert_eq!(due, (on_connection, on_refusal), "{ages:?}");
+        assert_eq!(ages.due_in(minute), Some(seconds(wait)), "{ages:?}");
+    }
+    let lasting = renewal::Ages { lifetime: None, ..ages(5000, None) };
+    assert_eq!((lasting.due_in(minute), lasting.is_due(Connection, minute)), (None, false));
+    assert!(lasting.is_due(Refusal, minute));
 }
 
 #[test]
