@@ -194,7 +194,7 @@ async fn client(args: &[String]) -> Outcome<ExitCode> {
 async fn tokens(conf: &Configuration, login: &Login, yarn: &YarnClient) -> Outcome<Credentials> {
     let mut tokens = Credentials::new();
     if login.is_secure() {
-        let renewer = renewer(conf)?;
+        let renewer = renewer(conf).await?;
         let hdfs = HdfsTokens::new(conf, login, None).await?.get(&renewer).await?;
         let yarn = yarn.delegation_token(&renewer).await?;
         for token in [hdfs, yarn] {

@@ -21,6 +21,7 @@
 //! # Ok(()) }
 //! ```
 
+mod host;
 mod kerberos;
 mod renewal;
 mod service;
@@ -36,6 +37,7 @@ use crate::rpc::Protocol;
 use crate::rpc::header::UserInformation;
 use crate::sasl::{Cipher, Kerberos, Qop, SaslConfig, ServerPrincipal, SimpleFallback};
 use crate::tokens::{Credentials, Token, TokenError, service_of};
+use host::canonical;
 use kerberos::Tickets;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -309,14 +311,14 @@ impl Login {
         port: u16,
     ) -> Result<Target, LoginError> {
         let token = self.token_for(service, host, port).await;
-        self.target_with(service, host, port, token)
+        self.target_with(service, host, port, token).await
     }
 
     /// The same with a token that is at hand, such as a NodeManager's.
     ///
     /// # Errors
     /// As [`Login::target`].
-    pub fn target_with(
+    pub async fn target_with(
         &self,
         service: Service,
         host: &str,
@@ -330,7 +332,7 @@ impl Login {
         };
         let kerberos = match tickets.filter(|_| security.kerberos && service.takes_kerberos()) {
             None => None,
-            Some(tickets) => match (self.principal(service, host), &token) {
+            Some(tickets) => match (self.principal(service, host).await, &token) {
                 (Some(server), _) => Some(Kerberos { initiator: tickets.initiator(), server }),
                 (None, Some(_)) => None,
                 (None, None) => {
@@ -356,10 +358,13 @@ impl Login {
         Ok(Target { host: host.to_owned(), port, protocol, user, auth })
     }
 
-    fn principal(&self, service: Service, host: &str) -> Option<ServerPrincipal> {
+    /// Which principal the service must have there. `_HOST` is the host's name, also where its address is given.
+    async fn principal(&self, service: Service, host: &str) -> Option<ServerPrincipal> {
         let known = self.0.security.principals.iter().find(|(known, _)| *known == service);
         match known.and_then(|(_, principal)| principal.clone())? {
-            ServerPrincipal::Exact(name) => Some(ServerPrincipal::Exact(with_host(&name, host))),
+            ServerPrincipal::Exact(name) => {
+                Some(ServerPrincipal::Exact(with_named_host(&name, host).await))
+            }
             pattern @ ServerPrincipal::Pattern(_) => Some(pattern),
         }
     }
@@ -420,8 +425,16 @@ fn with_own_host(principal: &str) -> String {
     with_host(principal, &host.unwrap_or_default())
 }
 
+/// A principal with `_HOST` as its host part replaced by a host's name, which may be looked up.
+pub(crate) async fn with_named_host(principal: &str, host: &str) -> String {
+    match with_host(principal, host) {
+        same if same == principal => same,
+        _ => with_host(principal, &canonical(host).await),
+    }
+}
+
 /// A principal with `_HOST` as its host part replaced.
-pub(crate) fn with_host(principal: &str, host: &str) -> String {
+fn with_host(principal: &str, host: &str) -> String {
     match principal.split_once("/_HOST") {
         Some((service, realm)) if realm.is_empty() || realm.starts_with('@') => {
             format!("{service}/{}{realm}", host.to_ascii_lowercase())

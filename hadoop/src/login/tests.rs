@@ -93,14 +93,14 @@ async fn security_settings_come_from_the_configuration() {
     );
     let exact = |name: &str| Some(ServerPrincipal::Exact(name.to_owned()));
     assert_eq!(
-        login.principal(Service::Scheduler, "RM.example.org"),
+        login.principal(Service::Scheduler, "RM.example.org").await,
         exact("rm/rm.example.org@EXAMPLE.ORG")
     );
     assert_eq!(
-        login.principal(Service::NameNode, "x"),
+        login.principal(Service::NameNode, "x").await,
         Some(ServerPrincipal::Pattern("nn/*".to_owned()))
     );
-    assert_eq!(login.principal(Service::NodeManager, "x"), None);
+    assert_eq!(login.principal(Service::NodeManager, "x").await, None);
 
     let mut allowed = secure.clone();
     allowed.set("ipc.client.fallback-to-simple-auth-allowed", "true");
@@ -137,6 +137,22 @@ fn names_are_cut_and_filled_in() {
     named.set_environment("HADOOP_USER_NAME", "carol");
     assert_eq!(user_name(&named).unwrap(), "carol");
     assert!(!user_name(&conf(&[])).unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn hosts_of_principals_are_looked_up_where_only_their_addresses_are_known() {
+    assert_eq!(canonical("RM.example.org").await, "RM.example.org");
+    assert_eq!(canonical("127.0.0.1").await, "localhost");
+    // Nobody has this one: it is for documentation.
+    assert_eq!(canonical("192.0.2.1").await, "192.0.2.1");
+    let principal = ("yarn.resourcemanager.principal", "rm/_HOST@EXAMPLE.ORG");
+    let login = Login::simple(&conf(&[principal]), "alice", Credentials::new()).unwrap();
+    assert_eq!(
+        login.principal(Service::ResourceManager, "127.0.0.1").await,
+        Some(ServerPrincipal::Exact("rm/localhost@EXAMPLE.ORG".to_owned()))
+    );
+    // Where the host plays no part nothing is looked up.
+    assert_eq!(with_named_host("rm/one@R", "192.0.2.1").await, "rm/one@R");
 }
 
 #[test]
@@ -182,11 +198,13 @@ fn tickets_are_renewed_when_they_are_old_or_refused_and_not_twice_at_once() {
     assert!(lasting.is_due(Refusal, minute));
 }
 
-#[test]
-fn debug_shows_no_secret() {
+#[tokio::test]
+async fn debug_shows_no_secret() {
     let login = Login::simple(&conf(&[]), "alice", with(&[(kinds::AM_RM, "s")])).unwrap();
-    let target =
-        login.target_with(Service::Scheduler, "h", 1, Some(token(kinds::AM_RM, "s"))).unwrap();
+    let target = login
+        .target_with(Service::Scheduler, "h", 1, Some(token(kinds::AM_RM, "s")))
+        .await
+        .unwrap();
     for shown in [format!("{login:?}"), format!("{target:?}")] {
         assert!(!shown.contains("hunter2") && !shown.contains("104, 117"), "{shown}");
     }

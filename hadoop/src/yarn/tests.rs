@@ -126,11 +126,11 @@ fn debug_shows_no_secret() {
     assert!(format!("{context:?}").contains("NAME"));
 }
 
-#[test]
-fn the_renewer_of_tokens_is_the_first_resource_manager() {
+#[tokio::test]
+async fn the_renewer_of_tokens_is_the_first_resource_manager() {
     let principal = ("yarn.resourcemanager.principal", "rm/_HOST@EXAMPLE.ORG");
     let one = conf(&[principal, ("yarn.resourcemanager.address", "One.example.org:8032")]);
-    assert_eq!(renewer(&one).unwrap(), "rm/one.example.org@EXAMPLE.ORG");
+    assert_eq!(renewer(&one).await.unwrap(), "rm/one.example.org@EXAMPLE.ORG");
     let two = conf(&[
         principal,
         ("yarn.resourcemanager.ha.enabled", "true"),
@@ -138,9 +138,11 @@ fn the_renewer_of_tokens_is_the_first_resource_manager() {
         ("yarn.resourcemanager.hostname.a", "one"),
         ("yarn.resourcemanager.hostname.b", "two"),
     ]);
-    assert_eq!(renewer(&two).unwrap(), "rm/one@EXAMPLE.ORG");
+    assert_eq!(renewer(&two).await.unwrap(), "rm/one@EXAMPLE.ORG");
     let none = conf(&[("yarn.resourcemanager.address", "one:8032")]);
-    assert!(renewer(&none).unwrap_err().to_string().contains("yarn.resourcemanager.principal"));
+    assert!(
+        renewer(&none).await.unwrap_err().to_string().contains("yarn.resourcemanager.principal")
+    );
 }
 
 #[test]

@@ -148,7 +148,7 @@ async fn tokens_of_yarn_and_hdfs_are_their_renewers_alone_and_end_when_cancelled
     assert!(error.contains("kerberos"), "{error}");
 
     // Whose renewer is the ResourceManager is not alice's to renew.
-    let managers = renewer(&conf).unwrap();
+    let managers = renewer(&conf).await.unwrap();
     assert_eq!(managers, "rm/localhost@TEST.LOCAL");
     let others = yarn.delegation_token(&managers).await.unwrap();
     let error = yarn.renew_delegation_token(&others).await.unwrap_err().to_string();
