@@ -1,3 +1,5 @@
+mod client;
+
 use super::messages::*;
 use super::*;
 use crate::client::tests::{Answers, Does, Server};
@@ -452,7 +454,20 @@ async fn containers_are_started_asked_after_and_stopped() {
             Ok(StopContainersResponse { succeeded_requests: vec![], failed_requests }
                 .encode_to_vec())
         }
-        _ => Ok(Vec::new()),
+        "signalToContainer" => {
+            let asked = SignalContainerRequest::decode(body.clone()).unwrap();
+            assert_eq!(asked.container_id, id(1));
+            assert_eq!(asked.command(), SignalContainerCommand::GracefulShutdown);
+            Ok(Vec::new())
+        }
+        "localize" => {
+            let asked = ResourceLocalizationRequest::decode(body.clone()).unwrap();
+            assert_eq!(asked.container_id, Some(id(1)));
+            assert_eq!(asked.local_resources[0].key(), "late");
+            assert_eq!(asked.local_resources[0].value.as_ref().unwrap().timestamp(), 2);
+            Ok(Vec::new())
+        }
+        _ => Err("org.apache.hadoop.ipc.RpcNoSuchMethodException"),
     };
     let qops = vec![crate::sasl::Qop::Authentication];
     let auth = ServerAuth::Token { token: node_token(), qops, ciphers: vec![] };
@@ -485,6 +500,8 @@ async fn containers_are_started_asked_after_and_stopped() {
     assert!(nodes.stop(&node, &node_token(), id(1)).await.is_err());
     let signal = SignalContainerCommand::GracefulShutdown;
     nodes.signal(&node, &node_token(), id(1), signal).await.unwrap();
+    let file = LocalResource::file("hdfs://nn:8020/late", 1, 2).unwrap();
+    nodes.localize(&node, &node_token(), id(1), vec![("late".to_owned(), file)]).await.unwrap();
     assert_eq!(server.connections(), 1);
 }
 
