@@ -489,6 +489,9 @@ fn options_come_from_hadoops_properties() {
     conf.set("ipc.client.connect.retry.interval", "250");
     let options = Options::from_conf(&conf).unwrap();
     assert_eq!((options.connect_retries, options.connect_backoff.as_millis()), (7, 250));
+    assert_eq!(options.kerberos_retries, 5);
+    conf.set("ipc.client.connect.max.retries.on.sasl", "0");
+    assert_eq!(Options::from_conf(&conf).unwrap().kerberos_retries, 0);
     conf.set("ipc.client.connect.max.retries", "-1");
     assert!(Options::from_conf(&conf).is_err());
     conf.unset("ipc.client.connect.max.retries");
