@@ -1,5 +1,5 @@
 //! The calls into the C library: types, functions and the handles that own what the library allocates. This
-//! is the only module of this kind; nothing here decides anything about protocols.
+//! is the only module with `unsafe`; nothing here decides anything about protocols.
 #![expect(unsafe_code, reason = "the library is C")]
 
 use super::{CredentialSource, GssContext, GssError, GssTarget, Inner, Opened};

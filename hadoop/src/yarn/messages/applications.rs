@@ -360,7 +360,7 @@ pub struct ApplicationUpdateTimeoutMap {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub enum YarnApplicationState {
-    /// An id was given out, or the submission has just come.
+    /// The submission has just come.
     New = 1,
     /// The ResourceManager writes it down.
     NewSaving = 2,
