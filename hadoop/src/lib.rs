@@ -33,14 +33,20 @@
 //! | `StandbyException` | again | the next server |
 //! | `RetriableException` | again | again, a bounded number of times |
 //! | the connection broke with the request on it | again | the next server, if the method is idempotent |
+//! | no answer to one try in time | again | the next server, if the method is idempotent |
 //! | any other exception of the server | fails | fails |
-//! | Kerberos failed | newer tickets, another connection, five times; then fails | the same |
+//! | Kerberos failed | again with newer tickets, five times, then fails | the same |
 //! | authentication by a token failed | fails | fails |
+//! | the caller's deadline is over | fails | fails |
 //!
-//! A request that is repeated keeps its number and counts its tries, so that a server can tell.
+//! How often and how fast is in Hadoop's properties: [`yarn::retry_policy`] has those of ResourceManagers,
+//! [`yarn::NmClient`] those of nodes, [`client::Options`] those of connections. Where they say nothing, a
+//! ResourceManager that is away is waited for a quarter of an hour. A request that is repeated keeps its number and
+//! counts its tries, so that a server can tell.
 //!
 //! # Security
 //!
+//! - Kerberos tickets, from a ticket cache or a keytab, are renewed without the program's doing: see [`login`].
 //! - A server that asks for no authentication is refused whenever this client has a token for it or the
 //!   cluster is said to be secure, unless `ipc.client.fallback-to-simple-auth-allowed` is set.
 //! - A server must prove that it knows a token's password; a Kerberos server must have the principal that the
