@@ -167,8 +167,12 @@ impl Initiator for Held {
 
     fn refresh(&self, need: Need) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
-            // Whoever waited here for another's try finds that there has been one.
-            let mut tried = self.tried.lock().await;
+            // Whoever waits here for another's try finds that there has been one.
+            let mut tried = match self.tried.try_lock() {
+                Ok(tried) => tried,
+                Err(_) if !self.ages(None).waits(need) => return,
+                Err(_) => self.tried.lock().await,
+            };
             if !self.ages(*tried).is_due(need, self.between) {
                 return;
             }

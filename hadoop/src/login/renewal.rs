@@ -37,6 +37,12 @@ impl Ages {
         rested && needed
     }
 
+    /// Whether to wait while another is getting newer ones: what is still good serves meanwhile.
+    pub(super) fn waits(self, need: Need) -> bool {
+        let over = self.lifetime.is_some_and(|lifetime| self.age >= lifetime);
+        need == Need::Refusal || over
+    }
+
     /// How long until [`is_due`](Self::is_due) is true without a need.
     pub(super) fn due_in(self, between: Duration) -> Option<Duration> {
         let rest = self.tried.map_or(Duration::ZERO, |tried| between.saturating_sub(tried));

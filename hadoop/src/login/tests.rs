@@ -193,9 +193,11 @@ fn tickets_are_renewed_when_they_are_old_or_refused_and_not_twice_at_once() {
         assert_eq!(due, (on_connection, on_refusal), "{ages:?}");
         assert_eq!(ages.due_in(minute), Some(seconds(wait)), "{ages:?}");
     }
+    let waits = |age| (ages(age, None).waits(Connection), ages(age, None).waits(Refusal));
+    assert_eq!((waits(999), waits(1000)), ((false, true), (true, true)));
     let lasting = renewal::Ages { lifetime: None, ..ages(5000, None) };
     assert_eq!((lasting.due_in(minute), lasting.is_due(Connection, minute)), (None, false));
-    assert!(lasting.is_due(Refusal, minute));
+    assert!(lasting.is_due(Refusal, minute) && !lasting.waits(Connection));
 }
 
 #[tokio::test]
