@@ -39,41 +39,14 @@ pub(super) async fn run(
     mut random: StdRng,
     mut commands: mpsc::Receiver<Command>,
 ) {
-    refresh(target, Need::Connection).await;
-    let end = match connect(target, options, &mut random).await {
-        Ok(stream) => serve_all(stream, setup, target, options, &mut random, &mut commands).await,
-        Err(error) => error,
-    };
+    let mut serving = Serving::new(setup);
+    let end = serving.streams(target, options, &mut random, &mut commands).await;
     tracing::debug!(address = %target.address(), %end, "connection ended");
     commands.close();
     while let Some(command) = commands.recv().await {
         let error = CallError::Connection { error: end.clone(), sent: false };
         // A caller that has gone needs no answer.
         let _ = command.reply.send(Err(error));
-    }
-}
-
-/// Serves calls over this connection, and over others where Kerberos fails, until the end.
-async fn serve_all(
-    mut stream: TcpStream,
-    setup: Setup,
-    target: &Target,
-    options: &Options,
-    random: &mut StdRng,
-    commands: &mut mpsc::Receiver<Command>,
-) -> ConnectionError {
-    let mut serving = Serving::new(setup);
-    loop {
-        let (reader, writer) = stream.split();
-        let refusal = match serving.serve(reader, writer, commands).await {
-            End::Closed(end) => return end,
-            End::Refused(refusal) => refusal,
-        };
-        tracing::info!(address = %target.address(), %refusal, "Kerberos failed; trying again");
-        stream = match serving.again(target, options, random, commands).await {
-            Ok(stream) => stream,
-            Err(end) => return end,
-        };
     }
 }
 
@@ -151,7 +124,7 @@ enum Woken {
     Time,
 }
 
-/// One connection that has come about.
+/// One connection, with a stream or until there is one.
 pub(super) struct Serving {
     core: Connection,
     replies: Replies,
@@ -175,7 +148,7 @@ pub(super) enum End {
 impl Serving {
     pub(super) fn new(setup: Setup) -> Self {
         Self {
-            core: Connection::new(setup, Time::ZERO),
+            core: Connection::without_stream(setup),
             replies: Replies::new(),
             began: Instant::now(),
             outbound: Bytes::new(),
@@ -190,7 +163,10 @@ impl Serving {
         mut reader: impl AsyncRead + Unpin,
         mut writer: impl AsyncWrite + Unpin,
         commands: &mut mpsc::Receiver<Command>,
+        entropy: [u8; 16],
     ) -> End {
+        let now = self.now();
+        self.core.start(entropy, now);
         let mut buffer = vec![0; READ];
         loop {
             if let Some(end) = self.settle() {
@@ -215,24 +191,47 @@ impl Serving {
         }
     }
 
-    /// Another stream, with the newest tickets and after a random wait, over which the core begins anew. The
-    /// deadlines of calls hold meanwhile.
-    async fn again(
+    /// Serves calls over a stream, and over others where Kerberos fails, until the end.
+    async fn streams(
         &mut self,
         target: &Target,
         options: &Options,
         random: &mut StdRng,
         commands: &mut mpsc::Receiver<Command>,
+    ) -> ConnectionError {
+        let (mut need, mut pause) = (Need::Connection, Duration::ZERO);
+        loop {
+            let entropy = random.random();
+            let stream = async {
+                refresh(target, need).await;
+                tokio::time::sleep(pause).await;
+                connect(target, options, random).await
+            };
+            let mut stream = match self.until_there(stream, commands).await {
+                Ok(stream) => stream,
+                Err(end) => return end,
+            };
+            let (reader, writer) = stream.split();
+            match self.serve(reader, writer, commands, entropy).await {
+                End::Closed(end) => return end,
+                End::Refused(refusal) => {
+                    let address = target.address();
+                    tracing::info!(%address, %refusal, "Kerberos failed; trying again");
+                }
+            }
+            need = Need::Refusal;
+            pause = options.kerberos_backoff.mul_f64(random.random());
+        }
+    }
+
+    /// Takes calls until there is a stream to serve them on. Their deadlines hold meanwhile.
+    async fn until_there(
+        &mut self,
+        stream: impl Future<Output = Result<TcpStream, ConnectionError>>,
+        commands: &mut mpsc::Receiver<Command>,
     ) -> Result<TcpStream, ConnectionError> {
         (self.outbound, self.mute) = (Bytes::new(), None);
-        let entropy = random.random();
-        let pause = options.kerberos_backoff.mul_f64(random.random());
-        let another = async {
-            refresh(target, Need::Refusal).await;
-            tokio::time::sleep(pause).await;
-            connect(target, options, random).await
-        };
-        tokio::pin!(another);
+        tokio::pin!(stream);
         loop {
             if let Some(End::Closed(end) | End::Refused(end)) = self.settle() {
                 return Err(end);
@@ -240,12 +239,8 @@ impl Serving {
             let takes = !self.lonely && !self.core.is_full();
             tokio::select! {
                 biased;
-                another = &mut another => match another {
-                    Ok(stream) => {
-                        let now = self.now();
-                        self.core.restart(entropy, now);
-                        return Ok(stream);
-                    }
+                stream = &mut stream => match stream {
+                    Ok(stream) => return Ok(stream),
                     Err(error) => self.core.close(error),
                 },
                 () = until(self.due()) => self.on_time(),

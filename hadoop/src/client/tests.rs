@@ -274,14 +274,14 @@ async fn the_servers_last_words_are_read_after_a_broken_pipe() {
         peer.write_all(&words).await.unwrap();
     });
     let (_line, mut commands) = mpsc::channel(1);
-    let end = task::Serving::new(setup()).serve(reader, Broken, &mut commands).await;
+    let end = task::Serving::new(setup()).serve(reader, Broken, &mut commands, [0; 16]).await;
     assert!(
         matches!(&end, task::End::Closed(ConnectionError::Fatal(e)) if e.is("AccessControlException")),
         "{end:?}"
     );
     // Where there are none, the error itself is said.
     let (reader, _peer) = tokio::io::duplex(10_000);
-    let end = task::Serving::new(setup()).serve(reader, Broken, &mut commands).await;
+    let end = task::Serving::new(setup()).serve(reader, Broken, &mut commands, [0; 16]).await;
     assert!(
         matches!(&end, task::End::Closed(ConnectionError::Closed(reason)) if reason.contains("broken pipe")),
         "{end:?}"
@@ -440,7 +440,7 @@ async fn callers_and_configurations_may_wait_for_ever() {
     let nobody = Target { port, ..target.clone() };
     let soon = Duration::from_millis(20);
     let late = client.call::<_, TokenProto>(&nobody, "m", &message(""), soon).await.unwrap_err();
-    assert!(matches!(late, CallError::Deadline { .. }), "{late:?}");
+    assert!(matches!(late, CallError::Deadline { sent: false, .. }), "{late:?}");
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let nobody = Target { port, ..target };
     let policy = RetryPolicy::Fixed { interval: endless, retries: 1 };

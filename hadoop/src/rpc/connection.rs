@@ -32,8 +32,8 @@ struct Waiting {
 #[derive(Debug)]
 enum Phase {
     Negotiating(Box<Negotiation>),
-    /// Kerberos has failed on this stream, and there will be another.
-    Refused,
+    /// There is no stream: not yet, or Kerberos has failed on the one that there was.
+    Streamless,
     Ready,
     Closed,
 }
@@ -80,9 +80,17 @@ impl Connection {
     /// A connection that has just come about. Its first bytes are ready to be sent.
     #[must_use]
     pub fn new(setup: Setup, now: Time) -> Self {
-        let mut connection = Self {
-            phase: Phase::Ready,
-            outer: FrameDecoder::new(setup.limits.frame_in.min(GREETING)),
+        let mut connection = Self::without_stream(setup);
+        connection.begin_stream(now);
+        connection
+    }
+
+    /// A connection that is to come about: calls are kept for [`start`](Self::start), and their deadlines hold.
+    #[must_use]
+    pub fn without_stream(setup: Setup) -> Self {
+        Self {
+            phase: Phase::Streamless,
+            outer: FrameDecoder::new(0),
             protected: None,
             outbound: BytesMut::new(),
             calls: BTreeMap::new(),
@@ -90,28 +98,31 @@ impl Connection {
             queue: VecDeque::new(),
             queued: 0,
             events: VecDeque::new(),
-            setup_ends: now.saturating_add(setup.setup_timeout),
+            setup_ends: Time::ZERO,
             refused: 0,
-            heard: now,
-            idle_since: now,
+            heard: Time::ZERO,
+            idle_since: Time::ZERO,
             setup,
-        };
-        connection.greet();
-        connection
+        }
     }
 
-    /// Begins anew over another stream after [`Event::Refused`], with the calls that wait. Without that event
-    /// before, nothing happens. `entropy` must be fresh.
-    pub fn restart(&mut self, entropy: [u8; 16], now: Time) {
-        if !matches!(self.phase, Phase::Refused) {
+    /// Begins on a stream, with the calls that wait: on the first one after [`without_stream`](Self::without_stream),
+    /// or on another after [`Event::Refused`]. On any other connection nothing happens. `entropy` must be fresh.
+    pub fn start(&mut self, entropy: [u8; 16], now: Time) {
+        if !matches!(self.phase, Phase::Streamless) {
             return;
         }
         if let AuthSetup::Sasl { entropy: old, .. } = &mut self.setup.auth {
             *old = entropy;
         }
+        self.begin_stream(now);
+    }
+
+    fn begin_stream(&mut self, now: Time) {
         self.outer = FrameDecoder::new(self.setup.limits.frame_in.min(GREETING));
         self.setup_ends = now.saturating_add(self.setup.setup_timeout);
         self.heard = now;
+        self.idle_since = now;
         self.greet();
     }
 
@@ -203,7 +214,7 @@ impl Connection {
 
     /// Takes bytes from the server.
     pub fn receive(&mut self, bytes: &[u8], now: Time) {
-        if matches!(self.phase, Phase::Closed | Phase::Refused) {
+        if matches!(self.phase, Phase::Closed | Phase::Streamless) {
             return;
         }
         self.heard = now;
@@ -230,7 +241,7 @@ impl Connection {
             && kerberos_again(&error, negotiation.method())
         {
             self.refused += 1;
-            self.phase = Phase::Refused;
+            self.phase = Phase::Streamless;
             self.outbound.clear();
             return self.events.push_back(Event::Refused(error));
         }

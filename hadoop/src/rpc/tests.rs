@@ -553,7 +553,7 @@ fn calls_outlive_streams_on_which_kerberos_failed_and_their_deadlines_hold() {
         frame.freeze()
     };
     // Nothing has failed yet: there is nothing to begin anew.
-    client.restart([2; 16], NOW);
+    client.start([2; 16], NOW);
     assert!(!client.has_outbound());
     client.receive(&offer, NOW);
     let failed = ConnectionError::Sasl(SaslError::Gss(expired()));
@@ -567,7 +567,7 @@ fn calls_outlive_streams_on_which_kerberos_failed_and_their_deadlines_hold() {
         &events(&mut client)[..],
         [Event::Reply { id: 1, result: Err(CallError::Deadline { sent: false, .. }) }]
     ));
-    client.restart([3; 16], seconds(6));
+    client.start([3; 16], seconds(6));
     assert_eq!(client.take_outbound(), greeting);
     assert_eq!(client.next_time(), Some(seconds(66)));
     // Once more was allowed.
@@ -577,7 +577,7 @@ fn calls_outlive_streams_on_which_kerberos_failed_and_their_deadlines_hold() {
         panic!("{events:?}")
     };
     assert_eq!((lost.may_have_run(), end), (false, &failed));
-    client.restart([4; 16], seconds(6));
+    client.start([4; 16], seconds(6));
     assert!(client.is_closed() && !client.has_outbound());
 }
 
