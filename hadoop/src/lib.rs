@@ -1,5 +1,18 @@
 //! Hadoop RPC and YARN for native programs, without a JVM.
 //!
+//! ```no_run
+//! use hadoop::{conf::Configuration, login::Login, yarn::YarnClient};
+//!
+//! # async fn example() -> Result<(), hadoop::yarn::YarnError> {
+//! let conf = Configuration::load()?; // what HADOOP_CONF_DIR and YARN_CONF_DIR name
+//! let login = Login::current(&conf).await?; // tickets, tokens, or a user name
+//! let yarn = YarnClient::new(&conf, login).await?;
+//! println!("{} nodes", yarn.metrics().await?.num_node_managers());
+//! # Ok(()) }
+//! ```
+//!
+//! [`yarn`] tells how an application lives and what a program for YARN has to do.
+//!
 //! | module | what is in it |
 //! |---|---|
 //! | [`conf`] | Hadoop's XML configuration: site files, `${…}`, final properties, inclusions, defaults |
@@ -50,7 +63,8 @@
 //! - A server that asks for no authentication is refused whenever this client has a token for it or the
 //!   cluster is said to be secure, unless `ipc.client.fallback-to-simple-auth-allowed` is set.
 //! - A server must prove that it knows a token's password; a Kerberos server must have the principal that the
-//!   configuration names.
+//!   configuration names. `_HOST` in it is the server's name as the configuration has it; where that has an address,
+//!   the name that the system's resolver knows.
 //! - `hadoop.rpc.protection` is a list, the best first; with `privacy` first and a server that offers it, all
 //!   is encrypted. For tokens that means 3DES or RC4, because Hadoop has nothing else; the breakable ones
 //!   (DES, RC4 with 56 and 40 bits) are taken only by those who ask for them in a [`sasl::SaslConfig`].
