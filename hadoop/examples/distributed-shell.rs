@@ -179,12 +179,7 @@ async fn client(args: &[String]) -> Outcome<ExitCode> {
         *file =
             (format!("{}{path}", root.trim_end_matches('/')), i64::try_from(status.length)?, time);
     }
-    let ended = tokio::select! {
-        biased;
-        ended = submitted(&yarn, id, &job, &tokens) => ended,
-        // However long it takes, the tickets of this client live on.
-        never = fresh(login) => never,
-    };
+    let ended = submitted(&yarn, id, &job, &tokens).await;
     // An ApplicationMaster that was killed could not do it.
     if hdfs.delete(&job.directory, true).await? {
         println!("{id}\tits files are removed");
@@ -195,16 +190,11 @@ async fn client(args: &[String]) -> Outcome<ExitCode> {
     })
 }
 
-async fn fresh<T>(login: Login) -> T {
-    login.keep_fresh().await;
-    std::future::pending().await
-}
-
 /// What the application's processes prove with who they are: they have no Kerberos tickets.
 async fn tokens(conf: &Configuration, login: &Login, yarn: &YarnClient) -> Outcome<Credentials> {
     let mut tokens = Credentials::new();
     if login.is_secure() {
-        let renewer = renewer(conf)?;
+        let renewer = renewer(conf).await?;
         let hdfs = HdfsTokens::new(conf, login, None).await?.get(&renewer).await?;
         let yarn = yarn.delegation_token(&renewer).await?;
         for token in [hdfs, yarn] {

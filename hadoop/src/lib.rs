@@ -1,5 +1,18 @@
 //! Hadoop RPC and YARN for native programs, without a JVM.
 //!
+//! ```no_run
+//! use hadoop::{conf::Configuration, login::Login, yarn::YarnClient};
+//!
+//! # async fn example() -> Result<(), hadoop::yarn::YarnError> {
+//! let conf = Configuration::load()?; // what HADOOP_CONF_DIR and YARN_CONF_DIR name
+//! let login = Login::current(&conf).await?; // tickets, tokens, or a user name
+//! let yarn = YarnClient::new(&conf, login).await?;
+//! println!("{} nodes", yarn.metrics().await?.num_node_managers());
+//! # Ok(()) }
+//! ```
+//!
+//! [`yarn`] tells how an application lives and what a program for YARN has to do.
+//!
 //! | module | what is in it |
 //! |---|---|
 //! | [`conf`] | Hadoop's XML configuration: site files, `${…}`, final properties, inclusions, defaults |
@@ -33,17 +46,25 @@
 //! | `StandbyException` | again | the next server |
 //! | `RetriableException` | again | again, a bounded number of times |
 //! | the connection broke with the request on it | again | the next server, if the method is idempotent |
+//! | no answer to one try in time | again | the next server, if the method is idempotent |
 //! | any other exception of the server | fails | fails |
-//! | authentication failed | fails | fails |
+//! | Kerberos failed | again with newer tickets, five times, then fails | the same |
+//! | authentication by a token failed | fails | fails |
+//! | the caller's deadline is over | fails | fails |
 //!
-//! A request that is repeated keeps its number and counts its tries, so that a server can tell.
+//! How often and how fast is in Hadoop's properties: [`yarn::retry_policy`] has those of ResourceManagers,
+//! [`yarn::NmClient`] those of nodes, [`client::Options`] those of connections. Where they say nothing, a
+//! ResourceManager that is away is waited for a quarter of an hour. A request that is repeated keeps its number and
+//! counts its tries, so that a server can tell.
 //!
 //! # Security
 //!
+//! - Kerberos tickets, from a ticket cache or a keytab, are renewed without the program's doing: see [`login`].
 //! - A server that asks for no authentication is refused whenever this client has a token for it or the
 //!   cluster is said to be secure, unless `ipc.client.fallback-to-simple-auth-allowed` is set.
 //! - A server must prove that it knows a token's password; a Kerberos server must have the principal that the
-//!   configuration names.
+//!   configuration names. `_HOST` in it is the server's name as the configuration has it; where that has an address,
+//!   the name that the system's resolver knows.
 //! - `hadoop.rpc.protection` is a list, the best first; with `privacy` first and a server that offers it, all
 //!   is encrypted. For tokens that means 3DES or RC4, because Hadoop has nothing else; the breakable ones
 //!   (DES, RC4 with 56 and 40 bits) are taken only by those who ask for them in a [`sasl::SaslConfig`].

@@ -284,6 +284,7 @@ impl Client {
             ping: options.ping,
             setup_timeout: options.setup_timeout,
             idle: options.idle,
+            kerberos_retries: options.kerberos_retries,
         }
     }
 

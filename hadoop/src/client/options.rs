@@ -16,6 +16,12 @@ pub struct Options {
     pub connect_backoff: Duration,
     /// How long authentication may take.
     pub setup_timeout: Duration,
+    /// Tries of authenticating by Kerberos after the first, each with the newest tickets and on a connection of its
+    /// own (`ipc.client.connect.max.retries.on.sasl`; earlier lines of Hadoop have 5 and no property).
+    pub kerberos_retries: u32,
+    /// The longest wait before each of these; a random part of it is waited, so that clients of one user do not
+    /// meet again. Hadoop's clients have five seconds.
+    pub kerberos_backoff: Duration,
     /// How long one try of a call may take where the caller does not say (`ipc.client.rpc-timeout.ms`).
     pub call_timeout: Duration,
     /// When a ping is sent (`ipc.client.ping`, `ipc.ping.interval`).
@@ -33,6 +39,8 @@ impl Default for Options {
             connect_retries: 0,
             connect_backoff: Duration::from_secs(1),
             setup_timeout: Duration::from_secs(60),
+            kerberos_retries: 5,
+            kerberos_backoff: Duration::from_secs(5),
             call_timeout: Duration::from_secs(120),
             ping: Some(Duration::from_secs(60)),
             idle: Some(Duration::from_secs(10)),
@@ -49,6 +57,7 @@ impl Options {
             connect_timeout: bounded(self.connect_timeout),
             connect_backoff: bounded(self.connect_backoff),
             setup_timeout: bounded(self.setup_timeout),
+            kerberos_backoff: bounded(self.kerberos_backoff),
             call_timeout: bounded(self.call_timeout),
             ping: self.ping.map(bounded),
             idle: self.idle.map(bounded),
@@ -74,6 +83,8 @@ impl Options {
         let call_timeout = if call.is_zero() { Duration::from_secs(3600) } else { call };
         Ok(Self {
             connect_retries: connect_retries(conf, "ipc.client.connect.max.retries")?,
+            kerberos_retries: tries(conf, "ipc.client.connect.max.retries.on.sasl")?
+                .unwrap_or(default.kerberos_retries),
             connect_backoff: duration(
                 "ipc.client.connect.retry.interval",
                 default.connect_backoff,
@@ -94,6 +105,10 @@ impl Options {
 
 /// How often to try again to connect by a property; not at all where it is not set.
 pub(crate) fn connect_retries(conf: &Configuration, name: &str) -> Result<u32, ConfError> {
+    Ok(tries(conf, name)?.unwrap_or(0))
+}
+
+fn tries(conf: &Configuration, name: &str) -> Result<Option<u32>, ConfError> {
     let wrong = |_| ConfError::Type { name: name.to_owned(), expected: "a number of tries" };
-    u32::try_from(conf.get_i64(name)?.unwrap_or(0)).map_err(wrong)
+    conf.get_i64(name)?.map(u32::try_from).transpose().map_err(wrong)
 }

@@ -1,7 +1,8 @@
 //! The task of one connection: it moves bytes between the socket and the core, hands requests in and results
 //! out, and tells the core the time. It must never wait for anything without also watching the socket.
 
-use super::{Command, Options, Target, closed};
+use super::{Auth, Command, Options, Target, closed};
+use crate::gssapi::Need;
 use crate::rpc::{CallError, Connection, ConnectionError, Event, Setup, Time, doubled};
 use bytes::{Buf as _, Bytes};
 use rand::Rng as _;
@@ -35,16 +36,11 @@ pub(super) async fn run(
     target: &Target,
     setup: Setup,
     options: &Options,
-    random: StdRng,
+    mut random: StdRng,
     mut commands: mpsc::Receiver<Command>,
 ) {
-    let end = match connect(target, options, random).await {
-        Ok(mut stream) => {
-            let (reader, writer) = stream.split();
-            serve(reader, writer, setup, &mut commands).await
-        }
-        Err(error) => error,
-    };
+    let mut serving = Serving::new(setup);
+    let end = serving.streams(target, options, &mut random, &mut commands).await;
     tracing::debug!(address = %target.address(), %end, "connection ended");
     commands.close();
     while let Some(command) = commands.recv().await {
@@ -54,11 +50,22 @@ pub(super) async fn run(
     }
 }
 
+/// Has the user's Kerberos tickets renewed where the connection may need them.
+async fn refresh(target: &Target, need: Need) {
+    if let Auth::Sasl(config) = &target.auth
+        // Servers that take a token take it before tickets.
+        && (config.token.is_none() || need == Need::Refusal)
+        && let Some(kerberos) = &config.kerberos
+    {
+        kerberos.initiator.refresh(need).await;
+    }
+}
+
 /// Tries the target's addresses in turn, and all again after waits as the options say.
 async fn connect(
     target: &Target,
     options: &Options,
-    mut random: StdRng,
+    random: &mut StdRng,
 ) -> Result<TcpStream, ConnectionError> {
     let mut tried = 0;
     loop {
@@ -101,6 +108,14 @@ async fn connect_once(target: &Target, options: &Options) -> Result<TcpStream, C
     Err(last)
 }
 
+/// Waits until then; without a moment, for ever.
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// What woke the task.
 enum Woken {
     Read(io::Result<usize>),
@@ -109,8 +124,8 @@ enum Woken {
     Time,
 }
 
-/// One connection that has come about.
-struct Serving {
+/// One connection, with a stream or until there is one.
+pub(super) struct Serving {
     core: Connection,
     replies: Replies,
     began: Instant,
@@ -121,52 +136,128 @@ struct Serving {
     lonely: bool,
 }
 
-/// Serves calls over a stream until it ends; gives its end.
-pub(super) async fn serve(
-    mut reader: impl AsyncRead + Unpin,
-    mut writer: impl AsyncWrite + Unpin,
-    setup: Setup,
-    commands: &mut mpsc::Receiver<Command>,
-) -> ConnectionError {
-    let mut serving = Serving {
-        core: Connection::new(setup, Time::ZERO),
-        replies: Replies::new(),
-        began: Instant::now(),
-        outbound: Bytes::new(),
-        mute: None,
-        lonely: false,
-    };
-    let mut buffer = vec![0; READ];
-    loop {
-        if let Some(end) = serving.settle() {
-            return end;
-        }
-        let woken = serving.wait(&mut reader, &mut writer, commands, &mut buffer).await;
-        match woken {
-            Woken::Read(Ok(0)) => serving.ended("the server closed it".to_owned()),
-            Woken::Read(Err(error)) => serving.ended(error.to_string()),
-            Woken::Read(Ok(read)) => {
-                let bytes = buffer.get(..read).unwrap_or_default();
-                serving.receive(bytes).await;
-            }
-            Woken::Written(Ok(written)) => serving.outbound.advance(written),
-            Woken::Written(Err(error)) => {
-                serving.mute = Some((Instant::now() + LAST_WORDS, error.to_string()));
-            }
-            Woken::Command(Some(command)) => serving.begin(command),
-            Woken::Command(None) => serving.lonely = true,
-            Woken::Time => serving.on_time(),
-        }
-    }
+/// How serving a stream ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// With the connection.
+    Closed(ConnectionError),
+    /// Kerberos failed; the calls wait for another stream.
+    Refused(ConnectionError),
 }
 
 impl Serving {
+    pub(super) fn new(setup: Setup) -> Self {
+        Self {
+            core: Connection::without_stream(setup),
+            replies: Replies::new(),
+            began: Instant::now(),
+            outbound: Bytes::new(),
+            mute: None,
+            lonely: false,
+        }
+    }
+
+    /// Serves calls over a stream until it ends.
+    pub(super) async fn serve(
+        &mut self,
+        mut reader: impl AsyncRead + Unpin,
+        mut writer: impl AsyncWrite + Unpin,
+        commands: &mut mpsc::Receiver<Command>,
+        entropy: [u8; 16],
+    ) -> End {
+        let now = self.now();
+        self.core.start(entropy, now);
+        let mut buffer = vec![0; READ];
+        loop {
+            if let Some(end) = self.settle() {
+                return end;
+            }
+            let woken = self.wait(&mut reader, &mut writer, commands, &mut buffer).await;
+            match woken {
+                Woken::Read(Ok(0)) => self.ended("the server closed it".to_owned()),
+                Woken::Read(Err(error)) => self.ended(error.to_string()),
+                Woken::Read(Ok(read)) => {
+                    let bytes = buffer.get(..read).unwrap_or_default();
+                    self.receive(bytes).await;
+                }
+                Woken::Written(Ok(written)) => self.outbound.advance(written),
+                Woken::Written(Err(error)) => {
+                    self.mute = Some((Instant::now() + LAST_WORDS, error.to_string()));
+                }
+                Woken::Command(Some(command)) => self.begin(command),
+                Woken::Command(None) => self.lonely = true,
+                Woken::Time => self.on_time(),
+            }
+        }
+    }
+
+    /// Serves calls over a stream, and over others where Kerberos fails, until the end.
+    async fn streams(
+        &mut self,
+        target: &Target,
+        options: &Options,
+        random: &mut StdRng,
+        commands: &mut mpsc::Receiver<Command>,
+    ) -> ConnectionError {
+        let (mut need, mut pause) = (Need::Connection, Duration::ZERO);
+        loop {
+            let entropy = random.random();
+            let stream = async {
+                refresh(target, need).await;
+                tokio::time::sleep(pause).await;
+                connect(target, options, random).await
+            };
+            let mut stream = match self.until_there(stream, commands).await {
+                Ok(stream) => stream,
+                Err(end) => return end,
+            };
+            let (reader, writer) = stream.split();
+            match self.serve(reader, writer, commands, entropy).await {
+                End::Closed(end) => return end,
+                End::Refused(refusal) => {
+                    let address = target.address();
+                    tracing::info!(%address, %refusal, "Kerberos failed; trying again");
+                }
+            }
+            need = Need::Refusal;
+            pause = options.kerberos_backoff.mul_f64(random.random());
+        }
+    }
+
+    /// Takes calls until there is a stream to serve them on. Their deadlines hold meanwhile.
+    async fn until_there(
+        &mut self,
+        stream: impl Future<Output = Result<TcpStream, ConnectionError>>,
+        commands: &mut mpsc::Receiver<Command>,
+    ) -> Result<TcpStream, ConnectionError> {
+        (self.outbound, self.mute) = (Bytes::new(), None);
+        tokio::pin!(stream);
+        loop {
+            if let Some(End::Closed(end) | End::Refused(end)) = self.settle() {
+                return Err(end);
+            }
+            let takes = !self.lonely && !self.core.is_full();
+            tokio::select! {
+                biased;
+                stream = &mut stream => match stream {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => self.core.close(error),
+                },
+                () = until(self.due()) => self.on_time(),
+                command = commands.recv(), if takes => match command {
+                    Some(command) => self.begin(command),
+                    None => self.lonely = true,
+                },
+            }
+        }
+    }
+
     fn now(&self) -> Time {
         self.began.elapsed()
     }
 
     /// Hands out what has happened; the end, when that is what has happened.
-    fn settle(&mut self) -> Option<ConnectionError> {
+    fn settle(&mut self) -> Option<End> {
         while let Some(event) = self.core.poll_event() {
             match event {
                 Event::Ready { method, qop } => {
@@ -178,7 +269,8 @@ impl Serving {
                         let _ = reply.send(result);
                     }
                 }
-                Event::Closed(end) => return Some(end),
+                Event::Refused(refusal) => return Some(End::Refused(refusal)),
+                Event::Closed(end) => return Some(End::Closed(end)),
             }
         }
         if self.core.is_full() {
@@ -194,7 +286,7 @@ impl Serving {
             self.outbound = self.core.take_outbound();
         }
         (self.lonely && self.core.waiting() == 0 && self.outbound.is_empty())
-            .then_some(ConnectionError::Shutdown)
+            .then_some(End::Closed(ConnectionError::Shutdown))
     }
 
     async fn wait(
@@ -206,25 +298,20 @@ impl Serving {
     ) -> Woken {
         let writes = !self.outbound.is_empty() && self.mute.is_none();
         let takes = !self.lonely && !self.core.is_full() && self.mute.is_none();
-        let due = self.core.next_time().and_then(|time| self.began.checked_add(time));
-        let due = match (&self.mute, due) {
-            (Some((at, _)), Some(due)) => Some(due.min(*at)),
-            (Some((at, _)), None) => Some(*at),
-            (None, due) => due,
-        };
-        let sleep = async {
-            match due {
-                Some(due) => tokio::time::sleep_until(due).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
             read = reader.read(buffer) => Woken::Read(read),
             written = writer.write(&self.outbound), if writes => Woken::Written(written),
-            () = sleep => Woken::Time,
+            () = until(self.due()) => Woken::Time,
             command = commands.recv(), if takes => Woken::Command(command),
         }
+    }
+
+    /// When the core or this task has something to do next.
+    fn due(&self) -> Option<Instant> {
+        let core = self.core.next_time().and_then(|time| self.began.checked_add(time));
+        let mute = self.mute.as_ref().map(|(at, _)| *at);
+        core.into_iter().chain(mute).min()
     }
 
     fn begin(&mut self, command: Command) {

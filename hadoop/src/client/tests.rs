@@ -1,3 +1,5 @@
+mod kerberos;
+
 use super::*;
 use crate::rpc::testing::{Said, ServerAuth, ServerConnection};
 use crate::rpc::{RetryPolicy, header::RequestHeader};
@@ -225,6 +227,8 @@ async fn a_refusal_is_heard_although_writing_has_failed() {
     let wrong =
         echo(&client, &server.target(by_token(wrong, Qop::Authentication)), "x").await.unwrap_err();
     assert!(wrong.remote().is_some_and(|e| e.is("SaslException")), "{wrong:?}");
+    // No token gets better by being tried again.
+    assert_eq!(server.connections(), 3);
 }
 
 /// A stream that cannot be written to, as one is whose peer has closed it.
@@ -270,13 +274,16 @@ async fn the_servers_last_words_are_read_after_a_broken_pipe() {
         peer.write_all(&words).await.unwrap();
     });
     let (_line, mut commands) = mpsc::channel(1);
-    let end = task::serve(reader, Broken, setup(), &mut commands).await;
-    assert!(matches!(&end, ConnectionError::Fatal(e) if e.is("AccessControlException")), "{end:?}");
+    let end = task::Serving::new(setup()).serve(reader, Broken, &mut commands, [0; 16]).await;
+    assert!(
+        matches!(&end, task::End::Closed(ConnectionError::Fatal(e)) if e.is("AccessControlException")),
+        "{end:?}"
+    );
     // Where there are none, the error itself is said.
     let (reader, _peer) = tokio::io::duplex(10_000);
-    let end = task::serve(reader, Broken, setup(), &mut commands).await;
+    let end = task::Serving::new(setup()).serve(reader, Broken, &mut commands, [0; 16]).await;
     assert!(
-        matches!(&end, ConnectionError::Closed(reason) if reason.contains("broken pipe")),
+        matches!(&end, task::End::Closed(ConnectionError::Closed(reason)) if reason.contains("broken pipe")),
         "{end:?}"
     );
 }
@@ -433,7 +440,7 @@ async fn callers_and_configurations_may_wait_for_ever() {
     let nobody = Target { port, ..target.clone() };
     let soon = Duration::from_millis(20);
     let late = client.call::<_, TokenProto>(&nobody, "m", &message(""), soon).await.unwrap_err();
-    assert!(matches!(late, CallError::Deadline { .. }), "{late:?}");
+    assert!(matches!(late, CallError::Deadline { sent: false, .. }), "{late:?}");
     let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let nobody = Target { port, ..target };
     let policy = RetryPolicy::Fixed { interval: endless, retries: 1 };
@@ -482,6 +489,9 @@ fn options_come_from_hadoops_properties() {
     conf.set("ipc.client.connect.retry.interval", "250");
     let options = Options::from_conf(&conf).unwrap();
     assert_eq!((options.connect_retries, options.connect_backoff.as_millis()), (7, 250));
+    assert_eq!(options.kerberos_retries, 5);
+    conf.set("ipc.client.connect.max.retries.on.sasl", "0");
+    assert_eq!(Options::from_conf(&conf).unwrap().kerberos_retries, 0);
     conf.set("ipc.client.connect.max.retries", "-1");
     assert!(Options::from_conf(&conf).is_err());
     conf.unset("ipc.client.connect.max.retries");

@@ -7,6 +7,7 @@ mod raw;
 mod tests;
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,6 +104,15 @@ pub trait GssContext: Send {
     fn plain_max(&self, encrypt: bool, raw_max: u32) -> Result<usize, GssError>;
 }
 
+/// What newer tickets are wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Need {
+    /// A connection is about to be set up: the tickets should last for a while.
+    Connection,
+    /// Kerberos has failed with the tickets that there are.
+    Refusal,
+}
+
 /// Who can start contexts: a user's Kerberos credential, or a double of it in tests.
 pub trait Initiator: Send + Sync {
     /// The user's principal.
@@ -113,6 +123,13 @@ pub trait Initiator: Send + Sync {
     /// # Errors
     /// Whatever Kerberos says.
     fn context(&self, target: &GssTarget) -> Result<Box<dyn GssContext>, GssError>;
+
+    /// Gets newer tickets where that is needed and was not tried just before. Where none are to be had, the old
+    /// ones stay in use and their next context says what is wrong. Nothing happens unless it is overridden.
+    fn refresh(&self, need: Need) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        let _ = need;
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// Where a user's tickets come from.

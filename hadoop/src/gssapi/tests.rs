@@ -73,6 +73,8 @@ fn against_a_real_kdc() {
         run("kadmin.local", &["-q", &format!("addprinc -randkey {principal}")]);
         run("kadmin.local", &["-q", &format!("ktadd -k {} {principal}", at(keytab))]);
     }
+    run("kadmin.local", &["-q", "addprinc -randkey -maxlife 5seconds brief"]);
+    run("kadmin.local", &["-q", &format!("ktadd -k {} brief", at("brief.keytab"))]);
     let mut command = Command::new("krb5kdc");
     set(&mut command);
     let _kdc = Kdc(command.arg("-n").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
@@ -118,8 +120,10 @@ fn below_a_kdc(folder: &Path) {
         }
         exchange(&library, &credential, pattern, Qop::Privacy);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(logins(&library, folder));
+    // Each on a runtime of its own: tasks are counted.
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime().block_on(logins(&library, folder));
+    runtime().block_on(renewal(&library, folder));
     println!("below a KDC: done");
 }
 
@@ -155,6 +159,43 @@ async fn logins(library: &Library, folder: &Path) {
             assert_eq!(echo(&client, &target, "for bob").await.unwrap(), "for bob");
         }
     }
+}
+
+/// Tickets that last for five seconds, and that nobody renews but the library.
+async fn renewal(library: &Library, folder: &Path) {
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let mut conf = Configuration::with_defaults();
+    conf.set("hadoop.security.authentication", "kerberos");
+    conf.set("hadoop.kerberos.min.seconds.before.relogin", "0");
+    conf.set("yarn.resourcemanager.principal", "rm/_HOST@TEST.LOCAL");
+    let keytab = folder.join("brief.keytab");
+    let login = Login::from_keytab(&conf, "brief@TEST.LOCAL", &keytab).await.unwrap();
+    assert_eq!(tasks(), before + 1);
+    let library = library.clone();
+    let accept: Arc<dyn Fn() -> Box<dyn GssContext> + Send + Sync> =
+        Arc::new(move || Box::new(raw::Context::acceptor(&library)));
+    let server = Server::start(ServerAuth::Kerberos { accept, mask: 1 }, Does::Echo).await;
+    let target = login.target(Service::ResourceManager, "localhost", server.port).await.unwrap();
+    let (began, mut due, mut renewals) = (tokio::time::Instant::now(), login.renew_in(), 0);
+    // The first tickets, and those that follow them, have run out by then.
+    while began.elapsed() < Duration::from_secs(11) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = login.renew_in();
+        renewals += usize::from(now > due);
+        due = now;
+        let client = Client::new(Options { kerberos_retries: 0, ..Options::default() });
+        assert_eq!(echo(&client, &target, "fresh").await.unwrap(), "fresh");
+    }
+    assert!((2..=4).contains(&renewals), "{renewals}");
+    drop((login, target, server));
+    // The task of the login ends with its last handle; those of the server and its connections stay.
+    let ended = async {
+        while tasks() > before + 1 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), ended).await.unwrap();
 }
 
 /// A whole exchange with a server that is the library's own other half, then messages both ways.

@@ -83,7 +83,9 @@ impl HdfsTokens {
             let token =
                 logical.and_then(|name| held.by_service(service.token_kind(), &name).cloned());
             targets.push(match token {
-                Some(token) => login.target_with(service, &node.host, node.port, Some(token))?,
+                Some(token) => {
+                    login.target_with(service, &node.host, node.port, Some(token)).await?
+                }
                 None => login.target(service, &node.host, node.port).await?,
             });
         }

@@ -1,28 +1,39 @@
 //! A user's Kerberos tickets and their renewal. Everything that may ask a KDC runs on threads for blocking
 //! work.
 
+use super::renewal::{Ages, lasts_longer};
 use super::{LoginError, Security};
 use crate::gssapi::{
-    Credential, CredentialSource, GssContext, GssError, GssTarget, Initiator, Library,
+    Credential, CredentialSource, GssContext, GssError, GssTarget, Initiator, Library, Need,
 };
+use std::convert::Infallible;
 use std::path::Path;
+use std::pin::Pin;
 use std::process::Stdio;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
+use tokio::sync::{Mutex, oneshot};
 use tokio::time::Instant;
 
-/// The part of their life after which tickets are renewed, in tenths.
-const RENEW_AT: u32 = 8;
 /// How long `kinit` may take.
 const KINIT_MAX: Duration = Duration::from_secs(60);
-/// Tickets that last longer than others by no more than this are the same: lifetimes are rounded.
-const SAME: Duration = Duration::from_secs(5);
 
-/// Tickets that are replaced when they are renewed.
-pub(super) struct Tickets {
+/// Tickets that are replaced when they are renewed: by whoever sets up a connection, and by a task that ends with
+/// the last handle.
+#[derive(Clone)]
+pub(super) struct Tickets(Arc<Held>);
+
+struct Held {
     library: Library,
     source: CredentialSource,
-    now: Arc<RwLock<Current>>,
+    kinit: String,
+    /// Between two tries of renewal at least.
+    between: Duration,
+    now: RwLock<Current>,
+    /// When renewal was last tried. Held while it is: others wait for the outcome.
+    tried: Mutex<Option<Instant>>,
+    /// Dropped with the last handle, which ends the task.
+    _alive: oneshot::Sender<Infallible>,
 }
 
 struct Current {
@@ -31,6 +42,7 @@ struct Current {
 }
 
 impl Tickets {
+    /// Logs in, and keeps the tickets fresh from then on.
     pub(super) async fn acquire(
         source: CredentialSource,
         security: &Security,
@@ -42,38 +54,84 @@ impl Tickets {
             (
                 Err(LoginError::Gss(GssError::Credential { .. })),
                 CredentialSource::TicketCache(_),
-            ) if kinit(security).await.is_ok() => login(&library, &source).await?,
+            ) if kinit(&security.kinit).await.is_ok() => login(&library, &source).await?,
             (first, _) => first?,
         };
-        let now = Current { credential, acquired: Instant::now() };
-        Ok(Self { library, source, now: Arc::new(RwLock::new(now)) })
+        let (alive, gone) = oneshot::channel();
+        let held = Arc::new(Held {
+            library,
+            source,
+            kinit: security.kinit.clone(),
+            between: security.between,
+            now: RwLock::new(Current { credential, acquired: Instant::now() }),
+            tried: Mutex::new(None),
+            _alive: alive,
+        });
+        crate::client::start(keep_fresh(Arc::downgrade(&held), gone));
+        Ok(Self(held))
     }
 
     pub(super) fn principal(&self) -> String {
-        self.initiator().principal()
+        self.0.principal()
     }
 
     /// The tickets as of whenever they are used.
     pub(super) fn initiator(&self) -> Arc<dyn Initiator> {
-        Arc::new(Newest(Arc::clone(&self.now)))
+        Arc::clone(&self.0) as Arc<dyn Initiator>
     }
 
     pub(super) fn keytab(&self) -> Option<(&str, &Path)> {
-        match &self.source {
+        match &self.0.source {
             CredentialSource::TicketCache(_) => None,
             CredentialSource::Keytab { principal, keytab } => Some((principal, keytab)),
         }
     }
 
     pub(super) fn renew_in(&self) -> Option<Duration> {
-        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
-        let at = now.credential.lifetime()?.saturating_mul(RENEW_AT) / 10;
-        Some(at.saturating_sub(now.acquired.elapsed()))
+        self.0.ages(None).renew_in()
     }
 
-    pub(super) async fn renew(&self, security: &Security) -> Result<(), LoginError> {
+    pub(super) async fn renew(&self) -> Result<(), LoginError> {
+        let mut tried = self.0.tried.lock().await;
+        *tried = Some(Instant::now());
+        self.0.renew().await
+    }
+}
+
+/// Renews tickets whenever they need it, until nobody has them any more.
+async fn keep_fresh(held: Weak<Held>, mut gone: oneshot::Receiver<Infallible>) {
+    loop {
+        let Some(after) = due_in(&held).await else { return };
+        tokio::select! {
+            biased;
+            _ = &mut gone => return,
+            // Never in a tight loop, whatever the tickets say of themselves.
+            () = tokio::time::sleep(after.max(Duration::from_secs(1))) => {}
+        }
+        let Some(held) = held.upgrade() else { return };
+        held.refresh(Need::Connection).await;
+    }
+}
+
+async fn due_in(held: &Weak<Held>) -> Option<Duration> {
+    let held = held.upgrade()?;
+    let tried = *held.tried.lock().await;
+    held.ages(tried).due_in(held.between)
+}
+
+impl Held {
+    fn ages(&self, tried: Option<Instant>) -> Ages {
+        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
+        Ages {
+            lifetime: now.credential.lifetime(),
+            age: now.acquired.elapsed(),
+            tried: tried.map(|at| at.elapsed()),
+        }
+    }
+
+    async fn renew(&self) -> Result<(), LoginError> {
         let renewed = match &self.source {
-            CredentialSource::TicketCache(_) => kinit(security).await,
+            CredentialSource::TicketCache(_) => kinit(&self.kinit).await,
             CredentialSource::Keytab { .. } => Ok(()),
         };
         let read = login(&self.library, &self.source).await;
@@ -97,30 +155,33 @@ impl Tickets {
     }
 }
 
-/// Whether tickets of this lifetime last longer than others had so long ago. `None` lasts for ever.
-pub(super) fn lasts_longer(
-    read: Option<Duration>,
-    held: Option<Duration>,
-    since: Duration,
-) -> bool {
-    match (read, held) {
-        (_, None) => false,
-        (None, Some(_)) => true,
-        (Some(read), Some(held)) => read > held.saturating_sub(since).saturating_add(SAME),
-    }
-}
-
-/// The tickets that there are at the moment of use.
-struct Newest(Arc<RwLock<Current>>);
-
-impl Initiator for Newest {
+impl Initiator for Held {
     fn principal(&self) -> String {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).credential.principal()
+        self.now.read().unwrap_or_else(PoisonError::into_inner).credential.principal()
     }
 
     fn context(&self, target: &GssTarget) -> Result<Box<dyn GssContext>, GssError> {
-        let credential = self.0.read().unwrap_or_else(PoisonError::into_inner).credential.clone();
+        let credential = self.now.read().unwrap_or_else(PoisonError::into_inner).credential.clone();
         credential.context(target)
+    }
+
+    fn refresh(&self, need: Need) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async move {
+            // Whoever waits here for another's try finds that there has been one.
+            let mut tried = match self.tried.try_lock() {
+                Ok(tried) => tried,
+                Err(_) if !self.ages(None).waits(need) => return,
+                Err(_) => self.tried.lock().await,
+            };
+            if !self.ages(*tried).is_due(need, self.between) {
+                return;
+            }
+            *tried = Some(Instant::now());
+            if let Err(error) = self.renew().await {
+                let from = &self.source;
+                tracing::warn!(%from, %error, "Kerberos tickets were not renewed");
+            }
+        })
     }
 }
 
@@ -137,10 +198,9 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// Renews the tickets of the ticket cache, as Hadoop's own login does.
-async fn kinit(security: &Security) -> Result<(), LoginError> {
-    let failed =
-        |reason: String| LoginError::Renew { command: format!("{} -R", security.kinit), reason };
-    let mut command = tokio::process::Command::new(&security.kinit);
+async fn kinit(program: &str) -> Result<(), LoginError> {
+    let failed = |reason: String| LoginError::Renew { command: format!("{program} -R"), reason };
+    let mut command = tokio::process::Command::new(program);
     command.arg("-R").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let output = command.kill_on_drop(true).output();
     let output = match tokio::time::timeout(KINIT_MAX, output).await {

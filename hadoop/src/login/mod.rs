@@ -2,6 +2,14 @@
 //! tokens it holds; and users that it acts for. It decides how each server is authenticated to. Nothing
 //! secret is shown, and nothing here talks to a server but Kerberos'.
 //!
+//! # Renewal
+//!
+//! Kerberos tickets are renewed after four fifths of their life, by a task that ends with the last [`Login`] (or
+//! [`Target`]) of the user, and before a connection is set up with older ones. Where a server refuses them, they
+//! are renewed as well, and the connection is tried again a few times. Two renewals are at least
+//! `hadoop.kerberos.min.seconds.before.relogin` (60) apart. One that fails is logged, and the old tickets stay in
+//! use. Nothing is to be done by the program.
+//!
 //! ```no_run
 //! use hadoop::{conf::Configuration, login::{Login, Service}};
 //!
@@ -13,7 +21,9 @@
 //! # Ok(()) }
 //! ```
 
+mod host;
 mod kerberos;
+mod renewal;
 mod service;
 #[cfg(test)]
 mod tests;
@@ -27,6 +37,7 @@ use crate::rpc::Protocol;
 use crate::rpc::header::UserInformation;
 use crate::sasl::{Cipher, Kerberos, Qop, SaslConfig, ServerPrincipal, SimpleFallback};
 use crate::tokens::{Credentials, Token, TokenError, service_of};
+use host::canonical;
 use kerberos::Tickets;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -300,14 +311,14 @@ impl Login {
         port: u16,
     ) -> Result<Target, LoginError> {
         let token = self.token_for(service, host, port).await;
-        self.target_with(service, host, port, token)
+        self.target_with(service, host, port, token).await
     }
 
     /// The same with a token that is at hand, such as a NodeManager's.
     ///
     /// # Errors
     /// As [`Login::target`].
-    pub fn target_with(
+    pub async fn target_with(
         &self,
         service: Service,
         host: &str,
@@ -321,7 +332,7 @@ impl Login {
         };
         let kerberos = match tickets.filter(|_| security.kerberos && service.takes_kerberos()) {
             None => None,
-            Some(tickets) => match (self.principal(service, host), &token) {
+            Some(tickets) => match (self.principal(service, host).await, &token) {
                 (Some(server), _) => Some(Kerberos { initiator: tickets.initiator(), server }),
                 (None, Some(_)) => None,
                 (None, None) => {
@@ -347,10 +358,13 @@ impl Login {
         Ok(Target { host: host.to_owned(), port, protocol, user, auth })
     }
 
-    fn principal(&self, service: Service, host: &str) -> Option<ServerPrincipal> {
+    /// Which principal the service must have there. `_HOST` is the host's name, also where its address is given.
+    async fn principal(&self, service: Service, host: &str) -> Option<ServerPrincipal> {
         let known = self.0.security.principals.iter().find(|(known, _)| *known == service);
         match known.and_then(|(_, principal)| principal.clone())? {
-            ServerPrincipal::Exact(name) => Some(ServerPrincipal::Exact(with_host(&name, host))),
+            ServerPrincipal::Exact(name) => {
+                Some(ServerPrincipal::Exact(with_named_host(&name, host).await))
+            }
             pattern @ ServerPrincipal::Pattern(_) => Some(pattern),
         }
     }
@@ -391,32 +405,16 @@ impl Login {
     }
 
     /// Renews the Kerberos tickets now: a keytab's by a new login, a ticket cache's by `kinit -R`, or where that
-    /// fails by what somebody else has put into the cache. Connections that there are keep what they have.
+    /// fails by what somebody else has put into the cache. Connections that there are keep what they have. It is
+    /// seldom needed: tickets are renewed as they age, as [the module says](self).
     ///
     /// # Errors
     /// See [`LoginError`]. The old tickets stay in use.
     pub async fn renew(&self) -> Result<(), LoginError> {
-        let (tickets, security) = match (&self.0.tickets, &self.0.real) {
-            (None, Some(real)) => (real.0.tickets.as_ref(), &real.0.security),
-            (tickets, _) => (tickets.as_ref(), &self.0.security),
-        };
-        match tickets {
-            Some(tickets) => tickets.renew(security).await,
-            None => Ok(()),
-        }
-    }
-
-    /// Renews the Kerberos tickets whenever they need it, for ever; returns at once for users that have none.
-    /// Run it as a task beside the program. Failures are logged, and tried again after
-    /// `hadoop.kerberos.min.seconds.before.relogin`.
-    pub async fn keep_fresh(self) {
-        while let Some(after) = self.renew_in() {
-            tokio::time::sleep(after).await;
-            if let Err(error) = self.renew().await {
-                tracing::warn!(user = %self.0.user, %error, "Kerberos tickets were not renewed");
-            }
-            // Never in a tight loop, whatever the tickets say of themselves.
-            tokio::time::sleep(self.0.security.between.max(Duration::from_secs(1))).await;
+        match (&self.0.tickets, &self.0.real) {
+            (Some(tickets), _) => tickets.renew().await,
+            (None, Some(real)) => Box::pin(real.renew()).await,
+            (None, None) => Ok(()),
         }
     }
 }
@@ -427,8 +425,16 @@ fn with_own_host(principal: &str) -> String {
     with_host(principal, &host.unwrap_or_default())
 }
 
+/// A principal with `_HOST` as its host part replaced by a host's name, which may be looked up.
+pub(crate) async fn with_named_host(principal: &str, host: &str) -> String {
+    match with_host(principal, host) {
+        same if same == principal => same,
+        _ => with_host(principal, &canonical(host).await),
+    }
+}
+
 /// A principal with `_HOST` as its host part replaced.
-pub(crate) fn with_host(principal: &str, host: &str) -> String {
+fn with_host(principal: &str, host: &str) -> String {
     match principal.split_once("/_HOST") {
         Some((service, realm)) if realm.is_empty() || realm.starts_with('@') => {
             format!("{service}/{}{realm}", host.to_ascii_lowercase())

@@ -93,14 +93,14 @@ async fn security_settings_come_from_the_configuration() {
     );
     let exact = |name: &str| Some(ServerPrincipal::Exact(name.to_owned()));
     assert_eq!(
-        login.principal(Service::Scheduler, "RM.example.org"),
+        login.principal(Service::Scheduler, "RM.example.org").await,
         exact("rm/rm.example.org@EXAMPLE.ORG")
     );
     assert_eq!(
-        login.principal(Service::NameNode, "x"),
+        login.principal(Service::NameNode, "x").await,
         Some(ServerPrincipal::Pattern("nn/*".to_owned()))
     );
-    assert_eq!(login.principal(Service::NodeManager, "x"), None);
+    assert_eq!(login.principal(Service::NodeManager, "x").await, None);
 
     let mut allowed = secure.clone();
     allowed.set("ipc.client.fallback-to-simple-auth-allowed", "true");
@@ -139,10 +139,26 @@ fn names_are_cut_and_filled_in() {
     assert!(!user_name(&conf(&[])).unwrap().is_empty());
 }
 
+#[tokio::test]
+async fn hosts_of_principals_are_looked_up_where_only_their_addresses_are_known() {
+    assert_eq!(canonical("RM.example.org").await, "RM.example.org");
+    assert_eq!(canonical("127.0.0.1").await, "localhost");
+    // Nobody has this one: it is for documentation.
+    assert_eq!(canonical("192.0.2.1").await, "192.0.2.1");
+    let principal = ("yarn.resourcemanager.principal", "rm/_HOST@EXAMPLE.ORG");
+    let login = Login::simple(&conf(&[principal]), "alice", Credentials::new()).unwrap();
+    assert_eq!(
+        login.principal(Service::ResourceManager, "127.0.0.1").await,
+        Some(ServerPrincipal::Exact("rm/localhost@EXAMPLE.ORG".to_owned()))
+    );
+    // Where the host plays no part nothing is looked up.
+    assert_eq!(with_named_host("rm/one@R", "192.0.2.1").await, "rm/one@R");
+}
+
 #[test]
 fn newer_tickets_are_those_that_last_longer() {
     let hours = |hours: u64| Some(Duration::from_secs(hours * 3600));
-    let longer = |read, held| kerberos::lasts_longer(read, held, Duration::from_secs(8 * 3600));
+    let longer = |read, held| renewal::lasts_longer(read, held, Duration::from_secs(8 * 3600));
     // What the cache had before, rounded; what somebody else has put there; what has run out.
     assert!(!longer(hours(2), hours(10)));
     assert!(!longer(Some(Duration::from_secs(2 * 3600 + 1)), hours(10)));
@@ -152,16 +168,45 @@ fn newer_tickets_are_those_that_last_longer() {
     assert!(longer(None, hours(8)) && !longer(hours(10), None) && !longer(None, None));
 }
 
-#[tokio::test(start_paused = true)]
-async fn users_without_tickets_are_always_fresh() {
-    Login::simple(&conf(&[]), "alice", Credentials::new()).unwrap().keep_fresh().await;
+#[test]
+fn tickets_are_renewed_when_they_are_old_or_refused_and_not_twice_at_once() {
+    use crate::gssapi::Need::{Connection, Refusal};
+    let (seconds, minute) = (Duration::from_secs, Duration::from_secs(60));
+    let ages = |age: u64, tried: Option<u64>| renewal::Ages {
+        lifetime: Some(seconds(1000)),
+        age: seconds(age),
+        tried: tried.map(seconds),
+    };
+    // (age, last try) => (on a connection, on a refusal, what the task waits)
+    for (age, tried, on_connection, on_refusal, wait) in [
+        (0, None, false, true, 800),
+        (799, None, false, true, 1),
+        (800, None, true, true, 0),
+        (2000, None, true, true, 0),
+        (800, Some(59), false, false, 1),
+        (800, Some(60), true, true, 0),
+        (10, Some(10), false, false, 790),
+        (790, Some(30), false, false, 30),
+    ] {
+        let ages = ages(age, tried);
+        let due = (ages.is_due(Connection, minute), ages.is_due(Refusal, minute));
+        assert_eq!(due, (on_connection, on_refusal), "{ages:?}");
+        assert_eq!(ages.due_in(minute), Some(seconds(wait)), "{ages:?}");
+    }
+    let waits = |age| (ages(age, None).waits(Connection), ages(age, None).waits(Refusal));
+    assert_eq!((waits(999), waits(1000)), ((false, true), (true, true)));
+    let lasting = renewal::Ages { lifetime: None, ..ages(5000, None) };
+    assert_eq!((lasting.due_in(minute), lasting.is_due(Connection, minute)), (None, false));
+    assert!(lasting.is_due(Refusal, minute) && !lasting.waits(Connection));
 }
 
-#[test]
-fn debug_shows_no_secret() {
+#[tokio::test]
+async fn debug_shows_no_secret() {
     let login = Login::simple(&conf(&[]), "alice", with(&[(kinds::AM_RM, "s")])).unwrap();
-    let target =
-        login.target_with(Service::Scheduler, "h", 1, Some(token(kinds::AM_RM, "s"))).unwrap();
+    let target = login
+        .target_with(Service::Scheduler, "h", 1, Some(token(kinds::AM_RM, "s")))
+        .await
+        .unwrap();
     for shown in [format!("{login:?}"), format!("{target:?}")] {
         assert!(!shown.contains("hunter2") && !shown.contains("104, 117"), "{shown}");
     }

@@ -1,15 +1,17 @@
 //! The client's side of one connection as a state machine: preface, authentication, context, then calls and
 //! replies by number, in any order. It never reads a clock, and everything that it keeps is bounded.
 
-use super::frame::{FrameDecoder, Part, put, take, take_body};
+mod send;
+
+use super::frame::{FrameDecoder, take, take_body};
 use super::header::{
-    CALL_CONTEXT, CALL_PING, CALL_SASL, ConnectionContext, KIND_PROTOBUF, MethodHeader,
-    OP_FINAL_PACKET, RETRY_NONE, RequestHeader, ResponseHeader, ResponseStatus, SaslMessage,
-    SaslState, UserInformation,
+    CALL_CONTEXT, CALL_PING, CALL_SASL, ConnectionContext, RETRY_NONE, ResponseHeader,
+    ResponseStatus, SaslMessage, SaslState, UserInformation,
 };
+use super::retry::kerberos_again;
 use super::setup::{AuthSetup, Event, Request, Setup, Time};
 use super::{CallError, ConnectionError, ErrorCode, RemoteException};
-use crate::sasl::{AuthMethod, Negotiation, Outcome, Qop, SecurityLayer, Step};
+use crate::sasl::{AuthMethod, Negotiation, Outcome, SecurityLayer, Step};
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -30,6 +32,8 @@ struct Waiting {
 #[derive(Debug)]
 enum Phase {
     Negotiating(Box<Negotiation>),
+    /// There is no stream: not yet, or Kerberos has failed on the one that there was.
+    Streamless,
     Ready,
     Closed,
 }
@@ -54,6 +58,8 @@ pub struct Connection {
     queued: usize,
     events: VecDeque<Event>,
     setup_ends: Time,
+    /// How often Kerberos has failed.
+    refused: u32,
     /// When something was last heard, or a ping sent.
     heard: Time,
     /// When the last call ended.
@@ -74,9 +80,17 @@ impl Connection {
     /// A connection that has just come about. Its first bytes are ready to be sent.
     #[must_use]
     pub fn new(setup: Setup, now: Time) -> Self {
-        let mut connection = Self {
-            phase: Phase::Ready,
-            outer: FrameDecoder::new(setup.limits.frame_in.min(GREETING)),
+        let mut connection = Self::without_stream(setup);
+        connection.begin_stream(now);
+        connection
+    }
+
+    /// A connection that is to come about: calls are kept for [`start`](Self::start), and their deadlines hold.
+    #[must_use]
+    pub fn without_stream(setup: Setup) -> Self {
+        Self {
+            phase: Phase::Streamless,
+            outer: FrameDecoder::new(0),
             protected: None,
             outbound: BytesMut::new(),
             calls: BTreeMap::new(),
@@ -84,27 +98,32 @@ impl Connection {
             queue: VecDeque::new(),
             queued: 0,
             events: VecDeque::new(),
-            setup_ends: now.saturating_add(setup.setup_timeout),
-            heard: now,
-            idle_since: now,
+            setup_ends: Time::ZERO,
+            refused: 0,
+            heard: Time::ZERO,
+            idle_since: Time::ZERO,
             setup,
-        };
-        // "hrpc", version 9, service class 0, then how authentication begins.
-        connection.outbound.extend_from_slice(b"hrpc\x09\x00");
-        match connection.setup.auth.clone() {
-            AuthSetup::Simple => {
-                connection.outbound.extend_from_slice(&[0]);
-                let method = AuthMethod::Simple;
-                connection.begin(Outcome { method, qop: Qop::Authentication, layer: None });
-            }
-            AuthSetup::Sasl { config, entropy } => {
-                connection.outbound.extend_from_slice(&[0xdf]);
-                let (negotiation, first) = Negotiation::start(*config, entropy);
-                connection.phase = Phase::Negotiating(Box::new(negotiation));
-                connection.put_sasl(&first);
-            }
         }
-        connection
+    }
+
+    /// Begins on a stream, with the calls that wait: on the first one after [`without_stream`](Self::without_stream),
+    /// or on another after [`Event::Refused`]. On any other connection nothing happens. `entropy` must be fresh.
+    pub fn start(&mut self, entropy: [u8; 16], now: Time) {
+        if !matches!(self.phase, Phase::Streamless) {
+            return;
+        }
+        if let AuthSetup::Sasl { entropy: old, .. } = &mut self.setup.auth {
+            *old = entropy;
+        }
+        self.begin_stream(now);
+    }
+
+    fn begin_stream(&mut self, now: Time) {
+        self.outer = FrameDecoder::new(self.setup.limits.frame_in.min(GREETING));
+        self.setup_ends = now.saturating_add(self.setup.setup_timeout);
+        self.heard = now;
+        self.idle_since = now;
+        self.greet();
     }
 
     /// Makes a call, or keeps it until authentication is through.
@@ -195,7 +214,7 @@ impl Connection {
 
     /// Takes bytes from the server.
     pub fn receive(&mut self, bytes: &[u8], now: Time) {
-        if self.is_closed() {
+        if matches!(self.phase, Phase::Closed | Phase::Streamless) {
             return;
         }
         self.heard = now;
@@ -207,12 +226,26 @@ impl Connection {
                 Err(error) => Err(error),
             };
             if let Err(error) = taken {
-                return self.close(error);
+                return self.fail(error);
             }
             if self.is_closed() {
                 return;
             }
         }
+    }
+
+    /// What the server said or did cannot be gone on with: another stream, or the end.
+    fn fail(&mut self, error: ConnectionError) {
+        if let Phase::Negotiating(negotiation) = &self.phase
+            && self.refused < self.setup.kerberos_retries
+            && kerberos_again(&error, negotiation.method())
+        {
+            self.refused += 1;
+            self.phase = Phase::Streamless;
+            self.outbound.clear();
+            return self.events.push_back(Event::Refused(error));
+        }
+        self.close(error);
     }
 
     /// Ends the connection: the stream has ended, or something that this value does not see went wrong.
@@ -407,68 +440,6 @@ impl Connection {
                 self.queued = self.queued.saturating_sub(request.body.len());
                 self.put_call(&request);
             }
-        }
-    }
-
-    fn request_header(&self, call_id: i32, retry: i32, named: bool) -> RequestHeader {
-        RequestHeader {
-            kind: Some(KIND_PROTOBUF),
-            op: Some(OP_FINAL_PACKET),
-            call_id,
-            client_id: if named { self.setup.client.0.to_vec() } else { Vec::new() },
-            retry_count: Some(retry),
-        }
-    }
-
-    fn put_call(&mut self, request: &Request) {
-        let header = self.request_header(request.id, request.retry, true);
-        let method = MethodHeader {
-            method: request.method.clone(),
-            protocol: self.setup.protocol.name.clone(),
-            version: self.setup.protocol.version,
-        };
-        self.put_frame(&[&header, &method], Some(&request.body));
-    }
-
-    fn put_sasl(&mut self, message: &SaslMessage) {
-        let header = self.request_header(CALL_SASL, RETRY_NONE, false);
-        let max = self.setup.limits.frame_out;
-        if put(&mut self.outbound, &[&header, message], None, max).is_err() {
-            self.close(ConnectionError::Protocol(
-                "an authentication message is too long".to_owned(),
-            ));
-        }
-    }
-
-    /// Appends a frame, protected where the stream is.
-    fn put_frame(&mut self, parts: &[&dyn Part], body: Option<&[u8]>) {
-        let max = self.setup.limits.frame_out;
-        let Some(protected) = &mut self.protected else {
-            // Lengths were checked before: what is too long here is a name beyond all reason.
-            if put(&mut self.outbound, parts, body, max).is_err() {
-                self.close(ConnectionError::Protocol("a header is too long".to_owned()));
-            }
-            return;
-        };
-        let mut plain = BytesMut::new();
-        if put(&mut plain, parts, body, max).is_err() {
-            return self.close(ConnectionError::Protocol("a header is too long".to_owned()));
-        }
-        let mut wrapped = Vec::new();
-        for part in plain.chunks(protected.layer.plain_max().max(1)) {
-            match protected.layer.wrap(part) {
-                Ok(token) => wrapped.push(token),
-                Err(error) => return self.close(error.into()),
-            }
-        }
-        for token in wrapped {
-            let state = SaslState::Wrap.into();
-            self.put_sasl(&SaslMessage {
-                version: None,
-                state,
-                token: Some(token),
-                auths: Vec::new(),
-            });
         }
     }
 }

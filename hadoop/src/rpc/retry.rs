@@ -3,6 +3,8 @@
 
 use super::setup::LONGEST;
 use super::{Advice, CallError, ConnectionError, ErrorCode};
+use crate::gssapi::GssError;
+use crate::sasl::{AuthMethod, SaslError};
 use std::time::Duration;
 
 /// How often and how fast a call is tried again.
@@ -127,6 +129,19 @@ impl RetryPolicy {
                 }
             }
         }
+    }
+}
+
+/// Whether a connection whose authentication ended so is worth another stream: Kerberos may have failed for old
+/// tickets, or because a server took two clients of one user for one that repeats itself. Tokens do not get better,
+/// nor do servers that are not who they should be.
+pub(super) fn kerberos_again(error: &ConnectionError, method: Option<AuthMethod>) -> bool {
+    match error {
+        ConnectionError::Sasl(SaslError::Gss(error)) => {
+            matches!(error, GssError::Refused { .. } | GssError::Credential { .. })
+        }
+        ConnectionError::Fatal(_) => method == Some(AuthMethod::Kerberos),
+        _ => false,
     }
 }
 

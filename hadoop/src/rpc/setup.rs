@@ -90,6 +90,8 @@ pub struct Setup {
     pub setup_timeout: Duration,
     /// How long it may have nothing to do before it closes (`ipc.client.connection.maxidletime`).
     pub idle: Option<Duration>,
+    /// How often another stream is asked for after Kerberos has failed: see [`Event::Refused`].
+    pub kerberos_retries: u32,
 }
 
 impl Setup {
@@ -105,6 +107,7 @@ impl Setup {
             ping: Some(Duration::from_secs(60)),
             setup_timeout: Duration::from_secs(60),
             idle: Some(Duration::from_secs(10)),
+            kerberos_retries: 0,
         }
     }
 }
@@ -160,6 +163,10 @@ pub enum Event {
         /// The encoded response message, or why there is none.
         result: Result<Bytes, CallError>,
     },
+    /// Kerberos has failed in a way that may pass: with newer tickets, or a little later where the server took
+    /// two clients of one user for one that repeats itself. The stream is of no use any more; its calls wait for
+    /// [`Connection::start`](super::Connection::start) on another.
+    Refused(ConnectionError),
     /// The connection is of no use any more. Its calls have got their ends before this event.
     Closed(ConnectionError),
 }
@@ -177,6 +184,7 @@ impl Debug for Event {
             Self::Reply { id, result: Err(error) } => {
                 f.debug_struct("Reply").field("id", id).field("error", error).finish()
             }
+            Self::Refused(error) => f.debug_tuple("Refused").field(error).finish(),
             Self::Closed(error) => f.debug_tuple("Closed").field(error).finish(),
         }
     }

@@ -152,9 +152,9 @@ impl ServerConnection {
             SaslState::Initiate if message.auths[0].method == "KERBEROS" => {
                 let ServerAuth::Kerberos { accept, .. } = &self.auth else { panic!() };
                 self.gss = Some(Gss::Establishing(accept()));
-                self.kerberos(&message.token.unwrap());
+                return self.kerberos(&message.token.unwrap());
             }
-            SaslState::Response => self.kerberos(&message.token.unwrap()),
+            SaslState::Response => return self.kerberos(&message.token.unwrap()),
             SaslState::Initiate => {
                 let digest = self.digest.as_ref().unwrap();
                 let Some((proof, _, layer)) = digest.accept(&message.token.unwrap()) else {
@@ -207,11 +207,16 @@ impl ServerConnection {
         self.sasl(SaslState::Negotiate, None, auths);
     }
 
-    fn kerberos(&mut self, token: &[u8]) {
+    /// `false` where the context does not come about.
+    fn kerberos(&mut self, token: &[u8]) -> bool {
         let ServerAuth::Kerberos { mask, .. } = self.auth else { panic!() };
         match self.gss.take().unwrap() {
             Gss::Establishing(mut context) => {
-                let (answer, complete) = context.step(token).unwrap();
+                let Ok((answer, complete)) = context.step(token) else {
+                    let class = "javax.security.sasl.SaslException";
+                    self.fail(CALL_SASL, class, "GSS initiate failed", 15, true);
+                    return false;
+                };
                 assert!(complete);
                 self.gss = Some(Gss::Offered(context));
                 self.sasl(SaslState::Challenge, Some(answer), vec![]);
@@ -232,6 +237,7 @@ impl ServerConnection {
                 }
             }
         }
+        true
     }
 
     fn sasl(&mut self, state: SaslState, token: Option<Vec<u8>>, auths: Vec<SaslAuth>) {

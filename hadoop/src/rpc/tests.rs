@@ -495,6 +495,92 @@ fn framed(parts: &[Vec<u8>]) -> Vec<u8> {
         .collect()
 }
 
+/// A user without good tickets.
+struct Expired;
+impl crate::gssapi::Initiator for Expired {
+    fn principal(&self) -> String {
+        "alice@R".to_owned()
+    }
+    fn context(
+        &self,
+        _: &crate::gssapi::GssTarget,
+    ) -> Result<Box<dyn crate::gssapi::GssContext>, crate::gssapi::GssError> {
+        Err(expired())
+    }
+}
+fn expired() -> crate::gssapi::GssError {
+    let reason = "Ticket expired".to_owned();
+    crate::gssapi::GssError::Refused { call: "gss_init_sec_context", reason }
+}
+
+#[test]
+fn calls_outlive_streams_on_which_kerberos_failed_and_their_deadlines_hold() {
+    use super::header::{SaslAuth, SaslMessage, SaslState};
+    let server = crate::sasl::ServerPrincipal::Pattern("*".to_owned());
+    let initiator = std::sync::Arc::new(Expired);
+    let config = SaslConfig {
+        kerberos: Some(crate::sasl::Kerberos { initiator, server }),
+        ..SaslConfig::default()
+    };
+    let auth = AuthSetup::Sasl { config: Box::new(config), entropy: [1; 16] };
+    let mut client = Connection::new(Setup { auth, kerberos_retries: 1, ..setup() }, NOW);
+    let greeting = client.take_outbound();
+    let deadline = Some((seconds(5), seconds(5)));
+    client.call(Request { deadline, ..request(1, b"a") }, NOW).unwrap();
+    client.call(request(2, b"b"), NOW).unwrap();
+    let offer = {
+        let header = header::ResponseHeader {
+            call_id: u32::from_be_bytes(header::CALL_SASL.to_be_bytes()),
+            status: header::ResponseStatus::Success.into(),
+            server_version: Some(9),
+            exception_class: None,
+            error: None,
+            error_code: None,
+            client_id: None,
+            retry_count: None,
+        };
+        let kerberos = SaslAuth {
+            method: "KERBEROS".to_owned(),
+            mechanism: "GSSAPI".to_owned(),
+            protocol: Some("rm".to_owned()),
+            server_id: Some("host".to_owned()),
+            challenge: None,
+        };
+        let state = SaslState::Negotiate.into();
+        let message = SaslMessage { version: None, state, token: None, auths: vec![kerberos] };
+        let mut frame = bytes::BytesMut::new();
+        frame::put(&mut frame, &[&header, &message], None, 10_000).unwrap();
+        frame.freeze()
+    };
+    // Nothing has failed yet: there is nothing to begin anew.
+    client.start([2; 16], NOW);
+    assert!(!client.has_outbound());
+    client.receive(&offer, NOW);
+    let failed = ConnectionError::Sasl(SaslError::Gss(expired()));
+    assert!(matches!(&events(&mut client)[..], [Event::Refused(error)] if *error == failed));
+    assert_eq!((client.has_outbound(), client.is_closed(), client.waiting()), (false, false, 2));
+    // What else comes on that stream means nothing.
+    client.receive(&[0xff; 100], NOW);
+    assert_eq!(client.next_time(), Some(seconds(5)));
+    client.on_time(seconds(5));
+    assert!(matches!(
+        &events(&mut client)[..],
+        [Event::Reply { id: 1, result: Err(CallError::Deadline { sent: false, .. }) }]
+    ));
+    client.start([3; 16], seconds(6));
+    assert_eq!(client.take_outbound(), greeting);
+    assert_eq!(client.next_time(), Some(seconds(66)));
+    // Once more was allowed.
+    client.receive(&offer, seconds(6));
+    let events = events(&mut client);
+    let [Event::Reply { id: 2, result: Err(lost) }, Event::Closed(end)] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!((lost.may_have_run(), end), (false, &failed));
+    client.start([4; 16], seconds(6));
+    assert!(client.is_closed() && !client.has_outbound());
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_answers_or_an_end(bytes in prop::collection::vec(any::<u8>(), 0..300), frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 0..6), sasl in any::<bool>(), piece in 1..50_usize) {

@@ -214,6 +214,12 @@ impl Negotiation {
         self.config.kerberos.is_some()
     }
 
+    /// The method that was chosen, once it was.
+    #[must_use]
+    pub fn method(&self) -> Option<AuthMethod> {
+        self.chosen.as_ref().map(|(method, _)| *method)
+    }
+
     /// Takes a message of the server.
     ///
     /// # Errors

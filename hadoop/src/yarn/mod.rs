@@ -20,7 +20,24 @@
 //!    ApplicationMaster hears of each once ([`MasterEvent::Completed`]) and asks for others if it wants.
 //! 6. It says how all went ([`AmRmClient::finish`]); YARN stops what still runs, and collects logs.
 //!
-//! What may go wrong on the way, and who deals with it:
+//! # States
+//!
+//! An application is [`New`](messages::YarnApplicationState), `NewSaving` and `Submitted` for moments, while it is
+//! written down ([`YarnClient::submit`] waits for the end of that). It is `Accepted` while it waits for the
+//! ApplicationMaster's container, or for that to register, and `Running` from then on. It ends as `Finished` when the
+//! ApplicationMaster has said goodbye - with what result, the final status says: a `Finished` application may have
+//! failed in its own words - or as `Failed` or `Killed`. When an attempt fails and another may follow
+//! (`max_app_attempts`), the application is `Accepted` again until that registers.
+//! [`YarnApplicationAttemptState`](messages::YarnApplicationAttemptState) has the finer steps of each attempt.
+//!
+//! A container that was granted is nothing but a promise until it is started; one that is not started in time
+//! (`yarn.resourcemanager.rm.container-allocation.expiry-interval-ms`, ten minutes) ends as
+//! [`ContainerExit::Aborted`]. On its node it is `Scheduled` while files are fetched, `Running`, `Completing` and
+//! `Done` ([`ContainerSubState`](messages::ContainerSubState)); [`ContainerExit`] says how it ended.
+//!
+//! # What may go wrong
+//!
+//! On the way, and who deals with it:
 //!
 //! | what | who |
 //! |---|---|
@@ -31,6 +48,11 @@
 //! | a request can never be met | [`MasterEvent::Refused`] where YARN says so; a queue that is too small only waits |
 //! | a container cannot be started | [`YarnError::Container`]; release it and ask for another |
 //! | the scheduler's token is replaced | [`AmRmClient`] by itself |
+//! | a node cannot be reached | [`NmClient`] tries again for three minutes (`yarn.client.nodemanager-connect.max-wait-ms`); whether the container was started may be unknown then: [`NmClient::status`] |
+//! | Kerberos tickets grow old | [`Login`](crate::login::Login) by itself |
+//! | a delegation token runs out | the ResourceManager renews those that an application was submitted with; at the end of their greatest life nobody can |
+//!
+//! # An ApplicationMaster
 //!
 //! ```no_run
 //! use hadoop::conf::Configuration;

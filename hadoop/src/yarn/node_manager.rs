@@ -57,7 +57,7 @@ impl NmClient {
         let incomplete = |_| YarnError::Incomplete { method, field: "port of the node" };
         let port = u16::try_from(node.port()).map_err(incomplete)?;
         let token = Some(token.clone());
-        let target = self.login.target_with(Service::NodeManager, node.host(), port, token)?;
+        let target = self.login.target_with(Service::NodeManager, node.host(), port, token).await?;
         let proxy = Proxy::new(self.client.clone(), vec![target], self.policy);
         Ok(proxy.call(method, request, self.options).await?)
     }

@@ -1,9 +1,9 @@
-//! Where the ResourceManagers are and how often they are asked, from the configuration. Nothing is looked up
-//! or connected here.
+//! Where the ResourceManagers are and how often they are asked, from the configuration. Nothing is connected
+//! here.
 
 use crate::client::{Options, connect_retries};
 use crate::conf::{ConfError, Configuration};
-use crate::login::{Service, with_host};
+use crate::login::{Service, with_named_host};
 use crate::rpc::RetryPolicy;
 use std::time::Duration;
 
@@ -63,12 +63,12 @@ pub fn resource_managers(
 ///
 /// # Errors
 /// A configuration that does not name it, as that of a cluster without Kerberos.
-pub fn renewer(conf: &Configuration) -> Result<String, ConfError> {
+pub async fn renewer(conf: &Configuration) -> Result<String, ConfError> {
     let why = "tokens name it as their renewer";
     let principal = conf.require(Service::ResourceManager.principal_property(), why)?;
     let servers = resource_managers(conf, Service::ResourceManager)?;
     let host = servers.first().map_or("", |rm| &rm.host);
-    Ok(with_host(&principal, host))
+    Ok(with_named_host(&principal, host).await)
 }
 
 fn split(property: &str, address: &str, default_port: u16) -> Result<(String, u16), ConfError> {

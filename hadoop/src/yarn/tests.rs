@@ -1,3 +1,5 @@
+mod client;
+
 use super::messages::*;
 use super::*;
 use crate::client::tests::{Answers, Does, Server};
@@ -126,11 +128,11 @@ fn debug_shows_no_secret() {
     assert!(format!("{context:?}").contains("NAME"));
 }
 
-#[test]
-fn the_renewer_of_tokens_is_the_first_resource_manager() {
+#[tokio::test]
+async fn the_renewer_of_tokens_is_the_first_resource_manager() {
     let principal = ("yarn.resourcemanager.principal", "rm/_HOST@EXAMPLE.ORG");
     let one = conf(&[principal, ("yarn.resourcemanager.address", "One.example.org:8032")]);
-    assert_eq!(renewer(&one).unwrap(), "rm/one.example.org@EXAMPLE.ORG");
+    assert_eq!(renewer(&one).await.unwrap(), "rm/one.example.org@EXAMPLE.ORG");
     let two = conf(&[
         principal,
         ("yarn.resourcemanager.ha.enabled", "true"),
@@ -138,9 +140,11 @@ fn the_renewer_of_tokens_is_the_first_resource_manager() {
         ("yarn.resourcemanager.hostname.a", "one"),
         ("yarn.resourcemanager.hostname.b", "two"),
     ]);
-    assert_eq!(renewer(&two).unwrap(), "rm/one@EXAMPLE.ORG");
+    assert_eq!(renewer(&two).await.unwrap(), "rm/one@EXAMPLE.ORG");
     let none = conf(&[("yarn.resourcemanager.address", "one:8032")]);
-    assert!(renewer(&none).unwrap_err().to_string().contains("yarn.resourcemanager.principal"));
+    assert!(
+        renewer(&none).await.unwrap_err().to_string().contains("yarn.resourcemanager.principal")
+    );
 }
 
 #[test]
@@ -450,7 +454,20 @@ async fn containers_are_started_asked_after_and_stopped() {
             Ok(StopContainersResponse { succeeded_requests: vec![], failed_requests }
                 .encode_to_vec())
         }
-        _ => Ok(Vec::new()),
+        "signalToContainer" => {
+            let asked = SignalContainerRequest::decode(body.clone()).unwrap();
+            assert_eq!(asked.container_id, id(1));
+            assert_eq!(asked.command(), SignalContainerCommand::GracefulShutdown);
+            Ok(Vec::new())
+        }
+        "localize" => {
+            let asked = ResourceLocalizationRequest::decode(body.clone()).unwrap();
+            assert_eq!(asked.container_id, Some(id(1)));
+            assert_eq!(asked.local_resources[0].key(), "late");
+            assert_eq!(asked.local_resources[0].value.as_ref().unwrap().timestamp(), 2);
+            Ok(Vec::new())
+        }
+        _ => Err("org.apache.hadoop.ipc.RpcNoSuchMethodException"),
     };
     let qops = vec![crate::sasl::Qop::Authentication];
     let auth = ServerAuth::Token { token: node_token(), qops, ciphers: vec![] };
@@ -483,6 +500,8 @@ async fn containers_are_started_asked_after_and_stopped() {
     assert!(nodes.stop(&node, &node_token(), id(1)).await.is_err());
     let signal = SignalContainerCommand::GracefulShutdown;
     nodes.signal(&node, &node_token(), id(1), signal).await.unwrap();
+    let file = LocalResource::file("hdfs://nn:8020/late", 1, 2).unwrap();
+    nodes.localize(&node, &node_token(), id(1), vec![("late".to_owned(), file)]).await.unwrap();
     assert_eq!(server.connections(), 1);
 }
 

@@ -20,6 +20,7 @@
     reason = "a test fails loudly"
 )]
 
+mod client;
 mod examples;
 mod failover;
 mod faults;

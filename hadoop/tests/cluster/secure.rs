@@ -104,6 +104,22 @@ async fn a_keytab_gives_tickets_again_and_again() {
     assert!(nobody.to_string().contains("bob@TEST.LOCAL"), "{nobody}");
 }
 
+/// Its principal is `rm/_HOST`, and the host has a name.
+#[tokio::test]
+#[ignore = "needs the cluster of `cargo xtask yarn up --secure`, named by HADOOP_CONF_DIR"]
+async fn a_server_whose_address_is_configured_is_known_by_its_name() {
+    let (login, mut conf) = (alice().await, conf());
+    conf.set("yarn.resourcemanager.principal", "rm/_HOST@TEST.LOCAL");
+    for rm in resource_managers(&conf, Service::ResourceManager).unwrap() {
+        let id = rm.id.map(|id| format!(".{id}")).unwrap_or_default();
+        let address = format!("127.0.0.1:{}", rm.port);
+        conf.set(&format!("yarn.resourcemanager.address{id}"), address);
+    }
+    let yarn = YarnClient::new(&conf, login).await.unwrap().with_deadline(SOON);
+    assert!(!yarn.nodes(&[]).await.unwrap().is_empty());
+    assert_eq!(renewer(&conf).await.unwrap(), "rm/localhost@TEST.LOCAL");
+}
+
 #[tokio::test]
 #[ignore = "needs the cluster of `cargo xtask yarn up --secure`, named by HADOOP_CONF_DIR"]
 async fn one_user_acts_for_another_who_may_not() {
@@ -148,7 +164,7 @@ async fn tokens_of_yarn_and_hdfs_are_their_renewers_alone_and_end_when_cancelled
     assert!(error.contains("kerberos"), "{error}");
 
     // Whose renewer is the ResourceManager is not alice's to renew.
-    let managers = renewer(&conf).unwrap();
+    let managers = renewer(&conf).await.unwrap();
     assert_eq!(managers, "rm/localhost@TEST.LOCAL");
     let others = yarn.delegation_token(&managers).await.unwrap();
     let error = yarn.renew_delegation_token(&others).await.unwrap_err().to_string();

@@ -2,7 +2,7 @@
 //! its restarts, and hands out what it tells. What to say and what answers mean is [`Master`]'s.
 
 use super::{Ask, Master, MasterEvent, Refused, RequestId};
-use crate::client::{CallOptions, Client, Proxy, Target, start};
+use crate::client::{CallOptions, Client, Proxy, start};
 use crate::conf::Configuration;
 use crate::login::{Login, Service};
 use crate::rpc::LONGEST;
@@ -302,13 +302,14 @@ impl Shared {
     }
 
     /// Uses a new token from now on.
-    fn replace_token(&self, token: &Token) -> Result<(), YarnError> {
-        let target = |rm: &ResourceManager| {
+    async fn replace_token(&self, token: &Token) -> Result<(), YarnError> {
+        let mut targets = Vec::new();
+        for rm in self.servers.iter() {
             let token = Some(token.clone());
-            self.login.target_with(Service::Scheduler, &rm.host, rm.port, token)
-        };
-        let targets: Result<Vec<Target>, _> = self.servers.iter().map(target).collect();
-        self.proxy.set_targets(targets?);
+            let target = self.login.target_with(Service::Scheduler, &rm.host, rm.port, token);
+            targets.push(target.await?);
+        }
+        self.proxy.set_targets(targets);
         let mut credentials = self.login.credentials();
         credentials.retain(|_, held| held.kind() == token.kind());
         let alias = credentials.tokens().next().map_or("", |(alias, _)| alias).to_owned();
@@ -358,7 +359,7 @@ impl Beat {
             let events = self.allocate(&request).await?;
             for event in &events {
                 if let MasterEvent::TokenReplaced(token) = event {
-                    self.shared.replace_token(token)?;
+                    self.shared.replace_token(token).await?;
                 }
             }
             if self.tell(events).is_break() {

@@ -9,7 +9,7 @@ pub enum ContainerExit {
     Code(i32),
     /// It has not ended, or nobody knows how.
     Unknown,
-    /// Lost with its node, or released before it was started.
+    /// Lost with its node, released before it was started, or not started in time.
     Aborted,
     /// Its node's disks failed.
     DisksFailed,

@@ -1,9 +1,9 @@
 //! Ids, resources and the small pairs that other messages are made of. Only declarations belong here.
-#![expect(missing_docs, reason = "names are Hadoop's; what they do not say is documented")]
 
 /// An application: the ResourceManager's start time and a number. Shown as `application_1570379089091_0019`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Message)]
 pub struct ApplicationId {
+    /// Counts the applications since `cluster_timestamp`, from 1.
     #[prost(int32, optional, tag = "1")]
     pub id: Option<i32>,
     /// When the ResourceManager that made it had started, in milliseconds since 1970.
@@ -17,6 +17,7 @@ pub struct Resource {
     /// Mebibytes.
     #[prost(int64, optional, tag = "1")]
     pub memory: Option<i64>,
+    /// Cores as nodes count them (`yarn.nodemanager.resource.cpu-vcores`).
     #[prost(int32, optional, tag = "2")]
     pub virtual_cores: Option<i32>,
     /// All resource types, memory and cores among them, where the cluster has others.
@@ -27,17 +28,22 @@ pub struct Resource {
 /// An amount of one resource type.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ResourceInformation {
+    /// The type's name: `memory-mb`, `vcores`, `yarn.io/gpu`.
     #[prost(string, required, tag = "1")]
     pub key: String,
+    /// In `units`.
     #[prost(int64, optional, tag = "2")]
     pub value: Option<i64>,
     /// Such as `Mi`, or nothing.
     #[prost(string, optional, tag = "3")]
     pub units: Option<String>,
+    /// A [`ResourceTypes`].
     #[prost(enumeration = "ResourceTypes", optional, tag = "4")]
     pub kind: Option<i32>,
+    /// Words that administrators have given to the type; mostly none.
     #[prost(string, repeated, tag = "5")]
     pub tags: Vec<String>,
+    /// Pairs that administrators have given to the type; mostly none.
     #[prost(message, repeated, tag = "6")]
     pub attributes: Vec<StringStringMap>,
 }
@@ -45,8 +51,10 @@ pub struct ResourceInformation {
 /// An entry of a map from texts to texts.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StringStringMap {
+    /// What the entry is found by; unique in its map.
     #[prost(string, optional, tag = "1")]
     pub key: Option<String>,
+    /// What it says; may be empty.
     #[prost(string, optional, tag = "2")]
     pub value: Option<String>,
 }
@@ -54,8 +62,10 @@ pub struct StringStringMap {
 /// An entry of a map from texts to numbers.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StringLongMap {
+    /// What the entry is found by, such as the name of a resource type.
     #[prost(string, required, tag = "1")]
     pub key: String,
+    /// Its number; the map says of what.
     #[prost(int64, required, tag = "2")]
     pub value: i64,
 }
@@ -63,8 +73,10 @@ pub struct StringLongMap {
 /// One of an application's attempts, numbered from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Message)]
 pub struct ApplicationAttemptId {
+    /// Whose attempt it is.
     #[prost(message, optional, tag = "1")]
     pub application_id: Option<ApplicationId>,
+    /// From 1.
     #[prost(int32, optional, tag = "2")]
     pub attempt_id: Option<i32>,
 }
@@ -72,6 +84,7 @@ pub struct ApplicationAttemptId {
 /// A priority; among the requests of one application lower numbers come first, among applications higher ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Message)]
 pub struct Priority {
+    /// 0 where it is not set.
     #[prost(int32, optional, tag = "1")]
     pub priority: Option<i32>,
 }
@@ -88,6 +101,7 @@ pub struct ResourceUtilization {
     /// Cores.
     #[prost(float, optional, tag = "3")]
     pub cpu: Option<f32>,
+    /// Of other resource types, by their names.
     #[prost(message, repeated, tag = "4")]
     pub custom_resources: Vec<StringFloatMap>,
 }
@@ -95,8 +109,10 @@ pub struct ResourceUtilization {
 /// An entry of a map from texts to numbers.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct StringFloatMap {
+    /// What the entry is found by, such as the name of a resource type.
     #[prost(string, required, tag = "1")]
     pub key: String,
+    /// Its number; the map says of what.
     #[prost(float, required, tag = "2")]
     pub value: f32,
 }
@@ -107,6 +123,7 @@ pub struct ContainerId {
     /// Not set by YARN: the attempt holds it.
     #[prost(message, optional, tag = "1")]
     pub app_id: Option<ApplicationId>,
+    /// Whose container it is: the attempt that got it, also where a later one has taken it over.
     #[prost(message, optional, tag = "2")]
     pub app_attempt_id: Option<ApplicationAttemptId>,
     /// The number within the attempt in the lower 40 bits; above them how often the ResourceManager was restarted.
@@ -117,6 +134,7 @@ pub struct ContainerId {
 /// Amounts of resources that the cluster has names for.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ResourceProfiles {
+    /// The profiles, in no order.
     #[prost(message, repeated, tag = "1")]
     pub resource_profiles_map: Vec<ResourceProfileEntry>,
 }
@@ -124,8 +142,10 @@ pub struct ResourceProfiles {
 /// A named amount of resources.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ResourceProfileEntry {
+    /// Such as `minimum`, `default`, `maximum`.
     #[prost(string, required, tag = "1")]
     pub name: String,
+    /// What a container of this profile gets.
     #[prost(message, required, tag = "2")]
     pub resources: Resource,
 }
@@ -133,10 +153,13 @@ pub struct ResourceProfileEntry {
 /// A resource type that the cluster knows.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ResourceTypeInfo {
+    /// `memory-mb`, `vcores`, `yarn.io/gpu`.
     #[prost(string, required, tag = "1")]
     pub name: String,
+    /// In which amounts of it are given, such as `Mi`; empty for plain numbers.
     #[prost(string, optional, tag = "2")]
     pub units: Option<String>,
+    /// A [`ResourceTypes`].
     #[prost(enumeration = "ResourceTypes", optional, tag = "3")]
     pub kind: Option<i32>,
 }
@@ -145,6 +168,7 @@ pub struct ResourceTypeInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub enum ResourceTypes {
+    /// It can be counted and split, as memory can.
     Countable = 0,
 }
 
@@ -152,6 +176,8 @@ pub enum ResourceTypes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub enum ExecutionType {
+    /// It starts at once on resources of its own.
     Guaranteed = 1,
+    /// It may wait on its node, and is stopped when a guaranteed one needs the place.
     Opportunistic = 2,
 }

@@ -1,22 +1,13 @@
-//! The requests and responses of ApplicationClientProtocol. Only declarations belong here.
-#![expect(missing_docs, reason = "names are Hadoop's; what they do not say is documented")]
+//! The requests and responses of ApplicationClientProtocol that are about applications and tokens. Only
+//! declarations belong here.
 
 use super::applications::{
     ApplicationAttemptReport, ApplicationReport, ApplicationSubmissionContext,
     ApplicationUpdateTimeoutMap, ApplicationsRequestScope, YarnApplicationState,
-    YarnClusterMetrics,
 };
-use super::basics::{
-    ApplicationAttemptId, ApplicationId, ContainerId, Priority, Resource, ResourceProfiles,
-    ResourceTypeInfo,
-};
+use super::basics::{ApplicationAttemptId, ApplicationId, ContainerId, Priority, Resource};
 use super::container_protocol::SignalContainerCommand;
 use super::containers::ContainerReport;
-use super::nodes::{
-    AttributeToNodes, LabelsToNodeIds, NodeAttributeInfo, NodeAttributeKey, NodeIdToLabels,
-    NodeLabel, NodeReport, NodeState, NodeToAttributes,
-};
-use super::queues::{QueueInfo, QueueUserAclInfo};
 use crate::tokens::TokenProto;
 
 /// The request of `getNewApplication`.
@@ -26,6 +17,7 @@ pub struct GetNewApplicationRequest {}
 /// The response to `getNewApplication`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetNewApplicationResponse {
+    /// To submit with.
     #[prost(message, optional, tag = "1")]
     pub application_id: Option<ApplicationId>,
     /// The largest container that may be asked for.
@@ -36,6 +28,7 @@ pub struct GetNewApplicationResponse {
 /// The request of `getApplicationReport`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetApplicationReportRequest {
+    /// Which application.
     #[prost(message, optional, tag = "1")]
     pub application_id: Option<ApplicationId>,
 }
@@ -43,6 +36,7 @@ pub struct GetApplicationReportRequest {
 /// The response to `getApplicationReport`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct GetApplicationReportResponse {
+    /// Always set.
     #[prost(message, optional, tag = "1")]
     pub application_report: Option<ApplicationReport>,
 }
@@ -50,6 +44,7 @@ pub struct GetApplicationReportResponse {
 /// The request of `submitApplication`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct SubmitApplicationRequest {
+    /// With an id that the ResourceManager gave out.
     #[prost(message, optional, tag = "1")]
     pub application_submission_context: Option<ApplicationSubmissionContext>,
 }
@@ -61,6 +56,7 @@ pub struct SubmitApplicationResponse {}
 /// The request of `failApplicationAttempt`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct FailApplicationAttemptRequest {
+    /// The attempt that is to fail.
     #[prost(message, optional, tag = "1")]
     pub application_attempt_id: Option<ApplicationAttemptId>,
 }
@@ -72,8 +68,10 @@ pub struct FailApplicationAttemptResponse {}
 /// The request of `forceKillApplication`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct KillApplicationRequest {
+    /// Which application.
     #[prost(message, optional, tag = "1")]
     pub application_id: Option<ApplicationId>,
+    /// Why, for people: it becomes part of the report.
     #[prost(string, optional, tag = "2")]
     pub diagnostics: Option<String>,
 }
@@ -86,43 +84,43 @@ pub struct KillApplicationResponse {
     pub is_kill_completed: Option<bool>,
 }
 
-/// The request of `getClusterMetrics`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetClusterMetricsRequest {}
-
-/// The response to `getClusterMetrics`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetClusterMetricsResponse {
-    #[prost(message, optional, tag = "1")]
-    pub cluster_metrics: Option<YarnClusterMetrics>,
-}
-
 /// The request of `getApplications`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetApplicationsRequest {
+    /// Any of these types; any type where there is none.
     #[prost(string, repeated, tag = "1")]
     pub application_types: Vec<String>,
+    /// Any of these [`YarnApplicationState`]s; any state where there is none.
     #[prost(enumeration = "YarnApplicationState", repeated, packed = "false", tag = "2")]
     pub application_states: Vec<i32>,
+    /// Any of these users; anybody where there is none.
     #[prost(string, repeated, tag = "3")]
     pub users: Vec<String>,
+    /// Any of these queues; any queue where there is none.
     #[prost(string, repeated, tag = "4")]
     pub queues: Vec<String>,
+    /// As many at most; all where it is not set.
     #[prost(int64, optional, tag = "5")]
     pub limit: Option<i64>,
-    /// Milliseconds since 1970, like the other times.
+    /// Started at this time or after: milliseconds since 1970, like the other times.
     #[prost(int64, optional, tag = "6")]
     pub start_begin: Option<i64>,
+    /// Started at this time or before.
     #[prost(int64, optional, tag = "7")]
     pub start_end: Option<i64>,
+    /// Ended at this time or after.
     #[prost(int64, optional, tag = "8")]
     pub finish_begin: Option<i64>,
+    /// Ended at this time or before.
     #[prost(int64, optional, tag = "9")]
     pub finish_end: Option<i64>,
+    /// With any of these tags; with or without tags where there is none.
     #[prost(string, repeated, tag = "10")]
     pub application_tags: Vec<String>,
+    /// An [`ApplicationsRequestScope`].
     #[prost(enumeration = "ApplicationsRequestScope", optional, tag = "11", default = "All")]
     pub scope: Option<i32>,
+    /// Of this name; of any where it is not set.
     #[prost(string, optional, tag = "12")]
     pub name: Option<String>,
 }
@@ -130,60 +128,15 @@ pub struct GetApplicationsRequest {
 /// The response to `getApplications`.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct GetApplicationsResponse {
+    /// In no order.
     #[prost(message, repeated, tag = "1")]
     pub applications: Vec<ApplicationReport>,
-}
-
-/// The request of `getClusterNodes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetClusterNodesRequest {
-    #[prost(enumeration = "NodeState", repeated, packed = "false", tag = "1")]
-    pub node_states: Vec<i32>,
-}
-
-/// The response to `getClusterNodes`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct GetClusterNodesResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub node_reports: Vec<NodeReport>,
-}
-
-/// The request of `getQueueInfo`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetQueueInfoRequest {
-    #[prost(string, optional, tag = "1")]
-    pub queue_name: Option<String>,
-    #[prost(bool, optional, tag = "2")]
-    pub include_applications: Option<bool>,
-    #[prost(bool, optional, tag = "3")]
-    pub include_child_queues: Option<bool>,
-    #[prost(bool, optional, tag = "4")]
-    pub recursive: Option<bool>,
-    #[prost(string, optional, tag = "5")]
-    pub sub_cluster_id: Option<String>,
-}
-
-/// The response to `getQueueInfo`.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct GetQueueInfoResponse {
-    #[prost(message, optional, tag = "1")]
-    pub queue_info: Option<QueueInfo>,
-}
-
-/// The request of `getQueueUserAcls`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetQueueUserAclsInfoRequest {}
-
-/// The response to `getQueueUserAcls`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetQueueUserAclsInfoResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub queue_user_acls: Vec<QueueUserAclInfo>,
 }
 
 /// The request of `getDelegationToken`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetDelegationTokenRequest {
+    /// Who may renew the token: a user, or a principal, of which the short name counts.
     #[prost(string, required, tag = "1")]
     pub renewer: String,
 }
@@ -191,6 +144,7 @@ pub struct GetDelegationTokenRequest {
 /// The response to `getDelegationToken`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetDelegationTokenResponse {
+    /// Without its service, which clients fill in.
     #[prost(message, optional, tag = "1")]
     pub token: Option<TokenProto>,
 }
@@ -198,6 +152,7 @@ pub struct GetDelegationTokenResponse {
 /// The request of `renewDelegationToken`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RenewDelegationTokenRequest {
+    /// Whose renewer is who asks.
     #[prost(message, required, tag = "1")]
     pub token: TokenProto,
 }
@@ -205,6 +160,7 @@ pub struct RenewDelegationTokenRequest {
 /// The response to `renewDelegationToken`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct RenewDelegationTokenResponse {
+    /// When it expires now, in milliseconds since 1970.
     #[prost(uint64, required, tag = "1")]
     pub new_expiry_time: u64,
 }
@@ -212,6 +168,7 @@ pub struct RenewDelegationTokenResponse {
 /// The request of `cancelDelegationToken`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct CancelDelegationTokenRequest {
+    /// Whose owner or renewer is who asks.
     #[prost(message, required, tag = "1")]
     pub token: TokenProto,
 }
@@ -223,8 +180,10 @@ pub struct CancelDelegationTokenResponse {}
 /// The request of `moveApplicationAcrossQueues`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct MoveApplicationAcrossQueuesRequest {
+    /// Which application.
     #[prost(message, required, tag = "1")]
     pub application_id: ApplicationId,
+    /// The leaf's name or full path.
     #[prost(string, required, tag = "2")]
     pub target_queue: String,
 }
@@ -236,6 +195,7 @@ pub struct MoveApplicationAcrossQueuesResponse {}
 /// The request of `getApplicationAttemptReport`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetApplicationAttemptReportRequest {
+    /// Which attempt.
     #[prost(message, optional, tag = "1")]
     pub application_attempt_id: Option<ApplicationAttemptId>,
 }
@@ -243,6 +203,7 @@ pub struct GetApplicationAttemptReportRequest {
 /// The response to `getApplicationAttemptReport`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetApplicationAttemptReportResponse {
+    /// Always set.
     #[prost(message, optional, tag = "1")]
     pub application_attempt_report: Option<ApplicationAttemptReport>,
 }
@@ -250,6 +211,7 @@ pub struct GetApplicationAttemptReportResponse {
 /// The request of `getApplicationAttempts`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetApplicationAttemptsRequest {
+    /// Whose attempts.
     #[prost(message, optional, tag = "1")]
     pub application_id: Option<ApplicationId>,
 }
@@ -257,6 +219,7 @@ pub struct GetApplicationAttemptsRequest {
 /// The response to `getApplicationAttempts`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetApplicationAttemptsResponse {
+    /// In no order.
     #[prost(message, repeated, tag = "1")]
     pub application_attempts: Vec<ApplicationAttemptReport>,
 }
@@ -264,6 +227,7 @@ pub struct GetApplicationAttemptsResponse {
 /// The request of `getContainerReport`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetContainerReportRequest {
+    /// Which container.
     #[prost(message, optional, tag = "1")]
     pub container_id: Option<ContainerId>,
 }
@@ -271,6 +235,7 @@ pub struct GetContainerReportRequest {
 /// The response to `getContainerReport`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetContainerReportResponse {
+    /// Always set.
     #[prost(message, optional, tag = "1")]
     pub container_report: Option<ContainerReport>,
 }
@@ -278,6 +243,7 @@ pub struct GetContainerReportResponse {
 /// The request of `getContainers`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetContainersRequest {
+    /// Whose containers.
     #[prost(message, optional, tag = "1")]
     pub application_attempt_id: Option<ApplicationAttemptId>,
 }
@@ -285,54 +251,18 @@ pub struct GetContainersRequest {
 /// The response to `getContainers`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetContainersResponse {
+    /// Those that live, in no order; ended ones only where a history server answers.
     #[prost(message, repeated, tag = "1")]
     pub containers: Vec<ContainerReport>,
-}
-
-/// The request of `getNodeToLabels`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetNodesToLabelsRequest {}
-
-/// The response to `getNodeToLabels`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetNodesToLabelsResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub node_to_labels: Vec<NodeIdToLabels>,
-}
-
-/// The request of `getLabelsToNodes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetLabelsToNodesRequest {
-    #[prost(string, repeated, tag = "1")]
-    pub node_labels: Vec<String>,
-}
-
-/// The response to `getLabelsToNodes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetLabelsToNodesResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub labels_to_nodes: Vec<LabelsToNodeIds>,
-}
-
-/// The request of `getClusterNodeLabels`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetClusterNodeLabelsRequest {}
-
-/// The response to `getClusterNodeLabels`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetClusterNodeLabelsResponse {
-    /// Names only, for old clients.
-    #[prost(string, repeated, tag = "1")]
-    pub deprecated_node_labels: Vec<String>,
-    #[prost(message, repeated, tag = "2")]
-    pub node_labels: Vec<NodeLabel>,
 }
 
 /// The request of `updateApplicationPriority`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct UpdateApplicationPriorityRequest {
+    /// Which application.
     #[prost(message, required, tag = "1")]
     pub application_id: ApplicationId,
+    /// What it is to have.
     #[prost(message, required, tag = "2")]
     pub application_priority: Priority,
 }
@@ -340,6 +270,7 @@ pub struct UpdateApplicationPriorityRequest {
 /// The response to `updateApplicationPriority`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct UpdateApplicationPriorityResponse {
+    /// What it has now: at most the cluster's greatest.
     #[prost(message, optional, tag = "1")]
     pub application_priority: Option<Priority>,
 }
@@ -347,8 +278,10 @@ pub struct UpdateApplicationPriorityResponse {
 /// The request of `signalToContainer`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct SignalContainerRequest {
+    /// Which container.
     #[prost(message, required, tag = "1")]
     pub container_id: ContainerId,
+    /// A [`SignalContainerCommand`].
     #[prost(enumeration = "SignalContainerCommand", required, tag = "2")]
     pub command: i32,
 }
@@ -360,8 +293,10 @@ pub struct SignalContainerResponse {}
 /// The request of `updateApplicationTimeouts`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct UpdateApplicationTimeoutsRequest {
+    /// Which application.
     #[prost(message, required, tag = "1")]
     pub application_id: ApplicationId,
+    /// Those that are to change.
     #[prost(message, repeated, tag = "2")]
     pub application_timeouts: Vec<ApplicationUpdateTimeoutMap>,
 }
@@ -369,81 +304,7 @@ pub struct UpdateApplicationTimeoutsRequest {
 /// The response to `updateApplicationTimeouts`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct UpdateApplicationTimeoutsResponse {
+    /// As they were asked for.
     #[prost(message, repeated, tag = "1")]
     pub application_timeouts: Vec<ApplicationUpdateTimeoutMap>,
-}
-
-/// The request of `getResourceProfiles`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetAllResourceProfilesRequest {}
-
-/// The response to `getResourceProfiles`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetAllResourceProfilesResponse {
-    #[prost(message, required, tag = "1")]
-    pub resource_profiles: ResourceProfiles,
-}
-
-/// The request of `getResourceProfile`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetResourceProfileRequest {
-    #[prost(string, required, tag = "1")]
-    pub profile: String,
-}
-
-/// The response to `getResourceProfile`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetResourceProfileResponse {
-    #[prost(message, required, tag = "1")]
-    pub resources: Resource,
-}
-
-/// The request of `getResourceTypeInfo`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetAllResourceTypeInfoRequest {}
-
-/// The response to `getResourceTypeInfo`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetAllResourceTypeInfoResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub resource_type_info: Vec<ResourceTypeInfo>,
-}
-
-/// The request of `getClusterNodeAttributes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetClusterNodeAttributesRequest {}
-
-/// The response to `getClusterNodeAttributes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetClusterNodeAttributesResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub node_attributes: Vec<NodeAttributeInfo>,
-}
-
-/// The request of `getAttributesToNodes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetAttributesToNodesRequest {
-    #[prost(message, repeated, tag = "1")]
-    pub node_attributes: Vec<NodeAttributeKey>,
-}
-
-/// The response to `getAttributesToNodes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetAttributesToNodesResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub attributes_to_nodes: Vec<AttributeToNodes>,
-}
-
-/// The request of `getNodesToAttributes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetNodesToAttributesRequest {
-    #[prost(string, repeated, tag = "1")]
-    pub hostnames: Vec<String>,
-}
-
-/// The response to `getNodesToAttributes`.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct GetNodesToAttributesResponse {
-    #[prost(message, repeated, tag = "1")]
-    pub nodes_to_attributes: Vec<NodeToAttributes>,
 }

@@ -1,5 +1,4 @@
 //! The requests and responses of ContainerManagementProtocol. Only declarations belong here.
-#![expect(missing_docs, reason = "names are Hadoop's; what they do not say is documented")]
 
 use super::basics::ContainerId;
 use super::containers::{
@@ -10,6 +9,7 @@ use crate::tokens::TokenProto;
 /// The request of `startContainers`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StartContainersRequest {
+    /// All on the node that is asked.
     #[prost(message, repeated, tag = "1")]
     pub start_container_request: Vec<StartContainerRequest>,
 }
@@ -17,8 +17,10 @@ pub struct StartContainersRequest {
 /// One container to be started.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StartContainerRequest {
+    /// How it is started.
     #[prost(message, optional, tag = "1")]
     pub container_launch_context: Option<ContainerLaunchContext>,
+    /// As it came with the container.
     #[prost(message, optional, tag = "2")]
     pub container_token: Option<TokenProto>,
 }
@@ -26,8 +28,10 @@ pub struct StartContainerRequest {
 /// The response to `startContainers`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StartContainersResponse {
+    /// What the node's auxiliary services say of themselves, by their names.
     #[prost(message, repeated, tag = "1")]
     pub services_meta_data: Vec<StringBytesMap>,
+    /// Containers that are being prepared now.
     #[prost(message, repeated, tag = "2")]
     pub succeeded_requests: Vec<ContainerId>,
     /// Containers that were not started, although the call succeeded.
@@ -38,8 +42,10 @@ pub struct StartContainersResponse {
 /// Why something could not be done with a container.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ContainerExceptionMap {
+    /// Which container.
     #[prost(message, optional, tag = "1")]
     pub container_id: Option<ContainerId>,
+    /// Why not.
     #[prost(message, optional, tag = "2")]
     pub exception: Option<SerializedException>,
 }
@@ -47,12 +53,16 @@ pub struct ContainerExceptionMap {
 /// A Java exception inside a response.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct SerializedException {
+    /// The exception's message.
     #[prost(string, optional, tag = "1")]
     pub message: Option<String>,
+    /// Its stack trace, as text.
     #[prost(string, optional, tag = "2")]
     pub trace: Option<String>,
+    /// Its Java class.
     #[prost(string, optional, tag = "3")]
     pub class_name: Option<String>,
+    /// The exception behind it.
     #[prost(message, optional, boxed, tag = "4")]
     pub cause: Option<Box<SerializedException>>,
 }
@@ -60,6 +70,7 @@ pub struct SerializedException {
 /// The request of `stopContainers`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StopContainersRequest {
+    /// Which containers.
     #[prost(message, repeated, tag = "1")]
     pub container_id: Vec<ContainerId>,
 }
@@ -67,8 +78,10 @@ pub struct StopContainersRequest {
 /// The response to `stopContainers`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct StopContainersResponse {
+    /// Those for which it was done.
     #[prost(message, repeated, tag = "1")]
     pub succeeded_requests: Vec<ContainerId>,
+    /// Those for which it was not, although the call succeeded.
     #[prost(message, repeated, tag = "2")]
     pub failed_requests: Vec<ContainerExceptionMap>,
 }
@@ -76,6 +89,7 @@ pub struct StopContainersResponse {
 /// The request of `getContainerStatuses`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetContainerStatusesRequest {
+    /// Which containers.
     #[prost(message, repeated, tag = "1")]
     pub container_id: Vec<ContainerId>,
 }
@@ -83,8 +97,10 @@ pub struct GetContainerStatusesRequest {
 /// The response to `getContainerStatuses`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetContainerStatusesResponse {
+    /// Of those that the node knows, in no order.
     #[prost(message, repeated, tag = "1")]
     pub status: Vec<ContainerStatus>,
+    /// Those that it does not know, or may not say.
     #[prost(message, repeated, tag = "2")]
     pub failed_requests: Vec<ContainerExceptionMap>,
 }
@@ -92,6 +108,7 @@ pub struct GetContainerStatusesResponse {
 /// The request of `increaseContainersResource`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct IncreaseContainersResourceRequest {
+    /// Container tokens with the new sizes.
     #[prost(message, repeated, tag = "1")]
     pub increase_containers: Vec<TokenProto>,
 }
@@ -99,8 +116,10 @@ pub struct IncreaseContainersResourceRequest {
 /// The response to `increaseContainersResource`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct IncreaseContainersResourceResponse {
+    /// Those for which it was done.
     #[prost(message, repeated, tag = "1")]
     pub succeeded_requests: Vec<ContainerId>,
+    /// Those for which it was not, although the call succeeded.
     #[prost(message, repeated, tag = "2")]
     pub failed_requests: Vec<ContainerExceptionMap>,
 }
@@ -108,6 +127,7 @@ pub struct IncreaseContainersResourceResponse {
 /// The request of `updateContainer`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ContainerUpdateRequest {
+    /// Container tokens with the new sizes or execution types, as they came with `allocate`.
     #[prost(message, repeated, tag = "1")]
     pub update_container_token: Vec<TokenProto>,
 }
@@ -115,8 +135,10 @@ pub struct ContainerUpdateRequest {
 /// The response to `updateContainer`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ContainerUpdateResponse {
+    /// Those for which it was done.
     #[prost(message, repeated, tag = "1")]
     pub succeeded_requests: Vec<ContainerId>,
+    /// Those for which it was not, although the call succeeded.
     #[prost(message, repeated, tag = "2")]
     pub failed_requests: Vec<ContainerExceptionMap>,
 }
@@ -124,8 +146,10 @@ pub struct ContainerUpdateResponse {
 /// The request of `localize`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ResourceLocalizationRequest {
+    /// Which container; it must be running.
     #[prost(message, optional, tag = "1")]
     pub container_id: Option<ContainerId>,
+    /// More files for it.
     #[prost(message, repeated, tag = "2")]
     pub local_resources: Vec<StringLocalResourceMap>,
 }
@@ -137,10 +161,13 @@ pub struct ResourceLocalizationResponse {}
 /// The request of `reInitializeContainer`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ReInitializeContainerRequest {
+    /// Which container; it must be running.
     #[prost(message, optional, tag = "1")]
     pub container_id: Option<ContainerId>,
+    /// How it is started again.
     #[prost(message, optional, tag = "2")]
     pub container_launch_context: Option<ContainerLaunchContext>,
+    /// Whether it cannot be rolled back to what it was before.
     #[prost(bool, optional, tag = "3", default = "true")]
     pub auto_commit: Option<bool>,
 }
@@ -164,6 +191,7 @@ pub struct CommitResponse {}
 /// The request of `getLocalizationStatuses`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetLocalizationStatusesRequest {
+    /// Which containers.
     #[prost(message, repeated, tag = "1")]
     pub container_id: Vec<ContainerId>,
 }
@@ -171,8 +199,10 @@ pub struct GetLocalizationStatusesRequest {
 /// The response to `getLocalizationStatuses`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct GetLocalizationStatusesResponse {
+    /// Of those that the node knows, in no order.
     #[prost(message, repeated, tag = "1")]
     pub cntn_localization_statuses: Vec<ContainerLocalizationStatuses>,
+    /// Those that it does not know, or may not say.
     #[prost(message, repeated, tag = "2")]
     pub failed_requests: Vec<ContainerExceptionMap>,
 }
@@ -180,8 +210,10 @@ pub struct GetLocalizationStatusesResponse {
 /// How far the files of a container are fetched.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ContainerLocalizationStatuses {
+    /// Whose files.
     #[prost(message, optional, tag = "1")]
     pub container_id: Option<ContainerId>,
+    /// One for each file, in no order.
     #[prost(message, repeated, tag = "2")]
     pub localization_statuses: Vec<LocalizationStatus>,
 }
@@ -189,10 +221,13 @@ pub struct ContainerLocalizationStatuses {
 /// How far a file is fetched.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct LocalizationStatus {
+    /// The name that the file has in the container.
     #[prost(string, optional, tag = "1")]
     pub resource_key: Option<String>,
+    /// A [`LocalizationState`].
     #[prost(enumeration = "LocalizationState", optional, tag = "2")]
     pub localization_state: Option<i32>,
+    /// Why it failed, for people.
     #[prost(string, optional, tag = "3")]
     pub diagnostics: Option<String>,
 }
@@ -201,8 +236,11 @@ pub struct LocalizationStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub enum SignalContainerCommand {
+    /// `SIGQUIT`: a JVM writes its threads to its standard output; other programs end.
     OutputThreadDump = 1,
+    /// `SIGTERM`.
     GracefulShutdown = 2,
+    /// `SIGKILL`.
     ForcefulShutdown = 3,
 }
 
@@ -210,7 +248,10 @@ pub enum SignalContainerCommand {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub enum LocalizationState {
+    /// It has yet to be fetched, or is being fetched.
     Pending = 1,
+    /// It is there.
     Completed = 2,
+    /// It could not be fetched.
     Failed = 3,
 }

@@ -5,6 +5,7 @@
 mod applications;
 mod basics;
 mod client_protocol;
+mod cluster_protocol;
 mod container_protocol;
 mod containers;
 mod identifiers;
@@ -19,6 +20,7 @@ mod reservations;
 pub use applications::*;
 pub use basics::*;
 pub use client_protocol::*;
+pub use cluster_protocol::*;
 pub use container_protocol::*;
 pub use containers::*;
 pub use identifiers::*;

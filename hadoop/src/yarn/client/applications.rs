@@ -1,0 +1,221 @@
+//! Applications: submitted, listed, watched, moved, killed. Waits end with what was asked for or an error; time
+//! is bounded by whoever calls.
+
+use super::YarnClient;
+use crate::yarn::YarnError;
+use crate::yarn::messages::*;
+use std::time::Duration;
+
+/// Between two questions whether something asked for has happened.
+const POLL: Duration = Duration::from_millis(200);
+/// Between two reports until an application runs.
+const POLL_STARTING: Duration = Duration::from_millis(250);
+/// Between two reports of a running application.
+const POLL_RUNNING: Duration = Duration::from_secs(1);
+
+impl YarnClient {
+    /// A new application's id, and the largest container that it may ask for.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn new_application(&self) -> Result<(ApplicationId, Resource), YarnError> {
+        let method = "getNewApplication";
+        let response: GetNewApplicationResponse =
+            self.call(method, &GetNewApplicationRequest {}).await?;
+        let id = response.application_id.ok_or(YarnError::Incomplete { method, field: "id" })?;
+        Ok((id, response.maximum_capability.unwrap_or_default()))
+    }
+
+    /// Submits an application and waits until the scheduler has seen it; submits it again where a
+    /// ResourceManager was lost before it had written it down. It waits as long as that takes:
+    /// [`with_deadline`](Self::with_deadline) bounds each question, [`tokio::time::timeout`] the whole, after
+    /// which the application may have been submitted or not.
+    ///
+    /// # Errors
+    /// [`YarnError::Ended`] when it was refused, with the reason; see [`YarnError`] for others.
+    pub async fn submit(
+        &self,
+        context: ApplicationSubmissionContext,
+    ) -> Result<ApplicationId, YarnError> {
+        let method = "submitApplication";
+        let id =
+            context.application_id.ok_or(YarnError::Incomplete { method, field: "application" })?;
+        let request = SubmitApplicationRequest { application_submission_context: Some(context) };
+        let _: SubmitApplicationResponse = self.call(method, &request).await?;
+        loop {
+            match self.report(id).await {
+                Err(error) if error.is_remote("ApplicationNotFoundException") => {
+                    let _: SubmitApplicationResponse = self.call(method, &request).await?;
+                }
+                Err(error) => return Err(error),
+                Ok(report) => match report.state() {
+                    YarnApplicationState::New
+                    | YarnApplicationState::NewSaving
+                    | YarnApplicationState::Submitted => {}
+                    state @ (YarnApplicationState::Failed | YarnApplicationState::Killed) => {
+                        let diagnostics = report.diagnostics().to_owned();
+                        return Err(YarnError::Ended { application: id, state, diagnostics });
+                    }
+                    _ => return Ok(id),
+                },
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// What the ResourceManager says of an application.
+    ///
+    /// # Errors
+    /// An exception `ApplicationNotFoundException` where there is none; see [`YarnError`] for others.
+    pub async fn report(&self, id: ApplicationId) -> Result<ApplicationReport, YarnError> {
+        let method = "getApplicationReport";
+        let request = GetApplicationReportRequest { application_id: Some(id) };
+        let response: GetApplicationReportResponse = self.call(method, &request).await?;
+        response.application_report.ok_or(YarnError::Incomplete { method, field: "report" })
+    }
+
+    /// The applications that a request describes; the default one describes all.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn applications(
+        &self,
+        request: &GetApplicationsRequest,
+    ) -> Result<Vec<ApplicationReport>, YarnError> {
+        let response: GetApplicationsResponse = self.call("getApplications", request).await?;
+        Ok(response.applications)
+    }
+
+    /// Reports of an application, one for each change of its state, attempt or diagnostics.
+    #[must_use]
+    pub fn watch(&self, id: ApplicationId) -> Watch {
+        Watch { client: self.clone(), id, last: None }
+    }
+
+    /// Kills an application and waits until it is dead, however long that takes: [`tokio::time::timeout`] bounds
+    /// it, and [`with_deadline`](Self::with_deadline) each question. One that has ended before is fine.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn kill(
+        &self,
+        id: ApplicationId,
+        diagnostics: Option<String>,
+    ) -> Result<(), YarnError> {
+        let request = KillApplicationRequest { application_id: Some(id), diagnostics };
+        loop {
+            let response: KillApplicationResponse =
+                self.call("forceKillApplication", &request).await?;
+            if response.is_kill_completed() {
+                return Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Moves an application to another queue.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn move_to_queue(&self, id: ApplicationId, queue: &str) -> Result<(), YarnError> {
+        let request = MoveApplicationAcrossQueuesRequest {
+            application_id: id,
+            target_queue: queue.to_owned(),
+        };
+        let method = "moveApplicationAcrossQueues";
+        let _: MoveApplicationAcrossQueuesResponse = self.call(method, &request).await?;
+        Ok(())
+    }
+
+    /// Changes an application's priority; gives what it is now.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn set_priority(&self, id: ApplicationId, priority: i32) -> Result<i32, YarnError> {
+        let application_priority = Priority { priority: Some(priority) };
+        let request = UpdateApplicationPriorityRequest { application_id: id, application_priority };
+        let response: UpdateApplicationPriorityResponse =
+            self.call("updateApplicationPriority", &request).await?;
+        Ok(response.application_priority.map_or(priority, |now| now.priority()))
+    }
+
+    /// Changes when an application's time is over: `at` is in milliseconds since 1970, and not past. YARN kills it
+    /// then. For one that has ended nothing changes.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn set_timeout(
+        &self,
+        id: ApplicationId,
+        kind: ApplicationTimeoutType,
+        at: u64,
+    ) -> Result<(), YarnError> {
+        let timeout = ApplicationUpdateTimeoutMap {
+            application_timeout_type: Some(kind.into()),
+            expire_time: Some(iso8601(at)),
+        };
+        let request = UpdateApplicationTimeoutsRequest {
+            application_id: id,
+            application_timeouts: vec![timeout],
+        };
+        let _: UpdateApplicationTimeoutsResponse =
+            self.call("updateApplicationTimeouts", &request).await?;
+        Ok(())
+    }
+}
+
+/// A time in milliseconds since 1970 as YARN reads it: `2026-01-31T23:59:59.000+0000`.
+pub(in crate::yarn) fn iso8601(at: u64) -> String {
+    let (days, rest) = (at / 86_400_000, at % 86_400_000);
+    // Years that begin in March end with the leap day; 400 of them have as many days each time.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * day + 2) / 153;
+    let day = day - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (hours, minutes) = (rest / 3_600_000, rest / 60_000 % 60);
+    let (seconds, millis) = (rest / 1000 % 60, rest % 1000);
+    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}+0000")
+}
+
+/// Reports of one application.
+#[derive(Debug)]
+pub struct Watch {
+    client: YarnClient,
+    id: ApplicationId,
+    last: Option<ApplicationReport>,
+}
+
+impl Watch {
+    /// The next report that says something new: of the state, the attempt or the diagnostics. Asks every
+    /// 250 ms until the application runs, then every second. `None` after the report of its end.
+    ///
+    /// # Errors
+    /// See [`YarnError`]. It can be asked again then.
+    pub async fn next(&mut self) -> Result<Option<ApplicationReport>, YarnError> {
+        loop {
+            match self.last.as_ref().map(ApplicationReport::state) {
+                None => {}
+                Some(
+                    YarnApplicationState::Finished
+                    | YarnApplicationState::Failed
+                    | YarnApplicationState::Killed,
+                ) => return Ok(None),
+                Some(YarnApplicationState::Running) => tokio::time::sleep(POLL_RUNNING).await,
+                Some(_) => tokio::time::sleep(POLL_STARTING).await,
+            }
+            let report = self.client.report(self.id).await?;
+            let says = |report: &ApplicationReport| {
+                (report.state(), report.current_application_attempt_id, report.diagnostics.clone())
+            };
+            let is_new = self.last.as_ref().is_none_or(|last| says(last) != says(&report));
+            self.last = Some(report.clone());
+            if is_new {
+                return Ok(Some(report));
+            }
+        }
+    }
+}

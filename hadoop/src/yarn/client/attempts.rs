@@ -1,0 +1,87 @@
+//! What is below applications: their attempts and containers, reported, failed and signalled.
+
+use super::YarnClient;
+use crate::yarn::YarnError;
+use crate::yarn::messages::*;
+
+impl YarnClient {
+    /// An application's attempts.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn attempts(
+        &self,
+        id: ApplicationId,
+    ) -> Result<Vec<ApplicationAttemptReport>, YarnError> {
+        let request = GetApplicationAttemptsRequest { application_id: Some(id) };
+        let response: GetApplicationAttemptsResponse =
+            self.call("getApplicationAttempts", &request).await?;
+        Ok(response.application_attempts)
+    }
+
+    /// An attempt's containers.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn containers(
+        &self,
+        id: ApplicationAttemptId,
+    ) -> Result<Vec<ContainerReport>, YarnError> {
+        let request = GetContainersRequest { application_attempt_id: Some(id) };
+        let response: GetContainersResponse = self.call("getContainers", &request).await?;
+        Ok(response.containers)
+    }
+
+    /// One attempt of an application.
+    ///
+    /// # Errors
+    /// An exception `ApplicationAttemptNotFoundException` or `ApplicationNotFoundException` where there is none;
+    /// see [`YarnError`] for others.
+    pub async fn attempt(
+        &self,
+        id: ApplicationAttemptId,
+    ) -> Result<ApplicationAttemptReport, YarnError> {
+        let method = "getApplicationAttemptReport";
+        let request = GetApplicationAttemptReportRequest { application_attempt_id: Some(id) };
+        let response: GetApplicationAttemptReportResponse = self.call(method, &request).await?;
+        let report = response.application_attempt_report;
+        report.ok_or(YarnError::Incomplete { method, field: "report" })
+    }
+
+    /// One container. ResourceManagers forget most of those that have ended.
+    ///
+    /// # Errors
+    /// An exception `ContainerNotFoundException` where there is none; see [`YarnError`] for others.
+    pub async fn container(&self, id: ContainerId) -> Result<ContainerReport, YarnError> {
+        let method = "getContainerReport";
+        let request = GetContainerReportRequest { container_id: Some(id) };
+        let response: GetContainerReportResponse = self.call(method, &request).await?;
+        response.container_report.ok_or(YarnError::Incomplete { method, field: "report" })
+    }
+
+    /// Ends an attempt as failed. YARN starts another where the application may have one.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn fail_attempt(&self, id: ApplicationAttemptId) -> Result<(), YarnError> {
+        let request = FailApplicationAttemptRequest { application_attempt_id: Some(id) };
+        let _: FailApplicationAttemptResponse =
+            self.call("failApplicationAttempt", &request).await?;
+        Ok(())
+    }
+
+    /// Has the ResourceManager tell a container's node to signal it, with the node's next heartbeat. Whether it
+    /// was delivered is not said.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn signal(
+        &self,
+        id: ContainerId,
+        signal: SignalContainerCommand,
+    ) -> Result<(), YarnError> {
+        let request = SignalContainerRequest { container_id: id, command: signal.into() };
+        let _: SignalContainerResponse = self.call("signalToContainer", &request).await?;
+        Ok(())
+    }
+}

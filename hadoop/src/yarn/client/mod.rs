@@ -1,0 +1,92 @@
+//! A client of the ResourceManager: nodes, queues, applications, tokens. It survives restarts and failovers of
+//! ResourceManagers as the configuration says; what a failure means is decided below it.
+
+mod applications;
+mod attempts;
+mod nodes;
+mod queues;
+mod tokens;
+
+pub use applications::Watch;
+#[cfg(test)]
+pub(super) use applications::iso8601;
+
+use super::resource_manager::connections;
+use super::{ResourceManager, YarnError, resource_managers, retry_policy};
+use crate::client::{CallOptions, Client, Proxy};
+use crate::conf::Configuration;
+use crate::login::{Login, Service};
+use prost::Message;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A client of a cluster's ResourceManager. Clones share connections.
+///
+/// ```no_run
+/// use hadoop::{conf::Configuration, login::Login, yarn::YarnClient};
+///
+/// # async fn example() -> Result<(), hadoop::yarn::YarnError> {
+/// let conf = Configuration::load()?;
+/// let yarn = YarnClient::new(&conf, Login::current(&conf).await?).await?;
+/// for node in yarn.nodes(&[]).await? {
+///     println!("{} {:?}", node.node_id.clone().unwrap_or_default(), node.node_state());
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct YarnClient {
+    proxy: Arc<Proxy>,
+    options: CallOptions,
+    servers: Arc<[ResourceManager]>,
+    /// Whether services of tokens are addresses rather than names.
+    use_ip: bool,
+}
+
+impl YarnClient {
+    /// A client for the ResourceManagers of the configuration, with connections of its own. Nothing is sent
+    /// yet.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub async fn new(conf: &Configuration, login: Login) -> Result<Self, YarnError> {
+        Self::with_client(conf, login, Client::new(connections(conf)?)).await
+    }
+
+    /// The same over the connections of a client that there is.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub async fn with_client(
+        conf: &Configuration,
+        login: Login,
+        client: Client,
+    ) -> Result<Self, YarnError> {
+        let mut targets = Vec::new();
+        let servers = resource_managers(conf, Service::ResourceManager)?;
+        for rm in &servers {
+            targets.push(login.target(Service::ResourceManager, &rm.host, rm.port).await?);
+        }
+        let proxy = Arc::new(Proxy::new(client, targets, retry_policy(conf)?));
+        let use_ip = conf.get_bool("hadoop.security.token.service.use_ip")?.unwrap_or(true);
+        Ok(Self { proxy, options: CallOptions::default(), servers: servers.into(), use_ip })
+    }
+
+    /// A client whose calls take at most this long with all their tries, where the configuration allows more.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.options.deadline = Some(deadline);
+        self
+    }
+
+    /// Calls any method of ApplicationClientProtocol.
+    ///
+    /// # Errors
+    /// See [`CallError`](crate::rpc::CallError).
+    pub async fn call<Q: Message, R: Message + Default>(
+        &self,
+        method: &str,
+        request: &Q,
+    ) -> Result<R, YarnError> {
+        Ok(self.proxy.call(method, request, self.options).await?)
+    }
+}

@@ -1,0 +1,110 @@
+//! What there is in a cluster: its nodes with their labels, its kinds of resources. Nothing here changes anything.
+
+use super::YarnClient;
+use crate::yarn::YarnError;
+use crate::yarn::messages::*;
+
+impl YarnClient {
+    /// The nodes in these states; in all states where none is given.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn nodes(&self, states: &[NodeState]) -> Result<Vec<NodeReport>, YarnError> {
+        let node_states = states.iter().map(|state| i32::from(*state)).collect();
+        let request = GetClusterNodesRequest { node_states };
+        let response: GetClusterNodesResponse = self.call("getClusterNodes", &request).await?;
+        Ok(response.node_reports)
+    }
+
+    /// How many nodes there are, by state.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn metrics(&self) -> Result<YarnClusterMetrics, YarnError> {
+        let method = "getClusterMetrics";
+        let response: GetClusterMetricsResponse =
+            self.call(method, &GetClusterMetricsRequest {}).await?;
+        response.cluster_metrics.ok_or(YarnError::Incomplete { method, field: "metrics" })
+    }
+
+    /// The resource types that the cluster knows.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn resource_types(&self) -> Result<Vec<ResourceTypeInfo>, YarnError> {
+        let request = GetAllResourceTypeInfoRequest {};
+        let response: GetAllResourceTypeInfoResponse =
+            self.call("getResourceTypeInfo", &request).await?;
+        Ok(response.resource_type_info)
+    }
+
+    /// The node labels that the cluster knows.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn node_labels(&self) -> Result<Vec<NodeLabel>, YarnError> {
+        let request = GetClusterNodeLabelsRequest {};
+        let response: GetClusterNodeLabelsResponse =
+            self.call("getClusterNodeLabels", &request).await?;
+        Ok(response.node_labels)
+    }
+
+    /// The labels of each node that has some. A port of 0 stands for all of the host's nodes.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn nodes_to_labels(&self) -> Result<Vec<(NodeId, Vec<String>)>, YarnError> {
+        let method = "getNodeToLabels";
+        let response: GetNodesToLabelsResponse =
+            self.call(method, &GetNodesToLabelsRequest {}).await?;
+        let entry = |entry: NodeIdToLabels| {
+            let node = entry.node_id.ok_or(YarnError::Incomplete { method, field: "node" })?;
+            Ok((node, entry.node_labels))
+        };
+        response.node_to_labels.into_iter().map(entry).collect()
+    }
+
+    /// The nodes of each of these labels; of all labels where none is given. A label without nodes has no entry.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn labels_to_nodes(
+        &self,
+        labels: &[&str],
+    ) -> Result<Vec<(String, Vec<NodeId>)>, YarnError> {
+        let method = "getLabelsToNodes";
+        let node_labels = labels.iter().map(|label| (*label).to_owned()).collect();
+        let request = GetLabelsToNodesRequest { node_labels };
+        let response: GetLabelsToNodesResponse = self.call(method, &request).await?;
+        let entry = |entry: LabelsToNodeIds| {
+            let label =
+                entry.node_labels.ok_or(YarnError::Incomplete { method, field: "label" })?;
+            Ok((label, entry.node_id))
+        };
+        response.labels_to_nodes.into_iter().map(entry).collect()
+    }
+}
+
+impl Resource {
+    /// Whether a container of this size may be asked for where `maximum` is the largest.
+    ///
+    /// # Errors
+    /// [`YarnError::Capability`] with the first resource of which it is too much.
+    pub fn check(&self, maximum: &Self) -> Result<(), YarnError> {
+        let over = |resource: &str, wanted: i64, maximum: i64| match wanted > maximum {
+            true => Err(YarnError::Capability { resource: resource.to_owned(), wanted, maximum }),
+            false => Ok(()),
+        };
+        over("MiB of memory", self.memory(), maximum.memory())?;
+        over("cores", self.virtual_cores().into(), maximum.virtual_cores().into())?;
+        for wanted in &self.resource_value_map {
+            let known = maximum.resource_value_map.iter().find(|known| known.key == wanted.key);
+            // Units differ where somebody chose others; the ResourceManager converts and checks those.
+            let known = known.filter(|known| known.units() == wanted.units());
+            if let Some(known) = known {
+                over(&wanted.key, wanted.value(), known.value())?;
+            }
+        }
+        Ok(())
+    }
+}

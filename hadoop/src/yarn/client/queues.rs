@@ -1,0 +1,94 @@
+//! Queues: what there are, which may be submitted to, and what the user may do there.
+
+use super::YarnClient;
+use crate::yarn::YarnError;
+use crate::yarn::messages::*;
+
+impl YarnClient {
+    /// A queue with all queues below it, by its name or full path.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn queue(&self, name: &str) -> Result<QueueInfo, YarnError> {
+        let method = "getQueueInfo";
+        let request = GetQueueInfoRequest {
+            queue_name: Some(name.to_owned()),
+            include_applications: Some(false),
+            include_child_queues: Some(true),
+            recursive: Some(true),
+            sub_cluster_id: None,
+        };
+        let response: GetQueueInfoResponse = self.call(method, &request).await?;
+        response.queue_info.ok_or(YarnError::Incomplete { method, field: "queue" })
+    }
+
+    /// The queues that applications can be submitted to, by their full paths, in order.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn leaf_queues(&self) -> Result<Vec<(String, QueueInfo)>, YarnError> {
+        let mut leaves = Vec::new();
+        let mut open = vec![(String::new(), self.queue("root").await?)];
+        while let Some((parent, mut queue)) = open.pop() {
+            let path = path_of(&parent, &queue);
+            match std::mem::take(&mut queue.child_queues) {
+                children if children.is_empty() => leaves.push((path, queue)),
+                children => open.extend(children.into_iter().map(|child| (path.clone(), child))),
+            }
+        }
+        leaves.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(leaves)
+    }
+
+    /// The leaf that a name or full path means, for a submission to it.
+    ///
+    /// # Errors
+    /// [`YarnError::Queue`] with the queues that there are, [`YarnError::QueueAmbiguous`],
+    /// [`YarnError::QueueStopped`].
+    pub async fn check_queue(&self, name: &str) -> Result<QueueInfo, YarnError> {
+        let leaves = self.leaf_queues().await?;
+        let is_meant = |path: &str| path == name || path.rsplit('.').next() == Some(name);
+        let (mut meant, others): (Vec<_>, Vec<_>) =
+            leaves.into_iter().partition(|(path, _)| is_meant(path));
+        let exact = meant.iter().position(|(path, _)| path == name);
+        let queue = name.to_owned();
+        match (exact, meant.len()) {
+            (_, 0) => {
+                let there_are = others.into_iter().map(|(path, _)| path).collect();
+                Err(YarnError::Queue { queue, there_are })
+            }
+            (None, 2..) => {
+                let candidates = meant.into_iter().map(|(path, _)| path).collect();
+                Err(YarnError::QueueAmbiguous { queue, candidates })
+            }
+            (exact, _) => {
+                let (path, queue) = meant.swap_remove(exact.unwrap_or(0));
+                match queue.state.is_none() || queue.state() == QueueState::Running {
+                    true => Ok(queue),
+                    false => Err(YarnError::QueueStopped { queue: path }),
+                }
+            }
+        }
+    }
+
+    /// What the user may do with each queue.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn queue_acls(&self) -> Result<Vec<QueueUserAclInfo>, YarnError> {
+        let request = GetQueueUserAclsInfoRequest {};
+        let response: GetQueueUserAclsInfoResponse =
+            self.call("getQueueUserAcls", &request).await?;
+        Ok(response.queue_user_acls)
+    }
+}
+
+/// A queue's full path; older ResourceManagers give names only, and some of those are paths already.
+fn path_of(parent: &str, queue: &QueueInfo) -> String {
+    let name = queue.queue_name();
+    match queue.queue_path.as_deref().filter(|path| !path.is_empty()) {
+        Some(path) => path.to_owned(),
+        None if parent.is_empty() || name.starts_with(&format!("{parent}.")) => name.to_owned(),
+        None => format!("{parent}.{name}"),
+    }
+}

@@ -1,0 +1,54 @@
+//! Delegation tokens of ResourceManagers.
+
+use super::YarnClient;
+use crate::tokens::{Token, TokenProto, service_of};
+use crate::yarn::YarnError;
+use crate::yarn::messages::*;
+
+impl YarnClient {
+    /// A delegation token for the ResourceManagers, which `renewer` may renew. On secure clusters only users with
+    /// Kerberos get one. Its service is set to what clients look for.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn delegation_token(&self, renewer: &str) -> Result<Token, YarnError> {
+        let method = "getDelegationToken";
+        let request = GetDelegationTokenRequest { renewer: renewer.to_owned() };
+        let response: GetDelegationTokenResponse = self.call(method, &request).await?;
+        let token = response.token.ok_or(YarnError::Incomplete { method, field: "token" })?;
+        Ok(Token::from(token).with_service(self.token_service().await?))
+    }
+
+    /// What the service of a token is: all ResourceManagers, whichever of them is active. They leave it out.
+    async fn token_service(&self) -> Result<String, YarnError> {
+        let mut services = Vec::new();
+        for rm in self.servers.iter() {
+            let found = tokio::net::lookup_host((rm.host.as_str(), rm.port)).await;
+            let address = found.ok().and_then(|mut addresses| addresses.next());
+            let unknown = || YarnError::Address { host: rm.host.clone() };
+            services.push(service_of(&rm.host, address.ok_or_else(unknown)?, self.use_ip));
+        }
+        Ok(services.join(","))
+    }
+
+    /// Renews a delegation token; gives when it expires now, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn renew_delegation_token(&self, token: &Token) -> Result<u64, YarnError> {
+        let request = RenewDelegationTokenRequest { token: TokenProto::from(token) };
+        let response: RenewDelegationTokenResponse =
+            self.call("renewDelegationToken", &request).await?;
+        Ok(response.new_expiry_time)
+    }
+
+    /// Cancels a delegation token.
+    ///
+    /// # Errors
+    /// See [`YarnError`].
+    pub async fn cancel_delegation_token(&self, token: &Token) -> Result<(), YarnError> {
+        let request = CancelDelegationTokenRequest { token: TokenProto::from(token) };
+        let _: CancelDelegationTokenResponse = self.call("cancelDelegationToken", &request).await?;
+        Ok(())
+    }
+}
