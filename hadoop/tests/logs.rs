@@ -7,6 +7,14 @@
 //! cargo test -p hadoop --examples --test logs -- --ignored
 //! cargo xtask yarn down
 //! ```
+//!
+//! The same with `--secure`, by the user whom containers run as: a NodeManager gives out a log only where the file
+//! is its user's.
+//!
+//! ```text
+//! eval "$(cargo xtask yarn up --secure --ha | tail -1)"
+//! export KRB5KEYTAB=$HADOOP_CONF_DIR/../krb/$(id -un).keytab KRB5PRINCIPAL=$(id -un)@TEST.LOCAL
+//! ```
 
 #![allow(
     clippy::unwrap_used,
@@ -18,6 +26,7 @@
 #![allow(clippy::disallowed_methods, reason = "whole processes, in real time")]
 
 use hadoop::conf::Configuration;
+use hadoop::hdfs::HdfsTokens;
 use hadoop::login::Login;
 use hadoop::tokens::Credentials;
 use hadoop::yarn::messages::{
@@ -25,7 +34,7 @@ use hadoop::yarn::messages::{
     LogAggregationStatus, Resource,
 };
 use hadoop::yarn::{
-    AmRmClient, AmRmOptions, Ask, Finish, MasterEvent, NmClient, Registration, YarnClient,
+    AmRmClient, AmRmOptions, Ask, Finish, MasterEvent, NmClient, Registration, YarnClient, renewer,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -274,18 +283,33 @@ fn logs_are_what_hadoops_own_command_prints() {
     assert!(!nobody.status.success() && said.contains("no such logs"), "{said}");
 }
 
+/// What a node opens HDFS with to put an application's logs there, where that takes more than a name.
+async fn tokens(conf: &Configuration, login: &Login) -> Credentials {
+    let mut tokens = Credentials::new();
+    if login.is_secure() {
+        let hdfs = HdfsTokens::new(conf, login, None).await.unwrap();
+        let token = hdfs.get(&renewer(conf).unwrap()).await.unwrap();
+        tokens.add(token.service().to_owned(), token);
+    }
+    tokens
+}
+
 /// An application of one container, whose ApplicationMaster is this process; its logs are collected while it
 /// runs.
 async fn rolling() -> (ApplicationId, AmRmClient) {
     let size = || Resource { memory: Some(64), virtual_cores: Some(1), ..Resource::default() };
     let conf = Configuration::load().unwrap();
-    let yarn = YarnClient::new(&conf, Login::current(&conf).await.unwrap()).await.unwrap();
+    let login = Login::current(&conf).await.unwrap();
+    let tokens = tokens(&conf, &login).await;
+    // The ApplicationMaster's token is given to the user by the short name, which a proxied one goes by.
+    let login = if login.is_secure() { login.proxy(login.short_name()) } else { login };
+    let yarn = YarnClient::new(&conf, login).await.unwrap();
     let (id, _) = yarn.new_application().await.unwrap();
     let context = ApplicationSubmissionContext {
         application_id: Some(id),
         unmanaged_am: Some(true),
         max_app_attempts: Some(1),
-        am_container_spec: Some(ContainerLaunchContext::default()),
+        am_container_spec: Some(ContainerLaunchContext::default().with_tokens(&tokens)),
         resource: Some(size()),
         log_aggregation_context: Some(LogAggregationContext {
             rolled_logs_include_pattern: Some(".*[.]log".to_owned()),
@@ -317,7 +341,7 @@ async fn rolling() -> (ApplicationId, AmRmClient) {
     let command =
         "echo one > <LOG_DIR>/one.log; sleep 5; echo two > <LOG_DIR>/two.log; exec sleep 600";
     let token = master.nm_token(container.node_id.as_ref().unwrap()).unwrap();
-    let launch = ContainerLaunchContext::of_command(command);
+    let launch = ContainerLaunchContext::of_command(command).with_tokens(&tokens);
     let nodes = NmClient::new(&conf, &login).unwrap();
     nodes.start(&container, &token, launch).await.unwrap();
     (id, master)

@@ -91,10 +91,10 @@ fn bench_hadoop(args: &[String]) -> Result<()> {
     run(cargo(&["build", "--release", "--examples"]).args(own))?;
     let bench = ["--bench", HADOOP];
     run(cargo(&["bench", "--no-run"]).args(own).args(bench))?;
-    yarn::with_cluster(&[], |environment| {
+    yarn::with_cluster(&[], |users| {
         let mut measure = cargo(&["bench", "--quiet"]);
         measure.args(own).args(bench).arg("--").args(args);
-        for (name, value) in environment {
+        for (name, value) in &users.user {
             measure.env(name, value);
         }
         run(&mut measure)

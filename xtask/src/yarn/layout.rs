@@ -82,9 +82,20 @@ pub(super) struct Layout {
     pub(super) dir: PathBuf,
     pub(super) jars: PathBuf,
     pub(super) kind: Kind,
+    /// Where Hadoop's native library is, in a cluster that needs it.
+    pub(super) native: Option<PathBuf>,
     pub(super) java: PathBuf,
+    /// Who uses it.
     pub(super) user: String,
+    /// Whose processes the daemons and all containers are on this machine.
+    pub(super) owner: String,
     base: u16,
+}
+
+/// What was fetched.
+pub(super) struct Fetched {
+    pub(super) jars: PathBuf,
+    pub(super) native: Option<PathBuf>,
 }
 
 /// A ResourceManager: its id among two, its daemon's name, its ports.
@@ -119,16 +130,17 @@ const SECOND: ResourceManager = ResourceManager {
 
 impl Layout {
     /// Places in `dir`, and ports that nobody has now.
-    pub(super) fn new(dir: PathBuf, jars: PathBuf, kind: Kind) -> Result<Self> {
+    pub(super) fn new(dir: PathBuf, fetched: Fetched, kind: Kind) -> Result<Self> {
         let base = (FIRST_BASE..=LAST_BASE)
             .step_by(usize::from(STRIDE))
             .find(|&base| ports(base, kind.nodes).all(is_free))
             .ok_or("no ports are free")?;
-        let user = env::var("USER").ok().filter(|user| !user.is_empty());
-        let user = user.map_or_else(user_by_id, Ok)?;
+        // Not what the environment says: files are whose the system says they are.
+        let owner = user_by_id()?;
         // With Kerberos users are who they prove to be: one that is nobody on this machine shows that.
-        let user = if kind.secure { "alice".to_owned() } else { user };
-        Ok(Self { dir, jars, kind, java: java()?, user, base })
+        let user = if kind.secure { "alice".to_owned() } else { owner.clone() };
+        let Fetched { jars, native } = fetched;
+        Ok(Self { dir, jars, kind, native, java: java()?, user, owner, base })
     }
 
     /// The cluster that was made in `dir`.
@@ -149,8 +161,10 @@ impl Layout {
             dir: dir.to_owned(),
             jars: text("jars")?.into(),
             kind,
+            native: text("native").ok().map(PathBuf::from),
             java: text("java")?.into(),
             user: text("user")?,
+            owner: text("owner")?,
             base: number("base").ok_or_else(none)?,
         })
     }
@@ -158,8 +172,8 @@ impl Layout {
     fn description(&self) -> Value {
         let Kind { nodes, secure, ha } = self.kind;
         json!({
-            "jars": self.jars, "java": self.java, "user": self.user, "base": self.base,
-            "nodes": nodes, "secure": secure, "ha": ha,
+            "jars": self.jars, "native": self.native, "java": self.java, "base": self.base,
+            "user": self.user, "owner": self.owner, "nodes": nodes, "secure": secure, "ha": ha,
         })
     }
 
@@ -305,13 +319,16 @@ mod tests {
     fn a_cluster_is_found_again_as_it_was_made() {
         let dir = env::temp_dir().join(format!("xtask-layout-{}", std::process::id()));
         let kind = Kind { nodes: 3, secure: true, ha: true };
-        let (jars, java) = ("/jars".into(), "/bin/java".into());
-        let made = Layout { dir: dir.clone(), jars, kind, java, user: "bob".into(), base: 18_000 };
+        let (jars, native) = ("/jars".into(), Some("/native".into()));
+        let (user, owner) = ("bob".into(), "carol".into());
+        let (java, at) = ("/bin/java".into(), dir.clone());
+        let made = Layout { dir: at, jars, kind, native, java, user, owner, base: 18_000 };
         assert!(Layout::load(&dir).is_err());
         made.make().unwrap();
         let found = Layout::load(&dir).unwrap();
         assert_eq!((found.kind, found.base), (kind, made.base));
-        assert_eq!((found.jars, found.java, found.user), (made.jars, made.java, made.user));
+        assert_eq!((found.jars, found.native), (made.jars, made.native));
+        assert_eq!((found.java, found.user, found.owner), (made.java, made.user, made.owner));
         fs::remove_dir_all(dir).unwrap();
     }
 

@@ -17,7 +17,7 @@ pub(crate) mod suite;
 
 use crate::{run::Result, workspace};
 use guard::{After, Guard};
-use layout::{Kind, Layout};
+use layout::{Fetched, Kind, Layout};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -44,7 +44,9 @@ test   builds hadoop, and runs its tests against clusters of its own in target/y
 --secure  with Kerberos: a KDC of its own, every service with a keytab, hadoop.rpc.protection and the transfer of
           data with `privacy`. Users' tokens must be renewed every 20 s. The last line exports KRB5_CONFIG,
           KRB5KEYTAB and KRB5PRINCIPAL too, for the user alice; Hadoop's own commands use them by themselves.
-          Logs are not collected: with Kerberos that takes a native library which Maven does not have.
+          NodeManagers have Hadoop's native library, which they read logs with, and give out logs of containers
+          whose user is the one who runs the daemons: containers are all that user's processes. That one's keytab
+          is DIR/krb/USER.keytab.
           Needs MIT's KDC (krb5-kdc, krb5-admin-server), and installs it only where CI=true.
 --ha      with two ResourceManagers, one of them active, and a ZooKeeper where they keep what they know.
 
@@ -166,8 +168,8 @@ fn up(options: &Options) -> Result<Layout> {
     if dir.exists() && !layout::is_ours(&dir) {
         return Err(format!("{}: exists and is no cluster of this command", dir.display()).into());
     }
-    let jars = jars::jars(&home()?.join("jars"), &options.hadoop)?;
-    let layout = Layout::new(dir, jars, options.kind)?;
+    let fetched = fetched(options)?;
+    let layout = Layout::new(dir, fetched, options.kind)?;
     layout.make()?;
     site::write(&layout)?;
     let guard = Guard::new(&layout.dir, After::Stop)?;
@@ -178,20 +180,38 @@ fn up(options: &Options) -> Result<Layout> {
     Ok(layout)
 }
 
+fn fetched(options: &Options) -> Result<Fetched> {
+    let home = home()?.join("jars");
+    // NodeManagers read logs of others with it, to be sure whose they are.
+    let native = options.kind.secure.then(|| jars::native(&home)).transpose()?;
+    Ok(Fetched { jars: jars::jars(&home, &options.hadoop)?, native })
+}
+
 /// The line that a shell evaluates.
 fn exports(layout: &Layout) -> String {
     let one = |(name, value): (&str, String)| format!(" {name}={}", quoted(&value));
-    let all: String = environment(layout).into_iter().map(one).collect();
+    let all: String = environment(layout, &layout.user).into_iter().map(one).collect();
     format!("export{all}")
 }
 
-/// What a program needs to use the cluster.
-fn environment(layout: &Layout) -> Vec<(&'static str, String)> {
+/// What a program needs to use the cluster as one of the two users.
+fn environment(layout: &Layout, user: &str) -> Variables {
     let mut all = vec![("HADOOP_CONF_DIR", layout.conf().display().to_string())];
     if layout.kind.secure {
-        all.extend(kerberos::environment(layout));
+        all.extend(kerberos::environment(layout, user));
     }
     all
+}
+
+/// Names and values of an environment.
+pub(crate) type Variables = Vec<(&'static str, String)>;
+
+/// The environments that a cluster can be used in.
+pub(crate) struct Users {
+    /// As the one for whom it is made: with Kerberos nobody on this machine.
+    pub(crate) user: Variables,
+    /// As the one who runs it.
+    pub(crate) owner: Variables,
 }
 
 fn down(dir: &Path) -> Result<()> {
@@ -205,10 +225,7 @@ fn down(dir: &Path) -> Result<()> {
 }
 
 /// Starts a cluster of this process's own, does something with its environment, and takes it down.
-pub(crate) fn with_cluster(
-    args: &[&str],
-    act: impl FnOnce(&[(&'static str, String)]) -> Result<()>,
-) -> Result<()> {
+pub(crate) fn with_cluster(args: &[&str], act: impl FnOnce(&Users) -> Result<()>) -> Result<()> {
     let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
     let mut options = options(&args, Command::Up)?;
     let dir = home()?.join("test");
@@ -218,7 +235,10 @@ pub(crate) fn with_cluster(
         down(&dir)?;
     }
     let guard = Guard::new(&dir, After::Remove)?;
-    let done = up(&options).and_then(|layout| act(&environment(&layout)));
+    let done = up(&options).and_then(|layout| {
+        let of = |user| environment(&layout, user);
+        act(&Users { user: of(&layout.user), owner: of(&layout.owner) })
+    });
     done.and(guard.end())
 }
 

@@ -77,7 +77,7 @@ fn java_script(layout: &Layout, cases: &str) -> String {
     let (options, classes) = (options.join(" "), quoted(&layout.class_path()));
     let mut script = String::new();
     if layout.kind.secure {
-        for (name, value) in kerberos::environment(layout) {
+        for (name, value) in kerberos::environment(layout, &layout.user) {
             // Writing to a text cannot fail.
             let _ = writeln!(script, "export {name}=\"${{{name}:-{value}}}\"");
         }
@@ -126,9 +126,11 @@ fn core(layout: &Layout) -> Properties {
             ("ipc.client.connect.max.retries", "5"),
         ],
     );
-    // Whoever starts the cluster may act for others in it.
-    for what in ["hosts", "groups"] {
-        all.push((format!("hadoop.proxyuser.{user}.{what}"), "*".to_owned()));
+    // Whoever the cluster is made for may act for others in it.
+    for user in [user, &layout.owner] {
+        for what in ["hosts", "groups"] {
+            all.push((format!("hadoop.proxyuser.{user}.{what}"), "*".to_owned()));
+        }
     }
     if layout.kind.secure {
         all.extend(secure::core());
@@ -238,8 +240,7 @@ fn yarn(layout: &Layout) -> Properties {
             ("scheduler.include-port-in-node-name", "true"),
             ("nm.liveness-monitor.expiry-interval-ms", "10000"),
             ("am.liveness-monitor.expiry-interval-ms", "30000"),
-            // Kerberos' NodeManagers read logs by a native library of Hadoop's that Maven does not have.
-            ("log-aggregation-enable", if layout.kind.secure { "false" } else { "true" }),
+            ("log-aggregation-enable", "true"),
             ("log-aggregation.retain-seconds", "86400"),
             ("application.classpath", &classes),
             ("node-labels.fs-store.root-dir", &labels),
