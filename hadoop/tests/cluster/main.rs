@@ -23,6 +23,7 @@
 mod examples;
 mod failover;
 mod faults;
+mod labels;
 mod master;
 mod secure;
 mod security;

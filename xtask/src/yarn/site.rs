@@ -243,6 +243,7 @@ fn yarn(layout: &Layout) -> Properties {
             ("log-aggregation-enable", "true"),
             ("log-aggregation.retain-seconds", "86400"),
             ("application.classpath", &classes),
+            ("node-labels.enabled", "true"),
             ("node-labels.fs-store.root-dir", &labels),
             ("node-attribute.fs-store.root-dir", &attributes),
         ],
@@ -278,7 +279,8 @@ const ZOO_KEEPER_STORE: &str =
 const CONTAINER_EXECUTOR: &str =
     "org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor";
 
-/// Two queues, the second with a quarter of the cluster and no more.
+/// Two queues, the second with a quarter of the cluster and no more, and with nothing of the nodes with a label
+/// where there are such.
 fn queues() -> Properties {
     pairs(
         "yarn.scheduler.capacity.",
@@ -291,11 +293,15 @@ fn queues() -> Properties {
             ),
             ("node-locality-delay", "0"),
             ("root.queues", "default,small"),
+            ("root.accessible-node-labels.gpu.capacity", "100"),
             ("root.default.capacity", "75"),
             ("root.default.maximum-capacity", "100"),
             ("root.default.user-limit-factor", "4"),
+            ("root.default.accessible-node-labels.gpu.capacity", "100"),
             ("root.small.capacity", "25"),
             ("root.small.maximum-capacity", "25"),
+            // None; else it has all that its parent has.
+            ("root.small.accessible-node-labels", " "),
         ],
     )
 }
