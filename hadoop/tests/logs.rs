@@ -25,6 +25,9 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "whole processes, in real time")]
 
+#[path = "shared/settings.rs"]
+mod settings;
+
 use hadoop::conf::Configuration;
 use hadoop::hdfs::HdfsTokens;
 use hadoop::login::Login;
@@ -36,20 +39,16 @@ use hadoop::yarn::messages::{
 use hadoop::yarn::{
     AmRmClient, AmRmOptions, Ask, Finish, MasterEvent, NmClient, Registration, YarnClient, renewer,
 };
+use settings::{Settings, conf_dir};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(200);
 /// Two workers that write to both of their logs, one of them a lot, and go on.
 const COMMAND: &str = "echo oops >&2; echo hello; seq 1 60000; exec sleep 600";
-
-fn conf_dir() -> PathBuf {
-    PathBuf::from(std::env::var_os("HADOOP_CONF_DIR").expect("HADOOP_CONF_DIR"))
-}
 
 /// An example, beside which this test was built.
 fn example(name: &str) -> Command {
@@ -116,42 +115,6 @@ fn theirs(id: &str) -> BTreeMap<Log, Vec<Vec<u8>>> {
     parsed(&succeeded(cluster("yarn").args(["logs", "-applicationId", id])))
 }
 
-/// Held by the one test that has its way with the cluster.
-static CLUSTER: Mutex<()> = Mutex::new(());
-
-/// The cluster's NodeManagers with other settings, until it is dropped.
-struct Settings {
-    file: PathBuf,
-    before: String,
-    _alone: MutexGuard<'static, ()>,
-}
-
-impl Settings {
-    fn new() -> Self {
-        let alone = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = conf_dir().join("yarn-site.xml");
-        Self { before: std::fs::read_to_string(&file).unwrap(), file, _alone: alone }
-    }
-
-    fn set(&self, settings: &[(&str, &str)]) {
-        let more: String = settings
-            .iter()
-            .map(|(n, v)| format!("<property><name>{n}</name><value>{v}</value></property>\n"))
-            .collect();
-        let text = self.before.replace("</configuration>", &format!("{more}</configuration>"));
-        std::fs::write(&self.file, text).unwrap();
-        node_managers(|daemon| drop(succeeded(daemon)));
-    }
-}
-
-impl Drop for Settings {
-    fn drop(&mut self) {
-        // A test that failed may have left some of them dead: that is not worth another failure.
-        let _ = std::fs::write(&self.file, &self.before);
-        node_managers(|daemon| drop(daemon.output()));
-    }
-}
-
 /// What a cluster must know that writes indexed files.
 const INDEXED: (&str, &str) = (
     "yarn.log-aggregation.file-controller.IFile.class",
@@ -159,14 +122,11 @@ const INDEXED: (&str, &str) = (
      LogAggregationIndexedFileController",
 );
 
-/// Kills each and starts it again.
-fn node_managers(act: impl Fn(&mut Command)) {
+/// The cluster's NodeManagers, to be changed.
+fn settings() -> Settings {
     let names = (1..).map(|number| format!("nodemanager{number}"));
     let is_there = |name: &String| conf_dir().join(format!("../logs/{name}.log")).is_file();
-    for name in names.take_while(is_there) {
-        act(cluster("daemon").args(["kill", &name]));
-        act(cluster("daemon").args(["start", &name]));
-    }
+    Settings::of(names.take_while(is_there))
 }
 
 /// An application that runs; its client ends with it.
@@ -256,7 +216,7 @@ fn as_hadoop_prints_them() -> String {
 #[test]
 #[ignore = "needs the cluster of `cargo xtask yarn up`, named by HADOOP_CONF_DIR, for itself"]
 fn logs_are_what_hadoops_own_command_prints() {
-    let settings = Settings::new();
+    let settings = settings();
     let mut last = String::new();
     for (formats, compression) in
         [("IFile,TFile", "gz"), ("IFile,TFile", "none"), ("TFile,IFile", "gz"), ("TFile", "none")]
@@ -350,7 +310,7 @@ async fn rolling() -> (ApplicationId, AmRmClient) {
 #[test]
 #[ignore = "needs the cluster of `cargo xtask yarn up`, named by HADOOP_CONF_DIR, for itself"]
 fn logs_that_are_collected_while_their_application_runs_are_there_at_once() {
-    let settings = Settings::new();
+    let settings = settings();
     for formats in ["TFile", "IFile,TFile"] {
         settings.set(&[
             ("yarn.log-aggregation.file-formats", formats),
