@@ -90,6 +90,8 @@ pub(super) struct Layout {
     /// Whose processes the daemons and all containers are on this machine.
     pub(super) owner: String,
     base: u16,
+    /// Keeps the ports from others who look for some before the daemons have them.
+    _claim: Option<TcpListener>,
 }
 
 /// What was fetched.
@@ -131,16 +133,16 @@ const SECOND: ResourceManager = ResourceManager {
 impl Layout {
     /// Places in `dir`, and ports that nobody has now.
     pub(super) fn new(dir: PathBuf, fetched: Fetched, kind: Kind) -> Result<Self> {
-        let base = (FIRST_BASE..=LAST_BASE)
+        let (base, claim) = (FIRST_BASE..=LAST_BASE)
             .step_by(usize::from(STRIDE))
-            .find(|&base| ports(base, kind.nodes).all(is_free))
+            .find_map(|base| claim(base, kind.nodes))
             .ok_or("no ports are free")?;
         // Not what the environment says: files are whose the system says they are.
         let owner = user_by_id()?;
         // With Kerberos users are who they prove to be: one that is nobody on this machine shows that.
         let user = if kind.secure { "alice".to_owned() } else { owner.clone() };
         let Fetched { jars, native } = fetched;
-        Ok(Self { dir, jars, kind, native, java: java()?, user, owner, base })
+        Ok(Self { dir, jars, kind, native, java: java()?, user, owner, base, _claim: Some(claim) })
     }
 
     /// The cluster that was made in `dir`.
@@ -166,6 +168,7 @@ impl Layout {
             user: text("user")?,
             owner: text("owner")?,
             base: number("base").ok_or_else(none)?,
+            _claim: None,
         })
     }
 
@@ -278,8 +281,14 @@ fn ports(base: u16, nodes: u16) -> impl Iterator<Item = u16> {
     PORTS.iter().map(move |&port| base + port as u16).chain((0..nodes).flat_map(of_node))
 }
 
-fn is_free(port: u16) -> bool {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+/// A cluster's ports, if all of them are free.
+fn claim(base: u16, nodes: u16) -> Option<(u16, TcpListener)> {
+    let claim = bound(base).filter(|_| ports(base, nodes).all(|port| bound(port).is_some()))?;
+    Some((base, claim))
+}
+
+fn bound(port: u16) -> Option<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()
 }
 
 /// Of `JAVA_HOME`, else the one on the path; the real file, because its place tells Java's home.
@@ -322,7 +331,8 @@ mod tests {
         let (jars, native) = ("/jars".into(), Some("/native".into()));
         let (user, owner) = ("bob".into(), "carol".into());
         let (java, at) = ("/bin/java".into(), dir.clone());
-        let made = Layout { dir: at, jars, kind, native, java, user, owner, base: 18_000 };
+        let (base, _claim) = (18_000, None);
+        let made = Layout { dir: at, jars, kind, native, java, user, owner, base, _claim };
         assert!(Layout::load(&dir).is_err());
         made.make().unwrap();
         let found = Layout::load(&dir).unwrap();
@@ -333,8 +343,15 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_somebody_has_is_not_free() {
-        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        assert!(!is_free(taken.local_addr().unwrap().port()));
+    fn ports_that_somebody_has_or_has_chosen_are_not_free() {
+        let free = |base: &u16| claim(*base, MOST_NODES).is_some();
+        let base = (40_000..60_000).step_by(usize::from(STRIDE)).find(free).unwrap();
+        let taken = bound(base + Port::Admin as u16).unwrap();
+        assert!(claim(base, 1).is_none());
+        drop(taken);
+        let chosen = claim(base, 1).unwrap();
+        assert!(claim(base, 1).is_none());
+        drop(chosen);
+        assert!(claim(base, 1).is_some());
     }
 }

@@ -56,19 +56,20 @@ const TESTS: &[Tests] = &[
     },
 ];
 
-/// Builds hadoop alone, and runs its tests.
-pub(super) fn alone() -> Result<()> {
+/// Builds hadoop alone, and runs its tests against this version of Hadoop.
+pub(super) fn alone(version: &str) -> Result<()> {
     let selection = ["-p", "hadoop"];
     run(cargo(&["build"]).args(selection).arg("--examples"))?;
-    of(&selection)
+    of(&selection, version)
 }
 
 /// Runs the tests as `cargo test` finds them with this selection. The examples, which they start, must have been
 /// built.
-pub(crate) fn of(selection: &[&str]) -> Result<()> {
+pub(crate) fn of(selection: &[&str], version: &str) -> Result<()> {
     let mut failed = Vec::new();
     for Tests { cluster, targets } in TESTS {
-        let tested = with_cluster(cluster, |users| {
+        let cluster = [cluster, &["--hadoop", version][..]].concat();
+        let tested = with_cluster(&cluster, |users| {
             // The other targets' results are worth having too.
             let ended = targets.iter().map(|target| target.run(selection, users));
             told(ended.filter_map(|ended| ended.err().map(|error| error.to_string())).collect())
