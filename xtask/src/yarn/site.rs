@@ -215,8 +215,9 @@ fn resource_managers(layout: &Layout) -> Properties {
             ("yarn.resourcemanager.cluster-id", "xtask"),
             ("yarn.resourcemanager.store.class", ZOO_KEEPER_STORE),
             ("hadoop.zk.address", &layout.at(Port::ZooKeeper)),
-            // The other one takes over when this one has not been heard of for so long.
-            ("hadoop.zk.timeout-ms", "4000"),
+            // The other one takes over when this one has not been heard of for so long. A busy machine lets
+            // ZooKeeper wait for seconds: two that lose their state by turns serve nobody.
+            ("hadoop.zk.timeout-ms", "10000"),
             ("yarn.client.failover-sleep-base-ms", "100"),
             ("yarn.client.failover-sleep-max-ms", "1000"),
         ],
