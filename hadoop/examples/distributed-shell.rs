@@ -10,8 +10,11 @@
 //! application tokens for HDFS and YARN, which the ResourceManager renews.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "that is what it is for")]
 
+#[path = "shared/hdfs.rs"]
+mod hdfs;
+
 use hadoop::conf::Configuration;
-use hadoop::hdfs::{HdfsTokens, uri_of};
+use hadoop::hdfs::HdfsTokens;
 use hadoop::login::Login;
 use hadoop::tokens::{Credentials, kinds};
 use hadoop::yarn::messages::{
@@ -22,7 +25,8 @@ use hadoop::yarn::{
     AmRmClient, AmRmOptions, Ask, ContainerExit, Finish, MasterEvent, NmClient, Registration,
     YarnClient, YarnError, renewer,
 };
-use hdfs_native::{ClientBuilder, WriteOptions};
+use hdfs::hdfs;
+use hdfs_native::WriteOptions;
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::process::{Command, ExitCode};
@@ -202,30 +206,6 @@ async fn tokens(conf: &Configuration, login: &Login, yarn: &YarnClient) -> Outco
         }
     }
     Ok(tokens)
-}
-
-/// HDFS for this user: by the login's keytab, by the container's token, or by the ticket cache.
-fn hdfs(conf: &Configuration, login: &Login) -> Outcome<hdfs_native::Client> {
-    let mut properties = Vec::new();
-    for name in conf.names() {
-        properties.push((name.to_owned(), conf.get(name)?.unwrap_or_default()));
-    }
-    let hdfs = ClientBuilder::new().with_config(properties);
-    let hdfs = match login.keytab() {
-        Some((principal, keytab)) => {
-            let keytab = keytab.to_string_lossy();
-            hdfs.with_kerberos_principal(principal).with_kerberos_keytab(keytab)
-        }
-        None if login.is_secure() => {
-            let tokens = login.credentials();
-            match tokens.by_kind(kinds::HDFS_DELEGATION).and_then(uri_of) {
-                Some(uri) => hdfs.with_url(uri),
-                None => hdfs,
-            }
-        }
-        None => hdfs.with_user(login.user()),
-    };
-    Ok(hdfs.build()?)
 }
 
 async fn submitted(

@@ -7,6 +7,14 @@
 //! cargo test -p hadoop --examples --test logs -- --ignored
 //! cargo xtask yarn down
 //! ```
+//!
+//! The same with `--secure`, by the user whom containers run as: a NodeManager gives out a log only where the file
+//! is its user's.
+//!
+//! ```text
+//! eval "$(cargo xtask yarn up --secure --ha | tail -1)"
+//! export KRB5KEYTAB=$HADOOP_CONF_DIR/../krb/$(id -un).keytab KRB5PRINCIPAL=$(id -un)@TEST.LOCAL
+//! ```
 
 #![allow(
     clippy::unwrap_used,
@@ -17,7 +25,11 @@
 )]
 #![allow(clippy::disallowed_methods, reason = "whole processes, in real time")]
 
+#[path = "shared/settings.rs"]
+mod settings;
+
 use hadoop::conf::Configuration;
+use hadoop::hdfs::HdfsTokens;
 use hadoop::login::Login;
 use hadoop::tokens::Credentials;
 use hadoop::yarn::messages::{
@@ -25,22 +37,18 @@ use hadoop::yarn::messages::{
     LogAggregationStatus, Resource,
 };
 use hadoop::yarn::{
-    AmRmClient, AmRmOptions, Ask, Finish, MasterEvent, NmClient, Registration, YarnClient,
+    AmRmClient, AmRmOptions, Ask, Finish, MasterEvent, NmClient, Registration, YarnClient, renewer,
 };
+use settings::{Settings, conf_dir};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(200);
 /// Two workers that write to both of their logs, one of them a lot, and go on.
 const COMMAND: &str = "echo oops >&2; echo hello; seq 1 60000; exec sleep 600";
-
-fn conf_dir() -> PathBuf {
-    PathBuf::from(std::env::var_os("HADOOP_CONF_DIR").expect("HADOOP_CONF_DIR"))
-}
 
 /// An example, beside which this test was built.
 fn example(name: &str) -> Command {
@@ -107,42 +115,6 @@ fn theirs(id: &str) -> BTreeMap<Log, Vec<Vec<u8>>> {
     parsed(&succeeded(cluster("yarn").args(["logs", "-applicationId", id])))
 }
 
-/// Held by the one test that has its way with the cluster.
-static CLUSTER: Mutex<()> = Mutex::new(());
-
-/// The cluster's NodeManagers with other settings, until it is dropped.
-struct Settings {
-    file: PathBuf,
-    before: String,
-    _alone: MutexGuard<'static, ()>,
-}
-
-impl Settings {
-    fn new() -> Self {
-        let alone = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
-        let file = conf_dir().join("yarn-site.xml");
-        Self { before: std::fs::read_to_string(&file).unwrap(), file, _alone: alone }
-    }
-
-    fn set(&self, settings: &[(&str, &str)]) {
-        let more: String = settings
-            .iter()
-            .map(|(n, v)| format!("<property><name>{n}</name><value>{v}</value></property>\n"))
-            .collect();
-        let text = self.before.replace("</configuration>", &format!("{more}</configuration>"));
-        std::fs::write(&self.file, text).unwrap();
-        node_managers(|daemon| drop(succeeded(daemon)));
-    }
-}
-
-impl Drop for Settings {
-    fn drop(&mut self) {
-        // A test that failed may have left some of them dead: that is not worth another failure.
-        let _ = std::fs::write(&self.file, &self.before);
-        node_managers(|daemon| drop(daemon.output()));
-    }
-}
-
 /// What a cluster must know that writes indexed files.
 const INDEXED: (&str, &str) = (
     "yarn.log-aggregation.file-controller.IFile.class",
@@ -150,14 +122,11 @@ const INDEXED: (&str, &str) = (
      LogAggregationIndexedFileController",
 );
 
-/// Kills each and starts it again.
-fn node_managers(act: impl Fn(&mut Command)) {
+/// The cluster's NodeManagers, to be changed.
+fn settings() -> Settings {
     let names = (1..).map(|number| format!("nodemanager{number}"));
     let is_there = |name: &String| conf_dir().join(format!("../logs/{name}.log")).is_file();
-    for name in names.take_while(is_there) {
-        act(cluster("daemon").args(["kill", &name]));
-        act(cluster("daemon").args(["start", &name]));
-    }
+    Settings::of(names.take_while(is_there))
 }
 
 /// An application that runs; its client ends with it.
@@ -247,7 +216,7 @@ fn as_hadoop_prints_them() -> String {
 #[test]
 #[ignore = "needs the cluster of `cargo xtask yarn up`, named by HADOOP_CONF_DIR, for itself"]
 fn logs_are_what_hadoops_own_command_prints() {
-    let settings = Settings::new();
+    let settings = settings();
     let mut last = String::new();
     for (formats, compression) in
         [("IFile,TFile", "gz"), ("IFile,TFile", "none"), ("TFile,IFile", "gz"), ("TFile", "none")]
@@ -274,18 +243,33 @@ fn logs_are_what_hadoops_own_command_prints() {
     assert!(!nobody.status.success() && said.contains("no such logs"), "{said}");
 }
 
+/// What a node opens HDFS with to put an application's logs there, where that takes more than a name.
+async fn tokens(conf: &Configuration, login: &Login) -> Credentials {
+    let mut tokens = Credentials::new();
+    if login.is_secure() {
+        let hdfs = HdfsTokens::new(conf, login, None).await.unwrap();
+        let token = hdfs.get(&renewer(conf).unwrap()).await.unwrap();
+        tokens.add(token.service().to_owned(), token);
+    }
+    tokens
+}
+
 /// An application of one container, whose ApplicationMaster is this process; its logs are collected while it
 /// runs.
 async fn rolling() -> (ApplicationId, AmRmClient) {
     let size = || Resource { memory: Some(64), virtual_cores: Some(1), ..Resource::default() };
     let conf = Configuration::load().unwrap();
-    let yarn = YarnClient::new(&conf, Login::current(&conf).await.unwrap()).await.unwrap();
+    let login = Login::current(&conf).await.unwrap();
+    let tokens = tokens(&conf, &login).await;
+    // The ApplicationMaster's token is given to the user by the short name, which a proxied one goes by.
+    let login = if login.is_secure() { login.proxy(login.short_name()) } else { login };
+    let yarn = YarnClient::new(&conf, login).await.unwrap();
     let (id, _) = yarn.new_application().await.unwrap();
     let context = ApplicationSubmissionContext {
         application_id: Some(id),
         unmanaged_am: Some(true),
         max_app_attempts: Some(1),
-        am_container_spec: Some(ContainerLaunchContext::default()),
+        am_container_spec: Some(ContainerLaunchContext::default().with_tokens(&tokens)),
         resource: Some(size()),
         log_aggregation_context: Some(LogAggregationContext {
             rolled_logs_include_pattern: Some(".*[.]log".to_owned()),
@@ -317,7 +301,7 @@ async fn rolling() -> (ApplicationId, AmRmClient) {
     let command =
         "echo one > <LOG_DIR>/one.log; sleep 5; echo two > <LOG_DIR>/two.log; exec sleep 600";
     let token = master.nm_token(container.node_id.as_ref().unwrap()).unwrap();
-    let launch = ContainerLaunchContext::of_command(command);
+    let launch = ContainerLaunchContext::of_command(command).with_tokens(&tokens);
     let nodes = NmClient::new(&conf, &login).unwrap();
     nodes.start(&container, &token, launch).await.unwrap();
     (id, master)
@@ -326,7 +310,7 @@ async fn rolling() -> (ApplicationId, AmRmClient) {
 #[test]
 #[ignore = "needs the cluster of `cargo xtask yarn up`, named by HADOOP_CONF_DIR, for itself"]
 fn logs_that_are_collected_while_their_application_runs_are_there_at_once() {
-    let settings = Settings::new();
+    let settings = settings();
     for formats in ["TFile", "IFile,TFile"] {
         settings.set(&[
             ("yarn.log-aggregation.file-formats", formats),

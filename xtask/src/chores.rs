@@ -56,7 +56,7 @@ pub(crate) fn test() -> Result<()> {
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast", "--features", MUTANTS]);
     run(tests.env(PREBUILT, "1"))?;
     // The same selection: nothing is built again.
-    yarn::suite::of(&["--workspace", "--features", MUTANTS])?;
+    yarn::suite::of(&["--workspace", "--features", MUTANTS], yarn::HADOOP)?;
     let simulate = workspace::target_directory(&metadata).join("debug/simulate");
     run(Command::new(&simulate).args(["--seeds", TEST_SEEDS]))?;
     run(Command::new(&simulate).args(["--mutants", "--recorded"]))
@@ -91,10 +91,10 @@ fn bench_hadoop(args: &[String]) -> Result<()> {
     run(cargo(&["build", "--release", "--examples"]).args(own))?;
     let bench = ["--bench", HADOOP];
     run(cargo(&["bench", "--no-run"]).args(own).args(bench))?;
-    yarn::with_cluster(&[], |environment| {
+    yarn::with_cluster(&[], |users| {
         let mut measure = cargo(&["bench", "--quiet"]);
         measure.args(own).args(bench).arg("--").args(args);
-        for (name, value) in environment {
+        for (name, value) in &users.user {
             measure.env(name, value);
         }
         run(&mut measure)

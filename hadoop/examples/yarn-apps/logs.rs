@@ -2,6 +2,7 @@
 //! bridge from `hadoop::logs`, which opens no files, to the crate `hdfs-native`.
 
 use super::PATIENCE;
+use super::hdfs::hdfs;
 use bytes::Bytes;
 use hadoop::conf::Configuration;
 use hadoop::login::Login;
@@ -13,7 +14,7 @@ use hadoop::yarn::messages::{ApplicationId, ContainerReport, ContainerState};
 use hadoop::yarn::{YarnClient, YarnError};
 use hdfs_native::client::FileStatus;
 use hdfs_native::file::FileReader;
-use hdfs_native::{Client, ClientBuilder, HdfsError};
+use hdfs_native::{Client, HdfsError};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{self, Write};
@@ -119,24 +120,6 @@ async fn whole(hdfs: &Client, files: &[FileStatus]) -> Outcome<BTreeMap<String, 
         whole.extend(checksum(&bytes).ok());
     }
     Ok(whole)
-}
-
-fn hdfs(conf: &Configuration, login: &Login) -> Outcome<Client> {
-    let mut properties = Vec::new();
-    for name in conf.names() {
-        properties.push((name.to_owned(), conf.get(name)?.unwrap_or_default()));
-    }
-    let hdfs = ClientBuilder::new().with_config(properties);
-    let hdfs = match login.keytab() {
-        Some((principal, keytab)) => {
-            let keytab = keytab.to_string_lossy();
-            hdfs.with_kerberos_principal(principal).with_kerberos_keytab(keytab)
-        }
-        // It finds tickets and token files by itself.
-        None if login.is_secure() => hdfs,
-        None => hdfs.with_user(login.user()),
-    };
-    Ok(hdfs.build()?)
 }
 
 /// A file of HDFS as something whose ranges can be read.

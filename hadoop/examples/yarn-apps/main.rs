@@ -3,6 +3,8 @@
 //! `logs ID [--container ID] [--file NAME]`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "that is what it is for")]
 
+#[path = "../shared/hdfs.rs"]
+mod hdfs;
 mod logs;
 
 use hadoop::conf::Configuration;

@@ -24,9 +24,13 @@ mod client;
 mod examples;
 mod failover;
 mod faults;
+mod labels;
 mod master;
+mod rollover;
 mod secure;
 mod security;
+#[path = "../shared/settings.rs"]
+mod settings;
 mod shell;
 
 use hadoop::conf::Configuration;

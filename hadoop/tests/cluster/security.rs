@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(20);
 
-async fn register(login: &Login) -> Result<(), YarnError> {
+pub(super) async fn register(login: &Login) -> Result<(), YarnError> {
     let registration = Registration { rpc_port: -1, ..Registration::default() };
     let conf = conf();
     let registered = AmRmClient::register(&conf, login, registration, AmRmOptions::default());

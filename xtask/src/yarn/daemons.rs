@@ -174,6 +174,9 @@ fn log(layout: &Layout, name: &str) -> Result<File> {
 fn java(layout: &Layout, name: &str, main: &str, args: &[String]) -> Command {
     let mut java = Command::new(&layout.java);
     java.args(layout.java_options());
+    if let Some(native) = layout.native.as_ref().filter(|_| main == NODE_MANAGER) {
+        java.arg(format!("-Djava.library.path={}", native.display()));
+    }
     java.args([processes::mark(&layout.dir), processes::name(name)]);
     java.args(["-cp", &layout.class_path(), main]).args(args);
     for (name, _) in env::vars_os() {

@@ -29,12 +29,13 @@ pub(super) enum After {
 pub(super) struct Guard(Child);
 
 impl Guard {
-    pub(super) fn new(dir: &Path, after: After) -> Result<Self> {
+    /// It has what is `held` open as long as it lives.
+    pub(super) fn new(dir: &Path, after: After, held: Stdio) -> Result<Self> {
         // By its file, not by its name: a build that this process has started may have replaced that.
         let mut guard = Command::new(THIS_PROGRAM);
         guard.args(["yarn", COMMAND, if after == After::Stop { "stop" } else { "remove" }]);
         // A group of its own: the terminal's Ctrl-C is not for it.
-        let child = guard.arg(dir).stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0);
+        let child = guard.arg(dir).stdin(Stdio::piped()).stdout(held).process_group(0);
         Ok(Self(child.spawn()?))
     }
 

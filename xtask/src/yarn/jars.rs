@@ -2,7 +2,7 @@
 
 use crate::run::{Result, run};
 use std::{
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -18,6 +18,8 @@ const ARTIFACTS: &[&str] = &[
     "hadoop-yarn-server-timelineservice",
     "hadoop-yarn-client",
 ];
+/// Hadoop's native library, which its own jars lack, in a jar of others: built from Hadoop 3.3, and taken by 3.4 too.
+const NATIVE: &str = "io.trino.hadoop:hadoop-apache:3.4.3-1";
 
 /// A version as people write it: it becomes part of paths and of XML.
 pub(super) fn version(text: &str) -> Result<String> {
@@ -34,22 +36,58 @@ pub(super) fn jars(home: &Path, version: &str) -> Result<PathBuf> {
     if jars.is_dir() {
         return Ok(jars);
     }
-    let partial = home.join(format!("{version}.partial"));
-    if partial.exists() {
-        fs::remove_dir_all(&partial)?;
-    }
-    fs::create_dir_all(&partial)?;
+    let partial = empty(home.join(format!("{version}.partial")))?;
     let pom = home.join(format!("{version}.pom.xml"));
     fs::write(&pom, project(version))?;
-    let mut mvn = Command::new("mvn");
-    mvn.args(["--quiet", "--batch-mode", "--file"]).arg(&pom);
-    mvn.arg(format!("{DEPENDENCY_PLUGIN}:copy-dependencies"));
-    mvn.arg("-DincludeScope=runtime").arg(format!("-DoutputDirectory={}", partial.display()));
-    // Colours of a terminal, even where there is none.
-    run(mvn.arg("-Dstyle.color=never"))?;
+    let mut mvn = mvn("copy-dependencies", &partial);
+    run(mvn.arg("--file").arg(&pom).arg("-DincludeScope=runtime"))?;
     // The name without `.partial` is the promise that all of them are there.
     fs::rename(&partial, &jars)?;
     Ok(jars)
+}
+
+/// The directory with the native library for this machine, fetched when it is not there.
+pub(super) fn native(home: &Path) -> Result<PathBuf> {
+    let machine = machine().ok_or("there is no native library of Hadoop's for this machine")?;
+    let version = NATIVE.rsplit(':').next().unwrap_or_default();
+    let library = home.join(format!("native-{version}"));
+    if !library.is_dir() {
+        let partial = empty(home.join(format!("native-{version}.partial")))?;
+        let mut mvn = mvn("unpack", &partial);
+        mvn.arg(format!("-Dartifact={NATIVE}")).arg("-Dmdep.unpack.includes=nativelib/Linux-*/*");
+        // It notes there what it has unpacked, and would not do it again.
+        run(mvn.current_dir(&partial))?;
+        fs::rename(partial.join("nativelib"), &library)?;
+        fs::remove_dir_all(partial)?;
+    }
+    Ok(library.join(machine))
+}
+
+/// A directory without what an earlier try left.
+fn empty(dir: PathBuf) -> Result<PathBuf> {
+    if dir.exists() {
+        fs::remove_dir_all(&dir)?;
+    }
+    fs::create_dir_all(&dir)?;
+    Ok(dir)
+}
+
+/// What that jar calls this kind of machine.
+fn machine() -> Option<&'static str> {
+    match (env::consts::OS, env::consts::ARCH) {
+        ("linux", "x86_64") => Some("Linux-amd64"),
+        ("linux", "aarch64") => Some("Linux-aarch64"),
+        _ => None,
+    }
+}
+
+fn mvn(goal: &str, to: &Path) -> Command {
+    let mut mvn = Command::new("mvn");
+    // Colours of a terminal, even where there is none.
+    mvn.args(["--quiet", "--batch-mode", "-Dstyle.color=never"]);
+    mvn.arg(format!("{DEPENDENCY_PLUGIN}:{goal}"));
+    mvn.arg(format!("-DoutputDirectory={}", to.display()));
+    mvn
 }
 
 fn project(version: &str) -> String {

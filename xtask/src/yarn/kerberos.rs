@@ -34,12 +34,14 @@ pub(super) fn make(layout: &Layout) -> Result<()> {
     let mut create = of_realm(layout, "kdb5_util")?;
     create.args(["create", "-s", "-r", REALM]);
     tell(layout, create, &format!("{master}\n{master}\n"))?;
-    let user_keytab = format!("{}.keytab", layout.user);
-    let user = [layout.user.as_str()];
-    let keytabs = SERVICES.iter().copied().chain([(user_keytab.as_str(), user.as_slice())]);
+    let mut keytabs: Vec<(String, &[&str])> =
+        SERVICES.iter().map(|(keytab, principals)| ((*keytab).to_owned(), *principals)).collect();
+    let users = [layout.user.as_str(), layout.owner.as_str()];
+    keytabs.extend(users.chunks(1).map(|user| (format!("{}.keytab", user.concat()), user)));
+    keytabs.dedup();
     let (mut add, mut export) = (String::new(), String::new());
-    for (keytab, principals) in keytabs {
-        for principal in principals {
+    for (keytab, principals) in &keytabs {
+        for principal in *principals {
             if !add.contains(&format!(" {principal}\n")) {
                 add.push_str(&format!("addprinc -randkey {principal}\n"));
             }
@@ -71,13 +73,13 @@ pub(super) fn log_in(layout: &Layout, command: &mut Command) {
     command.env("KRB5KEYTAB", layout.krb("hdfs.keytab"));
 }
 
-/// What a user's environment needs: Hadoop's own names for the last two.
-pub(super) fn environment(layout: &Layout) -> [(&'static str, String); 3] {
-    let keytab = layout.krb(&format!("{}.keytab", layout.user));
+/// What the environment of one of the two users needs: Hadoop's own names for the last two.
+pub(super) fn environment(layout: &Layout, user: &str) -> [(&'static str, String); 3] {
+    let keytab = layout.krb(&format!("{user}.keytab"));
     [
         ("KRB5_CONFIG", layout.krb("krb5.conf").display().to_string()),
         ("KRB5KEYTAB", keytab.display().to_string()),
-        ("KRB5PRINCIPAL", format!("{}@{REALM}", layout.user)),
+        ("KRB5PRINCIPAL", format!("{user}@{REALM}")),
     ]
 }
 

@@ -82,9 +82,22 @@ pub(super) struct Layout {
     pub(super) dir: PathBuf,
     pub(super) jars: PathBuf,
     pub(super) kind: Kind,
+    /// Where Hadoop's native library is, in a cluster that needs it.
+    pub(super) native: Option<PathBuf>,
     pub(super) java: PathBuf,
+    /// Who uses it.
     pub(super) user: String,
+    /// Whose processes the daemons and all containers are on this machine.
+    pub(super) owner: String,
     base: u16,
+    /// Keeps the ports from others who look for some before the daemons have them.
+    _claim: Option<TcpListener>,
+}
+
+/// What was fetched.
+pub(super) struct Fetched {
+    pub(super) jars: PathBuf,
+    pub(super) native: Option<PathBuf>,
 }
 
 /// A ResourceManager: its id among two, its daemon's name, its ports.
@@ -119,16 +132,17 @@ const SECOND: ResourceManager = ResourceManager {
 
 impl Layout {
     /// Places in `dir`, and ports that nobody has now.
-    pub(super) fn new(dir: PathBuf, jars: PathBuf, kind: Kind) -> Result<Self> {
-        let base = (FIRST_BASE..=LAST_BASE)
+    pub(super) fn new(dir: PathBuf, fetched: Fetched, kind: Kind) -> Result<Self> {
+        let (base, claim) = (FIRST_BASE..=LAST_BASE)
             .step_by(usize::from(STRIDE))
-            .find(|&base| ports(base, kind.nodes).all(is_free))
+            .find_map(|base| claim(base, kind.nodes))
             .ok_or("no ports are free")?;
-        let user = env::var("USER").ok().filter(|user| !user.is_empty());
-        let user = user.map_or_else(user_by_id, Ok)?;
+        // Not what the environment says: files are whose the system says they are.
+        let owner = user_by_id()?;
         // With Kerberos users are who they prove to be: one that is nobody on this machine shows that.
-        let user = if kind.secure { "alice".to_owned() } else { user };
-        Ok(Self { dir, jars, kind, java: java()?, user, base })
+        let user = if kind.secure { "alice".to_owned() } else { owner.clone() };
+        let Fetched { jars, native } = fetched;
+        Ok(Self { dir, jars, kind, native, java: java()?, user, owner, base, _claim: Some(claim) })
     }
 
     /// The cluster that was made in `dir`.
@@ -149,17 +163,20 @@ impl Layout {
             dir: dir.to_owned(),
             jars: text("jars")?.into(),
             kind,
+            native: text("native").ok().map(PathBuf::from),
             java: text("java")?.into(),
             user: text("user")?,
+            owner: text("owner")?,
             base: number("base").ok_or_else(none)?,
+            _claim: None,
         })
     }
 
     fn description(&self) -> Value {
         let Kind { nodes, secure, ha } = self.kind;
         json!({
-            "jars": self.jars, "java": self.java, "user": self.user, "base": self.base,
-            "nodes": nodes, "secure": secure, "ha": ha,
+            "jars": self.jars, "native": self.native, "java": self.java, "base": self.base,
+            "user": self.user, "owner": self.owner, "nodes": nodes, "secure": secure, "ha": ha,
         })
     }
 
@@ -264,8 +281,14 @@ fn ports(base: u16, nodes: u16) -> impl Iterator<Item = u16> {
     PORTS.iter().map(move |&port| base + port as u16).chain((0..nodes).flat_map(of_node))
 }
 
-fn is_free(port: u16) -> bool {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+/// A cluster's ports, if all of them are free.
+fn claim(base: u16, nodes: u16) -> Option<(u16, TcpListener)> {
+    let claim = bound(base).filter(|_| ports(base, nodes).all(|port| bound(port).is_some()))?;
+    Some((base, claim))
+}
+
+fn bound(port: u16) -> Option<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()
 }
 
 /// Of `JAVA_HOME`, else the one on the path; the real file, because its place tells Java's home.
@@ -305,19 +328,30 @@ mod tests {
     fn a_cluster_is_found_again_as_it_was_made() {
         let dir = env::temp_dir().join(format!("xtask-layout-{}", std::process::id()));
         let kind = Kind { nodes: 3, secure: true, ha: true };
-        let (jars, java) = ("/jars".into(), "/bin/java".into());
-        let made = Layout { dir: dir.clone(), jars, kind, java, user: "bob".into(), base: 18_000 };
+        let (jars, native) = ("/jars".into(), Some("/native".into()));
+        let (user, owner) = ("bob".into(), "carol".into());
+        let (java, at) = ("/bin/java".into(), dir.clone());
+        let (base, _claim) = (18_000, None);
+        let made = Layout { dir: at, jars, kind, native, java, user, owner, base, _claim };
         assert!(Layout::load(&dir).is_err());
         made.make().unwrap();
         let found = Layout::load(&dir).unwrap();
         assert_eq!((found.kind, found.base), (kind, made.base));
-        assert_eq!((found.jars, found.java, found.user), (made.jars, made.java, made.user));
+        assert_eq!((found.jars, found.native), (made.jars, made.native));
+        assert_eq!((found.java, found.user, found.owner), (made.java, made.user, made.owner));
         fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]
-    fn a_port_that_somebody_has_is_not_free() {
-        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        assert!(!is_free(taken.local_addr().unwrap().port()));
+    fn ports_that_somebody_has_or_has_chosen_are_not_free() {
+        let free = |base: &u16| claim(*base, MOST_NODES).is_some();
+        let base = (40_000..60_000).step_by(usize::from(STRIDE)).find(free).unwrap();
+        let taken = bound(base + Port::Admin as u16).unwrap();
+        assert!(claim(base, 1).is_none());
+        drop(taken);
+        let chosen = claim(base, 1).unwrap();
+        assert!(claim(base, 1).is_none());
+        drop(chosen);
+        assert!(claim(base, 1).is_some());
     }
 }

@@ -9,6 +9,7 @@ mod http;
 mod jars;
 mod kerberos;
 mod layout;
+mod place;
 mod processes;
 mod ready;
 mod secure;
@@ -17,16 +18,18 @@ pub(crate) mod suite;
 
 use crate::{run::Result, workspace};
 use guard::{After, Guard};
-use layout::{Kind, Layout};
+use layout::{Fetched, Kind, Layout};
+use place::Place;
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Stdio,
 };
 
 const USAGE: &str = "usage: cargo xtask yarn up [--nodes N] [--secure] [--ha] [--hadoop VERSION] [--dir DIR]
        cargo xtask yarn kill|start NAME [--dir DIR]
        cargo xtask yarn down [--dir DIR]
-       cargo xtask yarn test
+       cargo xtask yarn test [--hadoop VERSION]
 
 up     starts a NameNode, a DataNode, a ResourceManager and N NodeManagers (2) of Hadoop VERSION (3.4.2) as
        processes of their own, all bound to 127.0.0.1, on ports that are free. It returns when files can be
@@ -38,19 +41,24 @@ kill   kills one daemon (-9): namenode, datanode, resourcemanager (with --ha res
        one crashes.
 start  starts a daemon that is not running, with the data it had, and returns when it is ready.
 down   stops the daemons and the containers they left, and removes DIR.
-test   builds hadoop, and runs its tests against clusters of its own in target/yarn/test: one as `up` makes it, and
-       one with --secure --ha. Both are taken down whatever happens. `cargo xtask test` does it too.
+test   builds hadoop, and runs its tests against clusters of its own: one as `up` makes it, and one with --secure
+       --ha. Both are taken down whatever happens. `cargo xtask test` does it too.
 
 --secure  with Kerberos: a KDC of its own, every service with a keytab, hadoop.rpc.protection and the transfer of
           data with `privacy`. Users' tokens must be renewed every 20 s. The last line exports KRB5_CONFIG,
           KRB5KEYTAB and KRB5PRINCIPAL too, for the user alice; Hadoop's own commands use them by themselves.
-          Logs are not collected: with Kerberos that takes a native library which Maven does not have.
+          NodeManagers have Hadoop's native library, which they read logs with, and give out logs of containers
+          whose user is the one who runs the daemons: containers are all that user's processes. That one's keytab
+          is DIR/krb/USER.keytab.
           Needs MIT's KDC (krb5-kdc, krb5-admin-server), and installs it only where CI=true.
 --ha      with two ResourceManagers, one of them active, and a ZooKeeper where they keep what they know.
 
 DIR is target/yarn/run unless given; DIR/bin/daemon kill|start NAME is the same as here. The jars are fetched once
 for each version, by `mvn`, into target/yarn/jars; they stay there. Needs a JDK (JAVA_HOME, or `java` on the PATH),
 Maven, and about 1 GB of memory (1.4 GB with --ha).";
+
+/// The version unless another is named.
+pub(crate) const HADOOP: &str = "3.4.2";
 
 /// What the commands are told.
 #[derive(Debug, PartialEq, Eq)]
@@ -65,7 +73,7 @@ pub(crate) struct Options {
 impl Default for Options {
     fn default() -> Self {
         let kind = Kind { nodes: 2, secure: false, ha: false };
-        Self { kind, hadoop: "3.4.2".to_owned(), dir: None, name: None }
+        Self { kind, hadoop: HADOOP.to_owned(), dir: None, name: None }
     }
 }
 
@@ -84,7 +92,7 @@ pub(crate) fn yarn(args: &[String]) -> Result<()> {
         "down" => down(&directory(&options(rest, Command::Down)?)?),
         "kill" => on_daemon(&options(rest, Command::OfDaemon)?, daemons::kill),
         "start" => on_daemon(&options(rest, Command::OfDaemon)?, daemons::start_one),
-        "test" if rest.is_empty() => suite::alone(),
+        "test" => suite::alone(&options(rest, Command::Test)?.hadoop),
         guard::COMMAND => guard::watch(rest),
         "help" | "--help" | "-h" => {
             eprintln!("{USAGE}");
@@ -100,12 +108,14 @@ enum Command {
     Up,
     Down,
     OfDaemon,
+    Test,
 }
 
 fn options(args: &[String], command: Command) -> Result<Options> {
     let mut options = Options::default();
     let mut args = args.iter();
     let up = command == Command::Up;
+    let (made, lasting) = (up || command == Command::Test, command != Command::Test);
     while let Some(name) = args.next() {
         let mut value = || args.next().ok_or(format!("{name} needs a value\n\n{USAGE}"));
         match name.as_str() {
@@ -115,10 +125,10 @@ fn options(args: &[String], command: Command) -> Result<Options> {
                 options.kind.nodes =
                     nodes.ok_or(format!("--nodes is a number from 1 to {most}"))?;
             }
-            "--hadoop" if up => options.hadoop = jars::version(value()?)?,
+            "--hadoop" if made => options.hadoop = jars::version(value()?)?,
             "--secure" if up => options.kind.secure = true,
             "--ha" if up => options.kind.ha = true,
-            "--dir" => options.dir = Some(value()?.into()),
+            "--dir" if lasting => options.dir = Some(value()?.into()),
             daemon if command == Command::OfDaemon && !daemon.starts_with('-') => {
                 options.name = Some(daemon.to_owned());
             }
@@ -166,11 +176,11 @@ fn up(options: &Options) -> Result<Layout> {
     if dir.exists() && !layout::is_ours(&dir) {
         return Err(format!("{}: exists and is no cluster of this command", dir.display()).into());
     }
-    let jars = jars::jars(&home()?.join("jars"), &options.hadoop)?;
-    let layout = Layout::new(dir, jars, options.kind)?;
+    let fetched = fetched(options)?;
+    let layout = Layout::new(dir, fetched, options.kind)?;
     layout.make()?;
     site::write(&layout)?;
-    let guard = Guard::new(&layout.dir, After::Stop)?;
+    let guard = Guard::new(&layout.dir, After::Stop, Stdio::null())?;
     daemons::start(&layout)?;
     guard.disarm()?;
     let dir = layout.dir.display();
@@ -178,20 +188,40 @@ fn up(options: &Options) -> Result<Layout> {
     Ok(layout)
 }
 
+fn fetched(options: &Options) -> Result<Fetched> {
+    let home = home()?.join("jars");
+    fs::create_dir_all(&home)?;
+    let _alone = place::alone(&home.join("lock"))?;
+    // NodeManagers read logs of others with it, to be sure whose they are.
+    let native = options.kind.secure.then(|| jars::native(&home)).transpose()?;
+    Ok(Fetched { jars: jars::jars(&home, &options.hadoop)?, native })
+}
+
 /// The line that a shell evaluates.
 fn exports(layout: &Layout) -> String {
     let one = |(name, value): (&str, String)| format!(" {name}={}", quoted(&value));
-    let all: String = environment(layout).into_iter().map(one).collect();
+    let all: String = environment(layout, &layout.user).into_iter().map(one).collect();
     format!("export{all}")
 }
 
-/// What a program needs to use the cluster.
-fn environment(layout: &Layout) -> Vec<(&'static str, String)> {
+/// What a program needs to use the cluster as one of the two users.
+fn environment(layout: &Layout, user: &str) -> Variables {
     let mut all = vec![("HADOOP_CONF_DIR", layout.conf().display().to_string())];
     if layout.kind.secure {
-        all.extend(kerberos::environment(layout));
+        all.extend(kerberos::environment(layout, user));
     }
     all
+}
+
+/// Names and values of an environment.
+pub(crate) type Variables = Vec<(&'static str, String)>;
+
+/// The environments that a cluster can be used in.
+pub(crate) struct Users {
+    /// As the one for whom it is made: with Kerberos nobody on this machine.
+    pub(crate) user: Variables,
+    /// As the one who runs it.
+    pub(crate) owner: Variables,
 }
 
 fn down(dir: &Path) -> Result<()> {
@@ -205,20 +235,21 @@ fn down(dir: &Path) -> Result<()> {
 }
 
 /// Starts a cluster of this process's own, does something with its environment, and takes it down.
-pub(crate) fn with_cluster(
-    args: &[&str],
-    act: impl FnOnce(&[(&'static str, String)]) -> Result<()>,
-) -> Result<()> {
+pub(crate) fn with_cluster(args: &[&str], act: impl FnOnce(&Users) -> Result<()>) -> Result<()> {
     let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
     let mut options = options(&args, Command::Up)?;
-    let dir = home()?.join("test");
+    let Place { dir, lock } = place::take(&home()?)?;
     options.dir = Some(dir.clone());
     // One that an earlier run could not take down is in the way.
     if layout::is_ours(&dir) {
         down(&dir)?;
     }
-    let guard = Guard::new(&dir, After::Remove)?;
-    let done = up(&options).and_then(|layout| act(&environment(&layout)));
+    // The place is free again when the guard has ended too.
+    let guard = Guard::new(&dir, After::Remove, lock.into())?;
+    let done = up(&options).and_then(|layout| {
+        let of = |user| environment(&layout, user);
+        act(&Users { user: of(&layout.user), owner: of(&layout.owner) })
+    });
     done.and(guard.end())
 }
 
@@ -262,6 +293,8 @@ mod tests {
             assert!(parsed(wrong, Command::Up).is_err(), "{wrong:?}");
         }
         assert!(parsed(&["--secure"], Command::Down).is_err());
+        assert_eq!(parsed(&["--hadoop", "3.3.6"], Command::Test).unwrap().hadoop, "3.3.6");
+        assert!(parsed(&["--dir", "/x"], Command::Test).is_err());
         assert!(parsed(&[], Command::OfDaemon).is_err());
         let kill = parsed(&["nodemanager1", "--dir", "/x"], Command::OfDaemon).unwrap();
         assert_eq!(kill.name.as_deref(), Some("nodemanager1"));

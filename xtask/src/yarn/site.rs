@@ -77,7 +77,7 @@ fn java_script(layout: &Layout, cases: &str) -> String {
     let (options, classes) = (options.join(" "), quoted(&layout.class_path()));
     let mut script = String::new();
     if layout.kind.secure {
-        for (name, value) in kerberos::environment(layout) {
+        for (name, value) in kerberos::environment(layout, &layout.user) {
             // Writing to a text cannot fail.
             let _ = writeln!(script, "export {name}=\"${{{name}:-{value}}}\"");
         }
@@ -126,9 +126,11 @@ fn core(layout: &Layout) -> Properties {
             ("ipc.client.connect.max.retries", "5"),
         ],
     );
-    // Whoever starts the cluster may act for others in it.
-    for what in ["hosts", "groups"] {
-        all.push((format!("hadoop.proxyuser.{user}.{what}"), "*".to_owned()));
+    // Whoever the cluster is made for may act for others in it.
+    for user in [user, &layout.owner] {
+        for what in ["hosts", "groups"] {
+            all.push((format!("hadoop.proxyuser.{user}.{what}"), "*".to_owned()));
+        }
     }
     if layout.kind.secure {
         all.extend(secure::core());
@@ -213,8 +215,9 @@ fn resource_managers(layout: &Layout) -> Properties {
             ("yarn.resourcemanager.cluster-id", "xtask"),
             ("yarn.resourcemanager.store.class", ZOO_KEEPER_STORE),
             ("hadoop.zk.address", &layout.at(Port::ZooKeeper)),
-            // The other one takes over when this one has not been heard of for so long.
-            ("hadoop.zk.timeout-ms", "4000"),
+            // The other one takes over when this one has not been heard of for so long. A busy machine lets
+            // ZooKeeper wait for seconds: two that lose their state by turns serve nobody.
+            ("hadoop.zk.timeout-ms", "10000"),
             ("yarn.client.failover-sleep-base-ms", "100"),
             ("yarn.client.failover-sleep-max-ms", "1000"),
         ],
@@ -238,10 +241,10 @@ fn yarn(layout: &Layout) -> Properties {
             ("scheduler.include-port-in-node-name", "true"),
             ("nm.liveness-monitor.expiry-interval-ms", "10000"),
             ("am.liveness-monitor.expiry-interval-ms", "30000"),
-            // Kerberos' NodeManagers read logs by a native library of Hadoop's that Maven does not have.
-            ("log-aggregation-enable", if layout.kind.secure { "false" } else { "true" }),
+            ("log-aggregation-enable", "true"),
             ("log-aggregation.retain-seconds", "86400"),
             ("application.classpath", &classes),
+            ("node-labels.enabled", "true"),
             ("node-labels.fs-store.root-dir", &labels),
             ("node-attribute.fs-store.root-dir", &attributes),
         ],
@@ -277,7 +280,8 @@ const ZOO_KEEPER_STORE: &str =
 const CONTAINER_EXECUTOR: &str =
     "org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor";
 
-/// Two queues, the second with a quarter of the cluster and no more.
+/// Two queues, the second with a quarter of the cluster and no more, and with nothing of the nodes with a label
+/// where there are such.
 fn queues() -> Properties {
     pairs(
         "yarn.scheduler.capacity.",
@@ -290,11 +294,15 @@ fn queues() -> Properties {
             ),
             ("node-locality-delay", "0"),
             ("root.queues", "default,small"),
+            ("root.accessible-node-labels.gpu.capacity", "100"),
             ("root.default.capacity", "75"),
             ("root.default.maximum-capacity", "100"),
             ("root.default.user-limit-factor", "4"),
+            ("root.default.accessible-node-labels.gpu.capacity", "100"),
             ("root.small.capacity", "25"),
             ("root.small.maximum-capacity", "25"),
+            // None; else it has all that its parent has.
+            ("root.small.accessible-node-labels", " "),
         ],
     )
 }

@@ -1,56 +1,99 @@
 //! hadoop's tests against real daemons: each cluster is brought up, tested and taken down, whatever comes.
 
-use super::with_cluster;
+use super::{Users, with_cluster};
 use crate::run::{Result, cargo, run};
 
-/// A cluster and the tests that are for it.
+/// A cluster and the tests that are for it, in their order.
 struct Tests {
     cluster: &'static [&'static str],
-    targets: &'static [&'static str],
-    filters: &'static [&'static str],
+    targets: &'static [Target],
 }
 
-/// The second target changes the configuration, and comes last.
+struct Target {
+    name: &'static str,
+    filters: &'static [&'static str],
+    who: Who,
+}
+
+/// Who runs the tests, where users must prove who they are.
+#[derive(Clone, Copy)]
+enum Who {
+    User,
+    Owner,
+}
+
+/// It changes the configuration, and comes last. NodeManagers give out logs to those alone whose the files are.
+const LOGS: Target = Target { name: "logs", filters: &[], who: Who::Owner };
+
 const TESTS: &[Tests] = &[
     Tests {
         cluster: &[],
-        targets: &["--test", "cluster", "--test", "logs"],
-        filters: &["--skip", "secure::", "--skip", "failover::"],
+        targets: &[
+            Target {
+                name: "cluster",
+                filters: &["--skip", "secure::", "--skip", "failover::"],
+                who: Who::User,
+            },
+            LOGS,
+        ],
     },
     Tests {
         cluster: &["--secure", "--ha"],
-        targets: &["--test", "cluster"],
-        filters: &[
-            "secure::",
-            "failover::",
-            "examples::nodes",
-            "examples::a_distributed_shell",
-            "examples::applications",
+        targets: &[
+            Target {
+                name: "cluster",
+                filters: &[
+                    "secure::",
+                    "failover::",
+                    "examples::nodes",
+                    "examples::a_distributed_shell",
+                    "examples::applications",
+                ],
+                who: Who::User,
+            },
+            LOGS,
         ],
     },
 ];
 
-/// Builds hadoop alone, and runs its tests.
-pub(super) fn alone() -> Result<()> {
+/// Builds hadoop alone, and runs its tests against this version of Hadoop.
+pub(super) fn alone(version: &str) -> Result<()> {
     let selection = ["-p", "hadoop"];
     run(cargo(&["build"]).args(selection).arg("--examples"))?;
-    of(&selection)
+    of(&selection, version)
 }
 
 /// Runs the tests as `cargo test` finds them with this selection. The examples, which they start, must have been
 /// built.
-pub(crate) fn of(selection: &[&str]) -> Result<()> {
+pub(crate) fn of(selection: &[&str], version: &str) -> Result<()> {
     let mut failed = Vec::new();
-    for Tests { cluster, targets, filters } in TESTS {
-        let tested = with_cluster(cluster, |environment| {
-            let mut test = cargo(&["test", "--no-fail-fast"]);
-            // They kill daemons below each other.
-            test.args(selection).args(*targets).args(["--", "--ignored", "--test-threads", "1"]);
-            run(test.args(*filters).envs(environment.iter().cloned()))
+    for Tests { cluster, targets } in TESTS {
+        let cluster = [cluster, &["--hadoop", version][..]].concat();
+        let tested = with_cluster(&cluster, |users| {
+            // The other targets' results are worth having too.
+            let ended = targets.iter().map(|target| target.run(selection, users));
+            told(ended.filter_map(|ended| ended.err().map(|error| error.to_string())).collect())
         });
-        // The other cluster's results are worth having too.
+        // And the other cluster's.
         failed.extend(tested.err().map(|error| error.to_string()));
     }
+    told(failed)
+}
+
+impl Target {
+    fn run(&self, selection: &[&str], users: &Users) -> Result<()> {
+        let mut test = cargo(&["test", "--no-fail-fast"]);
+        // They kill daemons below each other.
+        test.args(selection).args(["--test", self.name, "--", "--ignored", "--test-threads", "1"]);
+        let environment = match self.who {
+            Who::User => &users.user,
+            Who::Owner => &users.owner,
+        };
+        run(test.args(self.filters).envs(environment.iter().cloned()))
+    }
+}
+
+fn told(failed: Vec<String>) -> Result<()> {
     match failed.is_empty() {
         true => Ok(()),
         false => Err(failed.join("\n").into()),
