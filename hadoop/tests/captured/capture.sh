@@ -25,7 +25,8 @@ trap 'cargo xtask yarn down --dir "$dir"' EXIT
 eval "$(cargo xtask yarn up --dir "$dir" | tail -1)"
 property core-site hadoop.rpc.protection authentication,integrity,privacy
 property yarn-site yarn.node-labels.enabled true
-# Hadoop looks for the node of a container that grows by its host alone.
+# Hadoop looks for the node of a container that grows by its host alone. The other one is exclusively for those who
+# name its label, and not in the way.
 property yarn-site yarn.scheduler.include-port-in-node-name false
 property yarn-site yarn.resourcemanager.reservation-system.enable true
 property yarn-site yarn.resourcemanager.resource-profiles.enabled true
@@ -42,7 +43,7 @@ property capacity-scheduler $scheduler.plan.reservable true
 property capacity-scheduler $scheduler.accessible-node-labels.fast.capacity 100
 property capacity-scheduler $scheduler.default.accessible-node-labels.fast.capacity 100
 again resourcemanager nodemanager1 nodemanager2
-"$dir/bin/yarn" rmadmin -addToClusterNodeLabels "fast(exclusive=false)"
+"$dir/bin/yarn" rmadmin -addToClusterNodeLabels "fast(exclusive=true)"
 node=$("$dir/bin/yarn" node -list | awk '/RUNNING/ { node = $1 } END { print node }')
 "$dir/bin/yarn" rmadmin -replaceLabelsOnNode "$node=fast"
 captured plain

@@ -8,7 +8,11 @@ use hadoop::yarn::messages::*;
 use prost::Message;
 
 /// One call on a connection of its own.
-pub(super) fn ask<Q: Message, R: Message + Default>(world: &World, method: &str, request: &Q) -> R {
+pub(super) fn ask<Q: Message, R: Message + Default + std::fmt::Debug>(
+    world: &World,
+    method: &str,
+    request: &Q,
+) -> R {
     let mut wire = world.open(&format!("client/{method}"), &Server::ResourceManager, Who::Simple);
     wire.call(method, request).unwrap()
 }
@@ -41,7 +45,7 @@ pub(super) fn nodes(world: &World) {
 
     let method = "getClusterNodeLabels";
     let labels: GetClusterNodeLabelsResponse = ask(world, method, &GetClusterNodeLabelsRequest {});
-    let label = NodeLabel { name: Some("fast".to_owned()), is_exclusive: Some(false) };
+    let label = NodeLabel { name: Some("fast".to_owned()), is_exclusive: Some(true) };
     assert_eq!(labels.node_labels, [label]);
     let labels: GetNodesToLabelsResponse =
         ask(world, "getNodeToLabels", &GetNodesToLabelsRequest {});

@@ -50,7 +50,6 @@ fn plain(world: &World) {
     let container = life.containers(1, Ask::new(1, size(64))).remove(0);
     life.over("integrity", Qop::Integrity, Cipher::Rc4);
     master::node(world, &mut life, &container, file(world));
-    client::moved(world, id);
     life.over("privacy-3des", Qop::Privacy, Cipher::TripleDes);
     life.refused();
     let two = life.containers(2, Ask { priority: 1, ..Ask::new(2, size(64)) });
@@ -58,6 +57,7 @@ fn plain(world: &World) {
     for container in two {
         life.released(container.id.unwrap());
     }
+    client::moved(world, id);
     life.finish();
 }
 

@@ -179,7 +179,11 @@ impl Node<'_> {
         self.world.open(&format!("node/{name}"), &self.server, who)
     }
 
-    fn ask<Q: Message, R: Message + Default>(&self, method: &str, request: &Q) -> R {
+    fn ask<Q: Message, R: Message + Default + std::fmt::Debug>(
+        &self,
+        method: &str,
+        request: &Q,
+    ) -> R {
         self.open(method).call(method, request).unwrap()
     }
 
@@ -227,7 +231,8 @@ impl Node<'_> {
 pub(super) fn node(world: &World, life: &mut Life<'_>, container: &Container, file: LocalResource) {
     let (id, at) = (container.id.unwrap(), container.node_id.clone().unwrap());
     let node = Node { world, token: life.nm_token(&at), server: Server::Node(at) };
-    let sleeps = || ContainerLaunchContext::of_command("exec sleep 600");
+    // The thread dump that it is asked for would end it.
+    let sleeps = || ContainerLaunchContext::of_command("trap '' QUIT; exec sleep 600");
     let mut wire = node.open("startContainers");
     node.start(&mut wire, container, sleeps().with_file("first", file.clone()));
     drop(wire);
@@ -294,10 +299,11 @@ fn reinitialized(node: &Node<'_>, wire: &mut Wire, id: ContainerId) {
     let again = |seconds: i32| ReInitializeContainerRequest {
         container_id: Some(id),
         container_launch_context: Some(ContainerLaunchContext::of_command(format!(
-            "exec sleep {seconds}"
+            "trap '' QUIT; exec sleep {seconds}"
         ))),
         auto_commit: Some(false),
     };
+    settled(node, wire, id);
     let _: ReInitializeContainerResponse = node.ask("reInitializeContainer", &again(601));
     settled(node, wire, id);
     let _: RollbackResponse = node.ask("rollbackLastReInitialization", &id);
@@ -311,8 +317,8 @@ fn reinitialized(node: &Node<'_>, wire: &mut Wire, id: ContainerId) {
     settled(node, wire, id);
 }
 
-/// Until a container that was given another program runs it: it is between two programs for a moment, which only
-/// time tells from running.
+/// Until a container that was given a program really runs it. Its node says so a little earlier, and loses one that
+/// is changed before its process is there.
 fn settled(node: &Node<'_>, wire: &mut Wire, id: ContainerId) {
     for _ in 0..8 {
         node.world.pause();

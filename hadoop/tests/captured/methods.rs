@@ -12,7 +12,8 @@ const WITHOUT: &[(&str, &str, &str)] = &[];
 fn sources(under: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(under).unwrap().map(|entry| entry.unwrap().path());
     let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
-    let nested = folders.iter().flat_map(|folder| sources(folder));
+    let nested = folders.iter().filter(|path| !path.ends_with("tests"));
+    let nested = nested.flat_map(|folder| sources(folder));
     nested.chain(files).filter(|file| !file.ends_with("tests.rs")).collect()
 }
 

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::rc::Rc;
 use std::time::Duration;
@@ -86,7 +86,7 @@ impl Wire {
     }
 
     /// Makes a call and waits for its end. The answer must hold nothing that the message does not know.
-    pub(super) fn call<Q: Message, R: Message + Default>(
+    pub(super) fn call<Q: Message, R: Message + Default + std::fmt::Debug>(
         &mut self,
         method: &str,
         request: &Q,
@@ -95,12 +95,16 @@ impl Wire {
         self.answer(id)
     }
 
-    pub(super) fn answer<R: Message + Default>(&mut self, id: i32) -> Result<R, CallError> {
+    pub(super) fn answer<R: Message + Default + std::fmt::Debug>(
+        &mut self,
+        id: i32,
+    ) -> Result<R, CallError> {
         let body = self.wait(id)?;
         let method = &self.methods[&id];
         let answer = R::decode(body.clone()).unwrap_or_else(|error| panic!("{method}: {error}"));
         let again = answer.encode_to_vec();
         assert_eq!(hex(&again), hex(&body), "{method} says what its message does not know");
+        self.note(format!("{id} is answered: {answer:?}"));
         Ok(answer)
     }
 
@@ -147,6 +151,9 @@ impl Wire {
                     }
                 };
                 let method = self.methods[&id].clone();
+                if let Err(error) = &answer {
+                    self.note(format!("{id} fails: {error}"));
+                }
                 self.called.borrow_mut().insert((self.protocol.clone(), method, thrown));
                 return answer;
             }
@@ -154,7 +161,9 @@ impl Wire {
         }
     }
 
+    /// For those who review what was captured; as much as they will read.
     fn note(&mut self, note: String) {
+        let note = note.chars().take(400).collect();
         if let Tape::Live { fixture, .. } = &mut self.tape {
             fixture.lines.push(Line::Note(note));
         }
@@ -199,7 +208,8 @@ impl Wire {
                 let read = match stream.read(&mut buffer) {
                     Ok(read) => read,
                     // It has closed with words of ours unread.
-                    Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => 0,
+                    Err(error) if error.kind() == ErrorKind::ConnectionReset => 0,
+                    Err(error) if error.kind() == ErrorKind::Interrupted => return,
                     Err(error) => panic!("the server says nothing more: {error}"),
                 };
                 heard.extend_from_slice(&buffer[..read]);
