@@ -242,10 +242,14 @@ impl Wire {
             }
         }
         while let Some(event) = self.core.poll_event() {
-            match event {
-                Event::Ready { method, qop } => self.ready = Some((method, qop)),
-                Event::Reply { id, result } => assert!(self.answers.insert(id, result).is_none()),
-                Event::Closed(error) => self.closed = Some(error),
+            if let Event::Ready { method, qop } = event {
+                self.ready = Some((method, qop));
+            } else if let Event::Reply { id, result } = event {
+                assert!(self.answers.insert(id, result).is_none());
+            } else if let Event::Closed(error) = event {
+                self.closed = Some(error);
+            } else {
+                panic!("nothing that a script can go on with: {event:?}");
             }
         }
     }
