@@ -59,6 +59,7 @@ fn plain(world: &World) {
     }
     client::moved(world, id);
     life.finish();
+    master::recovered(world);
 }
 
 /// A file that a node can fetch.

@@ -2,14 +2,16 @@
 //! ContainerManagementProtocol, with each protection. What it says comes from [`Master`].
 
 use super::client::{self, size};
+use super::fixture::{hex, unhex};
 use super::wire::{Wire, thrown};
 use super::world::{Server, Who, World};
 use hadoop::rpc::CallError;
 use hadoop::sasl::{Cipher, Qop, SaslConfig};
-use hadoop::tokens::Token;
+use hadoop::tokens::{Credentials, Token};
 use hadoop::yarn::messages::*;
 use hadoop::yarn::{Ask, ContainerExit, Master, MasterEvent};
 use prost::Message;
+use std::path::{Path, PathBuf};
 
 /// An ApplicationMaster and its line to the scheduler.
 pub(super) struct Life<'a> {
@@ -51,6 +53,17 @@ impl<'a> Life<'a> {
         assert_eq!((master.maximum().memory(), master.maximum().virtual_cores()), (2048, 4));
         master.set_progress(0.5);
         Self { world, token, master, wire }
+    }
+
+    /// Registers at once; gives what is heard of earlier attempts.
+    fn register(world: &'a World, name: &str, token: Token) -> (Self, Vec<MasterEvent>) {
+        let who = Who::token(&token, &[Qop::Authentication]);
+        let mut wire = world.open(&format!("master/{name}"), &Server::Scheduler, who);
+        let response: RegisterApplicationMasterResponse =
+            wire.call("registerApplicationMaster", &register()).unwrap();
+        let mut master = Master::new();
+        let events = master.registered(response);
+        (Self { world, token, master, wire }, events)
     }
 
     /// Goes on over another connection.
@@ -324,4 +337,96 @@ fn settled(node: &Node<'_>, wire: &mut Wire, id: ContainerId) {
         node.world.pause();
     }
     node.until(wire, id, ContainerSubState::Running);
+}
+
+/// An attempt that is failed while its container runs, and the next one, which gets the container and the token for
+/// its node.
+pub(super) fn recovered(world: &World) {
+    let mut wire = world.open("client/attempts", &Server::ResourceManager, Who::Simple);
+    let new: GetNewApplicationResponse =
+        wire.call("getNewApplication", &GetNewApplicationRequest {}).unwrap();
+    let id = new.application_id.unwrap();
+    let context = ApplicationSubmissionContext {
+        application_id: Some(id),
+        am_container_spec: Some(ContainerLaunchContext::of_command("exec sleep 600")),
+        max_app_attempts: Some(2),
+        resource: Some(size(64)),
+        keep_containers_across_application_attempts: Some(true),
+        ..ApplicationSubmissionContext::default()
+    };
+    let request = SubmitApplicationRequest { application_submission_context: Some(context) };
+    let _: SubmitApplicationResponse = wire.call("submitApplication", &request).unwrap();
+    let (attempt, token) = attempt(world, &mut wire, id, 1);
+    let (mut life, events) = Life::register(world, "attempt-1", token);
+    assert!(matches!(events[..], [MasterEvent::Registered(_)]), "{events:?}");
+    let container = life.containers(1, Ask::new(1, size(64))).remove(0);
+    let (kept, at) = (container.id.unwrap(), container.node_id.clone().unwrap());
+    let node = Node { world, token: life.nm_token(&at), server: Server::Node(at.clone()) };
+    let mut started = node.open("attempt-1");
+    node.start(&mut started, &container, ContainerLaunchContext::of_command("exec sleep 600"));
+    node.until(&mut started, kept, ContainerSubState::Running);
+    drop((life, started));
+    let request = FailApplicationAttemptRequest { application_attempt_id: Some(attempt) };
+    let _: FailApplicationAttemptResponse = wire.call("failApplicationAttempt", &request).unwrap();
+
+    let (_, token) = self::attempt(world, &mut wire, id, 2);
+    let (mut life, events) = Life::register(world, "attempt-2", token);
+    // The earlier ApplicationMaster's own container may be among them, while nobody has heard of its end.
+    let is_kept =
+        |event: &MasterEvent| matches!(event, MasterEvent::Recovered(one) if one.id == Some(kept));
+    assert!(events.iter().any(is_kept), "{events:?}");
+    let node = Node { world, token: life.nm_token(&at), server: Server::Node(at) };
+    let request = StopContainersRequest { container_id: vec![kept] };
+    let stopped: StopContainersResponse =
+        node.open("attempt-2").call("stopContainers", &request).unwrap();
+    assert_eq!(stopped.succeeded_requests, [kept]);
+    life.ended(kept, ContainerExit::KilledByMaster);
+    life.finish();
+}
+
+/// Until this attempt is launched; gives the token that its ApplicationMaster was given, as one on its node reads it.
+fn attempt(
+    world: &World,
+    wire: &mut Wire,
+    id: ApplicationId,
+    number: i32,
+) -> (ApplicationAttemptId, Token) {
+    let request = GetApplicationAttemptsRequest { application_id: Some(id) };
+    let launched = loop {
+        let attempts: GetApplicationAttemptsResponse =
+            wire.call("getApplicationAttempts", &request).unwrap();
+        let launched = attempts.application_attempts.into_iter().find(|one| {
+            one.yarn_application_attempt_state() == YarnApplicationAttemptState::Launched
+                && one.application_attempt_id.unwrap().attempt_id() == number
+        });
+        if let Some(launched) = launched {
+            break launched;
+        }
+        world.pause();
+    };
+    let container = launched.am_container_id.unwrap().to_string();
+    let tokens = world.fact(&format!("tokens-{number}"), || {
+        loop {
+            let conf = PathBuf::from(std::env::var_os("HADOOP_CONF_DIR").unwrap());
+            if let Some(file) = tokens_of(&conf.join(".."), &container) {
+                break hex(&std::fs::read(file).unwrap());
+            }
+            world.pause();
+        }
+    });
+    let tokens = Credentials::from_bytes(&unhex(&tokens)).unwrap();
+    let token = tokens.by_kind("YARN_AM_RM_TOKEN").unwrap().clone();
+    (launched.application_attempt_id.unwrap(), token)
+}
+
+/// The file that `HADOOP_TOKEN_FILE_LOCATION` names in a container.
+fn tokens_of(under: &Path, container: &str) -> Option<PathBuf> {
+    // Directories come and go meanwhile.
+    let entries = std::fs::read_dir(under).ok()?.filter_map(Result::ok);
+    entries.map(|entry| entry.path()).find_map(|path| match path.is_dir() {
+        true => tokens_of(&path, container),
+        false => (path.ends_with("container_tokens")
+            && path.parent().is_some_and(|folder| folder.ends_with(container)))
+        .then_some(path),
+    })
 }
