@@ -8,6 +8,11 @@ property() {
   sed -i "s#</configuration>#  <property><name>$2</name><value>$3</value></property>\n</configuration>#" "$dir/conf/$1.xml"
 }
 
+# Maven may leave something before the line when it has fetched jars.
+up() {
+  eval "$(cargo xtask yarn up "$@" --dir "$dir" | grep -o 'export HADOOP_CONF_DIR=.*')"
+}
+
 # Daemons read what was changed when they start.
 again() {
   for daemon in "$@"; do
@@ -22,7 +27,7 @@ captured() {
 
 trap 'cargo xtask yarn down --dir "$dir"' EXIT
 
-eval "$(cargo xtask yarn up --dir "$dir" | tail -1)"
+up
 property core-site hadoop.rpc.protection authentication,integrity,privacy
 property yarn-site yarn.node-labels.enabled true
 # Hadoop looks for the node of a container that grows by its host alone. The other one is exclusively for those who
@@ -49,7 +54,7 @@ node=$("$dir/bin/yarn" node -list | awk '/RUNNING/ { node = $1 } END { print nod
 captured plain
 cargo xtask yarn down --dir "$dir"
 
-eval "$(cargo xtask yarn up --secure --ha --dir "$dir" | tail -1)"
+up --secure --ha
 property core-site hadoop.rpc.protection privacy,integrity,authentication
 again resourcemanager1 resourcemanager2 nodemanager1 nodemanager2
 captured secure
