@@ -448,9 +448,11 @@ impl GssContext for Context {
     }
 
     fn unwrap(&mut self, wrapped: &[u8]) -> Result<Opened, GssError> {
-        let input = Buffer::of(wrapped);
+        // MIT's library turns back in place what its peer has rotated: the memory must be ours.
+        let mut own = wrapped.to_vec();
+        let input = Buffer { length: own.len(), value: own.as_mut_ptr().cast() };
         let (mut minor, mut output, mut encrypted) = (0, Buffer::empty(), 0);
-        // SAFETY: the handle is a context, or null, which the library refuses; `input` leads to `wrapped`.
+        // SAFETY: the handle is a context, or null, which the library refuses; `input` leads to `own`.
         let major = unsafe {
             (self.functions.gss_unwrap)(
                 &mut minor,

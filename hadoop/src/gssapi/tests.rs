@@ -257,7 +257,24 @@ fn exchange(library: &Library, credential: &Credential, server: ServerPrincipal,
     let wrapped = server.wrap(encrypted, b"answer").unwrap();
     assert_eq!(layer.unwrap(&wrapped).unwrap(), b"answer");
     assert!(layer.unwrap(&wrapped).is_err(), "a repeated message was taken");
+    unwrapping_leaves_the_message_as_it_came(
+        &server.wrap(encrypted, b"rotated").unwrap(),
+        |wrapped| {
+            assert_eq!(layer.unwrap(wrapped).unwrap(), b"rotated");
+        },
+    );
     let mut changed = server.wrap(encrypted, b"answer").unwrap();
     *changed.last_mut().unwrap() ^= 1;
     assert!(layer.unwrap(&changed).is_err(), "a changed message was taken");
+}
+
+/// Java rotates what it signs (RFC 4121, 4.2.5), and MIT's library turns it back in the memory that it is given.
+fn unwrapping_leaves_the_message_as_it_came(wrapped: &[u8], mut unwrap: impl FnMut(&[u8])) {
+    let mut rotated = wrapped.to_vec();
+    assert_eq!(rotated[6..8], [0, 0], "the library rotates by itself");
+    rotated[7] = 12;
+    rotated[16..].rotate_right(12);
+    let came = rotated.clone();
+    unwrap(&rotated);
+    assert_eq!(rotated, came);
 }

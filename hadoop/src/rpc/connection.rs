@@ -421,16 +421,16 @@ impl Connection {
         let inner = FrameDecoder::new(frame_in);
         self.protected = layer.map(|layer| Protected { layer, inner });
         self.phase = Phase::Ready;
-        let user = &self.setup.user;
+        let named = self.setup.user.clone();
         let user = match method {
-            AuthMethod::Simple => Some(user.clone()),
+            AuthMethod::Simple => named,
             // The server knows the real user from Kerberos.
-            AuthMethod::Kerberos => {
-                Some(UserInformation { effective: user.effective.clone(), real: None })
-            }
-            AuthMethod::Token => None,
+            AuthMethod::Kerberos => UserInformation { real: None, ..named },
+            // Both from the token. Hadoop's clients send a user without names all the same.
+            AuthMethod::Token => UserInformation::default(),
         };
-        let context = ConnectionContext { user, protocol: Some(self.setup.protocol.name.clone()) };
+        let protocol = Some(self.setup.protocol.name.clone());
+        let context = ConnectionContext { user: Some(user), protocol };
         let header = self.request_header(CALL_CONTEXT, RETRY_NONE, true);
         self.put_frame(&[&header, &context], None);
         self.events.push_back(Event::Ready { method, qop });

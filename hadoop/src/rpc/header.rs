@@ -92,7 +92,7 @@ pub enum ResponseStatus {
 /// Who calls, told once per connection.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct ConnectionContext {
-    /// Whom the server shall take the client for; absent when the token says so.
+    /// Whom the server shall take the client for; without names when the token says so.
     #[prost(message, optional, tag = "2")]
     pub user: Option<UserInformation>,
     /// The protocol, as in [`MethodHeader`].

@@ -142,7 +142,8 @@ fn every_protection_carries_calls_both_ways() {
         else {
             panic!("{:?}", server.said)
         };
-        assert_eq!(context.user, None, "the token says who it is");
+        let nobody = Some(super::header::UserInformation::default());
+        assert_eq!(context.user, nobody, "the token says who it is");
         assert_eq!(body.len(), 200_000);
         server.answer(1, b"small");
         server.answer(0, &[2; 300_000]);
