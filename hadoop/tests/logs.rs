@@ -248,7 +248,7 @@ async fn tokens(conf: &Configuration, login: &Login) -> Credentials {
     let mut tokens = Credentials::new();
     if login.is_secure() {
         let hdfs = HdfsTokens::new(conf, login, None).await.unwrap();
-        let token = hdfs.get(&renewer(conf).unwrap()).await.unwrap();
+        let token = hdfs.get(&renewer(conf).await.unwrap()).await.unwrap();
         tokens.add(token.service().to_owned(), token);
     }
     tokens

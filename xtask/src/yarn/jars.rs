@@ -83,7 +83,8 @@ fn machine() -> Option<&'static str> {
 
 fn mvn(goal: &str, to: &Path) -> Command {
     let mut mvn = Command::new("mvn");
-    // Colours of a terminal, even where there is none.
+    // What `up` prints is evaluated by a shell, and Maven resets colours even where it shows none.
+    mvn.stdout(std::io::stderr());
     mvn.args(["--quiet", "--batch-mode", "-Dstyle.color=never"]);
     mvn.arg(format!("{DEPENDENCY_PLUGIN}:{goal}"));
     mvn.arg(format!("-DoutputDirectory={}", to.display()));
