@@ -240,8 +240,17 @@ impl Connection {
         }
     }
 
-    /// Sends the answer to a call of the peer.
+    /// Sends the answer to a call of the peer that is with its actor.
     pub(crate) fn answer(self: &Arc<Self>, id: u64, outcome: Outcome) {
+        self.push_and_flush(id, outcome, || self.served.answered(id));
+    }
+
+    /// Sends the answer to a call of the peer that was not let in.
+    pub(crate) fn refuse(self: &Arc<Self>, id: u64, error: &FabricError) {
+        self.push_and_flush(id, Outcome::fault(error), || self.served.len() == 0);
+    }
+
+    fn push_and_flush(self: &Arc<Self>, id: u64, outcome: Outcome, last: impl FnOnce() -> bool) {
         let over = self.is_over();
         let mut waiting_bytes = 0;
         if !over {
@@ -251,7 +260,7 @@ impl Connection {
             }
         }
         // Whoever waits for the last call to be answered finds its answer in the queue.
-        let alone = self.served.answered(id);
+        let alone = last();
         if alone {
             self.idle.notify_waiters();
         }
@@ -309,7 +318,7 @@ impl Connection {
                 running: Duration::ZERO,
                 handler: endpoint.name.clone(),
             };
-            self.answer(id, Outcome::fault(&exceeded));
+            self.refuse(id, &exceeded);
         }
         expired.asked.into_values().for_each(|call| call.expire());
         let next = [next, expired.next].into_iter().flatten().min();

@@ -281,7 +281,7 @@ impl Driver {
         };
         match (refused, ask) {
             (Some(error), Some(_)) => {
-                self.connection.answer(frame.id, Outcome::fault(&error));
+                self.connection.refuse(frame.id, &error);
             }
             (Some(error), None) => self.connection.pending.answer(frame.id, Err(error)),
             (None, None) if !self.connection.pending.waits(frame.id) => {}
@@ -377,12 +377,13 @@ impl Driver {
         if let Poll::Ready(why) = self.poll_time(cx) {
             return Poll::Ready(why);
         }
-        if !notified && self.connection.is_flushing() {
+        let finishing = self.connection.finishing.load(Ordering::Acquire);
+        if !notified && !finishing && self.connection.is_flushing() {
             return Poll::Pending;
         }
         match self.connection.outbound.poll_flush(cx) {
             Poll::Ready(Err(error)) => return Poll::Ready(error.to_string()),
-            Poll::Ready(Ok(())) if self.connection.finishing.load(Ordering::Acquire) => {
+            Poll::Ready(Ok(())) if finishing => {
                 if self.connection.outbound.is_empty() {
                     let _ = ready!(self.connection.outbound.poll_shutdown(cx));
                     return Poll::Ready("this process is shutting down".to_owned());

@@ -3,16 +3,15 @@
 //!
 //! Actix's own mailbox bound does not serve: a full mailbox parks the handle that it was filled through, and whoever
 //! sends through a parked handle is never woken. So the bound is kept here, and a request is polled as soon as it is
-//! made: one through a parked handle then goes through a fresh one. Actors that serve calls have room for as many as
-//! are let in ([`MAILBOX_CAPACITY`]), which spares each call the making of a handle.
+//! made: one through a parked handle then goes through a fresh one. Actors that serve calls have room for many
+//! ([`MAILBOX_CAPACITY`]), which spares each call the making of a handle.
 
 use crate::{
     address::NodeAddress,
-    call::{Ask, Call, CallContext, Gateway, Principal},
-    codec,
+    call::{Ask, Call, Gateway, Principal},
     error::FabricError,
     options::RpcOptions,
-    serve::{ReplyTo, Request, ServeSlot, Serving},
+    serve::{Place, PlaceOf},
     witness::{FabricFact, Witness},
 };
 use actix::{Actor, Addr, Context, Handler, Recipient};
@@ -23,7 +22,7 @@ use std::{
     fmt,
     marker::PhantomData,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -31,10 +30,10 @@ use std::{
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// For [`actix::AsyncContext`]s of actors that serve calls, in [`Actor::started`]: the capacity of their mailbox, as
-/// many calls as `RpcOptions::mailbox_max` lets in by default. Actix's own default is 16, beyond which each call costs
-/// a handle more.
-pub const MAILBOX_CAPACITY: usize = 16_384;
+/// For [`actix::AsyncContext`]s of actors that serve calls, in [`Actor::started`]: the capacity of their mailbox.
+/// Actix's own default is 16. Beyond it each call costs a handle more; whoever sends unasked, as heartbeats report,
+/// waits there, so that old reports do not pile up.
+pub const MAILBOX_CAPACITY: usize = 1024;
 
 /// One call of an endpoint.
 pub(crate) trait Target: Send + Sync {
@@ -43,21 +42,17 @@ pub(crate) trait Target: Send + Sync {
     fn connected(&self) -> bool;
     /// For the caller in this process that knows the type.
     fn as_any(&self) -> &dyn Any;
-    /// Decodes the message. Once it is started, `reply` is answered.
-    fn prepare(
-        &self,
-        body: &[u8],
-        context: CallContext,
-        admitted: Admitted,
-        reply: ReplyTo,
-    ) -> Result<Arc<dyn Serving>, FabricError>;
+    /// An empty place for a message.
+    fn place(&self) -> Box<dyn Place>;
+    /// Keeps an empty place for another message.
+    fn keep(&self, place: Box<dyn Place>);
 }
 
 /// The typed form of [`Target`].
 pub(crate) struct CallTarget<C: Call> {
     recipient: Recipient<Ask<C>>,
-    /// Empty places of requests.
-    places: Mutex<Vec<Request<C>>>,
+    /// Empty ones.
+    places: Mutex<Vec<Box<dyn Place>>>,
 }
 
 /// Places that are kept, of each call.
@@ -67,25 +62,6 @@ impl<C: Call> CallTarget<C> {
     /// To be polled before anything else is sent.
     pub(crate) fn send(&self, ask: Ask<C>) -> actix::dev::RecipientRequest<Ask<C>> {
         self.recipient.send(ask)
-    }
-
-    fn places(&self) -> MutexGuard<'_, Vec<Request<C>>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A place for a request.
-    pub(crate) fn place(&self) -> Request<C> {
-        let kept = self.places().pop();
-        kept.unwrap_or_else(|| Box::pin(None))
-    }
-
-    /// Empties a place and keeps it.
-    pub(crate) fn keep_place(&self, mut place: Request<C>) {
-        place.set(None);
-        let mut places = self.places();
-        if places.len() < KEEP_PLACES {
-            places.push(place);
-        }
     }
 }
 
@@ -102,15 +78,15 @@ impl<C: Call> Target for CallTarget<C> {
     fn as_any(&self) -> &dyn Any {
         self
     }
-    fn prepare(
-        &self,
-        body: &[u8],
-        context: CallContext,
-        admitted: Admitted,
-        reply: ReplyTo,
-    ) -> Result<Arc<dyn Serving>, FabricError> {
-        let body = codec::decode::<C>(C::NAME, body)?;
-        Ok(ServeSlot::prepare(body, context, admitted, reply))
+    fn place(&self) -> Box<dyn Place> {
+        let kept = self.places.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        kept.unwrap_or_else(|| Box::new(PlaceOf::<C>::new()))
+    }
+    fn keep(&self, place: Box<dyn Place>) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if places.len() < KEEP_PLACES {
+            places.push(place);
+        }
     }
 }
 
@@ -191,12 +167,23 @@ pub(crate) struct Registered {
 #[derive(Default)]
 #[repr(align(128))]
 struct Counts {
-    /// Calls admitted so far: the last one's number.
-    accepted: AtomicU64,
+    /// Calls admitted that are not in the mailbox yet.
+    admitted: AtomicU64,
+    /// Calls put into the mailbox so far: the last one's number.
+    entered: AtomicU64,
     /// The highest number whose handler has had its turn. Mailboxes are first in, first out, so every
     /// lower one has had it too.
     started: AtomicU64,
     in_flight: AtomicU64,
+}
+
+impl Counts {
+    /// Calls that wait for their handlers.
+    fn waiting(&self) -> u64 {
+        let entered = self.entered.load(Ordering::Relaxed);
+        let waiting = entered.saturating_sub(self.started.load(Ordering::Relaxed));
+        waiting.saturating_add(self.admitted.load(Ordering::Relaxed))
+    }
 }
 
 /// Who sees what a registration lets in, and whether it is told to let everything in.
@@ -307,21 +294,17 @@ impl Registered {
                 endpoint: self.name.clone(),
             });
         }
-        let waiting = self
-            .counts
-            .accepted
-            .load(Ordering::Relaxed)
-            .saturating_sub(self.counts.started.load(Ordering::Relaxed));
-        if waiting >= self.mailbox_max {
+        if self.counts.waiting() >= self.mailbox_max {
             return Err(self.overloaded("mailbox", self.mailbox_max));
         }
         if self.counts.in_flight.load(Ordering::Relaxed) >= self.in_flight_max {
             return Err(self.overloaded("calls under way", self.in_flight_max));
         }
         self.counts.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.counts.admitted.fetch_add(1, Ordering::Relaxed);
         self.watch.sees(FabricFact::Admitted { endpoint: &self.name, call, meant_for: fence });
         Ok(Admitted {
-            number: self.counts.accepted.fetch_add(1, Ordering::Relaxed) + 1,
+            number: AtomicU64::new(0),
             target,
             call,
             principal,
@@ -356,7 +339,8 @@ impl Registered {
 /// A call that was let in: counts as under way until dropped, and measures where its time goes.
 pub(crate) struct Admitted {
     registered: Arc<Registered>,
-    number: u64,
+    /// Its place in the mailbox; 0: it is not there yet.
+    number: AtomicU64,
     target: usize,
     call: &'static str,
     pub(crate) principal: Principal,
@@ -368,16 +352,37 @@ pub(crate) struct Admitted {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
+        if *self.number.get_mut() == 0 {
+            self.registered.counts.admitted.fetch_sub(1, Ordering::Relaxed);
+        }
         self.registered.counts.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Admitted {
+    /// It is put into the mailbox now. Only once.
+    pub(crate) fn enters(&self) {
+        let counts = &self.registered.counts;
+        let number = counts.entered.fetch_add(1, Ordering::Relaxed) + 1;
+        self.number.store(number, Ordering::Relaxed);
+        counts.admitted.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A later call has had its turn, so this one has too.
+    fn has_begun(&self) -> bool {
+        let started = self.registered.counts.started.load(Ordering::Relaxed);
+        self.number() != 0 && self.number() <= started
+    }
+
+    fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
     /// The handler let go of the caller: it has had its turn, or is unwinding in it.
     pub(crate) fn released(&self, panicking: bool) {
         let nanos = u64::try_from(self.at.elapsed().as_nanos()).unwrap_or(u64::MAX - 1);
         self.began.store(nanos + 1, Ordering::Relaxed);
-        self.registered.counts.started.fetch_max(self.number, Ordering::Relaxed);
+        self.registered.counts.started.fetch_max(self.number(), Ordering::Relaxed);
         if panicking {
             self.note_panic();
         }
@@ -390,8 +395,8 @@ impl Admitted {
     }
 
     /// Whom it goes to.
-    pub(crate) fn target<C: Call>(&self) -> Option<&CallTarget<C>> {
-        self.registered.targets.get(self.target)?.as_any().downcast_ref()
+    pub(crate) fn target(&self) -> Option<&dyn Target> {
+        Some(&**self.registered.targets.get(self.target)?)
     }
 
     /// Endpoint and call, for people.
@@ -403,9 +408,7 @@ impl Admitted {
     pub(crate) fn deadline_exceeded(&self) -> FabricError {
         let age = self.at.elapsed();
         let queued = match self.began.load(Ordering::Relaxed) {
-            0 if self.number <= self.registered.counts.started.load(Ordering::Relaxed) => {
-                Duration::ZERO
-            }
+            0 if self.has_begun() => Duration::ZERO,
             0 => age,
             began => Duration::from_nanos(began - 1),
         };

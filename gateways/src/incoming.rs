@@ -8,7 +8,7 @@ use crate::{
     endpoint::{Admitted, Registered, Target},
     error::FabricError,
     rpc::Inner,
-    serve::ReplyTo,
+    serve::{ReplyTo, ServeSlot},
     served::{Asked, Batch, Calls, Queued, Room, To},
 };
 use platform::Lane;
@@ -57,7 +57,7 @@ impl Incoming {
             Some(last) => last,
             None => match from.service.find(endpoint) {
                 Ok(found) => found,
-                Err(error) => return from.reply(to.id).fault(&error),
+                Err(error) => return from.connection.refuse(to.id, &error),
             },
         };
         let here = Lane::of_this_thread();
@@ -130,7 +130,7 @@ impl Incoming {
 impl Open {
     fn push(&mut self, to: To, endpoint: &Arc<Registered>, body: Cow<'_, [u8]>) {
         self.room.calls -= 1;
-        self.room.bytes -= body.len();
+        self.room.bytes -= Queued::bytes(body.len());
         let Calls { calls, bodies } = &mut self.calls;
         let named = calls.get(self.named).and_then(|call| call.endpoint.as_ref());
         let same = named.is_some_and(|named| Arc::ptr_eq(named, endpoint));
@@ -148,7 +148,7 @@ impl Open {
 
 impl Room {
     fn takes(self, body: &[u8]) -> bool {
-        self.calls > 0 && self.bytes >= body.len()
+        self.calls > 0 && self.bytes >= Queued::bytes(body.len())
     }
 }
 
@@ -163,9 +163,9 @@ struct Delivery {
 
 impl Delivery {
     fn let_in(mut self, service: &Arc<Inner>) {
-        self.delivered = true;
         let calls = self.batch.take();
         Origin { service, connection: &self.connection }.let_in(&calls, Some(&self.batch));
+        self.delivered = true;
     }
 }
 
@@ -191,7 +191,7 @@ impl Origin<'_> {
     }
 
     fn overloaded(&self, id: u64) {
-        self.reply(id).fault(&self.connection.overloaded("calls under way from"));
+        self.connection.refuse(id, &self.connection.overloaded("calls under way from"));
     }
 
     /// Hands one call to its endpoint, or answers why not.
@@ -236,12 +236,12 @@ impl Origin<'_> {
     /// A call that its endpoint lets in; one that it does not is answered.
     fn prepare(&self, to: &To, endpoint: &Arc<Registered>, body: &[u8]) -> Option<Asked> {
         let prepared = self.admit(to, endpoint).and_then(|(target, admitted)| {
-            target.prepare(body, to.context, admitted, self.reply(to.id))
+            ServeSlot::prepare(target, body, (to.context, admitted), self.reply(to.id))
         });
         match prepared {
             Ok(call) => Some(Asked { id: to.id, deadline: to.context.deadline.at(), call }),
             Err(error) => {
-                self.reply(to.id).fault(&error);
+                self.connection.refuse(to.id, &error);
                 None
             }
         }

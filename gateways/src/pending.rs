@@ -11,7 +11,9 @@ use tokio::time::Instant;
 
 /// Answers up to this are put down in their slots' own buffers: a buffer that one thread allocates and another frees
 /// costs as much as all else of an answer. A single answer gets a buffer of its own, so that idle connections hold none.
-const SHORT_BYTES: usize = 4096;
+const SHORT_BYTES: usize = 1024;
+/// Slots that keep their buffers: as many as one burst uses again and again.
+const KEEP_BUFFERS: usize = 1024;
 
 /// The table.
 #[derive(Default)]
@@ -90,18 +92,23 @@ impl Table {
 
     /// Frees a slot; the answer that was in it.
     fn release(&mut self, id: u64) -> Option<Result<Outcome, FabricError>> {
+        let index = (id & u64::from(u32::MAX)) as u32;
         let slot = self.slot(id)?;
         slot.generation = slot.generation.wrapping_add(1);
         let answer = match std::mem::replace(&mut slot.state, State::Free) {
             State::Answered(answer) => Some(answer),
             State::AnsweredShort(kind) => {
                 // The reader gives its buffer back to its thread, from where the slot gets another.
-                let body = std::mem::replace(&mut slot.buffer, scratch::take_up_to(SHORT_BYTES));
+                let next = match index as usize {
+                    0..KEEP_BUFFERS => scratch::take_up_to(2 * SHORT_BYTES),
+                    _ => Vec::new(),
+                };
+                let body = std::mem::replace(&mut slot.buffer, next);
                 Some(Ok(Outcome { kind, body }))
             }
             State::Free | State::Waiting { .. } => None,
         };
-        self.free.push((id & u64::from(u32::MAX)) as u32);
+        self.free.push(index);
         answer
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     error::{CallError, Executed, FabricError, REQUEST},
     rpc::Inner,
     scratch,
-    serve::{Outcome, ReplyTo, ask_local},
+    serve::{Outcome, ReplyTo, ServeSlot, Serving, ask_local},
 };
 use model::{Fence, LeaderSession};
 use std::{fmt, marker::PhantomData, sync::Arc, task::Poll, time::Duration};
@@ -129,18 +129,22 @@ impl Shared {
         now: Instant,
     ) -> Result<C::Reply, CallError<C::Error>> {
         if self.address.node == self.service.node {
-            self.ask_here(body, context, now).await
-        } else {
-            self.ask_there(body, context, now).await
+            return self.ask_here(body, context, now).await;
         }
+        let mut bytes = scratch::take();
+        codec::encode_into(&mut bytes, format_args!("{REQUEST}{}", C::NAME), &body)?;
+        drop(body);
+        self.ask_there((C::ID, C::NAME), bytes, context, now).await?.open::<C>()
     }
 
-    async fn ask_there<C: Call>(
+    /// Sends a call in bytes and waits for its answer: what is the same for all calls is there once.
+    async fn ask_there(
         &self,
-        body: C,
+        call: (u32, &'static str),
+        mut bytes: Vec<u8>,
         context: CallContext,
         mut now: Instant,
-    ) -> Result<C::Reply, CallError<C::Error>> {
+    ) -> Result<Outcome, FabricError> {
         let node = &self.address.node;
         let connection = match self.service.peers.up(node) {
             Some(connection) => connection,
@@ -155,10 +159,6 @@ impl Shared {
                 })??
             }
         };
-        let mut bytes = scratch::take();
-        codec::encode_into(&mut bytes, format_args!("{REQUEST}{}", C::NAME), &body)?;
-        drop(body);
-        let call = (C::ID, C::NAME);
         let to = (self.fence, self.address.endpoint.as_str());
         let remaining = context.deadline.at().saturating_duration_since(now);
         let waiting = std::future::poll_fn(|cx| {
@@ -169,13 +169,10 @@ impl Shared {
         scratch::give(bytes);
         let waiting = waiting?;
         drop(connection);
-        let answer = waiting.await?.open::<C>();
-        match answer {
+        match waiting.await?.sort() {
             // The callee knows the call by its number only.
-            Err(CallError::Fabric(FabricError::NoSuchCall { .. })) => {
-                Err(self.no_such_call::<C>().into())
-            }
-            other => other,
+            Err(FabricError::NoSuchCall { .. }) => Err(self.no_such_call(call.1)),
+            sorted => sorted,
         }
     }
 
@@ -186,23 +183,20 @@ impl Shared {
         now: Instant,
     ) -> Result<C::Reply, CallError<C::Error>> {
         let registered = self.service.find(&self.address.endpoint)?;
-        let (index, target) = registered.target(C::ID).ok_or_else(|| self.no_such_call::<C>())?;
+        let (index, target) = registered.target(C::ID).ok_or_else(|| self.no_such_call(C::NAME))?;
         let admitted = registered.admit(Principal::Local, (index, C::NAME), self.fence, now)?;
         if self.service.options.force_serialization {
             let mut bytes = Vec::new();
             codec::encode_into(&mut bytes, format_args!("{REQUEST}{}", C::NAME), &body)?;
-            return ask_in_bytes(target, &bytes, context, admitted).await?.open::<C>();
+            return ask_in_bytes(target, &bytes, context, admitted).await?.sort()?.open::<C>();
         }
         let typed = target.as_any().downcast_ref::<CallTarget<C>>();
-        let typed = typed.ok_or_else(|| self.no_such_call::<C>())?;
+        let typed = typed.ok_or_else(|| self.no_such_call(C::NAME))?;
         ask_local(typed, body, context, admitted).await
     }
 
-    fn no_such_call<C: Call>(&self) -> FabricError {
-        FabricError::NoSuchCall {
-            endpoint: self.address.endpoint.clone(),
-            call: C::NAME.to_owned(),
-        }
+    fn no_such_call(&self, name: &str) -> FabricError {
+        FabricError::NoSuchCall { endpoint: self.address.endpoint.clone(), call: name.to_owned() }
     }
 }
 
@@ -214,7 +208,7 @@ async fn ask_in_bytes(
     admitted: Admitted,
 ) -> Result<Outcome, FabricError> {
     let (reply, mut answer) = oneshot::channel();
-    let serving = target.prepare(bytes, context, admitted, ReplyTo::Local(reply))?;
+    let serving = ServeSlot::prepare(target, bytes, (context, admitted), ReplyTo::Local(reply))?;
     Arc::clone(&serving).start();
     let answered = tokio::time::timeout_at(context.deadline.at(), &mut answer).await;
     let outcome = match answered {

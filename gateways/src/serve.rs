@@ -8,7 +8,7 @@ use crate::{
     call::{Answer, Ask, Call, CallContext, Caller, Observer},
     codec,
     connection::Connection,
-    endpoint::{Admitted, CallTarget},
+    endpoint::{Admitted, CallTarget, Target},
     error::{CallError, FabricError, REPLY},
     frame::Kind,
     scratch,
@@ -36,13 +36,12 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// From what a handler said or the fabric found.
-    fn of<C: Call>(result: Result<Answer<C>, FabricError>) -> Self {
+    /// From what a handler said.
+    fn of<C: Call>(answer: &Answer<C>) -> Self {
         let mut body = scratch::take();
-        let (kind, written) = match &result {
-            Ok(Ok(reply)) => (Kind::Reply, codec::encode_into(&mut body, C::NAME, reply)),
-            Ok(Err(error)) => (Kind::Refused, codec::encode_into(&mut body, C::NAME, error)),
-            Err(error) => (Kind::Fault, codec::encode_into(&mut body, C::NAME, error)),
+        let (kind, written) = match answer {
+            Ok(reply) => (Kind::Reply, codec::encode_into(&mut body, C::NAME, reply)),
+            Err(error) => (Kind::Refused, codec::encode_into(&mut body, C::NAME, error)),
         };
         match written {
             Ok(()) => Self { kind, body },
@@ -61,20 +60,26 @@ impl Outcome {
         }
     }
 
-    /// What the caller gets.
-    pub(crate) fn open<C: Call>(self) -> Result<C::Reply, CallError<C::Error>> {
-        let opened = self.read::<C>();
-        scratch::give(self.body);
-        opened
+    /// Tells what the fabric says from what the callee says.
+    pub(crate) fn sort(self) -> Result<Self, FabricError> {
+        match self.kind {
+            Kind::Reply | Kind::Refused => Ok(self),
+            _ => Err(codec::decode("a fault", &self.body)?),
+        }
     }
 
-    fn read<C: Call>(&self) -> Result<C::Reply, CallError<C::Error>> {
+    /// What the caller gets of the callee.
+    pub(crate) fn open<C: Call>(self) -> Result<C::Reply, CallError<C::Error>> {
         let what = format_args!("{REPLY}{}", C::NAME);
-        match self.kind {
-            Kind::Reply => Ok(codec::decode(what, &self.body)?),
-            Kind::Refused => Err(CallError::Refused(codec::decode(what, &self.body)?)),
-            _ => Err(CallError::Fabric(codec::decode(what, &self.body)?)),
-        }
+        let opened = match self.kind {
+            Kind::Reply => codec::decode(what, &self.body).map_err(CallError::Fabric),
+            _ => Err(match codec::decode(what, &self.body) {
+                Ok(refusal) => CallError::Refused(refusal),
+                Err(error) => CallError::Fabric(error),
+            }),
+        };
+        scratch::give(self.body);
+        opened
     }
 }
 
@@ -114,17 +119,66 @@ pub(crate) trait Serving: Send + Sync {
     fn abandon(&self);
 }
 
-/// A message in a mailbox, in a place that is used again.
-pub(crate) type Request<C> = Pin<Box<Option<Unconstrained<RecipientRequest<Ask<C>>>>>>;
+/// A message on its way through a mailbox. Places are used again: each is some hundred bytes.
+pub(crate) trait Place: Send {
+    /// Takes a message in bytes.
+    fn fill(&mut self, bytes: &[u8]) -> Result<(), FabricError>;
+    /// Puts the message into the mailbox. To be polled before anything else is sent there.
+    fn send(&mut self, to: &dyn Target, caller: Caller);
+    /// The answer; `None`: the handler let go of the call without one.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>>;
+    /// Lets go of the message, wherever it is.
+    fn clear(&mut self);
+}
+
+type Request<C> = Unconstrained<RecipientRequest<Ask<C>>>;
+
+/// The place of a message of a kind: all that has to be there for each kind.
+pub(crate) struct PlaceOf<C: Call> {
+    body: Option<C>,
+    request: Pin<Box<Option<Request<C>>>>,
+}
+
+impl<C: Call> PlaceOf<C> {
+    pub(crate) fn new() -> Self {
+        Self { body: None, request: Box::pin(None) }
+    }
+}
+
+impl<C: Call> Place for PlaceOf<C> {
+    fn fill(&mut self, bytes: &[u8]) -> Result<(), FabricError> {
+        self.body = Some(codec::decode(C::NAME, bytes)?);
+        Ok(())
+    }
+
+    fn send(&mut self, to: &dyn Target, caller: Caller) {
+        let target = to.as_any().downcast_ref::<CallTarget<C>>();
+        if let (Some(body), Some(target)) = (self.body.take(), target) {
+            self.request.set(Some(unconstrained(target.send(Ask { body, caller }))));
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
+        match self.request.as_mut().as_pin_mut() {
+            Some(request) => request.poll(cx).map(|done| Some(Outcome::of::<C>(&done.ok()?))),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.body = None;
+        self.request.set(None);
+    }
+}
 
 /// How far a call has come. Its deadline may pass, and its connection end, on another thread at every moment.
-enum Stage<C: Call> {
+enum Stage {
     /// Decoded.
-    Prepared(C, CallContext, ReplyTo),
+    Prepared(Box<dyn Place>, CallContext, ReplyTo),
     /// It is being put into the mailbox.
     Starting,
     /// In the actor's hands.
-    Asked(Request<C>, ReplyTo),
+    Asked(Box<dyn Place>, ReplyTo),
     /// The deadline passed while it was being put there.
     Expired,
     /// Answered, or nobody waits any more.
@@ -132,26 +186,29 @@ enum Stage<C: Call> {
 }
 
 /// A call that came as bytes. Once it has been started, `reply` is answered in every case, unless it is over by then.
-pub(crate) struct ServeSlot<C: Call> {
+pub(crate) struct ServeSlot {
     admitted: Admitted,
-    stage: Mutex<Stage<C>>,
+    stage: Mutex<Stage>,
     /// Wakes not yet looked after; above zero: somebody looks.
     wakes: AtomicU32,
 }
 
-impl<C: Call> ServeSlot<C> {
+impl ServeSlot {
+    /// Decodes a call. Once it is started, `reply` is answered.
     pub(crate) fn prepare(
-        body: C,
-        context: CallContext,
-        admitted: Admitted,
+        target: &dyn Target,
+        body: &[u8],
+        (context, admitted): (CallContext, Admitted),
         reply: ReplyTo,
-    ) -> Arc<Self> {
-        let stage = Mutex::new(Stage::Prepared(body, context, reply));
+    ) -> Result<Arc<Self>, FabricError> {
+        let mut place = target.place();
+        place.fill(body)?;
+        let stage = Mutex::new(Stage::Prepared(place, context, reply));
         // Whoever starts it is the first to look.
-        Arc::new(Self { admitted, stage, wakes: AtomicU32::new(1) })
+        Ok(Arc::new(Self { admitted, stage, wakes: AtomicU32::new(1) }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Stage<C>> {
+    fn lock(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -174,29 +231,31 @@ impl<C: Call> ServeSlot<C> {
         }
     }
 
-    fn look(self: &Arc<Self>, mut stage: MutexGuard<'_, Stage<C>>) {
-        let Stage::Asked(request, _) = &mut *stage else {
-            return;
-        };
-        let Some(asked) = request.as_mut().as_pin_mut() else {
+    fn look(self: &Arc<Self>, mut stage: MutexGuard<'_, Stage>) {
+        let Stage::Asked(place, _) = &mut *stage else {
             return;
         };
         let waker = waker_ref(self);
-        let Poll::Ready(result) = asked.poll(&mut Context::from_waker(&waker)) else {
+        let Poll::Ready(outcome) = place.poll(&mut Context::from_waker(&waker)) else {
             return;
         };
         let asked = std::mem::replace(&mut *stage, Stage::Over);
         drop(stage);
-        if let Stage::Asked(request, reply) = asked {
-            if let Some(target) = self.admitted.target::<C>() {
-                target.keep_place(request);
-            }
-            reply.send(Outcome::of::<C>(result.map_err(|_| self.admitted.unanswered())));
+        if let Stage::Asked(place, reply) = asked {
+            self.give_back(place);
+            reply.send(outcome.unwrap_or_else(|| Outcome::fault(&self.admitted.unanswered())));
+        }
+    }
+
+    fn give_back(&self, mut place: Box<dyn Place>) {
+        place.clear();
+        if let Some(target) = self.admitted.target() {
+            target.keep(place);
         }
     }
 }
 
-impl<C: Call> ArcWake for ServeSlot<C> {
+impl ArcWake for ServeSlot {
     fn wake_by_ref(slot: &Arc<Self>) {
         if std::thread::panicking() {
             slot.admitted.note_panic();
@@ -205,13 +264,13 @@ impl<C: Call> ArcWake for ServeSlot<C> {
     }
 }
 
-impl<C: Call> Observer for ServeSlot<C> {
+impl Observer for ServeSlot {
     fn released(&self, panicking: bool) {
         self.admitted.released(panicking);
     }
 }
 
-impl<C: Call> Serving for ServeSlot<C> {
+impl Serving for ServeSlot {
     fn start(self: Arc<Self>) {
         let mut stage = self.lock();
         if !matches!(&*stage, Stage::Prepared(..)) {
@@ -219,28 +278,27 @@ impl<C: Call> Serving for ServeSlot<C> {
         }
         let before = std::mem::replace(&mut *stage, Stage::Starting);
         drop(stage);
-        let Stage::Prepared(body, context, reply) = before else {
+        let Stage::Prepared(mut place, context, reply) = before else {
             return;
-        };
-        let Some(target) = self.admitted.target::<C>() else {
-            return reply.fault(&self.admitted.unanswered());
         };
         let observer: Arc<dyn Observer> = Arc::clone(&self) as Arc<dyn Observer>;
         let caller = Caller::observed(self.admitted.principal, context, observer);
-        let mut request = target.place();
-        request.set(Some(unconstrained(target.send(Ask { body, caller }))));
+        self.admitted.enters();
+        if let Some(target) = self.admitted.target() {
+            place.send(target, caller);
+        }
         let mut stage = self.lock();
         match &*stage {
-            Stage::Starting => *stage = Stage::Asked(request, reply),
+            Stage::Starting => *stage = Stage::Asked(place, reply),
             // The message is skipped in the mailbox, since nobody waits for its answer.
             Stage::Expired => {
                 drop(stage);
-                drop(request);
+                drop(place);
                 return reply.fault(&self.admitted.deadline_exceeded());
             }
             Stage::Prepared(..) | Stage::Asked(..) | Stage::Over => {
                 drop(stage);
-                return drop(request);
+                return drop(place);
             }
         }
         self.look(stage);
@@ -258,8 +316,8 @@ impl<C: Call> Serving for ServeSlot<C> {
         drop(stage);
         let reply = match before {
             Stage::Prepared(_, _, reply) => reply,
-            Stage::Asked(request, reply) => {
-                drop(request);
+            Stage::Asked(place, reply) => {
+                drop(place);
                 reply
             }
             Stage::Starting | Stage::Expired | Stage::Over => return,
@@ -305,6 +363,7 @@ pub(crate) async fn ask_local<C: Call>(
     admitted: Admitted,
 ) -> Result<C::Reply, CallError<C::Error>> {
     let principal = admitted.principal;
+    admitted.enters();
     let slot = Arc::new(LocalSlot { admitted, waker: AtomicWaker::new() });
     let observer: Arc<dyn Observer> = Arc::clone(&slot) as Arc<dyn Observer>;
     let caller = Caller::observed(principal, context, observer);

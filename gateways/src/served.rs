@@ -6,7 +6,7 @@ use crate::{call::CallContext, endpoint::Registered, serve::Serving};
 use hashbrown::HashMap;
 use model::LeaderSession;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::time::Instant;
@@ -20,8 +20,8 @@ pub(crate) struct Served(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
-    queued: Vec<Arc<Batch>>,
-    /// Calls in `queued` whose deadlines have not passed, and the bytes of all.
+    queued: VecDeque<Arc<Batch>>,
+    /// Calls in `queued` whose deadlines have not passed, and what all of them hold.
     queued_calls: usize,
     queued_bytes: usize,
     /// By the peer's ids. Whoever goes over them does so in the ids' order.
@@ -56,6 +56,13 @@ pub(crate) struct Queued {
     pub(crate) length: usize,
     /// Its deadline has passed, and it is answered.
     pub(crate) over: bool,
+}
+
+impl Queued {
+    /// What a call with so long a body holds while it waits: one without a body holds something too.
+    pub(crate) fn bytes(body: usize) -> usize {
+        body.saturating_add(size_of::<Self>())
+    }
 }
 
 /// Which call is meant.
@@ -140,6 +147,11 @@ impl Calls {
         }
     }
 
+    /// What they hold.
+    fn bytes(&self) -> usize {
+        self.calls.iter().map(|call| Queued::bytes(call.length)).sum()
+    }
+
     /// Those whose deadlines have not passed.
     fn live(&self) -> usize {
         self.calls.iter().filter(|call| !call.over).count()
@@ -167,7 +179,7 @@ impl Served {
 
     /// A batch waits for its lane from now on.
     pub(crate) fn queue(&self, calls: Calls) -> Arc<Batch> {
-        let (live, bytes) = (calls.live(), calls.bodies.len());
+        let (live, bytes) = (calls.live(), calls.bytes());
         let batch = Arc::new(Batch::new(calls));
         let mut table = self.table();
         if table.closed {
@@ -177,7 +189,7 @@ impl Served {
         }
         table.queued_calls += live;
         table.queued_bytes += bytes;
-        table.queued.push(Arc::clone(&batch));
+        table.queued.push_back(Arc::clone(&batch));
         batch
     }
 
@@ -194,9 +206,12 @@ impl Served {
             return false;
         }
         if let Some((batch, calls)) = of {
-            table.queued.retain(|other| !Arc::ptr_eq(other, batch));
+            // Mostly it is the first.
+            if let Some(at) = table.queued.iter().position(|other| Arc::ptr_eq(other, batch)) {
+                drop(table.queued.remove(at));
+            }
             table.queued_calls -= calls.live().min(table.queued_calls);
-            table.queued_bytes -= calls.bodies.len().min(table.queued_bytes);
+            table.queued_bytes -= calls.bytes().min(table.queued_bytes);
         }
         for call in asked {
             replaced.extend(table.asked.insert(call.id, call));
@@ -332,18 +347,32 @@ mod tests {
         served.close();
         assert_eq!((abandoned(&before), served.len()), (1, 0));
         assert!(!served.ask(None, std::iter::once(after)));
-        served.queue(Calls { calls: Vec::new(), bodies: vec![1] });
-        assert_eq!(served.room(1, 9).bytes, 9, "what comes after the end is not kept");
+        served.queue(one_call());
+        assert_eq!(served.room(1, 999).bytes, 999, "what comes after the end is not kept");
+    }
+
+    /// One with a body of five bytes.
+    fn one_call() -> Calls {
+        let context = CallContext {
+            session: None,
+            deadline: crate::Deadline::after(Duration::from_secs(9)),
+            trace: crate::TraceContext::default(),
+        };
+        let fence = LeaderSession::default();
+        let to = To { id: 1, call: 1, fence, context, came: Instant::now() };
+        let call = Queued { to, endpoint: None, length: 5, over: false };
+        Calls { calls: vec![call], bodies: vec![0; 5] }
     }
 
     #[tokio::test]
-    async fn the_bytes_of_a_batch_count_until_it_is_let_in() {
-        let served = Served::default();
-        let batch = served.queue(Calls { calls: Vec::new(), bodies: vec![0; 5] });
-        assert_eq!(served.room(1, 9).bytes, 4);
+    async fn a_batch_counts_until_it_is_let_in() {
+        let (served, held) = (Served::default(), Queued::bytes(5));
+        let batch = served.queue(one_call());
+        let room = served.room(9, 999);
+        assert_eq!((room.calls, room.bytes, served.len()), (8, 999 - held, 1));
         let calls = batch.take();
-        assert_eq!(served.room(1, 9).bytes, 4);
+        assert_eq!(served.room(9, 999).bytes, 999 - held, "it is not let in yet");
         assert!(served.ask(Some((&batch, &calls)), std::iter::empty()));
-        assert_eq!(served.room(1, 9).bytes, 9);
+        assert_eq!((served.room(9, 999).bytes, served.len()), (999, 0));
     }
 }

@@ -3,7 +3,7 @@
 use crate::fixture::*;
 use actix::Actor;
 use futures::future::join_all;
-use gateways::{CallError, Executed, FabricError, Principal, RpcOptions};
+use gateways::{CallError, Executed, FabricError, Principal, Remote, RpcOptions};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -99,6 +99,38 @@ fn a_full_mailbox_is_overloaded_remotely_at_once() {
             assert!(matches!(error, FabricError::Overloaded { .. }), "{error}");
             assert!(error.is_retriable() && !error.may_have_run());
         }
+    });
+}
+
+/// The test gateway of somebody whose messages look otherwise.
+mod otherwise {
+    use gateways::{Never, gateway};
+    use serde::{Deserialize, Serialize};
+
+    gateway! {
+        /// With a call that the test gateway has too.
+        pub struct OtherGateway = "test", fenced by model::ProcessSession;
+        Sleep => (), Never;
+    }
+
+    #[derive(Debug, Clone, Serialize, Deserialize)]
+    pub struct Sleep {
+        pub ms: String,
+    }
+}
+
+#[test]
+fn calls_that_cannot_be_decoded_do_not_fill_the_mailbox() {
+    simulated(|world| async move {
+        let options = RpcOptions { mailbox_max: 4, ..options("a") };
+        let pair = Pair::of(world.service_with("a", options).await, world.service("b").await);
+        let address = pair.server.address_of("test");
+        let other: Remote<otherwise::OtherGateway> = pair.client.gateway(&address, session(1));
+        for _ in 0..10 {
+            let error = other.ask(otherwise::Sleep { ms: "long".into() }).await.unwrap_err();
+            assert!(matches!(error.fabric(), Some(FabricError::Malformed { .. })), "{error}");
+        }
+        assert_eq!(pair.remote.ask(Count {}).await, Ok(0));
     });
 }
 
