@@ -12,7 +12,9 @@ use crate::{
     serve::{Outcome, ReplyTo, ServeSlot, Serving, ask_local},
 };
 use model::{Fence, LeaderSession};
-use std::{fmt, marker::PhantomData, sync::Arc, task::Poll, time::Duration};
+use std::{
+    fmt, future::Future, marker::PhantomData, pin::Pin, sync::Arc, task::Poll, time::Duration,
+};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -108,18 +110,13 @@ impl<G: Gateway> Remote<G> {
     /// in that order. Bounded like every call.
     pub fn tell<C: Call<Gateway = G>>(&self, body: C) {
         let gateway = self.clone();
-        let lane = self.shared.service.options.io_lane;
-        self.shared
-            .service
-            .platform
-            .lane(lane)
-            .spawn_local(async move {
-                if let Err(error) = gateway.ask(body).await {
-                    tracing::debug!(call = C::NAME, to = %gateway.shared.address, %error, "told in vain");
-                }
-            });
+        let told = async move { gateway.ask(body).await.err().map(|error| error.to_string()) };
+        self.shared.tell(C::NAME, Box::pin(told));
     }
 }
+
+/// A call that nobody waits for; its error.
+type Told = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
 
 impl Shared {
     async fn ask<C: Call>(
@@ -193,6 +190,17 @@ impl Shared {
         let typed = target.as_any().downcast_ref::<CallTarget<C>>();
         let typed = typed.ok_or_else(|| self.no_such_call(C::NAME))?;
         ask_local(typed, body, context, admitted).await
+    }
+
+    /// Sees a call through that nobody waits for; an error is logged.
+    fn tell(self: &Arc<Self>, call: &'static str, told: Told) {
+        let shared = Arc::clone(self);
+        let lane = self.service.platform.lane(self.service.options.io_lane);
+        lane.spawn_local(async move {
+            if let Some(error) = told.await {
+                tracing::debug!(call, to = %shared.address, error, "told in vain");
+            }
+        });
     }
 
     fn no_such_call(&self, name: &str) -> FabricError {

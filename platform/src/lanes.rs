@@ -139,9 +139,7 @@ impl LaneHandle {
         F: Future<Output = ()> + 'static,
     {
         match &self.lanes {
-            Lanes::Tasks => {
-                tokio::task::spawn_local(make());
-            }
+            Lanes::Tasks => start_task(Box::pin(make())),
             Lanes::Threads(threads) => {
                 let Some(slot) = threads.get(self.lane.index()) else {
                     return;
@@ -149,9 +147,7 @@ impl LaneHandle {
                 let Some(queue) = slot.get_or_init(|| start_thread(self.lane)) else {
                     return; // said when the thread failed to start
                 };
-                let start: Start = Box::new(move || {
-                    tokio::task::spawn_local(make());
-                });
+                let start: Start = Box::new(move || start_task(Box::pin(make())));
                 let queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
                 if queue.send(start).is_err() {
                     tracing::error!(lane = self.lane.name(), "lane has ended; a task is dropped");
@@ -177,6 +173,11 @@ impl LaneHandle {
         });
         Box::pin(async move { value.await.map_err(|_| LaneEnded) })
     }
+}
+
+/// Tasks of all kinds are of one type here: a runtime's code for each kind of task is three thousand bytes.
+fn start_task(task: Pin<Box<dyn Future<Output = ()>>>) {
+    tokio::task::spawn_local(task);
 }
 
 fn start_thread(lane: Lane) -> Option<Mutex<mpsc::UnboundedSender<Start>>> {

@@ -41,5 +41,7 @@ fn split(from: &Path, to: &Path) -> Result<()> {
         |options: &[&str], files: &[&Path]| run(Command::new("objcopy").args(options).args(files));
     objcopy(&["--only-keep-debug", "--compress-debug-sections"], &[from, &debug])?;
     let link = format!("--add-gnu-debuglink={}", debug.display());
-    objcopy(&["--strip-debug", &link], &[from, to])
+    // Labels of unwinding tables are no names of anything, and a fortieth of the program.
+    let labels = ["--wildcard", "--strip-symbol=GCC_except_table*"];
+    objcopy(&[&["--strip-debug", &link], &labels[..]].concat(), &[from, to])
 }
