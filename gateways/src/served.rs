@@ -133,7 +133,8 @@ impl Calls {
         // A call's header and its endpoint's name.
         const HEADER_BYTES: usize = 100;
         let calls = (read / (body + HEADER_BYTES)).clamp(1, 1024);
-        let bodies = if calls > 1 { read } else { body };
+        // A buffer of the whole read would be so long that freeing it makes the allocator tidy up each time.
+        let bodies = if calls > 1 { calls * body } else { body };
         Self { calls: Vec::with_capacity(calls), bodies: Vec::with_capacity(bodies) }
     }
 
