@@ -107,6 +107,10 @@ fn below_a_kdc(folder: &Path) {
         library.credential(&CredentialSource::TicketCache(Some("FILE:/nowhere/cc".to_owned())));
     assert!(no_cache.is_err());
 
+    a_keytabs_tickets_go_with_whoever_uses_them(
+        &library,
+        keytab("alice@TEST.LOCAL", "alice.keytab").unwrap(),
+    );
     let from_keytab = keytab("alice@TEST.LOCAL", "alice.keytab").unwrap();
     let from_cache = library.credential(&CredentialSource::TicketCache(None)).unwrap();
     for credential in [from_keytab, from_cache] {
@@ -125,6 +129,23 @@ fn below_a_kdc(folder: &Path) {
     runtime().block_on(logins(&library, folder));
     runtime().block_on(renewal(&library, folder));
     println!("below a KDC: done");
+}
+
+fn a_keytabs_tickets_go_with_whoever_uses_them(library: &Library, credential: Credential) {
+    let cache = CredentialSource::TicketCache(credential.0.raw.cache());
+    assert!(cache.to_string().contains("MEMORY:hadoop-"), "{cache}");
+    let target = GssTarget::Service { service: "rm".to_owned(), host: "localhost".to_owned() };
+    let mut context = credential.context(&target).unwrap();
+    let other = credential.clone();
+    drop(credential);
+    assert_eq!(library.credential(&cache).unwrap().principal(), "alice@TEST.LOCAL");
+    drop(other);
+    // The context has it yet.
+    assert!(!context.step(&[]).unwrap().0.is_empty());
+    assert!(library.credential(&cache).is_ok());
+    drop(context);
+    let gone = library.credential(&cache).unwrap_err();
+    assert!(matches!(gone, GssError::Credential { .. }), "{gone}");
 }
 
 /// Users from a keytab and from the ticket cache, their renewal, and calls over real connections.

@@ -213,14 +213,6 @@ impl Connection {
         self.events.pop_front()
     }
 
-    /// Takes bytes from the server, and asks a KDC itself where it must: this may block.
-    pub fn receive(&mut self, bytes: &[u8], now: Time) {
-        let mut ask = self.take(bytes, now);
-        while let Some(asked) = ask {
-            ask = self.resume(asked.run(), now);
-        }
-    }
-
     /// Takes bytes from the server, up to where a KDC may have to be asked. What comes back is to be run, and its
     /// answer given to [`resume`](Self::resume); no more bytes are to be taken until then. Calls are taken, and their
     /// deadlines and the greeting's hold meanwhile.
@@ -232,22 +224,6 @@ impl Connection {
         self.heard = now;
         self.outer.push(bytes);
         self.frames(now)
-    }
-
-    /// Goes on after [`take`](Self::take). Where the connection has ended meanwhile, nothing happens.
-    #[must_use]
-    pub fn resume(&mut self, answered: Answered, now: Time) -> Option<Ask> {
-        if !matches!(self.phase, Phase::Asking) {
-            return None;
-        }
-        self.heard = now;
-        match self.step(answered, now) {
-            Ok(()) => self.frames(now),
-            Err(error) => {
-                self.fail(error);
-                None
-            }
-        }
     }
 
     fn frames(&mut self, now: Time) -> Option<Ask> {

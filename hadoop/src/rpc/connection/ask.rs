@@ -32,6 +32,30 @@ impl Ask {
 }
 
 impl Connection {
+    /// Takes bytes from the server, and asks a KDC itself where it must: this may block.
+    pub fn receive(&mut self, bytes: &[u8], now: Time) {
+        let mut ask = self.take(bytes, now);
+        while let Some(asked) = ask {
+            ask = self.resume(asked.run(), now);
+        }
+    }
+
+    /// Goes on after [`take`](Self::take). Where the connection has ended meanwhile, nothing happens.
+    #[must_use]
+    pub fn resume(&mut self, answered: Answered, now: Time) -> Option<Ask> {
+        if !matches!(self.phase, Phase::Asking) {
+            return None;
+        }
+        self.heard = now;
+        match self.step(answered, now) {
+            Ok(()) => self.frames(now),
+            Err(error) => {
+                self.fail(error);
+                None
+            }
+        }
+    }
+
     /// The server's word in authentication: answered at once where no KDC can be in the way.
     pub(super) fn negotiate(
         &mut self,
