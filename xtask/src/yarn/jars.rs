@@ -60,7 +60,16 @@ pub(super) fn native(home: &Path) -> Result<PathBuf> {
         fs::rename(partial.join("nativelib"), &library)?;
         fs::remove_dir_all(partial)?;
     }
-    Ok(library.join(machine))
+    of_machine(&library, machine)
+}
+
+/// The part of the native libraries that is for this machine.
+fn of_machine(library: &Path, machine: &str) -> Result<PathBuf> {
+    let dir = library.join(machine);
+    match dir.is_dir() {
+        true => Ok(dir),
+        false => Err(format!("{}: {NATIVE} has nothing for {machine}", library.display()).into()),
+    }
 }
 
 /// A directory without what an earlier try left.
@@ -109,6 +118,14 @@ fn project(version: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_native_library_is_there_or_an_error() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(of_machine(here, "src").unwrap(), here.join("src"));
+        let absent = of_machine(here, "Linux-z80").unwrap_err().to_string();
+        assert!(absent.contains("nothing for Linux-z80"), "{absent}");
+    }
 
     #[test]
     fn versions_cannot_leave_their_directory() {
