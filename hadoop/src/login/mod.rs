@@ -374,7 +374,9 @@ impl Login {
         let known = self.0.security.principals.iter().find(|(known, _)| *known == service);
         match known.and_then(|(_, principal)| principal.clone())? {
             ServerPrincipal::Exact(name) => {
-                Some(ServerPrincipal::Exact(with_named_host(&name, host).await))
+                // As Java's clients: an address without a name stays.
+                let named = with_named_host(&name, host).await;
+                Some(ServerPrincipal::Exact(named.unwrap_or_else(|| with_host(&name, host))))
             }
             pattern @ ServerPrincipal::Pattern(_) => Some(pattern),
         }
@@ -442,11 +444,12 @@ fn with_own_host(principal: &str) -> String {
     with_host(principal, &host.unwrap_or_default())
 }
 
-/// A principal with `_HOST` as its host part replaced by a host's name, which may be looked up.
-pub(crate) async fn with_named_host(principal: &str, host: &str) -> String {
+/// A principal with `_HOST` as its host part replaced by a host's name, which may be looked up; `None` where there
+/// is no name.
+pub(crate) async fn with_named_host(principal: &str, host: &str) -> Option<String> {
     match with_host(principal, host) {
-        same if same == principal => same,
-        _ => with_host(principal, &canonical(host).await),
+        same if same == principal => Some(same),
+        _ => Some(with_host(principal, &canonical(host).await?)),
     }
 }
 
