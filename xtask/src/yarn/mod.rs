@@ -192,13 +192,13 @@ fn up(options: &Options) -> Result<Layout> {
 fn fetched(options: &Options) -> Result<Fetched> {
     let home = home()?.join("jars");
     fs::create_dir_all(&home)?;
-    let _alone = place::alone(&home.join("lock"))?;
+    let alone = place::alone(&home.join("lock"))?;
     // NodeManagers read logs of others with it, to be sure whose they are.
     let native = match options.kind.secure {
-        true => or_warned(jars::native(&home), is_ci())?,
+        true => or_warned(jars::native(&home, &alone), is_ci())?,
         false => None,
     };
-    Ok(Fetched { jars: jars::jars(&home, &options.hadoop)?, native })
+    Ok(Fetched { jars: jars::jars(&home, &options.hadoop, &alone)?, native })
 }
 
 /// A cluster without it is of use to people. Where nobody reads warnings, checks must not vanish with it.
@@ -245,6 +245,8 @@ pub(crate) struct Users {
     pub(crate) owner: Variables,
     /// Whether containers' logs can be had from it.
     pub(crate) keeps_logs: bool,
+    /// Nobody else gets the cluster's place as long as this or a copy is open.
+    pub(crate) place: fs::File,
 }
 
 fn down(dir: &Path) -> Result<()> {
@@ -261,18 +263,26 @@ fn down(dir: &Path) -> Result<()> {
 pub(crate) fn with_cluster(args: &[&str], act: impl FnOnce(&Users) -> Result<()>) -> Result<()> {
     let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
     let mut options = options(&args, Command::Up)?;
-    let Place { dir, lock } = place::take(&home()?)?;
+    let (Place { dir, lock }, left) = place::take(&home()?)?;
     options.dir = Some(dir.clone());
     // One that an earlier run could not take down is in the way.
     if layout::is_ours(&dir) {
         down(&dir)?;
     }
+    // Others' only have this machine's memory.
+    for left in left.iter().filter(|left| layout::is_ours(&left.dir)) {
+        if let Err(error) = down(&left.dir) {
+            eprintln!("warning: what an earlier run left stays: {error}");
+        }
+    }
+    drop(left);
+    let place = lock.try_clone()?;
     // The place is free again when the guard has ended too.
     let guard = Guard::new(&dir, After::Remove, lock.into())?;
     let done = up(&options).and_then(|layout| {
         let of = |user| environment(&layout, user);
         let (user, owner) = (of(&layout.user), of(&layout.owner));
-        act(&Users { user, owner, keeps_logs: layout.keeps_logs() })
+        act(&Users { user, owner, keeps_logs: layout.keeps_logs(), place })
     });
     done.and(guard.end())
 }

@@ -1,6 +1,6 @@
 //! hadoop's tests against real daemons: each cluster is brought up, tested and taken down, whatever comes.
 
-use super::{Users, with_cluster};
+use super::{Users, place, with_cluster};
 use crate::run::{Result, cargo, run};
 
 /// A cluster and the tests that are for it, in their order.
@@ -99,6 +99,8 @@ impl Target {
             Who::User => &users.user,
             Who::Owner => &users.owner,
         };
+        // Where this process is killed they live on, and must not meet the next run's daemons.
+        test.stdin(place::held(&users.place)?);
         run(test.args(self.filters).envs(environment.iter().cloned()))
     }
 }
