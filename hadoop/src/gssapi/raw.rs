@@ -251,7 +251,7 @@ impl Drop for Name {
 pub(super) struct Credential {
     functions: Arc<Functions>,
     handle: Handle,
-    /// Where a keytab's tickets are. It goes after the handle: fields are dropped after the value.
+    /// Where a keytab's tickets are.
     cache: Option<MemoryCache>,
 }
 // SAFETY: MIT's library guards credentials by locks of its own and ties none to a thread.
@@ -340,6 +340,8 @@ impl Drop for Credential {
             // SAFETY: the handle is this value's own and is not used again.
             unsafe { (self.functions.gss_release_cred)(&mut 0, &mut self.handle) };
         }
+        // Not before: the credential had it open.
+        drop(self.cache.take());
     }
 }
 
