@@ -27,7 +27,7 @@ use rand::distr::{Distribution, StandardUniform};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -102,6 +102,8 @@ struct Command {
     deadline: Instant,
     /// How long the caller gave it.
     timeout: Duration,
+    /// Whoever sets it first has the call: the connection, or the caller who waits no longer.
+    taken: Arc<AtomicBool>,
     reply: oneshot::Sender<Result<Bytes, CallError>>,
 }
 
@@ -201,8 +203,10 @@ impl Client {
         let late = |sent| CallError::Deadline { method: method.clone(), after: timeout, sent };
         let mut last = late(false);
         for _ in 0..IDLE_RACES {
-            let (reply, answer) = oneshot::channel();
-            let command = Command { request: request.clone(), deadline, timeout, reply };
+            let (reply, mut answer) = oneshot::channel();
+            let taken = Arc::new(AtomicBool::new(false));
+            let (request, mine) = (request.clone(), Arc::clone(&taken));
+            let command = Command { request, deadline, timeout, taken, reply };
             let line = self.line(target);
             match tokio::time::timeout_at(deadline, line.send(command)).await {
                 Err(_) => return Err(late(false)),
@@ -210,11 +214,17 @@ impl Client {
                 Ok(Err(_)) => continue,
                 Ok(Ok(())) => {}
             }
-            // The connection keeps the deadline; this one only guards against a connection that cannot.
-            let answered = tokio::time::timeout_at(deadline + Duration::from_secs(1), answer).await;
+            let mut answered = tokio::time::timeout_at(deadline, &mut answer).await;
+            if answered.is_err() {
+                if !mine.swap(true, Ordering::AcqRel) {
+                    return Err(late(false));
+                }
+                // The connection keeps the deadline; this one only guards against a connection that cannot.
+                answered = tokio::time::timeout_at(deadline + Duration::from_secs(1), answer).await;
+            }
             last = match answered {
                 Err(_) => return Err(late(true)),
-                Ok(Err(_)) => closed(true),
+                Ok(Err(_)) => closed(mine.load(Ordering::Acquire)),
                 Ok(Ok(Ok(body))) => return Ok(body),
                 Ok(Ok(Err(error))) => error,
             };

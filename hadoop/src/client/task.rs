@@ -1,18 +1,22 @@
 //! The task of one connection: it moves bytes between the socket and the core, hands requests in and results
 //! out, and tells the core the time. It must never wait for anything without also watching the socket.
 
-use super::{Auth, Command, Options, Target, closed};
+use super::{Auth, Command, Options, Target};
 use crate::gssapi::Need;
-use crate::rpc::{CallError, Connection, ConnectionError, Event, Setup, Time, doubled};
+use crate::rpc::{
+    Answered, Ask, CallError, Connection, ConnectionError, Event, Setup, Time, doubled,
+};
 use bytes::{Buf as _, Bytes};
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
 /// Bytes that are read at once.
@@ -116,11 +120,20 @@ async fn until(due: Option<Instant>) {
     }
 }
 
+/// Waits until the thread that may ask a KDC is through; without one, for ever.
+async fn through(asking: &mut Option<JoinHandle<Answered>>) -> Result<Answered, JoinError> {
+    match asking {
+        Some(thread) => thread.await,
+        None => std::future::pending().await,
+    }
+}
+
 /// What woke the task.
 enum Woken {
     Read(io::Result<usize>),
     Written(io::Result<usize>),
     Command(Option<Command>),
+    Answered(Result<Answered, JoinError>),
     Time,
 }
 
@@ -130,6 +143,8 @@ pub(super) struct Serving {
     replies: Replies,
     began: Instant,
     outbound: Bytes,
+    /// The thread that may be waiting for a KDC. Nothing is read until it is through.
+    asking: Option<JoinHandle<Answered>>,
     /// Set when nothing can be written any more: until when the server's last words are waited for.
     mute: Option<(Instant, String)>,
     /// No further caller comes.
@@ -152,6 +167,7 @@ impl Serving {
             replies: Replies::new(),
             began: Instant::now(),
             outbound: Bytes::new(),
+            asking: None,
             mute: None,
             lonely: false,
         }
@@ -178,8 +194,10 @@ impl Serving {
                 Woken::Read(Err(error)) => self.ended(error.to_string()),
                 Woken::Read(Ok(read)) => {
                     let bytes = buffer.get(..read).unwrap_or_default();
-                    self.receive(bytes).await;
+                    let ask = self.core.take(bytes, self.now());
+                    self.ask(ask);
                 }
+                Woken::Answered(answered) => self.answered(answered),
                 Woken::Written(Ok(written)) => self.outbound.advance(written),
                 Woken::Written(Err(error)) => {
                     self.mute = Some((Instant::now() + LAST_WORDS, error.to_string()));
@@ -204,7 +222,10 @@ impl Serving {
             let entropy = random.random();
             let stream = async {
                 refresh(target, need).await;
-                tokio::time::sleep(pause).await;
+                // Even a wait for no time takes a turn of the clock.
+                if !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
                 connect(target, options, random).await
             };
             let mut stream = match self.until_there(stream, commands).await {
@@ -298,11 +319,14 @@ impl Serving {
     ) -> Woken {
         let writes = !self.outbound.is_empty() && self.mute.is_none();
         let takes = !self.lonely && !self.core.is_full() && self.mute.is_none();
+        let reads = self.asking.is_none();
+        let due = self.due();
         tokio::select! {
             biased;
-            read = reader.read(buffer) => Woken::Read(read),
+            answered = through(&mut self.asking) => Woken::Answered(answered),
+            read = reader.read(buffer), if reads => Woken::Read(read),
             written = writer.write(&self.outbound), if writes => Woken::Written(written),
-            () = until(self.due()) => Woken::Time,
+            () = until(due) => Woken::Time,
             command = commands.recv(), if takes => Woken::Command(command),
         }
     }
@@ -318,7 +342,13 @@ impl Serving {
         let now = self.now();
         let deadline = command.deadline.saturating_duration_since(self.began);
         let id = command.request.id;
-        if command.reply.is_closed() {
+        if command.reply.is_closed() || command.taken.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if deadline <= now {
+            let (method, after) = (command.request.method, command.timeout);
+            let late = CallError::Deadline { method, after, sent: false };
+            let _ = command.reply.send(Err(late));
             return;
         }
         let mut request = command.request;
@@ -333,29 +363,22 @@ impl Serving {
         }
     }
 
-    /// Gives bytes to the core; off this thread where a KDC may be asked.
-    async fn receive(&mut self, bytes: &[u8]) {
-        let now = self.now();
-        if !self.core.may_block() {
-            return self.core.receive(bytes, now);
-        }
-        let bytes = bytes.to_vec();
-        let idle = Setup::simple(crate::rpc::Protocol::new(""), crate::rpc::ClientId([0; 16]), "");
-        let mut core = std::mem::replace(&mut self.core, Connection::new(idle, now));
-        let worked = tokio::task::spawn_blocking(move || {
-            core.receive(&bytes, now);
-            core
-        });
-        match worked.await {
-            Ok(core) => self.core = core,
-            // The runtime is shutting down, or the library panicked: either way the core is lost.
+    /// Has a step made on a thread that may wait for a KDC.
+    fn ask(&mut self, ask: Option<Ask>) {
+        self.asking = ask.map(|ask| tokio::task::spawn_blocking(|| ask.run()));
+    }
+
+    fn answered(&mut self, answered: Result<Answered, JoinError>) {
+        self.asking = None;
+        match answered {
+            Ok(answered) => {
+                let ask = self.core.resume(answered, self.now());
+                self.ask(ask);
+            }
+            // The runtime is shutting down, or the library panicked.
             Err(error) => {
-                let reason =
-                    ConnectionError::Closed(format!("authentication was stopped: {error}"));
-                self.core.close(reason.clone());
-                for (_, reply) in self.replies.drain() {
-                    let _ = reply.send(Err(closed(false)));
-                }
+                let reason = format!("authentication was stopped: {error}");
+                self.core.close(ConnectionError::Closed(reason));
             }
         }
     }

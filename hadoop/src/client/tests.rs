@@ -135,7 +135,8 @@ async fn debug_shows_no_secret() {
     let (reply, _answer) = oneshot::channel();
     let timeout = Duration::from_secs(1);
     let request = Request::new(1, "m", Bytes::from_static(b"hunter2"));
-    let command = Command { request, deadline: Instant::now() + timeout, timeout, reply };
+    let (deadline, taken) = (Instant::now() + timeout, Arc::default());
+    let command = Command { request, deadline, timeout, taken, reply };
     let shown = format!("{command:?}");
     assert!(shown.contains("7 bytes") && !shown.contains("hunter2"), "{shown}");
 }
@@ -304,6 +305,44 @@ async fn a_call_that_meets_a_connection_closing_for_idleness_is_made_again() {
     });
     assert_eq!(echo(&client, &target, "a").await.unwrap(), "a");
     assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_no_connection_took_in_time_was_not_sent() {
+    let server = Server::start(ServerAuth::Simple, Does::Echo).await;
+    let client = Client::new(Options::default());
+    let target = server.target(Auth::Simple);
+    let (line, mut commands) = mpsc::channel::<Command>(2);
+    let busy = Handle { line: line.clone(), generation: u64::MAX };
+    client.inner.connections.lock().unwrap().insert(target.key(), busy);
+    let (began, timeout) = (Instant::now(), Duration::from_secs(5));
+    let late = client.call::<_, TokenProto>(&target, "m", &message(""), timeout).await;
+    let late = late.unwrap_err();
+    assert!(matches!(late, CallError::Deadline { sent: false, .. }), "{late:?}");
+    assert_eq!(began.elapsed(), timeout);
+    let left = commands.recv().await.unwrap();
+    // A connection that takes it nevertheless sends nothing, nor one that takes a call too late.
+    let (reply, answer) = oneshot::channel();
+    let (request, deadline) = (left.request.clone(), Instant::now());
+    let overdue = Command { request, deadline, timeout, taken: Arc::default(), reply };
+    let (reply, _kept) = oneshot::channel();
+    assert!(left.taken.load(Ordering::SeqCst));
+    let left = Command { reply, deadline: deadline + timeout, ..left };
+    line.try_send(left).unwrap();
+    line.try_send(overdue).unwrap();
+    drop((line, client));
+    let (stream, mut peer) = tokio::io::duplex(10_000);
+    let (reader, writer) = tokio::io::split(stream);
+    let setup = Setup::simple(Protocol::new("P"), ClientId([0; 16]), "alice");
+    let end = task::Serving::new(setup).serve(reader, writer, &mut commands, [0; 16]).await;
+    assert!(matches!(&end, task::End::Closed(ConnectionError::Shutdown)), "{end:?}");
+    let late = answer.await.unwrap().unwrap_err();
+    assert!(matches!(late, CallError::Deadline { sent: false, .. }), "{late:?}");
+    let mut server = ServerConnection::new(ServerAuth::Simple);
+    let mut written = Vec::new();
+    peer.read_to_end(&mut written).await.unwrap();
+    server.receive(&written);
+    assert!(matches!(&server.said[..], [Said::Context(_)]), "{:?}", server.said);
 }
 
 #[tokio::test]

@@ -2,11 +2,13 @@
 //! is the only module with `unsafe`; nothing here decides anything about protocols.
 #![expect(unsafe_code, reason = "the library is C")]
 
+mod cache;
+
 use super::{CredentialSource, GssContext, GssError, GssTarget, Inner, Opened};
+use cache::MemoryCache;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr::{self, null_mut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 type Handle = *mut c_void;
@@ -100,6 +102,8 @@ macro_rules! functions {
         pub(super) struct Functions {
             // SAFETY: a type only; each call says why it holds.
             $($(#[$when])* $name: unsafe extern "C" fn($($arg),*) -> u32,)*
+            /// What there is beneath GSSAPI.
+            caches: cache::Functions,
             /// Last, so that it goes last.
             _library: libloading::Library,
         }
@@ -117,7 +121,8 @@ macro_rules! functions {
                     $(#[$when])*
                     let $name = *$name.map_err(|e| told(name, &e))?;
                 )*
-                Ok(Self { $($(#[$when])* $name,)* _library: library })
+                let caches = cache::Functions::of(&library)?;
+                Ok(Self { $($(#[$when])* $name,)* caches, _library: library })
             }
         }
     };
@@ -246,6 +251,8 @@ impl Drop for Name {
 pub(super) struct Credential {
     functions: Arc<Functions>,
     handle: Handle,
+    /// Where a keytab's tickets are.
+    cache: Option<MemoryCache>,
 }
 // SAFETY: MIT's library guards credentials by locks of its own and ties none to a thread.
 unsafe impl Send for Credential {}
@@ -257,20 +264,18 @@ impl Credential {
         functions: &Arc<Functions>,
         source: &CredentialSource,
     ) -> Result<Self, GssError> {
-        static CACHES: AtomicU64 = AtomicU64::new(0);
         let text = |text: &str| CString::new(text).map_err(|_| GssError::Name);
         let mut pairs = Vec::new();
-        let mut name = None;
+        let (mut name, mut cache) = (None, None);
         match source {
             CredentialSource::TicketCache(None) => {}
-            CredentialSource::TicketCache(Some(cache)) => pairs.push((c"ccache", text(cache)?)),
+            CredentialSource::TicketCache(Some(from)) => pairs.push((c"ccache", text(from)?)),
             CredentialSource::Keytab { principal, keytab } => {
                 // Each login has a cache of its own: two users, or two logins of one, never mix.
-                let number = CACHES.fetch_add(1, Ordering::Relaxed);
-                let cache = format!("MEMORY:hadoop-{}-{number}", std::process::id());
+                let own = cache.insert(MemoryCache::new(functions));
                 let keytab = keytab.to_str().ok_or(GssError::Name)?;
                 pairs.push((c"client_keytab", text(&format!("FILE:{keytab}"))?));
-                pairs.push((c"ccache", text(&cache)?));
+                pairs.push((c"ccache", own.name().to_owned()));
                 name = Some(Name::import(functions, principal, &NAME_PRINCIPAL)?);
             }
         }
@@ -297,9 +302,15 @@ impl Credential {
                 null_mut(),
             )
         };
-        let credential = Self { functions: Arc::clone(functions), handle };
+        let credential = Self { functions: Arc::clone(functions), handle, cache };
         functions.check("Kerberos credentials", major, minor)?;
         Ok(credential)
+    }
+
+    /// Where a keytab's tickets are kept.
+    #[cfg(test)]
+    pub(super) fn cache(&self) -> Option<String> {
+        Some(self.cache.as_ref()?.name().to_str().unwrap().to_owned())
     }
 
     /// The principal and how long its tickets last. This is where tickets for a keytab are fetched.
@@ -329,6 +340,8 @@ impl Drop for Credential {
             // SAFETY: the handle is this value's own and is not used again.
             unsafe { (self.functions.gss_release_cred)(&mut 0, &mut self.handle) };
         }
+        // Not before: the credential had it open.
+        drop(self.cache.take());
     }
 }
 

@@ -2,10 +2,11 @@ use super::*;
 use crate::client::tests::{Does, Server, echo};
 use crate::client::{Client, Options};
 use crate::conf::Configuration;
-use crate::login::{Login, Service};
+use crate::login::{Login, LoginError, Service};
 use crate::rpc::header::{SaslAuth, SaslMessage, SaslState};
 use crate::rpc::testing::ServerAuth;
 use crate::sasl::{AuthMethod, Kerberos, Negotiation, Qop, SaslConfig, ServerPrincipal, Step};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -69,7 +70,9 @@ fn against_a_real_kdc() {
         assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
     };
     run("kdb5_util", &["create", "-s", "-r", "TEST.LOCAL", "-P", "master"]);
-    for (principal, keytab) in [("alice", "alice.keytab"), ("rm/localhost", "service.keytab")] {
+    for (principal, keytab) in
+        [("alice", "alice.keytab"), ("carol", "carol.keytab"), ("rm/localhost", "service.keytab")]
+    {
         run("kadmin.local", &["-q", &format!("addprinc -randkey {principal}")]);
         run("kadmin.local", &["-q", &format!("ktadd -k {} {principal}", at(keytab))]);
     }
@@ -107,6 +110,10 @@ fn below_a_kdc(folder: &Path) {
         library.credential(&CredentialSource::TicketCache(Some("FILE:/nowhere/cc".to_owned())));
     assert!(no_cache.is_err());
 
+    a_keytabs_tickets_go_with_whoever_uses_them(
+        &library,
+        keytab("alice@TEST.LOCAL", "alice.keytab").unwrap(),
+    );
     let from_keytab = keytab("alice@TEST.LOCAL", "alice.keytab").unwrap();
     let from_cache = library.credential(&CredentialSource::TicketCache(None)).unwrap();
     for credential in [from_keytab, from_cache] {
@@ -124,7 +131,26 @@ fn below_a_kdc(folder: &Path) {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime().block_on(logins(&library, folder));
     runtime().block_on(renewal(&library, folder));
+    runtime().block_on(renewals_that_nobody_waits_for(folder));
+    runtime().block_on(another_users_tickets(folder));
     println!("below a KDC: done");
+}
+
+fn a_keytabs_tickets_go_with_whoever_uses_them(library: &Library, credential: Credential) {
+    let cache = CredentialSource::TicketCache(credential.0.raw.cache());
+    assert!(cache.to_string().contains("MEMORY:hadoop-"), "{cache}");
+    let target = GssTarget::Service { service: "rm".to_owned(), host: "localhost".to_owned() };
+    let mut context = credential.context(&target).unwrap();
+    let other = credential.clone();
+    drop(credential);
+    assert_eq!(library.credential(&cache).unwrap().principal(), "alice@TEST.LOCAL");
+    drop(other);
+    // The context has it yet.
+    assert!(!context.step(&[]).unwrap().0.is_empty());
+    assert!(library.credential(&cache).is_ok());
+    drop(context);
+    let gone = library.credential(&cache).unwrap_err();
+    assert!(matches!(gone, GssError::Credential { .. }), "{gone}");
 }
 
 /// Users from a keytab and from the ticket cache, their renewal, and calls over real connections.
@@ -196,6 +222,66 @@ async fn renewal(library: &Library, folder: &Path) {
         }
     };
     tokio::time::timeout(Duration::from_secs(10), ended).await.unwrap();
+}
+
+/// Tickets that are old and good serve while newer ones are got, and whoever goes breaks nothing off.
+async fn renewals_that_nobody_waits_for(folder: &Path) {
+    let (kinit, goes) = (folder.join("slow-kinit"), folder.join("goes"));
+    assert!(Command::new("mkfifo").arg(&goes).status().unwrap().success());
+    let script = format!("#!/bin/sh\nread go < {} && exec kinit \"$@\"\n", goes.display());
+    std::fs::write(&kinit, script).unwrap();
+    assert!(Command::new("chmod").arg("+x").arg(&kinit).status().unwrap().success());
+    // Open for both, a pipe without a reader does not block.
+    let mut goes = std::fs::File::options().read(true).write(true).open(goes).unwrap();
+    let mut conf = Configuration::with_defaults();
+    conf.set("hadoop.security.authentication", "kerberos");
+    conf.set("hadoop.kerberos.min.seconds.before.relogin", "0");
+    conf.set("hadoop.kerberos.kinit.command", kinit.to_str().unwrap());
+    conf.set("yarn.resourcemanager.principal", "rm/_HOST@TEST.LOCAL");
+    let login = Login::current(&conf).await.unwrap();
+    let user = initiator(&login).await;
+    let (soon, late) = (Duration::from_millis(100), Duration::from_secs(20));
+    for need in [Need::Connection, Need::Refusal] {
+        login.age(Duration::from_secs(3000));
+        assert_eq!(login.renew_in(), Some(Duration::ZERO));
+        match need {
+            Need::Connection => tokio::time::timeout(late, user.refresh(need)).await.unwrap(),
+            // This one waits for newer tickets, and is given up.
+            Need::Refusal => {
+                tokio::time::timeout(soon, user.refresh(need)).await.unwrap_err();
+            }
+        }
+        assert_eq!(login.renew_in(), Some(Duration::ZERO));
+        goes.write_all(b"go\n").unwrap();
+        let renewed = async {
+            while login.renew_in() == Some(Duration::ZERO) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(late, renewed).await.unwrap();
+    }
+}
+
+async fn initiator(login: &Login) -> Arc<dyn Initiator> {
+    let target = login.target(Service::ResourceManager, "localhost", 1).await.unwrap();
+    let crate::client::Auth::Sasl(config) = target.auth else { panic!("{target:?}") };
+    config.kerberos.unwrap().initiator
+}
+
+/// Somebody else logs in to the ticket cache.
+async fn another_users_tickets(folder: &Path) {
+    let mut conf = Configuration::with_defaults();
+    conf.set("hadoop.security.authentication", "kerberos");
+    conf.set("yarn.resourcemanager.principal", "rm/_HOST@TEST.LOCAL");
+    let login = Login::current(&conf).await.unwrap();
+    let keytab = folder.join("carol.keytab");
+    let mut kinit = Command::new("kinit");
+    let kinit = kinit.args(["-r", "1d", "-kt"]).arg(keytab).arg("carol").status();
+    assert!(kinit.unwrap().success());
+    let error = login.renew().await.unwrap_err();
+    assert!(matches!(error, LoginError::OtherUser { .. }), "{error}");
+    assert!(error.to_string().contains("carol@TEST.LOCAL's now"), "{error}");
+    assert_eq!(initiator(&login).await.principal(), "alice@TEST.LOCAL");
 }
 
 /// A whole exchange with a server that is the library's own other half, then messages both ways.

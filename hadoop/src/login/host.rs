@@ -8,17 +8,16 @@ use std::time::Duration;
 const LOOK_UP_MAX: Duration = Duration::from_secs(10);
 
 /// A host as principals name it: a name stays what it is, and an address becomes its host's name, as Java's
-/// `getCanonicalHostName` has it; without one it stays.
-pub(super) async fn canonical(host: &str) -> String {
-    let Ok(address) = host.parse::<IpAddr>() else { return host.to_owned() };
-    match tokio::time::timeout(LOOK_UP_MAX, named(address)).await {
-        Ok(Some(name)) => name,
-        outcome => {
-            let late = outcome.is_err();
-            tracing::debug!(%address, late, "no name of a host; principals get its address");
-            host.to_owned()
-        }
+/// `getCanonicalHostName` has it; `None` where it has none.
+pub(super) async fn canonical(host: &str) -> Option<String> {
+    let Ok(address) = host.parse::<IpAddr>() else { return Some(host.to_owned()) };
+    let found = tokio::time::timeout(LOOK_UP_MAX, named(address)).await;
+    if !matches!(found, Ok(Some(_))) {
+        let late = found.is_err();
+        // Whoever uses the principal keeps it, and what Kerberos says of it then does not tell why.
+        tracing::warn!(%address, late, "no name of a host that principals should name");
     }
+    found.ok().flatten()
 }
 
 /// Asks the system's resolver, on a thread that may wait for it.

@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::process::Stdio;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 use tokio::time::Instant;
 
 /// How long `kinit` may take.
@@ -31,7 +31,7 @@ struct Held {
     between: Duration,
     now: RwLock<Current>,
     /// When renewal was last tried. Held while it is: others wait for the outcome.
-    tried: Mutex<Option<Instant>>,
+    tried: Arc<Mutex<Option<Instant>>>,
     /// Dropped with the last handle, which ends the task.
     _alive: oneshot::Sender<Infallible>,
 }
@@ -64,20 +64,16 @@ impl Tickets {
             kinit: security.kinit.clone(),
             between: security.between,
             now: RwLock::new(Current { credential, acquired: Instant::now() }),
-            tried: Mutex::new(None),
+            tried: Arc::default(),
             _alive: alive,
         });
         crate::client::start(keep_fresh(Arc::downgrade(&held), gone));
         Ok(Self(held))
     }
 
-    pub(super) fn principal(&self) -> String {
-        self.0.principal()
-    }
-
     /// The tickets as of whenever they are used.
     pub(super) fn initiator(&self) -> Arc<dyn Initiator> {
-        Arc::clone(&self.0) as Arc<dyn Initiator>
+        Arc::new(self.clone())
     }
 
     pub(super) fn keytab(&self) -> Option<(&str, &Path)> {
@@ -92,9 +88,36 @@ impl Tickets {
     }
 
     pub(super) async fn renew(&self) -> Result<(), LoginError> {
-        let mut tried = self.0.tried.lock().await;
-        *tried = Some(Instant::now());
-        self.0.renew().await
+        let tried = Arc::clone(&self.0.tried).lock_owned().await;
+        self.begin(tried).await.unwrap_or(Err(LoginError::Stopped))
+    }
+
+    /// Begins a renewal, which ends as it ends, whoever waits for it: one that were broken off would count as tried.
+    fn begin(
+        &self,
+        mut tried: OwnedMutexGuard<Option<Instant>>,
+    ) -> oneshot::Receiver<Result<(), LoginError>> {
+        let held = Arc::clone(&self.0);
+        let (done, ended) = oneshot::channel();
+        crate::client::start(async move {
+            *tried = Some(Instant::now());
+            let outcome = held.renew().await;
+            if let Err(error) = &outcome {
+                let from = &held.source;
+                tracing::warn!(%from, %error, "Kerberos tickets were not renewed");
+            }
+            drop(tried);
+            // Perhaps nobody waits.
+            let _ = done.send(outcome);
+        });
+        ended
+    }
+
+    /// As if the tickets were so much older.
+    #[cfg(test)]
+    pub(super) fn age(&self, by: Duration) {
+        let mut now = self.0.now.write().unwrap();
+        now.acquired = now.acquired.checked_sub(by).unwrap();
     }
 }
 
@@ -109,7 +132,7 @@ async fn keep_fresh(held: Weak<Held>, mut gone: oneshot::Receiver<Infallible>) {
             () = tokio::time::sleep(after.max(Duration::from_secs(1))) => {}
         }
         let Some(held) = held.upgrade() else { return };
-        held.refresh(Need::Connection).await;
+        Tickets(held).refresh(Need::Connection).await;
     }
 }
 
@@ -135,6 +158,9 @@ impl Held {
             CredentialSource::Keytab { .. } => Ok(()),
         };
         let read = login(&self.library, &self.source).await;
+        if let Ok(read) = &read {
+            self.is_same_user(read)?;
+        }
         let credential = match renewed {
             Ok(()) => read?,
             // Somebody else may look after the cache, and tickets that nobody can renew may be in it: what
@@ -149,37 +175,53 @@ impl Held {
         Ok(())
     }
 
+    fn principal(&self) -> String {
+        self.now.read().unwrap_or_else(PoisonError::into_inner).credential.principal()
+    }
+
+    /// Somebody else may have logged in to the same cache. This login and its connections are not theirs.
+    fn is_same_user(&self, read: &Credential) -> Result<(), LoginError> {
+        let (was, now) = (self.principal(), read.principal());
+        match was == now {
+            true => Ok(()),
+            false => Err(LoginError::OtherUser { from: self.source.to_string(), was, now }),
+        }
+    }
+
     fn is_newer(&self, read: &Credential) -> bool {
         let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
         lasts_longer(read.lifetime(), now.credential.lifetime(), now.acquired.elapsed())
     }
 }
 
-impl Initiator for Held {
+impl Initiator for Tickets {
     fn principal(&self) -> String {
-        self.now.read().unwrap_or_else(PoisonError::into_inner).credential.principal()
+        self.0.principal()
     }
 
     fn context(&self, target: &GssTarget) -> Result<Box<dyn GssContext>, GssError> {
-        let credential = self.now.read().unwrap_or_else(PoisonError::into_inner).credential.clone();
+        let now = &self.0.now;
+        let credential = now.read().unwrap_or_else(PoisonError::into_inner).credential.clone();
         credential.context(target)
     }
 
     fn refresh(&self, need: Need) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(async move {
+            let waits = self.0.ages(None).waits(need);
+            let tried = Arc::clone(&self.0.tried);
             // Whoever waits here for another's try finds that there has been one.
-            let mut tried = match self.tried.try_lock() {
+            let tried = match Arc::clone(&tried).try_lock_owned() {
                 Ok(tried) => tried,
-                Err(_) if !self.ages(None).waits(need) => return,
-                Err(_) => self.tried.lock().await,
+                Err(_) if !waits => return,
+                Err(_) => tried.lock_owned().await,
             };
-            if !self.ages(*tried).is_due(need, self.between) {
+            if !self.0.ages(*tried).is_due(need, self.0.between) {
                 return;
             }
-            *tried = Some(Instant::now());
-            if let Err(error) = self.renew().await {
-                let from = &self.source;
-                tracing::warn!(%from, %error, "Kerberos tickets were not renewed");
+            let ended = self.begin(tried);
+            if waits {
+                // How it ended is logged, and with old tickets the next context says what is wrong.
+                let _ = ended.await;
             }
         })
     }

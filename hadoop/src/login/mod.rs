@@ -8,7 +8,8 @@
 //! [`Target`]) of the user, and before a connection is set up with older ones. Where a server refuses them, they
 //! are renewed as well, and the connection is tried again a few times. Two renewals are at least
 //! `hadoop.kerberos.min.seconds.before.relogin` (60) apart. One that fails is logged, and the old tickets stay in
-//! use. Nothing is to be done by the program.
+//! use. So do they where somebody else has logged in to the ticket cache. Nothing is to be done by the program; but the
+//! task belongs to the runtime that logged in, and ends with it.
 //!
 //! ```no_run
 //! use hadoop::{conf::Configuration, login::{Login, Service}};
@@ -32,7 +33,7 @@ pub use service::Service;
 
 use crate::client::{Auth, Target};
 use crate::conf::{ConfError, Configuration};
-use crate::gssapi::{CredentialSource, GssError};
+use crate::gssapi::{CredentialSource, GssError, Initiator as _};
 use crate::rpc::Protocol;
 use crate::rpc::header::UserInformation;
 use crate::sasl::{Cipher, Kerberos, Qop, SaslConfig, ServerPrincipal, SimpleFallback};
@@ -69,6 +70,16 @@ pub enum LoginError {
         command: String,
         /// How it ended.
         reason: String,
+    },
+    /// Somebody else has logged in to the ticket cache since.
+    #[error("{from} is {now}'s now, and was {was}'s")]
+    OtherUser {
+        /// The cache.
+        from: String,
+        /// Whose it was.
+        was: String,
+        /// Whose it is.
+        now: String,
     },
     /// The runtime is shutting down.
     #[error("the runtime is shutting down")]
@@ -363,7 +374,9 @@ impl Login {
         let known = self.0.security.principals.iter().find(|(known, _)| *known == service);
         match known.and_then(|(_, principal)| principal.clone())? {
             ServerPrincipal::Exact(name) => {
-                Some(ServerPrincipal::Exact(with_named_host(&name, host).await))
+                // As Java's clients: an address without a name stays.
+                let named = with_named_host(&name, host).await;
+                Some(ServerPrincipal::Exact(named.unwrap_or_else(|| with_host(&name, host))))
             }
             pattern @ ServerPrincipal::Pattern(_) => Some(pattern),
         }
@@ -404,6 +417,12 @@ impl Login {
         }
     }
 
+    /// As if the Kerberos tickets were so much older.
+    #[cfg(test)]
+    pub(crate) fn age(&self, by: Duration) {
+        self.0.tickets.as_ref().unwrap().age(by);
+    }
+
     /// Renews the Kerberos tickets now: a keytab's by a new login, a ticket cache's by `kinit -R`, or where that
     /// fails by what somebody else has put into the cache. Connections that there are keep what they have. It is
     /// seldom needed: tickets are renewed as they age, as [the module says](self).
@@ -425,11 +444,12 @@ fn with_own_host(principal: &str) -> String {
     with_host(principal, &host.unwrap_or_default())
 }
 
-/// A principal with `_HOST` as its host part replaced by a host's name, which may be looked up.
-pub(crate) async fn with_named_host(principal: &str, host: &str) -> String {
+/// A principal with `_HOST` as its host part replaced by a host's name, which may be looked up; `None` where there
+/// is no name.
+pub(crate) async fn with_named_host(principal: &str, host: &str) -> Option<String> {
     match with_host(principal, host) {
-        same if same == principal => same,
-        _ => with_host(principal, &canonical(host).await),
+        same if same == principal => Some(same),
+        _ => Some(with_host(principal, &canonical(host).await?)),
     }
 }
 

@@ -1,7 +1,10 @@
 //! The client's side of one connection as a state machine: preface, authentication, context, then calls and
 //! replies by number, in any order. It never reads a clock, and everything that it keeps is bounded.
 
+mod ask;
 mod send;
+
+pub use ask::{Answered, Ask};
 
 use super::frame::{FrameDecoder, take, take_body};
 use super::header::{
@@ -11,7 +14,7 @@ use super::header::{
 use super::retry::kerberos_again;
 use super::setup::{AuthSetup, Event, Request, Setup, Time};
 use super::{CallError, ConnectionError, ErrorCode, RemoteException};
-use crate::sasl::{AuthMethod, Negotiation, Outcome, SecurityLayer, Step};
+use crate::sasl::{AuthMethod, Negotiation, Outcome, SecurityLayer};
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -32,6 +35,8 @@ struct Waiting {
 #[derive(Debug)]
 enum Phase {
     Negotiating(Box<Negotiation>),
+    /// The negotiation is out, asking: see [`Ask`].
+    Asking,
     /// There is no stream: not yet, or Kerberos has failed on the one that there was.
     Streamless,
     Ready,
@@ -58,8 +63,9 @@ pub struct Connection {
     queued: usize,
     events: VecDeque<Event>,
     setup_ends: Time,
-    /// How often Kerberos has failed.
+    /// How often Kerberos has failed, and how the last time, until it has not.
     refused: u32,
+    refusal: Option<ConnectionError>,
     /// When something was last heard, or a ping sent.
     heard: Time,
     /// When the last call ended.
@@ -100,6 +106,7 @@ impl Connection {
             events: VecDeque::new(),
             setup_ends: Time::ZERO,
             refused: 0,
+            refusal: None,
             heard: Time::ZERO,
             idle_since: Time::ZERO,
             setup,
@@ -123,7 +130,7 @@ impl Connection {
         self.setup_ends = now.saturating_add(self.setup.setup_timeout);
         self.heard = now;
         self.idle_since = now;
-        self.greet();
+        self.greet(now);
     }
 
     /// Makes a call, or keeps it until authentication is through.
@@ -190,12 +197,6 @@ impl Connection {
         matches!(self.phase, Phase::Closed)
     }
 
-    /// Whether taking the next bytes may lead to a wait for a KDC.
-    #[must_use]
-    pub fn may_block(&self) -> bool {
-        matches!(&self.phase, Phase::Negotiating(negotiation) if negotiation.may_block())
-    }
-
     /// Takes the bytes that are to be sent.
     pub fn take_outbound(&mut self) -> Bytes {
         self.outbound.split().freeze()
@@ -212,26 +213,36 @@ impl Connection {
         self.events.pop_front()
     }
 
-    /// Takes bytes from the server.
-    pub fn receive(&mut self, bytes: &[u8], now: Time) {
+    /// Takes bytes from the server, up to where a KDC may have to be asked. What comes back is to be run, and its
+    /// answer given to [`resume`](Self::resume); no more bytes are to be taken until then. Calls are taken, and their
+    /// deadlines and the greeting's hold meanwhile.
+    #[must_use]
+    pub fn take(&mut self, bytes: &[u8], now: Time) -> Option<Ask> {
         if matches!(self.phase, Phase::Closed | Phase::Streamless) {
-            return;
+            return None;
         }
         self.heard = now;
         self.outer.push(bytes);
-        loop {
+        self.frames(now)
+    }
+
+    fn frames(&mut self, now: Time) -> Option<Ask> {
+        while !matches!(self.phase, Phase::Closed | Phase::Asking) {
             let taken = match self.outer.next_frame() {
-                Ok(None) => return,
+                Ok(None) => return None,
                 Ok(Some(frame)) => self.frame(frame, now),
                 Err(error) => Err(error),
             };
-            if let Err(error) = taken {
-                return self.fail(error);
-            }
-            if self.is_closed() {
-                return;
+            match taken {
+                Ok(None) => {}
+                Ok(ask) => return ask,
+                Err(error) => {
+                    self.fail(error);
+                    return None;
+                }
             }
         }
+        None
     }
 
     /// What the server said or did cannot be gone on with: another stream, or the end.
@@ -241,6 +252,7 @@ impl Connection {
             && kerberos_again(&error, negotiation.method())
         {
             self.refused += 1;
+            self.refusal = Some(error.clone());
             self.phase = Phase::Streamless;
             self.outbound.clear();
             return self.events.push_back(Event::Refused(error));
@@ -271,9 +283,13 @@ impl Connection {
         if self.is_closed() {
             return None;
         }
-        let setup = matches!(self.phase, Phase::Negotiating(_)).then_some(self.setup_ends);
+        let setup = self.greets().then_some(self.setup_ends);
         let deadline = self.deadlines.first().map(|(at, _)| *at);
         [setup, deadline, self.ping_at(), self.idle_at()].into_iter().flatten().min()
+    }
+
+    fn greets(&self) -> bool {
+        matches!(self.phase, Phase::Negotiating(_) | Phase::Asking)
     }
 
     fn ping_at(&self) -> Option<Time> {
@@ -291,13 +307,8 @@ impl Connection {
         if self.is_closed() {
             return;
         }
-        while let Some((at, id)) = self.deadlines.first().copied() {
-            if at > now {
-                break;
-            }
-            self.expire(at, id, now);
-        }
-        if matches!(self.phase, Phase::Negotiating(_)) && now >= self.setup_ends {
+        self.expire(now);
+        if self.greets() && now >= self.setup_ends {
             return self.close(ConnectionError::SetupTimeout);
         }
         if self.ping_at().is_some_and(|at| now >= at) {
@@ -310,13 +321,18 @@ impl Connection {
         }
     }
 
-    fn expire(&mut self, at: Time, id: i32, now: Time) {
-        self.deadlines.remove(&(at, id));
-        if let Some(waiting) = self.remove(id, now) {
+    /// Ends the calls that are due. Where Kerberos keeps failing, that is what they hear.
+    fn expire(&mut self, now: Time) {
+        while let Some((at, id)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now) {
+            self.deadlines.remove(&(at, id));
+            let Some(waiting) = self.remove(id, now) else { continue };
             let after = waiting.deadline.map_or(Duration::ZERO, |(_, after)| after);
             let (method, sent) = (waiting.method, waiting.unsent.is_none());
-            let result = Err(CallError::Deadline { method, after, sent });
-            self.events.push_back(Event::Reply { id, result });
+            let error = match self.refusal.clone().filter(|_| !sent) {
+                Some(error) => CallError::Connection { error, sent },
+                None => CallError::Deadline { method, after, sent },
+            };
+            self.events.push_back(Event::Reply { id, result: Err(error) });
         }
     }
 
@@ -337,28 +353,19 @@ impl Connection {
     }
 
     /// One frame as it came over the wire.
-    fn frame(&mut self, mut frame: Bytes, now: Time) -> Result<(), ConnectionError> {
+    fn frame(&mut self, mut frame: Bytes, now: Time) -> Result<Option<Ask>, ConnectionError> {
         if self.protected.is_some() {
-            return self.wrapped(frame, now);
+            return self.wrapped(frame, now).map(|()| None);
         }
-        let Phase::Negotiating(negotiation) = &mut self.phase else {
-            return self.response(frame, now);
-        };
+        if !matches!(self.phase, Phase::Negotiating(_)) {
+            return self.response(frame, now).map(|()| None);
+        }
         let header: ResponseHeader = take(&mut frame, "a response header")?;
         if header.status != i32::from(ResponseStatus::Success) {
             return Err(ConnectionError::Fatal(exception(header, true)));
         }
         let message = sasl_message(&header, &mut frame)?;
-        match negotiation.receive(message)? {
-            Step::Send(answer) => self.put_sasl(&answer),
-            Step::Done(last, outcome) => {
-                if let Some(last) = last {
-                    self.put_sasl(&last);
-                }
-                self.begin(outcome);
-            }
-        }
-        Ok(())
+        self.negotiate(message, now)
     }
 
     /// A frame of a protected stream: part of it, to be opened.
@@ -410,7 +417,7 @@ impl Connection {
     }
 
     /// Authentication is through: says who calls, and sends what has waited.
-    fn begin(&mut self, outcome: Outcome) {
+    fn begin(&mut self, outcome: Outcome, now: Time) {
         let Outcome { method, qop, layer } = outcome;
         let frame_in = self.setup.limits.frame_in;
         // Protection makes frames a little longer.
@@ -434,6 +441,9 @@ impl Connection {
         let header = self.request_header(CALL_CONTEXT, RETRY_NONE, true);
         self.put_frame(&[&header, &context], None);
         self.events.push_back(Event::Ready { method, qop });
+        self.refusal = None;
+        // Whoever has been told that no answer came must not have the request carried out after that.
+        self.expire(now);
         while let Some(id) = self.queue.pop_front() {
             let request = self.calls.get_mut(&id).and_then(|waiting| waiting.unsent.take());
             if let Some(request) = request {

@@ -27,7 +27,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use connection::Connection;
+pub use connection::{Answered, Ask, Connection};
 pub(crate) use error::is_class;
 pub use error::{Advice, CallError, ConnectionError, ErrorCode, RemoteException};
 pub(crate) use retry::doubled;

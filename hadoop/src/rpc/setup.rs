@@ -165,7 +165,8 @@ pub enum Event {
     },
     /// Kerberos has failed in a way that may pass: with newer tickets, or a little later where the server took
     /// two clients of one user for one that repeats itself. The stream is of no use any more; its calls wait for
-    /// [`Connection::start`](super::Connection::start) on another.
+    /// [`Connection::start`](super::Connection::start) on another. Those whose time is over before that end with this
+    /// error.
     Refused(ConnectionError),
     /// The connection is of no use any more. Its calls have got their ends before this event.
     Closed(ConnectionError),

@@ -564,10 +564,16 @@ fn calls_outlive_streams_on_which_kerberos_failed_and_their_deadlines_hold() {
     client.receive(&[0xff; 100], NOW);
     assert_eq!(client.next_time(), Some(seconds(5)));
     client.on_time(seconds(5));
-    assert!(matches!(
-        &events(&mut client)[..],
-        [Event::Reply { id: 1, result: Err(CallError::Deadline { sent: false, .. }) }]
-    ));
+    // With what is wrong, which no policy tries again.
+    let events_now = events(&mut client);
+    let [Event::Reply { id: 1, result: Err(refused) }] = &events_now[..] else {
+        panic!("{events_now:?}")
+    };
+    assert_eq!(*refused, CallError::Connection { error: failed.clone(), sent: false });
+    let attempt =
+        Attempt { error: refused, retries: 0, failovers: 0, idempotent: true, random: 0.5 };
+    let policy = RetryPolicy::Fixed { interval: seconds(1), retries: 9 };
+    assert_eq!(policy.decide(attempt), Decision::Fail);
     client.start([3; 16], seconds(6));
     assert_eq!(client.take_outbound(), greeting);
     assert_eq!(client.next_time(), Some(seconds(66)));
@@ -580,6 +586,33 @@ fn calls_outlive_streams_on_which_kerberos_failed_and_their_deadlines_hold() {
     assert_eq!((lost.may_have_run(), end), (false, &failed));
     client.start([4; 16], seconds(6));
     assert!(client.is_closed() && !client.has_outbound());
+}
+
+#[test]
+fn what_expired_in_authentication_is_not_sent_after_it() {
+    let mut client = Connection::new(with_token(token(), &[Qop::Authentication]), NOW);
+    let auth =
+        ServerAuth::Token { token: token(), qops: vec![Qop::Authentication], ciphers: Vec::new() };
+    let mut server = ServerConnection::new(auth);
+    let deadline = Some((seconds(5), seconds(5)));
+    client.call(Request { deadline, ..request(1, b"a") }, NOW).unwrap();
+    client.call(request(2, b"b"), NOW).unwrap();
+    // The last word of authentication comes before anybody has looked at the clock.
+    for now in [NOW, seconds(6)] {
+        server.receive(&client.take_outbound());
+        client.receive(&server.out.split(), now);
+    }
+    server.receive(&client.take_outbound());
+    let calls: Vec<_> =
+        server.said.iter().filter(|said| matches!(said, Said::Call { .. })).collect();
+    assert!(matches!(&calls[..], [Said::Call { header, .. }] if header.call_id == 2), "{calls:?}");
+    assert!(matches!(
+        &events(&mut client)[..],
+        [
+            Event::Ready { .. },
+            Event::Reply { id: 1, result: Err(CallError::Deadline { sent: false, .. }) }
+        ]
+    ));
 }
 
 proptest! {

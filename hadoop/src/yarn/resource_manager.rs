@@ -62,13 +62,18 @@ pub fn resource_managers(
 /// Who renews the tokens that applications take along: the ResourceManagers, by their Kerberos principal.
 ///
 /// # Errors
-/// A configuration that does not name it, as that of a cluster without Kerberos.
+/// A configuration that does not name it, as that of a cluster without Kerberos; an address without a name where the
+/// principal has `_HOST`: a token with that for its renewer would be renewed by nobody.
 pub async fn renewer(conf: &Configuration) -> Result<String, ConfError> {
     let why = "tokens name it as their renewer";
     let principal = conf.require(Service::ResourceManager.principal_property(), why)?;
     let servers = resource_managers(conf, Service::ResourceManager)?;
     let host = servers.first().map_or("", |rm| &rm.host);
-    Ok(with_named_host(&principal, host).await)
+    let unnamed = || ConfError::Type {
+        name: Service::ResourceManager.principal_property().to_owned(),
+        expected: "a principal of a host with a name: _HOST stands for an address of which none is known",
+    };
+    with_named_host(&principal, host).await.ok_or_else(unnamed)
 }
 
 fn split(property: &str, address: &str, default_port: u16) -> Result<(String, u16), ConfError> {

@@ -141,6 +141,10 @@ async fn the_renewer_of_tokens_is_the_first_resource_manager() {
         ("yarn.resourcemanager.hostname.b", "two"),
     ]);
     assert_eq!(renewer(&two).await.unwrap(), "rm/one@EXAMPLE.ORG");
+    // Nobody has this address: it is for documentation.
+    let unnamed = conf(&[principal, ("yarn.resourcemanager.address", "192.0.2.1:8032")]);
+    let error = renewer(&unnamed).await.unwrap_err().to_string();
+    assert!(error.contains("yarn.resourcemanager.principal"), "{error}");
     let none = conf(&[("yarn.resourcemanager.address", "one:8032")]);
     assert!(
         renewer(&none).await.unwrap_err().to_string().contains("yarn.resourcemanager.principal")

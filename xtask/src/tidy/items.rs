@@ -12,7 +12,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     // The start of a child process with an inherited socket.
     "host/src/launch/raw.rs",
     // The calls into the system's GSSAPI library.
-    "hadoop/src/gssapi/raw.rs",
+    "hadoop/src/gssapi/raw",
     // The allocator that bounds what one input may take.
     "fuzz/src/allocator.rs",
 ];

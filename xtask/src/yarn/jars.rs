@@ -1,8 +1,10 @@
 //! Hadoop's jars, by Maven: where they come from is the affair of its own settings.
 
+use super::place::held;
 use crate::run::{Result, run};
 use std::{
-    env, fs,
+    env,
+    fs::{self, File},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -30,8 +32,8 @@ pub(super) fn version(text: &str) -> Result<String> {
     }
 }
 
-/// The directory with all jars of a version, fetched when they are not there whole.
-pub(super) fn jars(home: &Path, version: &str) -> Result<PathBuf> {
+/// The directory with all jars of a version, fetched when they are not there whole. Whoever has the lock is `alone`.
+pub(super) fn jars(home: &Path, version: &str, alone: &File) -> Result<PathBuf> {
     let jars = home.join(version);
     if jars.is_dir() {
         return Ok(jars);
@@ -39,28 +41,38 @@ pub(super) fn jars(home: &Path, version: &str) -> Result<PathBuf> {
     let partial = empty(home.join(format!("{version}.partial")))?;
     let pom = home.join(format!("{version}.pom.xml"));
     fs::write(&pom, project(version))?;
-    let mut mvn = mvn("copy-dependencies", &partial);
+    let mut mvn = mvn("copy-dependencies", &partial, alone)?;
     run(mvn.arg("--file").arg(&pom).arg("-DincludeScope=runtime"))?;
     // The name without `.partial` is the promise that all of them are there.
     fs::rename(&partial, &jars)?;
     Ok(jars)
 }
 
-/// The directory with the native library for this machine, fetched when it is not there.
-pub(super) fn native(home: &Path) -> Result<PathBuf> {
+/// The directory with the native library for this machine, fetched when it is not there. Whoever has the lock is
+/// `alone`.
+pub(super) fn native(home: &Path, alone: &File) -> Result<PathBuf> {
     let machine = machine().ok_or("there is no native library of Hadoop's for this machine")?;
     let version = NATIVE.rsplit(':').next().unwrap_or_default();
     let library = home.join(format!("native-{version}"));
     if !library.is_dir() {
         let partial = empty(home.join(format!("native-{version}.partial")))?;
-        let mut mvn = mvn("unpack", &partial);
+        let mut mvn = mvn("unpack", &partial, alone)?;
         mvn.arg(format!("-Dartifact={NATIVE}")).arg("-Dmdep.unpack.includes=nativelib/Linux-*/*");
         // It notes there what it has unpacked, and would not do it again.
         run(mvn.current_dir(&partial))?;
         fs::rename(partial.join("nativelib"), &library)?;
         fs::remove_dir_all(partial)?;
     }
-    Ok(library.join(machine))
+    of_machine(&library, machine)
+}
+
+/// The part of the native libraries that is for this machine.
+fn of_machine(library: &Path, machine: &str) -> Result<PathBuf> {
+    let dir = library.join(machine);
+    match dir.is_dir() {
+        true => Ok(dir),
+        false => Err(format!("{}: {NATIVE} has nothing for {machine}", library.display()).into()),
+    }
 }
 
 /// A directory without what an earlier try left.
@@ -81,14 +93,16 @@ fn machine() -> Option<&'static str> {
     }
 }
 
-fn mvn(goal: &str, to: &Path) -> Command {
+fn mvn(goal: &str, to: &Path, alone: &File) -> Result<Command> {
     let mut mvn = Command::new("mvn");
+    // Where this process is killed it goes on, and must not write where the next one does.
+    mvn.stdin(held(alone)?);
     // What `up` prints is evaluated by a shell, and Maven resets colours even where it shows none.
     mvn.stdout(std::io::stderr());
     mvn.args(["--quiet", "--batch-mode", "-Dstyle.color=never"]);
     mvn.arg(format!("{DEPENDENCY_PLUGIN}:{goal}"));
     mvn.arg(format!("-DoutputDirectory={}", to.display()));
-    mvn
+    Ok(mvn)
 }
 
 fn project(version: &str) -> String {
@@ -109,6 +123,14 @@ fn project(version: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_native_library_is_there_or_an_error() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(of_machine(here, "src").unwrap(), here.join("src"));
+        let absent = of_machine(here, "Linux-z80").unwrap_err().to_string();
+        assert!(absent.contains("nothing for Linux-z80"), "{absent}");
+    }
 
     #[test]
     fn versions_cannot_leave_their_directory() {

@@ -97,7 +97,7 @@ fn program(name: &str) -> Option<PathBuf> {
 /// Installs the packages on a machine that is made for it; asks for them elsewhere.
 fn install() -> Result<()> {
     let by_hand = format!("apt-get install {}", PACKAGES.join(" "));
-    let is_ci = env::var("CI").is_ok_and(|ci| ci == "true");
+    let is_ci = super::is_ci();
     if !is_ci {
         return Err(
             format!("a secure cluster needs MIT Kerberos' KDC; install it: {by_hand}").into()

@@ -202,6 +202,12 @@ impl Layout {
         Ok(())
     }
 
+    /// Whether NodeManagers can read logs: with Kerberos they must be sure whose they are, and need the native
+    /// library for that.
+    pub(super) fn keeps_logs(&self) -> bool {
+        self.native.is_some() || !self.kind.secure
+    }
+
     pub(super) fn conf(&self) -> PathBuf {
         self.dir.join("conf")
     }
@@ -339,6 +345,15 @@ mod tests {
         assert_eq!((found.kind, found.base), (kind, made.base));
         assert_eq!((found.jars, found.native), (made.jars, made.native));
         assert_eq!((found.java, found.user, found.owner), (made.java, made.user, made.owner));
+        // Without it only NodeManagers that need not prove anything read logs.
+        for (secure, native, keeps) in
+            [(true, true, true), (true, false, false), (false, false, true)]
+        {
+            let mut other = Layout::load(&dir).unwrap();
+            other.kind.secure = secure;
+            other.native = other.native.filter(|_| native);
+            assert_eq!(other.keeps_logs(), keeps);
+        }
         fs::remove_dir_all(dir).unwrap();
     }
 

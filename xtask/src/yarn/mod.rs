@@ -49,7 +49,8 @@ test   builds hadoop, and runs its tests against clusters of its own: one as `up
           KRB5KEYTAB and KRB5PRINCIPAL too, for the user alice; Hadoop's own commands use them by themselves.
           NodeManagers have Hadoop's native library, which they read logs with, and give out logs of containers
           whose user is the one who runs the daemons: containers are all that user's processes. That one's keytab
-          is DIR/krb/USER.keytab.
+          is DIR/krb/USER.keytab. Where the library cannot be had - it is fetched by `mvn`, for amd64 and aarch64 -
+          there is a warning, no logs are kept, and `test` skips what is about them; where CI=true it is an error.
           Needs MIT's KDC (krb5-kdc, krb5-admin-server), and installs it only where CI=true.
 --ha      with two ResourceManagers, one of them active, and a ZooKeeper where they keep what they know.
 
@@ -191,10 +192,30 @@ fn up(options: &Options) -> Result<Layout> {
 fn fetched(options: &Options) -> Result<Fetched> {
     let home = home()?.join("jars");
     fs::create_dir_all(&home)?;
-    let _alone = place::alone(&home.join("lock"))?;
+    let alone = place::alone(&home.join("lock"))?;
     // NodeManagers read logs of others with it, to be sure whose they are.
-    let native = options.kind.secure.then(|| jars::native(&home)).transpose()?;
-    Ok(Fetched { jars: jars::jars(&home, &options.hadoop)?, native })
+    let native = match options.kind.secure {
+        true => or_warned(jars::native(&home, &alone), is_ci())?,
+        false => None,
+    };
+    Ok(Fetched { jars: jars::jars(&home, &options.hadoop, &alone)?, native })
+}
+
+/// A cluster without it is of use to people. Where nobody reads warnings, checks must not vanish with it.
+fn or_warned(native: Result<PathBuf>, is_ci: bool) -> Result<Option<PathBuf>> {
+    match native {
+        Ok(native) => Ok(Some(native)),
+        Err(error) if is_ci => Err(error),
+        Err(error) => {
+            eprintln!("warning: no native library of Hadoop's, so no logs are kept: {error}");
+            Ok(None)
+        }
+    }
+}
+
+/// Whether this is a machine that nobody watches.
+fn is_ci() -> bool {
+    std::env::var("CI").is_ok_and(|ci| ci == "true")
 }
 
 /// The line that a shell evaluates.
@@ -222,6 +243,10 @@ pub(crate) struct Users {
     pub(crate) user: Variables,
     /// As the one who runs it.
     pub(crate) owner: Variables,
+    /// Whether containers' logs can be had from it.
+    pub(crate) keeps_logs: bool,
+    /// Nobody else gets the cluster's place as long as this or a copy is open.
+    pub(crate) place: fs::File,
 }
 
 fn down(dir: &Path) -> Result<()> {
@@ -238,17 +263,26 @@ fn down(dir: &Path) -> Result<()> {
 pub(crate) fn with_cluster(args: &[&str], act: impl FnOnce(&Users) -> Result<()>) -> Result<()> {
     let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
     let mut options = options(&args, Command::Up)?;
-    let Place { dir, lock } = place::take(&home()?)?;
+    let (Place { dir, lock }, left) = place::take(&home()?)?;
     options.dir = Some(dir.clone());
     // One that an earlier run could not take down is in the way.
     if layout::is_ours(&dir) {
         down(&dir)?;
     }
+    // Others' only have this machine's memory.
+    for left in left.iter().filter(|left| layout::is_ours(&left.dir)) {
+        if let Err(error) = down(&left.dir) {
+            eprintln!("warning: what an earlier run left stays: {error}");
+        }
+    }
+    drop(left);
+    let place = lock.try_clone()?;
     // The place is free again when the guard has ended too.
     let guard = Guard::new(&dir, After::Remove, lock.into())?;
     let done = up(&options).and_then(|layout| {
         let of = |user| environment(&layout, user);
-        act(&Users { user: of(&layout.user), owner: of(&layout.owner) })
+        let (user, owner) = (of(&layout.user), of(&layout.owner));
+        act(&Users { user, owner, keeps_logs: layout.keeps_logs(), place })
     });
     done.and(guard.end())
 }
@@ -298,6 +332,13 @@ mod tests {
         assert!(parsed(&[], Command::OfDaemon).is_err());
         let kill = parsed(&["nodemanager1", "--dir", "/x"], Command::OfDaemon).unwrap();
         assert_eq!(kill.name.as_deref(), Some("nodemanager1"));
+    }
+
+    #[test]
+    fn a_cluster_without_the_native_library_is_one_for_people_alone() {
+        assert_eq!(or_warned(Ok("/native".into()), true).unwrap(), Some("/native".into()));
+        assert_eq!(or_warned(Err("none".into()), false).unwrap(), None);
+        assert!(or_warned(Err("none".into()), true).is_err());
     }
 
     #[test]

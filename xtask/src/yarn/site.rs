@@ -230,6 +230,7 @@ fn yarn(layout: &Layout) -> Properties {
     let classes = format!("{},{}/*", layout.conf().display(), layout.jars.display());
     let (labels, attributes) =
         (uri(&layout.dir.join("labels")), uri(&layout.dir.join("attributes")));
+    let logs = layout.keeps_logs().to_string();
     let mut all = resource_managers(layout);
     all.extend(pairs(
         "yarn.",
@@ -241,7 +242,7 @@ fn yarn(layout: &Layout) -> Properties {
             ("scheduler.include-port-in-node-name", "true"),
             ("nm.liveness-monitor.expiry-interval-ms", "10000"),
             ("am.liveness-monitor.expiry-interval-ms", "30000"),
-            ("log-aggregation-enable", "true"),
+            ("log-aggregation-enable", &logs),
             ("log-aggregation.retain-seconds", "86400"),
             ("application.classpath", &classes),
             ("node-labels.enabled", "true"),

@@ -4,6 +4,7 @@ use super::*;
 use crate::gssapi::{GssContext, GssError, GssTarget, Initiator, Need, Opened};
 use crate::sasl::{Kerberos, ServerPrincipal};
 use std::pin::Pin;
+use std::sync::Condvar;
 
 /// One side of a context, without protection. Its first step fails where it is told to.
 struct Side {
@@ -11,9 +12,11 @@ struct Side {
     steps: u8,
     /// The client needs two steps, the server one.
     client: bool,
+    kdc: Arc<Kdc>,
 }
 impl GssContext for Side {
     fn step(&mut self, _: &[u8]) -> Result<(Vec<u8>, bool), GssError> {
+        self.kdc.asked();
         if self.fails {
             return Err(refused());
         }
@@ -35,14 +38,45 @@ fn refused() -> GssError {
     GssError::Refused { call: "gss_init_sec_context", reason: "Ticket expired".to_owned() }
 }
 
+/// A KDC that may be silent for a while.
+#[derive(Default)]
+struct Kdc {
+    silent: Mutex<bool>,
+    changed: Condvar,
+}
+impl Kdc {
+    fn asked(&self) {
+        let silent = self.silent.lock().unwrap();
+        drop(self.changed.wait_while(silent, |silent| *silent).unwrap());
+    }
+    fn be(&self, silent: bool) {
+        *self.silent.lock().unwrap() = silent;
+        self.changed.notify_all();
+    }
+}
+/// Has it speak in the end: a runtime waits for its threads.
+struct Silence(Arc<Kdc>);
+impl Silence {
+    fn of(user: &User) -> Self {
+        user.kdc.be(true);
+        Self(Arc::clone(&user.kdc))
+    }
+}
+impl Drop for Silence {
+    fn drop(&mut self) {
+        self.0.be(false);
+    }
+}
+
 /// A user whose tickets serve once they were renewed so often.
 struct User {
     bad: usize,
     needs: Mutex<Vec<Need>>,
+    kdc: Arc<Kdc>,
 }
 impl User {
     fn new(bad: usize) -> Arc<Self> {
-        Arc::new(Self { bad, needs: Mutex::default() })
+        Arc::new(Self { bad, needs: Mutex::default(), kdc: Arc::default() })
     }
     fn renewals(&self) -> usize {
         self.needs.lock().unwrap().iter().filter(|need| **need == Need::Refusal).count()
@@ -53,7 +87,8 @@ impl Initiator for User {
         "alice@R".to_owned()
     }
     fn context(&self, _: &GssTarget) -> Result<Box<dyn GssContext>, GssError> {
-        Ok(Box::new(Side { fails: self.renewals() < self.bad, steps: 0, client: true }))
+        let kdc = Arc::clone(&self.kdc);
+        Ok(Box::new(Side { fails: self.renewals() < self.bad, steps: 0, client: true, kdc }))
     }
     fn refresh(&self, need: Need) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.needs.lock().unwrap().push(need);
@@ -66,7 +101,7 @@ async fn server(refusals: usize) -> Server {
     let accepted = AtomicUsize::new(0);
     let accept: Arc<dyn Fn() -> Box<dyn GssContext> + Send + Sync> = Arc::new(move || {
         let fails = accepted.fetch_add(1, Ordering::SeqCst) < refusals;
-        Box::new(Side { fails, steps: 0, client: false })
+        Box::new(Side { fails, steps: 0, client: false, kdc: Arc::default() })
     });
     Server::start(ServerAuth::Kerberos { accept, mask: 1 }, Does::Echo).await
 }
@@ -139,10 +174,48 @@ async fn deadlines_hold_while_kerberos_is_tried_again() {
     let patient = Options { kerberos_backoff: Duration::MAX, ..Options::default() };
     let (client, target) = (Client::new(patient), by(&user, &server, "rm/localhost@R"));
     let soon = Duration::from_millis(100);
+    // What is wrong is said, rather than that there was no answer: it is not worth another try.
+    let error = ConnectionError::Sasl(SaslError::Gss(refused()));
+    let expected = CallError::Connection { error, sent: false };
     let late = client.call::<_, TokenProto>(&target, "m", &message(""), soon).await.unwrap_err();
-    assert!(matches!(late, CallError::Deadline { sent: false, .. }), "{late:?}");
+    assert_eq!(late, expected);
     // A call that comes meanwhile has its own.
     let late = client.call::<_, TokenProto>(&target, "m", &message(""), soon).await.unwrap_err();
-    assert!(matches!(late, CallError::Deadline { sent: false, .. }), "{late:?}");
+    assert_eq!(late, expected);
     assert_eq!(server.connections(), 1);
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_silent_kdc_longer_than_a_deadline() {
+    let (user, server) = (User::new(0), server(0).await);
+    let silence = Silence::of(&user);
+    let (client, target) = (client(), by(&user, &server, "rm/localhost@R"));
+    let soon = Duration::from_millis(100);
+    let late = async || {
+        let late = client.call::<_, TokenProto>(&target, "m", &message(""), soon).await;
+        let late = late.unwrap_err();
+        assert!(matches!(late, CallError::Deadline { sent: false, .. }), "{late:?}");
+    };
+    let patient = echo(&client, &target, "patient");
+    let others = async {
+        late().await;
+        // One that comes while the KDC is being asked is no worse off.
+        late().await;
+        assert_eq!(server.calls(), 0);
+        drop(silence);
+    };
+    assert_eq!(tokio::join!(patient, others).0.unwrap(), "patient");
+    // What its caller was told had failed was not sent after that.
+    assert_eq!((server.calls(), server.connections()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_silent_kdc_does_not_hold_up_the_bound_of_authentication() {
+    let (user, server) = (User::new(0), server(0).await);
+    let _silence = Silence::of(&user);
+    let soon = Duration::from_millis(100);
+    let client = Client::new(Options { setup_timeout: soon, ..Options::default() });
+    let error = echo(&client, &by(&user, &server, "rm/localhost@R"), "x").await.unwrap_err();
+    let expected = ConnectionError::SetupTimeout;
+    assert_eq!(error, CallError::Connection { error: expected, sent: false });
 }

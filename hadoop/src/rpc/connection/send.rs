@@ -8,19 +8,19 @@ use crate::rpc::header::{
     CALL_SASL, KIND_PROTOBUF, MethodHeader, OP_FINAL_PACKET, RETRY_NONE, RequestHeader,
     SaslMessage, SaslState,
 };
-use crate::rpc::setup::{AuthSetup, Request};
+use crate::rpc::setup::{AuthSetup, Request, Time};
 use crate::sasl::{AuthMethod, Negotiation, Outcome, Qop};
 use bytes::BytesMut;
 
 impl Connection {
     /// The first bytes of a stream: "hrpc", version 9, service class 0, then how authentication begins.
-    pub(super) fn greet(&mut self) {
+    pub(super) fn greet(&mut self, now: Time) {
         self.outbound.extend_from_slice(b"hrpc\x09\x00");
         match self.setup.auth.clone() {
             AuthSetup::Simple => {
                 self.outbound.extend_from_slice(&[0]);
                 let method = AuthMethod::Simple;
-                self.begin(Outcome { method, qop: Qop::Authentication, layer: None });
+                self.begin(Outcome { method, qop: Qop::Authentication, layer: None }, now);
             }
             AuthSetup::Sasl { config, entropy } => {
                 self.outbound.extend_from_slice(&[0xdf]);
