@@ -721,8 +721,8 @@ never_answers! { ManagerActor:
     resource_manager::RequestTaskManagers, resource_manager::RequestResourceOverview,
     resource_manager::BlockNode, resource_manager::DeregisterApplication,
     resource_manager::DeclareNeededWorkers, resource_manager::ReleaseIdleWorker,
-    resource_manager::ReportLackOfSlots, resource_manager::NotifyJobLeader,
-    resource_manager::NotifyJobTimedOut,
+    resource_manager::ReportLackOfSlots, resource_manager::AskToGiveWay,
+    resource_manager::NotifyJobLeader, resource_manager::NotifyJobTimedOut,
 }
 
 /// Waits (in virtual time) until something is so.

@@ -286,6 +286,7 @@ pub(crate) struct ResourceManagerDouble {
     pub(crate) needed: Calls<resource_manager::DeclareNeededWorkers>,
     pub(crate) released: Calls<resource_manager::ReleaseIdleWorker>,
     pub(crate) lacks: Calls<resource_manager::ReportLackOfSlots>,
+    pub(crate) give_way: Calls<resource_manager::AskToGiveWay>,
     pub(crate) leaders: Calls<resource_manager::NotifyJobLeader>,
     pub(crate) timed_out: Calls<resource_manager::NotifyJobTimedOut>,
     pub(crate) gateway: Remote<ResourceManagerGateway>,
@@ -298,11 +299,21 @@ impl ResourceManagerDouble {
         let (needed, released, lacks) =
             (actor.needed.clone(), actor.released.clone(), actor.lacks.clone());
         let (leaders, timed_out) = (actor.leaders.clone(), actor.timed_out.clone());
+        let give_way = actor.give_way.clone();
         let rpc = &process.services.rpc;
         let endpoint = ResourceManagerGateway::endpoint(actor.start());
         let registration = rpc.serve("resource_manager", fence, endpoint);
         let gateway = rpc.gateway(&rpc.address_of("resource_manager"), fence);
-        Self { needed, released, lacks, leaders, timed_out, gateway, _registration: registration }
+        Self {
+            needed,
+            released,
+            lacks,
+            give_way,
+            leaders,
+            timed_out,
+            gateway,
+            _registration: registration,
+        }
     }
 }
 
@@ -311,6 +322,7 @@ struct ResourceManagerActor {
     needed: Calls<resource_manager::DeclareNeededWorkers>,
     released: Calls<resource_manager::ReleaseIdleWorker>,
     lacks: Calls<resource_manager::ReportLackOfSlots>,
+    give_way: Calls<resource_manager::AskToGiveWay>,
     leaders: Calls<resource_manager::NotifyJobLeader>,
     timed_out: Calls<resource_manager::NotifyJobTimedOut>,
 }
@@ -323,26 +335,28 @@ impl Actor for ResourceManagerActor {
 #[derive(Debug)]
 pub(crate) struct JobMasterDouble {
     pub(crate) lacks: Calls<job_master::NotifyNotEnoughResources>,
+    pub(crate) give_way: Calls<job_master::GiveWay>,
     pub(crate) disconnects: Calls<job_master::DisconnectResourceManager>,
     _registration: Registration,
 }
 
 impl JobMasterDouble {
     pub(crate) fn start(process: &TestProcess, job_id: model::JobId, fence: JobMasterId) -> Self {
-        let actor =
-            JobMasterActor { lacks: Calls(Arc::default()), disconnects: Calls(Arc::default()) };
+        let actor = JobMasterActor::default();
         let (lacks, disconnects) = (actor.lacks.clone(), actor.disconnects.clone());
+        let give_way = actor.give_way.clone();
         let name = format!("job_master/{job_id}");
         let rpc = &process.services.rpc;
         let endpoint = job_master::JobMasterGateway::endpoint(actor.start());
         let registration = rpc.serve(name, fence, endpoint);
-        Self { lacks, disconnects, _registration: registration }
+        Self { lacks, give_way, disconnects, _registration: registration }
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct JobMasterActor {
     lacks: Calls<job_master::NotifyNotEnoughResources>,
+    give_way: Calls<job_master::GiveWay>,
     disconnects: Calls<job_master::DisconnectResourceManager>,
 }
 
@@ -365,6 +379,7 @@ records! { ResourceManagerActor:
     resource_manager::DeclareNeededWorkers => needed,
     resource_manager::ReleaseIdleWorker => released,
     resource_manager::ReportLackOfSlots => lacks,
+    resource_manager::AskToGiveWay => give_way,
     resource_manager::NotifyJobLeader => leaders,
     resource_manager::NotifyJobTimedOut => timed_out,
 }
@@ -374,6 +389,7 @@ records! { TaskExecutorActor:
 }
 records! { JobMasterActor:
     job_master::NotifyNotEnoughResources => lacks,
+    job_master::GiveWay => give_way,
     job_master::DisconnectResourceManager => disconnects,
 }
 

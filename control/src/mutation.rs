@@ -33,6 +33,9 @@ pub enum Mutation {
     /// A TaskExecutor gives slots at the word of a ResourceManager that it does not follow.
     #[cfg(feature = "mutants")]
     StaleManagerObeyed,
+    /// Jobs that wait for slots keep those they have, whoever could run with them.
+    #[cfg(feature = "mutants")]
+    WaitingJobsHold,
 }
 
 /// The rules, by name, for code that exists with and without the feature.
@@ -54,6 +57,8 @@ pub enum Rule {
     FencesCompared,
     /// A TaskExecutor does what the ResourceManager says that it is registered at, and no other.
     OnlyFollowedObeyed,
+    /// Of jobs that wait for slots, those that are served later give theirs back.
+    WaitingJobsGiveWay,
 }
 
 impl Mutation {
@@ -76,13 +81,14 @@ impl Mutation {
             Self::PendingWorkersUncounted => Some(Rule::PendingWorkersCount),
             Self::FenceIgnored => Some(Rule::FencesCompared),
             Self::StaleManagerObeyed => Some(Rule::OnlyFollowedObeyed),
+            Self::WaitingJobsHold => Some(Rule::WaitingJobsGiveWay),
         };
         broken != Some(rule)
     }
 
     /// Every broken rule.
     #[cfg(feature = "mutants")]
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::EpochNotRaised,
         Self::PendingSlotIsFree,
         Self::StaleJobMasterDeclares,
@@ -91,5 +97,6 @@ impl Mutation {
         Self::PendingWorkersUncounted,
         Self::FenceIgnored,
         Self::StaleManagerObeyed,
+        Self::WaitingJobsHold,
     ];
 }

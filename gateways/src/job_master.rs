@@ -24,6 +24,7 @@ gateway! {
     DisconnectTaskManager => (), crate::Never;
     DisconnectResourceManager => (), crate::Never;
     NotifyNotEnoughResources => (), crate::Never;
+    GiveWay => (), crate::Never;
     OperatorEvent => serde_bytes::ByteBuf, CoordinationError;
     CoordinationRequest => serde_bytes::ByteBuf, CoordinationError;
     CoordinatorFailed => (), crate::Never;
@@ -133,6 +134,11 @@ pub struct NotifyNotEnoughResources {
     /// "needs 8 slots of …, 4 registered, 0 free", or the driver's last error.
     pub message: String,
 }
+
+/// The ResourceManager asks for the slots that the job holds and can't use yet: with them another job could
+/// run. The JobMaster has their TaskExecutors free them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GiveWay {}
 
 /// From a task's operator to its coordinator (a split request among them), and its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

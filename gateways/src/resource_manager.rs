@@ -26,6 +26,7 @@ gateway! {
     DeclareNeededWorkers => (), crate::Never;
     ReleaseIdleWorker => (), crate::Never;
     ReportLackOfSlots => (), crate::Never;
+    AskToGiveWay => (), crate::Never;
     NotifyJobLeader => (), crate::Never;
     NotifyJobTimedOut => (), crate::Never;
 }
@@ -271,6 +272,16 @@ pub struct ReportLackOfSlots {
     pub acquired: Vec<ResourceRequirement>,
     /// "needs 8 slots of …, 4 registered, 0 free".
     pub message: String,
+}
+
+/// SlotManager → its ResourceManager: another job could run with the slots that this one holds and can't use
+/// yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskToGiveWay {
+    /// The job that is asked.
+    pub job_id: JobId,
+    /// Its JobMaster.
+    pub job_master_id: JobMasterId,
 }
 
 /// JobLeaderIdService → its ResourceManager: a job is led by another session, or by none.

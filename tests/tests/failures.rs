@@ -50,16 +50,6 @@ fn assert_exact(out: &Path) {
     assert_eq!(output_lines(out), expected);
 }
 
-/// The TaskManager (place among them) that runs a task of the job.
-fn taskmanager_of(cluster: &Cluster, job: &str) -> usize {
-    let client = cluster.client();
-    let details = cluster.block_on(client.job(job)).unwrap();
-    let vertex = cluster.block_on(client.vertex(job, &details.vertices[0].id)).unwrap();
-    let id = vertex.subtasks[0].taskmanager_id.clone();
-    let pid = cluster.block_on(client.task_manager(&id)).unwrap().pid;
-    cluster.taskmanagers.iter().position(|tm| tm.child.id() == pid).unwrap()
-}
-
 /// The processes whose parent is `pid`: its program hosts.
 fn children_of(pid: u32) -> Vec<i32> {
     let mut children = Vec::new();
@@ -86,7 +76,7 @@ fn restarted(cluster: &Cluster, job: &str) -> bool {
 fn a_killed_taskmanager_is_noticed_within_a_second_and_replaced() {
     let mut cluster = Cluster::start(&[], 3);
     let (job, out) = start_job(&cluster, 1);
-    let place = taskmanager_of(&cluster, &job);
+    let place = cluster.place_of_taskmanager(&job);
     cluster.taskmanagers[place].signal(Signal::SIGKILL);
     let begin = Instant::now();
     eventually(SOON, "the loss is noticed", || restarted(&cluster, &job).then_some(()));
@@ -126,7 +116,7 @@ fn a_killed_program_host_restarts_its_own_job_only() {
 fn a_stopped_taskmanager_is_fenced_and_comes_back() {
     let mut cluster = Cluster::start(&[("heartbeat.timeout", "3 s")], 2);
     let (job, out) = start_job(&cluster, 1);
-    let place = taskmanager_of(&cluster, &job);
+    let place = cluster.place_of_taskmanager(&job);
     let stopped = cluster.taskmanagers[place].child.id();
     assert!(!children_of(stopped).is_empty());
     cluster.taskmanagers[place].signal(Signal::SIGSTOP);

@@ -6,7 +6,7 @@ use actix::{Context, Handler, ResponseFuture};
 use gateways::dispatcher::JobSummary;
 use gateways::job_master::{
     Cancel, CoordinationRequest, CoordinatorFailed, DisconnectResourceManager,
-    DisconnectTaskManager, FailSlot, JobMasterError, NotifyNotEnoughResources, OfferSlots,
+    DisconnectTaskManager, FailSlot, GiveWay, JobMasterError, NotifyNotEnoughResources, OfferSlots,
     OperatorEvent, RegisterTaskManager, RequestDetails, RequestStatus, RequestSummary,
     UpdateTaskStates,
 };
@@ -114,20 +114,40 @@ impl Handler<Ask<NotifyNotEnoughResources>> for JobMaster {
         ask: Ask<NotifyNotEnoughResources>,
         ctx: &mut Context<Self>,
     ) -> Answer<NotifyNotEnoughResources> {
-        if self.is_my_resource_manager(ask.caller.session) {
-            if let Some(session) = ask.caller.session {
-                self.deps.services.probe.note(Fact::LeaderObeyed {
-                    by: self.address.endpoint.clone(),
-                    leader: Component::ResourceManager,
-                    session,
-                    call: NotifyNotEnoughResources::NAME,
-                });
-            }
+        if self.obeys(&ask) {
             let now = self.now();
             self.core.not_enough_resources(now, &ask.body.message);
             self.turn(ctx);
         }
         Ok(())
+    }
+}
+
+impl Handler<Ask<GiveWay>> for JobMaster {
+    type Result = Answer<GiveWay>;
+
+    fn handle(&mut self, ask: Ask<GiveWay>, ctx: &mut Context<Self>) -> Answer<GiveWay> {
+        if self.obeys(&ask) {
+            self.core.give_way();
+            self.turn(ctx);
+        }
+        Ok(())
+    }
+}
+
+impl JobMaster {
+    /// Whether a call comes from the ResourceManager that the JobMaster is registered at; then it is obeyed.
+    fn obeys<C: Call>(&self, ask: &Ask<C>) -> bool {
+        let mine = self.is_my_resource_manager(ask.caller.session);
+        if let Some(session) = ask.caller.session.filter(|_| mine) {
+            self.deps.services.probe.note(Fact::LeaderObeyed {
+                by: self.address.endpoint.clone(),
+                leader: Component::ResourceManager,
+                session,
+                call: C::NAME,
+            });
+        }
+        mine
     }
 }
 

@@ -56,7 +56,7 @@ impl JobMaster {
             }
             Command::FreeSlot { worker, allocation } => {
                 if let Some(link) = self.task_managers.get(&worker.resource_id) {
-                    let cause = "the job does not hold this slot".to_owned();
+                    let cause = "the job does not hold this slot any more".to_owned();
                     link.gateway.tell(FreeSlot { allocation_id: allocation, cause });
                 }
             }

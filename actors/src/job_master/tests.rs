@@ -7,8 +7,8 @@ use crate::testing::{Calls, TestProcess, local, seconds, session, settle};
 use actix::ResponseFuture;
 use gateways::job_master::{
     Cancel, CoordinationError, CoordinationRequest, CoordinatorFailed, DisconnectTaskManager,
-    FailSlot, JobDetails, JobMasterError, NotifyNotEnoughResources, OfferSlots, OperatorEvent,
-    RequestDetails, RequestStatus, RequestSummary,
+    FailSlot, GiveWay, JobDetails, JobMasterError, NotifyNotEnoughResources, OfferSlots,
+    OperatorEvent, RequestDetails, RequestStatus, RequestSummary,
 };
 use gateways::job_services::{JobReachedTerminalState, RequestJobMaster};
 use gateways::program_host::BuildError;
@@ -385,6 +385,24 @@ async fn too_few_slots_fail_the_job_in_the_resource_managers_words() {
         assert_eq!(f.ended_as().await, JobStatus::Failed);
         let cause = f.ended.all()[0].details.cause.clone().unwrap();
         assert!(cause.message.contains("needs 8 slots of any size, 4 registered, 0 free"));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_gives_way_frees_its_slots_and_waits_on() {
+    local(async {
+        let f = Fixture::start(graph(1, 3, false), &[]).await;
+        until("registered", || !f.manager.declared.all().is_empty()).await;
+        let worker = f.worker("tm1", Deployments::Take).await;
+        worker.offer(&[1, 2]).await;
+        f.gateway.with_session(session(59)).ask(GiveWay {}).await.unwrap();
+        assert_eq!(worker.freed.all().len(), 0, "not its ResourceManager");
+        f.gateway.with_session(session(60)).ask(GiveWay {}).await.unwrap();
+        until("slots freed", || worker.freed.all().len() == 2).await;
+        assert_eq!(f.status().await, JobStatus::Running);
+        assert_eq!(worker.offer(&[3, 4, 5]).await.len(), 3);
+        until("deployed", || worker.attempts().len() == 6).await;
     })
     .await;
 }

@@ -2,9 +2,10 @@
 
 use super::ResourceManagerActor;
 use actix::{Context, Handler};
-use gateways::job_master::NotifyNotEnoughResources;
+use gateways::job_master::{GiveWay, NotifyNotEnoughResources};
 use gateways::resource_manager::{
-    DeclareNeededWorkers, NotifyJobLeader, NotifyJobTimedOut, ReleaseIdleWorker, ReportLackOfSlots,
+    AskToGiveWay, DeclareNeededWorkers, NotifyJobLeader, NotifyJobTimedOut, ReleaseIdleWorker,
+    ReportLackOfSlots,
 };
 use gateways::slot_manager::RemoveJob;
 use gateways::{Answer, Ask, Call, Principal};
@@ -56,6 +57,20 @@ impl Handler<Ask<ReportLackOfSlots>> for ResourceManagerActor {
                 message = format!("{message}; the resource system's last error: {error}");
             }
             job.gateway.tell(NotifyNotEnoughResources { acquired, message });
+        }
+        Ok(())
+    }
+}
+
+impl Handler<Ask<AskToGiveWay>> for ResourceManagerActor {
+    type Result = Answer<AskToGiveWay>;
+
+    fn handle(&mut self, ask: Ask<AskToGiveWay>, _: &mut Context<Self>) -> Self::Result {
+        let own = is_own(&ask);
+        let AskToGiveWay { job_id, job_master_id } = ask.body;
+        let job = self.jobs.get(&job_id).filter(|job| own && job.job_master_id == job_master_id);
+        if let Some(job) = job {
+            job.gateway.tell(GiveWay {});
         }
         Ok(())
     }

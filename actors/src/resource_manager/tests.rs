@@ -360,8 +360,26 @@ async fn within_the_start_up_period_a_job_waits_after_it_the_lack_is_told() {
         assert_eq!(job.lacks.all().len(), 0);
         seconds(3).await;
         let lack = job.lacks.take().remove(0);
-        assert_eq!(lack.message, "needs 8 slots of any size, 4 registered, 0 free");
+        assert_eq!(
+            lack.message,
+            "needs 8 slots of any size, 4 registered, 0 free (held: 4 by this job)"
+        );
         assert_eq!(lack.acquired[0].slots, 4);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_master_is_asked_to_give_way_and_one_that_leads_no_more_is_not() {
+    local(async {
+        let world = world(false, &[]).await;
+        let job = world.job(master(7)).await;
+        for master in [master(6), master(7)] {
+            let asked = AskToGiveWay { job_id: JOB, job_master_id: master };
+            world.rm.ask(asked).await.expect("taken");
+        }
+        settle().await;
+        assert_eq!(job.give_way.all().len(), 1);
     })
     .await;
 }

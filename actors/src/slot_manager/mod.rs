@@ -12,8 +12,8 @@ use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
 use control::slot_manager::workers::NewWorker;
 use control::slot_manager::{Command, Lack, Refusal, Settings, SlotManager, SlotRequest};
 use gateways::resource_manager::{
-    DeclareNeededWorkers, ReleaseIdleWorker, ReportLackOfSlots, ResourceManagerGateway,
-    ResourceOverview,
+    AskToGiveWay, DeclareNeededWorkers, ReleaseIdleWorker, ReportLackOfSlots,
+    ResourceManagerGateway, ResourceOverview,
 };
 use gateways::slot_manager::{
     AddTaskExecutor, BlockHosts, FreeSlot, ProcessRequirements, RemoveJob, RemoveTaskExecutor,
@@ -164,6 +164,10 @@ impl SlotManagerActor {
         match command {
             Command::RequestSlot(request) => self.request_slot(request, ctx),
             Command::TellLack(lack) => self.tell_lack(lack),
+            Command::AskToGiveWay { job_id, job_master_id } => {
+                tracing::info!(%job_id, "asked to give way: another job could run with its slots");
+                self.resource_manager.tell(AskToGiveWay { job_id, job_master_id });
+            }
             Command::NeedWorkers { seen, missing } => {
                 let missing = missing.into_iter().collect();
                 self.resource_manager.tell(DeclareNeededWorkers { seen, missing });

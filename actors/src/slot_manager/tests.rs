@@ -66,11 +66,15 @@ impl World {
     }
 
     async fn require(&self, master: u64, slots: u32) {
+        self.require_for(JOB, master, slots).await;
+    }
+
+    async fn require_for(&self, job_id: JobId, master: u64, slots: u32) {
         let profile = ResourceProfile::unknown();
         let requirements = vec![ResourceRequirement { profile, slots }];
         let job_master_id = JobMasterId(session(master));
         let declared = ProcessRequirements {
-            job_id: JOB,
+            job_id,
             job_master_id,
             target: self.process.services.rpc.address_of("job_master/1"),
             job_name: "count".into(),
@@ -199,8 +203,37 @@ async fn the_lack_is_told_after_the_start_up_period() {
         assert_eq!(world.rm.lacks.all(), []);
         seconds(3).await;
         let lack = world.rm.lacks.take().remove(0);
-        assert_eq!(lack.message, "needs 8 slots of any size, 4 registered, 0 free");
+        assert_eq!(
+            lack.message,
+            "needs 8 slots of any size, 4 registered, 0 free (held: 4 by this job)"
+        );
         assert_eq!((lack.job_id, lack.acquired[0].slots), (JOB, 4));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_keeps_another_from_running_with_slots_of_no_use_is_asked_for_them() {
+    local(async {
+        let world = world(standalone()).await;
+        let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
+        world.add(&worker, 11, 4).await;
+        world.require(1, 5).await;
+        world.require_for(JobId(2), 6, 4).await;
+        seconds(1).await;
+        let asked = AskToGiveWay { job_id: JOB, job_master_id: JobMasterId(session(1)) };
+        assert_eq!(world.rm.give_way.take(), [asked]);
+        for request in worker.requests.take() {
+            let freed = FreeSlot {
+                instance_id: InstanceId(11),
+                slot_id: request.slot_id,
+                allocation_id: request.allocation_id,
+            };
+            world.gateway.ask(freed).await.expect("freed");
+        }
+        settle().await;
+        let given = worker.requests.take();
+        assert!(given.len() == 4 && given.iter().all(|r| r.job_id == JobId(2)), "{given:?}");
     })
     .await;
 }

@@ -67,7 +67,7 @@ pub enum Command {
         /// Which.
         attempts: Vec<ExecutionAttemptId>,
     },
-    /// A slot that its TaskExecutor believes the job to hold, and that it does not.
+    /// A slot that its TaskExecutor believes the job to hold, and that it does not, or not any more.
     FreeSlot {
         /// Where.
         worker: Arc<Worker>,

@@ -247,15 +247,14 @@ impl JobCore {
 
     fn shortage(&self) -> FailureCause {
         let seconds = self.config.slot_timeout.as_secs();
-        let why = match &self.last_shortage {
-            Some(message) => message.clone(),
-            None => "no ResourceManager said why".to_owned(),
-        };
-        let message = format!(
-            "needs {} slots, has {}; the others did not come within {seconds} s (slot.request.timeout): {why}",
+        let mut message = format!(
+            "needs {} slots, has {}; the others did not come within {seconds} s (slot.request.timeout)",
             self.plan.len(),
             self.pool.len(),
         );
+        if let Some(why) = &self.last_shortage {
+            message = format!("{message}: {why}");
+        }
         FailureCause::recoverable(NO_RESOURCE, message)
     }
 }

@@ -1,6 +1,6 @@
 //! TaskExecutors come and go, offer slots and lose them.
 
-use super::{Command, JobCore, Now};
+use super::{Command, JobCore, Now, RegionState};
 use crate::execution_graph::{TaskIndex, Worker};
 use crate::restart::NO_RESOURCE;
 use crate::scheduler::{RegionIndex, SharedSlot};
@@ -166,6 +166,28 @@ impl JobCore {
         if !starving.is_empty() {
             let cause = FailureCause::recoverable(NO_RESOURCE, message);
             self.fail_regions(&starving, cause, None, now);
+        }
+    }
+
+    /// Others could run with slots that the job holds and can't use yet: those go back. It keeps what runs,
+    /// and the slots of regions that have all of theirs.
+    pub fn give_way(&mut self) {
+        if !self.is_live() {
+            return;
+        }
+        let complete = |state: &&RegionState| state.slots.iter().all(|s| self.pool.is_served(*s));
+        let kept: BTreeSet<SharedSlot> =
+            self.states.iter().filter(complete).flat_map(|s| s.slots.iter().copied()).collect();
+        let given: Vec<(AllocationId, Arc<Worker>)> = self
+            .pool
+            .idle()
+            .filter(|(_, _, serves)| !kept.contains(serves))
+            .map(|(allocation, worker, _)| (allocation, worker.clone()))
+            .collect();
+        for (allocation, worker) in given {
+            self.pool.release_slot(&self.plan, allocation);
+            self.out.push(Command::HoldingsChanged(worker.resource_id.clone()));
+            self.out.push(Command::FreeSlot { worker, allocation });
         }
     }
 

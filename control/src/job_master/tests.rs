@@ -385,6 +385,45 @@ fn a_shortage_that_is_over_is_not_believed() {
     assert_eq!(w.core.status(), JobStatus::Running);
 }
 
+fn freed(commands: &[Command]) -> Vec<AllocationId> {
+    let of = |command: &Command| match command {
+        Command::FreeSlot { allocation, .. } => Some(*allocation),
+        _ => None,
+    };
+    commands.iter().filter_map(of).collect()
+}
+
+#[test]
+fn who_gives_way_frees_what_it_can_not_use_yet() {
+    let mut w = World::started(pair(3), patient());
+    let part = w.tm(1, 2);
+    w.commands();
+    w.core.give_way();
+    assert_eq!(freed(&w.commands()), part, "two of three are of no use");
+    assert_eq!(w.core.holdings(&tm_name(1)).0, []);
+    // It waits on, and takes slots when they come.
+    w.tm(2, 3);
+    assert_eq!(deployed(&w.commands()).len(), 6);
+    w.core.give_way();
+    assert_eq!(freed(&w.commands()), [], "what runs is kept");
+}
+
+#[test]
+fn who_gives_way_keeps_what_waits_for_coordinators_only_or_for_its_turn_to_restart() {
+    let mut w = World::started(coordinated_pair(), patient());
+    w.tm(1, 2);
+    w.core.give_way();
+    assert_eq!(freed(&w.commands()), []);
+    w.coordinators_up();
+    let tasks = deployed(&w.commands());
+    w.report(1, tasks[0].1, ExecutionState::Failed);
+    for (_, attempt) in &tasks[1..] {
+        w.report(1, *attempt, ExecutionState::Canceled);
+    }
+    w.core.give_way();
+    assert_eq!(freed(&w.commands()), []);
+}
+
 #[test]
 fn waiting_for_slots_ends_at_its_time_out() {
     let mut w = World::started(pair(2), RestartPolicy::unset());

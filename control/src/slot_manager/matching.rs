@@ -12,11 +12,26 @@ pub fn unmet<'a>(
     requirements: &[ResourceRequirement],
     held: impl IntoIterator<Item = &'a ResourceProfile>,
 ) -> Vec<ResourceRequirement> {
+    unmet_by(requirements, count(held))
+}
+
+/// Slots by what they offer.
+pub fn count<'a>(
+    slots: impl IntoIterator<Item = &'a ResourceProfile>,
+) -> BTreeMap<&'a ResourceProfile, u32> {
     let mut by_profile: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
-    for profile in held {
+    for profile in slots {
         let slots = by_profile.entry(profile).or_default();
         *slots = slots.saturating_add(1);
     }
+    by_profile
+}
+
+/// As [`unmet`], with slots that were counted.
+pub fn unmet_by(
+    requirements: &[ResourceRequirement],
+    mut by_profile: BTreeMap<&ResourceProfile, u32>,
+) -> Vec<ResourceRequirement> {
     let mut rest = Vec::new();
     for (need, slots) in demanding_first(requirements) {
         let mut missing = slots;

@@ -7,6 +7,8 @@
 //! Laws: a slot is never given twice; a requirement is never exceeded by what is requested for it;
 //! workers asked for never exceed what is declared; what one incarnation says never touches another's.
 
+pub mod contention;
+mod lacks;
 pub mod matching;
 #[cfg(test)]
 mod tests;
@@ -16,30 +18,28 @@ pub mod workers;
 pub use types::{Command, Lack, Overview, Refusal, Settings, SlotRequest, Supply};
 
 use crate::mutation::Rule;
-use matching::{unmet, workers_for};
+use contention::{Turn, Waiting, who_gives_way};
+use lacks::{LACK_GRACE, TELL_AGAIN};
+use matching::{count, unmet, unmet_by, workers_for};
 use model::slots::SlotAllocation;
 use model::{
-    AllocationId, InstanceId, JobId, JobMasterId, ResourceProfile, ResourceRequirement, SlotReport,
+    AllocationId, InstanceId, JobId, JobMasterId, ResourceRequirement, SlotReport,
     WorkerResourceSpec,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use workers::{NewWorker, Slot, SlotState, Worker, Workers};
 
-/// A lack is told again after so long while it lasts: what told it first may have been lost.
-const TELL_AGAIN: Duration = Duration::from_secs(5);
-/// A requirement counts as not met after so long: slots of a job that just ended may be coming back.
-const LACK_GRACE: Duration = Duration::from_millis(500);
-
 #[derive(Debug)]
 struct Job {
     job_master_id: JobMasterId,
-    /// Jobs are served in the order in which they first declared.
-    order: u64,
+    turn: Turn,
     requirements: Vec<ResourceRequirement>,
     lacking: Vec<ResourceRequirement>,
     lacking_since: Option<Duration>,
     told_at: Option<Duration>,
+    /// When it was asked to give way.
+    asked_at: Option<Duration>,
 }
 
 /// The SlotManager's state.
@@ -155,13 +155,14 @@ impl SlotManager {
         let order = self.next_order;
         let job = self.jobs.entry(job_id).or_insert_with(|| Job {
             job_master_id,
-            order,
+            turn: Turn { exceeds: false, order },
             requirements: Vec::new(),
             lacking: Vec::new(),
             lacking_since: None,
             told_at: None,
+            asked_at: None,
         });
-        if job.order == order {
+        if job.turn.order == order {
             self.next_order += 1;
         }
         let stale = job_master_id < job.job_master_id;
@@ -171,7 +172,7 @@ impl SlotManager {
         job.job_master_id = job_master_id;
         job.requirements = requirements;
         // What was told before was an answer to another declaration.
-        job.told_at = None;
+        (job.told_at, job.asked_at) = (None, None);
         self.dirty = true;
     }
 
@@ -193,6 +194,7 @@ impl SlotManager {
             self.dirty = false;
             self.match_all(now, &mut commands);
         }
+        self.ask_to_give_way(now, &mut commands);
         self.tell_lacks(now, &mut commands);
         self.release_idle(now, &mut commands);
         self.declare_workers(&mut commands);
@@ -200,15 +202,7 @@ impl SlotManager {
     }
 
     fn match_all(&mut self, now: Duration, commands: &mut Vec<Command>) {
-        let mut jobs: Vec<(u64, JobId)> =
-            self.jobs.iter().map(|(id, job)| (job.order, *id)).collect();
-        jobs.sort_unstable();
-        for (_, job_id) in jobs {
-            let Some(job) = self.jobs.get(&job_id) else {
-                continue;
-            };
-            let held = self.workers.held_by(job_id).map(|(_, _, slot)| &slot.profile);
-            let mut lacking = unmet(&job.requirements, held);
+        for (_, job_id, mut lacking) in self.lacks_by_turn() {
             for need in &mut lacking {
                 need.slots -= self.request_slots(now, job_id, need, commands);
             }
@@ -219,6 +213,58 @@ impl SlotManager {
                     (false, since) => Some(since.unwrap_or(now)),
                 };
                 job.lacking = lacking;
+            }
+        }
+    }
+
+    /// What each job lacks, those first that are served first.
+    fn lacks_by_turn(&mut self) -> Vec<(Turn, JobId, Vec<ResourceRequirement>)> {
+        let mut lacks = Vec::new();
+        for (job_id, job) in &self.jobs {
+            let held = self.workers.held_by(*job_id).map(|(_, _, slot)| &slot.profile);
+            lacks.push((job.turn, *job_id, unmet(&job.requirements, held)));
+        }
+        // Where nobody else waits it does not matter.
+        if lacks.iter().filter(|(_, _, lacking)| !lacking.is_empty()).count() > 1 {
+            let usable = self.workers.iter().filter(|(_, worker)| self.usable(worker));
+            let all = count(usable.flat_map(|(_, w)| w.slots.values()).map(|slot| &slot.profile));
+            for (turn, job_id, lacking) in &mut lacks {
+                let job = self.jobs.get_mut(job_id).filter(|_| !lacking.is_empty());
+                if let Some(job) = job {
+                    job.turn.exceeds = !unmet_by(&job.requirements, all.clone()).is_empty();
+                    *turn = job.turn;
+                }
+            }
+        }
+        lacks.sort_unstable_by_key(|(turn, _, _)| *turn);
+        lacks
+    }
+
+    /// Jobs that hold parts of what they need must not wait for each other.
+    fn ask_to_give_way(&mut self, now: Duration, commands: &mut Vec<Command>) {
+        let lacking = self.jobs.iter().filter(|(_, job)| job.lacking_since.is_some());
+        if lacking.clone().count() < 2 || !self.settings.mutation.keeps(Rule::WaitingJobsGiveWay) {
+            return;
+        }
+        let waiting = lacking.map(|(job_id, job)| {
+            let held = self.workers.held_by(*job_id);
+            let held = held.filter(|(_, _, slot)| matches!(slot.state, SlotState::Allocated(_)));
+            Waiting {
+                job_id: *job_id,
+                turn: job.turn,
+                lacking: job.lacking.clone(),
+                held: held.map(|(_, _, slot)| slot.profile.clone()).collect(),
+                is_due: job.lacking_since.is_some_and(|at| now.saturating_sub(at) >= LACK_GRACE),
+            }
+        });
+        for job_id in who_gives_way(waiting.collect()) {
+            let Some(job) = self.jobs.get_mut(&job_id) else {
+                continue;
+            };
+            if job.asked_at.is_none_or(|at| now.saturating_sub(at) >= TELL_AGAIN) {
+                job.asked_at = Some(now);
+                let job_master_id = job.job_master_id;
+                commands.push(Command::AskToGiveWay { job_id, job_master_id });
             }
         }
     }
@@ -308,74 +354,6 @@ impl SlotManager {
     fn draw_allocation(&mut self) -> AllocationId {
         self.drawn += 1;
         AllocationId(crate::ids::nth_id(self.settings.seed, self.drawn))
-    }
-
-    fn tell_lacks(&mut self, now: Duration, commands: &mut Vec<Command>) {
-        let mut lacks = Vec::new();
-        for (job_id, job) in &self.jobs {
-            let Some(since) = job.lacking_since else {
-                continue;
-            };
-            let waited = now.saturating_sub(since);
-            let hopeless = match &self.settings.supply {
-                Supply::Passive { start_up_until } => {
-                    now >= *start_up_until && waited >= LACK_GRACE
-                }
-                Supply::Active { request_timeout, worker, .. } => {
-                    let impossible = || !workers_for(&job.lacking, worker).impossible.is_empty();
-                    waited >= *request_timeout || (waited >= LACK_GRACE && impossible())
-                }
-            };
-            let told = job.told_at.is_some_and(|at| now.saturating_sub(at) < TELL_AGAIN);
-            if hopeless && !told {
-                lacks.push(Lack {
-                    job_id: *job_id,
-                    job_master_id: job.job_master_id,
-                    acquired: self.acquired(*job_id),
-                    message: self.lack_message(job),
-                });
-            }
-        }
-        for lack in lacks {
-            if let Some(job) = self.jobs.get_mut(&lack.job_id) {
-                job.told_at = Some(now);
-            }
-            commands.push(Command::TellLack(lack));
-        }
-    }
-
-    fn acquired(&self, job_id: JobId) -> Vec<ResourceRequirement> {
-        let mut sums: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
-        for (_, _, slot) in self.workers.held_by(job_id) {
-            *sums.entry(&slot.profile).or_default() += 1;
-        }
-        let each = |(profile, slots): (&ResourceProfile, u32)| ResourceRequirement {
-            profile: profile.clone(),
-            slots,
-        };
-        sums.into_iter().map(each).collect()
-    }
-
-    /// "needs 8 slots of …, 4 registered, 0 free", for each profile that lacks.
-    fn lack_message(&self, job: &Job) -> String {
-        let mut parts = Vec::new();
-        for lacking in &job.lacking {
-            let profile = &lacking.profile;
-            let same = job.requirements.iter().filter(|r| r.profile == *profile);
-            let needs: u32 = same.map(|r| r.slots).fold(0, u32::saturating_add);
-            let (mut registered, mut free) = (0_u32, 0_u32);
-            for (_, worker) in self.workers.iter() {
-                for slot in worker.slots.values().filter(|slot| slot.profile.fulfils(profile)) {
-                    registered += 1;
-                    free += u32::from(slot.state == SlotState::Free && self.usable(worker));
-                }
-            }
-            let slots = if needs == 1 { "slot" } else { "slots" };
-            parts.push(format!(
-                "needs {needs} {slots} of {profile}, {registered} registered, {free} free"
-            ));
-        }
-        parts.join("; ")
     }
 
     fn release_idle(&mut self, now: Duration, commands: &mut Vec<Command>) {

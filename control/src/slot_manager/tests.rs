@@ -1,7 +1,7 @@
 use super::*;
 use crate::mutation::Mutation;
 use model::slots::SlotStatus;
-use model::{Epoch, LeaderSession, MemorySize, ResourceId, SlotId};
+use model::{Epoch, LeaderSession, MemorySize, ResourceId, ResourceProfile, SlotId};
 use proptest::prelude::*;
 
 fn s(n: u64) -> Duration {
@@ -118,7 +118,10 @@ fn within_the_start_up_period_nothing_fails_after_it_the_lack_is_told_in_full() 
     }
     assert_eq!(sm.check(s(59)), []);
     let commands = sm.check(s(60));
-    assert_eq!(lacks(&commands), ["needs 8 slots of any size, 4 registered, 0 free"]);
+    assert_eq!(
+        lacks(&commands),
+        ["needs 8 slots of any size, 4 registered, 0 free (held: 4 by this job)"]
+    );
     let Some(Command::TellLack(lack)) = commands.first() else { unreachable!("checked above") };
     assert_eq!(lack.acquired.iter().map(|r| r.slots).sum::<u32>(), 4);
     assert_eq!(sm.check(s(61)), [], "told once");
@@ -236,6 +239,103 @@ fn a_superseded_job_master_declares_nothing() {
     assert_eq!(requests(&sm.check(s(1))).len(), 1);
     sm.require(JOB, master(3), any_slots(2));
     assert_eq!(requests(&sm.check(s(1))).len(), 1);
+}
+
+/// Who is asked to give way.
+fn asked(commands: &[Command]) -> Vec<JobId> {
+    let of = |command: &Command| match command {
+        Command::AskToGiveWay { job_id, .. } => Some(*job_id),
+        _ => None,
+    };
+    commands.iter().filter_map(of).collect()
+}
+
+/// Three workers of four slots, each of them held by another job: so they registered at a new
+/// ResourceManager.
+fn parts_of_three_jobs() -> SlotManager {
+    let mut sm = passive();
+    for n in 1..=3_u32 {
+        let held = |index| {
+            let allocation_id = AllocationId(u128::from(n * 10 + index));
+            (index, SlotAllocation { job_id: JobId(u128::from(n)), allocation_id })
+        };
+        let held: Vec<_> = (0..4).map(held).collect();
+        let report = report(n, 4, &held);
+        sm.add_worker(s(0), NewWorker { report, ..worker(n, 10 + u128::from(n), 4) });
+    }
+    sm
+}
+
+/// The job frees what it holds on the worker of its number.
+fn give_way(sm: &mut SlotManager, now: Duration, job_id: JobId) {
+    let held: Vec<_> = sm.workers().held_by(job_id).map(|(i, n, s)| (i, n, s.state)).collect();
+    for (instance, index, state) in held {
+        sm.free_slot(now, instance, index, state.holder().unwrap().allocation_id);
+    }
+}
+
+#[test]
+fn jobs_that_hold_a_part_each_do_not_wait_for_each_other() {
+    let mut sm = parts_of_three_jobs();
+    for n in 1..=3 {
+        sm.require(JobId(n), master(1), any_slots(8));
+    }
+    assert_eq!(sm.check(s(1)), [], "slots may be coming back");
+    let commands = sm.check(s(2));
+    assert_eq!(asked(&commands), [JobId(3)], "who declared last");
+    assert_eq!(asked(&sm.check(s(3))), [], "asked once");
+    give_way(&mut sm, s(3), JobId(3));
+    let given = requests(&sm.check(s(3)));
+    assert!(given.len() == 4 && given.iter().all(|r| r.job_id == JobId(1)), "{given:?}");
+    given.iter().for_each(|request| sm.slot_granted(s(3), request));
+    // The first runs; those that remain have nothing to gain from each other.
+    assert_eq!(asked(&sm.check(s(10))), []);
+}
+
+#[test]
+fn who_does_not_give_way_is_asked_again() {
+    let mut sm = parts_of_three_jobs();
+    for n in 1..=3 {
+        sm.require(JobId(n), master(1), any_slots(8));
+    }
+    sm.check(s(1));
+    assert_eq!(asked(&sm.check(s(2))), [JobId(3)]);
+    assert_eq!(asked(&sm.check(s(7))), [JobId(3)]);
+    sm.require(JobId(3), master(2), any_slots(8));
+    assert_eq!(asked(&sm.check(s(8))), [JobId(3)], "its new JobMaster was not asked yet");
+}
+
+#[test]
+fn a_job_that_needs_more_than_there_is_keeps_nobody_waiting() {
+    let mut sm = passive();
+    sm.add_worker(s(0), worker(1, 11, 4));
+    sm.require(JOB, master(1), any_slots(5));
+    for request in requests(&sm.check(s(1))) {
+        sm.slot_granted(s(1), &request);
+    }
+    sm.require(OTHER, master(1), any_slots(2));
+    sm.check(s(2));
+    assert_eq!(asked(&sm.check(s(3))), [JOB]);
+    give_way(&mut sm, s(3), JOB);
+    let given = requests(&sm.check(s(3)));
+    let of = |job| given.iter().filter(|request| request.job_id == job).count();
+    assert_eq!((of(OTHER), of(JOB)), (2, 2), "the rest is for who waits");
+    // With a fifth slot it is the first again.
+    sm.add_worker(s(4), worker(2, 12, 1));
+    let more = requests(&sm.check(s(4)));
+    assert!(more.iter().all(|request| request.job_id == JOB) && more.len() == 1);
+}
+
+#[test]
+fn a_lack_says_who_has_the_slots() {
+    let mut sm = parts_of_three_jobs();
+    sm.require(JobId(1), master(1), any_slots(8));
+    sm.require(JobId(2), master(1), any_slots(6));
+    sm.require(JobId(3), master(1), any_slots(4));
+    sm.check(s(1));
+    let expected = "needs 8 slots of any size, 12 registered, 0 free (held: 4 by this job, \
+        4 by others that wait for slots, 4 by others that have all they need)";
+    assert_eq!(lacks(&sm.check(s(70))).first().unwrap(), expected);
 }
 
 #[test]

@@ -54,6 +54,13 @@ pub enum Command {
     RequestSlot(SlotRequest),
     /// Tell a job's JobMaster that its requirements can't be met.
     TellLack(Lack),
+    /// Ask a job's JobMaster for the slots that it holds and can't use yet: with them another job could run.
+    AskToGiveWay {
+        /// Whose.
+        job_id: JobId,
+        /// Its JobMaster.
+        job_master_id: JobMasterId,
+    },
     /// Active supply: beyond the workers that are known, so many are missing (the whole amount). `seen` is
     /// the number of workers that were ever added and removed.
     NeedWorkers {
@@ -93,7 +100,7 @@ pub struct Lack {
     pub job_master_id: JobMasterId,
     /// What it has.
     pub acquired: Vec<ResourceRequirement>,
-    /// "needs 8 slots of …, 4 registered, 0 free".
+    /// "needs 8 slots of …, 4 registered, 0 free", and who has the others.
     pub message: String,
 }
 

@@ -337,6 +337,12 @@ impl SlotPool {
         self.held.is_empty()
     }
 
+    /// Slots that nothing runs in, with the shared slots they serve.
+    pub fn idle(&self) -> impl Iterator<Item = (AllocationId, &Arc<Worker>, SharedSlot)> {
+        let idle = self.held.iter().filter(|(_, slot)| !slot.in_use);
+        idle.map(|(allocation, slot)| (*allocation, &slot.worker, slot.serves))
+    }
+
     /// Slots of a TaskExecutor, ascending, with the shared slots they serve.
     pub fn slots_on(
         &self,

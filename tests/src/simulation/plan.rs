@@ -152,7 +152,10 @@ impl Plan {
             (0..rng.random_range(20..=28)).map(|i| draw_fault(&mut rng, i)).collect();
         faults.push(draw_last_crash(&mut rng));
         faults.sort_by_key(|f| f.at);
-        Self { seed, active: rng.random_bool(0.5), jobs, faults }
+        let active = rng.random_bool(0.5);
+        jobs.extend(draw_wide_jobs(&mut rng));
+        jobs.sort_by_key(|j| j.at);
+        Self { seed, active, jobs, faults }
     }
 }
 
@@ -168,6 +171,19 @@ fn draw_job(rng: &mut ChaCha8Rng) -> PlannedJob {
     let cancel_at =
         (task_time.is_none() || rng.random_bool(0.1)).then(|| at + millis(rng, 30_000, 250_000));
     PlannedJob { at, parallelism, task_time, cancel_at }
+}
+
+/// Jobs beside each other of which each needs more than half of all slots: each may hold a part of what it
+/// needs when something goes wrong.
+fn draw_wide_jobs(rng: &mut ChaCha8Rng) -> Vec<PlannedJob> {
+    let from = rng.random_range(20_000..340_000);
+    let wide = |rng: &mut ChaCha8Rng| PlannedJob {
+        at: millis(rng, from, from + 5_000),
+        parallelism: vec![rng.random_range(7..=9)],
+        task_time: Some(millis(rng, 10_000, 30_000)),
+        cancel_at: None,
+    };
+    (0..3).map(|_| wide(rng)).collect()
 }
 
 fn draw_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {

@@ -236,6 +236,16 @@ impl Cluster {
         });
     }
 
+    /// The TaskManager (place among them) that runs a task of the job.
+    pub fn place_of_taskmanager(&self, job: &str) -> usize {
+        let client = self.client();
+        let details = self.block_on(client.job(job)).unwrap();
+        let vertex = self.block_on(client.vertex(job, &details.vertices[0].id)).unwrap();
+        let id = vertex.subtasks[0].taskmanager_id.clone();
+        let pid = self.block_on(client.task_manager(&id)).unwrap().pid;
+        self.taskmanagers.iter().position(|tm| tm.child.id() == pid).unwrap()
+    }
+
     pub fn await_state(&self, job: &str, wanted: &str, within: Duration) {
         let client = self.client();
         let mut last = String::new();

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What it must find, and where it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[
-    (Mutation::FenceIgnored, 1),
+    (Mutation::FenceIgnored, 2),
     (Mutation::StaleJobMasterDeclares, 1),
     (Mutation::StaleManagerObeyed, 1),
 ];

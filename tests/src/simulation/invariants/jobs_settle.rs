@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What it must find, and where it does.
 #[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::LostSlotsForgotten, 2)];
+pub const MUTANTS: &[(Mutation, u64)] =
+    &[(Mutation::LostSlotsForgotten, 2), (Mutation::WaitingJobsHold, 33)];
 
 /// See the module.
 #[derive(Default)]

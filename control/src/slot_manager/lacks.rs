@@ -1,0 +1,124 @@
+//! What is said of requirements that can't be met: when, to whom, in which words. It must never say so of
+//! slots that are merely on their way back.
+
+use super::workers::SlotState;
+use super::{Command, Job, Lack, SlotManager, Supply, matching::workers_for};
+use model::{JobId, ResourceProfile, ResourceRequirement};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// A lack is told again after so long while it lasts: what told it first may have been lost.
+pub(super) const TELL_AGAIN: Duration = Duration::from_secs(5);
+/// A requirement counts as not met after so long: slots of a job that just ended may be coming back.
+pub(super) const LACK_GRACE: Duration = Duration::from_millis(500);
+
+impl SlotManager {
+    pub(super) fn tell_lacks(&mut self, now: Duration, commands: &mut Vec<Command>) {
+        let mut lacks = Vec::new();
+        for (job_id, job) in &self.jobs {
+            let Some(since) = job.lacking_since else {
+                continue;
+            };
+            let waited = now.saturating_sub(since);
+            let hopeless = match &self.settings.supply {
+                Supply::Passive { start_up_until } => {
+                    now >= *start_up_until && waited >= LACK_GRACE
+                }
+                Supply::Active { request_timeout, worker, .. } => {
+                    let impossible = || !workers_for(&job.lacking, worker).impossible.is_empty();
+                    waited >= *request_timeout || (waited >= LACK_GRACE && impossible())
+                }
+            };
+            let told = job.told_at.is_some_and(|at| now.saturating_sub(at) < TELL_AGAIN);
+            if hopeless && !told {
+                lacks.push(Lack {
+                    job_id: *job_id,
+                    job_master_id: job.job_master_id,
+                    acquired: self.acquired(*job_id),
+                    message: self.lack_message(*job_id, job),
+                });
+            }
+        }
+        for lack in lacks {
+            if let Some(job) = self.jobs.get_mut(&lack.job_id) {
+                job.told_at = Some(now);
+            }
+            commands.push(Command::TellLack(lack));
+        }
+    }
+
+    fn acquired(&self, job_id: JobId) -> Vec<ResourceRequirement> {
+        let mut sums: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
+        for (_, _, slot) in self.workers.held_by(job_id) {
+            *sums.entry(&slot.profile).or_default() += 1;
+        }
+        let each = |(profile, slots): (&ResourceProfile, u32)| ResourceRequirement {
+            profile: profile.clone(),
+            slots,
+        };
+        sums.into_iter().map(each).collect()
+    }
+
+    /// "needs 8 slots of …, 12 registered, 0 free (held: 4 by this job, 8 by others that wait for slots)", for
+    /// each profile that lacks.
+    fn lack_message(&self, job_id: JobId, job: &Job) -> String {
+        let mut parts = Vec::new();
+        for lacking in &job.lacking {
+            let profile = &lacking.profile;
+            let same = job.requirements.iter().filter(|r| r.profile == *profile);
+            let needs: u32 = same.map(|r| r.slots).fold(0, u32::saturating_add);
+            let slots = if needs == 1 { "slot" } else { "slots" };
+            let there = self.tally(job_id, profile);
+            parts.push(format!("needs {needs} {slots} of {profile}, {there}"));
+        }
+        parts.join("; ")
+    }
+
+    /// Slots that fulfil a profile, by who has them.
+    fn tally(&self, job_id: JobId, profile: &ResourceProfile) -> Tally {
+        let mut tally = Tally::default();
+        for (_, worker) in self.workers.iter() {
+            for slot in worker.slots.values().filter(|slot| slot.profile.fulfils(profile)) {
+                tally.registered += 1;
+                let waits = |id| self.jobs.get(&id).is_some_and(|job| job.lacking_since.is_some());
+                let of = match slot.state.holder() {
+                    Some(held) if held.job_id == job_id => &mut tally.own,
+                    Some(held) if waits(held.job_id) => &mut tally.waiting,
+                    Some(_) => &mut tally.running,
+                    None if slot.state == SlotState::Free && self.usable(worker) => &mut tally.free,
+                    None => continue,
+                };
+                *of += 1;
+            }
+        }
+        tally
+    }
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    registered: u32,
+    free: u32,
+    own: u32,
+    waiting: u32,
+    running: u32,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { registered, free, own, waiting, running } = self;
+        write!(f, "{registered} registered, {free} free")?;
+        let held = [
+            (own, "by this job"),
+            (waiting, "by others that wait for slots"),
+            (running, "by others that have all they need"),
+        ];
+        let held: Vec<String> = held
+            .into_iter()
+            .filter(|(slots, _)| **slots > 0)
+            .map(|(slots, whom)| format!("{slots} {whom}"))
+            .collect();
+        if held.is_empty() { Ok(()) } else { write!(f, " (held: {})", held.join(", ")) }
+    }
+}

@@ -1,0 +1,100 @@
+//! Jobs that wait for slots beside each other: whatever goes wrong, they get on one after the other.
+
+#![allow(clippy::indexing_slicing, reason = "functions of tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test fails loudly, and measures real time"
+)]
+
+mod common;
+
+use common::{Cluster, SOON, bin, eventually, output_lines, request};
+use nix::sys::signal::Signal;
+use std::path::{Path, PathBuf};
+
+/// Of so many numbers, a thousand in a second.
+const COUNT: u64 = 3_000;
+/// More than half of three TaskManagers' slots, and more than one's.
+const WIDE: i64 = 8;
+const SLOTS: (&str, &str) = ("taskmanager.numberOfTaskSlots", "4");
+
+/// A job that needs two of three TaskManagers; its result will be in a file of that name.
+fn submit(cluster: &Cluster, name: &str) -> (String, PathBuf) {
+    let out = cluster.folder.path().join(name);
+    let count = COUNT.to_string();
+    let args =
+        ["--count", &count, "--rate", "1000", "--keys", "1", "--output", out.to_str().unwrap()];
+    (cluster.submit(&bin("sequence_sum"), &request(&args, WIDE)), out)
+}
+
+/// How many of a job's tasks wait for slots.
+fn waiting(cluster: &Cluster, job: &str) -> Option<u32> {
+    let details = cluster.block_on(cluster.client().job(job)).ok()?;
+    Some(details.vertices.iter().filter_map(|vertex| vertex.tasks.get("SCHEDULED")).sum())
+}
+
+fn await_slots(cluster: &Cluster, job: &str) {
+    eventually(SOON, "it has its slots", || {
+        let status = cluster.block_on(cluster.client().job_status(job)).ok()?.status;
+        let started = matches!(status.as_str(), "RUNNING" | "FINISHED");
+        (started && waiting(cluster, job)? == 0).then_some(())
+    });
+}
+
+fn free_slots(cluster: &Cluster) -> Option<u32> {
+    Some(cluster.block_on(cluster.client().overview()).ok()?.slots_available)
+}
+
+fn assert_exact(out: &Path) {
+    assert_eq!(output_lines(out), [format!("0\t{COUNT}\t{}", (0..COUNT).sum::<u64>())]);
+}
+
+#[test]
+fn jobs_that_a_killed_taskmanager_leaves_with_a_part_each_both_finish() {
+    let cluster = Cluster::start(&[SLOTS], 3);
+    let first = submit(&cluster, "first");
+    await_slots(&cluster, &first.0);
+    let second = submit(&cluster, "second");
+    eventually(SOON, "the second has the rest", || (free_slots(&cluster)? == 0).then_some(()));
+    // Eight slots are left: four have what the first still needs, four what the second does.
+    let place = cluster.place_of_taskmanager(&first.0);
+    cluster.taskmanagers[place].signal(Signal::SIGKILL);
+    for (job, out) in [first, second] {
+        cluster.await_state(&job, "FINISHED", SOON);
+        assert_exact(&out);
+    }
+}
+
+#[test]
+fn jobs_in_the_queue_of_a_killed_jobmanager_all_finish() {
+    let storage = tempfile::tempdir().unwrap();
+    let uri = format!("file://{}", storage.path().display());
+    let ha = [("high-availability.type", "filesystem"), ("high-availability.storageDir", &uri)];
+    let mut cluster = Cluster::start(&[SLOTS, ha[0], ha[1]], 3);
+    let jobs: Vec<_> = (0..5).map(|n| submit(&cluster, &format!("job-{n}"))).collect();
+    await_slots(&cluster, &jobs[0].0);
+    cluster.jobmanager.as_mut().unwrap().kill();
+    cluster.start_jobmanager();
+    for (job, out) in jobs {
+        cluster.await_state(&job, "FINISHED", SOON);
+        assert_exact(&out);
+    }
+}
+
+#[test]
+fn a_job_that_is_too_large_keeps_no_other_waiting() {
+    let cluster = Cluster::start(&[SLOTS], 2);
+    let (count, out) = (COUNT.to_string(), cluster.folder.path().join("large"));
+    let args = ["--count", &count, "--rate", "1000", "--output", out.to_str().unwrap()];
+    let large = cluster.submit(&bin("sequence_sum"), &request(&args, WIDE + 1));
+    eventually(SOON, "it has all there is", || (free_slots(&cluster)? == 0).then_some(()));
+    let (job, out) = submit(&cluster, "small");
+    cluster.await_state(&job, "FINISHED", SOON);
+    assert_exact(&out);
+    let tasks = waiting(&cluster, &large).unwrap();
+    assert!(tasks > 0 && tasks % 9 == 0, "all {tasks} wait for a ninth slot");
+}
