@@ -1,10 +1,14 @@
-//! Actor ⇔ gateway ⇔ test module: every component has all three, under one name.
+//! Actor ⇔ gateway ⇔ test module: every component has all three, under one name; and its mailbox is as long
+//! as the fabric counts on.
 
 use super::{Complaints, source::Source};
 use std::collections::BTreeSet;
 
 /// The program host lives in a crate of its own, linked with user code.
 const HOSTED: &str = "program_host";
+
+/// How many calls an actor's mailbox takes before callers hear that it is full.
+const CAPACITY: &str = "gateways::MAILBOX_CAPACITY";
 
 pub(crate) fn check(sources: &[Source], complaints: &mut Complaints) {
     let gateways: BTreeSet<&str> = sources.iter().flat_map(gateways_of).collect();
@@ -21,6 +25,9 @@ pub(crate) fn check(sources: &[Source], complaints: &mut Complaints) {
             complaints.push(format!(
                 "{place}: a component is driven through its gateway in {place}/tests.rs"
             ));
+        } else if !sources.iter().any(|source| is_below(&place, source) && sets_mailbox(source)) {
+            complaints
+                .push(format!("{place}: its actor sets no mailbox of {CAPACITY} when it starts"));
         }
     }
     for name in folders.difference(&gateways) {
@@ -50,6 +57,16 @@ fn folder(path: &str) -> Option<&str> {
     Some(folder)
 }
 
+fn is_below(place: &str, source: &Source) -> bool {
+    source.path.strip_prefix(place).is_some_and(|rest| rest.starts_with('/'))
+}
+
+fn sets_mailbox(source: &Source) -> bool {
+    let sets = format!("set_mailbox_capacity({CAPACITY})");
+    let mut lines = source.text.lines().enumerate();
+    lines.any(|(line, text)| text.contains(&sets) && !source.is_test_line(line))
+}
+
 fn has_tests(place: &str, paths: &BTreeSet<&str>) -> bool {
     let (file, folder) = (format!("{place}/tests.rs"), format!("{place}/tests/"));
     paths.contains(file.as_str()) || paths.iter().any(|path| path.starts_with(&folder))
@@ -68,12 +85,22 @@ mod tests {
     const GATEWAY: (&str, &str) =
         ("gateways/src/a.rs", "gateway! {\n    pub struct AGateway = \"a\", fenced by AId;\n}\n");
 
+    const ACTOR: &str =
+        "fn started() {\n    ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);\n}\n";
+
     #[test]
     fn a_component_with_gateway_and_tests_passes() {
         assert_eq!(
-            complaints(&[GATEWAY, ("actors/src/a/mod.rs", ""), ("actors/src/a/tests.rs", "")]),
+            complaints(&[GATEWAY, ("actors/src/a/mod.rs", ACTOR), ("actors/src/a/tests.rs", "")]),
             ""
         );
+    }
+
+    #[test]
+    fn an_actor_whose_mailbox_is_as_actix_has_it_is_named() {
+        let short =
+            complaints(&[GATEWAY, ("actors/src/a/mod.rs", ""), ("actors/src/a/tests.rs", ACTOR)]);
+        assert!(short.contains("actors/src/a: its actor sets no mailbox"), "{short}");
     }
 
     #[test]
