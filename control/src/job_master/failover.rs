@@ -47,6 +47,14 @@ impl JobCore {
         let done = self.exec.advance(index, ExecutionState::Finished, now.unix_ms);
         if done {
             self.one_less_alive(index);
+            let region = self.regions.of_task(index);
+            let over = |r: &RegionIndex| {
+                let state = self.states.get(r.0 as usize);
+                state.is_some_and(|s| s.alive == 0 && s.phase == Phase::Active)
+            };
+            if let Some(region) = region.filter(over).filter(|_| !self.exec.all_finished()) {
+                self.retire_region(region, now);
+            }
         }
         done
     }

@@ -235,11 +235,12 @@ impl JobCore {
         self.failures.front()
     }
 
-    /// What the job declares at a ResourceManager: everything while it lives, nothing once it has ended.
+    /// What the job declares at a ResourceManager: all that has not finished while it lives, nothing once it
+    /// has ended.
     pub fn requirements(&self) -> Vec<ResourceRequirement> {
         match self.status() {
             JobStatus::Created | JobStatus::Running | JobStatus::Restarting => {
-                self.plan.requirements()
+                self.pool.requirements()
             }
             _ => Vec::new(),
         }

@@ -29,8 +29,11 @@ impl JobCore {
             }
             coordinated |= self.regions.get(*region).is_some_and(|r| r.coordinated);
             self.enter_phase(*region, Phase::Waiting { deadline });
+            for slot in self.states.get(region.0 as usize).iter().flat_map(|s| &s.slots) {
+                self.pool.revive(&self.plan, *slot);
+            }
         }
-        self.out.push(Command::Declare(self.plan.requirements()));
+        self.out.push(Command::Declare(self.pool.requirements()));
         if coordinated {
             self.round += 1;
             self.coordinators = Coordinators::Starting;

@@ -4,9 +4,12 @@ use super::{Command, JobCore, Now, RegionState};
 use crate::execution_graph::{TaskIndex, Worker};
 use crate::restart::NO_RESOURCE;
 use crate::scheduler::{RegionIndex, SharedSlot};
-use crate::slot_pool::Registration;
+use crate::slot_pool::{Registration, Retired};
 use model::job::SlotOffer;
-use model::{AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobStatus, ResourceId};
+use model::{
+    AllocationId, ExecutionAttemptId, ExecutionState, FailureCause, InstanceId, JobStatus,
+    ResourceId,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use thiserror::Error;
@@ -139,8 +142,39 @@ impl JobCore {
         }
         self.tasks_gone(slots, cause, now);
         if self.is_live() {
-            self.out.push(Command::Declare(self.plan.requirements()));
+            self.out.push(Command::Declare(self.pool.requirements()));
         }
+    }
+
+    /// A region has finished, others have not: its slots serve those that wait, or go back.
+    pub(super) fn retire_region(&mut self, region: RegionIndex, now: Now) {
+        let finished =
+            |index| self.exec.task(index).is_none_or(|t| t.state == ExecutionState::Finished);
+        let slots = self.states.get(region.0 as usize).map(|state| state.slots.as_slice());
+        let done: Vec<SharedSlot> = slots
+            .unwrap_or_default()
+            .iter()
+            .copied()
+            .filter(|slot| self.plan.tasks_in(&self.exec, *slot).all(finished))
+            .collect();
+        let mut served = Vec::new();
+        for slot in done {
+            let worker = match self.pool.retire(&self.plan, slot) {
+                Retired::Serves(worker, to) => {
+                    served.push(to);
+                    worker
+                }
+                Retired::Free(worker, allocation) => {
+                    self.out.push(Command::FreeSlot { worker: worker.clone(), allocation });
+                    worker
+                }
+                Retired::Unserved => continue,
+            };
+            self.out.push(Command::HoldingsChanged(worker.resource_id.clone()));
+        }
+        self.out.push(Command::Declare(self.pool.requirements()));
+        let ready = self.regions_of(&served);
+        self.deploy_ready(ready, now);
     }
 
     fn tasks_gone(&mut self, slots: &[SharedSlot], cause: &FailureCause, now: Now) {

@@ -393,6 +393,41 @@ fn freed(commands: &[Command]) -> Vec<AllocationId> {
     commands.iter().filter_map(of).collect()
 }
 
+/// The slots of the newest declaration.
+fn declared(commands: &[Command]) -> Option<u32> {
+    commands.iter().rev().find_map(|command| match command {
+        Command::Declare(all) => Some(all.iter().map(|r| r.slots).sum()),
+        _ => None,
+    })
+}
+
+#[test]
+fn regions_that_are_not_connected_run_one_after_the_other_where_slots_are_few() {
+    let mut w = World::started(graph(vec![vertex(1, 5)], vec![]), patient());
+    let slots = w.tm(1, 2);
+    let mut ran = 0;
+    for left in (0..5).rev() {
+        let commands = w.commands();
+        let tasks = deployed(&commands);
+        ran += tasks.len();
+        for (_, attempt) in &tasks {
+            w.report(1, *attempt, ExecutionState::Running);
+        }
+        let next = w.core.holdings(&tm_name(1)).1[0];
+        w.report(1, next, ExecutionState::Finished);
+        if left == 0 {
+            break;
+        }
+        let commands = w.core.take_commands();
+        assert_eq!(declared(&commands), Some(left));
+        let expected = if left == 1 { 1 } else { 0 };
+        assert_eq!(freed(&commands).len(), expected, "what nothing needs any more");
+        w.core.out.extend(commands);
+    }
+    assert_eq!((ran, slots.len()), (5, 2));
+    assert!(w.commands().contains(&Command::Ended(JobStatus::Finished)));
+}
+
 #[test]
 fn who_gives_way_frees_what_it_can_not_use_yet() {
     let mut w = World::started(pair(3), patient());

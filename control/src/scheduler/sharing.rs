@@ -3,7 +3,7 @@
 //! one slot.
 
 use crate::execution_graph::{ExecutionGraph, TaskIndex};
-use model::{MemorySize, ResourceProfile, ResourceRequirement};
+use model::{MemorySize, ResourceProfile};
 use std::collections::BTreeMap;
 
 /// A slot that the job needs, whichever real one serves it.
@@ -107,19 +107,6 @@ impl SlotPlan {
                 (task < range.end).then_some(TaskIndex(task))
             })
         })
-    }
-
-    /// What the job declares at the ResourceManager: whole amounts by profile, profiles in order.
-    pub fn requirements(&self) -> Vec<ResourceRequirement> {
-        let mut by_profile: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
-        for group in &self.groups {
-            let slots = by_profile.entry(&group.profile).or_default();
-            *slots = slots.saturating_add(group.slots);
-        }
-        by_profile
-            .into_iter()
-            .map(|(profile, slots)| ResourceRequirement { profile: profile.clone(), slots })
-            .collect()
     }
 }
 

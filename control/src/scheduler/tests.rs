@@ -1,5 +1,6 @@
 use super::*;
 use crate::execution_graph::{ExecutionGraph, Placement, TaskIndex, Worker};
+use crate::slot_pool::SlotPool;
 use crate::testing::{coordinate, edge, graph, vertex};
 use model::{
     AllocationId, InstanceId, JobGraph, MemorySize, ResourceId, ResourceProfile, ShipStrategy,
@@ -57,7 +58,7 @@ fn a_slot_holds_one_subtask_of_each_vertex_of_its_group() {
     assert_eq!(in_slot(2), [2]);
     assert_eq!(in_slot(3), [4]);
     assert_eq!(in_slot(5), Vec::<u32>::new());
-    let needs = plan.requirements();
+    let needs = SlotPool::new(&plan).requirements();
     assert_eq!(
         needs.iter().map(|r| (r.profile.task.0, r.slots)).collect::<Vec<_>>(),
         [(0, 3), (5, 2)]
@@ -170,7 +171,7 @@ proptest! {
             prop_assert!(!of.is_empty());
         }
         prop_assert_eq!(seen.len(), exec.len() as usize);
-        let declared: u32 = plan.requirements().iter().map(|r| r.slots).sum();
+        let declared: u32 = SlotPool::new(&plan).requirements().iter().map(|r| r.slots).sum();
         prop_assert_eq!(declared, plan.len());
     }
 }

@@ -8,7 +8,7 @@ mod tests;
 use crate::execution_graph::{Placement, Worker};
 use crate::scheduler::{SharedSlot, SlotPlan};
 use model::job::SlotOffer;
-use model::{AllocationId, InstanceId, ResourceId, ResourceProfile};
+use model::{AllocationId, InstanceId, ResourceId, ResourceProfile, ResourceRequirement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -31,11 +31,15 @@ struct Registered {
     allocations: BTreeSet<AllocationId>,
 }
 
-/// A group's unserved slots, lowest first.
+/// What a group still needs.
 #[derive(Debug, Clone)]
 struct GroupState {
     profile: ResourceProfile,
+    /// Its shared slots that nothing serves though something is to run there, lowest first.
     missing: BTreeSet<u32>,
+    /// Its shared slots in which everything has finished.
+    retired: BTreeSet<u32>,
+    slots: u32,
 }
 
 /// What a registration found.
@@ -63,6 +67,17 @@ pub struct Accepted {
     pub moved: Vec<SharedSlot>,
 }
 
+/// What became of the slot that served a shared slot in which everything has finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Retired {
+    /// It serves this one now.
+    Serves(Arc<Worker>, SharedSlot),
+    /// Nothing needs it.
+    Free(Arc<Worker>, AllocationId),
+    /// There was none.
+    Unserved,
+}
+
 /// The pool.
 #[derive(Debug, Clone)]
 pub struct SlotPool {
@@ -84,6 +99,8 @@ impl SlotPool {
             .map(|g| GroupState {
                 profile: g.profile.clone(),
                 missing: (g.first..g.first.saturating_add(g.slots)).collect(),
+                retired: BTreeSet::new(),
+                slots: g.slots,
             })
             .collect();
         let mut by_demand: Vec<usize> = (0..groups.len()).collect();
@@ -193,19 +210,20 @@ impl SlotPool {
         plan: &SlotPlan,
         profile: &ResourceProfile,
     ) -> Option<(SharedSlot, SharedSlot)> {
-        let fits = |g: &usize| {
-            self.groups
-                .get(*g)
-                .is_some_and(|g| !g.missing.is_empty() && profile.fulfils(&g.profile))
-        };
-        if let Some(group) = self.by_demand.iter().copied().find(fits) {
-            let slot = self.groups.get(group)?.missing.first().copied().map(SharedSlot)?;
+        if let Some(slot) = self.missing_for(profile) {
             return Some((slot, slot));
         }
         if self.groups.len() < 2 || self.is_complete() {
             return None;
         }
         self.exchange(plan, profile)
+    }
+
+    /// The first missing shared slot of the most demanding group that a slot of this profile can serve.
+    fn missing_for(&self, profile: &ResourceProfile) -> Option<SharedSlot> {
+        let mut groups = self.by_demand.iter().filter_map(|g| self.groups.get(*g));
+        let group = groups.find(|g| !g.missing.is_empty() && profile.fulfils(&g.profile))?;
+        group.missing.first().copied().map(SharedSlot)
     }
 
     /// Moves one idle slot to a group that misses one, so that a slot of `profile` can take its place.
@@ -240,7 +258,7 @@ impl SlotPool {
         if let Some(group) = group {
             match by {
                 Some(_) => group.missing.remove(&slot.0),
-                None => group.missing.insert(slot.0),
+                None => !group.retired.contains(&slot.0) && group.missing.insert(slot.0),
             };
         }
     }
@@ -335,6 +353,56 @@ impl SlotPool {
     /// Whether no slot is held.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
+    }
+
+    /// Everything in a shared slot has finished: it needs nothing any more. What served it serves one that is
+    /// missing, or is for the caller to free.
+    pub fn retire(&mut self, plan: &SlotPlan, slot: SharedSlot) -> Retired {
+        if let Some(group) = plan.group_of(slot).and_then(|g| self.groups.get_mut(g)) {
+            group.retired.insert(slot.0);
+            group.missing.remove(&slot.0);
+        }
+        let allocation = self.serving.get(slot.0 as usize).copied().flatten();
+        let Some((allocation, held)) = allocation.and_then(|a| Some((a, self.held.get_mut(&a)?)))
+        else {
+            return Retired::Unserved;
+        };
+        held.in_use = false;
+        let (worker, profile) = (held.worker.clone(), held.profile.clone());
+        let Some(to) = self.missing_for(&profile) else {
+            self.release_slot(plan, allocation);
+            return Retired::Free(worker, allocation);
+        };
+        self.serve(plan, slot, None);
+        self.serve(plan, to, Some(allocation));
+        if let Some(held) = self.held.get_mut(&allocation) {
+            held.serves = to;
+        }
+        Retired::Serves(worker, to)
+    }
+
+    /// Something is to run in a shared slot again, if nothing was any more.
+    pub fn revive(&mut self, plan: &SlotPlan, slot: SharedSlot) {
+        let group = plan.group_of(slot).and_then(|g| self.groups.get_mut(g));
+        if let Some(group) = group
+            && group.retired.remove(&slot.0)
+        {
+            group.missing.insert(slot.0);
+        }
+    }
+
+    /// What has not finished needs, by profile, profiles in order.
+    pub fn requirements(&self) -> Vec<ResourceRequirement> {
+        let mut by_profile: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
+        for group in &self.groups {
+            let retired = u32::try_from(group.retired.len()).unwrap_or(u32::MAX);
+            let slots = by_profile.entry(&group.profile).or_default();
+            *slots = slots.saturating_add(group.slots.saturating_sub(retired));
+        }
+        by_profile
+            .into_iter()
+            .map(|(profile, slots)| ResourceRequirement { profile: profile.clone(), slots })
+            .collect()
     }
 
     /// Slots that nothing runs in, with the shared slots they serve.
