@@ -28,7 +28,7 @@ const SHUTDOWN_WITHIN_S: u64 = 2;
 #[derive(Debug, Error)]
 pub enum RestStartError {
     /// None of the ports is free.
-    #[error("the REST endpoint cannot listen on {address}, port {ports}: {why}; set rest.port")]
+    #[error("the REST endpoint cannot listen on {address}, port {ports}: {why}")]
     Bind {
         /// Bind address.
         address: IpAddr,

@@ -4,7 +4,7 @@
 use super::rest_endpoint::{self, EndpointPlan};
 use super::{StartError, rpc};
 use crate::cli;
-use crate::cluster_files::{ClusterFiles, ClusterIdentity};
+use crate::cluster_files::ClusterFiles;
 use crate::components::{
     BaseParts, ClusterEnd, ClusterMode, JobManagerComponents, JobManagerParts,
 };
@@ -158,7 +158,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let files = ClusterFiles::of(&options);
     files.make(&platform)?;
     let identity = files.read(options.get(&cluster::FILES_TIMEOUT)).await?;
-    let rpc_service = start_rpc(&platform, &options, &identity).await?;
+    let rpc_service = rpc::start_jobmanager(&platform, &options, &identity).await?;
     let (bind, listener) = rest_endpoint::bind(&options)?;
     let options = Arc::new(written_back(options, &rpc_service, listener.address.bound.port()));
     let work = work_folder(&platform, &options)?;
@@ -344,16 +344,6 @@ struct HaData {
     objects: Arc<dyn ObjectStore>,
     /// Folder of the blobs; `None`: it goes with the process's work folder.
     blobs: Option<PathBuf>,
-}
-
-async fn start_rpc(
-    platform: &Platform,
-    options: &Options,
-    identity: &ClusterIdentity,
-) -> Result<RpcService, StartError> {
-    let listen = rpc::of_jobmanager(options)?;
-    let settings = rpc::settings(options, Some(listen), identity)?;
-    Ok(RpcService::start(platform.clone(), settings).await?)
 }
 
 /// The ports that were bound, where others look for them.

@@ -11,7 +11,7 @@ use gateways::leader_election::Component;
 use rest::messages::ConfigurationEntry;
 use rest::{
     BodyLimits, ProgramStore, RestBind, RestHandle, RestListener, RestServer, RestServices,
-    RestSettings,
+    RestSettings, RestStartError,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,8 +30,15 @@ pub(super) fn bind(options: &Options) -> Result<(RestBind, RestListener), StartE
         ports: options.get(&options_of_rest::BIND_PORT).iter().collect(),
         advertised_host: options.get(&options_of_rest::ADDRESS),
     };
-    let listener = RestListener::bind(&bind)?;
+    let listener = RestListener::bind(&bind).map_err(|e| not_bound(options, &e))?;
     Ok((bind, listener))
+}
+
+fn not_bound(options: &Options, why: &RestStartError) -> StartError {
+    let own = options.is_set(&options_of_rest::BIND_PORT);
+    let ports = if own { options_of_rest::BIND_PORT.key() } else { options_of_rest::PORT.key() };
+    let host = options_of_rest::BIND_ADDRESS.key();
+    StartError::Port { what: "REST", why: why.to_string(), ports, host }
 }
 
 /// What the endpoint of one process shows and allows.
