@@ -201,7 +201,8 @@ pub struct ProgramArgs {
     /// Name of the job, of a program that registers several
     #[arg(short = 'c', long = "job", value_name = "NAME")]
     pub job: Option<String>,
-    /// The program, a binary with `#[flott::main]`, and its arguments: everything behind it is its own
+    /// The program, a binary with `#[flott::main]`, and its arguments: everything behind it is its own,
+    /// but for a -- directly behind it
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
     pub words: Vec<String>,
 }
@@ -211,9 +212,12 @@ impl ProgramArgs {
     pub fn program(&self) -> PathBuf {
         self.words.first().map(PathBuf::from).unwrap_or_default()
     }
-    /// Its arguments.
+    /// Its arguments. Who is used to say where they begin may do so.
     pub fn args(&self) -> &[String] {
-        self.words.get(1..).unwrap_or_default()
+        match self.words.get(1..).unwrap_or_default() {
+            [first, rest @ ..] if first == "--" => rest,
+            all => all,
+        }
     }
 }
 
