@@ -15,6 +15,8 @@ mod common;
 use common::{
     Cluster, SOON, bin, eventually, expected_counts, output_lines, repository_text, request,
 };
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -199,6 +201,45 @@ fn an_application_runs_its_own_program_and_ends() {
     let mut jobmanager = cluster.jobmanager.take().unwrap();
     assert_eq!(jobmanager.wait(SOON), 0, "{}", jobmanager.log());
     assert_eq!(output_lines(&out), expected_counts(&text));
+}
+
+#[test]
+fn an_application_that_has_ended_leaves_no_pid_file() {
+    let cluster = Cluster::new(&[]);
+    let folder = cluster.folder.path();
+    let mut options = String::new();
+    for (key, value) in &cluster.options {
+        options.push_str(&format!("{key}: {value}\n"));
+    }
+    std::fs::write(folder.join("flott.yaml"), options).unwrap();
+    std::fs::write(folder.join("workers"), "localhost\n").unwrap();
+    let script = |name: &str, words: &[&str]| {
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/bin");
+        let mut command = Command::new(scripts.join(name));
+        command.env("FLOTT_CONF_DIR", folder).env("FLOTT_BINARY", bin("flott"));
+        command.env("FLOTT_LOG_DIR", folder.join("log")).env("FLOTT_IDENT_STRING", "test");
+        let output = command.args(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    };
+    let (program, text) = (bin("word_count"), repository_text());
+    let words =
+        ["run-application", program.to_str().unwrap(), "--", "--input", text.to_str().unwrap()];
+    script("flott", &words);
+    let pids = |daemon: &str| folder.join(format!("pid/flott-test-{daemon}.pid"));
+    eventually(SOON, "both processes end and take their pids out", || {
+        let left = pids("standalone-job").exists() || pids("taskmanager").exists();
+        (!left).then_some(())
+    });
+    assert!(script("standalone-job.sh", &["stop"]).contains("no standalone-job to stop"));
+    assert!(script("taskmanager.sh", &["stop-all"]).contains("no taskmanager to stop"));
+    let results = folder.join("log").read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let results = results.filter(|path| path.to_string_lossy().contains("standalone-job"));
+    let results: Vec<_> =
+        results.filter(|path| path.extension().is_some_and(|e| e == "out")).collect();
+    let counted = output_lines(&results[0]);
+    assert!(expected_counts(&text).iter().all(|line| counted.contains(line)), "{counted:?}");
 }
 
 #[test]
