@@ -215,13 +215,10 @@ fn own_submission(
     args: JobManager,
     own: &OwnProgram,
 ) -> Result<SubmitProgram, StartError> {
-    let given = args.job_id.or_else(|| options.get(&execution::JOB_ID));
-    let job_id = match given {
-        Some(text) => text
-            .parse()
-            .map_err(|e: model::ids::ParseIdError| StartError::Invalid(e.to_string()))?,
-        None => fixed_job_id(options),
-    };
+    let configured = options.get(&execution::JOB_ID).map(|text| text.parse()).transpose();
+    let configured =
+        configured.map_err(|e: model::ids::ParseIdError| StartError::Invalid(e.to_string()))?;
+    let job_id = args.job_id.or(configured).unwrap_or_else(|| fixed_job_id(options));
     let parallelism =
         args.parallelism.unwrap_or_else(|| options.get(&execution::PARALLELISM).get());
     Ok(SubmitProgram {
