@@ -267,6 +267,97 @@ fn the_cluster_ends_when_told_by_rest() {
     assert_eq!(jobmanager.wait(SOON), 0, "{}", jobmanager.log());
 }
 
+/// The blobs below a folder.
+fn blobs(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        // One that has just gone holds nothing.
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let blob = entry.file_name().to_string_lossy().starts_with("permanent-");
+            if path.is_dir() {
+                folders.push(path);
+            } else if blob {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+fn await_blobs(folder: &Path, count: usize) {
+    eventually(SOON, &format!("{count} blobs are left"), || {
+        (blobs(folder).len() == count).then_some(())
+    });
+}
+
+#[test]
+fn programs_go_with_their_last_job_and_uploaded_ones_with_their_upload() {
+    let storage = tempfile::tempdir().unwrap();
+    let uri = format!("file://{}", storage.path().display());
+    let ha = [("high-availability.type", "filesystem"), ("high-availability.storageDir", &*uri)];
+    let mut cluster = Cluster::start(&ha, 2);
+    let text = repository_text();
+    let (count, endless) = (bin("word_count"), bin("sequence_sum"));
+    for _ in 0..2 {
+        let run =
+            cluster.flott(&["run"], &[count.to_str().unwrap(), "--input", text.to_str().unwrap()]);
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        await_blobs(storage.path(), 0);
+    }
+    // What stays uploaded stays ready, and is not copied again for the next job.
+    let words = ["--input", text.to_str().unwrap()];
+    let jar = cluster.block_on(cluster.client().upload(&count, |_| ())).unwrap();
+    let mut files = Vec::new();
+    for _ in 0..2 {
+        let run =
+            cluster.block_on(cluster.client().run(jar.jar_id(), &request(&words, 1))).unwrap();
+        cluster.await_state(&run.jobid, "FINISHED", SOON);
+        let inodes: Vec<u64> =
+            blobs(storage.path()).iter().map(|path| path.metadata().unwrap().ino()).collect();
+        files.push(inodes);
+    }
+    assert!(files[0].len() == 1 && files[0] == files[1], "{files:?}");
+    cluster.block_on(cluster.client().delete_jar(jar.jar_id())).unwrap();
+    await_blobs(storage.path(), 0);
+    // A stopped process leaves what the jobs need that have not ended, and nothing else.
+    cluster.block_on(cluster.client().upload(&count, |_| ())).unwrap();
+    let slow = request(&["--count", "100000000", "--rate", "100"], 1);
+    let job = cluster.submit(&endless, &slow);
+    let counted = cluster.submit(&count, &request(&words, 1));
+    cluster.await_state(&counted, "FINISHED", SOON);
+    cluster.await_state(&job, "RUNNING", SOON);
+    await_blobs(storage.path(), 2);
+    let mut stopped = cluster.jobmanager.take().unwrap();
+    stopped.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(stopped.wait(SOON), 0, "{}", stopped.log());
+    assert_eq!(blobs(storage.path()).len(), 1);
+    cluster.start_jobmanager();
+    cluster.await_taskmanagers(2);
+    cluster.await_state(&job, "RUNNING", SOON);
+    // A cluster that is over leaves nothing.
+    cluster.block_on(cluster.client().shut_down_cluster()).unwrap();
+    let mut ended = cluster.jobmanager.take().unwrap();
+    assert_eq!(ended.wait(SOON), 0, "{}", ended.log());
+    assert_eq!(blobs(storage.path()), [PathBuf::new(); 0]);
+}
+
+#[test]
+fn without_ha_a_stopped_jobmanager_leaves_nothing_in_the_blob_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = [("blob.storage.directory", folder.path().to_str().unwrap())];
+    let mut cluster = Cluster::start(&options, 1);
+    let slow = request(&["--count", "100000000", "--rate", "100"], 1);
+    let job = cluster.submit(&bin("sequence_sum"), &slow);
+    cluster.await_state(&job, "RUNNING", SOON);
+    assert_eq!(blobs(folder.path()).len(), 1);
+    let mut stopped = cluster.jobmanager.take().unwrap();
+    stopped.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(stopped.wait(SOON), 0, "{}", stopped.log());
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
+}
+
 #[test]
 fn results_of_a_job_with_large_parallelism_are_exact() {
     let cluster = Cluster::start(&[("taskmanager.numberOfTaskSlots", "4")], 3);

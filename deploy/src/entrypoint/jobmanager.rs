@@ -148,6 +148,10 @@ struct Running {
     rest: RestHandle,
     components: JobManagerComponents,
     ha: HaData,
+    /// The folder of the blobs, where it is this process's and not within the work folder.
+    blob_folder: Option<WorkFolder>,
+    /// Whether uploads go with the work folder.
+    forget_uploads: bool,
     /// The job of an application or per-job cluster.
     own_job: Option<JobId>,
 }
@@ -215,7 +219,16 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let ready = ReadyAddresses { rest: address.url, rpc: rpc_service.node().to_string() };
     tracing::info!(rest = %ready.rest, rpc = %ready.rpc, "JobManager is up");
     (process.ready)(&ready);
-    Ok(Running { work, rpc: rpc_service, rest, components, ha: stores.ha, own_job })
+    Ok(Running {
+        work,
+        rpc: rpc_service,
+        rest,
+        components,
+        ha: stores.ha,
+        blob_folder: stores.blob_folder,
+        forget_uploads: options.get(&conf::rest::UPLOAD_DIR).is_none(),
+        own_job,
+    })
 }
 
 fn base_parts(platform: &Platform, rpc: &RpcService, options: &Arc<conf::Options>) -> BaseParts {
@@ -275,13 +288,16 @@ impl Running {
     /// In reverse order, each step and the whole bounded.
     async fn shut_down(self, stop: Stop, within: Duration) -> Exit {
         tracing::info!(reason = %stop, exit = stop.exit.code(), "JobManager is shutting down");
-        let Self { work, rpc, rest, components, ha, own_job } = self;
+        let Self { work, rpc, rest, components, ha, blob_folder, forget_uploads, own_job } = self;
         let leader = components.own_leaders().watch(Component::ResourceManager);
         let ordered = async {
             if let Behaviour::StopApplication(status) = stop.behaviour {
                 deregister(&rpc, leader.borrow().clone(), status, &stop.reason).await;
             }
             rest.stop().await;
+            if forget_uploads {
+                components.forget_uploads().await;
+            }
             components.stop().await;
             rpc.shutdown(Duration::from_secs(1)).await;
         };
@@ -291,7 +307,7 @@ impl Running {
         if let Behaviour::StopApplication(_) = stop.behaviour {
             clean(&ha, own_job.is_some());
         }
-        drop(work);
+        drop((blob_folder, work));
         stop.exit
     }
 }
@@ -342,7 +358,7 @@ fn clean(ha: &HaData, single_job: bool) {
 /// What outlives the process.
 struct HaData {
     objects: Arc<dyn ObjectStore>,
-    /// Folder of the blobs; `None`: it goes with the process's work folder.
+    /// Folder of the blobs; `None`: it goes with this process.
     blobs: Option<PathBuf>,
 }
 
@@ -372,6 +388,7 @@ struct Stores {
     ha: HaData,
     archive: Arc<dyn ObjectStore>,
     blobs: Arc<dyn BlobStore>,
+    blob_folder: Option<WorkFolder>,
 }
 
 fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<Stores, StartError> {
@@ -380,15 +397,16 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
     let archive: Arc<dyn ObjectStore> = Arc::new(archive);
     match options.get(&ha::TYPE) {
         HaType::None => {
-            let folder = options
-                .get(&conf::rpc::BLOB_DIRECTORY)
-                .unwrap_or_else(|| work.path().join("blobs"));
+            let blob_folder = own_blob_folder(platform, options)?;
+            let parent = blob_folder.as_ref().unwrap_or(work).path();
+            let blobs = file_blobs(parent.join("blobs"))?;
             Ok(Stores {
                 election: Arc::new(EmbeddedElection::new(platform.unix_millis())),
                 standby: false,
                 ha: HaData { objects: Arc::new(MemoryObjects::default()), blobs: None },
                 archive,
-                blobs: file_blobs(folder)?,
+                blobs,
+                blob_folder,
             })
         }
         HaType::Filesystem => {
@@ -402,10 +420,24 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
                 standby: true,
                 archive,
                 blobs: file_blobs(folder.join("blobs"))?,
+                blob_folder: None,
                 ha: HaData { objects, blobs: Some(folder.join("blobs")) },
             })
         }
     }
+}
+
+/// A folder of this process alone in `blob.storage.directory`: what is in it is of no use to another one.
+fn own_blob_folder(
+    platform: &Platform,
+    options: &Options,
+) -> Result<Option<WorkFolder>, StartError> {
+    let Some(base) = options.get(&conf::rpc::BLOB_DIRECTORY) else {
+        return Ok(None);
+    };
+    let made = WorkFolder::make(&base, "jobmanager", platform.random_u64());
+    let failed = |e| StartError::storage(format!("blob.storage.directory {}", base.display()), e);
+    made.map(Some).map_err(failed)
 }
 
 fn file_blobs(folder: PathBuf) -> Result<Arc<dyn BlobStore>, StartError> {

@@ -68,6 +68,8 @@ pub(super) fn start(
     let checker = UploadChecker::new(ready.services.rpc.clone(), options, folder.clone());
     let programs = ProgramStore::open(folder.clone(), bytes_max, Arc::new(checker))
         .map_err(|e| failed(format!("{}: {e}", folder.display())))?;
+    let in_use = ready.blobs_in_use.clone();
+    let programs = programs.telling(move |uploaded| in_use.set_uploaded(uploaded));
     let services = RestServices {
         platform: ready.platform.clone(),
         rpc: ready.services.rpc.clone(),
