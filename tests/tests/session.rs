@@ -340,7 +340,7 @@ fn programs_go_with_their_last_job_and_uploaded_ones_with_their_upload() {
     cluster.block_on(cluster.client().shut_down_cluster()).unwrap();
     let mut ended = cluster.jobmanager.take().unwrap();
     assert_eq!(ended.wait(SOON), 0, "{}", ended.log());
-    assert_eq!(blobs(storage.path()), [PathBuf::new(); 0]);
+    assert_eq!(blobs(storage.path()), Vec::<PathBuf>::new());
 }
 
 #[test]
