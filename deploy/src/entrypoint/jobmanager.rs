@@ -28,7 +28,7 @@ use gateways::{Remote, RpcService};
 use model::{ContentHash, DispatcherId, Fence, JobId, JobStatus, ResourceId, ResourceManagerId};
 use platform::Platform;
 use rest::RestHandle;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use storage::blobs::{BlobStore, FileBlobs};
@@ -148,10 +148,6 @@ struct Running {
     rest: RestHandle,
     components: JobManagerComponents,
     ha: HaData,
-    /// The folder of the blobs, where it is this process's and not within the work folder.
-    blob_folder: Option<WorkFolder>,
-    /// Whether uploads go with the work folder.
-    forget_uploads: bool,
     /// The job of an application or per-job cluster.
     own_job: Option<JobId>,
 }
@@ -167,10 +163,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let options = Arc::new(written_back(options, &rpc_service, listener.address.bound.port()));
     let work = work_folder(&platform, &options)?;
     let stores = stores(&platform, &options, &work)?;
-    if let Some(path) = &process.ship {
-        storage::blobs::store_file(&*stores.blobs, path, None, model::BlobKind::Permanent)
-            .map_err(|e| StartError::storage(format!("program {}", path.display()), e))?;
-    }
+    ship(process.ship.as_deref(), &*stores.blobs)?;
     let base = base_parts(&platform, &rpc_service, &options);
     tokio::task::spawn_local(trigger.clone().watch_fatal(base.fatal.clone()));
     let address = listener.address.clone();
@@ -219,16 +212,14 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let ready = ReadyAddresses { rest: address.url, rpc: rpc_service.node().to_string() };
     tracing::info!(rest = %ready.rest, rpc = %ready.rpc, "JobManager is up");
     (process.ready)(&ready);
-    Ok(Running {
-        work,
-        rpc: rpc_service,
-        rest,
-        components,
-        ha: stores.ha,
-        blob_folder: stores.blob_folder,
-        forget_uploads: options.get(&conf::rest::UPLOAD_DIR).is_none(),
-        own_job,
-    })
+    Ok(Running { work, rpc: rpc_service, rest, components, ha: stores.ha, own_job })
+}
+
+fn ship(program: Option<&Path>, blobs: &dyn BlobStore) -> Result<(), StartError> {
+    let Some(path) = program else { return Ok(()) };
+    storage::blobs::store_file(blobs, path, None, model::BlobKind::Permanent)
+        .map(drop)
+        .map_err(|e| StartError::storage(format!("program {}", path.display()), e))
 }
 
 fn base_parts(platform: &Platform, rpc: &RpcService, options: &Arc<conf::Options>) -> BaseParts {
@@ -288,7 +279,9 @@ impl Running {
     /// In reverse order, each step and the whole bounded.
     async fn shut_down(self, stop: Stop, within: Duration) -> Exit {
         tracing::info!(reason = %stop, exit = stop.exit.code(), "JobManager is shutting down");
-        let Self { work, rpc, rest, components, ha, blob_folder, forget_uploads, own_job } = self;
+        let Self { work, rpc, rest, components, ha, own_job } = self;
+        // Else uploads are there after this process, too.
+        let forget_uploads = components.services().options.get(&conf::rest::UPLOAD_DIR).is_none();
         let leader = components.own_leaders().watch(Component::ResourceManager);
         let ordered = async {
             if let Behaviour::StopApplication(status) = stop.behaviour {
@@ -307,7 +300,7 @@ impl Running {
         if let Behaviour::StopApplication(_) = stop.behaviour {
             clean(&ha, own_job.is_some());
         }
-        drop((blob_folder, work));
+        drop((ha, work));
         stop.exit
     }
 }
@@ -355,11 +348,13 @@ fn clean(ha: &HaData, single_job: bool) {
     }
 }
 
-/// What outlives the process.
+/// What is kept for another JobManager, and what stands in for it where there is none.
 struct HaData {
     objects: Arc<dyn ObjectStore>,
     /// Folder of the blobs; `None`: it goes with this process.
     blobs: Option<PathBuf>,
+    /// The folder that goes with this process, where it is not within the work folder.
+    own_blobs: Option<WorkFolder>,
 }
 
 /// The ports that were bound, where others look for them.
@@ -388,7 +383,6 @@ struct Stores {
     ha: HaData,
     archive: Arc<dyn ObjectStore>,
     blobs: Arc<dyn BlobStore>,
-    blob_folder: Option<WorkFolder>,
 }
 
 fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<Stores, StartError> {
@@ -397,16 +391,15 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
     let archive: Arc<dyn ObjectStore> = Arc::new(archive);
     match options.get(&ha::TYPE) {
         HaType::None => {
-            let blob_folder = own_blob_folder(platform, options)?;
-            let parent = blob_folder.as_ref().unwrap_or(work).path();
+            let own_blobs = own_blob_folder(platform, options)?;
+            let parent = own_blobs.as_ref().unwrap_or(work).path();
             let blobs = file_blobs(parent.join("blobs"))?;
             Ok(Stores {
                 election: Arc::new(EmbeddedElection::new(platform.unix_millis())),
                 standby: false,
-                ha: HaData { objects: Arc::new(MemoryObjects::default()), blobs: None },
+                ha: HaData { objects: Arc::new(MemoryObjects::default()), blobs: None, own_blobs },
                 archive,
                 blobs,
-                blob_folder,
             })
         }
         HaType::Filesystem => {
@@ -420,8 +413,7 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
                 standby: true,
                 archive,
                 blobs: file_blobs(folder.join("blobs"))?,
-                blob_folder: None,
-                ha: HaData { objects, blobs: Some(folder.join("blobs")) },
+                ha: HaData { objects, blobs: Some(folder.join("blobs")), own_blobs: None },
             })
         }
     }
