@@ -354,7 +354,7 @@ struct HaData {
     /// Folder of the blobs; `None`: it goes with this process.
     blobs: Option<PathBuf>,
     /// The folder that goes with this process, where it is not within the work folder.
-    own_blobs: Option<WorkFolder>,
+    _own_blobs: Option<WorkFolder>,
 }
 
 /// The ports that were bound, where others look for them.
@@ -397,7 +397,11 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
             Ok(Stores {
                 election: Arc::new(EmbeddedElection::new(platform.unix_millis())),
                 standby: false,
-                ha: HaData { objects: Arc::new(MemoryObjects::default()), blobs: None, own_blobs },
+                ha: HaData {
+                    objects: Arc::new(MemoryObjects::default()),
+                    blobs: None,
+                    _own_blobs: own_blobs,
+                },
                 archive,
                 blobs,
             })
@@ -413,7 +417,7 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
                 standby: true,
                 archive,
                 blobs: file_blobs(folder.join("blobs"))?,
-                ha: HaData { objects, blobs: Some(folder.join("blobs")), own_blobs: None },
+                ha: HaData { objects, blobs: Some(folder.join("blobs")), _own_blobs: None },
             })
         }
     }

@@ -25,11 +25,9 @@ pub enum StartError {
     #[error(transparent)]
     Rpc(#[from] gateways::RpcStartError),
     /// A port; with the options that say which.
-    #[error("{what}: {why}; set {ports}, or {host}")]
+    #[error("{why}; set {ports}, or {host}")]
     Port {
-        /// Whose.
-        what: &'static str,
-        /// What was tried, and the reason.
+        /// Whose it is, what was tried, and the reason.
         why: String,
         /// The option with the ports.
         ports: &'static str,

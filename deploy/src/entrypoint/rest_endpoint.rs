@@ -38,7 +38,7 @@ fn not_bound(options: &Options, why: &RestStartError) -> StartError {
     let own = options.is_set(&options_of_rest::BIND_PORT);
     let ports = if own { options_of_rest::BIND_PORT.key() } else { options_of_rest::PORT.key() };
     let host = options_of_rest::BIND_ADDRESS.key();
-    StartError::Port { what: "REST", why: why.to_string(), ports, host }
+    StartError::Port { why: why.to_string(), ports, host }
 }
 
 /// What the endpoint of one process shows and allows.

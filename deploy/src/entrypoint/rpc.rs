@@ -40,13 +40,13 @@ pub(super) async fn start_taskmanager(
 }
 
 fn not_bound(
-    what: &'static str,
+    what: &str,
     RpcStartError::Bind { host: at, ports: tried, why }: RpcStartError,
     ports: &'static str,
     host: &'static str,
 ) -> StartError {
-    let why = format!("no port of {tried} can be bound on {at}: {why}");
-    StartError::Port { what, why, ports, host }
+    let why = format!("{what}: no port of {tried} can be bound on {at}: {why}");
+    StartError::Port { why, ports, host }
 }
 
 /// Where a JobManager listens.
