@@ -150,6 +150,10 @@ pub(crate) mod must {
     pub(crate) fn be_above_zero(value: &f64) -> Option<&'static str> {
         (*value <= 0.0).then_some("a number above 0.0")
     }
+    pub(crate) fn be_a_job_id(value: &Option<String>) -> Option<&'static str> {
+        let wrong = value.as_ref().is_some_and(|text| text.parse::<model::JobId>().is_err());
+        wrong.then_some("32 hexadecimal digits")
+    }
     pub(crate) fn be_cores(value: &Option<f64>) -> Option<&'static str> {
         value
             .is_some_and(|cores| !(0.001..=1_000_000.0).contains(&cores))

@@ -26,6 +26,7 @@ const NO_OPTIONS: &[&str] = &[
     "FLOTT_ROLE",
     "FLOTT_BINARY",
     "FLOTT_LOG_FILE",
+    "FLOTT_PID_FILE",
     "FLOTT_COMMIT",
     "FLOTT_TESTS_PREBUILT",
 ];

@@ -183,3 +183,12 @@ fn the_file_that_users_get_sets_only_what_is_known() {
     let all = Options::from_yaml("uncommented", &uncommented).unwrap();
     assert!(all.to_map().len() > 20, "{uncommented}");
 }
+
+#[test]
+fn amounts_of_memory_are_handed_on_to_the_byte() {
+    for bytes in [0, 1, 1023, 1 << 10, (1 << 20) + 1, (1 << 30) - 1, 1 << 31, 3 << 29] {
+        let size = Some(model::MemorySize(bytes));
+        let options = Options::default().with_value(&jobmanager::PROCESS_SIZE, &size);
+        assert_eq!(options.get(&jobmanager::PROCESS_SIZE), size);
+    }
+}

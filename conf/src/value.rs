@@ -34,7 +34,20 @@ by_from_str! {
     u32 => "a whole number from 0 to 4294967295",
     u64 => "a whole number from 0",
     NonZeroU32 => "a whole number from 1",
-    MemorySize => "an amount of memory: a number with b, k, m, g or t (powers of 1024), e.g. 1728m",
+}
+
+impl OptionValue for MemorySize {
+    fn kind() -> String {
+        "an amount of memory: a number with b, k, m, g or t (powers of 1024), e.g. 1728m".to_owned()
+    }
+    fn parse(text: &str) -> Option<Self> {
+        text.trim().parse().ok()
+    }
+    fn show(&self) -> Option<String> {
+        // For people it is rounded; this is read again.
+        let whole = self.0.is_multiple_of(1 << 20);
+        Some(if whole { self.to_string() } else { format!("{}b", self.0) })
+    }
 }
 
 impl OptionValue for bool {

@@ -77,7 +77,7 @@ find_binary() {
     die "the flott binary is not found: build it with 'cargo build --release -p deploy --bin flott', or set FLOTT_BINARY"
 }
 
-FLOTT_BINARY="$(find_binary)" || exit 1
+FLOTT_BINARY="$(find_binary)" || exit
 export FLOTT_BINARY
 
 option() {
@@ -86,17 +86,18 @@ option() {
 
 FLOTT_IDENT_STRING="${FLOTT_IDENT_STRING:-$(id -un)}"
 
-# Reads the options that the scripts themselves need; a wrong flott.yaml ends the script here.
+# Reads the options that the scripts themselves need; a wrong flott.yaml ends the script here, with the exit code
+# that the binary has for it.
 load_options() {
     if [ -z "${FLOTT_PID_DIR:-}" ]; then
-        FLOTT_PID_DIR="$(option env.pid.dir)" || exit 1
+        FLOTT_PID_DIR="$(option env.pid.dir)" || exit
     fi
     if [ -z "${FLOTT_LOG_DIR:-}" ]; then
-        FLOTT_LOG_DIR="$(option env.log.dir)" || exit 1
+        FLOTT_LOG_DIR="$(option env.log.dir)" || exit
         FLOTT_LOG_DIR="${FLOTT_LOG_DIR:-$FLOTT_HOME/log}"
     fi
     if [ -z "${FLOTT_SSH_OPTS:-}" ]; then
-        FLOTT_SSH_OPTS="$(option env.ssh.opts)" || exit 1
+        FLOTT_SSH_OPTS="$(option env.ssh.opts)" || exit
     fi
 }
 

@@ -162,7 +162,8 @@ start() {
     done
     rotate "$base.log"
     rotate "$base.out"
-    FLOTT_LOG_FILE="$base.log" nohup "$FLOTT_BINARY" "${role[@]}" "$@" \
+    # One that ends by itself takes its pid out of the file.
+    FLOTT_LOG_FILE="$base.log" FLOTT_PID_FILE="$pid_file" nohup "$FLOTT_BINARY" "${role[@]}" "$@" \
         >"$base.out" 2>&1 </dev/null 9>&- &
     pid=$!
     # Known from now on: it can be stopped, and others started, while this waits.

@@ -18,6 +18,6 @@ if [ "$action" = start ] || [ "$action" = start-foreground ]; then
         *" --program "* | *" --program="*) ;;
         *) misuse "--program PATH is missing" ;;
     esac
-    "$FLOTT_BINARY" make-secret >/dev/null || exit 1
+    "$FLOTT_BINARY" make-secret >/dev/null || exit
 fi
 exec "$FLOTT_BIN_DIR/flott-daemon.sh" "$action" standalone-job "$@"

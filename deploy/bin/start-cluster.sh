@@ -21,7 +21,7 @@ done
 [ "$value" -eq 0 ] || misuse "-D needs key=value"
 load_options
 
-files="$("$FLOTT_BINARY" make-secret)" || exit 1
+files="$("$FLOTT_BINARY" make-secret)" || exit
 
 copy_files() {
     local host="$1" file folder
@@ -40,7 +40,12 @@ done
 
 masters="$(hosts_of masters)"
 [ -n "$masters" ] || die "$FLOTT_CONF_DIR/masters names no host"
+# The exit code: of the first that did not start.
 failed=0
+failed() {
+    [ "$failed" -ne 0 ] || failed="$1"
+}
+
 for master in $masters; do
     host="${master%%:*}"
     arguments=()
@@ -51,11 +56,11 @@ for master in $masters; do
         # The port that conf/masters names counts, unless flott.yaml or the command line says another one.
         arguments+=("$host" "${master#*:}")
     fi
-    on_host "$host" jobmanager.sh start "${arguments[@]+"${arguments[@]}"}" "$@" || failed=1
+    on_host "$host" jobmanager.sh start "${arguments[@]+"${arguments[@]}"}" "$@" || failed $?
 done
-[ "$failed" -eq 0 ] || exit 1
+[ "$failed" -eq 0 ] || exit "$failed"
 
 for host in $(hosts_of workers); do
-    on_host "$host" taskmanager.sh start "$@" || failed=1
+    on_host "$host" taskmanager.sh start "$@" || failed $?
 done
 exit "$failed"

@@ -42,6 +42,15 @@ impl Exit {
     }
 }
 
+impl Exit {
+    /// That of a process that ended with `code`; `None`: it is no failure of ours.
+    pub fn from_code(code: i32) -> Option<Self> {
+        let failures =
+            [Self::StartUpFailed, Self::Fatal, Self::JobFailed, Self::Unknown, Self::Usage];
+        failures.into_iter().find(|exit| i32::from(exit.code()) == code)
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.code())

@@ -15,6 +15,7 @@ mod host_logs;
 mod hosts;
 mod launchers;
 mod logging;
+mod pid_file;
 mod programs;
 mod results;
 mod roles;

@@ -11,7 +11,7 @@ use crate::entrypoint::{
 use crate::exit::Exit;
 use crate::programs::{self, OwnProgram};
 use crate::stop::Behaviour;
-use crate::{embedded, environment, logging, settings};
+use crate::{embedded, environment, logging, pid_file, settings};
 use clap::Parser;
 use conf::high_availability::{self as ha, HaType};
 use conf::{Options, execution, jobmanager as options_of_jm, rest as options_of_rest, taskmanager};
@@ -67,7 +67,7 @@ fn run_cluster_role(entry: ProgramEntry) -> ExitCode {
 
 /// Runs a role's future on this thread; components run on threads of their own.
 fn block_on(future: impl Future<Output = Result<Exit, StartError>>) -> Outcome {
-    cli::block_on(async {
+    let outcome = cli::block_on(async {
         match future.await {
             Ok(exit) => Ok(exit),
             // Told to stop while starting: that is no failure.
@@ -79,7 +79,9 @@ fn block_on(future: impl Future<Output = Result<Exit, StartError>>) -> Outcome {
                 Err(Failure::start(error))
             }
         }
-    })
+    });
+    pid_file::leave();
+    outcome
 }
 
 /// Becomes another binary in the same role: the program that a cluster is for.
@@ -213,13 +215,10 @@ fn own_submission(
     args: JobManager,
     own: &OwnProgram,
 ) -> Result<SubmitProgram, StartError> {
-    let given = args.job_id.or_else(|| options.get(&execution::JOB_ID));
-    let job_id = match given {
-        Some(text) => text
-            .parse()
-            .map_err(|e: model::ids::ParseIdError| StartError::Invalid(e.to_string()))?,
-        None => fixed_job_id(options),
-    };
+    let configured = options.get(&execution::JOB_ID).map(|text| text.parse()).transpose();
+    let configured =
+        configured.map_err(|e: model::ids::ParseIdError| StartError::Invalid(e.to_string()))?;
+    let job_id = args.job_id.or(configured).unwrap_or_else(|| fixed_job_id(options));
     let parallelism =
         args.parallelism.unwrap_or_else(|| options.get(&execution::PARALLELISM).get());
     Ok(SubmitProgram {

@@ -31,6 +31,19 @@ impl Place {
     }
 
     fn run(&self, script: &str, role: &str, words: &[&str]) -> Output {
+        self.command(script, role, words).output().unwrap()
+    }
+
+    /// With the folders that the options name: the script asks for them.
+    fn run_anywhere(&self, script: &str, role: &str, words: &[&str]) -> Output {
+        let mut command = self.command(script, role, words);
+        for variable in ["FLOTT_PID_DIR", "FLOTT_LOG_DIR", "FLOTT_SSH_OPTS"] {
+            command.env_remove(variable);
+        }
+        command.output().unwrap()
+    }
+
+    fn command(&self, script: &str, role: &str, words: &[&str]) -> Command {
         let own = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut command = Command::new(own.join("bin").join(script));
         command.args(words).stdin(Stdio::null());
@@ -39,7 +52,7 @@ impl Place {
         command.env("FLOTT_LOG_DIR", self.0.path().join("log"));
         command.env("FLOTT_IDENT_STRING", "test").env("FLOTT_SSH_OPTS", "-n");
         command.env("FAKE_FOLDER", self.0.path()).env("FAKE_ROLE", role);
-        command.output().unwrap()
+        command
     }
 
     /// What the binary was called with.
@@ -90,6 +103,30 @@ fn wrong_usage_is_answered_by_the_script_that_was_called() {
         assert!(err(&output).contains(&format!("usage: {script}")), "{}", err(&output));
     }
     assert_eq!(place.called(), "");
+}
+
+#[test]
+fn the_binarys_exit_code_is_the_scripts() {
+    let place = Place::new();
+    let started: [(&str, &[&str]); 6] = [
+        ("start-cluster.sh", &[]),
+        ("stop-cluster.sh", &[]),
+        ("jobmanager.sh", &["start"]),
+        ("taskmanager.sh", &["stop-all"]),
+        ("standalone-job.sh", &["start", "--program", "/p"]),
+        ("flott-daemon.sh", &["start-foreground", "taskmanager"]),
+    ];
+    for (script, words) in started {
+        // As a wrong flott.yaml is answered, by every call of the binary.
+        let output = place.run_anywhere(script, "misconfigured", words);
+        assert_eq!(output.status.code(), Some(64), "{script} {words:?}: {}", err(&output));
+        assert!(err(&output).contains("error: flott.yaml"), "{script}: {}", err(&output));
+    }
+    // Each role's script, and the one for both.
+    for (script, words) in [("jobmanager.sh", &["start"][..]), ("start-cluster.sh", &[])] {
+        let output = place.run(script, "portless", words);
+        assert_eq!(output.status.code(), Some(3), "{script}: {}", err(&output));
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
 use model::ContentHash;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
 use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt;
@@ -39,6 +39,8 @@ pub struct ProgramStore {
     /// What each file holds: programs are run more often than they are uploaded. Files are never changed
     /// under their name.
     contents: Arc<Mutex<BTreeMap<PathBuf, Content>>>,
+    /// Told what is here whenever that changes.
+    told: Arc<dyn Fn(BTreeSet<ContentHash>) + Send + Sync>,
 }
 
 /// What a file holds: hash and size.
@@ -70,7 +72,15 @@ impl ProgramStore {
         checker: Arc<dyn ProgramChecker>,
     ) -> io::Result<Self> {
         std::fs::create_dir_all(&folder)?;
-        Ok(Self { folder, bytes_max, checker, contents: Arc::default() })
+        let told = Arc::new(|_| ());
+        Ok(Self { folder, bytes_max, checker, contents: Arc::default(), told })
+    }
+
+    /// Has somebody told which contents are here, whenever that changes: they may be needed again. Those of an
+    /// earlier process are known once they are asked for.
+    #[must_use]
+    pub fn telling(self, told: impl Fn(BTreeSet<ContentHash>) + Send + Sync + 'static) -> Self {
+        Self { told: Arc::new(told), ..self }
     }
 
     /// Takes a program in as it streams by; `unique` (32 hexadecimal digits) makes its id.
@@ -96,7 +106,7 @@ impl ProgramStore {
         self.ask_for_jobs(&partial.0, &name, unique).await?;
         let path = self.folder.join(format!("{unique:032x}{ID_SEPARATOR}{name}"));
         tokio::fs::rename(&partial.0, &path).await.map_err(|e| storage_error(&self.folder, &e))?;
-        self.contents().insert(path.clone(), content);
+        self.note(&path, Some(content));
         Ok(StoredProgram { path, name })
     }
 
@@ -139,8 +149,19 @@ impl ProgramStore {
         }
         // Uploaded to an earlier process.
         let content = hash_file(&program.path).await?;
-        self.contents().insert(program.path.clone(), content);
+        self.note(&program.path, Some(content));
         Ok(content)
+    }
+
+    /// A file has that content, or is not here any more.
+    fn note(&self, path: &Path, content: Option<Content>) {
+        let mut contents = self.contents();
+        match content {
+            Some(content) => contents.insert(path.to_owned(), content),
+            None => contents.remove(path),
+        };
+        // While it is locked: the last word must be about the last change.
+        (self.told)(contents.values().map(|(hash, _)| *hash).collect());
     }
 
     fn contents(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Content>> {
@@ -180,6 +201,7 @@ impl ProgramStore {
         let name = name_of(id).ok_or_else(missing)?.to_owned();
         let path = self.folder.join(id);
         if !path.is_file() {
+            self.note(&path, None);
             return Err(missing());
         }
         Ok(StoredProgram { path, name })
@@ -188,7 +210,7 @@ impl ProgramStore {
     /// Removes a program.
     pub fn remove(&self, id: &str) -> Result<(), ApiError> {
         let program = self.find(id)?;
-        self.contents().remove(&program.path);
+        self.note(&program.path, None);
         if let Some(file) = self.jobs_file(id) {
             // Absent where the program did not say.
             let _ = std::fs::remove_file(file);
@@ -319,6 +341,26 @@ mod tests {
         store.remove(&id).unwrap();
         assert!(store.find(&id).is_err());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing stays");
+    }
+
+    #[tokio::test]
+    async fn somebody_is_told_what_is_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let heard = told.clone();
+        let store = store(folder.path()).telling(move |here| heard.lock().unwrap().push(here));
+        let kept = store.store("one", 1, chunks(&[b"ours"])).await.unwrap();
+        let again = store.store("two", 2, chunks(&[b"ours"])).await.unwrap();
+        let hash = store.content(&kept).await.unwrap().0;
+        let id = |program: &StoredProgram| {
+            program.path.file_name().unwrap().to_str().unwrap().to_owned()
+        };
+        store.remove(&id(&kept)).unwrap();
+        assert_eq!(*told.lock().unwrap(), [[hash].into(), [hash].into(), [hash].into()]);
+        // Removed by somebody else, which is found out when it is asked for.
+        std::fs::remove_file(&again.path).unwrap();
+        assert!(store.find(&id(&again)).is_err());
+        assert_eq!(told.lock().unwrap().last(), Some(&BTreeSet::new()));
     }
 
     #[tokio::test]

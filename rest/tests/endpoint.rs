@@ -41,12 +41,18 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::task::LocalSet;
 
 const JOB: JobId = JobId(0xa);
 const ENDED: JobId = JobId(0xe);
+/// A job whose program is not there when it is submitted first, and how often it was.
+const LOST: JobId = JobId(0x105);
+static LOST_ASKED: AtomicU32 = AtomicU32::new(0);
+/// Uploads of blobs.
+static OPENED: AtomicU32 = AtomicU32::new(0);
 /// Submitted with the arguments `--help`.
 const HELPED: JobId = JobId(0xf);
 
@@ -148,6 +154,9 @@ answers! { Dispatcher:
         assert_eq!(ask.body.parallelism, Some(4));
         match ask.body.job_id {
             Some(HELPED) => Err(SubmitError::Usage { text: "Usage: words".to_owned(), help: true }),
+            Some(LOST) if LOST_ASKED.fetch_add(1, Ordering::Relaxed) == 0 => {
+                Err(SubmitError::Build("the program can't be fetched".to_owned()))
+            }
             Some(ENDED) => Err(SubmitError::DuplicateTerminated { job: ENDED, status: JobStatus::Failed }),
             _ => Ok(JOB),
         }
@@ -236,8 +245,15 @@ impl Handler<Ask<HasBlob>> for Blobs {
         }))
     }
 }
+impl Handler<Ask<OpenUpload>> for Blobs {
+    type Result = Answer<OpenUpload>;
+    fn handle(&mut self, _: Ask<OpenUpload>, _: &mut Context<Self>) -> Self::Result {
+        self.bytes.clear();
+        OPENED.fetch_add(1, Ordering::Relaxed);
+        Ok(UploadId(1))
+    }
+}
 answers! { Blobs:
-    OpenUpload => |_ask| Ok(UploadId(1));
     ReadBlob => |_ask| Err(BlobError::NotFound("x".to_owned()));
     DeleteJobBlobs => |_ask| Ok(());
 }
@@ -370,6 +386,12 @@ fn a_program_is_uploaded_shipped_and_run() {
             }
             other => panic!("{other}"),
         }
+        // Gone between the look and the submission: it is put there once more, and submitted once more.
+        let opened = OPENED.load(Ordering::Relaxed);
+        let lost = JarRequest { job_id: Some(LOST.to_string()), ..request() };
+        assert_eq!(world.client.run(jar, &lost).await.unwrap().jobid, JOB.to_string());
+        assert_eq!(LOST_ASKED.load(Ordering::Relaxed), 2);
+        assert_eq!(OPENED.load(Ordering::Relaxed), opened + 1);
         world.client.delete_jar(jar).await.unwrap();
         assert_eq!(world.client.run(jar, &request()).await.unwrap_err().status(), Some(404));
         world.handle.stop().await;

@@ -38,6 +38,59 @@ fn wrong_usage_is_64_and_names_the_nearest() {
 }
 
 #[test]
+fn what_is_no_job_id_is_wrong_usage_everywhere() {
+    let program = bin("word_count");
+    let program = program.to_str().unwrap();
+    let wrong: [&[&str]; 5] = [
+        &["cancel", "123"],
+        &["run", "--job-id", "zz", program],
+        &["run", "-D", "pipeline.job-id=zz", program],
+        &["run-application", "--job-id", "zz", program],
+        &["jobmanager", "--mode", "application", "--job-id", "zz", "--program", program],
+    ];
+    for words in wrong {
+        let output = flott(words);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(64), "{words:?}: {said}");
+        assert!(said.contains("32 hexadecimal digits"), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_port_that_is_in_use_is_named_by_its_option() {
+    let cluster = Cluster::new(&[]);
+    assert_eq!(cluster.flott(&["make-secret"], &[]).status.code(), Some(0));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    for (role, option) in [
+        ("jobmanager", "jobmanager.rpc.port"),
+        ("jobmanager", "jobmanager.rpc.bind-port"),
+        ("jobmanager", "rest.port"),
+        ("jobmanager", "rest.bind-port"),
+        ("taskmanager", "taskmanager.rpc.port"),
+    ] {
+        let output = cluster.flott(&[role], &["-D", &format!("{option}={port}")]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{option}: {said}");
+        assert!(said.contains(&format!("set {option}, or ")), "{option}: {said}");
+        assert!(said.contains(&port.to_string()), "{option}: {said}");
+    }
+}
+
+#[test]
+fn a_data_port_that_is_in_use_fails_the_job_by_its_option() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let options = [("taskmanager.data.port", port.as_str()), ("restart-strategy.type", "none")];
+    let cluster = Cluster::start(&options, 1);
+    let text = repository_text();
+    let job = cluster.submit(&bin("word_count"), &request(&["--input", text.to_str().unwrap()], 1));
+    cluster.await_state(&job, "FAILED", SOON);
+    let why = format!("{:?}", cluster.block_on(cluster.client().job_exceptions(&job)).unwrap());
+    assert!(why.contains("taskmanager.data.port") && why.contains(&port), "{why}");
+}
+
+#[test]
 fn a_cluster_that_is_not_there_is_named() {
     let port = common::free_port();
     let output = flott(&["list", "-m", &format!("127.0.0.1:{port}")]);

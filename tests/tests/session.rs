@@ -15,6 +15,8 @@ mod common;
 use common::{
     Cluster, SOON, bin, eventually, expected_counts, output_lines, repository_text, request,
 };
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -202,6 +204,45 @@ fn an_application_runs_its_own_program_and_ends() {
 }
 
 #[test]
+fn an_application_that_has_ended_leaves_no_pid_file() {
+    let cluster = Cluster::new(&[]);
+    let folder = cluster.folder.path();
+    let mut options = String::new();
+    for (key, value) in &cluster.options {
+        options.push_str(&format!("{key}: {value}\n"));
+    }
+    std::fs::write(folder.join("flott.yaml"), options).unwrap();
+    std::fs::write(folder.join("workers"), "localhost\n").unwrap();
+    let script = |name: &str, words: &[&str]| {
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/bin");
+        let mut command = Command::new(scripts.join(name));
+        command.env("FLOTT_CONF_DIR", folder).env("FLOTT_BINARY", bin("flott"));
+        command.env("FLOTT_LOG_DIR", folder.join("log")).env("FLOTT_IDENT_STRING", "test");
+        let output = command.args(words).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    };
+    let (program, text) = (bin("word_count"), repository_text());
+    let words =
+        ["run-application", program.to_str().unwrap(), "--", "--input", text.to_str().unwrap()];
+    script("flott", &words);
+    let pids = |daemon: &str| folder.join(format!("pid/flott-test-{daemon}.pid"));
+    eventually(SOON, "both processes end and take their pids out", || {
+        let left = pids("standalone-job").exists() || pids("taskmanager").exists();
+        (!left).then_some(())
+    });
+    assert!(script("standalone-job.sh", &["stop"]).contains("no standalone-job to stop"));
+    assert!(script("taskmanager.sh", &["stop-all"]).contains("no taskmanager to stop"));
+    let results = folder.join("log").read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let results = results.filter(|path| path.to_string_lossy().contains("standalone-job"));
+    let results: Vec<_> =
+        results.filter(|path| path.extension().is_some_and(|e| e == "out")).collect();
+    let counted = output_lines(&results[0]);
+    assert!(expected_counts(&text).iter().all(|line| counted.contains(line)), "{counted:?}");
+}
+
+#[test]
 fn a_job_can_be_cancelled() {
     let cluster = Cluster::start(&[], 1);
     let out = cluster.folder.path().join("sums");
@@ -224,6 +265,97 @@ fn the_cluster_ends_when_told_by_rest() {
     cluster.block_on(cluster.client().shut_down_cluster()).unwrap();
     let mut jobmanager = cluster.jobmanager.take().unwrap();
     assert_eq!(jobmanager.wait(SOON), 0, "{}", jobmanager.log());
+}
+
+/// The blobs below a folder.
+fn blobs(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        // One that has just gone holds nothing.
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let blob = entry.file_name().to_string_lossy().starts_with("permanent-");
+            if path.is_dir() {
+                folders.push(path);
+            } else if blob {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+fn await_blobs(folder: &Path, count: usize) {
+    eventually(SOON, &format!("{count} blobs are left"), || {
+        (blobs(folder).len() == count).then_some(())
+    });
+}
+
+#[test]
+fn programs_go_with_their_last_job_and_uploaded_ones_with_their_upload() {
+    let storage = tempfile::tempdir().unwrap();
+    let uri = format!("file://{}", storage.path().display());
+    let ha = [("high-availability.type", "filesystem"), ("high-availability.storageDir", &*uri)];
+    let mut cluster = Cluster::start(&ha, 2);
+    let text = repository_text();
+    let (count, endless) = (bin("word_count"), bin("sequence_sum"));
+    for _ in 0..2 {
+        let run =
+            cluster.flott(&["run"], &[count.to_str().unwrap(), "--input", text.to_str().unwrap()]);
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        await_blobs(storage.path(), 0);
+    }
+    // What stays uploaded stays ready, and is not copied again for the next job.
+    let words = ["--input", text.to_str().unwrap()];
+    let jar = cluster.block_on(cluster.client().upload(&count, |_| ())).unwrap();
+    let mut files = Vec::new();
+    for _ in 0..2 {
+        let run =
+            cluster.block_on(cluster.client().run(jar.jar_id(), &request(&words, 1))).unwrap();
+        cluster.await_state(&run.jobid, "FINISHED", SOON);
+        let inodes: Vec<u64> =
+            blobs(storage.path()).iter().map(|path| path.metadata().unwrap().ino()).collect();
+        files.push(inodes);
+    }
+    assert!(files[0].len() == 1 && files[0] == files[1], "{files:?}");
+    cluster.block_on(cluster.client().delete_jar(jar.jar_id())).unwrap();
+    await_blobs(storage.path(), 0);
+    // A stopped process leaves what the jobs need that have not ended, and nothing else.
+    cluster.block_on(cluster.client().upload(&count, |_| ())).unwrap();
+    let slow = request(&["--count", "100000000", "--rate", "100"], 1);
+    let job = cluster.submit(&endless, &slow);
+    let counted = cluster.submit(&count, &request(&words, 1));
+    cluster.await_state(&counted, "FINISHED", SOON);
+    cluster.await_state(&job, "RUNNING", SOON);
+    await_blobs(storage.path(), 2);
+    let mut stopped = cluster.jobmanager.take().unwrap();
+    stopped.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(stopped.wait(SOON), 0, "{}", stopped.log());
+    assert_eq!(blobs(storage.path()).len(), 1);
+    cluster.start_jobmanager();
+    cluster.await_taskmanagers(2);
+    cluster.await_state(&job, "RUNNING", SOON);
+    // A cluster that is over leaves nothing.
+    cluster.block_on(cluster.client().shut_down_cluster()).unwrap();
+    let mut ended = cluster.jobmanager.take().unwrap();
+    assert_eq!(ended.wait(SOON), 0, "{}", ended.log());
+    assert_eq!(blobs(storage.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn without_ha_a_stopped_jobmanager_leaves_nothing_in_the_blob_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = [("blob.storage.directory", folder.path().to_str().unwrap())];
+    let mut cluster = Cluster::start(&options, 1);
+    let slow = request(&["--count", "100000000", "--rate", "100"], 1);
+    let job = cluster.submit(&bin("sequence_sum"), &slow);
+    cluster.await_state(&job, "RUNNING", SOON);
+    assert_eq!(blobs(folder.path()).len(), 1);
+    let mut stopped = cluster.jobmanager.take().unwrap();
+    stopped.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(stopped.wait(SOON), 0, "{}", stopped.log());
+    assert_eq!(folder.path().read_dir().unwrap().count(), 0);
 }
 
 #[test]

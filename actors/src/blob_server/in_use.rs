@@ -1,49 +1,241 @@
-//! Which permanent blobs somebody needs, as the leading Dispatcher of this process knows: the programs of its
-//! jobs, and the blobs of the jobs themselves.
+//! Which permanent blobs somebody needs: the programs of the jobs and the blobs of the jobs themselves, as the
+//! leading Dispatcher of this process knows; programs that are uploaded here; programs for which a job is about to
+//! come. And which programs were needed and are not any more.
 //!
 //! Where no Dispatcher of this process leads, nothing is known and everything is kept: the store may be
 //! shared with the process that does lead.
 
 use model::{BlobKey, BlobKind, ContentHash, JobId};
 use platform::watch;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
-/// What is needed.
+/// Most jobs that are waited for with one program: whoever asks more often has asked long enough ago.
+const EXPECTED_MAX: usize = 64;
+
+/// What the jobs need.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Needed {
     /// Programs of all jobs that are being built, run, or put in order.
-    pub programs: BTreeSet<ContentHash>,
+    pub programs: BTreeMap<JobId, ContentHash>,
     /// These jobs.
     pub jobs: BTreeSet<JobId>,
 }
 
 impl Needed {
-    fn includes(&self, key: &BlobKey) -> bool {
-        match key.job {
-            None => self.programs.contains(&key.hash),
-            Some(job) => self.jobs.contains(&job),
-        }
+    fn has_program(&self, hash: ContentHash) -> bool {
+        self.programs.values().any(|known| *known == hash)
     }
 }
 
-/// What is needed now; the Dispatcher's and the BlobServer's common knowledge. A cheap handle.
+/// What is needed now; the Dispatcher's, the endpoint's and the BlobServer's common knowledge. A cheap handle.
 #[derive(Debug, Clone, Default)]
-pub struct BlobsInUse(watch::Sender<Option<Needed>>);
+pub struct BlobsInUse(watch::Sender<Known>);
 
-impl BlobsInUse {
-    /// From now on this is needed and nothing else; `None`: that is not known here.
-    pub fn set(&self, needed: Option<Needed>) {
-        self.0.set(needed);
+#[derive(Debug, Default)]
+struct Known {
+    needed: Option<Needed>,
+    uploaded: BTreeSet<ContentHash>,
+    /// For each job that is about to come with a program: until when it is waited for.
+    expected: BTreeMap<ContentHash, VecDeque<Duration>>,
+    /// Needed or uploaded before; looked at when there is nothing left that keeps them.
+    released: BTreeSet<ContentHash>,
+}
+
+impl Known {
+    fn keeps(&self, key: &BlobKey, now: Duration) -> bool {
+        let Some(needed) = &self.needed else {
+            return true;
+        };
+        match key.job {
+            None => self.keeps_program(needed, key.hash) || self.expects(key.hash, now),
+            Some(job) => needed.jobs.contains(&job),
+        }
     }
 
-    /// What is needed.
+    fn keeps_program(&self, needed: &Needed, hash: ContentHash) -> bool {
+        needed.has_program(hash) || self.uploaded.contains(&hash)
+    }
+
+    fn expects(&self, hash: ContentHash, now: Duration) -> bool {
+        self.expected.get(&hash).is_some_and(|jobs| jobs.iter().any(|until| *until > now))
+    }
+
+    /// A job with this program has come: one less is waited for.
+    fn come(&mut self, hash: ContentHash) {
+        if let Some(jobs) = self.expected.get_mut(&hash) {
+            jobs.pop_front();
+            if jobs.is_empty() {
+                self.expected.remove(&hash);
+            }
+        }
+    }
+
+    fn set_needed(&mut self, needed: Option<Needed>) {
+        let before = std::mem::replace(&mut self.needed, needed);
+        let (Some(before), Some(now)) = (before, self.needed.clone()) else {
+            // A leadership begins with the jobs of the last one, and ends without ending jobs.
+            return;
+        };
+        for (job, hash) in &now.programs {
+            if !before.programs.contains_key(job) {
+                self.come(*hash);
+            }
+        }
+        let gone = before.programs.into_values().filter(|hash| !now.has_program(*hash));
+        self.released.extend(gone);
+    }
+}
+
+impl BlobsInUse {
+    /// From now on the jobs need this and nothing else; `None`: that is not known here.
+    pub fn set(&self, needed: Option<Needed>) {
+        self.0.send_if_modified(|known| {
+            let changed = known.needed != needed;
+            if changed {
+                known.set_needed(needed);
+            }
+            changed
+        });
+    }
+
+    /// What the jobs need.
     pub fn get(&self) -> Option<Needed> {
-        self.0.borrow().clone()
+        self.0.borrow().needed.clone()
+    }
+
+    /// From now on these programs are uploaded here, and no other.
+    pub fn set_uploaded(&self, programs: BTreeSet<ContentHash>) {
+        self.0.send_if_modified(|known| {
+            let before = std::mem::replace(&mut known.uploaded, programs);
+            let removed: Vec<_> = before.difference(&known.uploaded).copied().collect();
+            known.released.extend(&removed);
+            !removed.is_empty()
+        });
+    }
+
+    /// A program was put here or asked for: a job will come with it, before `until`.
+    pub(super) fn expect(&self, program: ContentHash, now: Duration, until: Duration) {
+        self.0.send_if_modified(|known| {
+            known.expected.retain(|_, jobs| {
+                jobs.retain(|until| *until > now);
+                !jobs.is_empty()
+            });
+            let jobs = known.expected.entry(program).or_default();
+            if jobs.len() >= EXPECTED_MAX {
+                jobs.pop_front();
+            }
+            jobs.push_back(until);
+            false
+        });
     }
 
     /// Whether a blob has to stay whatever its age.
-    pub(super) fn keeps(&self, key: &BlobKey) -> bool {
-        let known = self.0.borrow();
-        key.kind == BlobKind::Permanent && known.as_ref().is_none_or(|needed| needed.includes(key))
+    pub(super) fn keeps(&self, key: &BlobKey, now: Duration) -> bool {
+        key.kind == BlobKind::Permanent && self.0.borrow().keeps(key, now)
+    }
+
+    /// The programs that nothing keeps any more, each once. For those that wait for a job, ask again later.
+    pub(super) fn take_released(&self, now: Duration) -> Vec<ContentHash> {
+        let mut free = Vec::new();
+        self.0.send_if_modified(|known| {
+            let Some(needed) = known.needed.take() else {
+                return false;
+            };
+            for hash in std::mem::take(&mut known.released) {
+                if known.keeps_program(&needed, hash) {
+                    // It will be released once more.
+                } else if known.expects(hash, now) {
+                    known.released.insert(hash);
+                } else {
+                    free.push(hash);
+                }
+            }
+            known.needed = Some(needed);
+            false
+        });
+        free
+    }
+
+    /// Tells when something may have been released.
+    pub(super) fn changes(&self) -> impl futures::Stream<Item = ()> + use<> {
+        let watched = self.0.subscribe();
+        futures::stream::unfold(watched, async |mut watched| {
+            let changed = watched.changed().await;
+            changed.is_ok().then_some(((), watched))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROGRAM: ContentHash = ContentHash([1; 32]);
+    const NOW: Duration = Duration::from_secs(100);
+    const LATER: Duration = Duration::from_secs(200);
+
+    fn jobs(ids: &[u128]) -> Option<Needed> {
+        let ids = || ids.iter().map(|id| JobId(*id));
+        Some(Needed { programs: ids().map(|job| (job, PROGRAM)).collect(), jobs: ids().collect() })
+    }
+
+    fn with_jobs(ids: &[u128]) -> BlobsInUse {
+        let in_use = BlobsInUse::default();
+        in_use.set(jobs(&[]));
+        in_use.set(jobs(ids));
+        in_use
+    }
+
+    #[test]
+    fn a_program_is_released_by_its_last_job_and_once() {
+        let in_use = with_jobs(&[1, 2]);
+        in_use.set(jobs(&[2]));
+        assert!(in_use.take_released(NOW).is_empty());
+        in_use.set(jobs(&[]));
+        assert_eq!(in_use.take_released(NOW), [PROGRAM]);
+        assert!(in_use.take_released(NOW).is_empty());
+    }
+
+    #[test]
+    fn each_job_that_is_on_its_way_keeps_its_program_until_it_has_come_and_ended() {
+        let in_use = with_jobs(&[]);
+        // Two were told that the program is here; the first job is over before the second one comes.
+        in_use.expect(PROGRAM, NOW, LATER);
+        in_use.expect(PROGRAM, NOW, LATER);
+        in_use.set(jobs(&[1]));
+        in_use.set(jobs(&[]));
+        assert!(in_use.take_released(NOW).is_empty(), "the second one is on its way");
+        in_use.set(jobs(&[2]));
+        in_use.set(jobs(&[]));
+        assert_eq!(in_use.take_released(NOW), [PROGRAM]);
+        in_use.expect(PROGRAM, NOW, LATER);
+        in_use.set(jobs(&[3, 4]));
+        in_use.set(jobs(&[]));
+        in_use.expect(PROGRAM, NOW, LATER);
+        assert!(in_use.take_released(NOW).is_empty());
+        assert_eq!(in_use.take_released(LATER), [PROGRAM], "one that never comes");
+    }
+
+    #[test]
+    fn an_uploaded_program_is_kept_until_it_is_removed() {
+        let in_use = with_jobs(&[1]);
+        in_use.set_uploaded([PROGRAM].into());
+        in_use.set(jobs(&[]));
+        assert!(in_use.take_released(NOW).is_empty());
+        in_use.set_uploaded(BTreeSet::new());
+        assert_eq!(in_use.take_released(NOW), [PROGRAM]);
+    }
+
+    #[test]
+    fn nothing_is_released_by_the_end_of_a_leadership() {
+        let in_use = with_jobs(&[1]);
+        in_use.set(None);
+        assert!(in_use.take_released(NOW).is_empty());
+        let key = BlobKey { job: None, hash: PROGRAM, kind: BlobKind::Permanent, size: 1 };
+        assert!(in_use.keeps(&key, NOW));
+        in_use.set(jobs(&[]));
+        assert!(in_use.take_released(NOW).is_empty());
+        assert!(!in_use.keeps(&key, NOW));
     }
 }

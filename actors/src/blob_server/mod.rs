@@ -17,6 +17,7 @@ pub use in_use::{BlobsInUse, Needed};
 
 use crate::services::{ProcessServices, Running, Stop};
 use actix::{Actor, ActorContext as _, AsyncContext, Context, Handler};
+use futures::StreamExt as _;
 use gateways::RpcService;
 use gateways::blob_server::{
     BlobError, BlobServerGateway, CHUNK_BYTES_MAX, CloseUpload, DeleteJobBlobs, HasBlob,
@@ -50,7 +51,7 @@ pub struct BlobServerHandle {
     pub session: ProcessSession,
     store: Arc<dyn BlobStore>,
     in_use: BlobsInUse,
-    _running: Running<BlobServer>,
+    running: Running<BlobServer>,
 }
 
 impl BlobServerHandle {
@@ -59,9 +60,16 @@ impl BlobServerHandle {
         Arc::clone(&self.store)
     }
 
-    /// Where the Dispatcher of this process says what it needs.
+    /// Where the Dispatcher of this process says what it needs, and the endpoint what is uploaded.
     pub fn in_use(&self) -> BlobsInUse {
         self.in_use.clone()
+    }
+
+    /// The programs that were uploaded here go with this process: those that no job needs are removed.
+    pub async fn forget_uploads(&self) {
+        self.in_use.set_uploaded(std::collections::BTreeSet::new());
+        // It has ended, and with it what it served: nothing is left to be done.
+        let _ = self.running.addr().send(DropReleased).await;
     }
 }
 
@@ -95,7 +103,7 @@ async fn start_with(
     let address = rpc.address_of(ENDPOINT);
     let registration = rpc.serve(ENDPOINT, session, endpoint);
     let running = Running::new(address.clone(), actor, registration);
-    Ok(BlobServerHandle { address, session, store, in_use, _running: running })
+    Ok(BlobServerHandle { address, session, store, in_use, running })
 }
 
 /// The actor.
@@ -117,6 +125,7 @@ impl Actor for BlobServer {
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         ctx.run_interval(SWEEP_INTERVAL, |server, _| server.sweep());
+        ctx.add_message_stream(self.in_use.changes().map(|()| DropReleased));
     }
 }
 
@@ -124,11 +133,11 @@ impl BlobServer {
     fn sweep(&mut self) {
         let now = self.platform.now();
         self.uploads.drop_abandoned(now);
+        self.drop_released();
         match self.store.keys() {
             Ok(keys) => {
-                // Also those of an earlier process: their time starts when they are first seen. And that of a
-                // blob whose last job has ended starts when that is.
-                let leaving = keys.into_iter().filter(|key| !self.in_use.keeps(key));
+                // Also those of an earlier process: their time starts when they are first seen.
+                let leaving = keys.into_iter().filter(|key| !self.in_use.keeps(key, now));
                 let seen: BTreeMap<_, _> = leaving
                     .map(|key| (key, self.leaving.get(&key).copied().unwrap_or(self.until(&key))))
                     .collect();
@@ -140,18 +149,40 @@ impl BlobServer {
             self.leaving.iter().filter(|(_, at)| now >= **at).map(|(key, _)| *key).collect();
         for key in due {
             // Said on another lane: a job may have come since the list was made.
-            if self.in_use.keeps(&key) {
-                continue;
+            if !self.in_use.keeps(&key, now) {
+                self.remove(&key);
             }
-            match self.store.remove(&key) {
-                Ok(_) => {
-                    self.leaving.remove(&key);
-                    if key.kind == BlobKind::Permanent {
-                        tracing::info!(hash = %key.hash, bytes = key.size, "a blob that no job needs is removed");
-                    }
+        }
+    }
+
+    /// Programs go with what needed them last. Whoever was told that one is here is waited for: that, too, is
+    /// said by this actor, so nobody can come in between.
+    fn drop_released(&mut self) {
+        for hash in self.in_use.take_released(self.platform.now()) {
+            let program = self.store.find(None, hash);
+            if let Some(key) = program.filter(|key| key.kind == BlobKind::Permanent) {
+                self.remove(&key);
+            }
+        }
+    }
+
+    fn remove(&mut self, key: &BlobKey) {
+        match self.store.remove(key) {
+            Ok(_) => {
+                self.leaving.remove(key);
+                if key.kind == BlobKind::Permanent {
+                    tracing::info!(hash = %key.hash, bytes = key.size, "a blob that nothing needs is removed");
                 }
-                Err(error) => tracing::warn!(%error, hash = %key.hash, "blob can't be removed"),
             }
+            Err(error) => tracing::warn!(%error, hash = %key.hash, "blob can't be removed"),
+        }
+    }
+
+    /// Somebody relies on a blob from now on: a job is to come with it.
+    fn expect(&self, key: &BlobKey) {
+        if key.job.is_none() && key.kind == BlobKind::Permanent {
+            let now = self.platform.now();
+            self.in_use.expect(key.hash, now, now.saturating_add(SUBMITTED_WITHIN));
         }
     }
 
@@ -215,6 +246,7 @@ impl Handler<Ask<CloseUpload>> for BlobServer {
         let key = finished.map_err(|e| wire_error(&*self.store, e))?;
         let until = self.until(&key);
         self.leaving.insert(key, until);
+        self.expect(&key);
         Ok(key)
     }
 }
@@ -228,6 +260,7 @@ impl Handler<Ask<HasBlob>> for BlobServer {
         let found = found.filter(|key| self.store.path(key).is_ok());
         if let Some(key) = &found {
             self.wanted(key);
+            self.expect(key);
         }
         Ok(found)
     }
@@ -277,6 +310,19 @@ fn wire_error(store: &dyn BlobStore, error: BlobStoreError) -> BlobError {
             BlobError::DiskFull { dir: store.location() }
         }
         BlobStoreError::Store(other) => BlobError::Io(other.to_string()),
+    }
+}
+
+/// Something may have been released.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct DropReleased;
+
+impl Handler<DropReleased> for BlobServer {
+    type Result = ();
+
+    fn handle(&mut self, _: DropReleased, _: &mut Self::Context) {
+        self.drop_released();
     }
 }
 

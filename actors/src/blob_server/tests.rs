@@ -138,7 +138,8 @@ fn transient_blobs_of_an_earlier_process_are_found_and_go() {
 
 /// What a Dispatcher with these programs says.
 fn programs(hashes: &[ContentHash]) -> Option<Needed> {
-    Some(Needed { programs: hashes.iter().copied().collect(), jobs: [JOB].into() })
+    let programs = hashes.iter().map(|hash| (JOB, *hash)).collect();
+    Some(Needed { programs, jobs: [JOB].into() })
 }
 
 #[test]
@@ -161,10 +162,78 @@ fn a_program_goes_in_time_once_no_job_needs_it_and_never_before() {
         assert!(left.contains(&used) && left.contains(&own), "{left:?}");
         assert!(!left.contains(&unused) && !left.contains(&foreign), "{left:?}");
         s.handle.in_use().set(Some(Needed::default()));
-        secs(CLEANUP.as_secs() - 5).await;
-        assert_eq!(s.store.keys().unwrap().len(), 2, "its time starts when its last job is gone");
-        secs(45).await;
+        secs(1).await;
+        assert_eq!(
+            s.store.keys().unwrap(),
+            [own],
+            "its job is gone; those of the job it deletes itself"
+        );
+    });
+}
+
+#[test]
+fn a_program_that_another_one_was_told_of_outlives_its_job() {
+    run(async {
+        let s = server().await;
+        let in_use = s.handle.in_use();
+        in_use.set(Some(Needed::default()));
+        let client = s.client();
+        let key = client.upload_bytes(b"program", None, BlobKind::Permanent).await.unwrap();
+        let has = HasBlob { job: None, hash: key.hash };
+        in_use.set(programs(&[key.hash]));
+        assert_eq!(s.remote.ask(has.clone()).await, Ok(Some(key)), "the next one is on its way");
+        in_use.set(Some(Needed::default()));
+        secs(1).await;
+        assert_eq!(s.store.keys().unwrap(), [key]);
+        in_use.set(programs(&[key.hash]));
+        secs(2 * SUBMITTED_WITHIN.as_secs()).await;
+        in_use.set(Some(Needed::default()));
+        secs(1).await;
         assert_eq!(s.store.keys().unwrap(), []);
+        assert_eq!(s.remote.ask(has).await, Ok(None), "it has to be put here again");
+    });
+}
+
+#[test]
+fn a_program_whose_job_never_comes_goes_after_its_last_one() {
+    run(async {
+        let s = server().await;
+        let in_use = s.handle.in_use();
+        in_use.set(Some(Needed::default()));
+        let key = s.client().upload_bytes(b"program", None, BlobKind::Permanent).await.unwrap();
+        in_use.set(programs(&[key.hash]));
+        s.remote.ask(HasBlob { job: None, hash: key.hash }).await.unwrap();
+        in_use.set(Some(Needed::default()));
+        secs(SUBMITTED_WITHIN.as_secs() - 5).await;
+        assert_eq!(s.store.keys().unwrap(), [key]);
+        secs(5 + 2 * SWEEP_INTERVAL.as_secs()).await;
+        assert_eq!(s.store.keys().unwrap(), []);
+    });
+}
+
+#[test]
+fn an_uploaded_program_stays_until_it_is_removed_or_its_process_ends() {
+    run(async {
+        let s = server().await;
+        let in_use = s.handle.in_use();
+        in_use.set(Some(Needed::default()));
+        let put = |text: &'static [u8]| async {
+            s.client().upload_bytes(text, None, BlobKind::Permanent).await.unwrap()
+        };
+        let (one, other, used) = (put(b"one").await, put(b"other").await, put(b"used").await);
+        in_use.set_uploaded([one.hash, other.hash, used.hash].into());
+        for key in [one, other] {
+            in_use.set(programs(&[key.hash]));
+        }
+        in_use.set(programs(&[used.hash]));
+        secs(2 * CLEANUP.as_secs()).await;
+        assert_eq!(s.store.keys().unwrap().len(), 3, "however long no job has come");
+        in_use.set_uploaded([other.hash, used.hash].into());
+        secs(1).await;
+        let left = s.store.keys().unwrap();
+        assert!(left.len() == 2 && !left.contains(&one), "{left:?}");
+        s.handle.forget_uploads().await;
+        assert_eq!(s.store.keys().unwrap(), [used], "a job goes on with it");
     });
 }
 

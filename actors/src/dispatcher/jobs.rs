@@ -106,8 +106,9 @@ impl Dispatcher {
         if self.stopping {
             return;
         }
-        let running = self.jobs.values().map(|job| job.graph.program.hash);
-        let programs = running.chain(self.building.values().copied()).collect();
+        let running = self.jobs.iter().map(|(id, job)| (*id, job.graph.program.hash));
+        let building = self.building.iter().map(|(id, program)| (*id, *program));
+        let programs = running.chain(building).collect();
         let jobs = self.table.jobs().map(|(job, _)| job).collect();
         self.deps.in_use.set(Some(Needed { programs, jobs }));
     }

@@ -466,7 +466,8 @@ async fn the_blob_server_is_told_what_jobs_need_while_the_dispatcher_leads() {
         let election = ElectionDouble::held_back(&process);
         let f = start_in(process, election, ClusterMode::Session, objects).await;
         let needed = |jobs: &[u8]| {
-            let programs = jobs.iter().map(|n| model::ContentHash([*n; 32])).collect();
+            let program = |n: &u8| (job(u128::from(*n)), model::ContentHash([*n; 32]));
+            let programs = jobs.iter().map(program).collect();
             let jobs = jobs.iter().map(|n| job(u128::from(*n))).collect();
             Some(Needed { programs, jobs })
         };

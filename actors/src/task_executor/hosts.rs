@@ -86,6 +86,8 @@ pub(super) struct RunningHost {
     launch: u64,
     /// Set when it is not wanted any more: a launch under way stops where it is.
     unwanted: Rc<Cell<bool>>,
+    /// Why it could not be started: what became of its process after that is no news.
+    failed: Option<FailureCause>,
     up: Option<Up>,
     /// What it reports to.
     _endpoint: Registration,
@@ -140,6 +142,7 @@ impl TaskExecutor {
         let host = RunningHost {
             launch,
             unwanted: Rc::clone(&unwanted),
+            failed: None,
             up: None,
             _endpoint: endpoint,
             _lease: program.as_ref().map(|key| self.deps.blobs.lease(key)),
@@ -229,11 +232,12 @@ impl TaskExecutor {
         cause: FailureCause,
         ctx: &mut Context<Self>,
     ) {
-        let ours = self.hosts.get(&job).is_some_and(|h| h.launch == launch && !h.unwanted.get());
-        if !ours {
+        let ours = self.hosts.get_mut(&job).filter(|h| h.launch == launch && !h.unwanted.get());
+        let Some(host) = ours else {
             return;
-        }
+        };
         tracing::warn!(%job, %cause, "program host could not be started");
+        host.failed = Some(cause.clone());
         let keeper = self.deps.program_hosts.clone();
         let release = async move { keeper.ask(ReleaseHost { job_id: job, at_once: true }).await };
         let released = release.into_actor(self).map(move |released, executor, ctx| {
@@ -246,7 +250,8 @@ impl TaskExecutor {
     /// The host has ended, by itself or not.
     fn host_gone(&mut self, job: JobId, launch: u64, cause: FailureCause, ctx: &mut Context<Self>) {
         if self.hosts.get(&job).is_some_and(|h| h.launch == launch) {
-            self.hosts.remove(&job);
+            let failed = self.hosts.remove(&job).and_then(|host| host.failed);
+            let cause = failed.unwrap_or(cause);
             self.step(Event::HostLost { job, launch, cause }, ctx);
         }
     }

@@ -34,7 +34,8 @@ options! {
     /// The job's name.
     NAME: Option<String> = "pipeline.name" => None;
     /// The id that the job is given, 32 hexadecimal digits; drawn where it is not set.
-    JOB_ID: Option<String> = "pipeline.job-id" => None, other ["$internal.pipeline.job-id"];
+    JOB_ID: Option<String> = "pipeline.job-id" => None, other ["$internal.pipeline.job-id"],
+        must be_a_job_id;
     /// The program: a path or a URI.
     PROGRAM: Option<String> = "pipeline.program" => None;
     /// The program's arguments.

@@ -23,9 +23,11 @@ options! {
     MAILBOX_SIZE: NonZeroU32 = "rpc.mailbox-size" => NonZeroU32::new(4096).unwrap_or(NonZeroU32::MIN);
     /// The most connections at once.
     CONNECTIONS_MAX: u32 = "rpc.connections-max" => 16_384;
-    /// Where blobs are kept; a directory under `io.tmp.dirs` where it is not set.
+    /// Where a JobManager makes a directory of its own for blobs; under `io.tmp.dirs` where it is not set. With high
+    /// availability they are kept in `high-availability.storageDir`.
     BLOB_DIRECTORY: Option<PathBuf> = "blob.storage.directory" => None;
-    /// How long a blob that nobody needs any more is kept.
+    /// How long a blob is kept that no job has come for, and one that a cache has fetched and nobody uses. Blobs of a job
+    /// go with it.
     BLOB_CLEANUP_INTERVAL: Duration = "blob.cleanup-interval" => Duration::from_secs(3600),
         must be_longer_than_zero;
     /// How often a cache tries to fetch a blob.

@@ -2,6 +2,7 @@
 
 use super::{
     AMOUNT_MAX, JobManagerMemory, MemoryError, REST_MIN,
+    least::{Least, least},
     share::{OverheadOptions, Share, Whole, checked, explicit_process, size, whole_or_parts},
 };
 use crate::{Options, jobmanager};
@@ -22,6 +23,25 @@ pub fn job_manager_memory(
     options: &Options,
     limit: Option<MemorySize>,
 ) -> Result<JobManagerMemory, MemoryError> {
+    derive(options, limit).map_err(|error| least(options, error, &JOB_MANAGER))
+}
+
+static JOB_MANAGER: Least<JobManagerMemory> = Least {
+    process: &jobmanager::PROCESS_SIZE,
+    flink: &jobmanager::FLINK_SIZE,
+    derive: |options| derive(options, None),
+    total: JobManagerMemory::total,
+    overhead: |memory| (JM_OVERHEAD.part, memory.overhead),
+    parts: |memory| {
+        vec![
+            (jobmanager::FRAMEWORK_SIZE.key(), memory.framework),
+            (jobmanager::JOBS_SIZE.key(), memory.jobs),
+        ]
+    },
+    peak: |_, _| None,
+};
+
+fn derive(options: &Options, limit: Option<MemorySize>) -> Result<JobManagerMemory, MemoryError> {
     let overhead = Share::overhead(&JM_OVERHEAD, options)?;
     let framework = options.get(&jobmanager::FRAMEWORK_SIZE);
     let framework = checked(jobmanager::FRAMEWORK_SIZE.key(), framework)?;
@@ -36,7 +56,7 @@ pub fn job_manager_memory(
     let rest_of = |whole: Whole, total: MemorySize, jobs: Option<MemorySize>| {
         let parts = [
             (jobmanager::FRAMEWORK_SIZE.key(), framework),
-            ("what is left at least", jobs.unwrap_or(REST_MIN)),
+            (jobmanager::JOBS_SIZE.key(), jobs.unwrap_or(REST_MIN)),
         ];
         whole.rest(total, &parts)?;
         Ok(total.checked_sub(framework).unwrap_or_default())

@@ -15,12 +15,14 @@
 //! Nothing here may look at the machine; what is known of it is given.
 
 mod job_manager;
+mod least;
 mod share;
 mod task_manager;
 
 pub use job_manager::job_manager_memory;
 pub use task_manager::{task_manager_memory, task_manager_memory_for, worker_resource_spec};
 
+use crate::OptionValue;
 use model::MemorySize;
 use std::{fmt, num::NonZeroU32};
 use thiserror::Error;
@@ -103,19 +105,18 @@ impl fmt::Display for JobManagerMemory {
 /// Why memory options do not make a process.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MemoryError {
-    /// The parts that are fixed do not fit.
-    #[error(
-        "{option} of {given} is too little: {parts}, together {needed}; raise it, or lower these"
-    )]
+    /// The parts do not fit.
+    #[error("{option} of {given} is too little for {parts}{}", advice(least))]
     TooLittle {
         /// The total that was set.
         option: &'static str,
         /// How much.
         given: MemorySize,
-        /// The parts, by option.
+        /// The parts, by option: as they are with `least` where there is such a total, and their sum then.
         parts: String,
-        /// Their sum.
-        needed: MemorySize,
+        /// The least that will do: of the option, and of a total around it where that has to follow. Empty: no
+        /// total will.
+        least: Vec<(&'static str, MemorySize)>,
     },
     /// What is left for a part is not within its bounds.
     #[error(
@@ -173,6 +174,21 @@ pub enum MemoryError {
         /// Their sum.
         sum: MemorySize,
     },
+}
+
+/// What to set instead.
+fn advice(least: &[(&'static str, MemorySize)]) -> String {
+    // As it can be set, where it is no round amount.
+    let exact = |size: &MemorySize| OptionValue::show(size).unwrap_or_default();
+    match least {
+        [] => "; a larger one will not do either: lower these".to_owned(),
+        [(_, least)] => format!("; set it to at least {}, or lower these", exact(least)),
+        [(_, least), others @ ..] => {
+            let also = |(key, size): &(&str, MemorySize)| format!(" and {key} to {}", exact(size));
+            let also: String = others.iter().map(also).collect();
+            format!("; set it to {}{also}, or lower these", exact(least))
+        }
+    }
 }
 
 /// 1 PiB: sums of a few of these are far from overflow.

@@ -21,12 +21,8 @@ impl Whole {
         total.checked_sub(needed).ok_or_else(|| self.too_little(parts))
     }
     pub(super) fn too_little(self, parts: Parts<'_>) -> MemoryError {
-        MemoryError::TooLittle {
-            option: self.0,
-            given: self.1,
-            parts: listed(parts),
-            needed: parts.iter().map(|(_, size)| *size).sum(),
-        }
+        let (option, given) = (self.0, self.1);
+        MemoryError::TooLittle { option, given, parts: listed(parts), least: Vec::new() }
     }
     pub(super) fn with(self, parts: Parts<'_>) -> String {
         format!("{} {}, {}", self.0, self.1, listed(parts))
@@ -43,10 +39,10 @@ pub(super) fn listed(parts: Parts<'_>) -> String {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Share {
     /// The prefix of its options.
-    part: &'static str,
-    min: MemorySize,
+    pub(super) part: &'static str,
+    pub(super) min: MemorySize,
     max: MemorySize,
-    fraction: f64,
+    pub(super) fraction: f64,
 }
 
 /// The options of an overhead.
@@ -97,21 +93,23 @@ impl Share {
     pub(super) fn on_top_of(&self, rest: MemorySize) -> MemorySize {
         self.bounded(times(rest, self.fraction / (1.0 - self.fraction)))
     }
-    /// `rest`, if it is within the bounds.
-    pub(super) fn checked(
+    /// What `parts` leave of `total`, if it is within the bounds.
+    pub(super) fn rest(
         &self,
-        rest: MemorySize,
-        settings: impl FnOnce() -> String,
+        whole: Whole,
+        total: MemorySize,
+        parts: Parts<'_>,
     ) -> Result<MemorySize, MemoryError> {
+        let rest = whole.rest(total, parts)?;
+        let Self { part, min, max, .. } = *self;
+        if rest < min {
+            return Err(whole.too_little(&[parts, &[(part, min)]].concat()));
+        }
         match self.contains(rest) {
             true => Ok(rest),
-            false => Err(MemoryError::OutOfRange {
-                settings: settings(),
-                rest,
-                part: self.part,
-                min: self.min,
-                max: self.max,
-            }),
+            false => {
+                Err(MemoryError::OutOfRange { settings: whole.with(parts), rest, part, min, max })
+            }
         }
     }
     /// Beside `without`: the rest of the process where that is set.
@@ -124,9 +122,7 @@ impl Share {
         let Some(process) = process else {
             return Ok(self.on_top_of(without));
         };
-        let whole = Whole(key, process);
-        let parts = [("the parts that are set", without)];
-        self.checked(whole.rest(process, &parts)?, || whole.with(&parts))
+        self.rest(Whole(key, process), process, &[("the parts that are set", without)])
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{
     AMOUNT_MAX, Machine, MemoryError, REST_MIN, TaskManagerMemory,
+    least::{Least, first, least},
     share::{OverheadOptions, Share, Whole, explicit_process, size, times, whole_or_parts},
 };
 use crate::{Options, taskmanager, taskmanager_memory as tm};
@@ -21,6 +22,40 @@ pub fn task_manager_memory(
     options: &Options,
     limit: Option<MemorySize>,
 ) -> Result<TaskManagerMemory, MemoryError> {
+    derive(options, limit).map_err(|error| least(options, error, &TASK_MANAGER))
+}
+
+static TASK_MANAGER: Least<TaskManagerMemory> = Least {
+    process: &tm::PROCESS_SIZE,
+    flink: &tm::FLINK_SIZE,
+    derive: |options| derive(options, None),
+    total: TaskManagerMemory::total,
+    overhead: |memory| (TM_OVERHEAD.part, memory.overhead),
+    parts: |memory| {
+        vec![
+            (tm::FRAMEWORK_SIZE.key(), memory.framework),
+            (tm::TASK_SIZE.key(), memory.task),
+            ("taskmanager.memory.network", memory.network),
+            ("taskmanager.memory.managed", memory.managed),
+        ]
+    },
+    peak,
+};
+
+/// The total up to which more memory leaves more to the tasks: network memory is at its minimum. Beyond it,
+/// fractions may take more than all that comes.
+fn peak(options: &Options, option: &str) -> Option<MemorySize> {
+    let network = Share::network(options).ok().filter(|share| share.fraction > 0.0)?;
+    let total = MemorySize((network.min.0 as f64 / network.fraction).ceil() as u64);
+    if option == tm::FLINK_SIZE.key() {
+        return Some(total);
+    }
+    let overhead = Share::overhead(&TM_OVERHEAD, options).ok()?;
+    let without = |whole: MemorySize| whole.checked_sub(overhead.of(whole)).unwrap_or_default();
+    Some(first(MemorySize(0), AMOUNT_MAX, |whole| without(whole) >= total))
+}
+
+fn derive(options: &Options, limit: Option<MemorySize>) -> Result<TaskManagerMemory, MemoryError> {
     let overhead = Share::overhead(&TM_OVERHEAD, options)?;
     let framework = task_manager_framework(options)?;
     let total = size(options, &tm::FLINK_SIZE)?;
@@ -115,7 +150,7 @@ fn from_parts(
                 (tm::TASK_SIZE.key(), task),
                 (tm::MANAGED_SIZE.key(), managed),
             ];
-            share.checked(whole.rest(total, &parts)?, || whole.with(&parts))?
+            share.rest(whole, total, &parts)?
         }
     };
     let overhead = MemorySize(0);
@@ -140,8 +175,7 @@ fn split(
     let (task, network) = match explicit_task(options)? {
         Some(task) => {
             parts.push((tm::TASK_SIZE.key(), task));
-            let rest = whole.rest(whole.1, &parts)?;
-            (task, share.checked(rest, || whole.with(&parts))?)
+            (task, share.rest(whole, whole.1, &parts)?)
         }
         None => {
             let network = share.of(total);

@@ -78,17 +78,36 @@ fn what_is_set_leaves_the_rest_to_what_is_not() {
 }
 
 #[test]
-fn too_little_memory_names_every_part() {
+fn too_little_memory_names_every_part_and_what_will_do() {
+    // Of 386 - 64 = 322: managed 40 %, the network its minimum, framework as it is, the rest for tasks.
     assert_eq!(
-        complaint(&[("process.size", "256m")]),
-        "taskmanager.memory.process.size of 256m is too little: overhead 64m, taskmanager.memory.framework.size 128m, \
-         managed memory 76.8m, network memory 64m, together 332.8m; raise it, or lower these"
+        complaint(&[("process.size", "50m")]),
+        "taskmanager.memory.process.size of 50m is too little for taskmanager.memory.framework.size 128m, \
+         taskmanager.memory.task.size 1.2m, taskmanager.memory.network 64m, taskmanager.memory.managed 128.8m, \
+         taskmanager.memory.overhead 64m, together 386m; set it to at least 386m, or lower these"
     );
-    assert!(complaint(&[("process.size", "1k")]).contains("is too little"));
-    assert!(complaint(&[("flink.size", "200m"), ("task.size", "400m"), ("managed.size", "1m")]).contains(
-        "taskmanager.memory.flink.size of 200m is too little: taskmanager.memory.framework.size 128m, \
-         taskmanager.memory.task.size 400m, taskmanager.memory.managed.size 1m, together 529m"
-    ));
+    assert_eq!(
+        complaint(&[("flink.size", "200m"), ("task.size", "400m"), ("managed.size", "1m")]),
+        "taskmanager.memory.flink.size of 200m is too little for taskmanager.memory.framework.size 128m, \
+         taskmanager.memory.task.size 400m, taskmanager.memory.network 64m, taskmanager.memory.managed 1m, \
+         together 593m; set it to at least 593m, or lower these"
+    );
+    assert!(complaint(&[("process.size", "1k")]).contains("set it to at least 386m"));
+    let none = complaint(&[("network.fraction", "0.5"), ("managed.fraction", "0.6")]);
+    assert!(none.contains("of 1728m is too little for "), "{none}");
+    assert!(none.ends_with("; a larger one will not do either: lower these"), "{none}");
+}
+
+#[test]
+fn two_totals_that_are_too_little_are_both_named() {
+    let set =
+        |flink: &str, process: &str| options(&[("flink.size", flink), ("process.size", process)]);
+    let error = task_manager_memory(&set("200m", "300m"), None).unwrap_err().to_string();
+    let advice = "; set it to 322m and taskmanager.memory.process.size to 386m, or lower these";
+    assert!(error.ends_with(advice), "{error}");
+    task_manager_memory(&set("322m", "386m"), None).unwrap();
+    assert!(task_manager_memory(&set("321m", "386m"), None).is_err());
+    assert!(task_manager_memory(&set("322m", "385m"), None).is_err());
 }
 
 #[test]
@@ -98,7 +117,10 @@ fn contradictions_name_the_options() {
         "taskmanager.memory.process.size 4g, the parts that are set 1g leave 3g for taskmanager.memory.overhead, \
          which is not within taskmanager.memory.overhead.min (64m) and taskmanager.memory.overhead.max (1g)"
     );
-    assert!(complaint(&[("flink.size", "2g"), ("process.size", "1g")]).contains("is too little"));
+    assert!(
+        complaint(&[("flink.size", "2g"), ("process.size", "1g")])
+            .contains("set it to at least 2112m")
+    );
     assert_eq!(
         complaint(&[("network.min", "2g"), ("network.max", "1g")]),
         "taskmanager.memory.network.min (2g) is above taskmanager.memory.network.max (1g)"
@@ -139,8 +161,25 @@ fn a_job_manager_has_a_model_of_its_own() {
     assert_eq!(memory.total(), MemorySize::from_mib(1600));
     let memory = of(&[("jobmanager.memory.heap.size", "800m")]).unwrap();
     assert_eq!((memory.framework.mib(), memory.jobs.mib(), memory.overhead.mib()), (64, 800, 96));
-    let error = of(&[("jobmanager.memory.process.size", "100m")]).unwrap_err().to_string();
-    assert!(error.contains("jobmanager.memory.process.size of 100m is too little"), "{error}");
+}
+
+#[test]
+fn too_little_memory_of_a_job_manager_names_every_part_and_what_will_do() {
+    let of = |key: &str, size: &str| {
+        let set = Options::from_map([(format!("jobmanager.memory.{key}"), size)]).unwrap();
+        job_manager_memory(&set, None).map_err(|e| e.to_string())
+    };
+    assert_eq!(
+        of("process.size", "100m"),
+        Err("jobmanager.memory.process.size of 100m is too little for jobmanager.memory.framework.size 64m, \
+             jobmanager.memory.jobs.size 1m, jobmanager.memory.overhead 64m, together 129m; set it to at least 129m, \
+             or lower these"
+            .to_owned())
+    );
+    of("process.size", "129m").unwrap();
+    assert!(of("process.size", "128m").is_err());
+    assert!(of("flink.size", "64m").unwrap_err().contains("together 65m; set it to at least 65m"));
+    of("flink.size", "65m").unwrap();
 }
 
 proptest! {
@@ -176,6 +215,93 @@ proptest! {
             prop_assert!(task.is_none_or(|task| memory.task.0 == task));
             prop_assert!(managed.is_none_or(|managed| memory.managed.0 == managed));
             prop_assert!(memory.network.0 >= 64 * MIB && memory.overhead.0 >= 64 * MIB);
+        }
+    }
+
+    /// Whoever does what the message says is through with it, and has not been told to give more than it takes.
+    #[test]
+    fn what_a_message_says_will_do(
+        process in proptest::option::of(1_u64..600),
+        flink in proptest::option::of(1_u64..600),
+        framework in proptest::option::of(0_u64..700),
+        task in proptest::option::of(0_u64..700),
+        managed in proptest::option::of(0_u64..700),
+        network in proptest::option::of((0_u64..300, 0_u64..300)),
+        fractions in proptest::option::of((0.0..0.99_f64, 0.0..0.99_f64, 0.0..0.99_f64)),
+    ) {
+        let mib = |amount: Option<u64>| amount.map(|mib| format!("{mib}m"));
+        let mut settings = Vec::new();
+        for (key, value) in [
+            ("process.size", mib(process)),
+            ("flink.size", mib(flink)),
+            ("framework.size", mib(framework)),
+            ("task.size", mib(task)),
+            ("managed.size", mib(managed)),
+            ("network.min", mib(network.map(|n| n.0))),
+            ("network.max", mib(network.map(|n| n.0 + n.1))),
+            ("network.fraction", fractions.map(|f| f.0.to_string())),
+            ("managed.fraction", fractions.map(|f| f.1.to_string())),
+            ("overhead.fraction", fractions.map(|f| f.2.to_string())),
+        ] {
+            settings.extend(value.map(|value| (key, value)));
+        }
+        let own = settings.iter().map(|(k, v)| (format!("taskmanager.memory.{k}"), v.clone()));
+        let options = Options::from_map(own).unwrap();
+        let Err(MemoryError::TooLittle { least, .. }) = task_manager_memory(&options, None) else {
+            return Ok(());
+        };
+        let set = |sizes: &[(&'static str, MemorySize)]| {
+            sizes.iter().fold(options.clone(), |options, (key, size)| {
+                // As it is written in the message.
+                options.with(key, size.show().unwrap()).unwrap()
+            })
+        };
+        if least.is_empty() {
+            // No total up to a TiB does.
+            for shift in 20..40 {
+                let key = if flink.is_some() { "flink.size" } else { "process.size" };
+                let key = format!("taskmanager.memory.{key}");
+                let larger = options.with(&key, (1_u64 << shift).to_string()).unwrap();
+                let too_little = task_manager_memory(&larger, None).is_err();
+                prop_assert!(too_little || process.or(flink).is_some_and(|set| set > 1 << (shift - 20)));
+            }
+            return Ok(());
+        }
+        prop_assert!(task_manager_memory(&set(&least), None).is_ok());
+        for index in 0..least.len() {
+            let mut less = least.clone();
+            less[index].1 = MemorySize(less[index].1.0.saturating_sub(MIB));
+            prop_assert!(task_manager_memory(&set(&less), None).is_err());
+        }
+    }
+
+    /// The same of a JobManager.
+    #[test]
+    fn what_a_job_managers_message_says_will_do(
+        process in proptest::option::of(1_u64..600),
+        flink in proptest::option::of(1_u64..600),
+        framework in 0_u64..700,
+        jobs in proptest::option::of(0_u64..700),
+        fraction in 0.0..0.99_f64,
+    ) {
+        let mut settings = vec![
+            ("framework.size", format!("{framework}m")),
+            ("overhead.fraction", fraction.to_string()),
+        ];
+        for (key, size) in [("process.size", process), ("flink.size", flink), ("jobs.size", jobs)] {
+            settings.extend(size.map(|mib| (key, format!("{mib}m"))));
+        }
+        let own = settings.iter().map(|(k, v)| (format!("jobmanager.memory.{k}"), v.clone()));
+        let options = Options::from_map(own).unwrap();
+        if let Err(MemoryError::TooLittle { least, .. }) = job_manager_memory(&options, None) {
+            prop_assert!(!least.is_empty());
+            let set = least.iter().fold(options.clone(), |options, (key, size)| {
+                options.with(key, size.show().unwrap()).unwrap()
+            });
+            prop_assert!(job_manager_memory(&set, None).is_ok());
+            let (key, size) = least[0];
+            let less = set.with(key, size.0.saturating_sub(MIB).to_string()).unwrap();
+            prop_assert!(job_manager_memory(&less, None).is_err());
         }
     }
 

@@ -1,6 +1,7 @@
 //! The command line, declared: subcommands, flags, examples. No behaviour.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use model::JobId;
 use std::path::PathBuf;
 
 /// Runs, watches and ends streaming jobs.
@@ -168,7 +169,7 @@ pub struct Run {
     pub cluster: ClusterArgs,
     /// Id of the job: 32 hexadecimal digits
     #[arg(long, value_name = "ID")]
-    pub job_id: Option<String>,
+    pub job_id: Option<JobId>,
     /// Target: remote (a running session) [default: execution.target, else remote]
     #[arg(short = 't', long, value_name = "TARGET")]
     pub target: Option<String>,
@@ -187,7 +188,7 @@ pub struct RunApplication {
     pub program: ProgramArgs,
     /// Id of the job: 32 hexadecimal digits
     #[arg(long, value_name = "ID")]
-    pub job_id: Option<String>,
+    pub job_id: Option<JobId>,
     #[command(flatten)]
     pub(crate) refused: Refused,
 }
@@ -201,7 +202,8 @@ pub struct ProgramArgs {
     /// Name of the job, of a program that registers several
     #[arg(short = 'c', long = "job", value_name = "NAME")]
     pub job: Option<String>,
-    /// The program, a binary with `#[flott::main]`, and its arguments: everything behind it is its own
+    /// The program, a binary with `#[flott::main]`, and its arguments: everything behind it is its own,
+    /// but for a -- directly behind it
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
     pub words: Vec<String>,
 }
@@ -211,9 +213,12 @@ impl ProgramArgs {
     pub fn program(&self) -> PathBuf {
         self.words.first().map(PathBuf::from).unwrap_or_default()
     }
-    /// Its arguments.
+    /// Its arguments. Who is used to say where they begin may do so.
     pub fn args(&self) -> &[String] {
-        self.words.get(1..).unwrap_or_default()
+        match self.words.get(1..).unwrap_or_default() {
+            [first, rest @ ..] if first == "--" => rest,
+            all => all,
+        }
     }
 }
 
@@ -322,7 +327,7 @@ pub struct JobManager {
     pub webui_port: Option<String>,
     /// application: the job's id; drawn where absent
     #[arg(long, value_name = "ID")]
-    pub job_id: Option<String>,
+    pub job_id: Option<JobId>,
     /// application: name of the job, of a program that registers several
     #[arg(long = "job", value_name = "NAME")]
     pub job: Option<String>,
@@ -392,6 +397,36 @@ mod tests {
         assert_eq!(run.program.parallelism, Some(3));
         assert_eq!(run.program.args(), ["-p", "9", "--output", "x", "-D", "a=b"]);
         assert_eq!(cli.common.output, Output::Text);
+    }
+
+    #[test]
+    fn two_dashes_directly_behind_the_program_are_not_the_programs() {
+        let args = |words: &[&str]| {
+            let cli = Cli::parse_from(["flott", "run", "-d"].iter().chain(words));
+            let Command::Run(run) = cli.command else {
+                panic!("not run");
+            };
+            assert_eq!(run.program.program(), PathBuf::from("./prog"));
+            run.program.args().to_vec()
+        };
+        assert_eq!(args(&["./prog", "--", "--input", "x"]), ["--input", "x"]);
+        assert_eq!(args(&["./prog", "--", "--", "x"]), ["--", "x"]);
+        assert_eq!(args(&["./prog", "-i", "--", "x"]), ["-i", "--", "x"]);
+        assert_eq!(args(&["--", "./prog", "--", "x"]), ["x"]);
+        assert!(args(&["./prog", "--"]).is_empty());
+    }
+
+    #[test]
+    fn what_is_no_job_id_is_wrong_usage() {
+        let wrong: [&[&str]; 3] = [
+            &["run", "--job-id", "zz", "./prog"],
+            &["run-application", "--job-id", "zz", "./prog"],
+            &["jobmanager", "--mode", "application", "--job-id", "zz", "--program", "./prog"],
+        ];
+        for words in wrong {
+            let error = Cli::try_parse_from(["flott"].iter().chain(words)).unwrap_err().to_string();
+            assert!(error.contains("--job-id") && error.contains("32 hexadecimal"), "{error}");
+        }
     }
 
     #[test]

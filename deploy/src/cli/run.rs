@@ -7,6 +7,7 @@ use crate::programs;
 use crate::settings;
 use conf::execution::{self, Target};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use model::JobId;
 use rest::client::{ClientError, RestClient};
 use rest::messages::{JarRequest, Usage};
 use serde_json::json;
@@ -17,7 +18,7 @@ pub(super) async fn run(context: &Context, args: Run) -> Outcome {
     check_target(context, args.target.as_deref())?;
     let program = local_program(&args.program)?;
     let client = client::connect(context, &args.cluster)?;
-    let request = request(context, &args.program, args.job_id.clone());
+    let request = request(context, &args.program, args.job_id);
     for note in without_effect(&context.overrides) {
         context.print.note(&note);
     }
@@ -67,7 +68,7 @@ pub(super) fn local_program(args: &ProgramArgs) -> Result<PathBuf, Failure> {
 }
 
 /// What is submitted: as the command line says, else as the options do.
-fn request(context: &Context, args: &ProgramArgs, job_id: Option<String>) -> JarRequest {
+fn request(context: &Context, args: &ProgramArgs, job_id: Option<JobId>) -> JarRequest {
     let mut options = settings::job_options(&context.overrides);
     // The client's own file and environment name the job, too; the cluster sees only what is sent.
     if let Some(name) = context.options.get(&execution::NAME) {
@@ -81,7 +82,7 @@ fn request(context: &Context, args: &ProgramArgs, job_id: Option<String>) -> Jar
         entry_class: args.job.clone().or_else(|| context.options.get(&execution::ENTRY)),
         program_args_list: (!words.is_empty()).then_some(words),
         parallelism: args.parallelism.map(i64::from),
-        job_id: job_id.or_else(|| context.options.get(&execution::JOB_ID)),
+        job_id: job_id.map(|id| id.to_string()).or_else(|| context.options.get(&execution::JOB_ID)),
         flink_configuration: (!options.is_empty()).then_some(options),
         ..JarRequest::default()
     }

@@ -134,7 +134,7 @@ fn start_jobmanager(
     let mut command = script(context, &bin.join(STANDALONE_JOB));
     command.arg("start").arg("--program").arg(program);
     if let Some(id) = &args.job_id {
-        command.args(["--job-id", id]);
+        command.args(["--job-id", &id.to_string()]);
     }
     if let Some(job) = &args.program.job {
         command.args(["--job", job]);
@@ -205,7 +205,12 @@ fn succeed(
         }
     }
     let status = child.wait().map_err(failed)?;
-    if status.success() { Ok(()) } else { Err(Failure::start(format!("{name} failed: {status}"))) }
+    if status.success() {
+        return Ok(());
+    }
+    // What it had to say it has said; its code is this command's.
+    let exit = status.code().and_then(Exit::from_code).unwrap_or(Exit::StartUpFailed);
+    Err(Failure::new(exit, format!("{name} failed: {status}")))
 }
 
 /// A word as a remote shell takes it literally.

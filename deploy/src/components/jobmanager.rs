@@ -1,7 +1,7 @@
 //! A JobManager: election and retrieval, BlobServer, program hosts, ResourceManager, Dispatcher.
 
 use super::base::{Base, BaseParts, ComponentError, lane};
-use actors::blob_server::{self, BlobServerHandle};
+use actors::blob_server::{self, BlobServerHandle, BlobsInUse};
 use actors::dispatcher::{self, DispatcherDeps, DispatcherHandle, JobArchive};
 use actors::leader_election::{self, ElectionDeps, ElectionService};
 use actors::leader_retrieval::{
@@ -161,6 +161,12 @@ impl JobManagerComponents {
         }
     }
 
+    /// Programs that were uploaded here are not to be had after this process. To be called before
+    /// [`JobManagerComponents::stop`]: blobs are removed only where a Dispatcher leads.
+    pub async fn forget_uploads(&self) {
+        self.blobs.forget_uploads().await;
+    }
+
     /// Stops everything in reverse order. HA data is left as it is.
     pub async fn stop(self) {
         self.dispatcher.stop().await;
@@ -181,6 +187,8 @@ pub struct ReadyServices {
     pub services: ProcessServices,
     /// This process's BlobServer.
     pub blobs: Remote<BlobServerGateway>,
+    /// What it keeps.
+    pub blobs_in_use: BlobsInUse,
 }
 
 impl ReadyServices {
@@ -189,6 +197,7 @@ impl ReadyServices {
             platform: services.platform.clone(),
             services: services.clone(),
             blobs: services.rpc.gateway(&blobs.address, blobs.session),
+            blobs_in_use: blobs.in_use(),
         }
     }
 

@@ -4,7 +4,7 @@
 use super::rest_endpoint::{self, EndpointPlan};
 use super::{StartError, rpc};
 use crate::cli;
-use crate::cluster_files::{ClusterFiles, ClusterIdentity};
+use crate::cluster_files::ClusterFiles;
 use crate::components::{
     BaseParts, ClusterEnd, ClusterMode, JobManagerComponents, JobManagerParts,
 };
@@ -28,7 +28,7 @@ use gateways::{Remote, RpcService};
 use model::{ContentHash, DispatcherId, Fence, JobId, JobStatus, ResourceId, ResourceManagerId};
 use platform::Platform;
 use rest::RestHandle;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use storage::blobs::{BlobStore, FileBlobs};
@@ -158,15 +158,12 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let files = ClusterFiles::of(&options);
     files.make(&platform)?;
     let identity = files.read(options.get(&cluster::FILES_TIMEOUT)).await?;
-    let rpc_service = start_rpc(&platform, &options, &identity).await?;
+    let rpc_service = rpc::start_jobmanager(&platform, &options, &identity).await?;
     let (bind, listener) = rest_endpoint::bind(&options)?;
     let options = Arc::new(written_back(options, &rpc_service, listener.address.bound.port()));
     let work = work_folder(&platform, &options)?;
     let stores = stores(&platform, &options, &work)?;
-    if let Some(path) = &process.ship {
-        storage::blobs::store_file(&*stores.blobs, path, None, model::BlobKind::Permanent)
-            .map_err(|e| StartError::storage(format!("program {}", path.display()), e))?;
-    }
+    ship(process.ship.as_deref(), &*stores.blobs)?;
     let base = base_parts(&platform, &rpc_service, &options);
     tokio::task::spawn_local(trigger.clone().watch_fatal(base.fatal.clone()));
     let address = listener.address.clone();
@@ -216,6 +213,13 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     tracing::info!(rest = %ready.rest, rpc = %ready.rpc, "JobManager is up");
     (process.ready)(&ready);
     Ok(Running { work, rpc: rpc_service, rest, components, ha: stores.ha, own_job })
+}
+
+fn ship(program: Option<&Path>, blobs: &dyn BlobStore) -> Result<(), StartError> {
+    let Some(path) = program else { return Ok(()) };
+    storage::blobs::store_file(blobs, path, None, model::BlobKind::Permanent)
+        .map(drop)
+        .map_err(|e| StartError::storage(format!("program {}", path.display()), e))
 }
 
 fn base_parts(platform: &Platform, rpc: &RpcService, options: &Arc<conf::Options>) -> BaseParts {
@@ -276,12 +280,17 @@ impl Running {
     async fn shut_down(self, stop: Stop, within: Duration) -> Exit {
         tracing::info!(reason = %stop, exit = stop.exit.code(), "JobManager is shutting down");
         let Self { work, rpc, rest, components, ha, own_job } = self;
+        // Else uploads are there after this process, too.
+        let forget_uploads = components.services().options.get(&conf::rest::UPLOAD_DIR).is_none();
         let leader = components.own_leaders().watch(Component::ResourceManager);
         let ordered = async {
             if let Behaviour::StopApplication(status) = stop.behaviour {
                 deregister(&rpc, leader.borrow().clone(), status, &stop.reason).await;
             }
             rest.stop().await;
+            if forget_uploads {
+                components.forget_uploads().await;
+            }
             components.stop().await;
             rpc.shutdown(Duration::from_secs(1)).await;
         };
@@ -291,7 +300,7 @@ impl Running {
         if let Behaviour::StopApplication(_) = stop.behaviour {
             clean(&ha, own_job.is_some());
         }
-        drop(work);
+        drop((ha, work));
         stop.exit
     }
 }
@@ -339,21 +348,13 @@ fn clean(ha: &HaData, single_job: bool) {
     }
 }
 
-/// What outlives the process.
+/// What is kept for another JobManager, and what stands in for it where there is none.
 struct HaData {
     objects: Arc<dyn ObjectStore>,
-    /// Folder of the blobs; `None`: it goes with the process's work folder.
+    /// Folder of the blobs; `None`: it goes with this process.
     blobs: Option<PathBuf>,
-}
-
-async fn start_rpc(
-    platform: &Platform,
-    options: &Options,
-    identity: &ClusterIdentity,
-) -> Result<RpcService, StartError> {
-    let listen = rpc::of_jobmanager(options)?;
-    let settings = rpc::settings(options, Some(listen), identity)?;
-    Ok(RpcService::start(platform.clone(), settings).await?)
+    /// The folder that goes with this process, where it is not within the work folder.
+    _own_blobs: Option<WorkFolder>,
 }
 
 /// The ports that were bound, where others look for them.
@@ -390,15 +391,19 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
     let archive: Arc<dyn ObjectStore> = Arc::new(archive);
     match options.get(&ha::TYPE) {
         HaType::None => {
-            let folder = options
-                .get(&conf::rpc::BLOB_DIRECTORY)
-                .unwrap_or_else(|| work.path().join("blobs"));
+            let own_blobs = own_blob_folder(platform, options)?;
+            let parent = own_blobs.as_ref().unwrap_or(work).path();
+            let blobs = file_blobs(parent.join("blobs"))?;
             Ok(Stores {
                 election: Arc::new(EmbeddedElection::new(platform.unix_millis())),
                 standby: false,
-                ha: HaData { objects: Arc::new(MemoryObjects::default()), blobs: None },
+                ha: HaData {
+                    objects: Arc::new(MemoryObjects::default()),
+                    blobs: None,
+                    _own_blobs: own_blobs,
+                },
                 archive,
-                blobs: file_blobs(folder)?,
+                blobs,
             })
         }
         HaType::Filesystem => {
@@ -412,10 +417,23 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
                 standby: true,
                 archive,
                 blobs: file_blobs(folder.join("blobs"))?,
-                ha: HaData { objects, blobs: Some(folder.join("blobs")) },
+                ha: HaData { objects, blobs: Some(folder.join("blobs")), _own_blobs: None },
             })
         }
     }
+}
+
+/// A folder of this process alone in `blob.storage.directory`: what is in it is of no use to another one.
+fn own_blob_folder(
+    platform: &Platform,
+    options: &Options,
+) -> Result<Option<WorkFolder>, StartError> {
+    let Some(base) = options.get(&conf::rpc::BLOB_DIRECTORY) else {
+        return Ok(None);
+    };
+    let made = WorkFolder::make(&base, "jobmanager", platform.random_u64());
+    let failed = |e| StartError::storage(format!("blob.storage.directory {}", base.display()), e);
+    made.map(Some).map_err(failed)
 }
 
 fn file_blobs(folder: PathBuf) -> Result<Arc<dyn BlobStore>, StartError> {

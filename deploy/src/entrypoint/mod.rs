@@ -21,12 +21,19 @@ pub enum StartError {
     /// The cluster's id or secret.
     #[error(transparent)]
     Identity(#[from] ClusterFilesError),
-    /// The fabric's port.
+    /// The fabric.
     #[error(transparent)]
     Rpc(#[from] gateways::RpcStartError),
-    /// The REST endpoint's port.
-    #[error(transparent)]
-    Rest(#[from] rest::RestStartError),
+    /// A port; with the options that say which.
+    #[error("{why}; set {ports}, or {host}")]
+    Port {
+        /// Whose it is, what was tried, and the reason.
+        why: String,
+        /// The option with the ports.
+        ports: &'static str,
+        /// The option with the interface.
+        host: &'static str,
+    },
     /// A component.
     #[error(transparent)]
     Component(#[from] ComponentError),

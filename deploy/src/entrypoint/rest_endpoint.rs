@@ -11,7 +11,7 @@ use gateways::leader_election::Component;
 use rest::messages::ConfigurationEntry;
 use rest::{
     BodyLimits, ProgramStore, RestBind, RestHandle, RestListener, RestServer, RestServices,
-    RestSettings,
+    RestSettings, RestStartError,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,8 +30,15 @@ pub(super) fn bind(options: &Options) -> Result<(RestBind, RestListener), StartE
         ports: options.get(&options_of_rest::BIND_PORT).iter().collect(),
         advertised_host: options.get(&options_of_rest::ADDRESS),
     };
-    let listener = RestListener::bind(&bind)?;
+    let listener = RestListener::bind(&bind).map_err(|e| not_bound(options, &e))?;
     Ok((bind, listener))
+}
+
+fn not_bound(options: &Options, why: &RestStartError) -> StartError {
+    let own = options.is_set(&options_of_rest::BIND_PORT);
+    let ports = if own { options_of_rest::BIND_PORT.key() } else { options_of_rest::PORT.key() };
+    let host = options_of_rest::BIND_ADDRESS.key();
+    StartError::Port { why: why.to_string(), ports, host }
 }
 
 /// What the endpoint of one process shows and allows.
@@ -61,6 +68,8 @@ pub(super) fn start(
     let checker = UploadChecker::new(ready.services.rpc.clone(), options, folder.clone());
     let programs = ProgramStore::open(folder.clone(), bytes_max, Arc::new(checker))
         .map_err(|e| failed(format!("{}: {e}", folder.display())))?;
+    let in_use = ready.blobs_in_use.clone();
+    let programs = programs.telling(move |uploaded| in_use.set_uploaded(uploaded));
     let services = RestServices {
         platform: ready.platform.clone(),
         rpc: ready.services.rpc.clone(),

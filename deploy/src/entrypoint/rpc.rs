@@ -3,15 +3,54 @@
 use crate::cluster_files::ClusterIdentity;
 use crate::entrypoint::StartError;
 use conf::{Opt, Options, Ports, jobmanager, rpc, security, taskmanager};
-use gateways::{ListenOptions, RpcOptions};
+use gateways::{ListenOptions, RpcOptions, RpcService, RpcStartError};
 use model::ClusterId;
-use platform::PortSpec;
 use platform::handshake::{Credentials, Identity, Secret};
 use platform::tls::Tls;
+use platform::{Platform, PortSpec};
 use std::path::PathBuf;
 
+/// Binds a JobManager's port.
+pub(super) async fn start_jobmanager(
+    platform: &Platform,
+    options: &Options,
+    identity: &ClusterIdentity,
+) -> Result<RpcService, StartError> {
+    let settings = settings(options, Some(of_jobmanager(options)?), identity)?;
+    let ports = match options.get(&jobmanager::RPC_BIND_PORT) {
+        Some(_) => jobmanager::RPC_BIND_PORT.key(),
+        None => jobmanager::RPC_PORT.key(),
+    };
+    let host = jobmanager::BIND_HOST.key();
+    let started = RpcService::start(platform.clone(), settings).await;
+    started.map_err(|e| not_bound("the JobManager's RPC", e, ports, host))
+}
+
+/// Binds a TaskManager's port.
+pub(super) async fn start_taskmanager(
+    platform: &Platform,
+    options: &Options,
+    identity: &ClusterIdentity,
+    host: &str,
+) -> Result<RpcService, StartError> {
+    let settings = settings(options, Some(of_taskmanager(options, host)?), identity)?;
+    let (ports, host) = (taskmanager::RPC_PORT.key(), taskmanager::BIND_HOST.key());
+    let started = RpcService::start(platform.clone(), settings).await;
+    started.map_err(|e| not_bound("the TaskManager's RPC", e, ports, host))
+}
+
+fn not_bound(
+    what: &str,
+    RpcStartError::Bind { host: at, ports: tried, why }: RpcStartError,
+    ports: &'static str,
+    host: &'static str,
+) -> StartError {
+    let why = format!("{what}: no port of {tried} can be bound on {at}: {why}");
+    StartError::Port { why, ports, host }
+}
+
 /// Where a JobManager listens.
-pub(super) fn of_jobmanager(options: &Options) -> Result<ListenOptions, StartError> {
+fn of_jobmanager(options: &Options) -> Result<ListenOptions, StartError> {
     let ports = options
         .get(&jobmanager::RPC_BIND_PORT)
         .unwrap_or_else(|| options.get(&jobmanager::RPC_PORT));
@@ -23,7 +62,7 @@ pub(super) fn of_jobmanager(options: &Options) -> Result<ListenOptions, StartErr
 }
 
 /// Where a TaskManager listens.
-pub(super) fn of_taskmanager(options: &Options, host: &str) -> Result<ListenOptions, StartError> {
+fn of_taskmanager(options: &Options, host: &str) -> Result<ListenOptions, StartError> {
     Ok(ListenOptions {
         bind_host: options.get(&taskmanager::BIND_HOST),
         advertised_host: host.to_owned(),
@@ -39,7 +78,7 @@ fn port_spec(ports: &Ports) -> Result<PortSpec, StartError> {
 }
 
 /// All settings of a process's fabric.
-pub(super) fn settings(
+fn settings(
     options: &Options,
     listen: Option<ListenOptions>,
     identity: &ClusterIdentity,

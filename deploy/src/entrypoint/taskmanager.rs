@@ -95,9 +95,7 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
     let (spec, process_memory) = offer(&options)?;
     let identity = ClusterFiles::of(&options).read(options.get(&cluster::FILES_TIMEOUT)).await?;
     let host = hosts::of_taskmanager(&options);
-    let listen = rpc::of_taskmanager(&options, &host)?;
-    let settings = rpc::settings(&options, Some(listen), &identity)?;
-    let rpc_service = RpcService::start(platform.clone(), settings).await?;
+    let rpc_service = rpc::start_taskmanager(&platform, &options, &identity, &host).await?;
     let options = Arc::new(written_back(options, &rpc_service));
     let work = work_folder(&platform, &options)?;
     let resource_id = options

@@ -256,7 +256,10 @@ async fn bind(
         .await;
     match bound {
         Ok(Ok(port)) => Ok(port),
-        Ok(Err(error)) => Err(BuildError::Process(error.to_string())),
+        Ok(Err(error)) => Err(BuildError::Process(format!(
+            "{error}; each process of a job on this TaskManager takes one: set taskmanager.data.port to more, or \
+             taskmanager.bind-host"
+        ))),
         Err(error) => Err(BuildError::Process(format!("the data port was not bound: {error}"))),
     }
 }

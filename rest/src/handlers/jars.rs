@@ -11,9 +11,12 @@ use actix_multipart::Multipart;
 use actix_web::HttpRequest;
 use actix_web::web::{Bytes, Data, Path, ServiceConfig};
 use futures::TryStreamExt;
-use gateways::blob_server::{CHUNK_BYTES_MAX, CloseUpload, HasBlob, OpenUpload, UploadChunk};
-use gateways::dispatcher::{PlanProgram, SubmitProgram};
-use model::{BlobKind, ContentHash, ProgramRef};
+use gateways::CallError;
+use gateways::blob_server::{
+    BlobError, CHUNK_BYTES_MAX, CloseUpload, HasBlob, OpenUpload, ReadBlob, UploadChunk,
+};
+use gateways::dispatcher::{PlanProgram, SubmitError, SubmitProgram};
+use model::{BlobKey, BlobKind, ContentHash, ProgramRef};
 use std::collections::BTreeMap;
 use tokio::io::AsyncReadExt;
 
@@ -79,18 +82,15 @@ async fn run(state: State, jar: Path<String>, request: HttpRequest, body: Bytes)
     let asked = decode::program_request(&body, &decode::query_pairs(request.query_string())?)?;
     let stored = state.programs.find(&jar)?;
     let program = shipped(&state, &stored, &asked).await?;
-    let job = state
-        .dispatcher()?
-        .ask_within(
-            SubmitProgram {
-                program,
-                job_id: asked.job_id,
-                parallelism: asked.parallelism,
-                options: asked.options,
-            },
-            state.settings.build_within,
-        )
-        .await?;
+    let (dispatcher, within) = (state.dispatcher()?, state.settings.build_within);
+    let submission = SubmitProgram {
+        program: program.clone(),
+        job_id: asked.job_id,
+        parallelism: asked.parallelism,
+        options: asked.options,
+    };
+    let submit = || dispatcher.ask_within(submission.clone(), within);
+    let job = with_program(&state, &stored, &program, submit).await?;
     ok(&JarRunResponse { jobid: job.to_string() })
 }
 
@@ -99,13 +99,14 @@ async fn plan(state: State, jar: Path<String>, request: HttpRequest, body: Bytes
     let asked = decode::program_request(&body, &decode::query_pairs(request.query_string())?)?;
     let stored = state.programs.find(&jar)?;
     let program = shipped(&state, &stored, &asked).await?;
-    let graph = state
-        .dispatcher()?
-        .ask_within(
-            PlanProgram { program, parallelism: asked.parallelism, options: asked.options },
-            state.settings.build_within,
-        )
-        .await?;
+    let (dispatcher, within) = (state.dispatcher()?, state.settings.build_within);
+    let question = PlanProgram {
+        program: program.clone(),
+        parallelism: asked.parallelism,
+        options: asked.options,
+    };
+    let plan = || dispatcher.ask_within(question.clone(), within);
+    let graph = with_program(&state, &stored, &program, plan).await?;
     ok(&PlanResponse { plan: render::plan(&graph) })
 }
 
@@ -132,6 +133,34 @@ async fn shipped(
         once: BTreeMap::new(),
         job: asked.entry.clone(),
     })
+}
+
+/// Asks for something that takes the program. Where it has gone meanwhile, it is put there again, once: the Dispatcher
+/// of another JobManager removes it with its last job, and does not know who was told here that it is there.
+async fn with_program<T, F>(
+    state: &State,
+    stored: &StoredProgram,
+    program: &ProgramRef,
+    ask: impl Fn() -> F,
+) -> Result<T, ApiError>
+where
+    F: Future<Output = Result<T, CallError<SubmitError>>>,
+{
+    match ask().await {
+        Err(CallError::Refused(SubmitError::Build(_))) if is_gone(state, program).await => {
+            put_blob(state, stored, program.hash).await?;
+            Ok(ask().await?)
+        }
+        answer => Ok(answer?),
+    }
+}
+
+async fn is_gone(state: &State, program: &ProgramRef) -> bool {
+    let ProgramRef { hash, size, .. } = *program;
+    let key = BlobKey { job: None, hash, kind: BlobKind::Permanent, size };
+    let look = ReadBlob { key, offset: 0, max: 1 };
+    let looked = state.blobs.ask_within(look, state.settings.answer_within).await;
+    matches!(looked, Err(CallError::Refused(BlobError::NotFound(_))))
 }
 
 async fn put_blob(

@@ -178,7 +178,7 @@ impl Cluster {
         for (key, value) in &self.options {
             command.arg("-D").arg(format!("{key}={value}"));
         }
-        for variable in ["FLOTT_CONF_DIR", "RUST_LOG", "FLOTT_LOG_FILE"] {
+        for variable in ["FLOTT_CONF_DIR", "RUST_LOG", "FLOTT_LOG_FILE", "FLOTT_PID_FILE"] {
             command.env_remove(variable);
         }
         command.stdin(Stdio::null());

@@ -1,0 +1,77 @@
+//! The file in which the scripts keep the pids of this role's processes: one that ends by itself, because its job
+//! has ended or it is not needed any more, takes its own out.
+//!
+//! It must never wait for the scripts, who may be waiting for this process to end, nor touch another one's pid.
+
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::OpenOptions;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Names the file, as the scripts do.
+const FILE_VARIABLE: &str = "FLOTT_PID_FILE";
+
+/// This process is about to end.
+pub(crate) fn leave() {
+    let Some(file) = std::env::var_os(FILE_VARIABLE).map(PathBuf::from) else {
+        return;
+    };
+    if let Err(error) = take_out(&file, std::process::id()) {
+        // Whoever reads it next sees that this process is dead.
+        tracing::debug!(file = %file.display(), %error, "the pid file is left as it is");
+    }
+}
+
+/// Under the lock of the scripts. One of them that holds it puts the file in order itself.
+fn take_out(file: &Path, pid: u32) -> io::Result<()> {
+    let lock = OpenOptions::new().append(true).open(with_suffix(file, ".lock"))?;
+    let _locked = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e)?;
+    let pids = std::fs::read_to_string(file)?;
+    let own = pid.to_string();
+    let others: Vec<&str> = pids.lines().filter(|line| line.trim() != own).collect();
+    if others.is_empty() {
+        return std::fs::remove_file(file);
+    }
+    let new = with_suffix(file, ".new");
+    std::fs::write(&new, others.join("\n") + "\n")?;
+    std::fs::rename(new, file)
+}
+
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_pid_is_taken_out_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("flott-me-taskmanager.pid");
+        std::fs::write(folder.path().join("flott-me-taskmanager.pid.lock"), "").unwrap();
+        std::fs::write(&file, "12\n123\n1234\n").unwrap();
+        take_out(&file, 123).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "12\n1234\n");
+        take_out(&file, 12).unwrap();
+        take_out(&file, 1234).unwrap();
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn a_script_that_is_at_it_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("flott-me-jobmanager.pid");
+        let lock =
+            std::fs::File::create(folder.path().join("flott-me-jobmanager.pid.lock")).unwrap();
+        std::fs::write(&file, "7\n").unwrap();
+        let held = Flock::lock(lock, FlockArg::LockExclusive).unwrap();
+        assert!(take_out(&file, 7).is_err());
+        assert!(file.exists());
+        drop(held);
+        take_out(&file, 7).unwrap();
+        assert!(!file.exists());
+    }
+}
