@@ -16,6 +16,7 @@ pub mod programs;
 pub mod render;
 mod server;
 mod services;
+pub mod upload;
 
 pub use bodies::BodyLimits;
 pub use error::{AnswerStatus, ApiError};

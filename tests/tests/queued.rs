@@ -96,5 +96,5 @@ fn a_job_that_is_too_large_keeps_no_other_waiting() {
     cluster.await_state(&job, "FINISHED", SOON);
     assert_exact(&out);
     let tasks = waiting(&cluster, &large).unwrap();
-    assert!(tasks > 0 && tasks % 9 == 0, "all {tasks} wait for a ninth slot");
+    assert!(tasks > 0 && tasks.is_multiple_of(9), "all {tasks} wait for a ninth slot");
 }

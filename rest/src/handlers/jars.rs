@@ -7,10 +7,10 @@ use crate::messages::{EmptyBody, JarList, JarRunResponse, JarUploaded, PlanRespo
 use crate::programs::StoredProgram;
 use crate::render;
 use crate::server::RestUrl;
-use actix_multipart::Multipart;
+use crate::upload::store_upload;
 use actix_web::HttpRequest;
-use actix_web::web::{Bytes, Data, Path, ServiceConfig};
-use futures::TryStreamExt;
+use actix_web::http::header::CONTENT_TYPE;
+use actix_web::web::{Bytes, Data, Path, Payload, ServiceConfig};
 use gateways::CallError;
 use gateways::blob_server::{
     BlobError, CHUNK_BYTES_MAX, CloseUpload, HasBlob, OpenUpload, ReadBlob, UploadChunk,
@@ -19,9 +19,6 @@ use gateways::dispatcher::{PlanProgram, SubmitError, SubmitProgram};
 use model::{BlobKey, BlobKind, ContentHash, ProgramRef};
 use std::collections::BTreeMap;
 use tokio::io::AsyncReadExt;
-
-/// Most parts that are looked at for the one with a file.
-const PARTS_MAX: usize = 16;
 
 pub(super) fn routes(config: &mut ServiceConfig) {
     config
@@ -48,27 +45,12 @@ async fn list(state: State, url: Data<RestUrl>) -> Answer {
     ok(&JarList { address: url.0.clone(), files })
 }
 
-async fn upload(state: State, mut parts: Multipart) -> Answer {
+async fn upload(state: State, request: HttpRequest, body: Payload) -> Answer {
     allowed(&state)?;
-    let broken = |e: actix_multipart::MultipartError| {
-        ApiError::bad_request(format!("the upload is not multipart/form-data with one file: {e}"))
-    };
-    for _ in 0..PARTS_MAX {
-        let Some(part) = parts.try_next().await.map_err(broken)? else {
-            break;
-        };
-        let name = part.content_disposition().and_then(|d| d.get_filename()).map(str::to_owned);
-        let Some(name) = name else { continue };
-        let unique = state.platform.random_u128();
-        let stored = state.programs.store(&name, unique, part).await?;
-        return ok(&JarUploaded {
-            filename: stored.path.display().to_string(),
-            status: "success".to_owned(),
-        });
-    }
-    Err(ApiError::bad_request(
-        "exactly one file must be sent, e.g. curl -F 'jarfile=@PATH' …/jars/upload",
-    ))
+    let content_type = request.headers().get(CONTENT_TYPE);
+    let unique = state.platform.random_u128();
+    let stored = store_upload(content_type, body, &state.programs, unique).await?;
+    ok(&JarUploaded { filename: stored.path.display().to_string(), status: "success".to_owned() })
 }
 
 async fn remove(state: State, jar: Path<String>) -> Answer {

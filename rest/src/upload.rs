@@ -1,0 +1,49 @@
+//! An upload as it comes: a `multipart/form-data` body whose first file is the program. It must never hold a body in
+//! memory, nor look at more parts than a client that means well sends.
+
+use crate::error::ApiError;
+use crate::programs::{ProgramStore, StoredProgram};
+use actix_multipart::{Multipart, MultipartError};
+pub use actix_web::error::PayloadError;
+use actix_web::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use bytes::Bytes;
+use futures::{Stream, TryStreamExt};
+
+/// Most parts that are looked at for the one with a file.
+const PARTS_MAX: usize = 16;
+
+/// Puts the first file of a body into the store, under an id with the drawn number `unique`. Whatever else
+/// the body holds behind it is not read.
+pub async fn store_upload(
+    content_type: Option<&HeaderValue>,
+    body: impl Stream<Item = Result<Bytes, PayloadError>> + 'static,
+    programs: &ProgramStore,
+    unique: u128,
+) -> Result<StoredProgram, ApiError> {
+    let mut headers = HeaderMap::new();
+    if let Some(content_type) = content_type {
+        headers.insert(CONTENT_TYPE, content_type.clone());
+    }
+    let mut parts = Multipart::new(&headers, body);
+    for _ in 0..PARTS_MAX {
+        let Some(part) = parts.try_next().await.map_err(broken)? else {
+            break;
+        };
+        let name = part.content_disposition().and_then(|d| d.get_filename()).map(str::to_owned);
+        let Some(name) = name else { continue };
+        return programs.store(&name, unique, part).await;
+    }
+    Err(ApiError::bad_request(
+        "exactly one file must be sent, e.g. curl -F 'jarfile=@PATH' …/jars/upload",
+    ))
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "handed to map_err")]
+fn broken(error: MultipartError) -> ApiError {
+    ApiError::bad_request(format!("the upload is not multipart/form-data with one file: {error}"))
+}
+
+/// The header that says how a body is cut into parts; `None`: no header can say that.
+pub fn content_type(bytes: &[u8]) -> Option<HeaderValue> {
+    HeaderValue::from_bytes(bytes).ok()
+}
