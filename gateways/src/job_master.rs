@@ -135,10 +135,13 @@ pub struct NotifyNotEnoughResources {
     pub message: String,
 }
 
-/// The ResourceManager asks for the slots that the job holds and can't use yet: with them another job could
-/// run. The JobMaster has their TaskExecutors free them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GiveWay {}
+/// The ResourceManager asks for slots that the job holds and can't use yet: with them another job could run. The
+/// JobMaster has their TaskExecutors free them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GiveWay {
+    /// How many, by what they must offer.
+    pub slots: Vec<ResourceRequirement>,
+}
 
 /// From a task's operator to its coordinator (a split request among them), and its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

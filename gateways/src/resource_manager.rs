@@ -276,12 +276,14 @@ pub struct ReportLackOfSlots {
 
 /// SlotManager → its ResourceManager: another job could run with the slots that this one holds and can't use
 /// yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskToGiveWay {
     /// The job that is asked.
     pub job_id: JobId,
     /// Its JobMaster.
     pub job_master_id: JobMasterId,
+    /// How many, by what they must offer.
+    pub slots: Vec<ResourceRequirement>,
 }
 
 /// JobLeaderIdService → its ResourceManager: a job is led by another session, or by none.

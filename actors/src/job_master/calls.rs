@@ -128,7 +128,8 @@ impl Handler<Ask<GiveWay>> for JobMaster {
 
     fn handle(&mut self, ask: Ask<GiveWay>, ctx: &mut Context<Self>) -> Answer<GiveWay> {
         if self.obeys(&ask) {
-            self.core.give_way();
+            let now = self.now();
+            self.core.give_way(now, &ask.body.slots);
             self.turn(ctx);
         }
         Ok(())

@@ -396,9 +396,11 @@ async fn a_job_that_gives_way_frees_its_slots_and_waits_on() {
         until("registered", || !f.manager.declared.all().is_empty()).await;
         let worker = f.worker("tm1", Deployments::Take).await;
         worker.offer(&[1, 2]).await;
-        f.gateway.with_session(session(59)).ask(GiveWay {}).await.unwrap();
+        let profile = model::ResourceProfile::unknown();
+        let two = GiveWay { slots: vec![model::ResourceRequirement { profile, slots: 2 }] };
+        f.gateway.with_session(session(59)).ask(two.clone()).await.unwrap();
         assert_eq!(worker.freed.all().len(), 0, "not its ResourceManager");
-        f.gateway.with_session(session(60)).ask(GiveWay {}).await.unwrap();
+        f.gateway.with_session(session(60)).ask(two).await.unwrap();
         until("slots freed", || worker.freed.all().len() == 2).await;
         assert_eq!(f.status().await, JobStatus::Running);
         assert_eq!(worker.offer(&[3, 4, 5]).await.len(), 3);

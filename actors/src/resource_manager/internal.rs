@@ -67,10 +67,10 @@ impl Handler<Ask<AskToGiveWay>> for ResourceManagerActor {
 
     fn handle(&mut self, ask: Ask<AskToGiveWay>, _: &mut Context<Self>) -> Self::Result {
         let own = is_own(&ask);
-        let AskToGiveWay { job_id, job_master_id } = ask.body;
+        let AskToGiveWay { job_id, job_master_id, slots } = ask.body;
         let job = self.jobs.get(&job_id).filter(|job| own && job.job_master_id == job_master_id);
         if let Some(job) = job {
-            job.gateway.tell(GiveWay {});
+            job.gateway.tell(GiveWay { slots });
         }
         Ok(())
     }

@@ -375,7 +375,7 @@ async fn a_job_master_is_asked_to_give_way_and_one_that_leads_no_more_is_not() {
         let world = world(false, &[]).await;
         let job = world.job(master(7)).await;
         for master in [master(6), master(7)] {
-            let asked = AskToGiveWay { job_id: JOB, job_master_id: master };
+            let asked = AskToGiveWay { job_id: JOB, job_master_id: master, slots: vec![] };
             world.rm.ask(asked).await.expect("taken");
         }
         settle().await;

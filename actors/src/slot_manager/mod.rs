@@ -164,9 +164,10 @@ impl SlotManagerActor {
         match command {
             Command::RequestSlot(request) => self.request_slot(request, ctx),
             Command::TellLack(lack) => self.tell_lack(lack),
-            Command::AskToGiveWay { job_id, job_master_id } => {
-                tracing::info!(%job_id, "asked to give way: another job could run with its slots");
-                self.resource_manager.tell(AskToGiveWay { job_id, job_master_id });
+            Command::AskToGiveWay { job_id, job_master_id, slots } => {
+                let count: u32 = slots.iter().map(|need| need.slots).fold(0, u32::saturating_add);
+                tracing::info!(%job_id, slots = count, "asked to give way: another job could run");
+                self.resource_manager.tell(AskToGiveWay { job_id, job_master_id, slots });
             }
             Command::NeedWorkers { seen, missing } => {
                 let missing = missing.into_iter().collect();

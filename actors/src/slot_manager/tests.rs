@@ -221,8 +221,9 @@ async fn a_job_that_keeps_another_from_running_with_slots_of_no_use_is_asked_for
         world.require(1, 5).await;
         world.require_for(JobId(2), 6, 4).await;
         seconds(1).await;
-        let asked = AskToGiveWay { job_id: JOB, job_master_id: JobMasterId(session(1)) };
-        assert_eq!(world.rm.give_way.take(), [asked]);
+        let asked = world.rm.give_way.take().remove(0);
+        assert_eq!((asked.job_id, asked.job_master_id), (JOB, JobMasterId(session(1))));
+        assert_eq!(asked.slots[0].slots, 4);
         for request in worker.requests.take() {
             let freed = FreeSlot {
                 instance_id: InstanceId(11),

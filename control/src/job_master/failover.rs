@@ -1,7 +1,7 @@
 //! Failures: what a failed task, slot, TaskExecutor or coordinator takes with it, and when that is
 //! started again.
 
-use super::{Command, Coordinators, JobCore, Now, Phase};
+use super::{Command, Coordinators, JobCore, Now, Phase, RegionState};
 use crate::execution_graph::{TaskIndex, Worker};
 use crate::restart::Verdict;
 use crate::scheduler::RegionIndex;
@@ -48,12 +48,10 @@ impl JobCore {
         if done {
             self.one_less_alive(index);
             let region = self.regions.of_task(index);
-            let over = |r: &RegionIndex| {
-                let state = self.states.get(r.0 as usize);
-                state.is_some_and(|s| s.alive == 0 && s.phase == Phase::Active)
-            };
+            let over =
+                |r: &RegionIndex| self.states.get(r.0 as usize).is_some_and(RegionState::is_over);
             if let Some(region) = region.filter(over).filter(|_| !self.exec.all_finished()) {
-                self.retire_region(region, now);
+                self.retire(&[region], now);
             }
         }
         done
@@ -117,6 +115,7 @@ impl JobCore {
                 let tasks: Vec<TaskIndex> =
                     regions.iter().flat_map(|r| self.tasks_of(*r)).collect();
                 self.cancel_tasks(&tasks, now);
+                self.retire_finished(now);
             }
         }
         self.settle(now);

@@ -5,6 +5,7 @@
 
 mod ending;
 mod failover;
+mod giving;
 mod reports;
 mod schedule;
 mod slots;
@@ -122,6 +123,13 @@ struct RegionState {
     deployed_once: bool,
 }
 
+impl RegionState {
+    /// Whether all of it has finished.
+    fn is_over(&self) -> bool {
+        self.phase == Phase::Active && self.alive == 0
+    }
+}
+
 /// The coordinators of the JobManager-side host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Coordinators {
@@ -160,6 +168,10 @@ pub struct JobCore {
     failures: VecDeque<FailureRecord>,
     root_cause: Option<FailureCause>,
     last_shortage: Option<String>,
+    /// Slots that others were to have and that were not free.
+    owed: u32,
+    /// Slots that went back: what is still said of them does not count.
+    freed: BTreeSet<AllocationId>,
     restarts: u32,
     random: u64,
     out: Vec<Command>,
@@ -189,6 +201,8 @@ impl JobCore {
             failures: VecDeque::new(),
             root_cause: None,
             last_shortage: None,
+            owed: 0,
+            freed: BTreeSet::new(),
             restarts: 0,
             out: Vec::new(),
             config,

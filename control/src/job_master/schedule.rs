@@ -216,14 +216,29 @@ impl JobCore {
         if !self.is_live() {
             return;
         }
-        starved.retain(|region| self.first_unserved(*region).is_some());
-        if !starved.is_empty() {
-            let cause = self.shortage();
-            self.fail_regions(&starved, cause, None, now);
-        }
+        self.end_waiting(starved, now);
         resume.retain(|region| matches!(self.phase(*region), Phase::Resting { .. }));
         if self.is_live() && !resume.is_empty() {
             self.resume(&resume, now);
+        }
+    }
+
+    /// Regions have waited for slots for too long, unless they have all after all, or the job gets on without.
+    fn end_waiting(&mut self, mut starved: Vec<RegionIndex>, now: Now) {
+        starved.retain(|region| self.first_unserved(*region).is_some());
+        if starved.is_empty() {
+            return;
+        }
+        self.gather(now);
+        starved.retain(|region| self.misses_slots(*region));
+        if self.gets_on() {
+            let deadline = now.mono.saturating_add(self.config.slot_timeout);
+            for region in starved {
+                self.enter_phase(region, Phase::Waiting { deadline });
+            }
+        } else if !starved.is_empty() {
+            let cause = self.shortage();
+            self.fail_regions(&starved, cause, None, now);
         }
     }
 
@@ -250,9 +265,10 @@ impl JobCore {
 
     fn shortage(&self) -> FailureCause {
         let seconds = self.config.slot_timeout.as_secs();
+        let needs: u32 =
+            self.pool.requirements().iter().map(|need| need.slots).fold(0, u32::saturating_add);
         let mut message = format!(
-            "needs {} slots, has {}; the others did not come within {seconds} s (slot.request.timeout)",
-            self.plan.len(),
+            "needs {needs} slots, has {}; the others did not come within {seconds} s (slot.request.timeout)",
             self.pool.len(),
         );
         if let Some(why) = &self.last_shortage {

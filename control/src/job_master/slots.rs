@@ -1,15 +1,12 @@
 //! TaskExecutors come and go, offer slots and lose them.
 
-use super::{Command, JobCore, Now, RegionState};
+use super::{Command, JobCore, Now};
 use crate::execution_graph::{TaskIndex, Worker};
 use crate::restart::NO_RESOURCE;
 use crate::scheduler::{RegionIndex, SharedSlot};
-use crate::slot_pool::{Registration, Retired};
+use crate::slot_pool::Registration;
 use model::job::SlotOffer;
-use model::{
-    AllocationId, ExecutionAttemptId, ExecutionState, FailureCause, InstanceId, JobStatus,
-    ResourceId,
-};
+use model::{AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobStatus, ResourceId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use thiserror::Error;
@@ -78,9 +75,12 @@ impl JobCore {
             return self.pool.worker(resource, instance).map(|_| Vec::new()).ok_or(NotRegistered);
         }
         let data_address = Arc::from(data_address);
+        // An offer that was repeated before the slot went back.
+        let held = |offer: &&SlotOffer| !self.freed.contains(&offer.allocation_id);
+        let offers: Vec<SlotOffer> = offers.iter().filter(held).cloned().collect();
         let answer = self
             .pool
-            .offer(&self.plan, resource, instance, offers, &data_address)
+            .offer(&self.plan, resource, instance, &offers, &data_address)
             .ok_or(NotRegistered)?;
         if !answer.moved.is_empty() {
             let message = format!("the program host on TaskManager {resource} was replaced");
@@ -98,7 +98,7 @@ impl JobCore {
         Ok(answer.accepted)
     }
 
-    fn regions_of(&self, slots: &[SharedSlot]) -> BTreeSet<RegionIndex> {
+    pub(super) fn regions_of(&self, slots: &[SharedSlot]) -> BTreeSet<RegionIndex> {
         let tasks = slots.iter().flat_map(|slot| self.plan.tasks_in(&self.exec, *slot));
         tasks.filter_map(|task| self.regions.of_task(task)).collect()
     }
@@ -124,6 +124,9 @@ impl JobCore {
         allocation: AllocationId,
         cause: &FailureCause,
     ) {
+        if self.freed.contains(&allocation) {
+            return;
+        }
         if !self.pool.holds(resource, allocation) {
             let starving = self.starving();
             self.fail_regions(&starving, cause.clone(), None, now);
@@ -146,37 +149,6 @@ impl JobCore {
         }
     }
 
-    /// A region has finished, others have not: its slots serve those that wait, or go back.
-    pub(super) fn retire_region(&mut self, region: RegionIndex, now: Now) {
-        let finished =
-            |index| self.exec.task(index).is_none_or(|t| t.state == ExecutionState::Finished);
-        let slots = self.states.get(region.0 as usize).map(|state| state.slots.as_slice());
-        let done: Vec<SharedSlot> = slots
-            .unwrap_or_default()
-            .iter()
-            .copied()
-            .filter(|slot| self.plan.tasks_in(&self.exec, *slot).all(finished))
-            .collect();
-        let mut served = Vec::new();
-        for slot in done {
-            let worker = match self.pool.retire(&self.plan, slot) {
-                Retired::Serves(worker, to) => {
-                    served.push(to);
-                    worker
-                }
-                Retired::Free(worker, allocation) => {
-                    self.out.push(Command::FreeSlot { worker: worker.clone(), allocation });
-                    worker
-                }
-                Retired::Unserved => continue,
-            };
-            self.out.push(Command::HoldingsChanged(worker.resource_id.clone()));
-        }
-        self.out.push(Command::Declare(self.pool.requirements()));
-        let ready = self.regions_of(&served);
-        self.deploy_ready(ready, now);
-    }
-
     fn tasks_gone(&mut self, slots: &[SharedSlot], cause: &FailureCause, now: Now) {
         let tasks: Vec<TaskIndex> =
             slots.iter().flat_map(|slot| self.plan.tasks_in(&self.exec, *slot)).collect();
@@ -190,43 +162,23 @@ impl JobCore {
         self.conclude(failed, now);
     }
 
-    /// The ResourceManager can't meet what was declared. Regions that miss slots fail with its words.
+    /// The ResourceManager can't meet what was declared. Regions that miss slots fail with its words, unless the
+    /// job gets on with those it has.
     pub fn not_enough_resources(&mut self, now: Now, message: &str) {
         if !self.is_live() {
             return;
         }
         self.last_shortage = Some(message.to_owned());
+        self.gather(now);
         let starving = self.starving();
-        if !starving.is_empty() {
+        if !starving.is_empty() && !self.gets_on() {
             let cause = FailureCause::recoverable(NO_RESOURCE, message);
             self.fail_regions(&starving, cause, None, now);
         }
     }
 
-    /// Others could run with slots that the job holds and can't use yet: those go back. It keeps what runs,
-    /// and the slots of regions that have all of theirs.
-    pub fn give_way(&mut self) {
-        if !self.is_live() {
-            return;
-        }
-        let complete = |state: &&RegionState| state.slots.iter().all(|s| self.pool.is_served(*s));
-        let kept: BTreeSet<SharedSlot> =
-            self.states.iter().filter(complete).flat_map(|s| s.slots.iter().copied()).collect();
-        let given: Vec<(AllocationId, Arc<Worker>)> = self
-            .pool
-            .idle()
-            .filter(|(_, _, serves)| !kept.contains(serves))
-            .map(|(allocation, worker, _)| (allocation, worker.clone()))
-            .collect();
-        for (allocation, worker) in given {
-            self.pool.release_slot(&self.plan, allocation);
-            self.out.push(Command::HoldingsChanged(worker.resource_id.clone()));
-            self.out.push(Command::FreeSlot { worker, allocation });
-        }
-    }
-
     /// Regions that wait and miss slots.
-    fn starving(&self) -> Vec<RegionIndex> {
+    pub(super) fn starving(&self) -> Vec<RegionIndex> {
         let all = self.regions.iter().map(|(index, _)| index);
         all.filter(|region| self.misses_slots(*region)).collect()
     }

@@ -3,7 +3,10 @@ use crate::restart::{NO_RESOURCE, RestartSpec};
 use crate::slot_pool::Registration;
 use crate::testing::{coordinate, edge, graph, vertex};
 use model::job::{SlotOffer, TaskIo, TaskStateUpdate};
-use model::{AllocationId, ExecutionState, InstanceId, JobVertexId, ResourceProfile, ShipStrategy};
+use model::{
+    AllocationId, ExecutionState, InstanceId, JobVertexId, ResourceProfile, ResourceRequirement,
+    ShipStrategy,
+};
 use proptest::prelude::*;
 
 fn at(ms: u64) -> Now {
@@ -97,6 +100,11 @@ impl World {
     fn coordinators_up(&mut self) {
         let (now, round) = (self.now(), self.core.round);
         self.core.coordinators_started(now, round, Ok(()));
+    }
+    fn give_way(&mut self, slots: u32) {
+        let profile = ResourceProfile::unknown();
+        let now = self.now();
+        self.core.give_way(now, &[ResourceRequirement { profile, slots }]);
     }
     fn pass(&mut self, ms: u64) {
         self.now += ms;
@@ -428,26 +436,131 @@ fn regions_that_are_not_connected_run_one_after_the_other_where_slots_are_few() 
     assert!(w.commands().contains(&Command::Ended(JobStatus::Finished)));
 }
 
+/// Two vertices that are not connected, in sharing groups of their own.
+fn two_groups(parallelism: u32) -> JobGraph {
+    let mut other = vertex(2, parallelism);
+    other.slot_sharing_group = "other".into();
+    graph(vec![vertex(1, parallelism), other], vec![])
+}
+
 #[test]
-fn who_gives_way_frees_what_it_can_not_use_yet() {
+fn what_finished_last_serves_what_runs_again_when_publishing_failed() {
+    let mut graph = two_groups(2);
+    coordinate(&mut graph, 1);
+    let mut w = World::started(graph, patient());
+    w.tm(1, 2);
+    w.coordinators_up();
+    for _ in 0..2 {
+        let tasks = deployed(&w.commands());
+        assert_eq!(tasks.len(), 2);
+        for (_, attempt) in tasks {
+            w.report(1, attempt, ExecutionState::Running);
+            w.report(1, attempt, ExecutionState::Finished);
+        }
+    }
+    assert!(w.commands().iter().any(|c| matches!(c, Command::PublishResults { .. })));
+    let (now, round) = (w.now(), w.core.round);
+    w.core.results_published(now, round, Err(cause("PublishFailed")));
+    w.pass(60_000);
+    w.coordinators_up();
+    // What was freed in between comes back.
+    w.offer(1, 2);
+    assert_eq!(deployed(&w.commands()).len(), 2, "the coordinated ones");
+    assert_eq!(w.core.requirements().iter().map(|r| r.slots).sum::<u32>(), 2);
+}
+
+#[test]
+fn a_bounded_job_that_gets_on_waits_for_its_own_slots_however_long() {
+    let mut w = World::started(graph(vec![vertex(1, 5)], vec![]), patient());
+    w.tm(1, 2);
+    for _ in 0..4 {
+        w.pass(200_000);
+        let now = w.now();
+        w.core.not_enough_resources(now, "needs 5 slots");
+        let next = w.core.holdings(&tm_name(1)).1[0];
+        w.report(1, next, ExecutionState::Finished);
+    }
+    assert_eq!(w.core.status(), JobStatus::Running);
+    let mut unbounded = graph(vec![vertex(1, 5)], vec![]);
+    unbounded.bounded = false;
+    let mut w = World::started(unbounded, RestartPolicy::chosen(RestartSpec::None));
+    w.tm(1, 2);
+    w.pass(400_000);
+    assert_eq!(w.core.status(), JobStatus::Failing, "what runs never ends");
+}
+
+#[test]
+fn slots_that_are_spread_over_regions_are_brought_together_before_any_fails() {
+    let mut vertices: Vec<_> = (1..=4).map(|n| vertex(n, 2)).collect();
+    for vertex in &mut vertices[2..] {
+        vertex.slot_sharing_group = "other".into();
+    }
+    let edges = vec![edge(0, 1, 2, ShipStrategy::Hash), edge(1, 3, 4, ShipStrategy::Hash)];
+    let mut w = World::started(graph(vertices, edges), patient());
+    // Each TaskManager has a slot of each region; one is lost.
+    for n in [1, 2] {
+        let now = w.now();
+        w.core.register_worker(now, worker(n, 1));
+    }
+    w.offer(1, 1);
+    w.offer(2, 2);
+    w.offer(1, 1);
+    let tasks = deployed(&w.commands());
+    assert_eq!(tasks.len(), 8);
+    let now = w.now();
+    w.core.worker_lost(now, &tm_name(2), InstanceId(1), &cause("TaskManagerLost"));
+    for (_, attempt) in tasks.iter().filter(|(tm, _)| tm == "tm1") {
+        w.report(1, *attempt, ExecutionState::Canceled);
+    }
+    w.pass(60_000);
+    assert_eq!(deployed(&w.commands()), []);
+    let now = w.now();
+    w.core.not_enough_resources(now, "needs 4 slots");
+    assert_eq!(deployed(&w.commands()).len(), 4, "one of the regions");
+    assert_eq!(w.core.status(), JobStatus::Running);
+}
+
+#[test]
+fn who_gives_way_frees_what_it_can_not_use_yet_and_no_more_than_is_wanted() {
     let mut w = World::started(pair(3), patient());
     let part = w.tm(1, 2);
     w.commands();
-    w.core.give_way();
-    assert_eq!(freed(&w.commands()), part, "two of three are of no use");
+    w.give_way(1);
+    assert_eq!(freed(&w.commands()), part[1..], "one of two");
+    w.give_way(9);
+    assert_eq!(freed(&w.commands()), part[..1]);
     assert_eq!(w.core.holdings(&tm_name(1)).0, []);
+    // Words about them are late.
+    let now = w.now();
+    w.core.slot_failed(now, &tm_name(1), part[0], &cause("ProgramHostLost"));
+    let again = SlotOffer { allocation_id: part[0], index: 0, profile: ResourceProfile::default() };
+    let taken = w.core.offer(now, &tm_name(1), InstanceId(1), &[again], "host1:1");
+    assert_eq!((w.core.status(), taken), (JobStatus::Running, Ok(vec![])));
     // It waits on, and takes slots when they come.
     w.tm(2, 3);
     assert_eq!(deployed(&w.commands()).len(), 6);
-    w.core.give_way();
+    w.give_way(9);
     assert_eq!(freed(&w.commands()), [], "what runs is kept");
+}
+
+#[test]
+fn what_could_not_be_given_is_given_when_a_region_finishes() {
+    let mut w = World::started(graph(vec![vertex(1, 5)], vec![]), patient());
+    let part = w.tm(1, 2);
+    w.give_way(1);
+    assert_eq!(freed(&w.commands()), []);
+    for expected in [1, 0] {
+        let next = w.core.holdings(&tm_name(1)).1[0];
+        w.report(1, next, ExecutionState::Finished);
+        assert_eq!(freed(&w.commands()).len(), expected, "of {part:?}");
+    }
 }
 
 #[test]
 fn who_gives_way_keeps_what_waits_for_coordinators_only_or_for_its_turn_to_restart() {
     let mut w = World::started(coordinated_pair(), patient());
     w.tm(1, 2);
-    w.core.give_way();
+    w.give_way(9);
     assert_eq!(freed(&w.commands()), []);
     w.coordinators_up();
     let tasks = deployed(&w.commands());
@@ -455,7 +568,7 @@ fn who_gives_way_keeps_what_waits_for_coordinators_only_or_for_its_turn_to_resta
     for (_, attempt) in &tasks[1..] {
         w.report(1, *attempt, ExecutionState::Canceled);
     }
-    w.core.give_way();
+    w.give_way(9);
     assert_eq!(freed(&w.commands()), []);
 }
 

@@ -85,6 +85,11 @@ impl SlotPlan {
         (slot.0 < self.slots).then_some(group)
     }
 
+    /// What the real one of a slot must have.
+    pub fn profile_of(&self, slot: SharedSlot) -> Option<&ResourceProfile> {
+        self.groups.get(self.group_of(slot)?).map(|group| &group.profile)
+    }
+
     /// The slot of a subtask.
     pub fn slot_of(&self, exec: &ExecutionGraph, task: TaskIndex) -> Option<SharedSlot> {
         let (vertex, subtask) = exec.split(task);

@@ -1,134 +1,175 @@
-//! Jobs that wait for slots beside each other: which of them is served first, and who gives way.
+//! Jobs that wait for slots beside each other: which of them is served first, and who of them gives way.
 //!
 //! Of several jobs that each hold a part of what they need, none runs, and none ever will while each keeps its
 //! part: after a failure, or when a JobManager has come back, parts are held in any order. So those that
-//! are served later give way where that lets one run that is served earlier. Functions of values alone; what a
-//! job uses is never asked for here, nor known: its JobMaster keeps that.
+//! are served later give as much as lets one run that is served earlier. Functions of values alone; what a job
+//! uses is not known here: its JobMaster keeps that.
 //!
-//! Laws (see the property tests): a job gives way only to one that is served before it; it is asked only if
-//! with it all that the other lacks is there; and the first that could be met with what all others hold, is.
+//! Laws (see the property tests): a job gives way only to one that is served before it; nobody is asked for more
+//! than is lacked, nor where it would be too little all the same; and the first that could be met with what those
+//! behind it hold, is.
 
-use super::matching::unmet;
-use model::{JobId, ResourceProfile, ResourceRequirement};
-use std::collections::BTreeSet;
+use super::matching::{Slots, unmet_by};
+use model::{JobId, ResourceRequirement};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A job that lacks slots.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Waiting {
+pub struct Waiting<'a> {
     /// The job.
     pub job_id: JobId,
     /// Its place in the queue.
     pub turn: Turn,
     /// What it lacks.
-    pub lacking: Vec<ResourceRequirement>,
-    /// The slots that it has.
-    pub held: Vec<ResourceProfile>,
+    pub lacking: &'a [ResourceRequirement],
+    /// The slots that it may give.
+    pub held: Slots<'a>,
     /// Whether it has waited for so long that others are asked.
     pub is_due: bool,
 }
 
-/// When a job is served: those that all slots there are could meet go before those that need more than there
-/// is, and must not keep the others waiting for what may never come; then who declared first.
+/// When a job is served: those that could be met with all slots that are free or with jobs that wait go before
+/// those that can't be met before a running job ends, and must not keep the others waiting until then; then who
+/// declared first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
-    /// Whether it needs more than all registered slots.
+    /// Whether it needs more than that.
     pub exceeds: bool,
     /// The number of its first declaration.
     pub order: u64,
 }
 
+/// Who gives way to whom.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Ways {
+    /// What each is asked for.
+    pub givers: BTreeMap<JobId, Vec<ResourceRequirement>>,
+    /// Those who will have all they need with that.
+    pub receivers: BTreeSet<JobId>,
+}
+
 /// Who gives way, so that others can run.
-pub fn who_gives_way(mut waiting: Vec<Waiting>) -> BTreeSet<JobId> {
+pub fn ways(mut waiting: Vec<Waiting<'_>>) -> Ways {
     waiting.sort_by_key(|job| job.turn);
-    let mut asked = BTreeSet::new();
+    let mut ways = Ways::default();
     for (place, job) in waiting.iter().enumerate().filter(|(_, job)| job.is_due) {
         // It gave its own away.
-        if asked.contains(&job.job_id) {
+        if ways.givers.contains_key(&job.job_id) {
             continue;
         }
         let later = waiting.get(place + 1..).unwrap_or_default();
-        let mut rest = job.lacking.clone();
-        let mut givers = Vec::new();
+        let mut rest = job.lacking.to_vec();
+        let mut given = Vec::new();
         // Who is served last gives first.
-        for other in later.iter().rev().filter(|other| !asked.contains(&other.job_id)) {
+        for other in later.iter().rev().filter(|other| !ways.givers.contains_key(&other.job_id)) {
             if rest.is_empty() {
                 break;
             }
-            let left = unmet(&rest, &other.held);
-            if left != rest {
-                givers.push(other.job_id);
+            let left = unmet_by(&rest, other.held.clone());
+            let gives = less(&rest, &left);
+            if !gives.is_empty() {
+                given.push((other.job_id, gives));
                 rest = left;
             }
         }
         if rest.is_empty() {
-            asked.extend(givers);
+            ways.givers.extend(given);
+            ways.receivers.insert(job.job_id);
         }
     }
-    asked
+    ways
+}
+
+/// What `left` has less than `of`, profile by profile.
+fn less(of: &[ResourceRequirement], left: &[ResourceRequirement]) -> Vec<ResourceRequirement> {
+    let slots_in = |all: &[ResourceRequirement], like: &ResourceRequirement| {
+        let same = all.iter().filter(|r| r.profile == like.profile);
+        same.map(|r| r.slots).fold(0, u32::saturating_add)
+    };
+    let each = of.iter().map(|need| {
+        let slots = need.slots.saturating_sub(slots_in(left, need));
+        ResourceRequirement { profile: need.profile.clone(), slots }
+    });
+    each.filter(|need| need.slots > 0).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::ResourceProfile;
     use proptest::prelude::*;
 
-    fn needs(slots: u32) -> Vec<ResourceRequirement> {
+    /// What a job lacks and holds, of any size.
+    #[derive(Debug, Clone)]
+    struct Job {
+        id: u128,
+        exceeds: bool,
+        lacks: Vec<ResourceRequirement>,
+        held: u32,
+        is_due: bool,
+    }
+
+    fn slots(slots: u32) -> Vec<ResourceRequirement> {
         vec![ResourceRequirement { profile: ResourceProfile::unknown(), slots }]
     }
 
-    fn job(id: u128, lacks: u32, held: usize) -> Waiting {
-        Waiting {
-            job_id: JobId(id),
-            turn: Turn { exceeds: false, order: u64::try_from(id).unwrap() },
-            lacking: needs(lacks),
-            held: vec![ResourceProfile::default(); held],
-            is_due: true,
-        }
+    fn job(id: u128, lacks: u32, held: u32) -> Job {
+        Job { id, exceeds: false, lacks: slots(lacks), held, is_due: true }
     }
 
-    fn ids(of: &[u128]) -> BTreeSet<JobId> {
-        of.iter().copied().map(JobId).collect()
+    fn ways_of(jobs: &[Job]) -> Ways {
+        let profile = ResourceProfile::default();
+        let waiting = jobs.iter().map(|job| Waiting {
+            job_id: JobId(job.id),
+            turn: Turn { exceeds: job.exceeds, order: u64::try_from(job.id).unwrap() },
+            lacking: &job.lacks,
+            held: BTreeMap::from([(&profile, job.held)]),
+            is_due: job.is_due,
+        });
+        ways(waiting.collect())
+    }
+
+    /// Who gives how much.
+    fn gives(jobs: &[Job]) -> Vec<(u128, u32)> {
+        let sum = |of: Vec<ResourceRequirement>| of.iter().map(|r| r.slots).sum();
+        ways_of(jobs).givers.into_iter().map(|(id, of)| (id.0, sum(of))).collect()
     }
 
     #[test]
     fn of_three_that_hold_a_part_each_the_last_gives_way_to_the_first() {
-        assert_eq!(who_gives_way(vec![job(1, 4, 4), job(2, 4, 4), job(3, 4, 4)]), ids(&[3]));
+        let three = [job(1, 4, 4), job(2, 4, 4), job(3, 4, 4)];
+        assert_eq!(gives(&three), [(3, 4)]);
+        assert_eq!(ways_of(&three).receivers, BTreeSet::from([JobId(1)]));
     }
 
     #[test]
     fn nobody_gives_way_to_one_that_would_have_too_little_all_the_same() {
-        assert_eq!(who_gives_way(vec![job(1, 9, 4), job(2, 4, 4), job(3, 4, 4)]), ids(&[3]));
-        assert_eq!(who_gives_way(vec![job(1, 9, 4), job(2, 4, 4)]), ids(&[]));
+        assert_eq!(gives(&[job(1, 9, 4), job(2, 4, 4), job(3, 4, 4)]), [(3, 4)]);
+        assert_eq!(gives(&[job(1, 9, 4), job(2, 4, 4)]), []);
     }
 
     #[test]
-    fn one_that_needs_more_than_there_is_gives_way_to_those_that_came_later() {
-        let mut first = job(1, 1, 18);
-        first.turn.exceeds = true;
-        assert_eq!(who_gives_way(vec![first, job(2, 4, 0)]), ids(&[1]));
+    fn one_that_needs_more_than_there_is_gives_to_those_that_came_later_what_they_lack() {
+        let first = Job { exceeds: true, ..job(1, 1, 18) };
+        assert_eq!(gives(&[first, job(2, 4, 0)]), [(1, 4)]);
     }
 
     #[test]
     fn a_job_that_has_waited_for_a_moment_only_takes_nothing_yet() {
-        let mut first = job(1, 4, 4);
-        first.is_due = false;
-        assert_eq!(who_gives_way(vec![first, job(2, 4, 4)]), ids(&[]));
+        let first = Job { is_due: false, ..job(1, 4, 4) };
+        assert_eq!(gives(&[first, job(2, 4, 4)]), []);
     }
 
     #[test]
     fn slots_that_are_too_small_are_not_asked_for() {
-        let mut first = job(1, 1, 1);
-        let large = ResourceProfile { cpu_millis: 2000, ..Default::default() };
-        first.lacking = vec![ResourceRequirement { profile: large, slots: 1 }];
-        assert_eq!(who_gives_way(vec![first, job(2, 4, 4)]), ids(&[]));
+        let profile = ResourceProfile { cpu_millis: 2000, ..Default::default() };
+        let lacks = vec![ResourceRequirement { profile, slots: 1 }];
+        assert_eq!(gives(&[Job { lacks, ..job(1, 1, 1) }, job(2, 4, 4)]), []);
     }
 
     prop_compose! {
-        fn a_job()(id in 1u128..7, lacks in 1u32..9, held in 0usize..9, exceeds in any::<bool>(), is_due in any::<bool>()) -> Waiting {
-            let mut job = job(id, lacks, held);
-            job.turn.exceeds = exceeds;
-            job.is_due = is_due;
-            job
+        fn a_job()(id in 1u128..7, lacks in 1u32..9, held in 0u32..9, exceeds in any::<bool>(), is_due in any::<bool>()) -> Job {
+            Job { exceeds, is_due, ..job(id, lacks, held) }
         }
     }
 
@@ -136,24 +177,29 @@ mod tests {
         #[test]
         fn who_gives_way_lets_somebody_before_him_run(jobs in proptest::collection::vec(a_job(), 0..6)) {
             let mut jobs = jobs;
-            jobs.sort_by_key(|job| job.turn);
-            jobs.dedup_by_key(|job| job.turn);
-            let mut seen = BTreeSet::new();
-            jobs.retain(|job| seen.insert(job.job_id));
-            let asked = who_gives_way(jobs.clone());
-            let lacks = |job: &Waiting| job.lacking.iter().map(|r| r.slots as usize).sum::<usize>();
-            let given: usize = jobs.iter().filter(|j| asked.contains(&j.job_id)).map(|j| j.held.len()).sum();
-            for giver in jobs.iter().filter(|j| asked.contains(&j.job_id)) {
-                let mut before = jobs.iter().filter(|j| j.turn < giver.turn && j.is_due && !asked.contains(&j.job_id));
-                prop_assert!(before.any(|j| lacks(j) <= given), "{giver:?} gives way for nothing");
+            jobs.sort_by_key(|job| job.id);
+            jobs.dedup_by_key(|job| job.id);
+            jobs.sort_by_key(|job| (job.exceeds, job.id));
+            let (ways, gives) = (ways_of(&jobs), gives(&jobs));
+            let lacks = |job: &Job| job.lacks[0].slots;
+            let receives = |job: &&Job| ways.receivers.contains(&JobId(job.id));
+            let place = |id| jobs.iter().position(|job| job.id == id).unwrap();
+            // What is given is what is lacked, and held.
+            let given: u32 = gives.iter().map(|(_, slots)| slots).sum();
+            prop_assert_eq!(given, jobs.iter().filter(receives).map(lacks).sum::<u32>());
+            for (giver, slots) in &gives {
+                prop_assert!(*slots > 0 && *slots <= jobs[place(*giver)].held);
+                let mut before = jobs.iter().take(place(*giver)).filter(receives);
+                prop_assert!(before.any(|job| job.is_due), "{giver} gives way for nothing");
+                prop_assert!(!ways.receivers.contains(&JobId(*giver)));
             }
             // Progress: the first that could be met with all that those behind it hold is met.
             let met = jobs.iter().enumerate().find(|(place, job)| {
-                let behind: usize = jobs.iter().skip(place + 1).map(|j| j.held.len()).sum();
+                let behind: u32 = jobs.iter().skip(place + 1).map(|j| j.held).sum();
                 job.is_due && lacks(job) <= behind
             });
             if let Some((_, job)) = met {
-                prop_assert!(!asked.contains(&job.job_id) && given >= lacks(job), "{job:?} waits for ever");
+                prop_assert!(receives(&job), "{job:?} waits for ever");
             }
         }
     }

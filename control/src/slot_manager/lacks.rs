@@ -14,6 +14,7 @@ pub(super) const TELL_AGAIN: Duration = Duration::from_secs(5);
 pub(super) const LACK_GRACE: Duration = Duration::from_millis(500);
 
 impl SlotManager {
+    /// Who can't be helped is told so.
     pub(super) fn tell_lacks(&mut self, now: Duration, commands: &mut Vec<Command>) {
         let mut lacks = Vec::new();
         for (job_id, job) in &self.jobs {
@@ -31,7 +32,7 @@ impl SlotManager {
                 }
             };
             let told = job.told_at.is_some_and(|at| now.saturating_sub(at) < TELL_AGAIN);
-            if hopeless && !told {
+            if hopeless && !told && !job.is_promised(now) {
                 lacks.push(Lack {
                     job_id: *job_id,
                     job_master_id: job.job_master_id,
@@ -85,7 +86,8 @@ impl SlotManager {
                 let of = match slot.state.holder() {
                     Some(held) if held.job_id == job_id => &mut tally.own,
                     Some(held) if waits(held.job_id) => &mut tally.waiting,
-                    Some(_) => &mut tally.running,
+                    Some(held) if self.jobs.contains_key(&held.job_id) => &mut tally.running,
+                    Some(_) => &mut tally.unknown,
                     None if slot.state == SlotState::Free && self.usable(worker) => &mut tally.free,
                     None => continue,
                 };
@@ -103,16 +105,18 @@ struct Tally {
     own: u32,
     waiting: u32,
     running: u32,
+    unknown: u32,
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { registered, free, own, waiting, running } = self;
+        let Self { registered, free, own, waiting, running, unknown } = self;
         write!(f, "{registered} registered, {free} free")?;
         let held = [
             (own, "by this job"),
             (waiting, "by others that wait for slots"),
             (running, "by others that have all they need"),
+            (unknown, "by jobs that have not come back, or have ended"),
         ];
         let held: Vec<String> = held
             .into_iter()

@@ -15,11 +15,12 @@ pub fn unmet<'a>(
     unmet_by(requirements, count(held))
 }
 
-/// Slots by what they offer.
-pub fn count<'a>(
-    slots: impl IntoIterator<Item = &'a ResourceProfile>,
-) -> BTreeMap<&'a ResourceProfile, u32> {
-    let mut by_profile: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
+/// How many slots, by what they offer.
+pub type Slots<'a> = BTreeMap<&'a ResourceProfile, u32>;
+
+/// Counts slots.
+pub fn count<'a>(slots: impl IntoIterator<Item = &'a ResourceProfile>) -> Slots<'a> {
+    let mut by_profile = Slots::new();
     for profile in slots {
         let slots = by_profile.entry(profile).or_default();
         *slots = slots.saturating_add(1);
@@ -30,7 +31,7 @@ pub fn count<'a>(
 /// As [`unmet`], with slots that were counted.
 pub fn unmet_by(
     requirements: &[ResourceRequirement],
-    mut by_profile: BTreeMap<&ResourceProfile, u32>,
+    mut by_profile: Slots<'_>,
 ) -> Vec<ResourceRequirement> {
     let mut rest = Vec::new();
     for (need, slots) in demanding_first(requirements) {

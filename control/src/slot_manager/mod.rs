@@ -10,6 +10,7 @@
 pub mod contention;
 mod lacks;
 pub mod matching;
+mod queue;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -18,14 +19,14 @@ pub mod workers;
 pub use types::{Command, Lack, Overview, Refusal, Settings, SlotRequest, Supply};
 
 use crate::mutation::Rule;
-use contention::{Turn, Waiting, who_gives_way};
-use lacks::{LACK_GRACE, TELL_AGAIN};
-use matching::{count, unmet, unmet_by, workers_for};
+use contention::Turn;
+use matching::workers_for;
 use model::slots::SlotAllocation;
 use model::{
     AllocationId, InstanceId, JobId, JobMasterId, ResourceRequirement, SlotReport,
     WorkerResourceSpec,
 };
+use queue::Asked;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use workers::{NewWorker, Slot, SlotState, Worker, Workers};
@@ -38,8 +39,10 @@ struct Job {
     lacking: Vec<ResourceRequirement>,
     lacking_since: Option<Duration>,
     told_at: Option<Duration>,
-    /// When it was asked to give way.
-    asked_at: Option<Duration>,
+    /// When and with how many slots it was last asked to give way.
+    asked: Option<Asked>,
+    /// When others were asked to give way to it.
+    promised_at: Option<Duration>,
 }
 
 /// The SlotManager's state.
@@ -53,6 +56,8 @@ pub struct SlotManager {
     drawn: u64,
     changes: u64,
     dirty: bool,
+    /// When it was last looked who might give way.
+    queue_seen_at: Option<Duration>,
     needed: Option<(u64, BTreeMap<WorkerResourceSpec, u32>)>,
 }
 
@@ -68,6 +73,7 @@ impl SlotManager {
             drawn: 0,
             changes: 0,
             dirty: false,
+            queue_seen_at: None,
             needed: None,
         }
     }
@@ -160,7 +166,8 @@ impl SlotManager {
             lacking: Vec::new(),
             lacking_since: None,
             told_at: None,
-            asked_at: None,
+            asked: None,
+            promised_at: None,
         });
         if job.turn.order == order {
             self.next_order += 1;
@@ -172,7 +179,7 @@ impl SlotManager {
         job.job_master_id = job_master_id;
         job.requirements = requirements;
         // What was told before was an answer to another declaration.
-        (job.told_at, job.asked_at) = (None, None);
+        (job.told_at, job.asked) = (None, None);
         self.dirty = true;
     }
 
@@ -213,58 +220,6 @@ impl SlotManager {
                     (false, since) => Some(since.unwrap_or(now)),
                 };
                 job.lacking = lacking;
-            }
-        }
-    }
-
-    /// What each job lacks, those first that are served first.
-    fn lacks_by_turn(&mut self) -> Vec<(Turn, JobId, Vec<ResourceRequirement>)> {
-        let mut lacks = Vec::new();
-        for (job_id, job) in &self.jobs {
-            let held = self.workers.held_by(*job_id).map(|(_, _, slot)| &slot.profile);
-            lacks.push((job.turn, *job_id, unmet(&job.requirements, held)));
-        }
-        // Where nobody else waits it does not matter.
-        if lacks.iter().filter(|(_, _, lacking)| !lacking.is_empty()).count() > 1 {
-            let usable = self.workers.iter().filter(|(_, worker)| self.usable(worker));
-            let all = count(usable.flat_map(|(_, w)| w.slots.values()).map(|slot| &slot.profile));
-            for (turn, job_id, lacking) in &mut lacks {
-                let job = self.jobs.get_mut(job_id).filter(|_| !lacking.is_empty());
-                if let Some(job) = job {
-                    job.turn.exceeds = !unmet_by(&job.requirements, all.clone()).is_empty();
-                    *turn = job.turn;
-                }
-            }
-        }
-        lacks.sort_unstable_by_key(|(turn, _, _)| *turn);
-        lacks
-    }
-
-    /// Jobs that hold parts of what they need must not wait for each other.
-    fn ask_to_give_way(&mut self, now: Duration, commands: &mut Vec<Command>) {
-        let lacking = self.jobs.iter().filter(|(_, job)| job.lacking_since.is_some());
-        if lacking.clone().count() < 2 || !self.settings.mutation.keeps(Rule::WaitingJobsGiveWay) {
-            return;
-        }
-        let waiting = lacking.map(|(job_id, job)| {
-            let held = self.workers.held_by(*job_id);
-            let held = held.filter(|(_, _, slot)| matches!(slot.state, SlotState::Allocated(_)));
-            Waiting {
-                job_id: *job_id,
-                turn: job.turn,
-                lacking: job.lacking.clone(),
-                held: held.map(|(_, _, slot)| slot.profile.clone()).collect(),
-                is_due: job.lacking_since.is_some_and(|at| now.saturating_sub(at) >= LACK_GRACE),
-            }
-        });
-        for job_id in who_gives_way(waiting.collect()) {
-            let Some(job) = self.jobs.get_mut(&job_id) else {
-                continue;
-            };
-            if job.asked_at.is_none_or(|at| now.saturating_sub(at) >= TELL_AGAIN) {
-                job.asked_at = Some(now);
-                let job_master_id = job.job_master_id;
-                commands.push(Command::AskToGiveWay { job_id, job_master_id });
             }
         }
     }

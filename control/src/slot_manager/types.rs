@@ -54,12 +54,14 @@ pub enum Command {
     RequestSlot(SlotRequest),
     /// Tell a job's JobMaster that its requirements can't be met.
     TellLack(Lack),
-    /// Ask a job's JobMaster for the slots that it holds and can't use yet: with them another job could run.
+    /// Ask a job's JobMaster for slots that it holds and can't use yet: with them another job could run.
     AskToGiveWay {
         /// Whose.
         job_id: JobId,
         /// Its JobMaster.
         job_master_id: JobMasterId,
+        /// How many, by what they must offer.
+        slots: Vec<ResourceRequirement>,
     },
     /// Active supply: beyond the workers that are known, so many are missing (the whole amount). `seen` is
     /// the number of workers that were ever added and removed.

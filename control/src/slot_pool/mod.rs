@@ -14,9 +14,11 @@ use std::sync::Arc;
 
 /// A slot that the job holds.
 #[derive(Debug, Clone)]
-struct HeldSlot {
-    worker: Arc<Worker>,
-    profile: ResourceProfile,
+pub struct HeldSlot {
+    /// Where.
+    pub worker: Arc<Worker>,
+    /// What it offers.
+    pub profile: ResourceProfile,
     data_address: Arc<str>,
     serves: SharedSlot,
     /// Whether tasks were deployed into it: then it can't serve anything else.
@@ -242,11 +244,7 @@ impl SlotPool {
             let to = others.find_map(|g| g.missing.first().copied())?;
             Some((*allocation, slot.serves, SharedSlot(to)))
         })?;
-        self.serve(plan, from, None);
-        self.serve(plan, to, Some(allocation));
-        if let Some(slot) = self.held.get_mut(&allocation) {
-            slot.serves = to;
-        }
+        self.reassign(plan, allocation, to);
         Some((from, to))
     }
 
@@ -356,8 +354,8 @@ impl SlotPool {
     }
 
     /// Everything in a shared slot has finished: it needs nothing any more. What served it serves one that is
-    /// missing, or is for the caller to free.
-    pub fn retire(&mut self, plan: &SlotPlan, slot: SharedSlot) -> Retired {
+    /// missing if it is to be passed on; else it is for the caller to free.
+    pub fn retire(&mut self, plan: &SlotPlan, slot: SharedSlot, pass_on: bool) -> Retired {
         if let Some(group) = plan.group_of(slot).and_then(|g| self.groups.get_mut(g)) {
             group.retired.insert(slot.0);
             group.missing.remove(&slot.0);
@@ -369,16 +367,27 @@ impl SlotPool {
         };
         held.in_use = false;
         let (worker, profile) = (held.worker.clone(), held.profile.clone());
-        let Some(to) = self.missing_for(&profile) else {
-            self.release_slot(plan, allocation);
-            return Retired::Free(worker, allocation);
-        };
-        self.serve(plan, slot, None);
-        self.serve(plan, to, Some(allocation));
-        if let Some(held) = self.held.get_mut(&allocation) {
-            held.serves = to;
+        match self.missing_for(&profile).filter(|_| pass_on) {
+            Some(to) => {
+                self.reassign(plan, allocation, to);
+                Retired::Serves(worker, to)
+            }
+            None => {
+                self.release_slot(plan, allocation);
+                Retired::Free(worker, allocation)
+            }
         }
-        Retired::Serves(worker, to)
+    }
+
+    /// A slot that nothing runs in serves another shared slot, which nothing serves, from now on.
+    pub fn reassign(&mut self, plan: &SlotPlan, allocation: AllocationId, to: SharedSlot) {
+        let Some(held) = self.held.get_mut(&allocation) else {
+            return;
+        };
+        let from = std::mem::replace(&mut held.serves, to);
+        held.in_use = false;
+        self.serve(plan, from, None);
+        self.serve(plan, to, Some(allocation));
     }
 
     /// Something is to run in a shared slot again, if nothing was any more.
@@ -405,10 +414,9 @@ impl SlotPool {
             .collect()
     }
 
-    /// Slots that nothing runs in, with the shared slots they serve.
-    pub fn idle(&self) -> impl Iterator<Item = (AllocationId, &Arc<Worker>, SharedSlot)> {
-        let idle = self.held.iter().filter(|(_, slot)| !slot.in_use);
-        idle.map(|(allocation, slot)| (*allocation, &slot.worker, slot.serves))
+    /// All slots, with what they serve.
+    pub fn slots(&self) -> impl Iterator<Item = (SharedSlot, AllocationId, &HeldSlot)> {
+        self.held.iter().map(|(allocation, slot)| (slot.serves, *allocation, slot))
     }
 
     /// Slots of a TaskExecutor, ascending, with the shared slots they serve.

@@ -179,7 +179,8 @@ fn draw_wide_jobs(rng: &mut ChaCha8Rng) -> Vec<PlannedJob> {
     let from = rng.random_range(20_000..340_000);
     let wide = |rng: &mut ChaCha8Rng| PlannedJob {
         at: millis(rng, from, from + 5_000),
-        parallelism: vec![rng.random_range(7..=9)],
+        // All of it at once, or subtask by subtask.
+        parallelism: vec![rng.random_range(7..=9); rng.random_range(1..=2)],
         task_time: Some(millis(rng, 10_000, 30_000)),
         cancel_at: None,
     };

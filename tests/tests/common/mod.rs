@@ -240,8 +240,9 @@ impl Cluster {
     pub fn place_of_taskmanager(&self, job: &str) -> usize {
         let client = self.client();
         let details = self.block_on(client.job(job)).unwrap();
-        let vertex = self.block_on(client.vertex(job, &details.vertices[0].id)).unwrap();
-        let id = vertex.subtasks[0].taskmanager_id.clone();
+        let first = details.vertices.first().unwrap();
+        let vertex = self.block_on(client.vertex(job, &first.id)).unwrap();
+        let id = vertex.subtasks.first().unwrap().taskmanager_id.clone();
         let pid = self.block_on(client.task_manager(&id)).unwrap().pid;
         self.taskmanagers.iter().position(|tm| tm.child.id() == pid).unwrap()
     }

@@ -1,0 +1,175 @@
+//! Slots that the job holds and does not need, or can't use yet: they serve its other regions, or go back. What
+//! runs, and what is complete and about to, keeps its slots.
+
+use super::{Command, JobCore, Now, Phase, RegionState};
+use crate::execution_graph::{TaskIndex, Worker};
+use crate::scheduler::{RegionIndex, SharedSlot};
+use crate::slot_pool::{HeldSlot, Retired};
+use model::{AllocationId, ExecutionState, ResourceRequirement};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Freed slots that are remembered: words about them may still be under way.
+const REMEMBERED: usize = 10_000;
+
+impl JobCore {
+    /// Regions have finished, others have not: their slots serve those that wait, or go back.
+    pub(super) fn retire(&mut self, regions: &[RegionIndex], now: Now) {
+        let mut freed = Vec::new();
+        let mut served = Vec::new();
+        let slots: Vec<SharedSlot> =
+            regions.iter().flat_map(|region| self.finished_slots(*region)).collect();
+        for slot in slots {
+            let pass_on = self.owed == 0;
+            match self.pool.retire(&self.plan, slot, pass_on) {
+                Retired::Serves(worker, to) => {
+                    self.out.push(Command::HoldingsChanged(worker.resource_id.clone()));
+                    served.push(to);
+                }
+                Retired::Free(worker, allocation) => {
+                    self.owed = self.owed.saturating_sub(1);
+                    freed.push((worker, allocation));
+                }
+                Retired::Unserved => {}
+            }
+        }
+        // Said first: else what goes back would be requested for the job again.
+        self.out.push(Command::Declare(self.pool.requirements()));
+        for (worker, allocation) in freed {
+            self.free(worker, allocation);
+        }
+        let ready = self.regions_of(&served);
+        self.deploy_ready(ready, now);
+    }
+
+    /// A region's slots in which everything has finished.
+    fn finished_slots(&self, region: RegionIndex) -> Vec<SharedSlot> {
+        let finished = |index| {
+            let state = self.exec.task(index).map(|task| task.state);
+            state.is_none_or(|state| state == ExecutionState::Finished)
+        };
+        let slots = self.states.get(region.0 as usize).map(|state| state.slots.as_slice());
+        let all = |slot: &SharedSlot| self.plan.tasks_in(&self.exec, *slot).all(finished);
+        slots.unwrap_or_default().iter().copied().filter(all).collect()
+    }
+
+    /// Regions that have finished and hold slots still: they were the last ones, and others are to run again.
+    pub(super) fn retire_finished(&mut self, now: Now) {
+        let over = |region: &RegionIndex| {
+            let state = self.states.get(region.0 as usize);
+            state.is_some_and(|s| s.is_over() && s.slots.iter().any(|s| self.pool.is_served(*s)))
+        };
+        let all = self.regions.iter().map(|(index, _)| index);
+        let finished: Vec<RegionIndex> = all.filter(over).collect();
+        if !finished.is_empty() {
+            self.retire(&finished, now);
+        }
+    }
+
+    /// Others could run with slots that the job holds and can't use yet: so many go back. What it could not give
+    /// it gives when a region finishes.
+    pub fn give_way(&mut self, now: Now, wanted: &[ResourceRequirement]) {
+        if !self.is_live() {
+            return;
+        }
+        self.gather(now);
+        let mut wanted = wanted.to_vec();
+        let mut given = Vec::new();
+        // The last regions have to wait the longest all the same.
+        for (_, allocation, slot) in self.idle().into_iter().rev() {
+            let need = wanted.iter_mut().find(|r| r.slots > 0 && slot.profile.fulfils(&r.profile));
+            if let Some(need) = need {
+                need.slots -= 1;
+                given.push((slot.worker.clone(), allocation));
+            }
+        }
+        for (worker, allocation) in given {
+            self.pool.release_slot(&self.plan, allocation);
+            self.free(worker, allocation);
+        }
+        self.owed = wanted.iter().map(|need| need.slots).fold(0, u32::saturating_add);
+    }
+
+    fn free(&mut self, worker: Arc<Worker>, allocation: AllocationId) {
+        if self.freed.len() >= REMEMBERED {
+            self.freed.clear();
+        }
+        self.freed.insert(allocation);
+        self.out.push(Command::HoldingsChanged(worker.resource_id.clone()));
+        self.out.push(Command::FreeSlot { worker, allocation });
+    }
+
+    /// Slots that nothing runs in and that no region keeps, by what they serve.
+    fn idle(&self) -> Vec<(SharedSlot, AllocationId, &HeldSlot)> {
+        let complete = |state: &&RegionState| {
+            !state.is_over() && state.slots.iter().all(|slot| self.pool.is_served(*slot))
+        };
+        let kept: BTreeSet<SharedSlot> =
+            self.states.iter().filter(complete).flat_map(|s| s.slots.iter().copied()).collect();
+        let live = |index: TaskIndex| {
+            let state = self.exec.task(index).map(|task| task.state);
+            state.is_some_and(|state| {
+                !state.is_terminal()
+                    && !matches!(state, ExecutionState::Created | ExecutionState::Scheduled)
+            })
+        };
+        let mut idle: Vec<_> = self
+            .pool
+            .slots()
+            .filter(|(slot, _, _)| !kept.contains(slot))
+            .filter(|(slot, _, _)| !self.plan.tasks_in(&self.exec, *slot).any(live))
+            .collect();
+        idle.sort_unstable_by_key(|(slot, _, _)| *slot);
+        idle
+    }
+
+    /// Regions that wait and hold a part each: idle slots of the later ones complete the earlier ones, which are
+    /// deployed.
+    pub(super) fn gather(&mut self, now: Now) {
+        let idle = self.idle().into_iter();
+        let mut idle: BTreeMap<SharedSlot, _> = idle
+            .map(|(slot, allocation, held)| (slot, (allocation, held.profile.clone())))
+            .collect();
+        let mut completed = Vec::new();
+        for region in self.starving() {
+            if idle.is_empty() {
+                break;
+            }
+            let Some(state) = self.states.get(region.0 as usize) else { continue };
+            let missing = state.slots.iter().filter(|slot| !self.pool.is_served(**slot));
+            let mut moves: Vec<(SharedSlot, SharedSlot)> = Vec::new();
+            let mut complete = true;
+            for to in missing {
+                let needs = self.plan.profile_of(*to);
+                let from = idle.iter().rev().find(|(from, (_, profile))| {
+                    let free = state.slots.binary_search(from).is_err()
+                        && !moves.iter().any(|(taken, _)| taken == *from);
+                    free && needs.is_some_and(|needs| profile.fulfils(needs))
+                });
+                match from {
+                    Some((from, _)) => moves.push((*from, *to)),
+                    None => complete = false,
+                }
+                if !complete {
+                    break;
+                }
+            }
+            if complete {
+                idle.retain(|slot, _| state.slots.binary_search(slot).is_err());
+                for (from, to) in moves {
+                    if let Some((allocation, _)) = idle.remove(&from) {
+                        self.pool.reassign(&self.plan, allocation, to);
+                    }
+                }
+                completed.push(region);
+            }
+        }
+        self.deploy_ready(completed, now);
+    }
+
+    /// Whether the job gets on though some of its regions wait: it is bounded, so slots come back to it.
+    pub(super) fn gets_on(&self) -> bool {
+        let runs = |state: &RegionState| state.phase == Phase::Active && state.alive > 0;
+        self.exec.graph().bounded && self.states.iter().any(runs)
+    }
+}
