@@ -27,6 +27,7 @@
 mod cluster;
 mod first_call;
 mod idle;
+mod polls;
 mod reports;
 mod start;
 mod unmanaged;
@@ -46,7 +47,7 @@ fn main() -> Outcome<()> {
         ["worker", address] => return start::worker(address),
         ["--only", part] => Some(part),
         [] => None,
-        _ => return Err("usage: hadoop [--only first_call|reports|start|idle]".into()),
+        _ => return Err("usage: hadoop [--only first_call|reports|start|polls|idle]".into()),
     };
     let wanted = |part| only.is_none_or(|only| only == part);
     runtime.block_on(async {
@@ -58,6 +59,9 @@ fn main() -> Outcome<()> {
         }
         if wanted("start") {
             start::run().await?;
+        }
+        if wanted("polls") {
+            polls::run().await?;
         }
         if wanted("idle") {
             idle::run().await?;
