@@ -9,8 +9,8 @@ use std::time::Duration;
 const QUICK: Duration = Duration::from_millis(10);
 /// What was waited for may be heard of late by this part of the wait: so beats become fewer the longer it is.
 const LATE: u32 = 16;
-/// How many times as long as its answer took a ResourceManager is left in peace: many ask one that is busy.
-const PEACE: u32 = 8;
+/// How many times as long as its answers took a ResourceManager is left in peace: many ask one that is busy.
+const PEACE: u32 = 4;
 /// What a beat costs that comes sooner than the options have it by themselves. An ApplicationMaster that changes
 /// something all the time makes no more of them on the whole than it can pay.
 const COST: Duration = Duration::from_millis(50);
@@ -22,9 +22,10 @@ pub(super) struct Pace {
     busy: Duration,
     /// When the change was that is waited upon.
     since: Time,
-    /// When the last beat was, if there was any, and how long its answer took.
+    /// When the last beat was, if there was any.
     last: Option<Time>,
-    took: Duration,
+    /// How long the last two answers took. One that is slow says nothing of a ResourceManager.
+    took: [Duration; 2],
     /// When the beats so far are paid for.
     paid: Time,
 }
@@ -34,7 +35,7 @@ impl Pace {
     pub(super) fn new(options: AmRmOptions) -> Self {
         let AmRmOptions { idle, busy, .. } = options;
         let zero = Time::ZERO;
-        Self { idle, busy, since: zero, last: None, took: zero, paid: zero }
+        Self { idle, busy, since: zero, last: None, took: [zero; 2], paid: zero }
     }
 
     /// Something has changed.
@@ -55,7 +56,8 @@ impl Pace {
 
     /// It has been answered.
     pub(super) fn answered(&mut self, now: Time) {
-        self.took = now.saturating_sub(self.last.unwrap_or(now));
+        let [_, before] = self.took;
+        self.took = [before, now.saturating_sub(self.last.unwrap_or(now))];
     }
 
     /// When the next beat is due; containers are wanted, or something is unsaid, while it is `busy`.
@@ -67,7 +69,9 @@ impl Pace {
             (Some(last), false) => last.saturating_add(self.idle),
             (Some(last), true) => {
                 let late = last.saturating_sub(self.since) / LATE;
-                let pause = QUICK.max(late).max(self.took.saturating_mul(PEACE)).min(self.busy);
+                let [before, took] = self.took;
+                let peace = before.min(took).saturating_mul(PEACE);
+                let pause = QUICK.max(late).max(peace).min(self.busy);
                 last.saturating_add(pause)
             }
         }
@@ -124,15 +128,16 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_manager_that_answers_late_is_left_in_peace() {
+    fn a_resource_manager_that_goes_on_answering_late_is_left_in_peace() {
         let mut pace = Pace::new(AmRmOptions::default());
         pace.changed(Time::ZERO);
-        pace.beats(Time::ZERO);
-        pace.answered(5 * MS);
-        assert_eq!(pace.due(true), 40 * MS);
-        pace.beats(40 * MS);
-        pace.answered(10_000 * MS);
-        assert_eq!(pace.due(true), 240 * MS);
+        for (beat, took, due) in
+            [(0, 8, 10), (10, 5, 30), (30, 1, 40), (40, 900, 50), (50, 900, 250)]
+        {
+            pace.beats(beat * MS);
+            pace.answered((beat + took) * MS);
+            assert_eq!(pace.due(true), due * MS, "{beat}");
+        }
     }
 
     #[test]
