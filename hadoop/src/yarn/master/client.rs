@@ -40,8 +40,8 @@ pub struct AmRmOptions {
     /// With nothing to ask for.
     pub idle: Duration,
     /// While containers are wanted, at most. What has just changed is told at once and asked for every 10 ms at
-    /// first; after 160 ms the next beat comes when another sixteenth of the time that was waited has passed, until
-    /// this is reached. A ResourceManager that takes long to answer is left in peace 4 times as long. On the whole
+    /// first; after 100 ms the next beat comes when another tenth of the time that was waited has passed, until this
+    /// is reached. A ResourceManager that takes long to answer is left in peace 4 times as long. On the whole
     /// no more than 20 beats in a second come sooner than this has them, however often something changes.
     pub busy: Duration,
     /// Events that may wait to be taken. An ApplicationMaster that leaves more of them is stuck: its heart

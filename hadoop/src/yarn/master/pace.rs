@@ -8,7 +8,7 @@ use std::time::Duration;
 /// From one beat to the next right after a change.
 const QUICK: Duration = Duration::from_millis(10);
 /// What was waited for may be heard of late by this part of the wait: so beats become fewer the longer it is.
-const LATE: u32 = 16;
+const LATE: u32 = 10;
 /// How many times as long as its answers took a ResourceManager is left in peace: many ask one that is busy.
 const PEACE: u32 = 4;
 /// What a beat costs that comes sooner than the options have it by themselves. An ApplicationMaster that changes
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_waited_for_is_heard_of_late_by_a_sixteenth_at_most() {
+    fn what_is_waited_for_is_heard_of_late_by_a_tenth_at_most() {
         let mut pace = Pace::new(AmRmOptions::default());
         let asked = 7000 * MS;
         pace.beats(asked - 4000 * MS);
@@ -119,11 +119,11 @@ mod tests {
         for pair in seen.windows(2) {
             let (waited, pause) = (pair[0] - asked, pair[1] - pair[0]);
             assert!(pause >= 10 * MS && pause <= 200 * MS, "{waited:?} {pause:?}");
-            assert!(pause <= (waited / 16).max(10 * MS), "{waited:?} {pause:?}");
+            assert!(pause <= (waited / 10).max(10 * MS), "{waited:?} {pause:?}");
         }
         let within = |time: Duration| seen.iter().filter(|beat| **beat - asked <= time).count();
-        assert_eq!((within(160 * MS), within(1000 * MS)), (17, 47));
-        // From 3.2 s on every 200 ms.
+        assert_eq!((within(100 * MS), within(1000 * MS)), (11, 35));
+        // From 2 s on every 200 ms.
         assert_eq!(within(10_000 * MS) - within(5000 * MS), 25);
     }
 
