@@ -64,6 +64,10 @@ pub(crate) fn test() -> Result<()> {
 
 /// One benchmark; its standard output is this one's.
 pub(crate) fn bench(name: &str, args: &[String]) -> Result<()> {
+    let args = match args {
+        [first, rest @ ..] if first == "--" => rest,
+        args => args,
+    };
     if name == HADOOP {
         return bench_hadoop(args);
     }

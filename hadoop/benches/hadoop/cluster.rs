@@ -59,45 +59,87 @@ pub(crate) fn logs(kind: &str) -> Outcome<Vec<String>> {
     Ok(logs)
 }
 
-/// NodeManagers that have room for many containers, until it is dropped.
-pub(crate) struct Roomy {
+/// The cluster with other settings, until it is dropped.
+pub(crate) struct Changed {
     file: PathBuf,
     before: String,
+    restart: fn() -> Outcome<()>,
 }
 
-impl Roomy {
-    pub(crate) fn new() -> Outcome<Self> {
+impl Changed {
+    /// NodeManagers that have room for many containers.
+    pub(crate) fn roomy() -> Outcome<Self> {
+        let (memory, cores) =
+            ("yarn.nodemanager.resource.memory-mb", "yarn.nodemanager.resource.cpu-vcores");
+        Self::new(&[(memory, "16384"), (cores, "128")], restart_nodes)
+    }
+
+    /// NodeManagers that beat as often as YARN has them beat unless it is told otherwise.
+    pub(crate) fn usual_beats() -> Outcome<Self> {
+        let interval = "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms";
+        Self::new(&[(interval, "1000")], || restart("resourcemanager"))
+    }
+
+    fn new(settings: &[(&str, &str)], restart: fn() -> Outcome<()>) -> Outcome<Self> {
         let file = conf_dir()?.join("yarn-site.xml");
         let before = std::fs::read_to_string(&file)?;
         let mut text = before.replace("</configuration>", "");
-        for (name, value) in [("memory-mb", "16384"), ("cpu-vcores", "128")] {
+        for (name, value) in settings {
             text.push_str(&format!(
-                "<property><name>yarn.nodemanager.resource.{name}</name><value>{value}</value></property>\n"
+                "<property><name>{name}</name><value>{value}</value></property>\n"
             ));
         }
         std::fs::write(&file, text + "</configuration>")?;
-        let roomy = Self { file, before };
+        let changed = Self { file, before, restart };
         restart()?;
-        Ok(roomy)
+        Ok(changed)
     }
 }
 
-impl Drop for Roomy {
+impl Drop for Changed {
     fn drop(&mut self) {
         let _ = std::fs::write(&self.file, &self.before);
-        let _ = restart();
+        let _ = (self.restart)();
     }
 }
 
-fn restart() -> Outcome<()> {
+fn restart_nodes() -> Outcome<()> {
     for number in 1.. {
         let name = format!("nodemanager{number}");
         if !conf_dir()?.join(format!("../logs/{name}.log")).is_file() {
             break;
         }
-        for what in ["kill", "start"] {
-            succeeds(command("daemon")?.args([what, &name]))?;
-        }
+        restart(&name)?;
     }
     Ok(())
+}
+
+fn restart(name: &str) -> Outcome<()> {
+    for what in ["kill", "start"] {
+        succeeds(command("daemon")?.args([what, name]))?;
+    }
+    Ok(())
+}
+
+/// Seconds of CPU that a daemon has taken so far.
+pub(crate) fn cpu(daemon: &str) -> Outcome<f64> {
+    // Linux counts so many of these in a second, wherever it runs.
+    const TICKS: f64 = 100.0;
+    let marks = [
+        format!("-Dxtask.yarn.dir={}", conf_dir()?.parent().ok_or("no cluster")?.display()),
+        format!("-Dxtask.yarn.daemon={daemon}"),
+    ];
+    for process in std::fs::read_dir("/proc")? {
+        let process = process?.path();
+        let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        if marks.iter().all(|mark| words.contains(&mark.as_bytes())) {
+            let stat = std::fs::read_to_string(process.join("stat"))?;
+            // The name in front may hold anything, but for the last bracket.
+            let (_, numbers) = stat.rsplit_once(')').ok_or("no process")?;
+            let ticks = numbers.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+            return Ok(ticks.sum::<Result<f64, _>>()? / TICKS);
+        }
+    }
+    Err(format!("{daemon} does not run").into())
 }

@@ -14,7 +14,7 @@ const SETTLE: Duration = Duration::from_secs(3);
 
 pub(crate) async fn run() -> Outcome<()> {
     eprintln!("hadoop: an idle ApplicationMaster of {CONTAINERS} containers");
-    let _roomy = cluster::Roomy::new()?;
+    let _roomy = cluster::Changed::roomy()?;
     let (mut idle, mut peak) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
         let mut shell = cluster::example("distributed-shell")?;

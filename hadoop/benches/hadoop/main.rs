@@ -7,10 +7,12 @@
 //! | `first_call_ms` | the example `yarn-nodes`, from its start to its end: nodes and queues listed |
 //! | `yarn_cli_ms`, `yarn_cli_over_ours` | `yarn node -list` the same way, and the ratio |
 //! | `report_calls_per_cpu_s`, `java_report_calls_per_cpu_s`, `report_calls_over_java` | `getApplicationReport` one after the other, calls for each second of the client's CPU time, both warm |
-//! | `container_start_ms`, `container_start_over_floor` | from the ask to the first line of a worker that came through HDFS, against the floor |
+//! | `container_start_ms`, `container_start_over_floor` | from the ask to the first line of a worker that came through HDFS, against the floor; on warm NodeManagers that beat every second, as YARN has it where nobody says otherwise |
 //! | `container_floor_ms` | of the same containers, by the daemons' logs: the wait for a NodeManager's heartbeat, and from the node's start request to its files being there |
 //! | `container_start_over_daemons` | the same against all that the daemons' logs tell: until the node begins to launch it |
 //! | `container_*_ms` | the parts of it |
+//! | `container_*_100ms` | all of these with NodeManagers that beat every 100 ms: so soon one of ten nodes beats that beat every second |
+//! | `allocate_daemon_cpu_us`, `allocate_us` | what a question of an ApplicationMaster costs the ResourceManager's process, and how long it takes |
 //! | `idle_mib` | resident memory of the example `distributed-shell` as ApplicationMaster of 100 containers |
 
 #![allow(
@@ -27,6 +29,7 @@
 mod cluster;
 mod first_call;
 mod idle;
+mod polls;
 mod reports;
 mod start;
 mod unmanaged;
@@ -46,7 +49,7 @@ fn main() -> Outcome<()> {
         ["worker", address] => return start::worker(address),
         ["--only", part] => Some(part),
         [] => None,
-        _ => return Err("usage: hadoop [--only first_call|reports|start|idle]".into()),
+        _ => return Err("usage: hadoop [--only first_call|reports|start|polls|idle]".into()),
     };
     let wanted = |part| only.is_none_or(|only| only == part);
     runtime.block_on(async {
@@ -58,6 +61,9 @@ fn main() -> Outcome<()> {
         }
         if wanted("start") {
             start::run().await?;
+        }
+        if wanted("polls") {
+            polls::run().await?;
         }
         if wanted("idle") {
             idle::run().await?;

@@ -11,13 +11,14 @@ use rand::Rng as _;
 use rand::rngs::StdRng;
 use std::collections::HashMap;
 use std::io;
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 
 /// Bytes that are read at once.
 const READ: usize = 64 << 10;
@@ -120,6 +121,22 @@ async fn until(due: Option<Instant>) {
     }
 }
 
+/// The same with a timer that is kept. It may be set for an earlier moment, and is set anew when that has come: setting
+/// one for every answer wakes tokio's driver each time.
+async fn rung(alarm: &mut Option<Pin<Box<Sleep>>>, due: Option<Instant>) {
+    let Some(due) = due else { return std::future::pending().await };
+    loop {
+        let alarm = alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+        if alarm.is_elapsed() || alarm.deadline() > due {
+            alarm.as_mut().reset(due);
+        }
+        alarm.as_mut().await;
+        if Instant::now() >= due {
+            return;
+        }
+    }
+}
+
 /// Waits until the thread that may ask a KDC is through; without one, for ever.
 async fn through(asking: &mut Option<JoinHandle<Answered>>) -> Result<Answered, JoinError> {
     match asking {
@@ -149,6 +166,8 @@ pub(super) struct Serving {
     mute: Option<(Instant, String)>,
     /// No further caller comes.
     lonely: bool,
+    /// Rings when there is something to do, or sooner.
+    alarm: Option<Pin<Box<Sleep>>>,
 }
 
 /// How serving a stream ends.
@@ -170,6 +189,7 @@ impl Serving {
             asking: None,
             mute: None,
             lonely: false,
+            alarm: None,
         }
     }
 
@@ -326,7 +346,7 @@ impl Serving {
             answered = through(&mut self.asking) => Woken::Answered(answered),
             read = reader.read(buffer), if reads => Woken::Read(read),
             written = writer.write(&self.outbound), if writes => Woken::Written(written),
-            () = until(due) => Woken::Time,
+            () = rung(&mut self.alarm, due) => Woken::Time,
             command = commands.recv(), if takes => Woken::Command(command),
         }
     }

@@ -72,7 +72,9 @@ impl LocalResource {
         self
     }
 
-    /// The same file, kept on the node for others too.
+    /// The same file, kept on the node for others too: with `Private` for its user's other applications, with `Public`
+    /// for everybody's. Everybody must be allowed to read a public file and to pass the directories above it; it
+    /// comes sooner than others, which a node starts a localiser for.
     #[must_use]
     pub fn shared(mut self, visibility: LocalResourceVisibility) -> Self {
         self.visibility = Some(visibility.into());

@@ -82,7 +82,7 @@ pub(super) struct Layout {
     pub(super) dir: PathBuf,
     pub(super) jars: PathBuf,
     pub(super) kind: Kind,
-    /// Where Hadoop's native library is, in a cluster that needs it.
+    /// Where Hadoop's native library is, if it could be had.
     pub(super) native: Option<PathBuf>,
     pub(super) java: PathBuf,
     /// Who uses it.

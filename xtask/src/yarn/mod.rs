@@ -32,10 +32,12 @@ const USAGE: &str = "usage: cargo xtask yarn up [--nodes N] [--secure] [--ha] [-
        cargo xtask yarn test [--hadoop VERSION]
 
 up     starts a NameNode, a DataNode, a ResourceManager and N NodeManagers (2) of Hadoop VERSION (3.4.2) as
-       processes of their own, all bound to 127.0.0.1, on ports that are free. It returns when files can be
-       written and every NodeManager takes containers; its last line is `export HADOOP_CONF_DIR=...`. Hadoop's own
-       commands for this cluster are DIR/bin/yarn and DIR/bin/hdfs, logs are in DIR/logs. Where something fails or
-       it is interrupted, all that was started is stopped, and the logs stay.
+       processes of their own, all bound to 127.0.0.1, on ports that are free. NodeManagers have Hadoop's native
+       library, as those of real clusters do; where it cannot be had - it is fetched by `mvn`, for amd64 and aarch64 -
+       there is a warning, and they start a process for each change of a file's mode, which makes containers slow.
+       It returns when files can be written and every NodeManager takes containers; its last line is
+       `export HADOOP_CONF_DIR=...`. Hadoop's own commands for this cluster are DIR/bin/yarn and DIR/bin/hdfs, logs are
+       in DIR/logs. Where something fails or it is interrupted, all that was started is stopped, and the logs stay.
 kill   kills one daemon (-9): namenode, datanode, resourcemanager (with --ha resourcemanager1, resourcemanager2),
        nodemanager1 to nodemanagerN, kdc, zookeeper. Containers of a killed NodeManager live on, as they do when
        one crashes.
@@ -47,10 +49,9 @@ test   builds hadoop, and runs its tests against clusters of its own: one as `up
 --secure  with Kerberos: a KDC of its own, every service with a keytab, hadoop.rpc.protection and the transfer of
           data with `privacy`. Users' tokens must be renewed every 20 s. The last line exports KRB5_CONFIG,
           KRB5KEYTAB and KRB5PRINCIPAL too, for the user alice; Hadoop's own commands use them by themselves.
-          NodeManagers have Hadoop's native library, which they read logs with, and give out logs of containers
-          whose user is the one who runs the daemons: containers are all that user's processes. That one's keytab
-          is DIR/krb/USER.keytab. Where the library cannot be had - it is fetched by `mvn`, for amd64 and aarch64 -
-          there is a warning, no logs are kept, and `test` skips what is about them; where CI=true it is an error.
+          NodeManagers read logs with the native library, and give out logs of containers whose user is the one who
+          runs the daemons: containers are all that user's processes. That one's keytab is DIR/krb/USER.keytab. Without
+          the library no logs are kept, and `test` skips what is about them; where CI=true it is an error.
           Needs MIT's KDC (krb5-kdc, krb5-admin-server), and installs it only where CI=true.
 --ha      with two ResourceManagers, one of them active, and a ZooKeeper where they keep what they know.
 
@@ -193,21 +194,20 @@ fn fetched(options: &Options) -> Result<Fetched> {
     let home = home()?.join("jars");
     fs::create_dir_all(&home)?;
     let alone = place::alone(&home.join("lock"))?;
-    // NodeManagers read logs of others with it, to be sure whose they are.
-    let native = match options.kind.secure {
-        true => or_warned(jars::native(&home, &alone), is_ci())?,
-        false => None,
-    };
+    // With Kerberos NodeManagers read logs of others with it, to be sure whose they are, and a check must not
+    // vanish with it. Without, they only start containers the slower.
+    let native = or_warned(jars::native(&home, &alone), options.kind.secure, is_ci())?;
     Ok(Fetched { jars: jars::jars(&home, &options.hadoop, &alone)?, native })
 }
 
 /// A cluster without it is of use to people. Where nobody reads warnings, checks must not vanish with it.
-fn or_warned(native: Result<PathBuf>, is_ci: bool) -> Result<Option<PathBuf>> {
+fn or_warned(native: Result<PathBuf>, secure: bool, is_ci: bool) -> Result<Option<PathBuf>> {
     match native {
         Ok(native) => Ok(Some(native)),
-        Err(error) if is_ci => Err(error),
+        Err(error) if is_ci && secure => Err(error),
         Err(error) => {
-            eprintln!("warning: no native library of Hadoop's, so no logs are kept: {error}");
+            let then = if secure { "no logs are kept" } else { "containers start slowly" };
+            eprintln!("warning: no native library of Hadoop's, so {then}: {error}");
             Ok(None)
         }
     }
@@ -336,9 +336,12 @@ mod tests {
 
     #[test]
     fn a_cluster_without_the_native_library_is_one_for_people_alone() {
-        assert_eq!(or_warned(Ok("/native".into()), true).unwrap(), Some("/native".into()));
-        assert_eq!(or_warned(Err("none".into()), false).unwrap(), None);
-        assert!(or_warned(Err("none".into()), true).is_err());
+        let found = or_warned(Ok("/native".into()), true, true).unwrap();
+        assert_eq!(found, Some("/native".into()));
+        assert_eq!(or_warned(Err("none".into()), true, false).unwrap(), None);
+        assert!(or_warned(Err("none".into()), true, true).is_err());
+        // Nothing is checked with it there.
+        assert_eq!(or_warned(Err("none".into()), false, true).unwrap(), None);
     }
 
     #[test]

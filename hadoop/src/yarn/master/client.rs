@@ -1,6 +1,7 @@
 //! The task that beats an ApplicationMaster's heart: it asks the ResourceManager in time, registers again after
 //! its restarts, and hands out what it tells. What to say and what answers mean is [`Master`]'s.
 
+use super::pace::Pace;
 use super::{Ask, Master, MasterEvent, Refused, RequestId};
 use crate::client::{CallOptions, Client, Proxy, start};
 use crate::conf::Configuration;
@@ -38,8 +39,10 @@ pub struct Registration {
 pub struct AmRmOptions {
     /// With nothing to ask for.
     pub idle: Duration,
-    /// While containers are wanted. What has just changed is told, and asked for, sooner: at once, then
-    /// after 20 ms, 40 ms and so on up to this; not more often than once in this time.
+    /// While containers are wanted, at most. What has just changed is told at once and asked for every 10 ms at
+    /// first; after 100 ms the next beat comes when another tenth of the time that was waited has passed, until this
+    /// is reached. A ResourceManager that takes long to answer is left in peace 4 times as long. On the whole
+    /// no more than 20 beats in a second come sooner than this has them, however often something changes.
     pub busy: Duration,
     /// Events that may wait to be taken. An ApplicationMaster that leaves more of them is stuck: its heart
     /// stops, so that the ResourceManager starts another attempt.
@@ -149,9 +152,8 @@ impl AmRmClient {
             alive: alive.subscribe(),
             stop: shared.stop.subscribe(),
             events: sender,
-            options,
-            pace: options.busy,
-            quickened: None,
+            began: Instant::now(),
+            pace: Pace::new(options),
         };
         start(beat.run(first));
         Ok((Self { shared, _alive: alive }, AmRmEvents { events }))
@@ -324,16 +326,10 @@ struct Beat {
     alive: watch::Receiver<()>,
     stop: watch::Receiver<bool>,
     events: mpsc::Sender<Result<MasterEvent, YarnError>>,
-    options: AmRmOptions,
-    /// From one beat to the next while containers are wanted.
-    pace: Duration,
-    /// When a change last made it quick.
-    quickened: Option<Instant>,
+    /// The pace's times are counted from here.
+    began: Instant,
+    pace: Pace,
 }
-
-/// After the first beat with a change, whose answer can hold nothing of it yet: nodes are given containers
-/// when they beat themselves.
-const QUICK: Duration = Duration::from_millis(20);
 
 impl Beat {
     async fn run(mut self, first: Vec<MasterEvent>) {
@@ -348,15 +344,14 @@ impl Beat {
         if self.tell(first).is_break() {
             return Ok(());
         }
-        // What is asked for right after the registration need not wait.
-        let mut last = Instant::now().checked_sub(QUICK).unwrap_or_else(Instant::now);
         loop {
-            if self.wait(last).await.is_break() {
+            if self.wait().await.is_break() {
                 return Ok(());
             }
-            last = Instant::now();
+            self.pace.beats(self.began.elapsed());
             let request = self.shared.master().allocate();
             let events = self.allocate(&request).await?;
+            self.pace.answered(self.began.elapsed());
             for event in &events {
                 if let MasterEvent::TokenReplaced(token) = event {
                     self.shared.replace_token(token).await?;
@@ -369,33 +364,21 @@ impl Beat {
     }
 
     /// Until the next beat is due. Changes bring it forward.
-    async fn wait(&mut self, last: Instant) -> std::ops::ControlFlow<()> {
+    async fn wait(&mut self) -> std::ops::ControlFlow<()> {
         use std::ops::ControlFlow::{Break, Continue};
         if *self.stop.borrow() {
             return Break(());
         }
         loop {
             let busy = self.shared.master().is_busy();
-            let due = last + if busy { self.pace } else { self.options.idle };
+            let due = self.began + self.pace.due(busy);
             tokio::select! {
                 biased;
                 _ = self.stop.changed() => return Break(()),
                 _ = self.alive.changed() => return Break(()),
-                () = self.shared.changed.notified() => self.quicken(),
-                () = tokio::time::sleep_until(due) => {
-                    self.pace = self.pace.saturating_mul(2).min(self.options.busy);
-                    return Continue(());
-                }
+                () = self.shared.changed.notified() => self.pace.changed(self.began.elapsed()),
+                () = tokio::time::sleep_until(due) => return Continue(()),
             }
-        }
-    }
-
-    /// Something has changed. An ApplicationMaster that changes something all the time is not quick all the time.
-    fn quicken(&mut self) {
-        let now = Instant::now();
-        if self.quickened.is_none_or(|then| now - then >= self.options.busy) {
-            self.pace = QUICK.min(self.options.busy);
-            self.quickened = Some(now);
         }
     }
 

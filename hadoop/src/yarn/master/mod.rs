@@ -4,6 +4,7 @@
 mod client;
 mod core;
 mod exit;
+mod pace;
 #[cfg(test)]
 mod tests;
 
