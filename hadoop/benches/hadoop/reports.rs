@@ -1,5 +1,5 @@
-//! What a call costs its client: `getApplicationReport`, one after the other, beside Hadoop's own client in
-//! Java. Both are warm, both ask for the same report, and they take turns.
+//! What a call costs its client: `getApplicationReport`, by several callers at a time and one after the other, beside
+//! Hadoop's own client in Java. Both are warm, both ask for the same report over one connection, and they take turns.
 
 use super::{Outcome, RUNS, cluster, ratio, report, unmanaged};
 use hadoop::yarn::YarnClient;
@@ -10,6 +10,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// Of one round.
 const CALLS: u32 = 10_000;
+/// That ask at a time: as who watches many applications does. One alone mostly pays for sleeping and waking up.
+const CALLERS: u32 = 8;
 /// Java's compiler has done what it will do after so many.
 const WARM_UP: usize = 3;
 
@@ -19,31 +21,49 @@ pub(crate) async fn run() -> Outcome<()> {
     let (id, _) = unmanaged::submit(&yarn).await?;
     let measured = measure(&yarn, id).await;
     yarn.kill(id, None).await?;
-    let (ours, theirs) = measured?;
-    let ours = report("report_calls_per_cpu_s", "1/s", &ours);
-    let theirs = report("java_report_calls_per_cpu_s", "1/s", &theirs);
-    ratio("report_calls_over_java", ours / theirs);
+    for (callers, ours, theirs) in measured? {
+        let suffix = if callers == 1 { "_one_by_one" } else { "" };
+        let ours = report(&format!("report_calls_per_cpu_s{suffix}"), "1/s", &ours);
+        let theirs = report(&format!("java_report_calls_per_cpu_s{suffix}"), "1/s", &theirs);
+        ratio(&format!("report_calls_over_java{suffix}"), ours / theirs);
+    }
     Ok(())
 }
 
-async fn measure(yarn: &YarnClient, id: ApplicationId) -> Outcome<(Vec<f64>, Vec<f64>)> {
+/// Of so many callers: calls for each second of CPU, in each round, here and in Java.
+type Rounds = (u32, Vec<f64>, Vec<f64>);
+
+async fn measure(yarn: &YarnClient, id: ApplicationId) -> Outcome<Vec<Rounds>> {
     let mut java = Java::start(id)?;
-    for _ in 0..WARM_UP {
-        java.round()?;
+    let mut all = Vec::new();
+    for callers in [CALLERS, 1] {
+        for _ in 0..WARM_UP {
+            java.round(callers)?;
+        }
+        ours(yarn, id, callers).await?;
+        let (mut all_ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..RUNS {
+            all_ours.push(ours(yarn, id, callers).await?);
+            theirs.push(java.round(callers)?);
+        }
+        all.push((callers, all_ours, theirs));
     }
-    ours(yarn, id).await?;
-    let (mut all_ours, mut theirs) = (Vec::new(), Vec::new());
-    for _ in 0..RUNS {
-        all_ours.push(ours(yarn, id).await?);
-        theirs.push(java.round()?);
-    }
-    Ok((all_ours, theirs))
+    Ok(all)
 }
 
-async fn ours(yarn: &YarnClient, id: ApplicationId) -> Outcome<f64> {
+async fn ours(yarn: &YarnClient, id: ApplicationId, callers: u32) -> Outcome<f64> {
     let before = cpu_seconds()?;
-    for _ in 0..CALLS {
-        yarn.report(id).await?;
+    let callers = (0..callers).map(|_| {
+        let yarn = yarn.clone();
+        tokio::spawn(async move {
+            for _ in 0..CALLS / callers {
+                yarn.report(id).await?;
+            }
+            Ok::<_, hadoop::yarn::YarnError>(())
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.await??;
     }
     Ok(f64::from(CALLS) / (cpu_seconds()? - before))
 }
@@ -83,8 +103,8 @@ impl Java {
     }
 
     /// Calls for each second of CPU.
-    fn round(&mut self) -> Outcome<f64> {
-        writeln!(self.to)?;
+    fn round(&mut self, callers: u32) -> Outcome<f64> {
+        writeln!(self.to, "{callers}")?;
         let mut line = String::new();
         self.from.read_line(&mut line)?;
         let nanos: f64 = line.trim().parse().map_err(|_| format!("Java said '{line}'"))?;
