@@ -75,12 +75,11 @@ impl JobCore {
             return self.pool.worker(resource, instance).map(|_| Vec::new()).ok_or(NotRegistered);
         }
         let data_address = Arc::from(data_address);
-        // An offer that was repeated before the slot went back.
-        let held = |offer: &&SlotOffer| !self.freed.contains(&offer.allocation_id);
-        let offers: Vec<SlotOffer> = offers.iter().filter(held).cloned().collect();
+        // An offer may have been repeated before the slot went back.
+        let offers = offers.iter().filter(|offer| !self.freed.contains(&offer.allocation_id));
         let answer = self
             .pool
-            .offer(&self.plan, resource, instance, &offers, &data_address)
+            .offer(&self.plan, resource, instance, offers, &data_address)
             .ok_or(NotRegistered)?;
         if !answer.moved.is_empty() {
             let message = format!("the program host on TaskManager {resource} was replaced");

@@ -149,12 +149,12 @@ impl SlotPool {
     }
 
     /// A TaskExecutor offers slots. What is not accepted is for it to free. `None`: it is not registered.
-    pub fn offer(
+    pub fn offer<'a>(
         &mut self,
         plan: &SlotPlan,
         resource: &ResourceId,
         instance: InstanceId,
-        offers: &[SlotOffer],
+        offers: impl IntoIterator<Item = &'a SlotOffer>,
         data_address: &Arc<str>,
     ) -> Option<Accepted> {
         let worker = self.current(resource, instance)?.worker.clone();
