@@ -4,7 +4,7 @@
 //! It must never wait for the scripts, who may be waiting for this process to end, nor touch another one's pid.
 
 use nix::fcntl::{Flock, FlockArg};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,8 +22,11 @@ pub(crate) fn leave() {
     }
 }
 
-/// Under the lock of the scripts. One of them that holds it puts the file in order itself.
+/// Under the lock of the scripts. One of them that holds it puts the file in order itself. Processes that end
+/// together take turns by the folder, which no script locks: so nobody but a script is met at theirs.
 fn take_out(file: &Path, pid: u32) -> io::Result<()> {
+    let folder = File::open(file.parent().unwrap_or(Path::new(".")))?;
+    let _turn = Flock::lock(folder, FlockArg::LockExclusive).map_err(|(_, e)| e)?;
     let lock = OpenOptions::new().append(true).open(with_suffix(file, ".lock"))?;
     let _locked = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| e)?;
     let pids = std::fs::read_to_string(file)?;
@@ -57,6 +60,23 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "12\n1234\n");
         take_out(&file, 12).unwrap();
         take_out(&file, 1234).unwrap();
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn processes_that_end_together_all_take_theirs_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("flott-me-taskmanager.pid");
+        std::fs::write(folder.path().join("flott-me-taskmanager.pid.lock"), "").unwrap();
+        let pids: Vec<u32> = (1..=40).collect();
+        let lines: Vec<String> = pids.iter().map(|pid| format!("{pid}\n")).collect();
+        std::fs::write(&file, lines.concat()).unwrap();
+        std::thread::scope(|scope| {
+            for pid in pids {
+                let file = &file;
+                scope.spawn(move || take_out(file, pid).unwrap());
+            }
+        });
         assert!(!file.exists());
     }
 

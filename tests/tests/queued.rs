@@ -98,3 +98,14 @@ fn a_job_that_is_too_large_keeps_no_other_waiting() {
     let tasks = waiting(&cluster, &large).unwrap();
     assert!(tasks > 0 && tasks.is_multiple_of(9), "all {tasks} wait for a ninth slot");
 }
+
+#[test]
+fn jobs_wait_for_each_other_long_after_the_cluster_has_started() {
+    let start_up = ("resourcemanager.standalone.start-up-time", "100 ms");
+    let cluster = Cluster::start(&[SLOTS, start_up], 2);
+    let jobs: Vec<_> = (0..3).map(|n| submit(&cluster, &format!("job-{n}"))).collect();
+    for (job, out) in jobs {
+        cluster.await_state(&job, "FINISHED", SOON);
+        assert_exact(&out);
+    }
+}

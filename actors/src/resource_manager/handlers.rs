@@ -344,11 +344,11 @@ impl Handler<Ask<DeregisterApplication>> for ResourceManagerActor {
         let Mode::Active { driver, .. } = &self.deps.mode else {
             // Nobody else ends workers that were started by hand, and there is nothing left for them.
             let cause = diagnostics.unwrap_or_else(|| "the application has ended".to_owned());
-            let workers: Vec<InstanceId> = self.workers.keys().copied().collect();
-            for worker in workers {
-                self.close_worker(worker, true, cause.clone(), true);
-            }
-            return Box::pin(std::future::ready(Ok(())));
+            let goodbyes = self.release_all(&cause);
+            return Box::pin(async move {
+                goodbyes.await;
+                Ok(())
+            });
         };
         let done = driver.deregister(status, diagnostics);
         Box::pin(async move {

@@ -46,6 +46,8 @@ pub const ENDPOINT: &str = "resource_manager";
 
 /// How often pauses and blocks are looked at.
 const TICK: Duration = Duration::from_millis(250);
+/// How long a worker may take to hear that it is released.
+const RELEASED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Where workers come from.
 #[derive(Debug, Clone)]
@@ -303,6 +305,28 @@ impl ResourceManagerActor {
                 cause,
                 terminate,
             });
+        }
+    }
+
+    /// Lets all workers go; done when each has heard it, or is too slow: this process ends then, and whoever has not
+    /// heard would look for the next one.
+    fn release_all(&mut self, cause: &str) -> impl Future<Output = ()> + use<> {
+        let mut goodbyes = Vec::new();
+        for (instance_id, worker) in std::mem::take(&mut self.workers) {
+            self.slot_manager.tell(RemoveTaskExecutor { instance_id });
+            let goodbye = DisconnectResourceManager {
+                resource_manager_id: self.fence,
+                cause: cause.to_owned(),
+                terminate: true,
+            };
+            goodbyes.push(async move {
+                if let Err(error) = worker.gateway.ask_within(goodbye, RELEASED_WITHIN).await {
+                    tracing::warn!(%instance_id, %error, "a TaskExecutor may not have heard that it is released");
+                }
+            });
+        }
+        async move {
+            futures::future::join_all(goodbyes).await;
         }
     }
 

@@ -370,6 +370,25 @@ async fn within_the_start_up_period_a_job_waits_after_it_the_lack_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_workers_of_an_ended_application_have_heard_of_it_before_it_is_deregistered() {
+    local(async {
+        let world = world(false, &[]).await;
+        let (one, two) = (world.worker("tm-1"), world.worker("tm-2"));
+        world.join(&one, 1).await;
+        world.join(&two, 1).await;
+        let status = ApplicationStatus::Succeeded;
+        let diagnostics = Some("all is done".to_owned());
+        world.rm.ask(DeregisterApplication { status, diagnostics }).await.expect("done");
+        for worker in [one, two] {
+            let heard = worker.disconnects.take();
+            let words = heard.iter().map(|d| (d.terminate, d.cause.as_str())).collect::<Vec<_>>();
+            assert_eq!(words, [(true, "all is done")]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_job_master_is_asked_to_give_way_and_one_that_leads_no_more_is_not() {
     local(async {
         let world = world(false, &[]).await;

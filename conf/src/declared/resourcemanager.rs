@@ -4,8 +4,8 @@ use crate::declare::options;
 use std::time::Duration;
 
 options! {
-    /// On a standalone cluster: how long after its start requirements wait for TaskManagers to register before they
-    /// fail.
+    /// On a standalone cluster: how long after its start requirements wait for TaskManagers to register. From then on
+    /// a job that needs more slots than there are fails; for those that other jobs have it waits in any case.
     START_UP_TIME: Duration = "resourcemanager.standalone.start-up-time" => Duration::from_secs(300),
         falls_back "slot.request.timeout";
     /// How long a job waits for the slots it declared.

@@ -2,7 +2,10 @@
 //! slots that are merely on their way back.
 
 use super::workers::SlotState;
-use super::{Command, Job, Lack, SlotManager, Supply, matching::workers_for};
+use super::{
+    Command, Job, Lack, SlotManager, Supply,
+    matching::{unmet, workers_for},
+};
 use model::{JobId, ResourceProfile, ResourceRequirement};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,8 +26,9 @@ impl SlotManager {
             };
             let waited = now.saturating_sub(since);
             let hopeless = match &self.settings.supply {
+                // What others hold comes back, and is waited for: how long, the JobMaster knows.
                 Supply::Passive { start_up_until } => {
-                    now >= *start_up_until && waited >= LACK_GRACE
+                    now >= *start_up_until && waited >= LACK_GRACE && !self.could_be_met(job)
                 }
                 Supply::Active { request_timeout, worker, .. } => {
                     let impossible = || !workers_for(&job.lacking, worker).impossible.is_empty();
@@ -47,6 +51,13 @@ impl SlotManager {
             }
             commands.push(Command::TellLack(lack));
         }
+    }
+
+    /// Whether all slots that are registered would be enough.
+    fn could_be_met(&self, job: &Job) -> bool {
+        let usable = self.workers.iter().filter(|(_, worker)| self.usable(worker));
+        let slots = usable.flat_map(|(_, worker)| worker.slots.values());
+        unmet(&job.requirements, slots.map(|slot| &slot.profile)).is_empty()
     }
 
     fn acquired(&self, job_id: JobId) -> Vec<ResourceRequirement> {

@@ -123,8 +123,12 @@ impl SlotManager {
         index: u32,
         allocation_id: AllocationId,
     ) {
-        if self.workers.is_held_under(instance_id, index, allocation_id) {
+        let held = self.workers.state(instance_id, index).and_then(|state| state.holder());
+        if let Some(held) = held.filter(|held| held.allocation_id == allocation_id) {
             self.dirty |= self.workers.set(now, instance_id, index, SlotState::Free);
+            if let Some(job) = self.jobs.get_mut(&held.job_id) {
+                job.gave();
+            }
         }
     }
 

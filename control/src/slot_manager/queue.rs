@@ -24,14 +24,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     at: Duration,
-    held: usize,
+    /// Whether a slot of it was freed since.
+    gave: bool,
 }
 
 impl Asked {
-    /// Whether a job that holds so many slots now may give some. Until it has had time to it is counted on.
-    fn may_give(self, now: Duration, held: usize) -> bool {
+    /// Whether the job may give some. Until it has had time to it is counted on.
+    fn may_give(self, now: Duration) -> bool {
         let waited = now.saturating_sub(self.at);
-        held < self.held || waited < GIVES_WITHIN || waited >= ASK_AGAIN
+        self.gave || waited < GIVES_WITHIN || waited >= ASK_AGAIN
     }
 
     fn is_recent(self, now: Duration) -> bool {
@@ -40,6 +41,13 @@ impl Asked {
 }
 
 impl Job {
+    /// One of its slots was freed.
+    pub(super) fn gave(&mut self) {
+        if let Some(asked) = &mut self.asked {
+            asked.gave = true;
+        }
+    }
+
     /// Whether others were asked a moment ago to give way to it.
     pub(super) fn is_promised(&self, now: Duration) -> bool {
         self.promised_at.is_some_and(|at| now.saturating_sub(at) < GIVES_WITHIN)
@@ -118,7 +126,7 @@ impl SlotManager {
                 continue;
             };
             let held = self.usable_held_by(*job_id, false);
-            let may_give = job.asked.is_none_or(|asked| asked.may_give(now, total(&held)));
+            let may_give = job.asked.is_none_or(|asked| asked.may_give(now));
             waiting.push(Waiting {
                 job_id: *job_id,
                 turn: job.turn,
@@ -129,12 +137,11 @@ impl SlotManager {
         }
         let ways = ways(waiting);
         for (job_id, slots) in ways.givers {
-            let held = total(&self.usable_held_by(job_id, false));
             let Some(job) = self.jobs.get_mut(&job_id) else {
                 continue;
             };
             if job.asked.is_none_or(|asked| !asked.is_recent(now)) {
-                job.asked = Some(Asked { at: now, held });
+                job.asked = Some(Asked { at: now, gave: false });
                 let job_master_id = job.job_master_id;
                 commands.push(Command::AskToGiveWay { job_id, job_master_id, slots });
             }
@@ -145,8 +152,4 @@ impl SlotManager {
             }
         }
     }
-}
-
-fn total(slots: &Slots<'_>) -> usize {
-    slots.values().map(|n| usize::try_from(*n).unwrap_or(usize::MAX)).fold(0, usize::saturating_add)
 }

@@ -356,16 +356,48 @@ fn a_job_that_waits_for_a_running_one_keeps_nobody_waiting() {
 }
 
 #[test]
-fn who_is_about_to_get_slots_from_others_is_not_told_that_there_are_none() {
-    let mut sm = three_jobs([8, 8, 8]);
+fn after_the_start_up_period_only_who_needs_more_than_there_is_is_told() {
+    let mut sm = three_jobs([8, 8, 13]);
     sm.check(s(60));
     let commands = sm.check(s(61));
     assert_eq!(asked(&commands), [(JobId(3), 4)]);
-    let told: Vec<_> = commands
-        .iter()
-        .filter_map(|c| if let Command::TellLack(lack) = c { Some(lack.job_id) } else { None })
-        .collect();
-    assert_eq!(told, [JobId(2), JobId(3)]);
+    let expected = "needs 13 slots of any size, 12 registered, 0 free (held: 4 by this job, \
+        8 by others that wait for slots)";
+    assert_eq!(lacks(&commands), [expected]);
+}
+
+#[test]
+fn who_is_about_to_get_slots_from_others_is_not_told_that_there_are_none() {
+    let mut sm = active(None, 0);
+    parts_of(&mut sm, 2);
+    for n in [1, 2] {
+        sm.require(JobId(n), master(1), any_slots(6));
+    }
+    sm.check(s(1));
+    // Nobody has looked at it for longer than a request may take.
+    let commands = sm.check(s(400));
+    assert_eq!(asked(&commands), [(JobId(2), 2)]);
+    assert_eq!(lacks(&commands).len(), 1, "the other one");
+}
+
+#[test]
+fn who_has_given_may_be_asked_for_what_it_was_given_since() {
+    let mut sm = three_jobs([8, 8, 8]);
+    sm.check(s(1));
+    assert_eq!(asked(&sm.check(s(2))), [(JobId(3), 4)]);
+    give_way(&mut sm, s(2), JobId(3), 4);
+    assert_eq!(granted(&mut sm, s(2)), BTreeMap::from([(JobId(1), 4)]));
+    // The first has ended, the third gets its slots but for those of the second, and is as rich as before.
+    sm.remove_job(JobId(1));
+    sm.require(JobId(2), master(1), any_slots(4));
+    give_way(&mut sm, s(3), JobId(1), 5);
+    sm.require(JobId(3), master(1), any_slots(9));
+    assert_eq!(granted(&mut sm, s(3)), BTreeMap::from([(JobId(3), 5)]));
+    sm.require(JobId(4), master(1), any_slots(5));
+    give_way(&mut sm, s(4), JobId(1), 3);
+    let got = granted(&mut sm, s(4));
+    assert_eq!(got.values().sum::<usize>(), 3, "{got:?}");
+    assert_eq!(asked(&sm.check(s(5))).len(), 1, "{got:?}");
 }
 
 #[test]
@@ -390,11 +422,9 @@ fn where_workers_can_be_asked_for_they_are_before_others_have_to_give_way() {
 
 #[test]
 fn a_lack_says_who_has_the_slots() {
-    let mut sm = three_jobs([8, 6, 4]);
-    sm.remove_job(JobId(3));
-    sm.require(JobId(3), master(1), any_slots(4));
+    let mut sm = three_jobs([8, 13, 4]);
     sm.check(s(60));
-    let expected = "needs 6 slots of any size, 12 registered, 0 free (held: 4 by this job, \
+    let expected = "needs 13 slots of any size, 12 registered, 0 free (held: 4 by this job, \
         4 by others that wait for slots, 4 by others that have all they need)";
     assert!(lacks(&sm.check(s(61))).contains(&expected.to_owned()));
 }
