@@ -50,7 +50,9 @@ async fn an_application_master_lives_on_by_the_tokens_that_replace_its_own() {
     assert!(error.is_remote("InvalidToken"), "{error:?}");
 
     // Nobody is connected any more: only a token that is worth something opens the next ResourceManager.
-    drop(Daemon::kill(MANAGER));
+    // The ApplicationMaster goes on meanwhile: it has four seconds, and the start ends with the last NodeManager's
+    // return.
+    tokio::task::spawn_blocking(|| drop(Daemon::kill(MANAGER))).await.unwrap();
     while !matches!(master.event().await, MasterEvent::Registered(_)) {}
     let container = master.allocated(Ask::new(1, size(64))).await;
     master.start(&container, command("true")).await;

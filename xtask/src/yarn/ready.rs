@@ -3,7 +3,8 @@
 use super::{
     daemons::Started,
     http,
-    layout::{Layout, Port},
+    layout::{Layout, Port, ResourceManager},
+    processes,
 };
 use crate::run::{Result, Watch};
 use serde_json::Value;
@@ -63,16 +64,11 @@ pub(super) fn is_ready(layout: &Layout, name: &str) -> Result<bool> {
     match (name, manager, node.and_then(|number| number.checked_sub(1))) {
         ("kdc", ..) => listens(layout, Port::Kdc),
         ("zookeeper", ..) => listens(layout, Port::ZooKeeper),
+        // One that was started again knows no NodeManager until each has come back by itself.
         (_, Some(rm), _) => {
-            let answer = http::ask("GET", layout.port(rm.http), "/ws/v1/cluster/info")?;
-            Ok(answer.pointer("/clusterInfo/state").is_some_and(|state| state == "STARTED"))
+            Ok(is_started(layout, &rm)? && knows_at_least(layout, running(layout)?)?)
         }
-        (_, _, Some(node)) => {
-            let id = format!("localhost:{}", layout.node_port(node, 0));
-            let answer = ask_active(layout, &format!("/ws/v1/cluster/nodes/{id}"))?;
-            http::ask("GET", layout.node_port(node, 2), "/ws/v1/node/info")?;
-            Ok(answer.pointer("/node/state").is_some_and(|state| state == "RUNNING"))
-        }
+        (_, _, Some(node)) => is_registered(layout, node),
         _ => hdfs(layout),
     }
 }
@@ -92,13 +88,49 @@ fn hdfs(layout: &Layout) -> Result<bool> {
 /// Whether every ResourceManager answers, and the active one knows every NodeManager.
 pub(super) fn yarn(layout: &Layout) -> Result<bool> {
     for rm in layout.resource_managers() {
-        if !is_ready(layout, rm.name)? {
+        if !is_started(layout, &rm)? {
             return Ok(false);
         }
     }
+    knows_at_least(layout, layout.kind.nodes)
+}
+
+fn is_started(layout: &Layout, rm: &ResourceManager) -> Result<bool> {
+    let answer = http::ask("GET", layout.port(rm.http), "/ws/v1/cluster/info")?;
+    Ok(answer.pointer("/clusterInfo/state").is_some_and(|state| state == "STARTED"))
+}
+
+/// Whether the active ResourceManager knows the NodeManager that runs there now. It has one that was killed among the
+/// running ones for a while, but what it heard of that one's health is older than its successor.
+fn is_registered(layout: &Layout, node: u16) -> Result<bool> {
+    let own = http::ask("GET", layout.node_port(node, 2), "/ws/v1/node/info")?;
+    let since = own.pointer("/nodeInfo/nmStartupTime").and_then(Value::as_u64);
+    let since = since.ok_or("a NodeManager without the time of its start")?;
+    let id = format!("localhost:{}", layout.node_port(node, 0));
+    let known = ask_active(layout, &format!("/ws/v1/cluster/nodes/{id}"))?;
+    let known = known.pointer("/node").unwrap_or(&Value::Null);
+    let heard = known["lastHealthUpdate"].as_u64().unwrap_or_default();
+    Ok(known["state"] == "RUNNING" && heard >= since)
+}
+
+/// Whether the active ResourceManager has so many NodeManagers; one that was killed is among them for a while.
+fn knows_at_least(layout: &Layout, nodes: u16) -> Result<bool> {
     let answer = ask_active(layout, "/ws/v1/cluster/metrics")?;
-    let active = answer.pointer("/clusterMetrics/activeNodes").unwrap_or(&Value::Null);
-    Ok(*active == layout.kind.nodes)
+    let active = answer.pointer("/clusterMetrics/activeNodes").and_then(Value::as_u64);
+    match active.ok_or("a ResourceManager without metrics")? {
+        active if active >= u64::from(nodes) => Ok(true),
+        active => Err(format!("{active} of {nodes} NodeManagers can be used").into()),
+    }
+}
+
+/// How many NodeManagers run.
+fn running(layout: &Layout) -> Result<u16> {
+    let mut running = 0;
+    for node in 1..=layout.kind.nodes {
+        let found = processes::named(&layout.dir, &format!("nodemanager{node}"))?;
+        running += u16::from(!found.is_empty());
+    }
+    Ok(running)
 }
 
 /// Asks the ResourceManager that answers; the others send elsewhere.
