@@ -116,7 +116,7 @@ impl<S> Archive<S> {
         let Some(bytes) = self.objects.get(&name_of(job))? else {
             return Ok(None);
         };
-        let details = rmp_serde::from_slice(&bytes);
+        let details = super::decode(&bytes);
         details.map(Some).map_err(|e| ArchiveError::Malformed { job, why: e.to_string() })
     }
 

@@ -5,14 +5,11 @@ use super::JobStoreError;
 use crate::objects::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
 use model::{JobGraph, JobId};
-use serde::Deserialize;
 use std::sync::Arc;
 
 const PREFIX: &str = "jobs/graphs/";
 /// First bytes of a stored graph: magic and version of the format.
 const MAGIC: &[u8; 4] = b"FJG1";
-/// Deepest nesting of a stored graph: a damaged one must not exhaust the stack.
-const DEPTH_MAX: usize = 64;
 
 /// Stored graphs, by job.
 #[derive(Debug, Clone)]
@@ -114,9 +111,7 @@ impl JobGraphStore {
         let body = bytes
             .strip_prefix(MAGIC)
             .ok_or_else(|| wrong("it is no job graph of a version this program knows".into()))?;
-        let mut decoder = rmp_serde::Deserializer::from_read_ref(body);
-        decoder.set_max_depth(DEPTH_MAX);
-        let graph = JobGraph::deserialize(&mut decoder).map_err(|e| wrong(e.to_string()))?;
+        let graph: JobGraph = super::decode(body).map_err(|e| wrong(e.to_string()))?;
         if name_of(graph.job_id) != name {
             return Err(wrong(format!("it holds the graph of job {}", graph.job_id)));
         }

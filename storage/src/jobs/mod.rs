@@ -13,7 +13,11 @@ pub use graphs::{Damaged, JobGraphStore, StoredGraphs};
 pub use results::{JobResultEntry, JobResultStore, RecordedResult};
 
 use crate::objects::{ObjectStore, StoreError};
+use serde::de::DeserializeOwned;
 use thiserror::Error;
+
+/// Deepest nesting of what is stored: damaged bytes must not exhaust the stack.
+const DEPTH_MAX: usize = 64;
 
 /// Why a store of jobs could not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -39,6 +43,13 @@ pub enum JobStoreError {
         /// What is wrong.
         why: String,
     },
+}
+
+/// What MessagePack says; bytes behind its end are not looked at.
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Error> {
+    let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes);
+    decoder.set_max_depth(DEPTH_MAX);
+    T::deserialize(&mut decoder)
 }
 
 /// Removes everything about jobs: the application has ended, and its cluster with it.

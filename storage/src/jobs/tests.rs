@@ -131,6 +131,20 @@ fn an_ended_job_is_kept_whole_until_it_is_too_old() {
 }
 
 #[test]
+fn failures_within_failures_without_end_do_not_exhaust_the_stack() {
+    let objects: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::default());
+    let mut archive = Archive::new(objects.clone(), bounds(10, 1 << 20, 100)).unwrap();
+    let job = JobId(1);
+    archive.put(job, (), &"whole", 0).unwrap();
+    // A map with one field: a list of one such map.
+    let level = [b"\x81\xaaconcurrent".as_slice(), b"\x91"].concat();
+    let name = objects.list("archive/").unwrap().remove(0);
+    objects.put(&name, level.repeat(100_000).into()).unwrap();
+    let error = archive.get::<model::job::FailureRecord>(job).unwrap_err();
+    assert!(error.to_string().contains("depth"), "{error}");
+}
+
+#[test]
 fn a_job_larger_than_the_archive_is_refused() {
     let mut archive =
         Archive::new(Arc::new(MemoryObjects::default()), bounds(10, 10, 100)).unwrap();
