@@ -73,17 +73,16 @@ impl Known {
 
     fn set_needed(&mut self, needed: Option<Needed>) {
         let before = std::mem::replace(&mut self.needed, needed);
-        let (Some(before), Some(now)) = (before, self.needed.clone()) else {
+        let (Some(before), Some(now)) = (before, &self.needed) else {
             // A leadership begins with the jobs of the last one, and ends without ending jobs.
             return;
         };
-        for (job, hash) in &now.programs {
-            if !before.programs.contains_key(job) {
-                self.come(*hash);
-            }
+        let left: BTreeSet<ContentHash> = now.programs.values().copied().collect();
+        self.released.extend(before.programs.values().filter(|hash| !left.contains(hash)));
+        let new = now.programs.iter().filter(|(job, _)| !before.programs.contains_key(job));
+        for hash in new.map(|(_, hash)| *hash).collect::<Vec<_>>() {
+            self.come(hash);
         }
-        let gone = before.programs.into_values().filter(|hash| !now.has_program(*hash));
-        self.released.extend(gone);
     }
 }
 

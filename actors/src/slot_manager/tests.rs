@@ -85,6 +85,18 @@ impl World {
         settle().await;
     }
 
+    /// All that was requested of a worker is free again.
+    async fn free_all(&self, instance: u128, worker: &TaskExecutorDouble) {
+        for request in worker.requests.take() {
+            let freed = FreeSlot {
+                instance_id: InstanceId(instance),
+                slot_id: request.slot_id,
+                allocation_id: request.allocation_id,
+            };
+            self.gateway.ask(freed).await.expect("freed");
+        }
+    }
+
     async fn overview(&self) -> SlotOverview {
         self.gateway.ask(RequestSlotOverview {}).await.expect("answered")
     }
@@ -224,14 +236,7 @@ async fn a_job_that_keeps_another_from_running_with_slots_of_no_use_is_asked_for
         let asked = world.rm.give_way.take().remove(0);
         assert_eq!((asked.job_id, asked.job_master_id), (JOB, JobMasterId(session(1))));
         assert_eq!(asked.slots[0].slots, 4);
-        for request in worker.requests.take() {
-            let freed = FreeSlot {
-                instance_id: InstanceId(11),
-                slot_id: request.slot_id,
-                allocation_id: request.allocation_id,
-            };
-            world.gateway.ask(freed).await.expect("freed");
-        }
+        world.free_all(11, &worker).await;
         settle().await;
         let given = worker.requests.take();
         assert!(given.len() == 4 && given.iter().all(|r| r.job_id == JobId(2)), "{given:?}");
@@ -252,14 +257,7 @@ async fn an_active_one_declares_missing_workers_and_releases_idle_ones() {
         let needed = world.rm.needed.take();
         assert_eq!(needed.last().map(|n| (n.seen, n.missing[0].1)), Some((1, 1)));
         world.gateway.ask(RemoveJob { job_id: JOB }).await.expect("removed");
-        for request in worker.requests.take() {
-            let freed = FreeSlot {
-                instance_id: InstanceId(11),
-                slot_id: request.slot_id,
-                allocation_id: request.allocation_id,
-            };
-            world.gateway.ask(freed).await.expect("freed");
-        }
+        world.free_all(11, &worker).await;
         settle().await;
         assert_eq!(world.rm.needed.take().last().map(|n| n.missing.len()), Some(0));
         seconds(29).await;

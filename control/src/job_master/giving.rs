@@ -5,12 +5,15 @@ use super::{Command, JobCore, Now, Phase, RegionState};
 use crate::execution_graph::{TaskIndex, Worker};
 use crate::scheduler::{RegionIndex, SharedSlot};
 use crate::slot_pool::{HeldSlot, Retired};
-use model::{AllocationId, ExecutionState, ResourceRequirement};
+use model::{AllocationId, ExecutionState, ResourceProfile, ResourceRequirement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Freed slots that are remembered: words about them may still be under way.
 const REMEMBERED: usize = 10_000;
+
+/// Slots that may serve others, by what they serve now, and what they offer.
+type IdleSlots = BTreeMap<SharedSlot, (AllocationId, ResourceProfile)>;
 
 impl JobCore {
     /// Regions have finished, others have not: their slots serve those that wait, or go back.
@@ -127,7 +130,7 @@ impl JobCore {
     /// deployed.
     pub(super) fn gather(&mut self, now: Now) {
         let idle = self.idle().into_iter();
-        let mut idle: BTreeMap<SharedSlot, _> = idle
+        let mut idle: IdleSlots = idle
             .map(|(slot, allocation, held)| (slot, (allocation, held.profile.clone())))
             .collect();
         let mut completed = Vec::new();
@@ -136,35 +139,35 @@ impl JobCore {
                 break;
             }
             let Some(state) = self.states.get(region.0 as usize) else { continue };
-            let missing = state.slots.iter().filter(|slot| !self.pool.is_served(**slot));
-            let mut moves: Vec<(SharedSlot, SharedSlot)> = Vec::new();
-            let mut complete = true;
-            for to in missing {
-                let needs = self.plan.profile_of(*to);
-                let from = idle.iter().rev().find(|(from, (_, profile))| {
-                    let free = state.slots.binary_search(from).is_err()
-                        && !moves.iter().any(|(taken, _)| taken == *from);
-                    free && needs.is_some_and(|needs| profile.fulfils(needs))
-                });
-                match from {
-                    Some((from, _)) => moves.push((*from, *to)),
-                    None => complete = false,
-                }
-                if !complete {
-                    break;
+            let Some(moves) = self.completing(&state.slots, &idle) else { continue };
+            idle.retain(|slot, _| state.slots.binary_search(slot).is_err());
+            for (from, to) in moves {
+                if let Some((allocation, _)) = idle.remove(&from) {
+                    self.pool.reassign(&self.plan, allocation, to);
                 }
             }
-            if complete {
-                idle.retain(|slot, _| state.slots.binary_search(slot).is_err());
-                for (from, to) in moves {
-                    if let Some((allocation, _)) = idle.remove(&from) {
-                        self.pool.reassign(&self.plan, allocation, to);
-                    }
-                }
-                completed.push(region);
-            }
+            completed.push(region);
         }
         self.deploy_ready(completed, now);
+    }
+
+    /// Which idle slots of other regions would serve all that a region's slots lack, from the last one on.
+    fn completing(
+        &self,
+        slots: &[SharedSlot],
+        idle: &IdleSlots,
+    ) -> Option<Vec<(SharedSlot, SharedSlot)>> {
+        let mut moves: Vec<(SharedSlot, SharedSlot)> = Vec::new();
+        for to in slots.iter().filter(|slot| !self.pool.is_served(**slot)) {
+            let needs = self.plan.profile_of(*to)?;
+            let (from, _) = idle.iter().rev().find(|(from, (_, profile))| {
+                let own = slots.binary_search(from).is_ok();
+                let taken = moves.iter().any(|(taken, _)| taken == *from);
+                !own && !taken && profile.fulfils(needs)
+            })?;
+            moves.push((*from, *to));
+        }
+        Some(moves)
     }
 
     /// Whether the job gets on though some of its regions wait: it is bounded, so slots come back to it.

@@ -4,15 +4,15 @@
 use super::workers::SlotState;
 use super::{
     Command, Job, Lack, SlotManager, Supply,
-    matching::{unmet, workers_for},
+    matching::{count, unmet_by, workers_for},
 };
 use model::{JobId, ResourceProfile, ResourceRequirement};
-use std::collections::BTreeMap;
+use std::cell::LazyCell;
 use std::fmt;
 use std::time::Duration;
 
 /// A lack is told again after so long while it lasts: what told it first may have been lost.
-pub(super) const TELL_AGAIN: Duration = Duration::from_secs(5);
+const TELL_AGAIN: Duration = Duration::from_secs(5);
 /// A requirement counts as not met after so long: slots of a job that just ended may be coming back.
 pub(super) const LACK_GRACE: Duration = Duration::from_millis(500);
 
@@ -20,23 +20,28 @@ impl SlotManager {
     /// Who can't be helped is told so.
     pub(super) fn tell_lacks(&mut self, now: Duration, commands: &mut Vec<Command>) {
         let mut lacks = Vec::new();
+        let all = LazyCell::new(|| count(self.usable_slots().map(|slot| &slot.profile)));
         for (job_id, job) in &self.jobs {
             let Some(since) = job.lacking_since else {
                 continue;
             };
             let waited = now.saturating_sub(since);
+            let told = job.told_at.is_some_and(|at| now.saturating_sub(at) < TELL_AGAIN);
+            if told || job.is_promised(now) {
+                continue;
+            }
             let hopeless = match &self.settings.supply {
                 // What others hold comes back, and is waited for: how long, the JobMaster knows.
                 Supply::Passive { start_up_until } => {
-                    now >= *start_up_until && waited >= LACK_GRACE && !self.could_be_met(job)
+                    let exceeds = || !unmet_by(&job.requirements, all.clone()).is_empty();
+                    now >= *start_up_until && waited >= LACK_GRACE && exceeds()
                 }
                 Supply::Active { request_timeout, worker, .. } => {
                     let impossible = || !workers_for(&job.lacking, worker).impossible.is_empty();
                     waited >= *request_timeout || (waited >= LACK_GRACE && impossible())
                 }
             };
-            let told = job.told_at.is_some_and(|at| now.saturating_sub(at) < TELL_AGAIN);
-            if hopeless && !told && !job.is_promised(now) {
+            if hopeless {
                 lacks.push(Lack {
                     job_id: *job_id,
                     job_master_id: job.job_master_id,
@@ -53,23 +58,13 @@ impl SlotManager {
         }
     }
 
-    /// Whether all slots that are registered would be enough.
-    fn could_be_met(&self, job: &Job) -> bool {
-        let usable = self.workers.iter().filter(|(_, worker)| self.usable(worker));
-        let slots = usable.flat_map(|(_, worker)| worker.slots.values());
-        unmet(&job.requirements, slots.map(|slot| &slot.profile)).is_empty()
-    }
-
     fn acquired(&self, job_id: JobId) -> Vec<ResourceRequirement> {
-        let mut sums: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
-        for (_, _, slot) in self.workers.held_by(job_id) {
-            *sums.entry(&slot.profile).or_default() += 1;
-        }
         let each = |(profile, slots): (&ResourceProfile, u32)| ResourceRequirement {
             profile: profile.clone(),
             slots,
         };
-        sums.into_iter().map(each).collect()
+        let held = self.workers.held_by(job_id).map(|(_, _, slot)| &slot.profile);
+        count(held).into_iter().map(each).collect()
     }
 
     /// "needs 8 slots of …, 12 registered, 0 free (held: 4 by this job, 8 by others that wait for slots)", for

@@ -39,7 +39,7 @@ struct Job {
     lacking: Vec<ResourceRequirement>,
     lacking_since: Option<Duration>,
     told_at: Option<Duration>,
-    /// When and with how many slots it was last asked to give way.
+    /// When it was last asked to give way, and whether it did.
     asked: Option<Asked>,
     /// When others were asked to give way to it.
     promised_at: Option<Duration>,
@@ -308,6 +308,12 @@ impl SlotManager {
 
     fn usable(&self, worker: &Worker) -> bool {
         !worker.releasing && !self.blocked.contains(&worker.host)
+    }
+
+    /// The slots of all usable workers, held or free.
+    fn usable_slots(&self) -> impl Iterator<Item = &Slot> {
+        let usable = self.workers.iter().filter(|(_, worker)| self.usable(worker));
+        usable.flat_map(|(_, worker)| worker.slots.values())
     }
 
     fn draw_allocation(&mut self) -> AllocationId {

@@ -71,10 +71,8 @@ impl SlotManager {
     }
 
     fn tell_who_exceeds(&mut self, lacks: &mut [(Turn, JobId, Vec<ResourceRequirement>)]) {
-        let usable = self.workers.iter().filter(|(_, worker)| self.usable(worker));
-        let free = usable.flat_map(|(_, worker)| worker.slots.values());
-        let free = free.filter(|slot| slot.state == SlotState::Free).map(|slot| &slot.profile);
-        let mut all = count(free);
+        let free = self.usable_slots().filter(|slot| slot.state == SlotState::Free);
+        let mut all = count(free.map(|slot| &slot.profile));
         let waiting = lacks.iter().filter(|(_, _, lacking)| !lacking.is_empty());
         let held: BTreeMap<JobId, Slots<'_>> =
             waiting.map(|(_, id, _)| (*id, self.usable_held_by(*id, true))).collect();
