@@ -24,6 +24,12 @@ die() {
     exit 1
 }
 
+# The exit code of a script that does something on several hosts: the first that is not 0.
+failed=0
+failed() {
+    [ "$failed" -ne 0 ] || failed="$1"
+}
+
 # The usage at the head of the script that runs.
 usage() {
     awk '/^# usage:/ { on = 1 } !/^#/ { on = 0 } on { sub(/^# ?/, ""); print }' "$0"

@@ -40,12 +40,6 @@ done
 
 masters="$(hosts_of masters)"
 [ -n "$masters" ] || die "$FLOTT_CONF_DIR/masters names no host"
-# The exit code: of the first that did not start.
-failed=0
-failed() {
-    [ "$failed" -ne 0 ] || failed="$1"
-}
-
 for master in $masters; do
     host="${master%%:*}"
     arguments=()

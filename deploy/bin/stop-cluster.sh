@@ -9,12 +9,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/config.sh"
 [ $# -eq 0 ] || misuse "unexpected argument '$1'"
 load_options
 
-# The exit code: of the first that could not be stopped.
-failed=0
-failed() {
-    [ "$failed" -ne 0 ] || failed="$1"
-}
-
 for host in $(hosts_of workers | sort -u); do
     on_host "$host" taskmanager.sh stop-all || failed $?
 done

@@ -88,7 +88,7 @@ impl Incoming {
         }
         let open = self.open.get_or_insert_with(|| Open {
             lane,
-            calls: Calls::expecting(self.bytes, body.len()),
+            calls: Calls::expecting(self.bytes, body.len(), matches!(body, Cow::Owned(_))),
             named: 0,
             room: from.connection.room(),
         });

@@ -128,13 +128,14 @@ impl Batch {
 }
 
 impl Calls {
-    /// Room for the calls of a read of so many bytes, the first of which has so long a body.
-    pub(crate) fn expecting(read: usize, body: usize) -> Self {
+    /// Room for the calls of a read of so many bytes, the first of which has so long a body; `whole`: it becomes
+    /// their buffer.
+    pub(crate) fn expecting(read: usize, body: usize, whole: bool) -> Self {
         // A call's header and its endpoint's name.
         const HEADER_BYTES: usize = 100;
         let calls = (read / (body + HEADER_BYTES)).clamp(1, 1024);
         // A buffer of the whole read would be so long that freeing it makes the allocator tidy up each time.
-        let bodies = if calls > 1 { calls * body } else { body };
+        let bodies = if whole { 0 } else { calls * body };
         Self { calls: Vec::with_capacity(calls), bodies: Vec::with_capacity(bodies) }
     }
 

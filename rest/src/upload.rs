@@ -5,7 +5,8 @@ use crate::error::ApiError;
 use crate::programs::{ProgramStore, StoredProgram};
 use actix_multipart::{Multipart, MultipartError};
 pub use actix_web::error::PayloadError;
-use actix_web::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+pub use actix_web::http::header::HeaderValue;
+use actix_web::http::header::{CONTENT_TYPE, HeaderMap};
 use bytes::Bytes;
 use futures::{Stream, TryStreamExt};
 
@@ -25,6 +26,10 @@ pub async fn store_upload(
         headers.insert(CONTENT_TYPE, content_type.clone());
     }
     let mut parts = Multipart::new(&headers, body);
+    let broken = |error: MultipartError| {
+        let what = "the upload is not multipart/form-data with one file";
+        ApiError::bad_request(format!("{what}: {error}"))
+    };
     for _ in 0..PARTS_MAX {
         let Some(part) = parts.try_next().await.map_err(broken)? else {
             break;
@@ -36,14 +41,4 @@ pub async fn store_upload(
     Err(ApiError::bad_request(
         "exactly one file must be sent, e.g. curl -F 'jarfile=@PATH' …/jars/upload",
     ))
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "handed to map_err")]
-fn broken(error: MultipartError) -> ApiError {
-    ApiError::bad_request(format!("the upload is not multipart/form-data with one file: {error}"))
-}
-
-/// The header that says how a body is cut into parts; `None`: no header can say that.
-pub fn content_type(bytes: &[u8]) -> Option<HeaderValue> {
-    HeaderValue::from_bytes(bytes).ok()
 }

@@ -111,7 +111,7 @@ fn check_upload(input: &[u8]) -> Result<bool, String> {
         let words = |e: std::io::Error| e.to_string();
         let store = ProgramStore::open(folder.clone(), 64, Arc::new(Anything)).map_err(words)?;
         let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(words)?;
-        let content_type = upload::content_type(header);
+        let content_type = upload::HeaderValue::from_bytes(header).ok();
         let pieces = futures::stream::iter(pieces);
         let stored =
             runtime.block_on(upload::store_upload(content_type.as_ref(), pieces, &store, 7));

@@ -296,7 +296,7 @@ impl ServerConnection {
     }
 }
 
-fn header(call: i32, status: ResponseStatus) -> ResponseHeader {
+pub(super) fn header(call: i32, status: ResponseStatus) -> ResponseHeader {
     ResponseHeader {
         call_id: u32::from_be_bytes(call.to_be_bytes()),
         status: status.into(),

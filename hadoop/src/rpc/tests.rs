@@ -530,16 +530,7 @@ fn calls_outlive_streams_on_which_kerberos_failed_and_their_deadlines_hold() {
     client.call(Request { deadline, ..request(1, b"a") }, NOW).unwrap();
     client.call(request(2, b"b"), NOW).unwrap();
     let offer = {
-        let header = header::ResponseHeader {
-            call_id: u32::from_be_bytes(header::CALL_SASL.to_be_bytes()),
-            status: header::ResponseStatus::Success.into(),
-            server_version: Some(9),
-            exception_class: None,
-            error: None,
-            error_code: None,
-            client_id: None,
-            retry_count: None,
-        };
+        let header = testing::header(header::CALL_SASL, header::ResponseStatus::Success);
         let kerberos = SaslAuth {
             method: "KERBEROS".to_owned(),
             mechanism: "GSSAPI".to_owned(),
