@@ -246,11 +246,13 @@ fn refused(node: &NodeAddress, error: HandshakeError) -> FabricError {
         HandshakeError::WrongSecret | HandshakeError::OtherJob => {
             FabricError::Forbidden { why: format!("{node}: {error}") }
         }
-        HandshakeError::Io(_) | HandshakeError::Malformed(_) => FabricError::Unreachable {
-            peer: node.clone(),
-            executed: Executed::No,
-            why: error.to_string(),
-        },
+        HandshakeError::Io(_) | HandshakeError::Malformed(_) | HandshakeError::Unproved => {
+            FabricError::Unreachable {
+                peer: node.clone(),
+                executed: Executed::No,
+                why: error.to_string(),
+            }
+        }
     }
 }
 

@@ -144,6 +144,11 @@ pub enum HandshakeError {
     /// The peer's proof is wrong.
     #[error("the peer does not know this cluster's secret (or this process has another one)")]
     WrongSecret,
+    /// The peer had this process's proof and did not answer with its own.
+    #[error(
+        "the peer left where it should have proved itself: it has another secret, or has ended"
+    )]
+    Unproved,
     /// A host of another job, or one that is not wanted here.
     #[error("the peer is a program host of another job")]
     OtherJob,
@@ -388,7 +393,11 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     answer.extend_from_slice(&proof(&secret, Role::Server, &client, &server));
     write_greeting(stream, &answer).await?;
     let mut claimed = [0; PROOF_BYTES];
-    stream.read_exact(&mut claimed).await?;
+    // It checks first, and closes without a word.
+    stream.read_exact(&mut claimed).await.map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => HandshakeError::Unproved,
+        _ => HandshakeError::Io(error),
+    })?;
     proving(&secret, Role::Client, &client, &server)
         .verify_slice(&claimed)
         .map_err(|_| HandshakeError::WrongSecret)?;
