@@ -6,7 +6,8 @@
 //! |---|---|
 //! | `first_call_ms` | the example `yarn-nodes`, from its start to its end: nodes and queues listed |
 //! | `yarn_cli_ms`, `yarn_cli_over_ours` | `yarn node -list` the same way, and the ratio |
-//! | `report_calls_per_cpu_s`, `java_report_calls_per_cpu_s`, `report_calls_over_java` | `getApplicationReport` one after the other, calls for each second of the client's CPU time, both warm |
+//! | `report_calls_per_cpu_s`, `java_report_calls_per_cpu_s`, `report_calls_over_java` | `getApplicationReport` by eight callers at a time, calls for each second of the client's CPU time, both warm |
+//! | `*_one_by_one` | the same by one caller |
 //! | `container_start_ms`, `container_start_over_floor` | from the ask to the first line of a worker that came through HDFS, against the floor; on warm NodeManagers that beat every second, as YARN has it where nobody says otherwise |
 //! | `container_floor_ms` | of the same containers, by the daemons' logs: the wait for a NodeManager's heartbeat, and from the node's start request to its files being there |
 //! | `container_start_over_daemons` | the same against all that the daemons' logs tell: until the node begins to launch it |

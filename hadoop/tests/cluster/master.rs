@@ -1,5 +1,6 @@
 //! The life of an ApplicationMaster in this process, and what a client may ask meanwhile.
 
+use super::shell::running;
 use super::{Unmanaged, conf, size, yarn};
 use hadoop::yarn::messages::{
     Container, ContainerId, ContainerLaunchContext, ContainerState, ContainerSubState,
@@ -234,10 +235,12 @@ async fn a_running_container_gets_another_file_and_a_signal() {
 async fn every_question_of_a_client_is_answered() {
     let master = Running::register().await;
     let (yarn, id) = (yarn().await, master.application.id);
+    // The ResourceManager answers a registration before it has noted it.
+    running(id, 1).await;
     let nodes = yarn.nodes(&[]).await.unwrap();
     let metrics = yarn.metrics().await.unwrap();
-    let running = nodes.iter().filter(|node| node.node_state() == NodeState::Running).count();
-    assert_eq!(usize::try_from(metrics.num_active_nms()).unwrap(), running);
+    let active = nodes.iter().filter(|node| node.node_state() == NodeState::Running).count();
+    assert_eq!(usize::try_from(metrics.num_active_nms()).unwrap(), active);
     let names: Vec<String> =
         yarn.leaf_queues().await.unwrap().into_iter().map(|(path, _)| path).collect();
     assert_eq!(names, ["root.default", "root.small"]);
@@ -250,8 +253,8 @@ async fn every_question_of_a_client_is_answered() {
         application_states: vec![YarnApplicationState::Running.into()],
         ..GetApplicationsRequest::default()
     };
-    let running = yarn.applications(&request).await.unwrap();
-    assert!(running.iter().any(|report| report.application_id == Some(id)));
+    let found = yarn.applications(&request).await.unwrap();
+    assert!(found.iter().any(|report| report.application_id == Some(id)));
     let attempts = yarn.attempts(id).await.unwrap();
     assert_eq!(attempts.len(), 1);
     let attempt = attempts[0].application_attempt_id.unwrap();
