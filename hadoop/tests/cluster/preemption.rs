@@ -4,8 +4,10 @@
 
 use super::master::{Running, command};
 use super::settings::{Settings, conf_dir};
-use super::size;
-use hadoop::yarn::messages::{Container, ContainerId, NodeState, PreemptionMessage};
+use super::{size, until};
+use hadoop::yarn::messages::{
+    Container, ContainerId, ContainerSubState, NodeState, PreemptionMessage,
+};
 use hadoop::yarn::{Ask, ContainerExit, MasterEvent};
 use std::path::PathBuf;
 
@@ -35,6 +37,17 @@ async fn crowd(master: &mut Running, memory: i64) -> Vec<Container> {
             master.start(&container, command("exec sleep 600")).await;
             granted.push(*container);
         }
+    }
+    // A node that hears of the end of a container before it has begun to start it forgets the end, and the room is
+    // never free.
+    for container in &granted {
+        let (node, id) = (container.node_id.clone().unwrap(), container.id.unwrap());
+        let token = master.yarn.nm_token(&node).unwrap();
+        until("a container that runs", async || {
+            let status = master.nodes.status(&node, &token, id).await.unwrap();
+            (status.container_sub_state() == ContainerSubState::Running).then_some(())
+        })
+        .await;
     }
     granted
 }
