@@ -58,3 +58,23 @@ up --secure --ha
 property core-site hadoop.rpc.protection privacy,integrity,authentication
 again resourcemanager1 resourcemanager2 nodemanager1 nodemanager2
 captured secure
+cargo xtask yarn down --dir "$dir"
+
+# Takes one call at a time and lets one wait, takes containers back for others, and knows soon that a node is lost.
+up
+port=$(sed -n 's#.*<name>yarn.resourcemanager.address</name><value>[^:]*:\([0-9]*\)<.*#\1#p' "$dir/conf/yarn-site.xml")
+property core-site "ipc.$port.backoff.enable" true
+property core-site ipc.server.handler.queue.size 1
+property yarn-site yarn.resourcemanager.client.thread-count 1
+preemption=yarn.resourcemanager.monitor.capacity.preemption
+property yarn-site yarn.resourcemanager.scheduler.monitor.enable true
+property yarn-site $preemption.monitoring_interval 100
+property yarn-site $preemption.max_wait_before_kill 2000
+property yarn-site $preemption.total_preemption_per_round 1.0
+property yarn-site $preemption.natural_termination_factor 1.0
+property yarn-site $preemption.max_ignored_over_capacity 0.0
+property yarn-site yarn.nm.liveness-monitor.expiry-interval-ms 3000
+# None is started.
+property yarn-site yarn.resourcemanager.rm.container-allocation.expiry-interval-ms 60000
+again resourcemanager
+captured scarce

@@ -20,6 +20,7 @@ mod gss;
 mod java;
 mod master;
 mod methods;
+mod scarce;
 mod secure;
 mod wire;
 mod world;
@@ -87,12 +88,14 @@ fn kerberized(world: &World) {
 
 const PLAIN: &str = "plain";
 const SECURE: &str = "secure";
+const SCARCE: &str = "scarce";
 
 #[test]
 fn every_exchange_is_what_it_was_however_its_bytes_come() {
     for length in [usize::MAX, 1, 2, 3, 5, 64] {
         plain(&World::captured(PLAIN, Cuts::Each(length)));
         kerberized(&World::captured(SECURE, Cuts::Each(length)));
+        scarce::all(&World::captured(SCARCE, Cuts::Each(length)));
     }
 }
 
@@ -103,6 +106,7 @@ proptest! {
     fn every_exchange_is_what_it_was_wherever_its_bytes_are_cut(seed in any::<u64>()) {
         plain(&World::captured(PLAIN, Cuts::Random(seed)));
         kerberized(&World::captured(SECURE, Cuts::Random(seed)));
+        scarce::all(&World::captured(SCARCE, Cuts::Random(seed)));
     }
 }
 
@@ -113,6 +117,8 @@ fn capture() {
     match std::env::var("CAPTURE").unwrap().as_str() {
         "plain" => plain(&World::live(PLAIN)),
         "secure" => kerberized(&World::live(SECURE)),
+        // Hadoop's own commands would say nothing new there.
+        "scarce" => return scarce::all(&World::live(SCARCE)),
         other => panic!("no kind of cluster: {other}"),
     }
     java::capture();

@@ -56,7 +56,7 @@ impl<'a> Life<'a> {
     }
 
     /// Registers at once; gives what is heard of earlier attempts.
-    fn register(world: &'a World, name: &str, token: Token) -> (Self, Vec<MasterEvent>) {
+    pub(super) fn register(world: &'a World, name: &str, token: Token) -> (Self, Vec<MasterEvent>) {
         let who = Who::token(&token, &[Qop::Authentication]);
         let mut wire = world.open(&format!("master/{name}"), &Server::Scheduler, who);
         let response: RegisterApplicationMasterResponse =
@@ -78,6 +78,28 @@ impl<'a> Life<'a> {
         let request = self.master.allocate();
         let response: AllocateResponse = self.wire.call("allocate", &request).unwrap();
         self.master.allocated(response)
+    }
+
+    /// Says what is wanted, and no more.
+    pub(super) fn asks(&mut self, ask: Ask) {
+        self.master.request(ask).unwrap();
+        assert!(self.beat().is_empty());
+    }
+
+    /// Says what is not wanted any more with the next word.
+    pub(super) fn gives(&mut self, id: ContainerId) {
+        self.master.release(id);
+    }
+
+    /// Until what is heard is it; all of it is looked at.
+    pub(super) fn until<T>(&mut self, mut look: impl FnMut(MasterEvent) -> Option<T>) -> T {
+        loop {
+            let found: Vec<T> = self.beat().into_iter().filter_map(&mut look).collect();
+            if let Some(found) = found.into_iter().next() {
+                return found;
+            }
+            self.world.pause();
+        }
     }
 
     pub(super) fn containers(&mut self, count: u32, ask: Ask) -> Vec<Container> {

@@ -26,6 +26,7 @@ mod failover;
 mod faults;
 mod labels;
 mod master;
+mod preemption;
 mod rollover;
 mod secure;
 mod security;

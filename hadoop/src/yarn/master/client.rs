@@ -180,7 +180,8 @@ impl AmRmClient {
         open
     }
 
-    /// Gives a container back.
+    /// Gives a container back. A node forgets the end of one that it has accepted and not begun to start: that one
+    /// lives on until its application ends. Where that matters, wait until its node calls it running.
     pub fn release(&self, id: ContainerId) {
         self.master().release(id);
         self.shared.changed.notify_one();

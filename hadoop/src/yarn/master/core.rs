@@ -6,8 +6,8 @@ use super::{Ask, ContainerExit, MasterEvent, Place, RequestId};
 use crate::tokens::Token;
 use crate::yarn::messages::{
     AllocateRequest, AllocateResponse, AmCommand, Container, ContainerId, ContainerStatus, NmToken,
-    NodeId, Priority, RegisterApplicationMasterResponse, Resource, ResourceBlacklistRequest,
-    ResourceRequest,
+    NodeId, PreemptionMessage, Priority, RegisterApplicationMasterResponse, Resource,
+    ResourceBlacklistRequest, ResourceRequest,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -298,7 +298,8 @@ impl Master {
         if !response.updated_nodes.is_empty() {
             events.push(MasterEvent::Nodes(response.updated_nodes));
         }
-        if let Some(message) = response.preempt {
+        // FairScheduler says it with every answer, mostly of nothing.
+        if let Some(message) = response.preempt.filter(is_about_something) {
             events.push(MasterEvent::Preemption(Box::new(message)));
         }
         if response.am_command == Some(AmCommand::Shutdown.into()) {
@@ -337,6 +338,12 @@ impl Master {
         let diagnostics = status.diagnostics().to_owned();
         events.push(MasterEvent::Completed { id, exit, diagnostics });
     }
+}
+
+fn is_about_something(message: &PreemptionMessage) -> bool {
+    let strict = message.strict_contract.as_ref().is_some_and(|all| !all.container.is_empty());
+    let asked = message.contract.as_ref();
+    strict || asked.is_some_and(|all| !(all.container.is_empty() && all.resource.is_empty()))
 }
 
 /// A wish in YARN's words: an entry for each place, and always one for any place, which counts.

@@ -96,7 +96,8 @@ pub enum MasterEvent {
     },
     /// Nodes have changed: lost, unhealthy, usable again.
     Nodes(Vec<NodeReport>),
-    /// Containers will be taken away.
+    /// Containers will be taken away. It names at least one of them, or how much is wanted. Told once by
+    /// CapacityScheduler, and with every answer until they have ended by FairScheduler.
     Preemption(Box<PreemptionMessage>),
     /// The token for the ResourceManager has been replaced; it is in use already.
     TokenReplaced(Token),

@@ -225,6 +225,32 @@ fn earlier_attempts_leave_containers_and_tokens() {
 }
 
 #[test]
+fn a_preemption_of_nothing_is_not_told() {
+    let said = |preempt: PreemptionMessage| {
+        let response = AllocateResponse { preempt: Some(preempt), ..AllocateResponse::default() };
+        Master::new().allocated(response)
+    };
+    let strict = |container| PreemptionMessage {
+        strict_contract: Some(StrictPreemptionContract { container }),
+        contract: None,
+    };
+    let contract = |container, resource| PreemptionMessage {
+        strict_contract: None,
+        contract: Some(PreemptionContract { container, resource }),
+    };
+    let one = PreemptionContainer { id: Some(container_id(1)) };
+    let much = PreemptionResourceRequest { resource: None };
+    for nothing in [PreemptionMessage::default(), strict(vec![]), contract(vec![], vec![])] {
+        assert_eq!(said(nothing), []);
+    }
+    for something in
+        [strict(vec![one.clone()]), contract(vec![one], vec![]), contract(vec![], vec![much])]
+    {
+        assert_eq!(said(something.clone()), [MasterEvent::Preemption(Box::new(something))]);
+    }
+}
+
+#[test]
 fn exits_have_names() {
     assert_eq!(ContainerExit::from_status(-100), ContainerExit::Aborted);
     assert_eq!(ContainerExit::from_status(137), ContainerExit::Code(137));
