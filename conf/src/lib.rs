@@ -29,4 +29,4 @@ pub use declared::*;
 pub use error::ConfError;
 pub use options::{LoadSources, Options};
 pub use reference::reference;
-pub use value::{List, OptionValue, Ports, parse_duration, show_duration};
+pub use value::{List, LogFilter, OptionValue, Ports, parse_duration, show_duration};

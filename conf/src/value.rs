@@ -213,6 +213,10 @@ impl OptionValue for Ports {
     }
     fn parse(text: &str) -> Option<Self> {
         let mut ranges = Vec::new();
+        let is_text = !text.trim_start().starts_with('[');
+        if is_text && text.split([',', ';']).any(|part| part.trim().is_empty()) {
+            return None;
+        }
         for part in List::parse(text)?.0 {
             let (from, to) = part.split_once('-').unwrap_or((&part, &part));
             let (from, to): (u16, u16) = (from.trim().parse().ok()?, to.trim().parse().ok()?);
@@ -226,6 +230,44 @@ impl OptionValue for Ports {
     }
     fn show(&self) -> Option<String> {
         Some(self.to_string())
+    }
+}
+
+/// What is logged: a level for everything, and levels for parts of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFilter(String);
+
+impl Default for LogFilter {
+    fn default() -> Self {
+        Self("info".to_owned())
+    }
+}
+
+impl fmt::Display for LogFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+impl OptionValue for LogFilter {
+    fn kind() -> String {
+        let levels = LEVELS.join(", ");
+        format!("a level ({levels}), or a list of levels and filters as in info,actors=debug")
+    }
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        // A filter that is no level would be the name of a part, and turn everything else off.
+        let is_level = |level: &str| LEVELS.contains(&level.trim().to_ascii_lowercase().as_str());
+        let is_filter = |part: &str| match part.split_once('=') {
+            Some((name, level)) => !name.trim().is_empty() && is_level(level),
+            None => is_level(part),
+        };
+        text.split(',').all(is_filter).then(|| Self(text.to_owned()))
+    }
+    fn show(&self) -> Option<String> {
+        Some(self.0.clone())
     }
 }
 
@@ -318,8 +360,18 @@ mod tests {
         assert_eq!(ports.iter().collect::<Vec<_>>(), [6125, 6123, 6124]);
         assert_eq!(ports.to_string(), "6125,6123-6124");
         assert!(Ports::one(6123).is_fixed() && !Ports::any().is_fixed() && !ports.is_fixed());
-        for wrong in ["", "70000", "10-5", "a", "1-", "0-7", ","] {
+        for wrong in ["", "70000", "10-5", "a", "1-", "0-7", ",", "1,,2", "1,"] {
             assert_eq!(Ports::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_log_filter_that_is_no_level_is_not_taken_for_the_name_of_a_part() {
+        for right in ["info", "WARN", "info,actors=debug", "actors::rpc=trace, warn"] {
+            assert_eq!(LogFilter::parse(right).unwrap().to_string(), right);
+        }
+        for wrong in ["", "bogus", "inffo,foo=", "info,", "actors", "=debug", "info,actors=no"] {
+            assert_eq!(LogFilter::parse(wrong), None, "{wrong}");
         }
     }
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Starts, stops and lists the background processes of one role on this host.
 #
-# usage: flott-daemon.sh (start|start-foreground|stop|stop-all) (jobmanager|standalone-job|taskmanager) [arguments]
+# usage: flott-daemon.sh (start|start-foreground) (jobmanager|standalone-job|taskmanager) [arguments]
+#        flott-daemon.sh stop (jobmanager|standalone-job|taskmanager) [pid]
+#        flott-daemon.sh stop-all (jobmanager|standalone-job|taskmanager)
 
 set -u
 source "$(dirname "${BASH_SOURCE[0]}")/config.sh"
@@ -125,6 +127,7 @@ say() {
     if [ "$daemon" = standalone-job ]; then
         echo "$what (pid $pid)"
         grep -E "^job [0-9a-f]{32} '.*' is submitted$" "$base.out" | head -n 1
+        sed -n 's/^JobManager is up: REST \([^,]*\),.*/rest: \1/p' "$base.out" | head -n 1
         echo "log: $base.log"
         echo "results: $base.out"
         return
@@ -199,7 +202,13 @@ stop() {
         rm -f "$pid_file"
         return
     fi
-    last="$(echo "$alive" | tail -n 1)"
+    last="$1"
+    if [ "$last" = last ]; then
+        last="$(echo "$alive" | tail -n 1)"
+    elif ! grep -qxF -- "$last" <<<"$alive"; then
+        echo "no $daemon with pid $last to stop on $(hostname)"
+        return
+    fi
     end "$last"
     alive="$(running)"
     if [ -n "$alive" ]; then echo "$alive" >"$pid_file"; else rm -f "$pid_file"; fi
@@ -208,6 +217,6 @@ stop() {
 case "$action" in
     start) start "$@" ;;
     start-foreground) exec "$FLOTT_BINARY" "${role[@]}" "$@" ;;
-    stop) stop last ;;
+    stop) stop "${1:-last}" ;;
     stop-all) stop all ;;
 esac

@@ -46,9 +46,10 @@ for master in $masters; do
     if [ "$(echo "$masters" | wc -l)" -gt 1 ] || ! is_local "$host"; then
         arguments+=("$host")
         [ "$master" = "$host" ] || arguments+=("${master#*:}")
-    elif [ "$master" != "$host" ] && [ "${master#*:}" != 8081 ]; then
+    elif [ "$master" != "$host" ]; then
         # The port that conf/masters names counts, unless flott.yaml or the command line says another one.
-        arguments+=("$host" "${master#*:}")
+        port="$("$FLOTT_BINARY" get-option rest.port "$@")" || exit
+        [ "$port" != 8081 ] || arguments+=("$host" "${master#*:}")
     fi
     on_host "$host" jobmanager.sh start "${arguments[@]+"${arguments[@]}"}" "$@" || failed $?
 done

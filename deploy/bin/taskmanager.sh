@@ -2,7 +2,8 @@
 # Starts or stops a TaskManager on this host; several may run.
 #
 # usage: taskmanager.sh (start|start-foreground) [--program PATH] [-D key=value …]
-#        taskmanager.sh (stop|stop-all)
+#        taskmanager.sh stop [pid]         the one that was started last, or this one
+#        taskmanager.sh stop-all
 
 set -u
 source "$(dirname "${BASH_SOURCE[0]}")/config.sh"

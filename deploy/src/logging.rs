@@ -76,7 +76,7 @@ pub(crate) fn start(role: &str, options: &Options) -> Result<LogPlace, LogError>
 
 /// What is logged: `RUST_LOG`, else `log.level`.
 pub(crate) fn level(options: &Options) -> String {
-    std::env::var(FILTER_VARIABLE).unwrap_or_else(|_| options.get(&logging::LEVEL))
+    std::env::var(FILTER_VARIABLE).unwrap_or_else(|_| options.get(&logging::LEVEL).to_string())
 }
 
 /// Starts logging for a program host: to standard error, which its parent sends to a file.
@@ -88,7 +88,7 @@ pub(crate) fn start_host() -> Result<(), LogError> {
 
 /// Starts logging for a client or an embedded run: quiet, unless `RUST_LOG` or `log.level` says otherwise.
 pub(crate) fn start_quiet(options: &Options) -> Result<(), LogError> {
-    let set = options.is_set(&logging::LEVEL).then(|| options.get(&logging::LEVEL));
+    let set = options.is_set(&logging::LEVEL).then(|| options.get(&logging::LEVEL).to_string());
     let level = std::env::var(FILTER_VARIABLE).ok().or(set).unwrap_or_else(|| "off".to_owned());
     let json = options.get(&logging::FORMAT) == LogFormat::Json;
     install(filter(&level)?, json, std::io::stderr);

@@ -55,7 +55,9 @@ pub enum BuildError {
     #[error("the program's build failed: {0}")]
     Program(String),
     /// The graph differs from the submitted one.
-    #[error("the program built another graph here than where it was submitted: {0}")]
+    #[error(
+        "the program built another graph here than where it was submitted: {0} (it may depend only on its arguments, declared environment variables and env.once)"
+    )]
     Differs(String),
     /// The program refuses its arguments, or was asked for help: what it says, as it says it.
     #[error("{text}")]

@@ -161,18 +161,27 @@ impl Inner {
                     },
                 );
             }
-            Ok(Err(error)) => self.tell_refused(&from, &error.to_string()),
-            Err(_) => self.tell_refused(&from, "it did not prove itself in time"),
+            Ok(Err(error)) => {
+                // Others scan ports, or have gone.
+                let stranger =
+                    matches!(error, HandshakeError::Io(_) | HandshakeError::Malformed(_));
+                self.tell_refused(&from, &error.to_string(), !stranger);
+            }
+            Err(_) => self.tell_refused(&from, "it did not prove itself in time", false),
         }
     }
 
-    /// Bounded: see [`Strangers`](crate::strangers::Strangers).
-    fn tell_refused(&self, from: &str, why: &str) {
+    /// Bounded: see [`Strangers`](crate::strangers::Strangers). `ours`: it speaks as a process of a cluster does, so
+    /// somebody's configuration is wrong.
+    fn tell_refused(&self, from: &str, why: &str, ours: bool) {
         let now = self.platform.now();
         let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(more) = strangers.refused(now) {
-            drop(strangers);
-            tracing::info!(from, why, untold_before = more, "refused a connection");
+        let Some(untold_before) = strangers.refused(now) else { return };
+        drop(strangers);
+        if ours {
+            tracing::warn!(from, why, untold_before, "refused a connection");
+        } else {
+            tracing::info!(from, why, untold_before, "refused a connection");
         }
     }
 
@@ -279,11 +288,11 @@ async fn accept_all(service: Weak<Inner>, mut listener: BoxListener, handshakes:
             return;
         };
         let Ok(permit) = Arc::clone(&handshakes).try_acquire_owned() else {
-            service.tell_refused(&from, "too many handshakes are under way");
+            service.tell_refused(&from, "too many handshakes are under way", false);
             continue;
         };
         if service.connection_count() >= service.options.connections_max {
-            service.tell_refused(&from, "there are too many connections");
+            service.tell_refused(&from, "there are too many connections", false);
             continue;
         }
         let lane = service.platform.lane(service.options.io_lane);

@@ -184,7 +184,10 @@ impl ProgramStore {
             if written > self.bytes_max {
                 return Err(ApiError::new(
                     actix_web::http::StatusCode::PAYLOAD_TOO_LARGE,
-                    format!("the program is larger than {} bytes", self.bytes_max),
+                    format!(
+                        "the program is larger than {} bytes (web.max-upload-size)",
+                        self.bytes_max
+                    ),
                 ));
             }
             hasher.update(&chunk);

@@ -307,7 +307,9 @@ fn wire_error(store: &dyn BlobStore, error: BlobStoreError) -> BlobError {
         BlobStoreError::NotFound(hash) => BlobError::NotFound(hash.to_string()),
         BlobStoreError::WrongHash { expected, actual } => BlobError::WrongHash { expected, actual },
         BlobStoreError::Store(StoreError::DiskFull { .. }) => {
-            BlobError::DiskFull { dir: store.location() }
+            let dir = store.location();
+            tracing::error!(dir, "the disk of the blob store is full");
+            BlobError::DiskFull { dir }
         }
         BlobStoreError::Store(other) => BlobError::Io(other.to_string()),
     }

@@ -123,7 +123,12 @@ impl JobMaster {
             // It may live and be cut off only: then it learns here, or by the silence, that it is out.
             link.gateway.tell(self.disconnect(&cause));
         }
-        tracing::warn!(job = %self.job_id(), task_manager = %resource, %cause, "TaskManager lost");
+        let job = self.job_id();
+        if cause.is_consequence() {
+            tracing::info!(%job, task_manager = %resource, %cause, "TaskManager disconnected");
+        } else {
+            tracing::warn!(%job, task_manager = %resource, %cause, "TaskManager lost");
+        }
         let now = self.now();
         self.core.worker_lost(now, resource, instance, &cause);
         self.turn(ctx);

@@ -1,6 +1,9 @@
 //! Options of logs, process files and scripts.
 
-use crate::{declare::options, value::choices};
+use crate::{
+    declare::options,
+    value::{LogFilter, choices},
+};
 use std::path::PathBuf;
 
 choices! {
@@ -15,7 +18,7 @@ choices! {
 
 options! {
     /// What is logged: a level, or filters as in `info,actors=debug,gateways::rpc=trace`.
-    LEVEL: String = "log.level" => "info".to_owned();
+    LEVEL: LogFilter = "log.level" => LogFilter::default();
     /// How log lines look: `text` or `json`.
     FORMAT: LogFormat = "log.format" => LogFormat::Text;
     /// Where a process writes its log file; to standard error where it is not set.

@@ -158,7 +158,7 @@ fn dispatch(cli: Cli) -> Outcome {
 }
 
 /// Runs a client's future on this thread.
-pub(crate) fn block_on(future: impl Future<Output = Outcome>) -> Outcome {
+pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -1,8 +1,9 @@
 //! `flott run-application -t standalone`: what `standalone-job.sh` does here, plus
 //! `taskmanager.sh start --program` on every line of `conf/workers`.
 
-use super::args::RunApplication;
-use super::{Context, Failure, Outcome, run};
+use super::args::{ClusterArgs, RunApplication};
+use super::client::connect;
+use super::{Context, Failure, Outcome, block_on, run};
 use crate::exit::Exit;
 use crate::settings;
 use serde_json::json;
@@ -10,11 +11,15 @@ use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Says where the scripts are.
 const BIN_VARIABLE: &str = "FLOTT_BIN_DIR";
 const STANDALONE_JOB: &str = "standalone-job.sh";
 const TASKMANAGER: &str = "taskmanager.sh";
+/// TaskManagers on this host take a fraction of a second.
+const REGISTERED_WITHIN: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) fn run_application(context: &Context, args: RunApplication) -> Outcome {
     run::refuse(&args.refused)?;
@@ -28,51 +33,118 @@ pub(super) fn run_application(context: &Context, args: RunApplication) -> Outcom
     let program = std::path::absolute(&program).map_err(Failure::start)?;
     let bin = scripts_folder()?;
     let workers = workers(context)?;
-    let places = start_jobmanager(context, &bin, &program, &args)?;
-    for (index, host) in workers.iter().enumerate() {
-        start_taskmanager(context, &bin, &program, host, index)?;
+    let jobmanager = start_jobmanager(context, &bin, &program, &args)?;
+    let mut started = Vec::new();
+    for host in &workers {
+        // The job may have been a short one.
+        if !jobmanager.lives() {
+            break;
+        }
+        let pid = start_taskmanager(context, &bin, &program, host)?;
+        started.push((host, pid));
+    }
+    let ended = has_ended(context, &jobmanager, started.len())?;
+    if ended {
+        // Those that had not registered by then would wait for it, and find the next cluster.
+        for (host, pid) in started {
+            stop_taskmanager(context, &bin, host, pid)?;
+        }
     }
     let value = json!({
         "program": program,
         "taskmanagers": workers,
-        "log": places.log,
-        "results": places.results,
+        "ended": ended,
+        "rest": jobmanager.rest,
+        "log": jobmanager.log,
+        "results": jobmanager.results,
     });
     context.print.value(&value, || {
-        let hosts = match workers.is_empty() {
-            true => "no host yet (conf/workers is empty)".to_owned(),
-            false => workers.join(", "),
-        };
         let program = program.display();
-        format!("application {program} started: JobManager here, TaskManagers on {hosts}{places}")
+        let hosts = workers.join(", ");
+        let what = match (ended, workers.is_empty()) {
+            (true, _) => "has ended already".to_owned(),
+            (false, true) => {
+                "started: JobManager here, TaskManagers on no host yet (conf/workers is empty)"
+                    .to_owned()
+            }
+            (false, false) => format!("started: JobManager here, TaskManagers on {hosts}"),
+        };
+        format!("application {program} {what}{jobmanager}")
     })?;
     Ok(Exit::Success)
 }
 
-/// Where a JobManager that a script started writes to, as the script said it.
+/// A JobManager that a script started: its process, and where it writes to, as the script said it.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Places {
+struct Started {
+    pid: Option<u32>,
+    rest: Option<String>,
     log: Option<String>,
     /// What the job collects.
     results: Option<String>,
 }
 
-impl Places {
+impl Started {
     /// Whether the line is about a place.
     fn hear(&mut self, line: &str) -> bool {
-        if let Some(path) = line.strip_prefix("log: ") {
+        if let Some(url) = line.strip_prefix("rest: ") {
+            self.rest = Some(url.to_owned());
+        } else if let Some(path) = line.strip_prefix("log: ") {
             self.log = Some(path.to_owned());
         } else if let Some(path) = line.strip_prefix("results: ") {
             self.results = Some(path.to_owned());
         } else {
+            self.pid = self.pid.or(pid_in(line));
             return false;
         }
         true
     }
+
+    /// Whether its process has not ended. It is on this host; who has ended has no command line any more.
+    fn lives(&self) -> bool {
+        let line = |pid| std::fs::read(format!("/proc/{pid}/cmdline"));
+        self.pid.is_none_or(|pid| line(pid).is_ok_and(|line| !line.is_empty()))
+    }
 }
 
-impl fmt::Display for Places {
+/// Waits until so many TaskManagers are registered, which are told when the job ends, or it is over before that. Those
+/// of other hosts may take longer: nobody waits for them for long.
+fn has_ended(
+    context: &Context,
+    jobmanager: &Started,
+    taskmanagers: usize,
+) -> Result<bool, Failure> {
+    let Some(url) = &jobmanager.rest else {
+        return Ok(!jobmanager.lives());
+    };
+    let client = connect(context, &ClusterArgs { jobmanager: Some(url.clone()) })?;
+    block_on(async {
+        let registered = async {
+            while jobmanager.lives() {
+                let known = client.task_managers().await;
+                if known.is_ok_and(|known| known.taskmanagers.len() >= taskmanagers) {
+                    return false;
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            true
+        };
+        let ended = tokio::time::timeout(REGISTERED_WITHIN, registered).await;
+        Ok(ended.unwrap_or_else(|_| !jobmanager.lives()))
+    })
+}
+
+/// The process that a script speaks of: "started taskmanager on node-1 (pid 123, log /…)".
+fn pid_in(line: &str) -> Option<u32> {
+    let (_, rest) = line.split_once("(pid ")?;
+    rest.split([',', ')']).next()?.parse().ok()
+}
+
+impl fmt::Display for Started {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(url) = &self.rest {
+            write!(f, "\nrest: {url}")?;
+        }
         if let Some(log) = &self.log {
             write!(f, "\nlog: {log}")?;
         }
@@ -130,7 +202,7 @@ fn start_jobmanager(
     bin: &Path,
     program: &Path,
     args: &RunApplication,
-) -> Result<Places, Failure> {
+) -> Result<Started, Failure> {
     let mut command = script(context, &bin.join(STANDALONE_JOB));
     command.arg("start").arg("--program").arg(program);
     if let Some(id) = &args.job_id {
@@ -144,9 +216,9 @@ fn start_jobmanager(
     }
     command.args(common_arguments(context));
     command.arg("--").args(args.program.args());
-    let mut places = Places::default();
-    succeed(context, command, |line| places.hear(line))?;
-    Ok(places)
+    let mut started = Started::default();
+    succeed(context, command, |line| started.hear(line))?;
+    Ok(started)
 }
 
 fn start_taskmanager(
@@ -154,28 +226,50 @@ fn start_taskmanager(
     bin: &Path,
     program: &Path,
     host: &str,
-    index: usize,
-) -> Result<(), Failure> {
-    let script_path = bin.join(TASKMANAGER);
+) -> Result<Option<u32>, Failure> {
     let mut arguments =
         vec!["start".to_owned(), "--program".to_owned(), program.display().to_string()];
     arguments.extend(common_arguments(context));
+    let mut pid = None;
+    succeed(context, taskmanager(context, bin, host, &arguments), |line| {
+        pid = pid.or(pid_in(line));
+        false
+    })?;
+    Ok(pid)
+}
+
+/// One that has ended meanwhile is fine.
+fn stop_taskmanager(
+    context: &Context,
+    bin: &Path,
+    host: &str,
+    pid: Option<u32>,
+) -> Result<(), Failure> {
+    let Some(pid) = pid else { return Ok(()) };
+    let arguments = ["stop".to_owned(), pid.to_string()];
+    succeed(context, taskmanager(context, bin, host, &arguments), |_| false)
+}
+
+/// The script of TaskManagers on a host.
+fn taskmanager(context: &Context, bin: &Path, host: &str, arguments: &[String]) -> Command {
+    let script_path = bin.join(TASKMANAGER);
     let local = matches!(host, "localhost" | "127.0.0.1" | "::1");
     let mut command = if local {
         let mut command = script(context, &script_path);
-        command.args(&arguments);
+        command.args(arguments);
         command
     } else {
         let options = context.options.get(&conf::logging::SSH_OPTS);
         let mut command = Command::new("ssh");
         command.args(options.split_whitespace()).arg("-n").arg(host);
-        let words = std::iter::once(script_path.display().to_string()).chain(arguments);
+        let words = std::iter::once(script_path.display().to_string());
+        let words = words.chain(arguments.iter().cloned());
         command.arg("--").arg(words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" "));
         command
     };
-    tracing::debug!(host, index, ?command, "starting a TaskManager");
+    tracing::debug!(host, ?command, "the script of TaskManagers");
     command.stdin(Stdio::null());
-    succeed(context, command, |_| false)
+    command
 }
 
 fn script(context: &Context, path: &Path) -> Command {
@@ -229,14 +323,33 @@ mod tests {
 
     #[test]
     fn a_script_says_where_log_and_results_are() {
-        let mut places = Places::default();
+        let mut places = Started::default();
         assert_eq!(places.to_string(), "");
-        for line in ["started standalone-job on h (pid 1)", "log: /l/a.log", "results: /l/a b.out"]
-        {
+        let lines = [
+            "started standalone-job on h (pid 1)",
+            "rest: http://h:8081",
+            "log: /l/a.log",
+            "results: /l/a b.out",
+        ];
+        for line in lines {
             assert_eq!(places.hear(line), !line.starts_with("started"), "{line}");
         }
         assert_eq!(places.results.as_deref(), Some("/l/a b.out"));
-        assert_eq!(places.to_string(), "\nlog: /l/a.log\nresults: /l/a b.out");
+        assert_eq!(places.to_string(), "\nrest: http://h:8081\nlog: /l/a.log\nresults: /l/a b.out");
+    }
+
+    #[test]
+    fn a_script_says_which_process_it_started() {
+        let line = "started taskmanager on node-1 (pid 123, log /l/a (1).log)";
+        assert_eq!(pid_in(line), Some(123));
+        assert_eq!(pid_in("standalone-job on h ended already (pid 7)"), Some(7));
+        assert_eq!((pid_in("log: /l/a.log"), pid_in("(pid x)")), (None, None));
+        let mut started = Started::default();
+        assert!(started.lives(), "nothing is known");
+        started.hear(&format!("started standalone-job on h (pid {})", std::process::id()));
+        assert!(started.lives());
+        // There is no process of this number: it is larger than the kernel gives.
+        assert!(!Started { pid: Some(u32::MAX), ..Started::default() }.lives());
     }
 
     #[test]

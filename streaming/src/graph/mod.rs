@@ -35,14 +35,20 @@ pub fn difference(ours: &JobGraph, theirs: &JobGraph) -> Option<String> {
         (here.from_node, here.to_node, &here.record)
             != (there.from_node, there.to_node, &there.record)
     });
-    Some(match edge {
-        Some((here, there)) => format!(
+    if let Some((here, there)) = edge {
+        return Some(format!(
             "edge {} goes from node {} to node {} here, from node {} to node {} there",
             here.id.0, here.from_node.0, here.to_node.0, there.from_node.0, there.to_node.0
-        ),
-        None => {
-            format!("edges ({} here, {} there) or chains", ours.edges.len(), theirs.edges.len())
+        ));
+    }
+    let chain = ours.vertices.iter().zip(&theirs.vertices).find(|(a, b)| a.nodes != b.nodes);
+    let (here, there) = (ours.vertices.len(), theirs.vertices.len());
+    Some(match chain {
+        Some((here, there)) => {
+            format!("operators are chained as '{}' here, as '{}' there", here.name, there.name)
         }
+        None if here != there => format!("{here} chains here, {there} there"),
+        None => "the fields of a record type, or how records are sent on".to_owned(),
     })
 }
 
@@ -54,6 +60,7 @@ fn node_difference(here: &GraphNode, there: &GraphNode) -> Option<String> {
         ("output", format!("{:?}", here.output), format!("{:?}", there.output)),
         ("upstream", format!("{:?}", here.reads), format!("{:?}", there.reads)),
         ("states", format!("{:?}", here.states), format!("{:?}", there.states)),
+        ("name", format!("{:?}", here.name), format!("{:?}", there.name)),
         ("operator id", here.operator_id.to_string(), there.operator_id.to_string()),
     ];
     pairs
