@@ -132,7 +132,7 @@ say() {
         echo "results: $base.out"
         return
     fi
-    where="$(sed -n 's/^JobManager is up: \(REST [^,]*\),.*/, \1/p' "$base.out" | head -n 1)"
+    where="$(sed -n 's/^JobManager is up: /, /p' "$base.out" | head -n 1)"
     echo "$what (pid $pid, log $base.log$where)"
 }
 

@@ -40,6 +40,7 @@ done
 
 masters="$(hosts_of masters)"
 [ -n "$masters" ] || die "$FLOTT_CONF_DIR/masters names no host"
+bound=()
 for master in $masters; do
     host="${master%%:*}"
     arguments=()
@@ -51,11 +52,20 @@ for master in $masters; do
         port="$("$FLOTT_BINARY" get-option rest.port "$@")" || exit
         [ "$port" != 8081 ] || arguments+=("$host" "${master#*:}")
     fi
-    on_host "$host" jobmanager.sh start "${arguments[@]+"${arguments[@]}"}" "$@" || failed $?
+    said="$(on_host "$host" jobmanager.sh start "${arguments[@]+"${arguments[@]}"}" "$@")" || failed $?
+    [ -z "$said" ] || echo "$said"
+    port="$(sed -n 's/.*, RPC .*:\([0-9]*\))$/\1/p' <<<"$said")"
+    [ -z "$port" ] || bound+=("$port")
 done
 [ "$failed" -eq 0 ] || exit "$failed"
 
+# Of a range, TaskManagers would dial the first port; with several JobManagers they ask who leads.
+known=()
+port="$("$FLOTT_BINARY" get-option jobmanager.rpc.port "$@")" || exit
+if [ "$(echo "$masters" | wc -l)" -eq 1 ] && [ "${#bound[@]}" -eq 1 ] && [ "$port" != "${bound[0]}" ]; then
+    known=(-D "jobmanager.rpc.port=${bound[0]}")
+fi
 for host in $(hosts_of workers); do
-    on_host "$host" taskmanager.sh start "$@" || failed $?
+    on_host "$host" taskmanager.sh start "$@" "${known[@]+"${known[@]}"}" || failed $?
 done
 exit "$failed"

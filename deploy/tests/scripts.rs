@@ -135,12 +135,24 @@ fn a_session_is_started_once_it_is_up() {
     let started = place.run("jobmanager.sh", "session", &["start"]);
     assert_eq!(started.status.code(), Some(0), "{}", err(&started));
     assert!(out(&started).contains("started jobmanager"), "{}", out(&started));
-    assert!(out(&started).contains("REST http://h:1)"), "{}", out(&started));
+    assert!(out(&started).contains("REST http://h:1, RPC h:2)"), "{}", out(&started));
     let again = place.run("jobmanager.sh", "session", &["start"]);
     assert!(err(&again).contains("running already"), "{}", err(&again));
     let stopped = place.run("jobmanager.sh", "session", &["stop"]);
     assert!(out(&stopped).contains("stopping jobmanager"), "{}", out(&stopped));
     assert!(!place.has_pid_file("jobmanager"));
+}
+
+#[test]
+fn taskmanagers_are_told_which_port_of_a_range_was_free() {
+    let place = Place::new();
+    let started = place.run("start-cluster.sh", "session", &[]);
+    assert_eq!(started.status.code(), Some(0), "{}", err(&started));
+    let called = place.called();
+    assert!(called.contains("taskmanager -D jobmanager.rpc.port=2\n"), "{called}");
+    let stopped = place.run("stop-cluster.sh", "session", &[]);
+    assert_eq!(stopped.status.code(), Some(0), "{}", err(&stopped));
+    assert!(!place.has_pid_file("jobmanager") && !place.has_pid_file("taskmanager"));
 }
 
 #[test]
