@@ -30,9 +30,13 @@ use hdfs_native::WriteOptions;
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::process::{Command, ExitCode};
+use std::str::FromStr;
 use std::time::Duration;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const USAGE: &str =
+    "usage: distributed-shell [--containers N] [--memory MIB] [--queue NAME] [--command COMMAND]";
 
 /// The program's name in containers.
 const PROGRAM: &str = "distributed-shell";
@@ -46,6 +50,10 @@ const REPLACEMENTS: u32 = 10;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let ended = match args.first().map(String::as_str) {
         Some("master") => master().await,
         Some("worker") => worker(),
@@ -70,6 +78,10 @@ struct Job {
     files: [(String, i64, i64); 2],
 }
 
+fn number<T: FromStr>(name: &str, text: &str) -> Outcome<T> {
+    Ok(text.parse().map_err(|_| format!("{name} takes a number, not '{text}'"))?)
+}
+
 impl Job {
     fn from_args(args: &[String]) -> Outcome<Self> {
         let mut job = Self {
@@ -82,11 +94,11 @@ impl Job {
         };
         for pair in args.chunks(2) {
             match pair {
-                [name, value] if name == "--containers" => job.containers = value.parse()?,
-                [name, value] if name == "--memory" => job.memory = value.parse()?,
+                [name, value] if name == "--containers" => job.containers = number(name, value)?,
+                [name, value] if name == "--memory" => job.memory = number(name, value)?,
                 [name, value] if name == "--queue" => job.queue.clone_from(value),
                 [name, value] if name == "--command" => job.command.clone_from(value),
-                other => return Err(format!("what is {}?", other.join(" ")).into()),
+                other => return Err(format!("what is {}?\n{USAGE}", other.join(" ")).into()),
             }
         }
         Ok(job)

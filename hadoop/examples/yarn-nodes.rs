@@ -1,13 +1,24 @@
 //! Lists the nodes and queues of a cluster: `HADOOP_CONF_DIR=… cargo run -p hadoop --example yarn-nodes`.
-#![expect(clippy::print_stdout, reason = "that is what it is for")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "that is what it is for")]
 
 use hadoop::conf::Configuration;
 use hadoop::login::Login;
 use hadoop::yarn::{YarnClient, YarnError};
+use std::process::ExitCode;
 use std::time::Duration;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), YarnError> {
+async fn main() -> ExitCode {
+    match list().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn list() -> Result<(), YarnError> {
     let conf = Configuration::load()?;
     let login = Login::current(&conf).await?;
     let yarn = YarnClient::new(&conf, login).await?.with_deadline(Duration::from_secs(30));

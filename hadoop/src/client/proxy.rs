@@ -90,7 +90,7 @@ impl Proxy {
     /// The same with messages that are encoded already.
     ///
     /// # Errors
-    /// The error of the last try.
+    /// The error of the last try, or where only the time for it was over, that of the one before.
     pub async fn call_encoded(
         &self,
         method: &str,
@@ -100,6 +100,7 @@ impl Proxy {
         let began = Instant::now();
         let mut request = Request::new(self.client.next_call_id(), method, body);
         let (mut retries, mut failovers) = (0, 0);
+        let mut before = None;
         loop {
             let seen = *self.failovers.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(target) = self.current() else {
@@ -116,6 +117,14 @@ impl Proxy {
                 Ok(body) => return Ok(body),
                 Err(error) => error,
             };
+            if let (CallError::Deadline { method, sent, .. }, Some(after)) =
+                (&error, options.deadline.filter(|_| timeout < attempt))
+            {
+                // The time is over, of which this try had a rest. What was wrong before says more.
+                let (method, sent) = (method.clone(), *sent);
+                let late = CallError::Deadline { method, after, sent };
+                return Err(before.filter(|_| !sent).unwrap_or(late));
+            }
             let decision = self.policy.decide(Attempt {
                 error: &error,
                 retries,
@@ -139,6 +148,7 @@ impl Proxy {
             }
             let address = target.address();
             tracing::info!(%method, %address, %error, retries, "trying again in {after:?}");
+            before = Some(error);
             tokio::time::sleep(after).await;
             retries = u32::saturating_add(retries, 1);
             request.retry = request.retry.saturating_add(1);

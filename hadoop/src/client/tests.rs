@@ -490,6 +490,36 @@ async fn callers_and_configurations_may_wait_for_ever() {
 }
 
 #[tokio::test]
+async fn what_was_wrong_is_told_though_the_last_try_had_no_time() {
+    let server = Server::start(ServerAuth::Simple, Does::Hang).await;
+    let target = |port, auth| Target { port, ..server.target(auth) };
+    // Nobody listens at the first, and nobody accepts at the second.
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let refuses = target(gone.local_addr().unwrap().port(), Auth::Simple);
+    drop(gone);
+    let deaf = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let auth = by_token(token(), Qop::Privacy);
+    let hangs = target(deaf.local_addr().unwrap().port(), auth);
+    let policy = RetryPolicy::FailOver {
+        failovers: u32::MAX,
+        retries: 1,
+        base: Duration::from_millis(1),
+        max: Duration::from_millis(1),
+    };
+    let client = Client::new(Options { connect_retries: 0, ..Options::default() });
+    let deadline = Some(Duration::from_millis(200));
+    let options = CallOptions { deadline, ..CallOptions::default() };
+    let error = proxied(&Proxy::new(client.clone(), vec![refuses, hangs], policy), options).await;
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("cannot connect"), "{error}");
+    // Where nothing was wrong before, or the call may have run: the time is that of the call, not of the try.
+    let silent = vec![server.target(Auth::Simple)];
+    let error = proxied(&Proxy::new(client, silent, policy), options).await.unwrap_err();
+    let CallError::Deadline { after, sent: true, .. } = error else { panic!("{error:?}") };
+    assert_eq!(Some(after), deadline);
+}
+
+#[tokio::test]
 async fn no_try_goes_beyond_the_deadline() {
     let standby = Server::start(ServerAuth::Simple, Does::Standby).await;
     let client = Client::new(Options::default());

@@ -92,6 +92,11 @@ impl Configuration {
             .collect();
         conf.set_system_values();
         for dir in conf.directories() {
+            // As Hadoop does, which then speaks to this host: containers may inherit a variable that means another.
+            if !dir.is_dir() {
+                let dir = dir.display();
+                tracing::warn!(%dir, "there is no directory of this name with a configuration");
+            }
             conf.add_directory(&dir)?;
         }
         Ok(conf)

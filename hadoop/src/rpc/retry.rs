@@ -69,6 +69,8 @@ enum Kind {
     Elsewhere,
     /// The connection broke with the request on it.
     Unknown,
+    /// It is no server of Hadoop's, or speaks as none; another one may.
+    Alien,
 }
 
 fn kind(error: &CallError) -> Kind {
@@ -88,6 +90,7 @@ fn kind(error: &CallError) -> Kind {
             error: ConnectionError::Sasl(_) | ConnectionError::Shutdown,
             ..
         } => Kind::Final,
+        CallError::Connection { error: ConnectionError::Protocol(_), .. } => Kind::Alien,
         CallError::Connection { .. } | CallError::Deadline { .. } => match error.may_have_run() {
             true => Kind::Unknown,
             false => Kind::Elsewhere,
@@ -102,7 +105,9 @@ impl RetryPolicy {
     pub fn decide(&self, attempt: Attempt<'_>) -> Decision {
         let kind = kind(attempt.error);
         match (*self, kind) {
-            (_, Kind::Final) | (Self::Never, _) => Decision::Fail,
+            (_, Kind::Final) | (Self::Never, _) | (Self::Fixed { .. }, Kind::Alien) => {
+                Decision::Fail
+            }
             // Without failover Hadoop's YARN clients repeat whatever did not come from the server's code:
             // YARN's methods are made for it.
             (Self::Fixed { interval, retries }, _) => match attempt.retries < retries {
@@ -122,10 +127,10 @@ impl RetryPolicy {
                 match kind {
                     Kind::Elsewhere => Decision::FailOver(after(attempt.failovers)),
                     Kind::Again => Decision::Retry(after(attempt.retries)),
-                    Kind::Unknown if attempt.idempotent => {
+                    Kind::Unknown | Kind::Alien if attempt.idempotent => {
                         Decision::FailOver(after(attempt.failovers))
                     }
-                    Kind::Unknown | Kind::Final => Decision::Fail,
+                    Kind::Unknown | Kind::Alien | Kind::Final => Decision::Fail,
                 }
             }
         }

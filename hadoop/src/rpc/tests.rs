@@ -464,6 +464,10 @@ fn policies_are_hadoops() {
         sent: false,
     };
     assert_eq!(decide(fixed, &sasl, 0, 0, true), Decision::Fail);
+    // Another service's port: it will not become Hadoop's, but of two servers the other one may be.
+    let alien = ConnectionError::Protocol("it answers in text".to_owned());
+    let alien = CallError::Connection { error: alien, sent: true };
+    assert_eq!(decide(fixed, &alien, 0, 0, true), Decision::Fail);
 
     let over =
         RetryPolicy::FailOver { failovers: 30, retries: 1, base: seconds(1), max: seconds(5) };
@@ -474,6 +478,7 @@ fn policies_are_hadoops() {
     assert_eq!(decide(over, &standby, 30, 30, false), Decision::Fail);
     assert_eq!(decide(over, &refused(), 0, 0, false), Decision::FailOver(Duration::ZERO));
     assert_eq!(decide(over, &broken(false), 0, 0, false), Decision::FailOver(Duration::ZERO));
+    assert_eq!(decide(over, &alien, 0, 0, true), Decision::FailOver(Duration::ZERO));
     assert_eq!(decide(over, &broken(true), 0, 0, false), Decision::Fail);
     assert_eq!(decide(over, &broken(true), 0, 0, true), Decision::FailOver(Duration::ZERO));
     let retriable = error("org.apache.hadoop.ipc.RetriableException", false);

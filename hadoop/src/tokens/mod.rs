@@ -273,7 +273,7 @@ impl Credentials {
     /// Reads a token storage file.
     ///
     /// # Errors
-    /// As [`Credentials::from_bytes`], and [`TokenError::File`].
+    /// [`TokenError::File`], also where the bytes are no token storage.
     pub fn read_file(path: &Path) -> Result<Self, TokenError> {
         storage::read_file(path)
     }

@@ -109,7 +109,7 @@ pub(super) fn read_file(path: &Path) -> Result<Credentials, TokenError> {
     }
     let read = decode(&bytes);
     bytes.fill(0);
-    read
+    read.map_err(|error| failed(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))
 }
 
 pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), TokenError> {

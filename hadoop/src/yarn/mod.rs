@@ -20,6 +20,11 @@
 //!    ApplicationMaster hears of each once ([`MasterEvent::Completed`]) and asks for others if it wants.
 //! 6. It says how all went ([`AmRmClient::finish`]); YARN stops what still runs, and collects logs.
 //!
+//! An *unmanaged* ApplicationMaster (`unmanaged_am` of the submission) is started by its user instead, anywhere: step 2
+//! is to ask for the report until it has a token (`am_rm_token`, a moment after the state is `Accepted`), and to log in
+//! with it. ResourceManagers give it to the user who submitted, by the short name: with Kerberos submit and ask as
+//! [`Login::proxy`](crate::login::Login::proxy) of one's own short name.
+//!
 //! # States
 //!
 //! An application is [`New`](messages::YarnApplicationState), `NewSaving` and `Submitted` for moments, while it is

@@ -86,7 +86,9 @@ pub(crate) fn yarn(args: &[String]) -> Result<()> {
         args => args,
     };
     let Some((command, rest)) = args.split_first() else { return Err(USAGE.into()) };
-    match command.as_str() {
+    let asks = |word: &String| word == "--help" || word == "-h";
+    let command = if rest.iter().any(asks) { "help" } else { command.as_str() };
+    match command {
         "up" => {
             show(&exports(&up(&options(rest, Command::Up)?)?));
             Ok(())

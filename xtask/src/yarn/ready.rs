@@ -69,8 +69,18 @@ pub(super) fn is_ready(layout: &Layout, name: &str) -> Result<bool> {
             Ok(is_started(layout, &rm)? && knows_at_least(layout, running(layout)?)?)
         }
         (_, _, Some(node)) => is_registered(layout, node),
+        ("datanode", ..) => Ok(is_in_touch(layout)? && hdfs(layout)?),
         _ => hdfs(layout),
     }
+}
+
+/// Whether the DataNode that runs now has found the NameNode, which has one that was killed among the living for a
+/// while.
+fn is_in_touch(layout: &Layout) -> Result<bool> {
+    let query = "/jmx?qry=Hadoop:service=DataNode,name=DataNodeInfo";
+    let answer = http::ask("GET", layout.port(Port::DataNodeHttp), query)?;
+    let services = answer.pointer("/beans/0/BPServiceActorInfo").and_then(Value::as_str);
+    Ok(services.is_some_and(|services| services.contains(r#""ActorState":"RUNNING""#)))
 }
 
 fn listens(layout: &Layout, port: Port) -> Result<bool> {
