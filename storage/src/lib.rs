@@ -5,3 +5,5 @@ pub mod blobs;
 pub mod ha;
 pub mod jobs;
 pub mod objects;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

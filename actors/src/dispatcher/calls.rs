@@ -23,9 +23,9 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(30);
 const RESULT_WAIT_MAX: Duration = Duration::from_secs(300);
 
 impl Handler<Ask<SubmitJob>> for Dispatcher {
-    type Result = Answer<SubmitJob>;
+    type Result = ResponseFuture<Answer<SubmitJob>>;
 
-    fn handle(&mut self, ask: Ask<SubmitJob>, ctx: &mut Context<Self>) -> Answer<SubmitJob> {
+    fn handle(&mut self, ask: Ask<SubmitJob>, ctx: &mut Context<Self>) -> Self::Result {
         self.submit(ask.body.graph, Origin::Client, ctx)
     }
 }
@@ -92,10 +92,7 @@ impl Handler<Ask<RequestJobDetails>> for Dispatcher {
         let job = ask.body.job_id;
         match self.asked(job) {
             Some(asked) => Box::pin(Self::details_of(asked, ask.caller.deadline)),
-            None => {
-                let ended = self.ended_details(job);
-                Box::pin(async move { ended })
-            }
+            None => self.ended_details(job),
         }
     }
 }
@@ -105,15 +102,12 @@ impl Handler<Ask<RequestJobsOverview>> for Dispatcher {
 
     fn handle(&mut self, _: Ask<RequestJobsOverview>, _: &mut Context<Self>) -> Self::Result {
         let running = self.all_asked();
-        let archived: Vec<JobSummary> = {
-            let archive = self.deps.archive.lock();
-            let ended = archive.summaries().filter(|(job, _)| !self.jobs.contains_key(job));
-            ended.map(|(_, archived)| archived.summary.clone()).collect()
-        };
+        let ended = self.ended.iter().filter(|(job, _)| !self.jobs.contains_key(job));
+        let ended: Vec<JobSummary> = ended.map(|(_, ended)| ended.summary()).collect();
         Box::pin(async move {
             let summaries = running.iter().map(|asked| asked.summary(SUMMARY_WITHIN));
             let mut jobs = join_all(summaries).await;
-            jobs.extend(archived);
+            jobs.extend(ended);
             Ok(jobs)
         })
     }

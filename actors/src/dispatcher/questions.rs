@@ -1,7 +1,5 @@
-//! Questions about jobs: asked of the JobMaster of a running one, answered from the archive or the result
-//! store for an ended one.
+//! Questions about running jobs: they are asked of the job's JobMaster.
 
-use super::ending::result_of;
 use super::leader::Dispatcher;
 use gateways::dispatcher::{JobError, JobResult, JobSummary};
 use gateways::job_master::{JobDetails, JobMasterGateway, RequestDetails, RequestSummary};
@@ -110,48 +108,6 @@ impl Dispatcher {
     /// All jobs that run here.
     pub(super) fn all_asked(&self) -> Vec<Asked> {
         self.jobs.keys().filter_map(|job| self.asked(*job)).collect()
-    }
-
-    /// How a job ended that runs no more.
-    pub(super) fn ended_result(&self, job: JobId) -> Result<JobResult, JobError> {
-        if self.table.phase(job).is_some() {
-            return Err(JobError::Unavailable { job });
-        }
-        if let Some(archived) = self.deps.archive.lock().summary(job) {
-            let summary = &archived.summary;
-            let end_ms = summary.end_ms.unwrap_or(summary.start_ms);
-            return Ok(JobResult {
-                job_id: job,
-                name: summary.name.clone(),
-                status: summary.status,
-                cause: archived.cause.clone(),
-                runtime_ms: end_ms.saturating_sub(summary.start_ms),
-            });
-        }
-        match self.deps.results.get(job) {
-            Ok(Some(entry)) => Ok(result_of(&entry)),
-            Ok(None) => Err(JobError::NotFound { job }),
-            Err(error) => {
-                tracing::error!(%job, %error, "the result of a job can't be read");
-                Err(JobError::Unavailable { job })
-            }
-        }
-    }
-
-    /// Everything about a job that has ended.
-    pub(super) fn ended_details(&self, job: JobId) -> Result<JobDetails, JobError> {
-        match self.deps.archive.lock().get::<JobDetails>(job) {
-            Ok(Some(details)) => return Ok(details),
-            Ok(None) => {}
-            Err(error) => tracing::error!(%job, %error, "an archived job can't be read"),
-        }
-        // It has ended, but so long ago (or under a JobManager that is gone) that only this is known.
-        match self.ended_result(job)? {
-            result if result.status.is_globally_terminal() => {
-                Err(JobError::Terminated { job, status: result.status })
-            }
-            _ => Err(JobError::Unavailable { job }),
-        }
     }
 
     /// Details of a running job.

@@ -2,7 +2,7 @@
 
 use super::base::{Base, BaseParts, ComponentError, lane};
 use actors::blob_server::{self, BlobServerHandle, BlobsInUse};
-use actors::dispatcher::{self, DispatcherDeps, DispatcherHandle, JobArchive};
+use actors::dispatcher::{self, DispatcherDeps, DispatcherHandle};
 use actors::leader_election::{self, ElectionDeps, ElectionService};
 use actors::leader_retrieval::{
     self, LeaderNode, LeaderRetrievalActor, LeaderTable, RemoteRetrieval, RetrievalSettings,
@@ -23,7 +23,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use storage::blobs::{BlobStore, BlobStoreError};
 use storage::ha::{Candidate, ElectionDriver};
-use storage::jobs::{JobGraphStore, JobResultStore};
 use storage::objects::ObjectStore;
 
 pub use actors::dispatcher::{ClusterEnd, ClusterMode};
@@ -38,10 +37,10 @@ pub struct JobManagerParts {
     pub standby: bool,
     /// Where the REST endpoint answers, for the leader's record; empty: there is none.
     pub rest: String,
-    /// Job graphs and results: what must survive.
+    /// The logs of jobs; with high availability, shared with the other JobManagers.
     pub objects: Arc<dyn ObjectStore>,
-    /// Details of ended jobs.
-    pub archive: Arc<dyn ObjectStore>,
+    /// Details of ended jobs; with high availability the same store.
+    pub details: Arc<dyn ObjectStore>,
     /// Blobs.
     pub blobs: Arc<dyn BlobStore>,
     /// Starts program hosts.
@@ -80,6 +79,7 @@ impl JobManagerComponents {
         let lookup = retrieval_of(&parts, &leaders);
         let base = Base::start(parts.base, lookup).await?;
         let services = base.services.clone();
+        let lease = parts.election.lease();
         let election =
             start_election(&services, parts.election, parts.rest, leaders.clone()).await?;
         let own = leaders.clone();
@@ -112,16 +112,15 @@ impl JobManagerComponents {
         .await
         .map_err(lane("resource_manager"))?;
         let (end, ended) = watch::channel(None);
-        let archive = open_archive(parts.archive, &services)?;
         let dispatcher = dispatcher::start(DispatcherDeps {
             services: services.clone(),
             election: contenders,
             hosts: (hosts.address().clone(), services.session),
             blobs: (!parts.embedded).then(|| ready.blobs.clone()),
             in_use: blobs.in_use(),
-            graphs: JobGraphStore::new(parts.objects.clone()),
-            results: JobResultStore::new(parts.objects),
-            archive,
+            objects: parts.objects,
+            details: parts.details,
+            lease,
             mode: parts.mode,
             end,
             ship_programs: !parts.embedded,
@@ -205,16 +204,6 @@ impl ReadyServices {
     pub fn leader(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>> {
         self.services.retrieval.watch(component)
     }
-}
-
-fn open_archive(
-    objects: Arc<dyn ObjectStore>,
-    services: &ProcessServices,
-) -> Result<JobArchive, ComponentError> {
-    JobArchive::open(objects, &services.options).map_err(|e| ComponentError::Storage {
-        component: "archive of ended jobs",
-        why: e.to_string(),
-    })
 }
 
 async fn start_election(

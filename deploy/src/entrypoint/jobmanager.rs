@@ -191,7 +191,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
         standby: stores.standby,
         rest: address.url.clone(),
         objects: stores.ha.objects.clone(),
-        archive: stores.archive,
+        details: stores.details,
         blobs: stores.blobs,
         launcher,
         workers: resource_manager::Mode::Standalone,
@@ -298,7 +298,7 @@ impl Running {
             tracing::warn!(?within, "the shutdown took too long: ending without order");
         }
         if let Behaviour::StopApplication(_) = stop.behaviour {
-            clean(&ha, own_job.is_some());
+            clean(&ha, own_job.is_some()).await;
         }
         drop((ha, work));
         stop.exit
@@ -324,21 +324,19 @@ async fn deregister(
     }
 }
 
-/// The application is over: what was kept for another JobManager has no use any more. The leader's record
-/// stays, so that epochs go on rising; in a cluster of one job its result stays, so that a supervisor that
-/// starts the process again does not run the job again.
-fn clean(ha: &HaData, single_job: bool) {
-    let prefix = if single_job { "jobs/graphs/" } else { "jobs/" };
-    let names = match ha.objects.list(prefix) {
-        Ok(names) => names,
-        Err(error) => {
-            tracing::warn!(%error, "the HA store can't be listed");
-            return;
-        }
-    };
-    for name in names {
-        if let Err(error) = ha.objects.delete(&name) {
-            tracing::warn!(%error, name, "HA data stays behind");
+/// Time that a store has for the removal of HA data.
+const CLEAN_WITHIN: Duration = Duration::from_secs(10);
+
+/// Removes what was kept for another JobManager: the application is over. The leader's record stays, so that
+/// epochs go on rising. In a cluster of one job the job's log stays, so that a supervisor that starts the
+/// process again does not run the job again.
+async fn clean(ha: &HaData, single_job: bool) {
+    if !single_job {
+        let cleared = storage::jobs::clear(&*ha.objects);
+        match tokio::time::timeout(CLEAN_WITHIN, cleared).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "HA data stays behind"),
+            Err(_) => tracing::warn!("the HA store does not answer; HA data stays behind"),
         }
     }
     if let Some(blobs) = &ha.blobs
@@ -381,16 +379,15 @@ struct Stores {
     election: Arc<dyn ElectionDriver>,
     standby: bool,
     ha: HaData,
-    archive: Arc<dyn ObjectStore>,
+    details: Arc<dyn ObjectStore>,
     blobs: Arc<dyn BlobStore>,
 }
 
 fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<Stores, StartError> {
-    let archive = FileObjects::open(work.path().join("archive"))
-        .map_err(|e| StartError::storage("archive of ended jobs", e))?;
-    let archive: Arc<dyn ObjectStore> = Arc::new(archive);
     match options.get(&ha::TYPE) {
         HaType::None => {
+            let details = FileObjects::open(work.path().join("archive"))
+                .map_err(|e| StartError::storage("details of ended jobs", e))?;
             let own_blobs = own_blob_folder(platform, options)?;
             let parent = own_blobs.as_ref().unwrap_or(work).path();
             let blobs = file_blobs(parent.join("blobs"))?;
@@ -402,20 +399,22 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
                     blobs: None,
                     _own_blobs: own_blobs,
                 },
-                archive,
+                details: Arc::new(details),
                 blobs,
             })
         }
         HaType::Filesystem => {
-            let (objects, folder) = ha_store(options)?;
+            // The election has a store of its own: its calls do not queue behind those of jobs.
+            let (leaders, folder) = ha_store(options)?;
+            let (objects, _) = ha_store(options)?;
             let settings = FileElectionSettings {
                 lease_duration: options.get(&ha::LEASE_DURATION),
                 renew_interval: options.get(&ha::LEASE_RENEW_INTERVAL),
             };
             Ok(Stores {
-                election: Arc::new(FileElection::new(platform.clone(), objects.clone(), settings)),
+                election: Arc::new(FileElection::new(platform.clone(), leaders, settings)),
                 standby: true,
-                archive,
+                details: objects.clone(),
                 blobs: file_blobs(folder.join("blobs"))?,
                 ha: HaData { objects, blobs: Some(folder.join("blobs")), _own_blobs: None },
             })
