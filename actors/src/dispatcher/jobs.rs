@@ -89,6 +89,8 @@ impl Dispatcher {
         if let Err(error) = admitted {
             return Box::pin(async move { Err(error) });
         }
+        let now_ms = self.deps.services.platform.unix_millis();
+        self.persisting.insert(job, (graph.name.clone(), now_ms));
         let graph = Arc::new(graph);
         let log = self.deps.services.platform.random_u64();
         let created = self.logs.clone().create(graph.clone(), log, self.writer.clone());
@@ -172,6 +174,7 @@ impl Handler<GraphStored> for Dispatcher {
     fn handle(&mut self, stored: GraphStored, ctx: &mut Context<Self>) -> Self::Result {
         let GraphStored { graph, outcome } = stored;
         let job = graph.job_id;
+        self.persisting.remove(&job);
         let error = match outcome {
             Ok(log_end) => {
                 if !self.stopping && self.table.stored(job) {

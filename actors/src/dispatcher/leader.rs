@@ -47,6 +47,8 @@ pub struct Dispatcher {
     pub(super) details: DetailsStore,
     /// What this Dispatcher signs its records with.
     pub(super) writer: Writer,
+    /// Jobs whose graph is being stored: name and Unix milliseconds of the submission.
+    pub(super) persisting: BTreeMap<JobId, (String, u64)>,
     pub(super) jobs: BTreeMap<JobId, Job>,
     /// Jobs whose end is being stored.
     pub(super) endings: BTreeMap<JobId, Ending>,
@@ -86,6 +88,7 @@ pub(super) fn start(deps: DispatcherDeps, session: DispatcherId) -> Running<Disp
         details: DetailsStore::new(deps.details.clone()),
         writer: Writer { session: session.session(), address: rpc.node().to_string() },
         deps,
+        persisting: BTreeMap::new(),
         jobs: BTreeMap::new(),
         endings: BTreeMap::new(),
         ended: BTreeMap::new(),

@@ -52,18 +52,13 @@ impl Asked {
         answer.map_err(|_| JobError::Unavailable { job: self.job })
     }
 
-    /// The job in one line; while it has no JobMaster, what the Dispatcher knows.
+    /// Returns the job in one line; while it has no JobMaster, what the Dispatcher knows.
     pub(super) async fn summary(&self, within: Duration) -> JobSummary {
         let found = self.ask(RequestSummary {}, Deadline::after(within)).await;
-        found.unwrap_or_else(|_| JobSummary {
-            job_id: self.job,
-            name: self.name.clone(),
-            status: JobStatus::Initializing,
-            start_ms: self.submitted_ms,
-            end_ms: None,
-            last_modification_ms: self.submitted_ms,
-            tasks: BTreeMap::new(),
-        })
+        match found {
+            Ok(found) => JobSummary { status: unrecorded(found.status), ..found },
+            Err(_) => initializing(self.job, &self.name, self.submitted_ms),
+        }
     }
 
     /// How the job ended, or after `wait` what is known.
@@ -80,18 +75,44 @@ impl Asked {
         JobResult {
             job_id: self.job,
             name: summary.name,
-            // It is over when its result was recorded, not before.
-            status: match summary.status {
-                status if status.is_globally_terminal() => JobStatus::Running,
-                status => status,
-            },
+            status: summary.status,
             cause: None,
             runtime_ms: now_ms().saturating_sub(self.submitted_ms),
         }
     }
 }
 
+/// The state that is told of a job whose result is not recorded: it has not ended before that, because
+/// another leader may have to run it again.
+pub(super) fn unrecorded(status: JobStatus) -> JobStatus {
+    match status {
+        JobStatus::Finished => JobStatus::Running,
+        JobStatus::Failed => JobStatus::Failing,
+        JobStatus::Canceled => JobStatus::Cancelling,
+        status => status,
+    }
+}
+
+/// A job that has no JobMaster yet.
+fn initializing(job_id: JobId, name: &str, submitted_ms: u64) -> JobSummary {
+    JobSummary {
+        job_id,
+        name: name.to_owned(),
+        status: JobStatus::Initializing,
+        start_ms: submitted_ms,
+        end_ms: None,
+        last_modification_ms: submitted_ms,
+        tasks: BTreeMap::new(),
+    }
+}
+
 impl Dispatcher {
+    /// Lists the jobs whose graph is being stored.
+    pub(super) fn persisting(&self) -> Vec<JobSummary> {
+        let persisting = self.persisting.iter();
+        persisting.map(|(job, (name, submitted))| initializing(*job, name, *submitted)).collect()
+    }
+
     /// A job that runs here.
     pub(super) fn asked(&self, job: JobId) -> Option<Asked> {
         let known = self.jobs.get(&job)?;
@@ -115,6 +136,7 @@ impl Dispatcher {
         asked: Asked,
         deadline: Deadline,
     ) -> Result<JobDetails, JobError> {
-        asked.ask(RequestDetails {}, deadline).await
+        let details = asked.ask(RequestDetails {}, deadline).await?;
+        Ok(JobDetails { status: unrecorded(details.status), ..details })
     }
 }

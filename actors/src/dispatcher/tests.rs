@@ -332,9 +332,11 @@ async fn a_store_that_hangs_delays_a_submission_and_nothing_else() {
         let waited = tokio::time::timeout(Duration::from_secs(30), &mut submit).await;
         assert!(waited.is_err(), "{waited:?}");
         assert_eq!(f.status(1).await, Ok(JobStatus::Running));
-        assert_eq!(f.gateway().ask(RequestJobsOverview {}).await.unwrap().len(), 1);
-        let stored = f.status(2).await.unwrap_err();
-        assert_eq!(stored, JobError::Unavailable { job: job(2) });
+        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
+        let states: Vec<_> = overview.iter().map(|job| (job.job_id, job.status)).collect();
+        let persisting = (job(2), JobStatus::Initializing);
+        assert_eq!(states, [(job(1), JobStatus::Running), persisting]);
+        assert_eq!(f.status(2).await, Ok(JobStatus::Initializing));
         let again = f.submit(graph(2, 1, false)).await.unwrap_err();
         assert_eq!(again, SubmitError::DuplicateRunning { job: job(2) });
         f.store.set(Fault::None);
@@ -717,6 +719,9 @@ async fn a_store_that_can_not_be_read_is_read_again_until_it_can() {
         assert_eq!(f.process.services.fatal.first(), None);
         f.store.set_reads(Fault::None);
         seconds(11).await;
+        let component = Component::JobMaster(job(1));
+        until("it stands for election", || f.election.contends(component)).await;
+        f.election.grant(component).await;
         f.finish(1).await;
     })
     .await;

@@ -82,6 +82,7 @@ async fn world(mutation: Mutation) -> World {
         mutation,
         probe: services.probe.clone(),
         fatal: services.fatal.clone(),
+        heartbeat: services.heartbeat.clone(),
     })
     .await
     .expect("started");

@@ -223,6 +223,7 @@ async fn start_election(
         fatal: services.fatal.clone(),
         mutation: services.mutation,
         probe: services.probe.clone(),
+        heartbeat: services.heartbeat.clone(),
     };
     leader_election::start(deps).await.map_err(lane("leader_election"))
 }
