@@ -5,6 +5,7 @@ use crate::job_testing::{
     told, until,
 };
 use crate::program_hosts::HostSide;
+use crate::services::LeaderRetrieval as _;
 use crate::testing::{TestProcess, local, seconds, session, settle};
 use gateways::dispatcher::{
     CancelJob, DeliverCoordinationRequest, DispatcherGateway, JobError, PlanProgram,
@@ -12,7 +13,7 @@ use gateways::dispatcher::{
     SubmitError, SubmitJob,
 };
 use gateways::job_master::{CoordinationError, JobMasterGateway};
-use gateways::leader_election::Component;
+use gateways::leader_election::{Component, LeaderInformation};
 use gateways::program_host::BuildError;
 use gateways::{CallError, FabricError};
 use model::{DispatcherId, Fence, JobMasterId, OperatorId, ResourceProfile};
@@ -53,6 +54,7 @@ async fn start_in(
     let archive = JobArchive::open(Arc::new(MemoryObjects::new()), &services.options).unwrap();
     let handle = start(DispatcherDeps {
         election: election.clone(),
+        leaders: process.leaders.clone(),
         hosts: (hosts.running.address().clone(), services.session),
         blobs: None,
         in_use: in_use.clone(),
@@ -94,15 +96,16 @@ impl Fixture {
     }
 
     async fn job_master(&self, n: u128) -> Remote<JobMasterGateway> {
-        let component = Component::JobMaster(job(n));
-        let found = || {
-            let confirmed = self.election.confirmed();
-            confirmed.iter().rfind(|(c, _)| *c == component).map(|(_, leader)| leader.clone())
-        };
+        let found = || self.known_job_master(n);
         until("the JobMaster leads", || found().is_some()).await;
         let leader = found().unwrap();
         let fence = JobMasterId::from_session(leader.session);
         self.process.services.rpc.gateway(&leader.address, fence)
+    }
+
+    /// As other components see it.
+    fn known_job_master(&self, n: u128) -> Option<LeaderInformation> {
+        self.process.leaders.watch(Component::JobMaster(job(n))).borrow().clone()
     }
 
     async fn submit(&self, graph: JobGraph) -> Result<JobId, SubmitError> {
@@ -168,7 +171,7 @@ async fn a_job_is_stored_run_archived_and_cleaned_up() {
         assert_eq!(overview[0].end_ms, details.end_ms);
         let results = JobResultStore::new(Arc::new(f.objects.clone()));
         assert_eq!(results.dirty().unwrap(), []);
-        assert!(!f.election.contends(Component::JobMaster(job(1))));
+        assert_eq!(f.known_job_master(1), None);
     })
     .await;
 }
@@ -483,9 +486,6 @@ async fn the_blob_server_is_told_what_jobs_need_while_the_dispatcher_leads() {
         assert_eq!(submitted, Ok(job(7)));
         assert_eq!(f.in_use.get(), needed(&[1, 7]));
         for n in [1, 7] {
-            let component = Component::JobMaster(job(n));
-            until("it stands for election", || f.election.contends(component)).await;
-            f.election.grant(component).await;
             f.job_master(n).await.ask(gateways::job_master::Cancel {}).await.unwrap();
         }
         until("nothing is needed", || f.in_use.get() == needed(&[])).await;
