@@ -42,13 +42,13 @@ pub trait Led: Sized + Unpin + 'static {
     fn services(&self) -> &ProcessServices;
     /// Stands for leadership: `shell` is told of grants and revocations until the returned contention is
     /// dropped, which also takes back what was published.
-    fn contend(&mut self, shell: Recipient<Leadership>) -> Contention;
+    fn contend(&self, shell: Recipient<Leadership>) -> Contention;
     /// Has the address of a leader that answers published, if its session still leads.
     fn confirm(&self, leader: LeaderInformation) -> BoxFuture<'static, Result<(), ConfirmError>>;
     /// Starts a leader and serves it under `session`, on the shell's own lane. The shell drops the future if
     /// the leadership is revoked before the future is ready. A leader that cannot start reports a fatal
     /// error; its future never becomes ready.
-    fn start(&mut self, session: LeaderSession) -> BoxFuture<'static, Running<Self::Leader>>;
+    fn start(&self, session: LeaderSession) -> BoxFuture<'static, Running<Self::Leader>>;
     /// Makes the call that asks whether a leader works.
     fn probe(&self) -> Self::Probe;
     /// Lets go what belongs to a session besides its leader. Polled after the leader has taken its last turn

@@ -143,7 +143,7 @@ impl Led for Script {
         &self.process.services
     }
     /// From its second time on, grants at once.
-    fn contend(&mut self, shell: Recipient<Leadership>) -> Contention {
+    fn contend(&self, shell: Recipient<Leadership>) -> Contention {
         let n = self.contentions.fetch_add(1, Ordering::Relaxed);
         if n > 0 {
             let granted = shell.send(Leadership::Granted(session(100 + n)));
@@ -166,7 +166,7 @@ impl Led for Script {
         };
         Box::pin(std::future::ready(answer))
     }
-    fn start(&mut self, session: LeaderSession) -> BoxFuture<'static, Running<Leader>> {
+    fn start(&self, session: LeaderSession) -> BoxFuture<'static, Running<Leader>> {
         let (script, n) = (self.clone(), session.epoch.process);
         script.note(Start(n));
         Box::pin(async move {

@@ -34,7 +34,7 @@ impl Led for DispatcherDeps {
         &self.services
     }
 
-    fn contend(&mut self, shell: Recipient<Leadership>) -> Contention {
+    fn contend(&self, shell: Recipient<Leadership>) -> Contention {
         self.election.contend(Component::Dispatcher, shell)
     }
 
@@ -42,7 +42,7 @@ impl Led for DispatcherDeps {
         self.election.confirm(Component::Dispatcher, leader)
     }
 
-    fn start(&mut self, session: LeaderSession) -> BoxFuture<'static, Running<Dispatcher>> {
+    fn start(&self, session: LeaderSession) -> BoxFuture<'static, Running<Dispatcher>> {
         let deps = self.clone();
         Box::pin(async move { leader::start(deps, DispatcherId::from_session(session)) })
     }

@@ -365,7 +365,9 @@ async fn a_new_leader_starts_after_the_old_one_has_ended_and_recovers_its_jobs()
         f.submit(graph(1, 1, false)).await.unwrap();
         let first = f.gateway();
         let first_master = f.job_master(1).await;
+        let before = f.known_job_master(1).unwrap().session;
         f.election.revoke(Component::Dispatcher).await;
+        assert_eq!(f.known_job_master(1), None);
         assert!(first.ask(RequestJobsOverview {}).await.is_err());
         let gone = first_master.ask(gateways::job_master::RequestStatus {}).await;
         assert!(gone.is_err(), "its jobs are suspended when the revocation is answered");
@@ -374,6 +376,8 @@ async fn a_new_leader_starts_after_the_old_one_has_ended_and_recovers_its_jobs()
         let stale = first.ask(RequestJobsOverview {}).await;
         assert!(matches!(stale, Err(CallError::Fabric(FabricError::Fenced { .. }))));
         assert_eq!(f.status(1).await, Ok(JobStatus::Running));
+        f.job_master(1).await;
+        assert!(f.known_job_master(1).unwrap().session.epoch > before.epoch);
         f.finish(1).await;
     })
     .await;

@@ -123,7 +123,7 @@ impl Led for JobLeader {
     }
 
     /// Leads at once: this runner lives no longer than the Dispatcher leads.
-    fn contend(&mut self, shell: Recipient<Leadership>) -> Contention {
+    fn contend(&self, shell: Recipient<Leadership>) -> Contention {
         let (job, component) = (self.job_id(), self.component());
         let session = job_session(self.deps.dispatcher, job, self.deaths).session();
         let (leaders, probe) = (self.deps.leaders.clone(), self.deps.services.probe.clone());
@@ -145,7 +145,7 @@ impl Led for JobLeader {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn start(&mut self, session: LeaderSession) -> BoxFuture<'static, Running<JobMaster>> {
+    fn start(&self, session: LeaderSession) -> BoxFuture<'static, Running<JobMaster>> {
         let RunnerDeps { services, dispatcher, graph, submitted_ms, hosts, .. } = self.deps.clone();
         let runner = services.rpc.address_of(&endpoint_name(graph.job_id));
         let deps = JobMasterDeps {

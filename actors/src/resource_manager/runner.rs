@@ -53,7 +53,7 @@ impl Led for ResourceManagerLeader {
         &self.deps.services
     }
 
-    fn contend(&mut self, shell: Recipient<Leadership>) -> Contention {
+    fn contend(&self, shell: Recipient<Leadership>) -> Contention {
         self.election.contend(Component::ResourceManager, shell)
     }
 
@@ -61,10 +61,7 @@ impl Led for ResourceManagerLeader {
         self.election.confirm(Component::ResourceManager, leader)
     }
 
-    fn start(
-        &mut self,
-        session: LeaderSession,
-    ) -> BoxFuture<'static, Running<ResourceManagerActor>> {
+    fn start(&self, session: LeaderSession) -> BoxFuture<'static, Running<ResourceManagerActor>> {
         let (deps, fatal) = (self.deps.clone(), self.deps.services.fatal.clone());
         Box::pin(async move {
             match lead(deps, ResourceManagerId::from_session(session)).await {
