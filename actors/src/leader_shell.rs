@@ -305,7 +305,6 @@ impl<L: Led> Actor for LeaderShell<L> {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         self.contend(ctx);
         ctx.run_interval(LOOK_AFTER, Self::look_after);
     }

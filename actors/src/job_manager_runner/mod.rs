@@ -82,7 +82,10 @@ pub fn start(deps: RunnerDeps) -> StartedRunner {
     let name = endpoint_name(deps.graph.job_id);
     let fence = deps.dispatcher;
     let (told, end) = oneshot::channel();
-    let addr = LeaderShell::new(JobLeader { deps, end: Some(told), deaths: 0 }).start();
+    let addr = LeaderShell::create(|ctx| {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
+        LeaderShell::new(JobLeader { deps, end: Some(told), deaths: 0 })
+    });
     let endpoint = JobManagerRunnerGateway::endpoint(addr.clone());
     let registration = rpc.serve(name.clone(), fence, endpoint);
     let running = Running::new(rpc.address_of(&name), addr, registration);
