@@ -158,9 +158,6 @@ impl ElectionDouble {
     pub(crate) fn confirmed(&self) -> Vec<(Component, LeaderInformation)> {
         lock(&self.state).confirmed.clone()
     }
-    pub(crate) fn contends(&self, component: Component) -> bool {
-        lock(&self.state).by_component.contains_key(&component)
-    }
 }
 
 impl LeaderElection for ElectionDouble {

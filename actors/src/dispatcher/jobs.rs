@@ -133,7 +133,7 @@ impl Dispatcher {
         }
         let StartedRunner { running, end } = job_manager_runner::start(RunnerDeps {
             services: services.clone(),
-            election: self.deps.election.clone(),
+            leaders: self.deps.leaders.clone(),
             dispatcher: self.session,
             program: self.deps.ship_programs.then(|| program_key(&graph.program)),
             graph: graph.clone(),

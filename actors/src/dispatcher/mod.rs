@@ -18,9 +18,10 @@ mod runner;
 mod tests;
 
 pub use leader::Dispatcher;
-pub use runner::{DispatcherHandle, DispatcherRunner, start};
+pub use runner::{DispatcherHandle, start};
 
 use crate::blob_server::BlobsInUse;
+use crate::leader_retrieval::LeaderTable;
 use crate::services::{LeaderElection, ProcessServices};
 use gateways::blob_server::BlobServerGateway;
 use gateways::dispatcher::SubmitProgram;
@@ -66,8 +67,10 @@ pub struct ClusterEnd {
 pub struct DispatcherDeps {
     /// The process.
     pub services: ProcessServices,
-    /// Where Dispatcher and jobs stand for election.
+    /// Where the Dispatcher stands for election.
     pub election: Arc<dyn LeaderElection>,
+    /// Where the JobMasters of its jobs are made known.
+    pub leaders: LeaderTable,
     /// The keeper of program hosts of this process, and its fence.
     pub hosts: (EndpointAddress, ProcessSession),
     /// Whose blobs go with their job.

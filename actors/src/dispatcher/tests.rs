@@ -5,6 +5,7 @@ use crate::job_testing::{
     told, until,
 };
 use crate::program_hosts::HostSide;
+use crate::services::LeaderRetrieval as _;
 use crate::testing::{TestProcess, local, seconds, session, settle};
 use gateways::dispatcher::{
     CancelJob, DeliverCoordinationRequest, DispatcherGateway, JobError, PlanProgram,
@@ -12,7 +13,7 @@ use gateways::dispatcher::{
     SubmitError, SubmitJob,
 };
 use gateways::job_master::{CoordinationError, JobMasterGateway};
-use gateways::leader_election::Component;
+use gateways::leader_election::{Component, LeaderInformation};
 use gateways::program_host::BuildError;
 use gateways::{CallError, FabricError};
 use model::{
@@ -60,6 +61,7 @@ async fn start_in(
     let lease = Lease::endless();
     let handle = start(DispatcherDeps {
         election: election.clone(),
+        leaders: process.leaders.clone(),
         hosts: (hosts.running.address().clone(), services.session),
         blobs: None,
         in_use: in_use.clone(),
@@ -112,15 +114,16 @@ impl Fixture {
     }
 
     async fn job_master(&self, n: u128) -> Remote<JobMasterGateway> {
-        let component = Component::JobMaster(job(n));
-        let found = || {
-            let confirmed = self.election.confirmed();
-            confirmed.iter().rfind(|(c, _)| *c == component).map(|(_, leader)| leader.clone())
-        };
+        let found = || self.known_job_master(n);
         until("the JobMaster leads", || found().is_some()).await;
         let leader = found().unwrap();
         let fence = JobMasterId::from_session(leader.session);
         self.process.services.rpc.gateway(&leader.address, fence)
+    }
+
+    /// As other components see it.
+    fn known_job_master(&self, n: u128) -> Option<LeaderInformation> {
+        self.process.leaders.watch(Component::JobMaster(job(n))).borrow().clone()
     }
 
     async fn submit(&self, graph: JobGraph) -> Result<JobId, SubmitError> {
@@ -210,7 +213,7 @@ async fn a_job_is_stored_run_archived_and_cleaned_up() {
         assert_eq!(overview[0].end_ms, details.end_ms);
         let JobState::Ended(entry) = f.log_says(1).await else { panic!("its end is recorded") };
         assert_eq!((entry.status, entry.tasks.values().sum::<u32>()), (JobStatus::Finished, 2));
-        assert!(!f.election.contends(Component::JobMaster(job(1))));
+        assert_eq!(f.known_job_master(1), None);
     })
     .await;
 }
@@ -504,7 +507,9 @@ async fn a_new_leader_starts_after_the_old_one_has_ended_and_recovers_its_jobs()
         f.submit(graph(1, 1, false)).await.unwrap();
         let first = f.gateway();
         let first_master = f.job_master(1).await;
+        let before = f.known_job_master(1).unwrap().session;
         f.election.revoke(Component::Dispatcher).await;
+        assert_eq!(f.known_job_master(1), None);
         assert!(first.ask(RequestJobsOverview {}).await.is_err());
         let gone = first_master.ask(gateways::job_master::RequestStatus {}).await;
         assert!(gone.is_err(), "its jobs are suspended when the revocation is answered");
@@ -513,6 +518,8 @@ async fn a_new_leader_starts_after_the_old_one_has_ended_and_recovers_its_jobs()
         let stale = first.ask(RequestJobsOverview {}).await;
         assert!(matches!(stale, Err(CallError::Fabric(FabricError::Fenced { .. }))));
         assert_eq!(f.status(1).await, Ok(JobStatus::Running));
+        f.job_master(1).await;
+        assert!(f.known_job_master(1).unwrap().session.epoch > before.epoch);
         f.finish(1).await;
     })
     .await;
@@ -691,9 +698,6 @@ async fn the_blob_server_is_told_what_jobs_need_while_the_dispatcher_leads() {
         assert_eq!(submitted, Ok(job(7)));
         assert_eq!(f.in_use.get(), needed(&[1, 7]));
         for n in [1, 7] {
-            let component = Component::JobMaster(job(n));
-            until("it stands for election", || f.election.contends(component)).await;
-            f.election.grant(component).await;
             f.job_master(n).await.ask(gateways::job_master::Cancel {}).await.unwrap();
         }
         until("nothing is needed", || f.in_use.get() == needed(&[])).await;
@@ -719,9 +723,6 @@ async fn a_store_that_can_not_be_read_is_read_again_until_it_can() {
         assert_eq!(f.process.services.fatal.first(), None);
         f.store.set_reads(Fault::None);
         seconds(11).await;
-        let component = Component::JobMaster(job(1));
-        until("it stands for election", || f.election.contends(component)).await;
-        f.election.grant(component).await;
         f.finish(1).await;
     })
     .await;

@@ -115,6 +115,7 @@ impl JobManagerComponents {
         let dispatcher = dispatcher::start(DispatcherDeps {
             services: services.clone(),
             election: contenders,
+            leaders: leaders.clone(),
             hosts: (hosts.address().clone(), services.session),
             blobs: (!parts.embedded).then(|| ready.blobs.clone()),
             in_use: blobs.in_use(),
