@@ -90,8 +90,9 @@ impl Dispatcher {
             return Box::pin(async move { Err(error) });
         }
         let now_ms = self.deps.services.platform.unix_millis();
-        self.persisting.insert(job, (graph.name.clone(), now_ms));
         let graph = Arc::new(graph);
+        self.persisting.insert(job, (graph.clone(), now_ms));
+        self.say_needed();
         let log = self.deps.services.platform.random_u64();
         let created = self.logs.clone().create(graph.clone(), log, self.writer.clone());
         let addr = ctx.address();
@@ -110,7 +111,8 @@ impl Dispatcher {
         }
         let running = self.jobs.iter().map(|(id, job)| (*id, job.graph.program.hash));
         let building = self.building.iter().map(|(id, program)| (*id, *program));
-        let programs = running.chain(building).collect();
+        let persisting = self.persisting.iter().map(|(id, (graph, _))| (*id, graph.program.hash));
+        let programs = running.chain(building).chain(persisting).collect();
         let jobs = self.table.jobs().map(|(job, _)| job).collect();
         self.deps.in_use.set(Some(Needed { programs, jobs }));
     }

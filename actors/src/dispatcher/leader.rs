@@ -47,8 +47,8 @@ pub struct Dispatcher {
     pub(super) details: DetailsStore,
     /// What this Dispatcher signs its records with.
     pub(super) writer: Writer,
-    /// Jobs whose graph is being stored: name and Unix milliseconds of the submission.
-    pub(super) persisting: BTreeMap<JobId, (String, u64)>,
+    /// Jobs whose graph is being stored, and the Unix milliseconds of their submission.
+    pub(super) persisting: BTreeMap<JobId, (Arc<JobGraph>, u64)>,
     pub(super) jobs: BTreeMap<JobId, Job>,
     /// Jobs whose end is being stored.
     pub(super) endings: BTreeMap<JobId, Ending>,

@@ -110,7 +110,7 @@ impl Dispatcher {
     /// Lists the jobs whose graph is being stored.
     pub(super) fn persisting(&self) -> Vec<JobSummary> {
         let persisting = self.persisting.iter();
-        persisting.map(|(job, (name, submitted))| initializing(*job, name, *submitted)).collect()
+        persisting.map(|(job, (graph, at))| initializing(*job, &graph.name, *at)).collect()
     }
 
     /// A job that runs here.

@@ -194,6 +194,9 @@ impl Handler<Listed> for Dispatcher {
     type Result = ();
 
     fn handle(&mut self, Listed { jobs, mark }: Listed, ctx: &mut Context<Self>) {
+        if self.stopping {
+            return;
+        }
         let left = self.table.listed(&jobs);
         if left.is_empty() {
             return self.recovered_all(ctx);
