@@ -53,11 +53,12 @@ impl ResourceManager {
             return Vec::new();
         }
         self.jobs.forget(job_id);
-        vec![Command::RemoveJob { job_id }]
+        vec![Command::RemoveJob { job_id, reason: "it has ended" }]
     }
 
     pub(super) fn jobs_timed_out(&mut self, now: Duration) -> Vec<Command> {
+        let reason = "nobody has led it for too long";
         let next = || self.jobs.take_timed_out(now);
-        std::iter::from_fn(next).map(|job_id| Command::RemoveJob { job_id }).collect()
+        std::iter::from_fn(next).map(|job_id| Command::RemoveJob { job_id, reason }).collect()
     }
 }

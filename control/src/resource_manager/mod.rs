@@ -78,6 +78,8 @@ pub enum Command {
     RemoveJob {
         /// The job.
         job_id: JobId,
+        /// Why.
+        reason: &'static str,
     },
     /// The process can't go on.
     Fatal(String),
@@ -327,7 +329,7 @@ impl ResourceManager {
         commands
     }
 
-    /// Blocks a node for `period`; a block that ends later stands as it is.
+    /// Blocks a node for `period`; a block that ends later stands as it is. Returns the block that holds from now on.
     ///
     /// # Errors
     /// [`BLOCKED_MAX`] other nodes are blocked.
@@ -337,9 +339,9 @@ impl ResourceManager {
         node: &str,
         period: Duration,
         cause: String,
-    ) -> Result<Vec<Command>, TooManyBlocked> {
-        self.nodes.block(now, node, period, cause)?;
-        Ok(self.blocks_changed(now))
+    ) -> Result<(Blocked, Vec<Command>), TooManyBlocked> {
+        let blocked = self.nodes.block(now, node, period, cause)?;
+        Ok((blocked, self.blocks_changed(now)))
     }
 
     /// Ends the block of a node, and forgets that workers failed to start there. `None`: the node was not blocked.

@@ -39,26 +39,26 @@ impl Nodes {
         &self.blocked
     }
 
-    /// Blocks a node for `period`. A block of the node that ends later stands as it is.
+    /// Blocks a node for `period`; a block of the node that ends later stands as it is. Returns the block that holds.
     pub(super) fn block(
         &mut self,
         now: Duration,
         node: &str,
         period: Duration,
         cause: String,
-    ) -> Result<(), TooManyBlocked> {
+    ) -> Result<Blocked, TooManyBlocked> {
         let until = now.saturating_add(period);
         let full = self.blocked.len() >= BLOCKED_MAX;
+        let new = Blocked { until, cause };
         match self.blocked.get_mut(node) {
-            Some(blocked) if blocked.until >= until => {}
-            Some(blocked) => *blocked = Blocked { until, cause },
-            None if full => return Err(TooManyBlocked),
-            None => {
-                self.blocked.insert(node.to_owned(), Blocked { until, cause });
-                self.changed = true;
+            Some(blocked) if blocked.until >= until => Ok(blocked.clone()),
+            None if full => Err(TooManyBlocked),
+            before => {
+                self.changed |= before.is_none();
+                self.blocked.insert(node.to_owned(), new.clone());
+                Ok(new)
             }
         }
-        Ok(())
     }
 
     /// Ends the block of a node, and forgets the failed starts there. Returns whether the node was blocked.

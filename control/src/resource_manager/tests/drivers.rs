@@ -9,7 +9,7 @@ fn block_hosts(hosts: &[&str]) -> Command {
     Command::BlockHosts(hosts.iter().map(|&host| host.into()).collect())
 }
 fn block(rm: &mut ResourceManager, now: u64, node: &str, seconds: u64) -> Vec<Command> {
-    rm.block(s(now), node, s(seconds), "disk".into()).expect("there is room")
+    rm.block(s(now), node, s(seconds), "disk".into()).expect("there is room").1
 }
 fn large() -> WorkerResourceSpec {
     WorkerResourceSpec { slots: 9, ..Default::default() }
@@ -23,8 +23,9 @@ fn blocks_end_by_themselves_and_longer_ones_stand() {
     let mut rm = passive();
     block(&mut rm, 0, "a", 10);
     assert_eq!(block(&mut rm, 0, "b", 20), [block_hosts(&["a", "b"])]);
-    block(&mut rm, 1, "b", 1);
-    assert_eq!(rm.blocked()["b"], Blocked { until: s(20), cause: "disk".into() });
+    let (stands, _) = rm.block(s(1), "b", s(1), "rack".into()).expect("there is room");
+    assert_eq!(stands, Blocked { until: s(20), cause: "disk".into() });
+    assert_eq!(rm.blocked()["b"], stands);
     assert_eq!(rm.tick(s(9)), []);
     assert_eq!(rm.tick(s(10)), [block_hosts(&["b"])]);
     assert_eq!(rm.tick(s(20)), [block_hosts(&[])]);

@@ -16,7 +16,7 @@ fn closed(reason: &str) -> Command {
     Command::CloseJob { job_id: JOB, reason: reason.to_owned() }
 }
 fn removed(job_id: JobId) -> Command {
-    Command::RemoveJob { job_id }
+    Command::RemoveJob { job_id, reason: "nobody has led it for too long" }
 }
 /// A ResourceManager with a JobMaster that leads [`JOB`] and is registered.
 fn with_master(process: u64) -> ResourceManager {
@@ -95,6 +95,7 @@ fn only_the_registered_job_master_leaves_or_ends_its_job() {
     assert_eq!(rm.job_master_gone(JOB, session(2), "silent".into()), []);
     assert_eq!(rm.job_ended(JOB, master(2)), [], "not registered");
     rm.register_job_master(JOB, master(2)).expect("it leads still");
-    assert_eq!(rm.job_ended(JOB, master(2)), [removed(JOB)]);
+    let ended = Command::RemoveJob { job_id: JOB, reason: "it has ended" };
+    assert_eq!(rm.job_ended(JOB, master(2)), [ended]);
     assert!(rm.watch_job(s(1), JOB), "it was watched no longer");
 }
