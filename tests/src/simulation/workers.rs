@@ -114,7 +114,7 @@ impl ResourceManagerDriver for ExternalSystem {
         async move { Ok(workers) }.boxed()
     }
 
-    // A worker's host is the only one that is free, or it waits for one that is.
+    // Any host may be the only one that is free: none is avoided.
     fn avoid(&self, _: Vec<String>) {}
 
     fn request(&self, request: WorkerRequest) {
