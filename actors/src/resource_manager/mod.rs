@@ -257,6 +257,11 @@ impl ResourceManagerActor {
     }
 
     fn obey(&mut self, commands: Vec<Command>) {
+        // Before the requests that take their place.
+        let session = self.fence.session();
+        for request in self.core.take_ended_requests() {
+            self.note(Fact::WorkerRequestEnded { session, request });
+        }
         let mut events = Vec::new();
         for command in commands {
             match command {
@@ -268,7 +273,6 @@ impl ResourceManagerActor {
                     resource_id,
                 } => {
                     tracing::info!(%resource_id, %instance_id, cause, "TaskExecutor disconnected");
-                    let session = self.fence.session();
                     self.note(Fact::WorkerLost { session, resource_id, instance_id });
                     self.close_worker(instance_id, reported, cause, terminate);
                 }
@@ -283,10 +287,6 @@ impl ResourceManagerActor {
                 Command::RemoveJob { job_id, reason } => self.remove_job(job_id, reason),
                 other => events.extend(self.obey_driver(other)),
             }
-        }
-        let session = self.fence.session();
-        for request in self.core.take_ended_requests() {
-            self.note(Fact::WorkerRequestEnded { session, request });
         }
         for event in events {
             let commands = self.core.driver(self.now(), event);
