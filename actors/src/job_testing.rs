@@ -719,7 +719,7 @@ never_answers! { ManagerActor:
     resource_manager::BlockNode, resource_manager::DeregisterApplication,
     resource_manager::DeclareNeededWorkers, resource_manager::ReleaseIdleWorker,
     resource_manager::ReportLackOfSlots, resource_manager::AskToGiveWay,
-    resource_manager::NotifyJobLeader, resource_manager::NotifyJobTimedOut,
+    resource_manager::UnblockNode, resource_manager::RequestBlockedNodes,
 }
 
 /// Waits (in virtual time) until something is so.

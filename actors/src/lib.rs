@@ -4,7 +4,6 @@
 pub mod blob_server;
 pub mod dispatcher;
 pub mod heartbeat;
-pub mod job_leader_id_service;
 pub mod job_leader_service;
 pub mod job_manager_runner;
 pub mod job_master;

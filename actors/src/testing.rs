@@ -287,8 +287,6 @@ pub(crate) struct ResourceManagerDouble {
     pub(crate) released: Calls<resource_manager::ReleaseIdleWorker>,
     pub(crate) lacks: Calls<resource_manager::ReportLackOfSlots>,
     pub(crate) give_way: Calls<resource_manager::AskToGiveWay>,
-    pub(crate) leaders: Calls<resource_manager::NotifyJobLeader>,
-    pub(crate) timed_out: Calls<resource_manager::NotifyJobTimedOut>,
     pub(crate) gateway: Remote<ResourceManagerGateway>,
     _registration: Registration,
 }
@@ -298,22 +296,12 @@ impl ResourceManagerDouble {
         let actor = ResourceManagerActor::default();
         let (needed, released, lacks) =
             (actor.needed.clone(), actor.released.clone(), actor.lacks.clone());
-        let (leaders, timed_out) = (actor.leaders.clone(), actor.timed_out.clone());
         let give_way = actor.give_way.clone();
         let rpc = &process.services.rpc;
         let endpoint = ResourceManagerGateway::endpoint(actor.start());
         let registration = rpc.serve("resource_manager", fence, endpoint);
         let gateway = rpc.gateway(&rpc.address_of("resource_manager"), fence);
-        Self {
-            needed,
-            released,
-            lacks,
-            give_way,
-            leaders,
-            timed_out,
-            gateway,
-            _registration: registration,
-        }
+        Self { needed, released, lacks, give_way, gateway, _registration: registration }
     }
 }
 
@@ -323,8 +311,6 @@ struct ResourceManagerActor {
     released: Calls<resource_manager::ReleaseIdleWorker>,
     lacks: Calls<resource_manager::ReportLackOfSlots>,
     give_way: Calls<resource_manager::AskToGiveWay>,
-    leaders: Calls<resource_manager::NotifyJobLeader>,
-    timed_out: Calls<resource_manager::NotifyJobTimedOut>,
 }
 
 impl Actor for ResourceManagerActor {
@@ -380,8 +366,6 @@ records! { ResourceManagerActor:
     resource_manager::ReleaseIdleWorker => released,
     resource_manager::ReportLackOfSlots => lacks,
     resource_manager::AskToGiveWay => give_way,
-    resource_manager::NotifyJobLeader => leaders,
-    resource_manager::NotifyJobTimedOut => timed_out,
 }
 records! { TaskExecutorActor:
     task_executor::FreeSlot => freed,
@@ -409,6 +393,7 @@ never_answers! { ResourceManagerActor:
     resource_manager::RegisterJobMaster, resource_manager::DeclareRequiredResources,
     resource_manager::DisconnectJobMaster, resource_manager::RequestTaskManagers,
     resource_manager::RequestResourceOverview, resource_manager::BlockNode,
+    resource_manager::UnblockNode, resource_manager::RequestBlockedNodes,
     resource_manager::DeregisterApplication,
 }
 never_answers! { TaskExecutorActor:

@@ -5,7 +5,6 @@ pub mod dispatcher;
 pub mod execution_graph;
 pub mod ids;
 pub mod job_graph;
-pub mod job_leader_id;
 pub mod job_master;
 pub mod job_table;
 pub mod leader_process;

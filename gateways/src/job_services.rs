@@ -3,10 +3,7 @@
 use crate::leader_election::LeaderInformation;
 use crate::program_host::BuildError;
 use crate::{EndpointAddress, Never, gateway};
-use model::{
-    DispatcherId, JobGraph, JobId, JobMasterId, JobStatus, ProcessSession, ProgramRef,
-    ResourceManagerId,
-};
+use model::{DispatcherId, JobGraph, JobId, JobMasterId, JobStatus, ProcessSession, ProgramRef};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,13 +12,6 @@ gateway! {
     pub struct JobManagerRunnerGateway = "job_manager_runner", fenced by DispatcherId;
     RequestJobMaster => Option<JobMasterAddress>, Never;
     JobReachedTerminalState => (), Never;
-}
-
-gateway! {
-    /// What the JobLeaderIdService of a ResourceManager answers.
-    pub struct JobLeaderIdGateway = "job_leader_id_service", fenced by ResourceManagerId;
-    AddJob => Option<LeaderInformation>, Never;
-    RemoveJobLeader => (), Never;
 }
 
 gateway! {
@@ -64,20 +54,6 @@ pub struct JobReachedTerminalState {
     pub details: Box<crate::job_master::JobDetails>,
     /// Shortcut of `details.status`.
     pub status: JobStatus,
-}
-
-/// Watch the leader of a job; answered with the one that is known.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct AddJob {
-    /// Which.
-    pub job_id: JobId,
-}
-
-/// Watch it no longer.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RemoveJobLeader {
-    /// Which.
-    pub job_id: JobId,
 }
 
 /// Find and register at the JobMaster of a job, and again at each new one.

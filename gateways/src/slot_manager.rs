@@ -20,6 +20,7 @@ gateway! {
     ProcessRequirements => (), Never;
     RemoveJob => (), Never;
     BlockHosts => (), Never;
+    RefuseWorkers => (), Never;
     RequestSlotOverview => SlotOverview, Never;
 }
 
@@ -98,6 +99,13 @@ pub struct RemoveJob {
 pub struct BlockHosts {
     /// Host names.
     pub hosts: Vec<String>,
+}
+
+/// Workers that the external resource system can never provide, whole: jobs that wait for them are told at once.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RefuseWorkers {
+    /// Each with the reason, for people.
+    pub specs: Vec<(WorkerResourceSpec, String)>,
 }
 
 /// Sums and every TaskExecutor's slots.

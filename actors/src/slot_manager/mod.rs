@@ -16,8 +16,8 @@ use gateways::resource_manager::{
     ResourceManagerGateway, ResourceOverview,
 };
 use gateways::slot_manager::{
-    AddTaskExecutor, BlockHosts, FreeSlot, ProcessRequirements, RemoveJob, RemoveTaskExecutor,
-    ReportSlots, RequestSlotOverview, SlotManagerGateway, SlotOverview,
+    AddTaskExecutor, BlockHosts, FreeSlot, ProcessRequirements, RefuseWorkers, RemoveJob,
+    RemoveTaskExecutor, ReportSlots, RequestSlotOverview, SlotManagerGateway, SlotOverview,
 };
 use gateways::task_executor::{self, RequestSlot, SlotRequestError, TaskExecutorGateway};
 use gateways::{Answer, Ask, CallError, Remote};
@@ -380,6 +380,16 @@ impl Handler<Ask<BlockHosts>> for SlotManagerActor {
     fn handle(&mut self, ask: Ask<BlockHosts>, ctx: &mut Context<Self>) -> Self::Result {
         self.core.block_hosts(ask.body.hosts);
         self.changed(ctx);
+        Ok(())
+    }
+}
+
+impl Handler<Ask<RefuseWorkers>> for SlotManagerActor {
+    type Result = Answer<RefuseWorkers>;
+
+    fn handle(&mut self, ask: Ask<RefuseWorkers>, ctx: &mut Context<Self>) -> Self::Result {
+        self.core.refuse_workers(ask.body.specs);
+        self.check_in(ctx);
         Ok(())
     }
 }

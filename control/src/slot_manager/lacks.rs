@@ -30,6 +30,7 @@ impl SlotManager {
             if told || job.is_promised(now) {
                 continue;
             }
+            let mut refused = Vec::new();
             let hopeless = match &self.settings.supply {
                 // What others hold comes back, and is waited for: how long, the JobMaster knows.
                 Supply::Passive { start_up_until } => {
@@ -37,8 +38,14 @@ impl SlotManager {
                     now >= *start_up_until && waited >= LACK_GRACE && exceeds()
                 }
                 Supply::Active { request_timeout, worker, .. } => {
-                    let impossible = || !workers_for(&job.lacking, worker).impossible.is_empty();
-                    waited >= *request_timeout || (waited >= LACK_GRACE && impossible())
+                    let mut never = false;
+                    if waited >= LACK_GRACE {
+                        let needed = workers_for(&job.lacking, worker);
+                        let specs = needed.workers.keys();
+                        refused.extend(specs.filter_map(|spec| self.never_met.get(spec)));
+                        never = !needed.impossible.is_empty() || !refused.is_empty();
+                    }
+                    never || waited >= *request_timeout
                 }
             };
             if hopeless {
@@ -46,7 +53,7 @@ impl SlotManager {
                     job_id: *job_id,
                     job_master_id: job.job_master_id,
                     acquired: self.acquired(*job_id),
-                    message: self.lack_message(*job_id, job),
+                    message: self.lack_message(*job_id, job, &refused),
                 });
             }
         }
@@ -68,8 +75,8 @@ impl SlotManager {
     }
 
     /// "needs 8 slots of …, 12 registered, 0 free (held: 4 by this job, 8 by others that wait for slots)", for
-    /// each profile that lacks.
-    fn lack_message(&self, job_id: JobId, job: &Job) -> String {
+    /// each profile that lacks. `refused`: why the external resource system can never provide a worker for them.
+    fn lack_message(&self, job_id: JobId, job: &Job, refused: &[&String]) -> String {
         let mut parts = Vec::new();
         for lacking in &job.lacking {
             let profile = &lacking.profile;
@@ -79,6 +86,8 @@ impl SlotManager {
             let there = self.tally(job_id, profile);
             parts.push(format!("needs {needs} {slots} of {profile}, {there}"));
         }
+        let never = "a TaskManager for them can never be started";
+        parts.extend(refused.iter().map(|cause| format!("{never}: {cause}")));
         parts.join("; ")
     }
 

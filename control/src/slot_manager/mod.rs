@@ -52,6 +52,8 @@ pub struct SlotManager {
     workers: Workers,
     jobs: BTreeMap<JobId, Job>,
     blocked: BTreeSet<String>,
+    /// Workers that can never be had, and why.
+    never_met: BTreeMap<WorkerResourceSpec, String>,
     next_order: u64,
     drawn: u64,
     changes: u64,
@@ -69,6 +71,7 @@ impl SlotManager {
             workers: Workers::default(),
             jobs: BTreeMap::new(),
             blocked: BTreeSet::new(),
+            never_met: BTreeMap::new(),
             next_order: 0,
             drawn: 0,
             changes: 0,
@@ -196,6 +199,15 @@ impl SlotManager {
     pub fn block_hosts(&mut self, hosts: impl IntoIterator<Item = String>) {
         self.blocked = hosts.into_iter().collect();
         self.dirty = true;
+    }
+
+    /// Replaces the workers that can never be had, each with the reason. A job that needs one of them is told so at the
+    /// next [`SlotManager::check`], not only after `slot.request.timeout`.
+    pub fn refuse_workers(
+        &mut self,
+        specs: impl IntoIterator<Item = (WorkerResourceSpec, String)>,
+    ) {
+        self.never_met = specs.into_iter().collect();
     }
 
     /// Matches, and answers everything that follows at `now`.

@@ -493,6 +493,21 @@ fn an_active_one_tells_a_lack_after_the_request_timeout_and_what_is_impossible_a
 }
 
 #[test]
+fn a_job_that_needs_a_worker_which_can_never_be_had_is_told_at_once() {
+    let mut sm = active(None, 0);
+    sm.require(JOB, master(1), any_slots(3));
+    sm.check(s(1));
+    sm.refuse_workers([(spec(9), "too large".to_owned())]);
+    assert_eq!(lacks(&sm.check(s(2))), Vec::<String>::new(), "it needs other workers");
+    sm.refuse_workers([(spec(2), "maximum is 64 MiB".to_owned())]);
+    let told = "needs 3 slots of any size, 0 registered, 0 free; a TaskManager for them can never be \
+                started: maximum is 64 MiB";
+    assert_eq!(lacks(&sm.check(s(3))), [told]);
+    sm.refuse_workers([]);
+    assert_eq!(lacks(&sm.check(s(300))), Vec::<String>::new(), "it waits again");
+}
+
+#[test]
 fn the_most_slots_are_not_exceeded_and_spare_workers_are_kept() {
     let mut sm = active(Some(5), 0);
     sm.require(JOB, master(1), any_slots(20));

@@ -1,6 +1,7 @@
 //! The JobManager process: identity, folders, stores and ports, then REST and the components in order, and
 //! the way back.
 
+use super::application_end::ApplicationEnd;
 use super::rest_endpoint::{self, EndpointPlan};
 use super::{StartError, rpc};
 use crate::cli;
@@ -18,14 +19,13 @@ use actors::program_hosts::ProgramHostLauncher;
 use actors::resource_manager;
 use actors::services::LeaderRetrieval;
 use conf::high_availability::{self as ha, HaType};
+use conf::resourcemanager::DEREGISTER_TIMEOUT;
 use conf::{Options, cluster, jobmanager as options_of_jm};
 use futures::future::LocalBoxFuture;
-use gateways::leader_election::{Component, LeaderInformation};
-use gateways::resource_manager::{
-    ApplicationStatus, DeregisterApplication, ResourceManagerGateway,
-};
-use gateways::{Remote, RpcService};
-use model::{ContentHash, DispatcherId, Fence, JobId, JobStatus, ResourceId, ResourceManagerId};
+use gateways::RpcService;
+use gateways::leader_election::Component;
+use gateways::resource_manager::{ApplicationStatus, DeregisterApplication};
+use model::{ContentHash, DispatcherId, JobId, JobStatus, ResourceId};
 use platform::Platform;
 use rest::RestHandle;
 use std::path::{Path, PathBuf};
@@ -150,6 +150,8 @@ struct Running {
     ha: HaData,
     /// The job of an application or per-job cluster.
     own_job: Option<JobId>,
+    /// Whether an external resource system runs this application, and starts it again unless it is unregistered.
+    external: bool,
 }
 
 async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Running, StartError> {
@@ -199,6 +201,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
         own_program,
         embedded: false,
     };
+    let external = matches!(parts.workers, resource_manager::Mode::Active { .. });
     let mut rest = None;
     let slot = &mut rest;
     let components = JobManagerComponents::start(parts, async move |ready| {
@@ -212,7 +215,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let ready = ReadyAddresses { rest: address.url, rpc: rpc_service.node().to_string() };
     tracing::info!(rest = %ready.rest, rpc = %ready.rpc, "JobManager is up");
     (process.ready)(&ready);
-    Ok(Running { work, rpc: rpc_service, rest, components, ha: stores.ha, own_job })
+    Ok(Running { work, rpc: rpc_service, rest, components, ha: stores.ha, own_job, external })
 }
 
 fn ship(program: Option<&Path>, blobs: &dyn BlobStore) -> Result<(), StartError> {
@@ -276,17 +279,24 @@ impl Running {
         })
     }
 
-    /// In reverse order, each step and the whole bounded.
+    /// Ends everything in reverse order, each step and the whole bounded. Unregistering the application comes first and
+    /// has a time-out of its own. Returns the exit code.
     async fn shut_down(self, stop: Stop, within: Duration) -> Exit {
         tracing::info!(reason = %stop, exit = stop.exit.code(), "JobManager is shutting down");
-        let Self { work, rpc, rest, components, ha, own_job } = self;
+        let Self { work, rpc, rest, components, ha, own_job, external } = self;
         // Else uploads are there after this process, too.
         let forget_uploads = components.services().options.get(&conf::rest::UPLOAD_DIR).is_none();
-        let leader = components.own_leaders().watch(Component::ResourceManager);
+        let mut exit = stop.exit;
+        if let Behaviour::StopApplication(status) = stop.behaviour {
+            let end = ApplicationEnd {
+                leader: components.own_leaders().watch(Component::ResourceManager),
+                goodbye: DeregisterApplication { status, diagnostics: Some(stop.reason.clone()) },
+                within: components.services().options.get(&DEREGISTER_TIMEOUT),
+                external,
+            };
+            exit = end.deregister(&rpc, exit).await;
+        }
         let ordered = async {
-            if let Behaviour::StopApplication(status) = stop.behaviour {
-                deregister(&rpc, leader.borrow().clone(), status, &stop.reason).await;
-            }
             rest.stop().await;
             if forget_uploads {
                 components.forget_uploads().await;
@@ -301,26 +311,7 @@ impl Running {
             clean(&ha, own_job.is_some()).await;
         }
         drop((ha, work));
-        stop.exit
-    }
-}
-
-/// The application is over: its ResourceManager closes its entry in the external system and lets the workers go.
-async fn deregister(
-    rpc: &RpcService,
-    leader: Option<LeaderInformation>,
-    status: ApplicationStatus,
-    reason: &str,
-) {
-    let Some(leader) = leader else {
-        tracing::warn!("no ResourceManager leads: the application is not deregistered");
-        return;
-    };
-    let manager: Remote<ResourceManagerGateway> =
-        rpc.gateway(&leader.address, ResourceManagerId::from_session(leader.session));
-    let goodbye = DeregisterApplication { status, diagnostics: Some(reason.to_owned()) };
-    if let Err(error) = manager.ask(goodbye).await {
-        tracing::warn!(%error, "the application was not deregistered");
+        exit
     }
 }
 
