@@ -28,10 +28,11 @@ use gateways::job_services::JobLeaderIdGateway;
 use gateways::leader_election::Component;
 use gateways::resource_manager::{RegisterTaskExecutor, ResourceManagerGateway};
 use gateways::slot_manager::{
-    BlockHosts, ProcessRequirements, RemoveTaskExecutor, ReportSlots, SlotManagerGateway,
+    BlockHosts, ProcessRequirements, RemoveTaskExecutor, ReportSlots, SlotManagerFact,
+    SlotManagerGateway,
 };
 use gateways::task_executor::{DisconnectResourceManager, TaskExecutorGateway};
-use gateways::{EndpointAddress, Remote};
+use gateways::{Courier, EndpointAddress, Inbox, Remote};
 use model::{
     Fence, InstanceId, JobId, JobMasterId, ProcessSession, ResourceId, ResourceManagerId,
     SlotManagerId, WorkerResourceSpec,
@@ -104,6 +105,9 @@ pub struct ResourceManagerActor {
     workers: BTreeMap<InstanceId, WorkerConnection>,
     jobs: BTreeMap<JobId, JobConnection>,
     slot_manager: Remote<SlotManagerGateway>,
+    to_slot_manager: Courier<SlotManagerFact>,
+    /// Facts of the SlotManager.
+    facts: Inbox,
     job_leaders: Remote<JobLeaderIdGateway>,
     /// Live and die with it.
     children: Option<Children>,
@@ -136,13 +140,20 @@ async fn lead(
     let (fatal, probe) = (services.fatal.clone(), Arc::clone(&services.probe));
     let address = rpc.address_of(ENDPOINT);
     let slot_fence = SlotManagerId::from_session(fence.session());
+    let slot_manager = rpc.gateway(&rpc.address_of(slot_manager::ENDPOINT), slot_fence);
+    let broken = {
+        let fatal = fatal.clone();
+        move |why| fatal.report(ENDPOINT, why)
+    };
     let actor = ResourceManagerActor {
+        to_slot_manager: Courier::new(slot_manager.clone(), broken),
+        facts: Inbox::default(),
         core: ResourceManager::new(core_settings(&deps)),
         fence,
         marker: services.turn_marker(ENDPOINT),
         workers: BTreeMap::new(),
         jobs: BTreeMap::new(),
-        slot_manager: rpc.gateway(&rpc.address_of(slot_manager::ENDPOINT), slot_fence),
+        slot_manager,
         job_leaders: rpc.gateway(&rpc.address_of(job_leader_id_service::ENDPOINT), fence),
         children: None,
         events,
@@ -282,7 +293,7 @@ impl ResourceManagerActor {
                     self.note(Fact::WorkerLost { session, resource_id, instance_id });
                     self.close_worker(instance_id, reported, cause, terminate);
                 }
-                Command::BlockHosts(hosts) => self.slot_manager.tell(BlockHosts { hosts }),
+                Command::BlockHosts(hosts) => self.to_slot_manager.deliver(BlockHosts { hosts }),
                 other => self.obey_driver(other),
             }
         }
@@ -296,7 +307,7 @@ impl ResourceManagerActor {
         terminate: bool,
     ) {
         if reported {
-            self.slot_manager.tell(RemoveTaskExecutor { instance_id });
+            self.to_slot_manager.deliver(RemoveTaskExecutor { instance_id });
         }
         if let Some(worker) = self.workers.remove(&instance_id) {
             let resource_manager_id = self.fence;
@@ -313,7 +324,7 @@ impl ResourceManagerActor {
     fn release_all(&mut self, cause: &str) -> impl Future<Output = ()> + use<> {
         let mut goodbyes = Vec::new();
         for (instance_id, worker) in std::mem::take(&mut self.workers) {
-            self.slot_manager.tell(RemoveTaskExecutor { instance_id });
+            self.to_slot_manager.deliver(RemoveTaskExecutor { instance_id });
             let goodbye = DisconnectResourceManager {
                 resource_manager_id: self.fence,
                 cause: cause.to_owned(),
@@ -338,7 +349,7 @@ impl ResourceManagerActor {
         tracing::info!(%job_id, session = %job.job_master_id, reason, "JobMaster disconnected");
         if let Some(mut declared) = job.declared {
             declared.requirements.clear();
-            self.slot_manager.tell(declared);
+            self.to_slot_manager.deliver(declared);
         }
         job.gateway.tell(job_master::DisconnectResourceManager {
             resource_manager: self.fence,
@@ -359,7 +370,7 @@ impl Handler<HeartbeatReport> for ResourceManagerActor {
                 // Before its own first report the SlotManager does not know it.
                 let known = self.core.get(&resource_id);
                 if known.is_some_and(|w| w.instance_id == instance_id && w.reported) {
-                    self.slot_manager.tell(ReportSlots { instance_id, report });
+                    self.to_slot_manager.deliver(ReportSlots { instance_id, report });
                 }
             }
             HeartbeatReport::Lost { party: Party::TaskExecutor { instance_id, .. }, cause } => {

@@ -53,15 +53,15 @@ impl Handler<JobLeaderReport> for TaskExecutor {
 impl TaskExecutor {
     pub(super) fn watch_job(&mut self, job: JobId, instance_id: InstanceId) {
         let hint = self.jobs.get(&job).and_then(|shell| shell.hint.clone());
-        self.job_leaders.tell(WatchJob { job_id: job, hint, instance_id });
+        self.job_leaders.deliver(WatchJob { job_id: job, hint, instance_id });
     }
 
     pub(super) fn reconnect_job(&mut self, job: JobId) {
-        self.job_leaders.tell(Reconnect { job_id: job });
+        self.job_leaders.deliver(Reconnect { job_id: job });
     }
 
     pub(super) fn forget_job(&mut self, job: JobId) {
-        self.job_leaders.tell(ForgetJob { job_id: job });
+        self.job_leaders.deliver(ForgetJob { job_id: job });
         self.jobs.remove(&job);
     }
 
