@@ -2,7 +2,7 @@
 //! give one up while both sides live.
 
 use crate::{
-    call::{Call, Never},
+    call::{Call, Gateway, Never},
     delivery::{Facts, Outbox},
     error::{CallError, FabricError},
     remote::Remote,
@@ -38,6 +38,20 @@ pub async fn until_answered<C: Call + Clone>(
         if !wanted() {
             return None;
         }
+    }
+}
+
+impl<G: Gateway> Remote<G> {
+    /// Delivers one fact that stands alone: nothing has to arrive before or after it, and taking it twice does no more
+    /// than taking it once. Returns at once; the call is repeated until it is answered or the callee is in another
+    /// session.
+    pub fn insist<C: Call<Gateway = G> + Clone + Sync>(&self, fact: C) {
+        let remote = self.clone();
+        self.spawn_here(async move {
+            if let Some(Err(error)) = until_answered(&remote, &fact, || true).await {
+                tracing::debug!(call = C::NAME, to = %remote.address(), %error, "not delivered");
+            }
+        });
     }
 }
 

@@ -19,6 +19,9 @@
 //!    or has left [`KEPT_MAX`] facts unacknowledged), nothing is repaired: a new session starts with full state, as
 //!    every TaskExecutor and JobMaster registers again.
 //!
+//! A fact that stands alone (nothing has to arrive before or after it, and taking it twice does no more than taking it
+//! once) needs no number: [`crate::Remote::insist`] makes its call until it is answered.
+//!
 //! Example: the ResourceManager adds TaskExecutor A (fact 12). The call is executed, but its deadline passes, so
 //! that the ResourceManager cannot know. Meanwhile A is lost (fact 13). The next call carries 12 and 13; the
 //! SlotManager skips 12 and removes A. With two independent calls, the removal could have been lost, and slots of

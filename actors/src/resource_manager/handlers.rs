@@ -21,10 +21,11 @@ use gateways::slot_manager::{
 };
 use gateways::{Answer, Ask};
 use model::{Fence, InstanceId, JobId, ResourceId, ResourceProfile};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Free slots, and allocated ones by job.
-type SlotsOfWorker = (InstanceId, u32, Vec<(JobId, ResourceProfile)>);
+/// Of each TaskExecutor: free slots, and allocated ones by job.
+type SlotsOfWorkers = BTreeMap<InstanceId, (u32, Vec<(JobId, ResourceProfile)>)>;
 type ActorAnswer<C> = ResponseActFuture<ResourceManagerActor, Answer<C>>;
 
 fn refused<T>(reason: impl Into<String>, retry: bool) -> Result<T, RegistrationRefused> {
@@ -273,11 +274,13 @@ impl Handler<Ask<RequestTaskManagers>> for ResourceManagerActor {
         let asked = async move { slot_manager.ask(RequestSlotOverview {}).await };
         Box::pin(asked.into_actor(self).map(|slots, actor, _| {
             let slots = slots.map_or_else(|_| Vec::new(), |SlotOverview { workers, .. }| workers);
-            let blocked = actor.core.blocked_hosts();
+            let by_instance = slots.into_iter().map(|(id, free, held)| (id, (free, held)));
+            let mut slots: SlotsOfWorkers = by_instance.collect();
+            let blocked: BTreeSet<String> = actor.core.blocked_hosts().into_iter().collect();
             let all = actor.core.registered();
             Ok(all
                 .filter_map(|(resource_id, worker)| {
-                    actor.summary(resource_id, worker.instance_id, &slots, &blocked)
+                    actor.summary(resource_id, worker.instance_id, &mut slots, &blocked)
                 })
                 .collect())
         }))
@@ -289,11 +292,11 @@ impl ResourceManagerActor {
         &self,
         resource_id: &ResourceId,
         instance_id: InstanceId,
-        slots: &[SlotsOfWorker],
-        blocked: &[String],
+        slots: &mut SlotsOfWorkers,
+        blocked: &BTreeSet<String>,
     ) -> Option<TaskManagerSummary> {
         let worker = self.workers.get(&instance_id)?;
-        let own = slots.iter().find(|(id, _, _)| *id == instance_id);
+        let (free_slots, allocated) = slots.remove(&instance_id).unwrap_or_default();
         Some(TaskManagerSummary {
             resource_id: resource_id.clone(),
             address: worker.info.address.clone(),
@@ -303,8 +306,8 @@ impl ResourceManagerActor {
             spec: worker.info.spec.clone(),
             process_memory: worker.info.process_memory,
             facts: worker.info.facts,
-            free_slots: own.map_or(0, |(_, free, _)| *free),
-            allocated: own.map_or_else(Vec::new, |(_, _, allocated)| allocated.clone()),
+            free_slots,
+            allocated,
             last_heartbeat_age_ms: millis(worker.watch.silence()),
             blocked: blocked.contains(&worker.info.host),
         })

@@ -7,7 +7,7 @@ use control::mutation::Mutation;
 use control::slot_manager::Supply;
 use gateways::FabricError;
 use gateways::slot_manager::{BlockHosts, RemoveJob, RemoveTaskExecutor, ReportSlots};
-use model::{JobMasterId, ResourceProfile, ResourceRequirement};
+use model::{AllocationId, JobMasterId, ResourceProfile, ResourceRequirement};
 
 const JOB: JobId = JobId(1);
 

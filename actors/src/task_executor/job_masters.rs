@@ -13,7 +13,7 @@ use gateways::job_master::{
 use gateways::job_services::{ForgetJob, Reconnect, WatchJob};
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::{Call, CallError, FabricError};
-use model::{AllocationId, FailureCause, Fence as _, InstanceId, JobId, JobMasterId};
+use model::{FailureCause, Fence as _, InstanceId, JobId, JobMasterId};
 use std::time::Duration;
 
 /// An offer that is not answered so soon is made again: the slot is given up before a call's usual time.
@@ -101,6 +101,7 @@ impl TaskExecutor {
         let connection = self.jobs.get_mut(&job).and_then(|shell| shell.connection.take());
         if let (Some(connection), Some(cause)) = (connection, tell) {
             let resource_id = self.services.resource_id.clone();
+            // A hint: the silence of the heartbeats says the same.
             connection.remote.tell(DisconnectTaskManager { resource_id, instance_id, cause });
         }
     }
@@ -169,8 +170,7 @@ impl TaskExecutor {
         &mut self,
         job: JobId,
         to: Connection,
-        allocation_id: AllocationId,
-        cause: FailureCause,
+        message: FailSlot,
         ctx: &mut Context<Self>,
     ) {
         let number = to.number;
@@ -179,8 +179,6 @@ impl TaskExecutor {
             return;
         };
         let remote = connection.remote.clone();
-        let resource_id = self.services.resource_id.clone();
-        let message = FailSlot { resource_id, allocation_id, cause };
         let asked = async move { remote.ask(message).await };
         let answered = asked.into_actor(self).map(move |answer, executor, ctx| match answer {
             Ok(()) => {

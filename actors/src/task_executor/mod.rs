@@ -24,7 +24,7 @@ use crate::services::{PeerWatch, ProcessServices, Running, Stop, TurnMarker};
 use actix::{Actor, ActorContext as _, AsyncContext, Context, Handler, SpawnHandle};
 use control::job_table::Connection;
 use control::task_executor::{Command, Event, Settings, TaskExecutor as Core};
-use gateways::job_master::JobMasterGateway;
+use gateways::job_master::{FailSlot, JobMasterGateway};
 use gateways::job_services::{JobLeaderFact, ProgramHostsGateway};
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::resource_manager::ResourceManagerGateway;
@@ -281,8 +281,10 @@ impl TaskExecutor {
             Command::UpdateTaskStates { job, to, updates } => {
                 self.update_task_states(job, to, updates, ctx);
             }
-            Command::FailSlot { job, to, allocation, cause } => {
-                self.fail_slot(job, to, allocation, cause, ctx);
+            Command::FailSlot { job, to, allocation, accepted, cause } => {
+                let resource_id = self.services.resource_id.clone();
+                let message = FailSlot { resource_id, allocation_id: allocation, accepted, cause };
+                self.fail_slot(job, to, message, ctx);
             }
             Command::PublishSlots => self.publish_slots(),
             Command::PublishJob { job } => self.publish_job(job),

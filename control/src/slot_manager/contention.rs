@@ -92,7 +92,9 @@ fn less(of: &[ResourceRequirement], left: &[ResourceRequirement]) -> Vec<Resourc
         same.map(|r| r.slots).fold(0, u32::saturating_add)
     };
     let each = of.iter().map(|need| {
-        let slots = need.slots.saturating_sub(slots_in(left, need));
+        let unmet = slots_in(left, need);
+        debug_assert!(unmet <= need.slots, "more is unmet than was lacked");
+        let slots = need.slots.saturating_sub(unmet);
         ResourceRequirement { profile: need.profile.clone(), slots }
     });
     each.filter(|need| need.slots > 0).collect()
