@@ -717,8 +717,8 @@ never_answers! { ManagerActor:
     resource_manager::NotifySlotAvailable, resource_manager::DisconnectTaskExecutor,
     resource_manager::RequestTaskManagers, resource_manager::RequestResourceOverview,
     resource_manager::BlockNode, resource_manager::DeregisterApplication,
-    resource_manager::DeclareNeededWorkers, resource_manager::ReleaseIdleWorker,
-    resource_manager::ReportLackOfSlots, resource_manager::AskToGiveWay,
+    resource_manager::TakeFacts, resource_manager::ReportLackOfSlots,
+    resource_manager::AskToGiveWay,
     resource_manager::UnblockNode, resource_manager::RequestBlockedNodes,
 }
 

@@ -8,7 +8,9 @@ use actix::{Actor, Context, Handler, ResponseFuture};
 use control::mutation::Mutation;
 use gateways::heartbeat::Party;
 use gateways::leader_election::{Component, LeaderInformation};
-use gateways::resource_manager::{RegisterTaskExecutor, ResourceManagerGateway};
+use gateways::resource_manager::{
+    RegisterTaskExecutor, ResourceManagerFact, ResourceManagerGateway,
+};
 use gateways::task_executor::TaskExecutorGateway;
 use gateways::{
     Answer, Ask, EndpointAddress, Registration, Remote, RpcOptions, RpcService, job_master,
@@ -307,6 +309,7 @@ impl ResourceManagerDouble {
 
 #[derive(Debug, Default)]
 struct ResourceManagerActor {
+    facts: gateways::Inbox,
     needed: Calls<resource_manager::DeclareNeededWorkers>,
     released: Calls<resource_manager::ReleaseIdleWorker>,
     lacks: Calls<resource_manager::ReportLackOfSlots>,
@@ -362,10 +365,25 @@ macro_rules! records {
     )+};
 }
 records! { ResourceManagerActor:
-    resource_manager::DeclareNeededWorkers => needed,
-    resource_manager::ReleaseIdleWorker => released,
     resource_manager::ReportLackOfSlots => lacks,
     resource_manager::AskToGiveWay => give_way,
+}
+impl Handler<Ask<resource_manager::TakeFacts>> for ResourceManagerActor {
+    type Result = Answer<resource_manager::TakeFacts>;
+
+    fn handle(
+        &mut self,
+        ask: Ask<resource_manager::TakeFacts>,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        for fact in self.facts.take(ask.body) {
+            match fact {
+                ResourceManagerFact::DeclareNeededWorkers(needed) => self.needed.push(needed),
+                ResourceManagerFact::ReleaseIdleWorker(released) => self.released.push(released),
+            }
+        }
+        Ok(self.facts.expected())
+    }
 }
 records! { TaskExecutorActor:
     task_executor::FreeSlot => freed,

@@ -2,7 +2,7 @@
 
 use crate::leader_election::LeaderInformation;
 use crate::program_host::BuildError;
-use crate::{EndpointAddress, Never, gateway};
+use crate::{EndpointAddress, Facts, Never, facts, gateway};
 use model::{DispatcherId, JobGraph, JobId, JobMasterId, JobStatus, ProcessSession, ProgramRef};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,9 +17,20 @@ gateway! {
 gateway! {
     /// What the JobLeaderService of a TaskExecutor answers.
     pub struct JobLeaderServiceGateway = "job_leader_service", fenced by ProcessSession;
-    WatchJob => (), Never;
-    ForgetJob => (), Never;
-    Reconnect => (), Never;
+    FollowJobs => u64, Never;
+}
+
+/// TaskExecutor → its JobLeaderService: whom to follow. The answer is the number of the fact that is expected next
+/// (see [`crate::delivery`]).
+pub type FollowJobs = Facts<JobLeaderFact>;
+
+facts! {
+    /// What the JobLeaderService hears of its TaskExecutor, in order.
+    pub enum JobLeaderFact {
+        WatchJob,
+        ForgetJob,
+        Reconnect,
+    }
 }
 
 gateway! {

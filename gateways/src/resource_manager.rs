@@ -1,7 +1,6 @@
 //! The ResourceManager's gateway: TaskExecutors and JobMasters register, jobs declare what they need.
 
-use crate::gateway;
-use crate::{EndpointAddress, job_master::RegistrationRefused};
+use crate::{EndpointAddress, Facts, facts, gateway, job_master::RegistrationRefused};
 use model::AllocationId;
 use model::{
     BlobKey, FailureCause, InstanceId, JobId, JobMasterId, ResourceId, ResourceManagerId,
@@ -26,8 +25,7 @@ gateway! {
     UnblockNode => bool, crate::Never;
     RequestBlockedNodes => Vec<BlockedNode>, crate::Never;
     DeregisterApplication => (), DeregisterError;
-    DeclareNeededWorkers => (), crate::Never;
-    ReleaseIdleWorker => (), crate::Never;
+    TakeFacts => u64, crate::Never;
     ReportLackOfSlots => (), crate::Never;
     AskToGiveWay => (), crate::Never;
 }
@@ -296,6 +294,18 @@ pub enum ApplicationStatus {
     Canceled,
     /// Not known.
     Unknown,
+}
+
+/// SlotManager → its ResourceManager: what it has decided. The answer is the number of the fact that is expected
+/// next (see [`crate::delivery`]).
+pub type TakeFacts = Facts<ResourceManagerFact>;
+
+facts! {
+    /// What the ResourceManager hears of its SlotManager, in order.
+    pub enum ResourceManagerFact {
+        DeclareNeededWorkers,
+        ReleaseIdleWorker,
+    }
 }
 
 /// SlotManager → its ResourceManager: what is missing beyond the workers that it knows, whole amounts.

@@ -179,6 +179,7 @@ impl JobMaster {
         self.resource_manager.leader = None;
         self.note_left();
         if let Some(connected) = self.resource_manager.connected.take() {
+            // A hint: the silence of the heartbeats ends the requirements, `resourcemanager.job.timeout` the job.
             connected.gateway.tell(DisconnectJobMaster {
                 job_id: self.job_id(),
                 job_master_id: self.deps.session,

@@ -361,6 +361,7 @@ async fn a_slot_without_a_host_fails_over() {
         let fail = FailSlot {
             resource_id: worker.resource_id.clone(),
             allocation_id: AllocationId(1),
+            accepted: true,
             cause: FailureCause::recoverable("ProgramHostLost", "killed by SIGKILL"),
         };
         f.gateway.ask(fail).await.unwrap();

@@ -102,13 +102,13 @@ impl Handler<Ask<SendSlotReport>> for ResourceManagerActor {
             );
         };
         if !first {
-            self.slot_manager.tell(ReportSlots { instance_id, report });
+            self.to_slot_manager.deliver(ReportSlots { instance_id, report });
             return Ok(());
         }
         let info = &worker.info;
         // Of a requested worker, what was asked for: its own reckoning may round differently.
         let spec = self.core.get(&resource_id).map(|worker| worker.spec.clone());
-        self.slot_manager.tell(AddTaskExecutor {
+        self.to_slot_manager.deliver(AddTaskExecutor {
             resource_id: resource_id.clone(),
             instance_id,
             address: info.address.clone(),
@@ -127,7 +127,7 @@ impl Handler<Ask<NotifySlotAvailable>> for ResourceManagerActor {
     fn handle(&mut self, ask: Ask<NotifySlotAvailable>, _: &mut Context<Self>) -> Self::Result {
         let NotifySlotAvailable { instance_id, slot_id, allocation_id } = ask.body;
         if self.core.is_current(&slot_id.resource_id, instance_id) {
-            self.slot_manager.tell(FreeSlot { instance_id, slot_id, allocation_id });
+            self.to_slot_manager.deliver(FreeSlot { instance_id, slot_id, allocation_id });
         }
         Ok(())
     }
@@ -173,7 +173,7 @@ impl Handler<Ask<DeclareRequiredResources>> for ResourceManagerActor {
         let declared =
             ProcessRequirements { job_id, job_master_id, target, job_name, program, requirements };
         job.declared = Some(declared.clone());
-        self.slot_manager.tell(declared);
+        self.to_slot_manager.deliver(declared);
         let (session, job_master) = (self.fence.session(), job_master_id.session());
         self.note(Fact::SlotsDeclared { session, job_id, job_master, slots });
         Ok(())

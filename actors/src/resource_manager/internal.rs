@@ -4,7 +4,8 @@ use super::ResourceManagerActor;
 use actix::{Context, Handler};
 use gateways::job_master::{GiveWay, NotifyNotEnoughResources};
 use gateways::resource_manager::{
-    AskToGiveWay, DeclareNeededWorkers, ReleaseIdleWorker, ReportLackOfSlots,
+    AskToGiveWay, DeclareNeededWorkers, ReleaseIdleWorker, ReportLackOfSlots, ResourceManagerFact,
+    TakeFacts,
 };
 use gateways::{Answer, Ask, Call, Principal};
 
@@ -16,29 +17,25 @@ fn is_own<C: Call>(ask: &Ask<C>) -> bool {
     own
 }
 
-impl Handler<Ask<DeclareNeededWorkers>> for ResourceManagerActor {
-    type Result = Answer<DeclareNeededWorkers>;
+impl Handler<Ask<TakeFacts>> for ResourceManagerActor {
+    type Result = Answer<TakeFacts>;
 
-    fn handle(&mut self, ask: Ask<DeclareNeededWorkers>, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, ask: Ask<TakeFacts>, _: &mut Context<Self>) -> Self::Result {
         if is_own(&ask) {
-            let missing = ask.body.missing.into_iter().collect();
-            let commands = self.core.need(self.now(), ask.body.seen, missing);
-            self.obey(commands);
+            for fact in self.facts.take(ask.body) {
+                let commands = match fact {
+                    ResourceManagerFact::DeclareNeededWorkers(DeclareNeededWorkers {
+                        seen,
+                        missing,
+                    }) => self.core.need(self.now(), seen, missing.into_iter().collect()),
+                    ResourceManagerFact::ReleaseIdleWorker(ReleaseIdleWorker { instance_id }) => {
+                        self.core.release(instance_id, "it has been idle for too long".to_owned())
+                    }
+                };
+                self.obey(commands);
+            }
         }
-        Ok(())
-    }
-}
-
-impl Handler<Ask<ReleaseIdleWorker>> for ResourceManagerActor {
-    type Result = Answer<ReleaseIdleWorker>;
-
-    fn handle(&mut self, ask: Ask<ReleaseIdleWorker>, _: &mut Context<Self>) -> Self::Result {
-        if is_own(&ask) {
-            let cause = "it has been idle for too long".to_owned();
-            let commands = self.core.release(ask.body.instance_id, cause);
-            self.obey(commands);
-        }
-        Ok(())
+        Ok(self.facts.expected())
     }
 }
 

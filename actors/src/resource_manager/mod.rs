@@ -30,10 +30,10 @@ use gateways::leader_election::Component;
 use gateways::resource_manager::{RegisterTaskExecutor, ResourceManagerGateway};
 use gateways::slot_manager::{
     BlockHosts, ProcessRequirements, RefuseWorkers, RemoveJob, RemoveTaskExecutor, ReportSlots,
-    SlotManagerGateway,
+    SlotManagerFact, SlotManagerGateway,
 };
 use gateways::task_executor::{DisconnectResourceManager, TaskExecutorGateway};
-use gateways::{EndpointAddress, Remote};
+use gateways::{Courier, EndpointAddress, Inbox, Remote};
 use model::{
     Fence, InstanceId, JobId, JobMasterId, ProcessSession, ResourceManagerId, SlotManagerId,
     WorkerResourceSpec,
@@ -106,6 +106,9 @@ pub struct ResourceManagerActor {
     workers: BTreeMap<InstanceId, WorkerConnection>,
     jobs: BTreeMap<JobId, JobConnection>,
     slot_manager: Remote<SlotManagerGateway>,
+    to_slot_manager: Courier<SlotManagerFact>,
+    /// Facts of the SlotManager.
+    facts: Inbox,
     /// The leaders of jobs, as retrieval tells them.
     watched: BTreeMap<JobId, job_leaders::Watched>,
     /// Lives and dies with the ResourceManager.
@@ -131,13 +134,20 @@ async fn lead(
     let (fatal, probe) = (services.fatal.clone(), Arc::clone(&services.probe));
     let address = rpc.address_of(ENDPOINT);
     let slot_fence = SlotManagerId::from_session(fence.session());
+    let slot_manager = rpc.gateway(&rpc.address_of(slot_manager::ENDPOINT), slot_fence);
+    let broken = {
+        let fatal = fatal.clone();
+        move |why| fatal.report(ENDPOINT, why)
+    };
     let actor = ResourceManagerActor {
+        to_slot_manager: Courier::new(slot_manager.clone(), broken),
+        facts: Inbox::default(),
         core: ResourceManager::new(core_settings(&deps)),
         fence,
         marker: services.turn_marker(ENDPOINT),
         workers: BTreeMap::new(),
         jobs: BTreeMap::new(),
-        slot_manager: rpc.gateway(&rpc.address_of(slot_manager::ENDPOINT), slot_fence),
+        slot_manager,
         watched: BTreeMap::new(),
         running_slot_manager: None,
         events,
@@ -276,12 +286,12 @@ impl ResourceManagerActor {
                     self.note(Fact::WorkerLost { session, resource_id, instance_id });
                     self.close_worker(instance_id, reported, cause, terminate);
                 }
-                Command::BlockHosts(hosts) => self.slot_manager.tell(BlockHosts { hosts }),
+                Command::BlockHosts(hosts) => self.to_slot_manager.deliver(BlockHosts { hosts }),
                 Command::NeverMet(specs) => {
                     for (spec, cause) in &specs {
                         tracing::error!(?spec, cause, "such a worker can never be started");
                     }
-                    self.slot_manager.tell(RefuseWorkers { specs });
+                    self.to_slot_manager.deliver(RefuseWorkers { specs });
                 }
                 Command::CloseJob { job_id, reason } => self.close_job(job_id, &reason),
                 Command::RemoveJob { job_id, reason } => self.remove_job(job_id, reason),
@@ -302,7 +312,7 @@ impl ResourceManagerActor {
         terminate: bool,
     ) {
         if reported {
-            self.slot_manager.tell(RemoveTaskExecutor { instance_id });
+            self.to_slot_manager.deliver(RemoveTaskExecutor { instance_id });
         }
         if let Some(worker) = self.workers.remove(&instance_id) {
             let resource_manager_id = self.fence;
@@ -319,7 +329,7 @@ impl ResourceManagerActor {
     fn release_all(&mut self, cause: &str) -> impl Future<Output = ()> + use<> {
         let mut goodbyes = Vec::new();
         for (instance_id, worker) in std::mem::take(&mut self.workers) {
-            self.slot_manager.tell(RemoveTaskExecutor { instance_id });
+            self.to_slot_manager.deliver(RemoveTaskExecutor { instance_id });
             let goodbye = DisconnectResourceManager {
                 resource_manager_id: self.fence,
                 cause: cause.to_owned(),
@@ -344,7 +354,7 @@ impl ResourceManagerActor {
         tracing::info!(%job_id, session = %job.job_master_id, reason, "JobMaster disconnected");
         if let Some(mut declared) = job.declared {
             declared.requirements.clear();
-            self.slot_manager.tell(declared);
+            self.to_slot_manager.deliver(declared);
         }
         job.gateway.tell(job_master::DisconnectResourceManager {
             resource_manager: self.fence,
@@ -358,7 +368,7 @@ impl ResourceManagerActor {
         self.jobs.remove(&job_id);
         self.watched.remove(&job_id);
         // A slot given at the last moment reaches a JobMaster that has ended: nobody else frees it.
-        self.slot_manager.tell(RemoveJob { job_id });
+        self.to_slot_manager.deliver(RemoveJob { job_id });
     }
 }
 
@@ -374,7 +384,7 @@ impl Handler<HeartbeatReport> for ResourceManagerActor {
                 // Before its own first report the SlotManager does not know it.
                 let known = self.core.get(&resource_id);
                 if known.is_some_and(|w| w.instance_id == instance_id && w.reported) {
-                    self.slot_manager.tell(ReportSlots { instance_id, report });
+                    self.to_slot_manager.deliver(ReportSlots { instance_id, report });
                 }
             }
             HeartbeatReport::Lost { party: Party::TaskExecutor { instance_id, .. }, cause } => {

@@ -30,7 +30,8 @@ impl JobCore {
                     served.push(to);
                 }
                 Retired::Free(worker, allocation) => {
-                    self.owed = self.owed.saturating_sub(1);
+                    // Without a debt the slot goes back because nothing needs it.
+                    self.owed -= u32::from(!pass_on);
                     freed.push((worker, allocation));
                 }
                 Retired::Unserved => {}

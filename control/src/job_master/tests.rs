@@ -532,7 +532,9 @@ fn who_gives_way_frees_what_it_can_not_use_yet_and_no_more_than_is_wanted() {
     assert_eq!(w.core.holdings(&tm_name(1)).0, []);
     // Words about them are late.
     let now = w.now();
-    w.core.slot_failed(now, &tm_name(1), part[0], &cause("ProgramHostLost"));
+    for accepted in [false, true] {
+        w.core.slot_failed(now, &tm_name(1), part[0], accepted, &cause("ProgramHostLost"));
+    }
     let again = SlotOffer { allocation_id: part[0], index: 0, profile: ResourceProfile::default() };
     let taken = w.core.offer(now, &tm_name(1), InstanceId(1), &[again], "host1:1");
     assert_eq!((w.core.status(), taken), (JobStatus::Running, Ok(vec![])));
@@ -711,7 +713,10 @@ fn a_slot_whose_host_can_not_be_started_fails_those_that_wait_for_it() {
     let mut w = World::started(pair(1), patient());
     let now = w.now();
     w.core.register_worker(now, worker(1, 1));
-    w.core.slot_failed(now, &tm_name(1), AllocationId(7), &cause("ProgramHostLost"));
+    let failed = cause("ProgramHostLost");
+    w.core.slot_failed(now, &tm_name(1), AllocationId(7), true, &failed);
+    assert_eq!(w.core.status(), JobStatus::Running, "accepted once, and not held any more: late");
+    w.core.slot_failed(now, &tm_name(1), AllocationId(7), false, &failed);
     assert_eq!(w.core.status(), JobStatus::Restarting);
     assert_eq!(w.core.details(now).failures[0].cause, cause("ProgramHostLost"));
 }
