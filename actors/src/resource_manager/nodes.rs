@@ -25,10 +25,10 @@ impl Handler<Ask<BlockNode>> for ResourceManagerActor {
         tracing::warn!(host, for_ms, cause, "node blocked");
         let period = Duration::from_millis(for_ms);
         let full = |TooManyBlocked| BlockNodeError::TooMany(BLOCKED_MAX as u64);
-        let (blocked, commands) =
-            self.core.block(self.now(), &host, period, cause).map_err(full)?;
+        let now = self.now();
+        let (blocked, commands) = self.core.block(now, &host, period, cause).map_err(full)?;
         self.obey(commands);
-        Ok(self.blocked_node(&host, &blocked, &self.workers_by_host()))
+        Ok(blocked_node(now, &host, &blocked, &self.workers_by_host()))
     }
 }
 
@@ -40,19 +40,19 @@ impl ResourceManagerActor {
         }
         counts
     }
+}
 
-    fn blocked_node(
-        &self,
-        host: &str,
-        blocked: &Blocked,
-        workers: &BTreeMap<&str, u32>,
-    ) -> BlockedNode {
-        BlockedNode {
-            host: host.to_owned(),
-            remaining_ms: millis(blocked.until.saturating_sub(self.now())),
-            cause: blocked.cause.clone(),
-            task_managers: workers.get(host).copied().unwrap_or(0),
-        }
+fn blocked_node(
+    now: Duration,
+    host: &str,
+    blocked: &Blocked,
+    workers: &BTreeMap<&str, u32>,
+) -> BlockedNode {
+    BlockedNode {
+        host: host.to_owned(),
+        remaining_ms: millis(blocked.until.saturating_sub(now)),
+        cause: blocked.cause.clone(),
+        task_managers: workers.get(host).copied().unwrap_or(0),
     }
 }
 
@@ -75,8 +75,8 @@ impl Handler<Ask<RequestBlockedNodes>> for ResourceManagerActor {
     type Result = Answer<RequestBlockedNodes>;
 
     fn handle(&mut self, _: Ask<RequestBlockedNodes>, _: &mut Context<Self>) -> Self::Result {
-        let workers = self.workers_by_host();
+        let (now, workers) = (self.now(), self.workers_by_host());
         let all = self.core.blocked().iter();
-        Ok(all.map(|(host, blocked)| self.blocked_node(host, blocked, &workers)).collect())
+        Ok(all.map(|(host, blocked)| blocked_node(now, host, blocked, &workers)).collect())
     }
 }

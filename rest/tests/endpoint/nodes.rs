@@ -28,8 +28,9 @@ impl Handler<Ask<BlockNode>> for ResourceManager {
         if !self.blocked.is_empty() {
             return Err(BlockNodeError::TooMany(1));
         }
-        self.blocked.push(BlockedNode { host, remaining_ms: for_ms, cause, task_managers: 2 });
-        Ok(self.blocked[0].clone())
+        let blocked = BlockedNode { host, remaining_ms: for_ms, cause, task_managers: 2 };
+        self.blocked.push(blocked.clone());
+        Ok(blocked)
     }
 }
 
