@@ -7,6 +7,7 @@ use control::dispatcher::EndStep;
 use gateways::blob_server::DeleteJobBlobs;
 use gateways::dispatcher::{JobResult, JobSummary};
 use gateways::job_master::JobDetails;
+use gateways::job_services::ServeCollected;
 use model::{JobGraph, JobId};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -188,6 +189,7 @@ impl Dispatcher {
     /// What a finished job collected is served for a while from now on.
     pub(super) fn keep_collected(&mut self, job: JobId) {
         let until = self.deps.services.platform.now() + COLLECT_FOR;
+        self.deps.hosts().tell(ServeCollected { job_id: job });
         self.collected.insert(job, until);
     }
 
