@@ -86,11 +86,8 @@ async fn run(cluster: &Cluster, jar: &str, n: usize, results: &Path) -> Result<f
     if !n.is_multiple_of(2) {
         args.extend(["--output".to_owned(), output.display().to_string()]);
     }
-    let request = JarRequest {
-        program_args_list: Some(args),
-        parallelism: Some(1),
-        ..JarRequest::default()
-    };
+    let request =
+        JarRequest { program_args_list: Some(args), parallelism: Some(1), ..JarRequest::default() };
     let began = Instant::now();
     let job = cluster.rest.run(jar, &request).await?.jobid;
     let took = millis(began);
