@@ -11,6 +11,7 @@ pub mod leader_process;
 pub mod leadership;
 pub mod liveness;
 pub mod mutation;
+pub mod program_hosts;
 pub mod registration;
 pub mod resource_manager;
 pub mod restart;

@@ -40,6 +40,7 @@ gateway! {
     LaunchHost => HostAddress, BuildError;
     FindHost => Option<HostAddress>, Never;
     AwaitHostExit => Option<HostExit>, Never;
+    ServeCollected => (), Never;
     ReleaseHost => (), Never;
 }
 
@@ -92,7 +93,8 @@ pub struct Reconnect {
     pub job_id: JobId,
 }
 
-/// Start a child (JobManager side), have it build the graph and keep it for the job's coordinators.
+/// Start a child (JobManager side), have it build the graph and keep it for the job's coordinators, in case the job
+/// gets its slots at once: the child is ended when another build needs its place, or after a while.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildInHost {
     /// The program and its inputs.
@@ -103,7 +105,7 @@ pub struct BuildInHost {
     pub parallelism: u32,
     /// What shapes the graph.
     pub options: BTreeMap<String, String>,
-    /// Whether the child is kept as the job's coordinator host, or ended.
+    /// Whether the child is kept for the job's coordinators, or ended.
     pub keep: bool,
 }
 
@@ -160,6 +162,14 @@ pub struct HostExit {
     pub cause: String,
     /// Whether its keeper was asked to end it.
     pub released: bool,
+}
+
+/// The job has finished, and its host serves what the job collected. The host may be ended when its place is needed;
+/// the one whose latest `ServeCollected` is the oldest goes first.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ServeCollected {
+    /// The finished job.
+    pub job_id: JobId,
 }
 
 /// End the host of a job.

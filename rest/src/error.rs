@@ -101,7 +101,7 @@ impl AnswerStatus for SubmitError {
             | Self::InvalidGraph(_) => StatusCode::BAD_REQUEST,
             Self::SingleJob { .. } => StatusCode::FORBIDDEN,
             Self::Storage(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoRoom(_) | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
     fn usage(&self) -> Option<Usage> {

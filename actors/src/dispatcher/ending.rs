@@ -7,6 +7,7 @@ use actix::{AsyncContext, Context, Handler};
 use control::dispatcher::EndStep;
 use gateways::blob_server::DeleteJobBlobs;
 use gateways::job_master::JobDetails;
+use gateways::job_services::ServeCollected;
 use model::{JobGraph, JobId};
 use std::time::Duration;
 use storage::jobs::{AppendError, DetailsStore, JobFact, JobResultEntry, LogEnd, archive_name};
@@ -164,6 +165,7 @@ impl Dispatcher {
     /// What a finished job collected is served for a while from now on.
     pub(super) fn keep_collected(&mut self, job: JobId) {
         let until = self.deps.services.platform.now() + COLLECT_FOR;
+        self.deps.hosts().tell(ServeCollected { job_id: job });
         self.collected.insert(job, until);
     }
 

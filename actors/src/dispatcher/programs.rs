@@ -82,6 +82,7 @@ fn not_built(error: BuildError) -> SubmitError {
     match error {
         BuildError::Program(why) | BuildError::Invalid(why) => SubmitError::Build(why),
         BuildError::Usage { text, help } => SubmitError::Usage { text, help },
+        BuildError::NoRoom(why) => SubmitError::NoRoom(why),
         error => SubmitError::Build(error.to_string()),
     }
 }

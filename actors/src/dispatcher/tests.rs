@@ -445,6 +445,11 @@ async fn a_program_that_does_not_build_is_told_in_its_own_words() {
         f.hosts.script.set(&f.hosts.script.build, Some(Err(wrong)));
         let refused = f.gateway().ask(submission(Some(1))).await.unwrap_err().refused().unwrap();
         assert_eq!(refused, SubmitError::Build("no such file: /texts".into()));
+        let no_room = BuildError::NoRoom("Too many open files (os error 24)".into());
+        f.hosts.script.set(&f.hosts.script.fail_launch, Some(no_room));
+        let refused = f.gateway().ask(submission(Some(1))).await.unwrap_err().refused().unwrap();
+        assert_eq!(refused, SubmitError::NoRoom("Too many open files (os error 24)".into()));
+        f.hosts.script.set(&f.hosts.script.fail_launch, None);
         let help = BuildError::Usage { text: "Usage: words".into(), help: true };
         f.hosts.script.set(&f.hosts.script.build, Some(Err(help)));
         let refused = f.gateway().ask(submission(Some(1))).await.unwrap_err().refused().unwrap();
@@ -481,14 +486,21 @@ async fn what_a_finished_job_collected_is_served_for_a_while() {
     local(async {
         let f = Fixture::session().await;
         f.submit(graph(1, 1, true)).await.unwrap();
-        f.job_master(1).await;
         let request = || DeliverCoordinationRequest {
             job_id: job(1),
             operator: OperatorId(2),
             request: b"0".to_vec(),
         };
+        let job_master = f.job_master(1).await;
+        let waits = f.gateway().ask(request()).await.unwrap_err().refused().unwrap();
+        assert!(matches!(waits, CoordinationError::Unavailable(_)), "no slots yet: {waits}");
+        let process = &f.process;
+        let worker = WorkerDouble::register(process, "tm", Deployments::Take, &job_master).await;
+        worker.offer(&[1]).await;
+        until("deployed", || worker.attempts().len() == 2).await;
         assert_eq!(f.gateway().ask(request()).await.unwrap().as_ref(), b"results from 0");
-        f.finish(1).await;
+        worker.finish_all().await;
+        until("cleaned up", || f.stored(1).is_empty()).await;
         assert_eq!(f.gateway().ask(request()).await.unwrap().as_ref(), b"results from 0");
         seconds(200).await;
         let over = f.gateway().ask(request()).await.unwrap_err().refused().unwrap();
