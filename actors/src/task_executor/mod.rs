@@ -183,7 +183,7 @@ impl Actor for TaskExecutor {
         ctx.add_stream(futures::StreamExt::map(leaders(manager), manager::ManagerLeader));
         let blobs = self.deps.blobs.clone();
         let sweep = self.services.options.get(&conf::rpc::BLOB_CLEANUP_INTERVAL) / 4;
-        ctx.run_interval(sweep.max(Duration::from_secs(1)), move |_, _| blobs.sweep());
+        ctx.run_interval(sweep.max(Duration::from_secs(1)), move |_, _| drop(blobs.sweep()));
         self.rearm(ctx);
     }
 }

@@ -17,8 +17,8 @@ use gateways::Remote;
 use gateways::blob_server::BlobServerGateway;
 use gateways::leader_election::{Component, LeaderInformation};
 use model::{BlobKey, ContentHash};
+use platform::Platform;
 use platform::watch;
-use platform::{Lane, Platform};
 use std::path::PathBuf;
 use std::sync::Arc;
 use storage::blobs::{BlobStore, BlobStoreError};
@@ -92,7 +92,7 @@ impl JobManagerComponents {
         let hosts = program_hosts::start(HostsDeps {
             services: services.clone(),
             launcher: parts.launcher,
-            programs: stored_programs(&services, &blobs),
+            programs: Arc::new(StoredPrograms(blobs.store())),
             side: HostSide::JobManager,
             own_program: parts.own_program,
             embedded: parts.embedded,
@@ -229,10 +229,6 @@ async fn start_election(
     leader_election::start(deps).await.map_err(lane("leader_election"))
 }
 
-fn stored_programs(services: &ProcessServices, blobs: &BlobServerHandle) -> Arc<dyn Programs> {
-    Arc::new(StoredPrograms { platform: services.platform.clone(), store: blobs.store() })
-}
-
 fn retrieval_of(parts: &JobManagerParts, own: &LeaderTable) -> Arc<dyn LeaderRetrieval> {
     if !parts.standby {
         return Arc::new(own.clone());
@@ -246,18 +242,14 @@ fn retrieval_of(parts: &JobManagerParts, own: &LeaderTable) -> Arc<dyn LeaderRet
     ))
 }
 
-/// Programs out of the BlobServer's own store. The first look at one reads it to its end to check it: on the
-/// lane that may block.
-struct StoredPrograms {
-    platform: Platform,
-    store: Arc<dyn BlobStore>,
-}
+/// Programs out of the BlobServer's own store. The first look at one reads it to its end to check it.
+struct StoredPrograms(Arc<dyn BlobStore>);
 
 impl Programs for StoredPrograms {
     fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, ProgramError>> {
-        let store = Arc::clone(&self.store);
-        let found = self.platform.lane(Lane::Blob).run(move || async move {
-            match store.path(&key) {
+        let store = Arc::clone(&self.0);
+        Box::pin(async move {
+            match store.path(&key).await {
                 Ok(Some(path)) => Ok(path),
                 Ok(None) => Err(ProgramError::Failed("this process keeps no files".to_owned())),
                 Err(error @ (BlobStoreError::NotFound(_) | BlobStoreError::WrongHash { .. })) => {
@@ -265,9 +257,6 @@ impl Programs for StoredPrograms {
                 }
                 Err(BlobStoreError::Store(error)) => Err(ProgramError::Failed(error.to_string())),
             }
-        });
-        Box::pin(async move {
-            found.await.unwrap_or_else(|ended| Err(ProgramError::Failed(ended.to_string())))
         })
     }
 }

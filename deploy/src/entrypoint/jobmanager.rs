@@ -165,7 +165,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let options = Arc::new(written_back(options, &rpc_service, listener.address.bound.port()));
     let work = work_folder(&platform, &options)?;
     let stores = stores(&platform, &options, &work)?;
-    ship(process.ship.as_deref(), &*stores.blobs)?;
+    ship(process.ship.as_deref(), &*stores.blobs).await?;
     let base = base_parts(&platform, &rpc_service, &options);
     tokio::task::spawn_local(trigger.clone().watch_fatal(base.fatal.clone()));
     let address = listener.address.clone();
@@ -218,9 +218,10 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     Ok(Running { work, rpc: rpc_service, rest, components, ha: stores.ha, own_job, external })
 }
 
-fn ship(program: Option<&Path>, blobs: &dyn BlobStore) -> Result<(), StartError> {
+async fn ship(program: Option<&Path>, blobs: &dyn BlobStore) -> Result<(), StartError> {
     let Some(path) = program else { return Ok(()) };
     storage::blobs::store_file(blobs, path, None, model::BlobKind::Permanent)
+        .await
         .map(drop)
         .map_err(|e| StartError::storage(format!("program {}", path.display()), e))
 }

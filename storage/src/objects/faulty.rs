@@ -5,6 +5,7 @@
 
 use super::{ObjectStore, PutNew, StoreError, StoreFuture};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use platform::watch;
 use std::{sync::Arc, time::Duration};
 
@@ -24,47 +25,40 @@ pub enum Fault {
 
 /// Which calls a fault concerns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Faults {
-    reads: Fault,
-    writes: Fault,
+pub(crate) struct Faults {
+    pub(crate) reads: Fault,
+    pub(crate) writes: Fault,
 }
 
-/// A store with faults; clones share them.
+/// The faults of one store, of objects or of blobs; clones share them.
 #[derive(Debug, Clone)]
-pub struct FaultyObjects {
-    inner: Arc<dyn ObjectStore>,
-    faults: Arc<watch::Sender<Faults>>,
-}
+pub(crate) struct FaultSwitch(Arc<watch::Sender<Faults>>);
 
-impl FaultyObjects {
-    /// Wraps a store, for the present without a fault.
-    pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
-        Self { inner, faults: Arc::new(watch::Sender::new(Faults::default())) }
+impl FaultSwitch {
+    /// Makes a switch, for the present without a fault.
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(Faults::default())))
     }
 
-    /// Sets the fault of `get` and `list` from now on.
-    pub fn set_reads(&self, fault: Fault) {
-        let faults = Faults { reads: fault, ..self.faults.borrow().clone() };
-        self.faults.send_replace(faults);
+    /// Sets the fault of calls that change nothing.
+    pub(crate) fn set_reads(&self, fault: Fault) {
+        let faults = Faults { reads: fault, ..self.0.borrow().clone() };
+        self.0.send_replace(faults);
     }
 
-    /// Sets the fault of `put_new`, `put` and `delete` from now on.
-    pub fn set_writes(&self, fault: Fault) {
-        let faults = Faults { writes: fault, ..self.faults.borrow().clone() };
-        self.faults.send_replace(faults);
+    /// Sets the fault of all other calls.
+    pub(crate) fn set_writes(&self, fault: Fault) {
+        let faults = Faults { writes: fault, ..self.0.borrow().clone() };
+        self.0.send_replace(faults);
     }
 
-    /// Sets the fault of every call from now on.
-    pub fn set(&self, fault: Fault) {
-        self.faults.send_replace(Faults { reads: fault.clone(), writes: fault });
-    }
-
-    fn call<T: Send + 'static>(
+    /// Begins `work` once the fault lets the call pass.
+    pub(crate) fn call<T, E: From<StoreError>>(
         &self,
         of: fn(&Faults) -> &Fault,
-        work: impl FnOnce(&dyn ObjectStore) -> StoreFuture<T> + Send + 'static,
-    ) -> StoreFuture<T> {
-        let (inner, mut faults) = (Arc::clone(&self.inner), self.faults.subscribe());
+        work: impl FnOnce() -> BoxFuture<'static, Result<T, E>> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, E>> {
+        let mut faults = self.0.subscribe();
         Box::pin(async move {
             loop {
                 let fault = of(&faults.borrow_and_update()).clone();
@@ -74,13 +68,52 @@ impl FaultyObjects {
                         tokio::time::sleep(pause).await;
                         break;
                     }
-                    Fault::Fail(error) => return Err(error),
+                    Fault::Fail(error) => return Err(error.into()),
                     Fault::Hang if faults.changed().await.is_err() => std::future::pending().await,
                     Fault::Hang => {}
                 }
             }
-            work(&*inner).await
+            work().await
         })
+    }
+}
+
+/// A store with faults; clones share them.
+#[derive(Debug, Clone)]
+pub struct FaultyObjects {
+    inner: Arc<dyn ObjectStore>,
+    faults: FaultSwitch,
+}
+
+impl FaultyObjects {
+    /// Wraps a store, for the present without a fault.
+    pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
+        Self { inner, faults: FaultSwitch::new() }
+    }
+
+    /// Sets the fault of `get` and `list` from now on.
+    pub fn set_reads(&self, fault: Fault) {
+        self.faults.set_reads(fault);
+    }
+
+    /// Sets the fault of `put_new`, `put` and `delete` from now on.
+    pub fn set_writes(&self, fault: Fault) {
+        self.faults.set_writes(fault);
+    }
+
+    /// Sets the fault of every call from now on.
+    pub fn set(&self, fault: Fault) {
+        self.set_reads(fault.clone());
+        self.set_writes(fault);
+    }
+
+    fn call<T: Send + 'static>(
+        &self,
+        of: fn(&Faults) -> &Fault,
+        work: impl FnOnce(&dyn ObjectStore) -> StoreFuture<T> + Send + 'static,
+    ) -> StoreFuture<T> {
+        let inner = Arc::clone(&self.inner);
+        self.faults.call(of, move || work(&*inner))
     }
 }
 

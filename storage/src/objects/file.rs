@@ -1,12 +1,13 @@
 //! Objects as files below one directory: written to a temporary name, synced, then linked or renamed.
 //!
 //! Format: `FLOTTOB1`, length (u64, big-endian), SHA-256 of the content, content. The disk work of a call
-//! runs on tokio's blocking threads, at most [`CALLS_MAX`] calls of a store at a time: a directory that
+//! runs on tokio's blocking threads, a bounded number of calls at a time ([`DiskCalls`]): a directory that
 //! hangs (NFS, a full device queue) holds up these calls and no lane. It must never show a file that was
 //! not written to its end, never leave its directory, and never let other users of the machine read what
 //! it makes.
 
 use super::{ObjectStore, PutNew, StoreError, StoreFuture, check_name};
+use crate::disk::DiskCalls;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use std::{
@@ -20,7 +21,6 @@ use std::{
     },
     time::Duration,
 };
-use tokio::sync::Semaphore;
 
 const MAGIC: &[u8; 8] = b"FLOTTOB1";
 const HEADER_BYTES: usize = 8 + 8 + 32;
@@ -35,10 +35,6 @@ const FILE_MODE: u32 = 0o600;
 /// Distinguishes temporary files of one process; `create_new` does so among processes.
 static TEMPORARY_COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// Calls of one store that may occupy a blocking thread at a time. Enough to keep a disk's queue busy;
-/// with a directory that hangs, the number of threads that hang with it.
-const CALLS_MAX: usize = 8;
-
 /// Times that a folder may vanish before it is used.
 const CREATE_TRIES: u32 = 100;
 
@@ -46,7 +42,7 @@ const CREATE_TRIES: u32 = 100;
 #[derive(Debug)]
 pub struct FileObjects {
     folder: Arc<Folder>,
-    calls: Arc<Semaphore>,
+    calls: DiskCalls,
 }
 
 /// The directory; its methods block.
@@ -68,7 +64,7 @@ impl FileObjects {
         if let Ok(now) = now {
             folder.sweep_abandoned(now);
         }
-        Ok(Self { folder: Arc::new(folder), calls: Arc::new(Semaphore::new(CALLS_MAX)) })
+        Ok(Self { calls: DiskCalls::new(&folder.root), folder: Arc::new(folder) })
     }
 
     /// Runs `work` on a blocking thread once one of the store's places is free.
@@ -76,20 +72,8 @@ impl FileObjects {
         &self,
         work: impl FnOnce(&Folder) -> Result<T, StoreError> + Send + 'static,
     ) -> StoreFuture<T> {
-        let (folder, calls) = (Arc::clone(&self.folder), Arc::clone(&self.calls));
-        Box::pin(async move {
-            let failed =
-                |why: String| StoreError::Io { path: folder.root.display().to_string(), why };
-            // Never closed.
-            let place = calls.acquire_owned().await.map_err(|e| failed(e.to_string()))?;
-            let root = Arc::clone(&folder);
-            let done = tokio::task::spawn_blocking(move || {
-                let done = work(&root);
-                drop(place);
-                done
-            });
-            done.await.unwrap_or_else(|e| Err(failed(e.to_string())))
-        })
+        let folder = Arc::clone(&self.folder);
+        self.calls.run(move || work(&folder))
     }
 }
 
@@ -286,8 +270,8 @@ impl ObjectStore for FileObjects {
 }
 
 /// A temporary file that goes when it goes out of scope; after a rename there is nothing to remove.
-struct Temporary {
-    path: PathBuf,
+pub(crate) struct Temporary {
+    pub(crate) path: PathBuf,
 }
 
 impl Drop for Temporary {

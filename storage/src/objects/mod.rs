@@ -6,7 +6,7 @@
 //! share; fencing is built on it alone. A store must never interpret what it keeps.
 
 #[cfg(any(test, feature = "testing"))]
-mod faulty;
+pub(crate) mod faulty;
 pub(crate) mod file;
 mod memory;
 #[cfg(test)]

@@ -29,7 +29,7 @@ fn what_a_store_makes_is_for_its_user_alone_and_what_was_there_keeps_its_mode() 
     store.put("leader/beat-1", "2".into()).unwrap();
     let blobs = crate::blobs::FileBlobs::open(dir.path().join("blobs/of")).unwrap();
     let permanent = model::BlobKind::Permanent;
-    crate::blobs::store_bytes(&blobs, b"program", None, permanent).unwrap();
+    wait(crate::blobs::store_bytes(&blobs, b"program", None, permanent)).unwrap();
     let found = modes(dir.path());
     assert_eq!(found[0].1, 0o755, "somebody else made it");
     assert_eq!(found.len(), 12, "{found:?}");

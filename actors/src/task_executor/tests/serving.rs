@@ -165,18 +165,18 @@ fn the_program_is_named_to_the_keeper_and_stays_in_the_cache_while_it_runs() {
         let mut s = Setup::new().await;
         let _beats = s.register().await;
         let master = s.job_master(1);
-        let key = store_bytes(&*s.programs, b"program", None, BlobKind::Transient).unwrap();
+        let key = store_bytes(&*s.programs, b"program", None, BlobKind::Transient).await.unwrap();
         let mut request = s.request(0, A, &master);
         request.program = Some(key);
         s.te.with_session(session(1)).ask(request).await.unwrap();
         let launch = s.keeper.next::<LaunchHost>().await;
         assert_eq!(launch.body.program, Some(key));
         ms(1_000).await;
-        assert_eq!(s.programs.keys().unwrap(), [key]);
+        assert_eq!(s.programs.keys().await.unwrap(), [key]);
         launch.answer(Err(BuildError::Process("no".into())));
         s.keeper.next::<ReleaseHost>().await.answer(Ok(()));
         ms(1_000).await;
-        assert_eq!(s.programs.keys().unwrap(), [], "transient, and nobody holds it any more");
+        assert_eq!(s.programs.keys().await.unwrap(), [], "transient, and nobody holds it any more");
     });
 }
 
