@@ -5,6 +5,7 @@ pub mod address;
 pub mod call;
 pub mod codec;
 mod connection;
+pub mod disorder;
 mod driver;
 mod endpoint;
 pub mod error;
