@@ -16,7 +16,9 @@ use std::time::Duration;
 /// Calls of one burst.
 const CALLS: usize = 100;
 /// Pause between two bursts.
-const PAUSE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_secs(4);
+/// Of so many calls of the ResourceManager one is of the Dispatcher too, which asks every JobMaster for it.
+const PER_OVERVIEW: usize = 5;
 /// How soon a flood begins after its time has come.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -52,16 +54,16 @@ impl Flood {
                 let manager: Remote<ResourceManagerGateway> =
                     client.rpc.gateway(&manager.address, session);
                 let dispatcher = client.gateway();
-                for _ in 0..CALLS {
+                for n in 0..CALLS {
                     let (manager, observer) = (manager.clone(), observer.clone());
-                    let dispatcher = dispatcher.clone();
+                    let dispatcher = dispatcher.clone().filter(|_| n % PER_OVERVIEW == 0);
                     tokio::task::spawn_local(async move {
                         let refused = manager.ask(RequestTaskManagers {}).await.err();
                         if refused.is_some_and(|error| is_overload(&error)) {
                             observer.fault_observed(number);
                         }
                         if let Some(dispatcher) = dispatcher {
-                            // Its jobs are asked in turn.
+                            // Whatever it answers.
                             let _ = dispatcher.ask(RequestJobsOverview {}).await;
                         }
                     });

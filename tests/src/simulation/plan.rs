@@ -383,8 +383,9 @@ fn draw_settings(rng: &mut ChaCha8Rng) -> Settings {
         start_up: short(rng, 10_000, 40_000),
         slot_request: short(rng, 10_000, 40_000),
         registration: short(rng, 8_000, 20_000),
-        mailbox_max: if rng.random_bool(0.5) { 48 } else { 256 },
-        late_per_mille: rng.random_range(0..=150),
+        mailbox_max: if rng.random_bool(0.75) { 48 } else { 256 },
+        // Calls that come in a burst are late one by one: only without that is a mailbox ever full.
+        late_per_mille: if rng.random_bool(0.4) { 0 } else { rng.random_range(1..=150) },
     }
 }
 
