@@ -4,7 +4,10 @@
 
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::{Call, CallError, FabricError};
-use model::{AllocationId, InstanceId, JobId, LeaderSession, ResourceId, SlotId};
+use model::{
+    AllocationId, ExecutionAttemptId, ExecutionState, InstanceId, JobId, JobStatus, LeaderSession,
+    ResourceId, SlotId,
+};
 use std::fmt;
 
 /// Something that has just happened in an actor.
@@ -172,6 +175,28 @@ pub enum Fact {
         /// Who is there.
         current: LeaderSession,
     },
+    /// A JobMaster believes an attempt to be in another state than before.
+    TaskState {
+        /// The JobMaster's session.
+        session: LeaderSession,
+        /// The job.
+        job_id: JobId,
+        /// The attempt.
+        attempt: ExecutionAttemptId,
+        /// Its new state.
+        state: ExecutionState,
+    },
+    /// A JobMaster's job is in another state than before.
+    JobStatusChanged {
+        /// The JobMaster's session.
+        session: LeaderSession,
+        /// The job.
+        job_id: JobId,
+        /// Its new state.
+        status: JobStatus,
+        /// [`model::FailureCause::kind`] of the job's newest failure so far; `None`: there was none.
+        cause: Option<String>,
+    },
     /// A call came from a session that is not the current one and was refused; nothing changed.
     StaleCallerRefused {
         /// Which call.
@@ -197,6 +222,10 @@ impl Fact {
 pub trait Probe: Send + Sync + fmt::Debug {
     /// A fact, in the order in which facts of one thread happen.
     fn note(&self, fact: Fact);
+    /// Returns whether the probe wants [`Fact::TaskState`]; asked once by each JobMaster.
+    fn watches_tasks(&self) -> bool {
+        false
+    }
 }
 
 /// Nobody watches.

@@ -36,6 +36,15 @@ pub enum Mutation {
     /// Jobs that wait for slots keep those they have, whoever could run with them.
     #[cfg(feature = "mutants")]
     WaitingJobsHold,
+    /// The JobMaster takes subtasks of a lost slot for finished.
+    #[cfg(feature = "mutants")]
+    LostTasksFinish,
+    /// A call that found an endpoint before it was withdrawn is let in afterwards.
+    #[cfg(feature = "mutants")]
+    WithdrawalIgnored,
+    /// A region starts again while attempts of it still run.
+    #[cfg(feature = "mutants")]
+    RestartBeforeEnd,
 }
 
 /// The rules, by name, for code that exists with and without the feature.
@@ -59,6 +68,12 @@ pub enum Rule {
     OnlyFollowedObeyed,
     /// Of jobs that wait for slots, those that are served later give theirs back.
     WaitingJobsGiveWay,
+    /// Subtasks of a lost slot have failed.
+    LostTasksFail,
+    /// Nothing is let in by an endpoint that was withdrawn.
+    WithdrawnLetsNothingIn,
+    /// A region starts again only after each of its attempts has ended.
+    EndBeforeRestart,
 }
 
 impl Mutation {
@@ -82,13 +97,16 @@ impl Mutation {
             Self::FenceIgnored => Some(Rule::FencesCompared),
             Self::StaleManagerObeyed => Some(Rule::OnlyFollowedObeyed),
             Self::WaitingJobsHold => Some(Rule::WaitingJobsGiveWay),
+            Self::LostTasksFinish => Some(Rule::LostTasksFail),
+            Self::WithdrawalIgnored => Some(Rule::WithdrawnLetsNothingIn),
+            Self::RestartBeforeEnd => Some(Rule::EndBeforeRestart),
         };
         broken != Some(rule)
     }
 
     /// Every broken rule.
     #[cfg(feature = "mutants")]
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::EpochNotRaised,
         Self::PendingSlotIsFree,
         Self::StaleJobMasterDeclares,
@@ -98,5 +116,8 @@ impl Mutation {
         Self::FenceIgnored,
         Self::StaleManagerObeyed,
         Self::WaitingJobsHold,
+        Self::LostTasksFinish,
+        Self::WithdrawalIgnored,
+        Self::RestartBeforeEnd,
     ];
 }

@@ -159,6 +159,8 @@ pub(crate) struct Registered {
     in_flight_max: u64,
     counts: Counts,
     panicked: AtomicBool,
+    /// Its registration is gone: calls that had found it before are not let in any more.
+    withdrawn: AtomicBool,
     watch: Watch,
     pub(crate) died: Notify,
 }
@@ -192,6 +194,8 @@ pub(crate) struct Watch {
     witness: Option<Arc<dyn Witness>>,
     #[cfg(feature = "mutants")]
     fences_ignored: bool,
+    #[cfg(feature = "mutants")]
+    withdrawal_ignored: bool,
 }
 
 impl Watch {
@@ -200,6 +204,8 @@ impl Watch {
             witness: options.witness.clone(),
             #[cfg(feature = "mutants")]
             fences_ignored: options.fences_ignored,
+            #[cfg(feature = "mutants")]
+            withdrawal_ignored: options.withdrawal_ignored,
         }
     }
 
@@ -217,6 +223,16 @@ impl Watch {
     #[cfg(feature = "mutants")]
     fn compares_fences(&self) -> bool {
         !self.fences_ignored
+    }
+
+    #[cfg(not(feature = "mutants"))]
+    fn heeds_withdrawal(&self) -> bool {
+        true
+    }
+
+    #[cfg(feature = "mutants")]
+    fn heeds_withdrawal(&self) -> bool {
+        !self.withdrawal_ignored
     }
 }
 
@@ -249,6 +265,7 @@ impl Registered {
             in_flight_max: bounds.in_flight_max,
             counts: Counts::default(),
             panicked: AtomicBool::new(false),
+            withdrawn: AtomicBool::new(false),
             watch,
             died: Notify::new(),
         }
@@ -256,6 +273,11 @@ impl Registered {
 
     pub(crate) fn is_served(&self) {
         self.watch.sees(FabricFact::Served { endpoint: &self.name, session: self.fence });
+    }
+
+    /// From now on nothing is let in, whoever found the endpoint before.
+    pub(crate) fn withdraw(&self) {
+        self.withdrawn.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_withdrawn(&self) {
@@ -287,18 +309,18 @@ impl Registered {
             self.watch.sees(FabricFact::Fenced { endpoint, call, yours: fence, current });
             return Err(FabricError::Fenced { yours: fence, current });
         }
+        if self.withdrawn.load(Ordering::Relaxed) && self.watch.heeds_withdrawal() {
+            return Err(self.gone());
+        }
         if !self.connected() {
             self.died.notify_waiters();
-            return Err(FabricError::NoSuchEndpoint {
-                peer: self.node.clone(),
-                endpoint: self.name.clone(),
-            });
+            return Err(self.gone());
         }
         if self.counts.waiting() >= self.mailbox_max {
-            return Err(self.overloaded("mailbox", self.mailbox_max));
+            return Err(self.overloaded(call, "mailbox", self.mailbox_max));
         }
         if self.counts.in_flight.load(Ordering::Relaxed) >= self.in_flight_max {
-            return Err(self.overloaded("calls under way", self.in_flight_max));
+            return Err(self.overloaded(call, "calls under way", self.in_flight_max));
         }
         self.counts.in_flight.fetch_add(1, Ordering::Relaxed);
         self.counts.admitted.fetch_add(1, Ordering::Relaxed);
@@ -315,7 +337,13 @@ impl Registered {
         })
     }
 
-    fn overloaded(&self, what: &str, bound: u64) -> FabricError {
+    fn gone(&self) -> FabricError {
+        let (peer, endpoint) = (self.node.clone(), self.name.clone());
+        FabricError::NoSuchEndpoint { peer, endpoint }
+    }
+
+    fn overloaded(&self, call: &'static str, what: &str, bound: u64) -> FabricError {
+        self.watch.sees(FabricFact::Overloaded { endpoint: &self.name, call });
         FabricError::Overloaded { what: format!("{what} of {} ({bound})", self.name) }
     }
 

@@ -5,6 +5,7 @@
 
 use crate::{
     connection::Connection,
+    disorder::{Disorder, Lines},
     endpoint::{Admitted, Registered, Target},
     error::FabricError,
     rpc::Inner,
@@ -33,6 +34,8 @@ pub(crate) struct Incoming {
     bytes: usize,
     /// Batches that have not reached their endpoints yet: while there are any, no call may go another way.
     under_way: Arc<AtomicUsize>,
+    /// Calls that the simulation holds back.
+    lines: Arc<Lines>,
 }
 
 /// A batch that still grows.
@@ -60,6 +63,11 @@ impl Incoming {
                 Err(error) => return from.connection.refuse(to.id, &error),
             },
         };
+        if let Some(disorder) = &from.service.options.disorder {
+            self.hold_back(from, to, &registered, body, disorder);
+            self.last = Some(registered);
+            return;
+        }
         let here = Lane::of_this_thread();
         let elsewhere = |lane: &Lane| here.is_some_and(|here| !here.shares_thread_with(*lane));
         let long = body.len() > SHORT_BYTES;
@@ -71,6 +79,31 @@ impl Incoming {
             },
         }
         self.last = Some(registered);
+    }
+
+    /// Delivers a call when its turn has come: only in the simulation, where all lanes are one thread.
+    fn hold_back(
+        &self,
+        from: &Origin<'_>,
+        to: To,
+        endpoint: &Arc<Registered>,
+        body: Cow<'_, [u8]>,
+        disorder: &Arc<dyn Disorder>,
+    ) {
+        if !from.connection.room().takes(&body) {
+            return from.overloaded(to.id);
+        }
+        let (lines, disorder) = (Arc::clone(&self.lines), Arc::clone(disorder));
+        let (service, connection) = (Arc::clone(from.service), Arc::clone(from.connection));
+        let (endpoint, body) = (Arc::clone(endpoint), body.into_owned());
+        let lane = service.platform.lane(service.options.io_lane);
+        lane.spawn_local(async move {
+            lines.pass(&*disorder, &endpoint.name).await;
+            if !connection.is_over() {
+                let from = Origin { service: &service, connection: &connection };
+                from.let_in_alone(&to, &endpoint, &body);
+            }
+        });
     }
 
     fn push(

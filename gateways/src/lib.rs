@@ -7,6 +7,7 @@ pub mod codec;
 mod connection;
 mod courier;
 pub mod delivery;
+pub mod disorder;
 mod driver;
 mod endpoint;
 pub mod error;

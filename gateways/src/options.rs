@@ -1,6 +1,6 @@
 //! Settings of a process's RPC service. Plain values with defaults; nothing is read or bound here.
 
-use crate::witness::Witness;
+use crate::{disorder::Disorder, witness::Witness};
 use model::ClusterId;
 use platform::{Credentials, Identity, Lane, PortSpec, Secret, Tls};
 use std::{sync::Arc, time::Duration};
@@ -56,9 +56,14 @@ pub struct RpcOptions {
     pub io_lane: Lane,
     /// Who sees what is let in and kept out; nobody outside of the simulation.
     pub witness: Option<Arc<dyn Witness>>,
+    /// Holds calls and answers back where no order is promised; `None` outside of the simulation.
+    pub disorder: Option<Arc<dyn Disorder>>,
     /// The rule that fences are compared is broken, for the simulation to find.
     #[cfg(feature = "mutants")]
     pub fences_ignored: bool,
+    /// The rule that a withdrawn endpoint lets nothing in is broken, for the simulation to find.
+    #[cfg(feature = "mutants")]
+    pub withdrawal_ignored: bool,
 }
 
 /// Where a service listens.
@@ -104,8 +109,11 @@ impl RpcOptions {
             silence_max: Duration::from_secs(15),
             io_lane: Lane::Io,
             witness: None,
+            disorder: None,
             #[cfg(feature = "mutants")]
             fences_ignored: false,
+            #[cfg(feature = "mutants")]
+            withdrawal_ignored: false,
         }
     }
 

@@ -5,11 +5,13 @@ use crate::{
     call::{Call, CallContext, Deadline, Gateway, Principal, TraceContext},
     codec,
     connection::Asking,
+    disorder,
     endpoint::{Admitted, CallTarget, Target},
     error::{CallError, Executed, FabricError, REQUEST},
     rpc::Inner,
     scratch,
     serve::{Outcome, ReplyTo, ServeSlot, Serving, ask_local},
+    witness::FabricFact,
 };
 use model::{Fence, LeaderSession};
 use platform::Lane;
@@ -142,7 +144,21 @@ impl Shared {
         let mut bytes = scratch::take();
         codec::encode_into(&mut bytes, format_args!("{REQUEST}{}", C::NAME), &body)?;
         drop(body);
-        self.ask_there((C::ID, C::NAME), bytes, context, now).await?.open::<C>()
+        let answer = self.ask_there((C::ID, C::NAME), bytes, context, now).await;
+        self.ended(C::NAME, now, answer.as_ref().err());
+        answer?.open::<C>()
+    }
+
+    /// Shows a witness how a call to another process ended.
+    fn ended(&self, call: &'static str, asked: Instant, error: Option<&FabricError>) {
+        if let Some(witness) = &self.service.options.witness {
+            let lost = matches!(
+                error,
+                Some(FabricError::Unreachable { .. } | FabricError::DeadlineExceeded { .. })
+            );
+            let (to, took) = (&self.address.node, asked.elapsed());
+            witness.sees(FabricFact::Asked { to, call, took, lost });
+        }
     }
 
     /// Sends a call in bytes and waits for its answer: what is the same for all calls is there once.
@@ -177,7 +193,11 @@ impl Shared {
         scratch::give(bytes);
         let waiting = waiting?;
         drop(connection);
-        match waiting.await?.sort() {
+        let answer = waiting.await;
+        if let Some(disorder) = &self.service.options.disorder {
+            disorder::hold(&**disorder).await;
+        }
+        match answer?.sort() {
             // The callee knows the call by its number only.
             Err(FabricError::NoSuchCall { .. }) => Err(self.no_such_call(call.1)),
             sorted => sorted,
@@ -190,6 +210,9 @@ impl Shared {
         context: CallContext,
         now: Instant,
     ) -> Result<C::Reply, CallError<C::Error>> {
+        if let Some(disorder) = &self.service.options.disorder {
+            self.service.lines.pass(&**disorder, &self.address.endpoint).await;
+        }
         let registered = self.service.find(&self.address.endpoint)?;
         let (index, target) = registered.target(C::ID).ok_or_else(|| self.no_such_call(C::NAME))?;
         let admitted = registered.admit(Principal::Local, (index, C::NAME), self.fence, now)?;

@@ -5,6 +5,7 @@ use crate::{
     address::{EndpointAddress, NodeAddress},
     call::{Gateway, Principal},
     connection::Connection,
+    disorder::Lines,
     endpoint::{Allow, Bounds, Endpoint, Registered, Watch},
     error::FabricError,
     frame::Kind,
@@ -57,6 +58,8 @@ pub(crate) struct Inner {
     pub(crate) node: NodeAddress,
     /// Drawn at the start: tells this process from its predecessor at the same address.
     pub(crate) incarnation: u128,
+    /// Local calls that the simulation holds back.
+    pub(crate) lines: Lines,
     pub(crate) endpoints: DashMap<String, Arc<Registered>, DefaultHashBuilder>,
     pub(crate) peers: Peers,
     pub(crate) events: broadcast::Sender<PeerEvent>,
@@ -183,6 +186,7 @@ impl RpcService {
             platform,
             options,
             node,
+            lines: Lines::default(),
             endpoints: DashMap::default(),
             peers: Peers::default(),
             events: broadcast::Sender::new(EVENTS_MAX),
@@ -373,6 +377,7 @@ impl fmt::Debug for Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
+        self.registered.withdraw();
         if let Some(service) = self.service.upgrade() {
             let removed = service.endpoints.remove_if(&self.registered.name, |_, current| {
                 Arc::ptr_eq(current, &self.registered)

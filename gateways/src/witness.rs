@@ -1,8 +1,10 @@
-//! Lets one who asked for it see what the fabric serves, lets in and keeps out, in the one place where
-//! that is decided. A witness sees; it must never wait, call back or change what happens.
+//! Lets a witness see what the fabric serves, lets in and keeps out, each in the one place where that is
+//! decided, and how calls to other processes ended. A witness sees; it must never wait, call back or change what
+//! happens.
 
+use crate::address::NodeAddress;
 use model::LeaderSession;
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// Something that the fabric of one process has just done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +42,25 @@ pub enum FabricFact<'a> {
         yours: LeaderSession,
         /// Who is there.
         current: LeaderSession,
+    },
+    /// A call was answered `Overloaded` by its endpoint: the mailbox, or the number of calls under way, is at its
+    /// bound. Nothing changed.
+    Overloaded {
+        /// The endpoint's name.
+        endpoint: &'a str,
+        /// Which call.
+        call: &'static str,
+    },
+    /// A call to another process has ended at its caller. Calls that the caller gave up are not seen.
+    Asked {
+        /// The process that was called.
+        to: &'a NodeAddress,
+        /// Which call.
+        call: &'static str,
+        /// From the caller's turn to the answer, or to the failure.
+        took: Duration,
+        /// Whether the fabric failed to bring an answer: unreachable, or the deadline passed.
+        lost: bool,
     },
 }
 

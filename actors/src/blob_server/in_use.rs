@@ -22,12 +22,6 @@ pub struct Needed {
     pub jobs: BTreeSet<JobId>,
 }
 
-impl Needed {
-    fn has_program(&self, hash: ContentHash) -> bool {
-        self.programs.values().any(|known| *known == hash)
-    }
-}
-
 /// What is needed now; the Dispatcher's, the endpoint's and the BlobServer's common knowledge. A cheap handle.
 #[derive(Debug, Clone, Default)]
 pub struct BlobsInUse(watch::Sender<Known>);
@@ -35,6 +29,8 @@ pub struct BlobsInUse(watch::Sender<Known>);
 #[derive(Debug, Default)]
 struct Known {
     needed: Option<Needed>,
+    /// Jobs of `needed` by their program: no program is there without a job.
+    users: BTreeMap<ContentHash, u32>,
     uploaded: BTreeSet<ContentHash>,
     /// For each job that is about to come with a program: until when it is waited for.
     expected: BTreeMap<ContentHash, VecDeque<Duration>>,
@@ -48,13 +44,13 @@ impl Known {
             return true;
         };
         match key.job {
-            None => self.keeps_program(needed, key.hash) || self.expects(key.hash, now),
+            None => self.keeps_program(key.hash) || self.expects(key.hash, now),
             Some(job) => needed.jobs.contains(&job),
         }
     }
 
-    fn keeps_program(&self, needed: &Needed, hash: ContentHash) -> bool {
-        needed.has_program(hash) || self.uploaded.contains(&hash)
+    fn keeps_program(&self, hash: ContentHash) -> bool {
+        self.users.contains_key(&hash) || self.uploaded.contains(&hash)
     }
 
     fn expects(&self, hash: ContentHash, now: Duration) -> bool {
@@ -73,15 +69,45 @@ impl Known {
 
     fn set_needed(&mut self, needed: Option<Needed>) {
         let before = std::mem::replace(&mut self.needed, needed);
-        let (Some(before), Some(now)) = (before, &self.needed) else {
-            // A leadership begins with the jobs of the last one, and ends without ending jobs.
-            return;
-        };
-        let left: BTreeSet<ContentHash> = now.programs.values().copied().collect();
-        self.released.extend(before.programs.values().filter(|hash| !left.contains(hash)));
+        self.users.clear();
+        let Some(now) = &self.needed else { return };
+        for hash in now.programs.values() {
+            *self.users.entry(*hash).or_default() += 1;
+        }
+        // A leadership begins with the jobs of the last one, and ends without ending jobs.
+        let Some(before) = before else { return };
+        let left = before.programs.values().filter(|hash| !self.users.contains_key(hash));
+        self.released.extend(left);
         let new = now.programs.iter().filter(|(job, _)| !before.programs.contains_key(job));
         for hash in new.map(|(_, hash)| *hash).collect::<Vec<_>>() {
             self.come(hash);
+        }
+    }
+
+    /// Replaces the program of one job.
+    fn set_program(&mut self, job: JobId, program: Option<ContentHash>) {
+        let Some(needed) = &mut self.needed else { return };
+        let before = match program {
+            Some(hash) => needed.programs.insert(job, hash),
+            None => needed.programs.remove(&job),
+        };
+        if before == program {
+            return;
+        }
+        if let Some(hash) = program {
+            *self.users.entry(hash).or_default() += 1;
+            if before.is_none() {
+                self.come(hash);
+            }
+        }
+        let Some(hash) = before else { return };
+        let users = self.users.get(&hash).copied().unwrap_or_default();
+        debug_assert!(users > 0, "the users of program {hash} are counted");
+        if users > 1 {
+            self.users.insert(hash, users - 1);
+        } else {
+            self.users.remove(&hash);
+            self.released.insert(hash);
         }
     }
 }
@@ -94,6 +120,31 @@ impl BlobsInUse {
             if changed {
                 known.set_needed(needed);
             }
+            changed
+        });
+    }
+
+    /// Sets what one job needs from now on, besides its own blobs: its program, if that is known. Does
+    /// nothing while it is not known what jobs need.
+    pub fn set_job(&self, job: JobId, program: Option<ContentHash>) {
+        self.change_job(job, |needed| needed.jobs.insert(job), program);
+    }
+
+    /// From now on nothing is needed for this job.
+    pub fn remove_job(&self, job: JobId) {
+        self.change_job(job, |needed| needed.jobs.remove(&job), None);
+    }
+
+    fn change_job(
+        &self,
+        job: JobId,
+        change: impl FnOnce(&mut Needed) -> bool,
+        program: Option<ContentHash>,
+    ) {
+        self.0.send_if_modified(|known| {
+            let Some(needed) = &mut known.needed else { return false };
+            let changed = change(needed) || needed.programs.get(&job).copied() != program;
+            known.set_program(job, program);
             changed
         });
     }
@@ -143,11 +194,11 @@ impl BlobsInUse {
     ) -> Vec<ContentHash> {
         let mut free = Vec::new();
         self.0.send_if_modified(|known| {
-            let Some(needed) = known.needed.take() else {
+            if known.needed.is_none() {
                 return false;
-            };
+            }
             for hash in std::mem::take(&mut known.released) {
-                if known.keeps_program(&needed, hash) {
+                if known.keeps_program(hash) {
                     // It will be released once more.
                 } else if known.expects(hash, now) || relied_on(&hash) {
                     known.released.insert(hash);
@@ -155,7 +206,6 @@ impl BlobsInUse {
                     free.push(hash);
                 }
             }
-            known.needed = Some(needed);
             false
         });
         free
@@ -224,6 +274,26 @@ mod tests {
         in_use.expect(PROGRAM, NOW, LATER);
         assert!(released(&in_use, NOW).is_empty());
         assert_eq!(released(&in_use, LATER), [PROGRAM], "one that never comes");
+    }
+
+    #[test]
+    fn one_job_after_another_is_as_all_at_once() {
+        let in_use = BlobsInUse::default();
+        in_use.set_job(JobId(1), Some(PROGRAM));
+        assert_eq!(in_use.get(), None, "no Dispatcher leads here");
+        in_use.set(jobs(&[]));
+        in_use.expect(PROGRAM, NOW, LATER);
+        in_use.set_job(JobId(1), None);
+        in_use.set_job(JobId(1), Some(PROGRAM));
+        in_use.set_job(JobId(2), Some(PROGRAM));
+        assert_eq!(in_use.get(), jobs(&[1, 2]));
+        in_use.remove_job(JobId(1));
+        assert!(released(&in_use, NOW).is_empty());
+        in_use.remove_job(JobId(2));
+        in_use.remove_job(JobId(2));
+        assert_eq!(in_use.get(), jobs(&[]));
+        assert_eq!(released(&in_use, NOW), [PROGRAM], "its job has come");
+        assert!(released(&in_use, NOW).is_empty());
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Dispatcher {
                 EndStep::RecordResult => return self.record_result(job, ctx),
                 EndStep::DeleteBlobs => {
                     if let Some(blobs) = &self.deps.blobs {
-                        blobs.tell(DeleteJobBlobs { job });
+                        blobs.insist(DeleteJobBlobs { job });
                     }
                 }
                 EndStep::ReleaseHost => self.release_or_keep_host(job),
@@ -135,10 +135,10 @@ impl Dispatcher {
     }
 
     fn forget_job(&mut self, job: JobId) {
-        if let Some(job) = self.jobs.remove(&job) {
-            actix::spawn(job.runner.stop());
+        if let Some(known) = self.jobs.remove(&job) {
+            actix::spawn(known.runner.stop());
         }
-        self.say_needed();
+        self.say_needed_by(job);
     }
 
     /// The host of a job that collected its result serves it for a while; any other ends.

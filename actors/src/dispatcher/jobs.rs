@@ -92,7 +92,7 @@ impl Dispatcher {
         let now_ms = self.deps.services.platform.unix_millis();
         let graph = Arc::new(graph);
         self.persisting.insert(job, (graph.clone(), now_ms));
-        self.say_needed();
+        self.say_needed_by(job);
         let log = self.deps.services.platform.random_u64();
         let created = self.logs.clone().create(graph.clone(), log, self.writer.clone());
         let addr = ctx.address();
@@ -103,10 +103,29 @@ impl Dispatcher {
         Box::pin(async move { stored.await.unwrap_or(Err(SubmitError::ShuttingDown)) })
     }
 
-    /// Lets the BlobServer know which blobs have to stay. To be called whenever a job has come or gone. As
-    /// long as jobs are being recovered nothing is said, and every blob stays.
+    /// Whether this Dispatcher knows which blobs have to stay. As long as jobs are being recovered nobody
+    /// does, and every blob stays.
+    fn knows_needed(&self) -> bool {
+        !self.stopping && !self.superseded && self.table.recovery_progress().is_none()
+    }
+
+    /// Lets the BlobServer know which blobs a job needs. To be called whenever a job has come or gone.
+    pub(super) fn say_needed_by(&self, job: JobId) {
+        if !self.knows_needed() {
+            return;
+        }
+        let running = self.jobs.get(&job).map(|job| job.graph.program.hash);
+        let building = || self.building.get(&job).copied();
+        let persisting = || Some(self.persisting.get(&job)?.0.program.hash);
+        match (self.table.phase(job), running.or_else(building).or_else(persisting)) {
+            (None, None) => self.deps.in_use.remove_job(job),
+            (_, program) => self.deps.in_use.set_job(job, program),
+        }
+    }
+
+    /// Lets the BlobServer know which blobs all jobs need. To be called when recovery is over.
     pub(super) fn say_needed(&self) {
-        if self.stopping || self.superseded || self.table.recovery_progress().is_some() {
+        if !self.knows_needed() {
             return;
         }
         let running = self.jobs.iter().map(|(id, job)| (*id, job.graph.program.hash));
@@ -131,7 +150,7 @@ impl Dispatcher {
         let coordinated = graph.nodes.iter().any(|node| node.coordinated);
         if !coordinated {
             // Nothing runs in the host that built the graph.
-            self.deps.hosts().tell(ReleaseHost { job_id: job, at_once: false });
+            self.deps.hosts().insist(ReleaseHost { job_id: job, at_once: false });
         }
         let StartedRunner { running, end } = job_manager_runner::start(RunnerDeps {
             services: services.clone(),
@@ -158,7 +177,7 @@ impl Dispatcher {
 
     /// The keeper's host of a job goes.
     pub(super) fn release_host(&self, job: JobId, at_once: bool) {
-        self.deps.hosts().tell(ReleaseHost { job_id: job, at_once });
+        self.deps.hosts().insist(ReleaseHost { job_id: job, at_once });
     }
 }
 
@@ -182,7 +201,7 @@ impl Handler<GraphStored> for Dispatcher {
                 if !self.stopping && self.table.stored(job) {
                     tracing::info!(%job, name = %graph.name, tasks = graph.total_subtasks(), "job submitted");
                     self.run(graph, log_end, ctx);
-                    self.say_needed();
+                    self.say_needed_by(job);
                 }
                 return Ok(job);
             }
@@ -196,6 +215,7 @@ impl Handler<GraphStored> for Dispatcher {
         };
         tracing::warn!(%job, %error, "the job graph was not stored");
         self.table.forget(job);
+        self.say_needed_by(job);
         if matches!(error, SubmitError::DuplicateRunning { .. }) {
             self.adopt(job, ctx);
         }

@@ -106,7 +106,7 @@ impl Handler<Ask<SubmitProgram>> for Dispatcher {
             }
         };
         self.building.insert(job, hash);
-        self.say_needed();
+        self.say_needed_by(job);
         let (built, addr) = (self.build(request), ctx.address());
         // Not part of the answer's future: the job runs also when the client is gone by then.
         let submitted = actix::spawn(async move {
@@ -173,7 +173,7 @@ impl Handler<Submitted> for Dispatcher {
                 self.own_job_refused(job, &error);
             }
         }
-        self.say_needed();
+        self.say_needed_by(job);
     }
 }
 

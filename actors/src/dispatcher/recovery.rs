@@ -8,7 +8,6 @@ use actix::{AsyncContext, Context, Handler};
 use control::dispatcher::{Found, Recovered};
 use control::registration::backoff;
 use futures::StreamExt as _;
-use gateways::blob_server::DeleteJobBlobs;
 use gateways::job_master::{FailureRecord, JobDetails};
 use model::{ContentHash, FailureCause, JobGraph, JobId, JobStatus, LeaderSession, ProgramRef};
 use std::collections::BTreeMap;
@@ -254,10 +253,7 @@ impl Dispatcher {
                 self.run(graph, end, ctx);
             }
             (Recovered::Keep, JobState::Ended(entry)) => {
-                // The earlier Dispatcher may have stopped before it did.
-                if let Some(blobs) = &self.deps.blobs {
-                    blobs.tell(DeleteJobBlobs { job });
-                }
+                // Blobs that its earlier Dispatcher did not delete go because no job needs them.
                 self.ended.insert(job, Ended { entry: *entry, log_end: end });
             }
             (Recovered::Fail(Some(error)), JobState::Running(graph)) => {

@@ -500,7 +500,8 @@ async fn what_a_finished_job_collected_is_served_for_a_while() {
         until("deployed", || worker.attempts().len() == 2).await;
         assert_eq!(f.gateway().ask(request()).await.unwrap().as_ref(), b"results from 0");
         worker.finish_all().await;
-        until("cleaned up", || f.stored(1).is_empty()).await;
+        let wait = RequestJobResult { job_id: job(1), wait_ms: 60_000 };
+        assert_eq!(f.gateway().ask(wait).await.unwrap().status, JobStatus::Finished);
         assert_eq!(f.gateway().ask(request()).await.unwrap().as_ref(), b"results from 0");
         seconds(200).await;
         let over = f.gateway().ask(request()).await.unwrap_err().refused().unwrap();

@@ -1,6 +1,7 @@
 //! Turns the core's commands into calls.
 
 use super::{JobMaster, coordinators::cause_of_fabric};
+use crate::probe::Fact;
 use actix::{AsyncContext, Context, Handler};
 use control::job_master::Command;
 use control::scheduler::{Deployment, ProducerTable};
@@ -73,6 +74,12 @@ impl JobMaster {
 
     fn log_status(&self, status: JobStatus) {
         let (job, name) = (self.job_id(), &self.core.graph().name);
+        self.deps.services.probe.note(Fact::JobStatusChanged {
+            session: self.session(),
+            job_id: job,
+            status,
+            cause: self.core.last_failure().map(|failure| failure.cause.kind.clone()),
+        });
         let failing = matches!(status, JobStatus::Restarting | JobStatus::Failing);
         match self.core.last_failure().filter(|_| failing) {
             Some(failure) => {

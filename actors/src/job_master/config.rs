@@ -28,6 +28,7 @@ pub(super) fn job_config(deps: &JobMasterDeps, seed: u64) -> JobConfig {
         graph_id: session.nonce ^ session.epoch.process.rotate_left(48),
         seed,
         initialized_ms: deps.submitted_ms,
+        mutation: deps.services.mutation,
     }
 }
 

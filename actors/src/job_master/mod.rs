@@ -117,8 +117,12 @@ impl JobMaster {
         let now = now(services);
         let name = endpoint_name(deps.graph.job_id);
         let config = config::job_config(&deps, services.platform.random_u64());
+        let mut core = JobCore::new(deps.graph.clone(), config, now);
+        if services.probe.watches_tasks() {
+            core.watch_tasks();
+        }
         Self {
-            core: JobCore::new(deps.graph.clone(), config, now),
+            core,
             address: services.rpc.address_of(&name),
             marker: services.turn_marker(name),
             task_managers: BTreeMap::new(),
@@ -159,9 +163,18 @@ impl JobMaster {
 
     /// The end of every turn: what the core wants done is done, and the timer set for its next wish.
     fn turn(&mut self, ctx: &mut Context<Self>) {
+        self.note_tasks();
         let commands = self.core.take_commands();
         self.execute_all(commands, ctx);
         self.set_timer(ctx);
+    }
+
+    fn note_tasks(&mut self) {
+        let (session, job_id) = (self.session(), self.job_id());
+        for (attempt, state) in self.core.take_task_changes() {
+            let probe = &self.deps.services.probe;
+            probe.note(Fact::TaskState { session, job_id, attempt, state });
+        }
     }
 
     fn set_timer(&mut self, ctx: &mut Context<Self>) {

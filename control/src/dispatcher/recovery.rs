@@ -36,8 +36,7 @@ pub enum Found<'a> {
 pub enum Recovered {
     /// Run it.
     Run,
-    /// Remember how it ended. Its blobs are deleted once more: the earlier Dispatcher may have stopped before
-    /// it did.
+    /// Remember how it ended.
     Keep,
     /// The job can never run again: it fails now, for this reason (`None`: its log is damaged).
     Fail(Option<job_graph::GraphError>),

@@ -134,6 +134,8 @@ pub struct ExecutionGraph {
     counts: [u32; STATES],
     /// Unix milliseconds of the latest change of any state.
     modified_ms: u64,
+    /// Changes that nobody has taken yet; `None` unless somebody watches.
+    changes: Option<Vec<(ExecutionAttemptId, ExecutionState)>>,
 }
 
 impl ExecutionGraph {
@@ -152,7 +154,7 @@ impl ExecutionGraph {
         let count =
             |state: &ExecutionState| if *state == ExecutionState::Created { end } else { 0 };
         let counts = ExecutionState::ALL.each_ref().map(count);
-        Self { graph, id, starts, by_vertex, tasks, counts, modified_ms: now_ms }
+        Self { graph, id, starts, by_vertex, tasks, counts, modified_ms: now_ms, changes: None }
     }
 
     /// The graph it was made of.
@@ -240,6 +242,7 @@ impl ExecutionGraph {
         task.enter(to, now_ms);
         self.recount(from, to);
         self.modified_ms = self.modified_ms.max(now_ms);
+        self.note_change(index, to);
         true
     }
 
@@ -296,6 +299,26 @@ impl ExecutionGraph {
         let from = task.state;
         *task = Task::new(task.attempt.saturating_add(1), now_ms);
         self.recount(from, ExecutionState::Created);
+        self.note_change(index, ExecutionState::Created);
+    }
+
+    /// Keeps each change of an attempt's state from now on, until [`ExecutionGraph::take_changes`].
+    pub fn watch(&mut self) {
+        self.changes.get_or_insert_default();
+    }
+
+    /// Returns the changes since the last call, in order; none unless they are watched.
+    pub fn take_changes(&mut self) -> Vec<(ExecutionAttemptId, ExecutionState)> {
+        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn note_change(&mut self, index: TaskIndex, state: ExecutionState) {
+        if self.changes.is_some()
+            && let Some(attempt) = self.attempt_id(index)
+            && let Some(changes) = &mut self.changes
+        {
+            changes.push((attempt, state));
+        }
     }
 
     fn recount(&mut self, from: ExecutionState, to: ExecutionState) {

@@ -2,6 +2,7 @@
 
 use super::{Command, Coordinators, JobCore, Now, Phase};
 use crate::execution_graph::TaskIndex;
+use crate::mutation::Rule;
 use crate::scheduler::RegionIndex;
 use model::{FailureCause, JobStatus};
 
@@ -29,12 +30,13 @@ impl JobCore {
         if self.status() != JobStatus::Restarting {
             return;
         }
+        let waits = self.config.mutation.keeps(Rule::EndBeforeRestart);
         let stopped: Vec<(RegionIndex, _)> = self
             .regions
             .iter()
             .zip(&self.states)
             .filter_map(|((index, _), state)| match state.phase {
-                Phase::Stopping { resume } if state.alive == 0 => Some((index, resume)),
+                Phase::Stopping { resume } if state.alive == 0 || !waits => Some((index, resume)),
                 _ => None,
             })
             .collect();

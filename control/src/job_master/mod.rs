@@ -16,13 +16,14 @@ pub use reports::Unroutable;
 pub use slots::NotRegistered;
 
 use crate::execution_graph::{ExecutionGraph, StatusMachine, TaskIndex, Worker};
+use crate::mutation::Mutation;
 use crate::restart::{RestartPolicy, RestartStrategy};
 use crate::scheduler::{Deployment, RegionIndex, Regions, SharedSlot, SlotPlan};
 use crate::slot_pool::SlotPool;
 use model::job::{FailureRecord, JobDetails};
 use model::{
-    AllocationId, ExecutionAttemptId, FailureCause, JobGraph, JobStatus, OperatorId, ResourceId,
-    ResourceRequirement,
+    AllocationId, ExecutionAttemptId, ExecutionState, FailureCause, JobGraph, JobStatus,
+    OperatorId, ResourceId, ResourceRequirement,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -52,6 +53,8 @@ pub struct JobConfig {
     pub seed: u64,
     /// Unix milliseconds of the submission.
     pub initialized_ms: u64,
+    /// [`Mutation::None`] outside of the simulation.
+    pub mutation: Mutation,
 }
 
 /// What is to be done, in order.
@@ -228,6 +231,16 @@ impl JobCore {
         });
         commands.extend(changed.into_iter().map(Command::HoldingsChanged));
         commands
+    }
+
+    /// Makes the core keep each change of an attempt's state until [`JobCore::take_task_changes`].
+    pub fn watch_tasks(&mut self) {
+        self.exec.watch();
+    }
+
+    /// Returns the changes of attempts' states since the last call, in order; none unless they are watched.
+    pub fn take_task_changes(&mut self) -> Vec<(ExecutionAttemptId, ExecutionState)> {
+        self.exec.take_changes()
     }
 
     /// The job's state.

@@ -2,6 +2,7 @@
 
 use super::{Command, JobCore, Now};
 use crate::execution_graph::{TaskIndex, Worker};
+use crate::mutation::Rule;
 use crate::restart::NO_RESOURCE;
 use crate::scheduler::{RegionIndex, SharedSlot};
 use crate::slot_pool::Registration;
@@ -156,7 +157,9 @@ impl JobCore {
         let mut failed = Vec::new();
         for index in tasks {
             let placed = self.exec.task(index).is_some_and(|task| task.placement.is_some());
-            if placed {
+            if placed && !self.config.mutation.keeps(Rule::LostTasksFail) {
+                self.finish_task(index, now);
+            } else if placed {
                 self.end_task(index, Some(cause.clone()), now, &mut failed);
             }
         }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::mutation::Mutation;
 use crate::restart::{NO_RESOURCE, RestartSpec};
 use crate::slot_pool::Registration;
 use crate::testing::{coordinate, edge, graph, vertex};
@@ -21,6 +22,7 @@ fn config(restart: RestartPolicy) -> JobConfig {
         graph_id: 5,
         seed: 1,
         initialized_ms: 999_000,
+        mutation: Mutation::None,
     }
 }
 

@@ -96,7 +96,7 @@ mod tests {
     never_answers! {
         RegisterTaskExecutor, SendSlotReport, NotifySlotAvailable, DisconnectTaskExecutor, RegisterJobMaster,
         DeclareRequiredResources, DisconnectJobMaster, RequestTaskManagers, RequestResourceOverview, BlockNode,
-        UnblockNode, RequestBlockedNodes, DeclareNeededWorkers, ReleaseIdleWorker, ReportLackOfSlots, AskToGiveWay,
+        UnblockNode, RequestBlockedNodes, TakeFacts, ReportLackOfSlots, AskToGiveWay,
     }
 
     /// When the ResourceManager leads.

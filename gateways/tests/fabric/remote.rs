@@ -312,3 +312,33 @@ fn one_actor_may_be_served_under_two_names() {
         }
     });
 }
+
+/// Holds every call back for 50 ms.
+#[derive(Debug)]
+struct Late;
+
+impl gateways::disorder::Disorder for Late {
+    fn hold(&self) -> Duration {
+        Duration::from_millis(50)
+    }
+    fn overtaken(&self, _: &str) {}
+}
+
+/// A JobManager that is revoked withdraws its endpoints while calls are on their way between two lanes.
+#[test]
+fn a_call_that_found_its_endpoint_before_it_was_withdrawn_is_not_let_in() {
+    simulated(|world| async move {
+        let server = RpcOptions { disorder: Some(std::sync::Arc::new(Late)), ..options("server") };
+        let server = world.service_with("server", server).await;
+        let Pair { server: _server, client: _client, remote, registration } =
+            Pair::of(server, world.service("client").await);
+        assert_eq!(remote.ask(Count {}).await, Ok(0));
+        let withdraw = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            drop(registration);
+        };
+        let (late, ()) = tokio::join!(remote.ask(Count {}), withdraw);
+        let late = late.unwrap_err();
+        assert!(matches!(late.fabric(), Some(FabricError::NoSuchEndpoint { .. })), "{late}");
+    });
+}

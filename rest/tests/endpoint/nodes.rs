@@ -64,7 +64,7 @@ macro_rules! never_answers {
 never_answers! {
     RegisterTaskExecutor, SendSlotReport, NotifySlotAvailable, DisconnectTaskExecutor, RegisterJobMaster,
     DeclareRequiredResources, DisconnectJobMaster, RequestTaskManagers, RequestResourceOverview,
-    DeregisterApplication, DeclareNeededWorkers, ReleaseIdleWorker, ReportLackOfSlots, AskToGiveWay,
+    DeregisterApplication, TakeFacts, ReportLackOfSlots, AskToGiveWay,
 }
 
 pub(crate) fn serve(rpc: &RpcService, session: LeaderSession) -> Registration {

@@ -3,7 +3,7 @@
 //! It only says what it sees; what should have been is judged by `invariants/`.
 
 use super::ghosts;
-use super::host_double::TASK_MS;
+use super::host_double;
 use super::hosts::World;
 use super::lease::SimulatedElection;
 use super::observer::Noticed;
@@ -42,7 +42,8 @@ pub struct Client {
 }
 
 impl Client {
-    fn gateway(&self) -> Option<Remote<DispatcherGateway>> {
+    /// A gateway to the Dispatcher that is said to lead; `None`: nobody is.
+    pub fn gateway(&self) -> Option<Remote<DispatcherGateway>> {
         let leader = self.dispatcher.borrow().clone()?;
         Some(self.rpc.gateway(&leader.address, DispatcherId::from_session(leader.session)))
     }
@@ -124,6 +125,7 @@ pub async fn run(world: World) -> anyhow::Result<()> {
     }
     tokio::task::spawn_local(client.clone().greet_dispatchers(world.clone()));
     ghosts::raise(&world, &client, &submitted);
+    tokio::task::spawn_local(world.flood.clone().run(client.clone(), world.observer.clone()));
     until(LAST_QUESTION).await;
     let Ok(mut seen) = tokio::time::timeout(PATIENCE, client.overview()).await else {
         return Ok(()); // That nothing is known of the jobs is judged at the end of the run.
@@ -143,7 +145,8 @@ async fn until(at: Duration) {
 }
 
 async fn live(world: World, client: Client, job: PlannedJob, job_id: JobId) {
-    world.observer.notice(&Noticed::JobWanted { job_id });
+    let subtasks = job.parallelism.iter().map(|n| *n as usize).sum();
+    world.observer.notice(&Noticed::JobWanted { job_id, subtasks });
     until(job.at).await;
     client.submit(&graph(job_id, &job)).await;
     world.observer.notice(&Noticed::JobTaken { job_id });
@@ -177,7 +180,7 @@ fn graph(job_id: JobId, job: &PlannedJob) -> JobGraph {
         output: (i + 1 < count).then(|| "u64".to_owned()),
         reads: if i == 0 { Vec::new() } else { vec![NodeId(i as u32 - 1)] },
         states: Vec::new(),
-        coordinated: false,
+        coordinated: job.coordinated && i == 0,
     });
     let vertices = job.parallelism.iter().enumerate().map(|(i, parallelism)| JobVertex {
         id: vertex_id(i),
@@ -200,7 +203,12 @@ fn graph(job_id: JobId, job: &PlannedJob) -> JobGraph {
         ship: ShipStrategy::Hash,
         record: "u64".to_owned(),
     });
-    let task_ms = job.task_time.map(|time| (TASK_MS.to_owned(), time.as_millis().to_string()));
+    let mut options = host_double::options_of(job);
+    if let Some(restarts) = job.restarts {
+        options.insert("restart-strategy.type".to_owned(), "fixed-delay".to_owned());
+        let attempts = "restart-strategy.fixed-delay.attempts".to_owned();
+        options.insert(attempts, restarts.to_string());
+    }
     JobGraph {
         job_id,
         name: format!("job {}", job_id.0 & 0xff),
@@ -217,7 +225,7 @@ fn graph(job_id: JobId, job: &PlannedJob) -> JobGraph {
         vertices: vertices.collect(),
         edges: edges.collect(),
         bounded: job.task_time.is_some(),
-        options: task_ms.into_iter().collect(),
+        options,
         fingerprint: ContentHash([2; 32]),
     }
 }

@@ -12,12 +12,19 @@ const SUPERVISOR: Duration = Duration::from_secs(2);
 /// The usual longest latency of a link.
 const LATENCY_MAX: Duration = Duration::from_millis(60);
 
+struct UnderWay {
+    until: Duration,
+    /// As the observer numbers it.
+    number: u64,
+    fault: Fault,
+}
+
 /// The faults of one run.
 pub struct Faults {
     /// Not begun yet, last first.
     to_come: Vec<PlannedFault>,
     /// Under way, by end.
-    under_way: Vec<(Duration, Fault)>,
+    under_way: Vec<UnderWay>,
     /// Hosts that a fault keeps down.
     down: BTreeMap<String, u32>,
     /// Since when a host has had no process, by itself.
@@ -36,28 +43,31 @@ impl Faults {
     pub fn apply(&mut self, sim: &mut Sim<'_>, world: &World) {
         let now = sim.elapsed();
         while let Some(fault) = self.to_come.pop_if(|f| f.at <= now) {
-            world.observer.remark(now, &format!("{:?} for {:?}", fault.fault, fault.lasts));
-            self.begin(sim, world, &fault.fault);
-            self.under_way.push((now + fault.lasts, fault.fault));
+            let PlannedFault { lasts, fault, .. } = fault;
+            let fault = fault.aimed_at(&world.leases.leader().unwrap_or_else(|| candidate(0)));
+            world.observer.remark(now, &format!("{fault:?} for {lasts:?}"));
+            let number = world.observer.fault_begins(&fault, now);
+            self.begin(sim, world, &fault, number);
+            self.under_way.push(UnderWay { until: now + lasts, number, fault });
         }
         let (over, under_way) =
-            std::mem::take(&mut self.under_way).into_iter().partition(|(until, _)| *until <= now);
+            std::mem::take(&mut self.under_way).into_iter().partition(|fault| fault.until <= now);
         self.under_way = under_way;
-        for (_, fault) in over {
+        for UnderWay { number, fault, .. } in over {
             world.observer.remark(now, &format!("over: {fault:?}"));
-            self.end(sim, world, &fault);
+            self.end(sim, world, &fault, number);
+            world.observer.fault_ends(number, now);
         }
         self.supervise(sim, now);
     }
 
-    fn begin(&mut self, sim: &mut Sim<'_>, world: &World, fault: &Fault) {
-        world.observer.count(fault.kind(), 1);
+    fn begin(&mut self, sim: &mut Sim<'_>, world: &World, fault: &Fault, number: u64) {
         match fault {
             Fault::Loss { a, b, rate } => sim.set_link_fail_rate(a.as_str(), b.as_str(), *rate),
             Fault::Delay { a, b, latency } => {
                 sim.set_link_max_message_latency(a.as_str(), b.as_str(), *latency);
             }
-            Fault::Reorder { a, b } => sim.hold(a.as_str(), b.as_str()),
+            Fault::Hold { a, b } => sim.hold(a.as_str(), b.as_str()),
             Fault::Partition { a, b } => each_pair(a, b, |x, y| sim.partition(x, y)),
             Fault::PartitionOneWay { from, to } => {
                 sim.partition_oneway(from.as_str(), to.as_str());
@@ -67,25 +77,39 @@ impl Faults {
                 sim.crash(host.as_str());
                 world.system.ended(host, "its host crashed");
             }
-            Fault::LeaseStoreLost { host } => world.leases.set_reachable(host, false),
+            Fault::LeaseStoreLost { host } => {
+                world.leases.set_reachable(host, false);
+            }
+            Fault::Freeze { host } => world.freezer.freeze(host),
+            Fault::Reset { a, b } => {
+                world.connections.reset(a, b);
+            }
+            Fault::HostCrash { host } => world.programs.crash(host, number),
+            Fault::Flood => world.flood.begin(number),
         }
         if let Fault::Bounce { host } = fault {
             self.up(sim, host);
         }
     }
 
-    fn end(&mut self, sim: &mut Sim<'_>, world: &World, fault: &Fault) {
+    fn end(&mut self, sim: &mut Sim<'_>, world: &World, fault: &Fault, number: u64) {
         match fault {
             Fault::Loss { a, b, .. } => sim.set_link_fail_rate(a.as_str(), b.as_str(), 0.0),
             Fault::Delay { a, b, .. } => {
                 sim.set_link_max_message_latency(a.as_str(), b.as_str(), LATENCY_MAX);
             }
-            Fault::Reorder { a, b } => sim.release(a.as_str(), b.as_str()),
+            Fault::Hold { a, b } => sim.release(a.as_str(), b.as_str()),
             Fault::Partition { a, b } => each_pair(a, b, |x, y| sim.repair(x, y)),
             Fault::PartitionOneWay { from, to } => sim.repair_oneway(from.as_str(), to.as_str()),
             Fault::Crash { host } => self.up(sim, host),
-            Fault::Bounce { .. } => {}
-            Fault::LeaseStoreLost { host } => world.leases.set_reachable(host, true),
+            Fault::Bounce { .. } | Fault::Reset { .. } | Fault::HostCrash { .. } => {}
+            Fault::LeaseStoreLost { host } => {
+                if world.leases.set_reachable(host, true) {
+                    world.observer.fault_observed(number);
+                }
+            }
+            Fault::Freeze { host } => world.freezer.thaw(host),
+            Fault::Flood => world.flood.end(number),
         }
     }
 

@@ -1,9 +1,11 @@
 //! A program host without a program: tasks initialise, run for the time that the job's options say, and
-//! finish; coordinators say yes to everything.
+//! finish or fail as these say; coordinators say yes to everything.
 //!
 //! It stands where user code would: everything above it is the real thing. It reports in order and tries
 //! each report until its parent answers, as a host does.
 
+use super::observer::{Noticed, Observer};
+use super::plan::{PlannedJob, Trouble};
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use gateways::job_master::{CoordinationError, TaskIo, TaskStateUpdate};
 use gateways::job_services::HostAddress;
@@ -14,12 +16,21 @@ use gateways::program_host::{
 };
 use gateways::task_executor::{ReportTaskStates, TaskExecutorGateway};
 use gateways::{Answer, Ask, EndpointAddress, NodeAddress, Registration, Remote, RpcService};
-use model::{AllocationId, ExecutionAttemptId, ExecutionState, JobId, ProcessSession};
+use model::{
+    AllocationId, ExecutionAttemptId, ExecutionState, FailureCause, JobId, JobVertexId,
+    ProcessSession,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// Option of a job: milliseconds that each task runs; absent: until it is cancelled.
-pub const TASK_MS: &str = "program.task-ms";
+const TASK_MS: &str = "program.task-ms";
+
+/// Options of a job whose first subtask fails: in how many attempts, after how many milliseconds each, and
+/// whether for good (`true` or `false`).
+const FAIL_ATTEMPTS: &str = "program.fail-attempts";
+const FAIL_AFTER_MS: &str = "program.fail-after-ms";
+const FAIL_FATALLY: &str = "program.fail-fatally";
 
 /// How long a task takes to rebuild and to open.
 const SET_UP: Duration = Duration::from_millis(80);
@@ -36,7 +47,9 @@ pub struct HostDouble {
     rpc: RpcService,
     job: JobId,
     parent: Option<Remote<TaskExecutorGateway>>,
+    observer: Observer,
     task_time: Option<Duration>,
+    trouble: Option<Trouble>,
     tasks: BTreeMap<ExecutionAttemptId, Task>,
     unreported: VecDeque<TaskStateUpdate>,
     reporting: bool,
@@ -63,12 +76,14 @@ impl Drop for RunningHost {
 struct Kill;
 
 /// Starts a double for a job, as the `serial`-th host of this process.
-pub fn start(rpc: &RpcService, job: JobId, serial: u64) -> RunningHost {
+pub fn start(rpc: &RpcService, job: JobId, serial: u64, observer: Observer) -> RunningHost {
     let actor = HostDouble {
         rpc: rpc.clone(),
         job,
         parent: None,
+        observer,
         task_time: None,
+        trouble: None,
         tasks: BTreeMap::new(),
         unreported: VecDeque::new(),
         reporting: false,
@@ -96,6 +111,7 @@ impl HostDouble {
         &mut self,
         attempt: ExecutionAttemptId,
         state: ExecutionState,
+        cause: Option<FailureCause>,
         ctx: &mut Context<Self>,
     ) {
         let Some(task) = self.tasks.get_mut(&attempt) else { return };
@@ -106,8 +122,11 @@ impl HostDouble {
         if state.is_terminal() {
             self.tasks.remove(&attempt);
         }
+        if state == ExecutionState::Finished {
+            self.observer.notice(&Noticed::AttemptFinished { attempt });
+        }
         let io = TaskIo::default();
-        self.unreported.push_back(TaskStateUpdate { attempt, state, cause: None, io });
+        self.unreported.push_back(TaskStateUpdate { attempt, state, cause, io });
         self.report(ctx);
     }
 
@@ -133,12 +152,20 @@ impl HostDouble {
     }
 
     fn begin(&mut self, attempt: ExecutionAttemptId, ctx: &mut Context<Self>) {
-        self.enter(attempt, ExecutionState::Initializing, ctx);
+        self.enter(attempt, ExecutionState::Initializing, None, ctx);
         ctx.run_later(SET_UP, move |host, ctx| {
-            host.enter(attempt, ExecutionState::Running, ctx);
+            host.enter(attempt, ExecutionState::Running, None, ctx);
+            let first = (attempt.vertex, attempt.subtask) == (FIRST_VERTEX, 0);
+            let fails = |trouble: &Trouble| first && attempt.attempt < trouble.attempts;
+            if let Some(trouble) = host.trouble.filter(fails) {
+                ctx.run_later(trouble.after, move |host, ctx| {
+                    let cause = cause_of(trouble);
+                    host.enter(attempt, ExecutionState::Failed, Some(cause), ctx);
+                });
+            }
             if let Some(time) = host.task_time {
                 ctx.run_later(time, move |host, ctx| {
-                    host.enter(attempt, ExecutionState::Finished, ctx);
+                    host.enter(attempt, ExecutionState::Finished, None, ctx);
                 });
             }
         });
@@ -146,8 +173,45 @@ impl HostDouble {
 
     fn cancel(&mut self, attempts: Vec<ExecutionAttemptId>, ctx: &mut Context<Self>) {
         for attempt in attempts {
-            self.enter(attempt, ExecutionState::Canceled, ctx);
+            self.enter(attempt, ExecutionState::Canceled, None, ctx);
         }
+    }
+}
+
+/// The vertex whose first subtask fails.
+const FIRST_VERTEX: JobVertexId = JobVertexId(1);
+
+/// The options of a job, as the double reads them again.
+pub fn options_of(job: &PlannedJob) -> BTreeMap<String, String> {
+    let task_ms = job.task_time.map(|time| (TASK_MS, time.as_millis().to_string()));
+    let trouble = job.trouble.map(|trouble| {
+        [
+            (FAIL_ATTEMPTS, trouble.attempts.to_string()),
+            (FAIL_AFTER_MS, trouble.after.as_millis().to_string()),
+            (FAIL_FATALLY, trouble.fatal.to_string()),
+        ]
+    });
+    let all = task_ms.into_iter().chain(trouble.into_iter().flatten());
+    all.map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+fn number(options: &BTreeMap<String, String>, key: &str) -> Option<u64> {
+    options.get(key).and_then(|value| value.parse().ok())
+}
+
+fn trouble_of(options: &BTreeMap<String, String>) -> Option<Trouble> {
+    Some(Trouble {
+        attempts: u32::try_from(number(options, FAIL_ATTEMPTS)?).ok()?,
+        after: Duration::from_millis(number(options, FAIL_AFTER_MS)?),
+        fatal: options.get(FAIL_FATALLY).is_some_and(|fatal| fatal == "true"),
+    })
+}
+
+fn cause_of(trouble: Trouble) -> FailureCause {
+    let (kind, message) = ("UserError", "the program fails on purpose");
+    match trouble.fatal {
+        true => FailureCause::fatal(kind, message),
+        false => FailureCause::recoverable(kind, message),
     }
 }
 
@@ -173,8 +237,8 @@ impl Handler<Ask<DeployToHost>> for HostDouble {
     fn handle(&mut self, ask: Ask<DeployToHost>, ctx: &mut Context<Self>) -> Answer<DeployToHost> {
         let deployment = ask.body.deployment;
         if let Some(graph) = &deployment.graph {
-            let ms = graph.options.get(TASK_MS).and_then(|ms| ms.parse().ok());
-            self.task_time = ms.map(Duration::from_millis);
+            self.task_time = number(&graph.options, TASK_MS).map(Duration::from_millis);
+            self.trouble = trouble_of(&graph.options);
         }
         for task in deployment.tasks {
             let allocation = task.allocation_id;

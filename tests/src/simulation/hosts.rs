@@ -1,13 +1,16 @@
 //! What runs on the simulated hosts: JobManagers and TaskManagers, composed exactly as real processes are,
 //! over simulated sockets, memory stores and program host doubles.
 
-use super::host_double::{self, RunningHost};
+use super::disorder::Late;
+use super::flood::Flood;
+use super::freezer::Freezer;
 use super::lease::{LeaseStore, SimulatedElection};
+use super::network::Connections;
 use super::observer::Observer;
 use super::plan::{Plan, SLOTS_PER_WORKER};
+use super::programs::{Doubles, Programs};
 use super::workers::ExternalSystem;
 use actors::leader_retrieval::{LeaderNode, RemoteRetrieval, RetrievalSettings};
-use actors::program_hosts::{ExitCause, HostRequest, LaunchedHost, ProgramHostLauncher};
 use actors::resource_manager::Mode;
 use actors::task_executor::HostSettings;
 use conf::Options;
@@ -16,22 +19,16 @@ use deploy::components::{
     BaseParts, ClusterMode, JobManagerComponents, JobManagerParts, TaskManagerComponents,
     TaskManagerParts,
 };
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use gateways::program_host::BuildError;
 use gateways::{RpcOptions, RpcService};
 use model::{ClusterId, MemorySize, ResourceId, WorkerResourceSpec};
 use platform::auth::Secret;
-use platform::turmoil_net::TurmoilNetwork;
 use platform::{Platform, SIMULATION_EPOCH_MS};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::blobs::MemoryBlobs;
 use storage::ha::ElectionDriver;
 use storage::objects::MemoryObjects;
-use tokio::sync::oneshot;
 
 /// The fabric's port on every host.
 const PORT: &str = "6123";
@@ -51,6 +48,14 @@ pub struct World {
     pub leases: LeaseStore,
     /// Starts workers, in runs whose ResourceManager is active.
     pub system: ExternalSystem,
+    /// Stops processes for a while.
+    pub freezer: Freezer,
+    /// Resets connections.
+    pub connections: Connections,
+    /// Lets program hosts crash.
+    pub programs: Programs,
+    /// Has the client call too often.
+    pub flood: Flood,
     /// Job graphs and results.
     pub objects: MemoryObjects,
     starts: Arc<Mutex<BTreeMap<String, u32>>>,
@@ -65,6 +70,10 @@ impl World {
             mutation,
             observer,
             leases: LeaseStore::default(),
+            freezer: Freezer::default(),
+            connections: Connections::default(),
+            programs: Programs::default(),
+            flood: Flood::default(),
             objects: MemoryObjects::new(),
             starts: Arc::default(),
         }
@@ -87,7 +96,7 @@ impl World {
         }
         let age = turmoil::sim_elapsed().unwrap_or_default().as_millis();
         let unix_ms = SIMULATION_EPOCH_MS + u64::try_from(age)?;
-        let platform = Platform::simulated_at(seed, Arc::new(TurmoilNetwork), unix_ms);
+        let platform = Platform::simulated_at(seed, self.connections.network_of(host), unix_ms);
         let mut options = RpcOptions::listening(
             "0.0.0.0",
             host,
@@ -96,10 +105,14 @@ impl World {
             Secret::new([7; 32]),
         );
         options.witness = Some(self.observer.probe(host, start));
+        options.mailbox_max = self.plan.settings.mailbox_max;
+        let late = self.plan.settings.late_per_mille;
+        options.disorder = Some(Arc::new(Late::new(seed, late, self.observer.clone())));
         #[cfg(feature = "mutants")]
         {
-            let rule = control::mutation::Rule::FencesCompared;
-            options.fences_ignored = !self.mutation.keeps(rule);
+            use control::mutation::Rule;
+            options.fences_ignored = !self.mutation.keeps(Rule::FencesCompared);
+            options.withdrawal_ignored = !self.mutation.keeps(Rule::WithdrawnLetsNothingIn);
         }
         let rpc = RpcService::start(platform.clone(), options).await?;
         Ok((platform, rpc, start))
@@ -114,23 +127,33 @@ impl World {
         let (platform, rpc, start) = process;
         let probe = self.observer.probe(host, start);
         let mut base =
-            BaseParts::new(platform, rpc, Arc::new(options()?), resource, host.to_owned());
+            BaseParts::new(platform, rpc, Arc::new(self.options()?), resource, host.to_owned());
         base.probe = probe;
         base.mutation = self.mutation;
         Ok(base)
     }
-}
 
-fn options() -> anyhow::Result<Options> {
-    Ok(Options::from_map([
-        ("restart-strategy.type", "fixed-delay"),
-        ("restart-strategy.fixed-delay.attempts", "1000000"),
-        ("restart-strategy.fixed-delay.delay", "1 s"),
-        ("resourcemanager.standalone.start-up-time", "600 s"),
-        ("slot.request.timeout", "600 s"),
-        ("taskmanager.registration.timeout", "3600 s"),
-        ("resourcemanager.taskmanager-timeout", "20 s"),
-    ])?)
+    fn options(&self) -> anyhow::Result<Options> {
+        let settings = self.plan.settings;
+        let millis = |time: Duration| format!("{} ms", time.as_millis());
+        let start_up = millis(settings.start_up);
+        let slot_request = millis(settings.slot_request);
+        let registration = millis(settings.registration);
+        Ok(Options::from_map([
+            ("restart-strategy.type", "fixed-delay"),
+            ("restart-strategy.fixed-delay.attempts", "1000000"),
+            ("restart-strategy.fixed-delay.delay", "1 s"),
+            ("resourcemanager.standalone.start-up-time", start_up.as_str()),
+            ("slot.request.timeout", slot_request.as_str()),
+            ("taskmanager.registration.timeout", registration.as_str()),
+            ("resourcemanager.taskmanager-timeout", "20 s"),
+        ])?)
+    }
+
+    fn launcher(&self, rpc: &RpcService, host: &str) -> Arc<Doubles> {
+        let (programs, observer) = (self.programs.clone(), self.observer.clone());
+        Arc::new(Doubles::new(rpc.clone(), host, programs, observer))
+    }
 }
 
 /// What each TaskManager has.
@@ -152,7 +175,7 @@ pub async fn jobmanager(world: World, host: String) -> anyhow::Result<()> {
     let base = world.base(&host, ResourceId::new(format!("{host}-{}", process.2)), process)?;
     let fatal = base.fatal.clone();
     let workers = match world.plan.active {
-        true => Mode::Active { driver: Arc::new(world.system.clone()), worker: worker_spec() },
+        true => Mode::Active { driver: Arc::new(world.system.driver()), worker: worker_spec() },
         false => Mode::Standalone,
     };
     let parts = JobManagerParts {
@@ -162,7 +185,7 @@ pub async fn jobmanager(world: World, host: String) -> anyhow::Result<()> {
         objects: Arc::new(world.objects.clone()),
         details: Arc::new(world.objects.clone()),
         blobs: Arc::new(MemoryBlobs::new()),
-        launcher: Arc::new(Doubles::new(rpc.clone())),
+        launcher: world.launcher(&rpc, &host),
         workers,
         mode: ClusterMode::Session,
         own_program: None,
@@ -181,6 +204,9 @@ fn note_end(world: &World, host: &str, why: &str) {
     let at = turmoil::sim_elapsed().unwrap_or_default();
     world.observer.remark(at, &format!("{host} ends: {why}"));
     world.observer.count("processes that ended by themselves", 1);
+    if why.contains("not registered at a ResourceManager within") {
+        world.observer.count("registrations that timed out", 1);
+    }
 }
 
 /// A TaskManager on a host, until it ends by itself.
@@ -213,7 +239,7 @@ pub async fn taskmanager(world: World, host: String) -> anyhow::Result<()> {
         retrieval: Arc::new(retrieval),
         blobs: Arc::new(MemoryBlobs::new()),
         shares_blobs: true,
-        launcher: Arc::new(Doubles::new(rpc.clone())),
+        launcher: world.launcher(&rpc, &host),
         own_program: None,
         embedded: true,
         process_memory: MemorySize::from_mib(1024),
@@ -249,46 +275,4 @@ pub async fn taskmanager(world: World, host: String) -> anyhow::Result<()> {
         world.system.ended(&host, &why);
     }
     Ok(())
-}
-
-/// Starts program host doubles.
-struct Doubles {
-    rpc: RpcService,
-    serial: AtomicU64,
-}
-
-impl Doubles {
-    fn new(rpc: RpcService) -> Self {
-        Self { rpc, serial: AtomicU64::new(0) }
-    }
-}
-
-impl ProgramHostLauncher for Doubles {
-    fn launch(&self, request: HostRequest) -> BoxFuture<'static, Result<LaunchedHost, BuildError>> {
-        let rpc = self.rpc.clone();
-        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
-        async move {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            Ok(launched(host_double::start(&rpc, request.job_id, serial)))
-        }
-        .boxed()
-    }
-}
-
-fn launched(host: RunningHost) -> LaunchedHost {
-    let address = host.address.clone();
-    let (gone, exited) = oneshot::channel::<()>();
-    let running = Mutex::new(Some((host, gone)));
-    LaunchedHost {
-        address,
-        exited: async move {
-            // Dropped or sent: it is gone.
-            let _ = exited.await;
-            ExitCause("killed".to_owned())
-        }
-        .boxed(),
-        kill: Box::new(move || {
-            running.lock().unwrap_or_else(PoisonError::into_inner).take();
-        }),
-    }
 }

@@ -5,7 +5,7 @@
 
 use futures::FutureExt;
 use platform::watch;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::ha::{
@@ -21,7 +21,8 @@ const EVERY: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Default)]
 struct State {
-    unreachable_from: BTreeSet<String>,
+    /// Hosts that do not reach the store, and whether one has tried since.
+    unreachable_from: BTreeMap<String, bool>,
     counter: u64,
     /// Who holds it and until when.
     holder: Option<(u64, Duration)>,
@@ -40,19 +41,30 @@ impl LeaseStore {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether a host reaches the store from now on.
-    pub fn set_reachable(&self, host: &str, reachable: bool) {
-        self.with(|s| {
-            if reachable {
-                s.unreachable_from.remove(host);
-            } else {
-                s.unreachable_from.insert(host.to_owned());
-            }
-        });
+    /// Sets whether a host reaches the store from now on; returns whether it has tried in vain since it did not.
+    pub fn set_reachable(&self, host: &str, reachable: bool) -> bool {
+        self.with(|s| match reachable {
+            true => s.unreachable_from.remove(host).unwrap_or(false),
+            false => s.unreachable_from.insert(host.to_owned(), false).unwrap_or(false),
+        })
     }
 
     fn reach<T>(&self, host: &str, f: impl FnOnce(&mut State) -> T) -> Result<T, Unreachable> {
-        self.with(|s| if s.unreachable_from.contains(host) { Err(Unreachable) } else { Ok(f(s)) })
+        self.with(|s| match s.unreachable_from.get_mut(host) {
+            Some(tried) => {
+                *tried = true;
+                Err(Unreachable)
+            }
+            None => Ok(f(s)),
+        })
+    }
+
+    /// The host of whoever was granted the lease last.
+    pub fn leader(&self) -> Option<String> {
+        self.with(|s| {
+            let (host, _) = s.record.as_ref()?.node.split_once(':')?;
+            Some(host.to_owned())
+        })
     }
 
     fn acquire(&self, host: &str, candidate: &Candidate, now: Duration) -> Option<u64> {

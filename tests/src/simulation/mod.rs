@@ -4,14 +4,20 @@
 //! The same seed gives the same trace. Nothing here may read the machine's clock or draw from the system.
 
 pub mod client;
+pub mod disorder;
 pub mod faults;
+pub mod flood;
+pub mod freezer;
 pub mod ghosts;
 pub mod host_double;
 pub mod hosts;
 pub mod invariants;
 pub mod lease;
+pub mod network;
+pub mod observed;
 pub mod observer;
 pub mod plan;
+pub mod programs;
 pub mod workers;
 
 pub use observer::{Trace, Violation};
@@ -37,7 +43,9 @@ pub struct Outcome {
     pub trace: String,
     /// What did not hold.
     pub violations: Vec<Violation>,
-    /// What was counted.
+    /// How many faults of each kind were begun.
+    pub begun: BTreeMap<&'static str, u64>,
+    /// What was counted; a fault only if a component observed it.
     pub counts: BTreeMap<&'static str, u64>,
     /// The trace itself, if it was to be kept.
     pub lines: Vec<String>,
@@ -65,7 +73,6 @@ pub fn run(
 ) -> anyhow::Result<Outcome> {
     let plan = Plan::draw(seed);
     let observer = Observer::new(trace);
-    observer.count("faults", plan.faults.len() as u64);
     observer.count("jobs", plan.jobs.len() as u64);
     let mut faults = Faults::of(&plan);
     let world = World::new(plan, mutation, observer.clone());
@@ -81,14 +88,16 @@ pub fn run(
         let (world, host) = (world.clone(), candidate(i));
         sim.host(candidate(i), move || {
             let run = hosts::jobmanager(world.clone(), host.clone());
-            async move { Ok(run.await?) }
+            let (freezer, host) = (world.freezer.clone(), host.clone());
+            async move { Ok(freezer.run(&host, run).await??) }
         });
     }
     for i in 0..WORKERS {
         let (world, host) = (world.clone(), worker(i));
         sim.host(worker(i), move || {
             let run = hosts::taskmanager(world.clone(), host.clone());
-            async move { Ok(run.await?) }
+            let (freezer, host) = (world.freezer.clone(), host.clone());
+            async move { Ok(freezer.run(&host, run).await??) }
         });
     }
     let clients = world.clone();
@@ -110,6 +119,7 @@ pub fn run(
         seed,
         trace: observer.trace_hash(),
         violations: observer.violations(),
+        begun: observer.faults_begun(),
         counts: observer.counts(),
         lines: observer.take_lines(),
     })

@@ -5,10 +5,17 @@
 #![expect(clippy::print_stderr, reason = "a printed trace is for people")]
 
 use super::invariants::{Invariant, all};
+use super::observed::{Faults, SLOW};
+use super::plan::Fault;
 use actors::probe::{Fact, Probe};
-use gateways::leader_election::LeaderInformation;
+use control::restart::NO_RESOURCE;
+use gateways::Call;
+use gateways::job_master::NotifyNotEnoughResources;
+use gateways::leader_election::{LeaderInformation, RequestLeader};
 use gateways::witness::{FabricFact, Witness};
-use model::{AllocationId, ExecutionState, JobId, JobStatus, LeaderSession, SlotId};
+use model::{
+    AllocationId, ExecutionAttemptId, ExecutionState, JobId, JobStatus, LeaderSession, SlotId,
+};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,6 +29,13 @@ pub enum Noticed {
     JobWanted {
         /// Which.
         job_id: JobId,
+        /// How many subtasks it has.
+        subtasks: usize,
+    },
+    /// In a program host an attempt has ended by itself, and well.
+    AttemptFinished {
+        /// Which.
+        attempt: ExecutionAttemptId,
     },
     /// A job was taken.
     JobTaken {
@@ -116,6 +130,7 @@ struct State {
     invariants: Vec<Box<dyn Invariant>>,
     violations: Vec<Violation>,
     counts: BTreeMap<&'static str, u64>,
+    faults: Faults,
     /// The last allocation of each slot.
     slots: BTreeMap<SlotId, AllocationId>,
     trace: Trace,
@@ -142,6 +157,7 @@ impl Observer {
             invariants: all(),
             violations: Vec::new(),
             counts: BTreeMap::new(),
+            faults: Faults::default(),
             slots: BTreeMap::new(),
             trace,
             lines: Vec::new(),
@@ -166,6 +182,30 @@ impl Observer {
     /// Counts something.
     pub fn count(&self, what: &'static str, n: u64) {
         self.with(|s| *s.counts.entry(what).or_default() += n);
+    }
+
+    /// A fault begins; returns its number.
+    pub fn fault_begins(&self, fault: &Fault, now: Duration) -> u64 {
+        self.with(|s| s.faults.begin(fault, now))
+    }
+
+    /// A fault is over.
+    pub fn fault_ends(&self, number: u64, now: Duration) {
+        self.with(|s| s.faults.end(number, now));
+    }
+
+    /// A component got the error of a fault: the fault is counted, once.
+    pub fn fault_observed(&self, number: u64) {
+        self.with(|s| {
+            if let Some(kind) = s.faults.observe(number) {
+                *s.counts.entry(kind).or_default() += 1;
+            }
+        });
+    }
+
+    /// How many faults of each kind have begun, whether they were observed or not.
+    pub fn faults_begun(&self) -> BTreeMap<&'static str, u64> {
+        self.with(|s| s.faults.begun())
     }
 
     /// A violation that the run itself finds.
@@ -246,6 +286,25 @@ impl State {
         }
     }
 
+    /// Most calls end well and at once: they are in the trace where they were let in.
+    fn see_asked(&mut self, host: &str, fact: FabricFact<'_>) {
+        let FabricFact::Asked { to, call, took, lost } = fact else { return };
+        if !lost && took < SLOW {
+            return;
+        }
+        let to = to.host();
+        let (at, took_s) = (self.now.as_secs_f64(), took.as_secs_f64());
+        self.line(&format!("{at:>9.3} {host} {call} to {to} took {took_s:.3} s, lost: {lost}"));
+        // The client is no component, and whoever asks for a leader waits until there is another one.
+        if host == super::plan::CLIENT || !lost && call == RequestLeader::NAME {
+            return;
+        }
+        *self.counts.entry(if lost { "calls lost" } else { "slow calls" }).or_default() += 1;
+        for kind in self.faults.bad_call((host, to), self.now, took) {
+            *self.counts.entry(kind).or_default() += 1;
+        }
+    }
+
     fn see(&mut self, host: &str, incarnation: u32, what: What<'_>) {
         // What ends with a host that crashes is seen from outside of the simulation's time.
         self.now = turmoil::sim_elapsed().unwrap_or(self.now);
@@ -254,6 +313,7 @@ impl State {
             What::Fabric(FabricFact::Admitted { endpoint, call, .. }) => {
                 self.trace_call(seen, endpoint, call);
             }
+            What::Fabric(fact @ FabricFact::Asked { .. }) => return self.see_asked(host, fact),
             What::Fabric(fact) => self.trace_fact(seen, &fact),
             What::Actor(fact) => self.trace_fact(seen, fact),
             What::Client(noticed) => self.trace_fact(seen, noticed),
@@ -285,7 +345,10 @@ fn counted(what: &What<'_>) -> Option<&'static str> {
     match what {
         What::Fabric(FabricFact::Admitted { .. }) => Some("calls"),
         What::Fabric(FabricFact::Fenced { .. }) => Some("fenced calls"),
-        What::Fabric(FabricFact::Served { .. } | FabricFact::Withdrawn { .. }) => None,
+        What::Fabric(FabricFact::Overloaded { .. }) => Some("calls refused by full mailboxes"),
+        What::Fabric(
+            FabricFact::Served { .. } | FabricFact::Withdrawn { .. } | FabricFact::Asked { .. },
+        ) => None,
         What::Client(_) => None,
         What::Actor(fact) => match fact {
             Fact::LeadershipGranted { .. } => Some("elections"),
@@ -293,8 +356,22 @@ fn counted(what: &What<'_>) -> Option<&'static str> {
             Fact::SlotAnswered { granted: true, .. } => Some("slots given"),
             Fact::WorkerLost { .. } => Some("workers lost"),
             Fact::WorkerRequested { .. } => Some("workers requested"),
+            Fact::TaskState { state: ExecutionState::Failed, .. } => Some("tasks failed"),
+            Fact::JobStatusChanged { status, cause, .. } => counted_job(*status, cause.as_deref()),
+            Fact::LeaderObeyed { call, .. } if *call == NotifyNotEnoughResources::NAME => {
+                Some("shortages after the start-up time")
+            }
             _ => None,
         },
+    }
+}
+
+fn counted_job(status: JobStatus, cause: Option<&str>) -> Option<&'static str> {
+    match status {
+        JobStatus::Restarting if cause == Some(NO_RESOURCE) => Some("restarts for want of slots"),
+        JobStatus::Restarting => Some("restarts"),
+        JobStatus::Failing => Some("restart strategies that gave up"),
+        _ => None,
     }
 }
 
@@ -309,6 +386,10 @@ pub struct HostProbe {
 impl Probe for HostProbe {
     fn note(&self, fact: Fact) {
         self.observer.with(|s| s.see(&self.host, self.incarnation, What::Actor(&fact)));
+    }
+
+    fn watches_tasks(&self) -> bool {
+        true
     }
 }
 

@@ -24,10 +24,38 @@ pub struct Plan {
     pub seed: u64,
     /// Whether the ResourceManager starts its workers itself.
     pub active: bool,
+    /// What the processes of the run are configured with.
+    pub settings: Settings,
     /// By time.
     pub jobs: Vec<PlannedJob>,
     /// By time.
     pub faults: Vec<PlannedFault>,
+}
+
+/// Settings that all processes of a run share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// `resourcemanager.standalone.start-up-time`.
+    pub start_up: Duration,
+    /// `slot.request.timeout`.
+    pub slot_request: Duration,
+    /// `taskmanager.registration.timeout`.
+    pub registration: Duration,
+    /// Calls that wait in one endpoint's mailbox; further ones are refused.
+    pub mailbox_max: u64,
+    /// How many of a thousand calls and answers arrive late, where no order is promised.
+    pub late_per_mille: u32,
+}
+
+/// What a job's program does wrong, in its first vertex's first subtask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trouble {
+    /// How many attempts of each JobMaster fail.
+    pub attempts: u32,
+    /// How long each of them runs before.
+    pub after: Duration,
+    /// Whether no restart would help.
+    pub fatal: bool,
 }
 
 /// One job that the client submits.
@@ -41,6 +69,12 @@ pub struct PlannedJob {
     pub task_time: Option<Duration>,
     /// Whether the client cancels it, and when.
     pub cancel_at: Option<Duration>,
+    /// Why it fails, if it does.
+    pub trouble: Option<Trouble>,
+    /// How often its restart strategy starts it again; `None`: without end.
+    pub restarts: Option<u32>,
+    /// Whether its first vertex has a coordinator.
+    pub coordinated: bool,
 }
 
 /// One fault and how long it lasts.
@@ -75,8 +109,8 @@ pub enum Fault {
         /// One way.
         latency: Duration,
     },
-    /// Segments between two hosts are held back and then delivered at once, behind younger ones.
-    Reorder {
+    /// Segments between two hosts are held back and then delivered at once, in their order.
+    Hold {
         /// One side.
         a: String,
         /// The other.
@@ -111,6 +145,25 @@ pub enum Fault {
         /// Which.
         host: String,
     },
+    /// A process stops as a whole and then goes on: its clock went on meanwhile.
+    Freeze {
+        /// Which.
+        host: String,
+    },
+    /// The connections between two hosts are reset; both hosts live.
+    Reset {
+        /// One side.
+        a: String,
+        /// The other.
+        b: String,
+    },
+    /// The program hosts of a process crash.
+    HostCrash {
+        /// Whose.
+        host: String,
+    },
+    /// The client calls the leaders more often than their mailboxes hold.
+    Flood,
 }
 
 impl Fault {
@@ -119,12 +172,57 @@ impl Fault {
         match self {
             Self::Loss { .. } => "loss",
             Self::Delay { .. } => "delay",
-            Self::Reorder { .. } => "reorder",
+            Self::Hold { .. } => "hold",
             Self::Partition { .. } => "partition",
             Self::PartitionOneWay { .. } => "partition one way",
             Self::Crash { .. } => "crash",
             Self::Bounce { .. } => "bounce",
             Self::LeaseStoreLost { .. } => "lease store lost",
+            Self::Freeze { .. } => "freeze",
+            Self::Reset { .. } => "reset",
+            Self::HostCrash { .. } => "program host crash",
+            Self::Flood => "flood",
+        }
+    }
+
+    /// The same fault with [`LEADER`] replaced.
+    #[must_use]
+    pub fn aimed_at(mut self, leader: &str) -> Self {
+        let hosts = match &mut self {
+            Self::Loss { a, b, .. }
+            | Self::Delay { a, b, .. }
+            | Self::Hold { a, b }
+            | Self::Reset { a, b }
+            | Self::PartitionOneWay { from: a, to: b } => vec![a, b],
+            Self::Crash { host }
+            | Self::Bounce { host }
+            | Self::Freeze { host }
+            | Self::HostCrash { host } => vec![host],
+            Self::Partition { .. } | Self::LeaseStoreLost { .. } | Self::Flood => Vec::new(),
+        };
+        hosts.into_iter().filter(|host| *host == LEADER).for_each(|host| leader.clone_into(host));
+        self
+    }
+
+    /// Whether calls between two hosts may suffer from it.
+    pub fn concerns(&self, from: &str, to: &str) -> bool {
+        let both = |a: &str, b: &str| (from, to) == (a, b) || (to, from) == (a, b);
+        match self {
+            Self::Loss { a, b, .. }
+            | Self::Delay { a, b, .. }
+            | Self::Hold { a, b }
+            | Self::Reset { a, b }
+            | Self::PartitionOneWay { from: a, to: b } => both(a, b),
+            Self::Partition { a, b } => {
+                let apart = |x: &str, y: &str| {
+                    a.iter().any(|host| host == x) && b.iter().any(|host| host == y)
+                };
+                apart(from, to) || apart(to, from)
+            }
+            Self::Crash { host } | Self::Bounce { host } | Self::Freeze { host } => {
+                from == host || to == host
+            }
+            Self::LeaseStoreLost { .. } | Self::HostCrash { .. } | Self::Flood => false,
         }
     }
 }
@@ -138,6 +236,9 @@ pub fn candidate(i: usize) -> String {
 pub fn worker(i: usize) -> String {
     format!("taskmanager-{i}")
 }
+
+/// Stands for the host of whoever leads when the fault begins.
+pub const LEADER: &str = "the leader";
 
 /// Host name of the client.
 pub const CLIENT: &str = "client";
@@ -155,7 +256,12 @@ impl Plan {
         let active = rng.random_bool(0.5);
         jobs.extend(draw_wide_jobs(&mut rng));
         jobs.sort_by_key(|j| j.at);
-        Self { seed, active, jobs, faults }
+        // From numbers of their own: a further kind of fault leaves the others of a seed as they are.
+        let more = &mut ChaCha8Rng::seed_from_u64(seed ^ 0x0b5e_17ed);
+        faults.extend((0..more.random_range(7..=10)).map(|i| draw_process_fault(more, i)));
+        faults.sort_by_key(|f| f.at);
+        jobs.iter_mut().for_each(|job| draw_trouble(more, job));
+        Self { seed, active, settings: draw_settings(more), jobs, faults }
     }
 }
 
@@ -170,7 +276,15 @@ fn draw_job(rng: &mut ChaCha8Rng) -> PlannedJob {
     let task_time = rng.random_bool(0.7).then(|| millis(rng, 5_000, 60_000));
     let cancel_at =
         (task_time.is_none() || rng.random_bool(0.1)).then(|| at + millis(rng, 30_000, 250_000));
-    PlannedJob { at, parallelism, task_time, cancel_at }
+    PlannedJob {
+        at,
+        parallelism,
+        task_time,
+        cancel_at,
+        trouble: None,
+        restarts: None,
+        coordinated: false,
+    }
 }
 
 /// Jobs beside each other of which each needs more than half of all slots: each may hold a part of what it
@@ -183,6 +297,9 @@ fn draw_wide_jobs(rng: &mut ChaCha8Rng) -> Vec<PlannedJob> {
         parallelism: vec![rng.random_range(7..=9); rng.random_range(1..=2)],
         task_time: Some(millis(rng, 10_000, 30_000)),
         cancel_at: None,
+        trouble: None,
+        restarts: None,
+        coordinated: false,
     };
     (0..3).map(|_| wide(rng)).collect()
 }
@@ -199,11 +316,17 @@ fn draw_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
     };
     // Every kind comes up in every run; the rest of the run's faults are of any kind.
     let kind = if i < 8 { i } else { rng.random_range(0..8) };
-    let (a, b) = pair(rng);
+    let (mut a, mut b) = pair(rng);
+    // TaskManagers have nothing to say to each other here: most links that fail lead to whoever leads.
+    match rng.random_range(0..3) {
+        0 => a = LEADER.to_owned(),
+        1 => b = LEADER.to_owned(),
+        _ => {}
+    }
     let fault = match kind {
         0 => Fault::Loss { a, b, rate: rng.random_range(0.01..0.3) },
         1 => Fault::Delay { a, b, latency: millis(rng, 100, 3_000) },
-        2 => Fault::Reorder { a, b },
+        2 => Fault::Hold { a, b },
         3 => draw_partition(rng, &hosts),
         4 => Fault::PartitionOneWay { from: a, to: b },
         5 => Fault::Crash { host: draw_host(rng) },
@@ -211,6 +334,59 @@ fn draw_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
         _ => Fault::LeaseStoreLost { host: candidate(rng.random_range(0..CANDIDATES)) },
     };
     PlannedFault { at, lasts, fault }
+}
+
+/// What happens to processes whose hosts and links are well.
+fn draw_process_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
+    let at = millis(rng, 5_000, 380_000);
+    let lasts = millis(rng, 1_000, 18_000);
+    let host = draw_host(rng);
+    let kind = if i < 4 { i } else { rng.random_range(0..4) };
+    let fault = match kind {
+        0 => Fault::Freeze { host },
+        1 => {
+            let b = if host == LEADER {
+                worker(rng.random_range(0..WORKERS))
+            } else {
+                LEADER.to_owned()
+            };
+            Fault::Reset { a: host, b }
+        }
+        2 => Fault::HostCrash { host },
+        _ => Fault::Flood,
+    };
+    PlannedFault { at, lasts, fault }
+}
+
+/// Some programs fail; some of those for good.
+fn draw_trouble(rng: &mut ChaCha8Rng, job: &mut PlannedJob) {
+    job.coordinated = rng.random_bool(0.4);
+    job.restarts = rng.random_bool(0.12).then(|| rng.random_range(0..=4));
+    if rng.random_bool(0.3) {
+        let attempts = rng.random_range(1..=3);
+        let fatal = rng.random_bool(0.15);
+        job.trouble = Some(Trouble { attempts, after: millis(rng, 0, 10_000), fatal });
+    } else if rng.random_bool(0.08) {
+        job.restarts = Some(rng.random_range(0..=4));
+        job.trouble =
+            Some(Trouble { attempts: u32::MAX, after: millis(rng, 0, 10_000), fatal: false });
+    }
+}
+
+/// Half of all time-outs are never reached, the others are shorter than many faults.
+fn draw_settings(rng: &mut ChaCha8Rng) -> Settings {
+    let short = |rng: &mut ChaCha8Rng, from, to| match rng.random_bool(0.5) {
+        true => millis(rng, from, to),
+        false => RUN * 2,
+    };
+    Settings {
+        start_up: short(rng, 10_000, 40_000),
+        slot_request: short(rng, 10_000, 40_000),
+        registration: short(rng, 8_000, 20_000),
+        mailbox_max: if rng.random_bool(0.75) { 48 } else { 256 },
+        // Calls that come in a burst are late one by one: only without that is a mailbox ever full.
+        late_per_mille: if rng.random_bool(0.4) { 0 } else { rng.random_range(1..=150) },
+    }
 }
 
 /// A TaskManager is lost when hardly any election follows: whoever leads then must replace it by itself.
@@ -222,7 +398,10 @@ fn draw_last_crash(rng: &mut ChaCha8Rng) -> PlannedFault {
 /// A JobManager a third of the time: there are fewer of them, and they have more to lose.
 fn draw_host(rng: &mut ChaCha8Rng) -> String {
     if rng.random_bool(0.34) {
-        candidate(rng.random_range(0..CANDIDATES))
+        match rng.random_bool(0.5) {
+            true => LEADER.to_owned(),
+            false => candidate(rng.random_range(0..CANDIDATES)),
+        }
     } else {
         worker(rng.random_range(0..WORKERS))
     }
@@ -254,7 +433,7 @@ mod tests {
             let plan = Plan::draw(seed);
             assert!(plan.jobs.len() >= 5 && plan.faults.len() >= 20);
             let kinds: BTreeSet<_> = plan.faults.iter().map(|f| f.fault.kind()).collect();
-            assert_eq!(kinds.len(), 8, "seed {seed}: {kinds:?}");
+            assert_eq!(kinds.len(), 12, "seed {seed}: {kinds:?}");
             assert!(plan.faults.iter().all(|f| f.at + f.lasts <= FAULT_PHASE));
         }
     }

@@ -13,6 +13,7 @@ use model::ResourceId;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -24,8 +25,10 @@ struct State {
     running: BTreeMap<String, ResourceId>,
     /// Requests that were taken back before they were served.
     cancelled: BTreeSet<u64>,
-    /// Who is told, and since which connection.
+    /// The newest connection's events.
     events: Option<mpsc::Sender<DriverEvent>>,
+    /// The newest connection's number.
+    connections: u64,
     started: u64,
 }
 
@@ -41,8 +44,14 @@ impl ExternalSystem {
             running: BTreeMap::new(),
             cancelled: BTreeSet::new(),
             events: None,
+            connections: 0,
             started: 0,
         })))
+    }
+
+    /// A driver for a process of its own.
+    pub fn driver(&self) -> Driver {
+        Driver { system: self.clone(), connection: AtomicU64::new(0) }
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
@@ -98,19 +107,43 @@ impl State {
     }
 }
 
-impl ResourceManagerDriver for ExternalSystem {
+/// One process's way to the system. A newer connection takes its place; what it does then about its own end
+/// changes nothing for the newer one.
+#[derive(Debug)]
+pub struct Driver {
+    system: ExternalSystem,
+    /// Number of the latest initialisation.
+    connection: AtomicU64,
+}
+
+impl Driver {
+    /// Does something for the newest connection; an older one is refused.
+    fn with(&self, f: impl FnOnce(&mut State)) {
+        let mine = self.connection.load(Ordering::Relaxed);
+        self.system.with(|s| {
+            if s.connections == mine {
+                f(s);
+            }
+        });
+    }
+}
+
+impl ResourceManagerDriver for Driver {
     fn initialize(
         &self,
         events: mpsc::Sender<DriverEvent>,
     ) -> BoxFuture<'static, Result<Vec<RecoveredWorker>, DriverError>> {
-        let workers = self.with(|s| {
+        let (connection, workers) = self.system.with(|s| {
+            s.connections += 1;
             s.events = Some(events);
             s.cancelled.clear();
             let running = s.running.iter();
-            running
+            let workers = running
                 .map(|(host, id)| RecoveredWorker { resource_id: id.clone(), host: host.clone() })
-                .collect()
+                .collect();
+            (s.connections, workers)
         });
+        self.connection.store(connection, Ordering::Relaxed);
         async move { Ok(workers) }.boxed()
     }
 
@@ -118,11 +151,16 @@ impl ResourceManagerDriver for ExternalSystem {
     fn avoid(&self, _: Vec<String>) {}
 
     fn request(&self, request: WorkerRequest) {
-        tokio::task::spawn_local(self.clone().serve(request.request));
+        let system = self.system.clone();
+        self.with(|_| {
+            tokio::task::spawn_local(system.serve(request.request));
+        });
     }
 
     fn cancel(&self, request: u64) {
-        self.with(|s| s.cancelled.insert(request));
+        self.with(|s| {
+            s.cancelled.insert(request);
+        });
     }
 
     fn release(&self, resource_id: &ResourceId) {

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[
     (Mutation::FenceIgnored, 2),
+    (Mutation::WithdrawalIgnored, 20),
     (Mutation::StaleJobMasterDeclares, 1),
     (Mutation::StaleManagerObeyed, 3),
 ];
@@ -65,7 +66,9 @@ impl FencedChangesNothing {
                     ));
                 }
             }
-            FabricFact::Fenced { .. } => {}
+            FabricFact::Fenced { .. }
+            | FabricFact::Overloaded { .. }
+            | FabricFact::Asked { .. } => {}
         }
         Ok(())
     }

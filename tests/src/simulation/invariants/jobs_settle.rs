@@ -33,7 +33,7 @@ impl Invariant for JobsSettle {
 
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         match &seen.what {
-            What::Client(Noticed::JobWanted { job_id }) => {
+            What::Client(Noticed::JobWanted { job_id, .. }) => {
                 self.wanted.insert(*job_id);
                 Ok(())
             }

@@ -3,7 +3,9 @@
 //! An invariant sees what happens in order and judges it. It must never steer the run.
 
 pub mod fenced_changes_nothing;
+pub mod finished_by_itself;
 pub mod jobs_settle;
+pub mod one_attempt_runs;
 pub mod one_leader_per_epoch;
 pub mod published_after_answer;
 pub mod slot_given_once;
@@ -31,7 +33,9 @@ pub trait Invariant: Send {
 pub fn all() -> Vec<Box<dyn Invariant>> {
     vec![
         Box::<fenced_changes_nothing::FencedChangesNothing>::default(),
+        Box::<finished_by_itself::FinishedByItself>::default(),
         Box::<jobs_settle::JobsSettle>::default(),
+        Box::<one_attempt_runs::OneAttemptRuns>::default(),
         Box::<one_leader_per_epoch::OneLeaderPerEpoch>::default(),
         Box::<published_after_answer::PublishedAfterAnswer>::default(),
         Box::<slot_given_once::SlotGivenOnce>::default(),
@@ -56,7 +60,9 @@ pub struct Mutant {
 pub fn mutants() -> Vec<Mutant> {
     [
         ("fenced_changes_nothing", fenced_changes_nothing::MUTANTS),
+        ("finished_by_itself", finished_by_itself::MUTANTS),
         ("jobs_settle", jobs_settle::MUTANTS),
+        ("one_attempt_runs", one_attempt_runs::MUTANTS),
         ("one_leader_per_epoch", one_leader_per_epoch::MUTANTS),
         ("published_after_answer", published_after_answer::MUTANTS),
         ("slot_given_once", slot_given_once::MUTANTS),

@@ -33,7 +33,10 @@ impl PublishedAfterAnswer {
             FabricFact::Withdrawn { endpoint, .. } => {
                 self.served.remove(&(host, incarnation, endpoint.to_owned()));
             }
-            FabricFact::Admitted { .. } | FabricFact::Fenced { .. } => {}
+            FabricFact::Admitted { .. }
+            | FabricFact::Fenced { .. }
+            | FabricFact::Overloaded { .. }
+            | FabricFact::Asked { .. } => {}
         }
     }
 }

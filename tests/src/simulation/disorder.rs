@@ -1,0 +1,52 @@
+//! Draws how late the calls and answers of one process arrive: most at once, some behind younger ones.
+//!
+//! Where the fabric promises an order, the fabric keeps it whatever is drawn here.
+
+use super::observer::Observer;
+use gateways::disorder::Disorder;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The longest that a call or an answer is held back. Far less than [`super::observed::SLOW`]: what is observed
+/// of other faults is not the work of this one.
+const LONGEST_MS: u64 = 400;
+
+/// Of one process.
+pub struct Late {
+    rng: Mutex<ChaCha8Rng>,
+    /// How many of a thousand calls are held back.
+    per_mille: u32,
+    observer: Observer,
+}
+
+impl fmt::Debug for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Late({} per mille)", self.per_mille)
+    }
+}
+
+impl Late {
+    /// Holds back so many of a thousand calls, drawn from `seed` alone.
+    pub fn new(seed: u64, per_mille: u32, observer: Observer) -> Self {
+        Self { rng: Mutex::new(ChaCha8Rng::seed_from_u64(seed)), per_mille, observer }
+    }
+}
+
+impl Disorder for Late {
+    fn hold(&self) -> Duration {
+        let mut rng = self.rng.lock().unwrap_or_else(PoisonError::into_inner);
+        if !rng.random_ratio(self.per_mille, 1_000) {
+            return Duration::ZERO;
+        }
+        // Most of those that are held back only miss the next few calls.
+        let longest = if rng.random_bool(0.8) { 40 } else { LONGEST_MS };
+        Duration::from_millis(rng.random_range(1..=longest))
+    }
+
+    fn overtaken(&self, _: &str) {
+        self.observer.count("calls overtaken", 1);
+    }
+}

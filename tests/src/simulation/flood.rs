@@ -1,0 +1,79 @@
+//! A client that calls the leaders more often than their mailboxes hold.
+//!
+//! It only asks: what is answered, and what is refused, changes nothing.
+
+use super::client::Client;
+use super::observer::Observer;
+use actors::services::LeaderRetrieval;
+use gateways::dispatcher::RequestJobsOverview;
+use gateways::leader_election::Component;
+use gateways::resource_manager::{RequestTaskManagers, ResourceManagerGateway};
+use gateways::{CallError, FabricError, Remote};
+use model::{Fence, ResourceManagerId};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Calls of one burst.
+const CALLS: usize = 100;
+/// Pause between two bursts.
+const PAUSE: Duration = Duration::from_secs(4);
+/// Of so many calls of the ResourceManager one is of the Dispatcher too, which asks every JobMaster for it.
+const PER_OVERVIEW: usize = 5;
+/// How soon a flood begins after its time has come.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The floods that are under way.
+#[derive(Debug, Clone, Default)]
+pub struct Flood(Arc<Mutex<Vec<u64>>>);
+
+impl Flood {
+    fn with<T>(&self, f: impl FnOnce(&mut Vec<u64>) -> T) -> T {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A flood begins, as the fault of this number.
+    pub fn begin(&self, number: u64) {
+        self.with(|floods| floods.push(number));
+    }
+
+    /// The flood of this number is over.
+    pub fn end(&self, number: u64) {
+        self.with(|floods| floods.retain(|flood| *flood != number));
+    }
+
+    /// The client's part.
+    pub async fn run(self, client: Client, observer: Observer) {
+        let managers = client.retrieval.watch(Component::ResourceManager);
+        loop {
+            let Some(number) = self.with(|floods| floods.first().copied()) else {
+                tokio::time::sleep(LOOK).await;
+                continue;
+            };
+            if let Some(manager) = managers.borrow().clone() {
+                let session = ResourceManagerId::from_session(manager.session);
+                let manager: Remote<ResourceManagerGateway> =
+                    client.rpc.gateway(&manager.address, session);
+                let dispatcher = client.gateway();
+                for n in 0..CALLS {
+                    let (manager, observer) = (manager.clone(), observer.clone());
+                    let dispatcher = dispatcher.clone().filter(|_| n % PER_OVERVIEW == 0);
+                    tokio::task::spawn_local(async move {
+                        let refused = manager.ask(RequestTaskManagers {}).await.err();
+                        if refused.is_some_and(|error| is_overload(&error)) {
+                            observer.fault_observed(number);
+                        }
+                        if let Some(dispatcher) = dispatcher {
+                            // Whatever it answers.
+                            let _ = dispatcher.ask(RequestJobsOverview {}).await;
+                        }
+                    });
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+fn is_overload<E>(error: &CallError<E>) -> bool {
+    matches!(error.fabric(), Some(FabricError::Overloaded { .. }))
+}

@@ -1,0 +1,102 @@
+//! Freezes simulated processes: as after SIGSTOP all lanes of the process stop, while its clock goes on and its
+//! sockets take what comes; after the thaw the process does everything that is due at once.
+//!
+//! It must never drop or reorder anything of the process.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use tokio::task::LocalSet;
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many faults keep the host frozen.
+    faults: u32,
+    /// Wakes the process's gate.
+    waker: Option<Waker>,
+}
+
+/// All hosts of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Freezer(Arc<Mutex<BTreeMap<String, State>>>);
+
+impl Freezer {
+    fn with<T>(&self, host: &str, f: impl FnOnce(&mut State) -> T) -> T {
+        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        f(hosts.entry(host.to_owned()).or_default())
+    }
+
+    /// Stops a host's process, also one that starts while the host is frozen.
+    pub fn freeze(&self, host: &str) {
+        self.with(host, |s| s.faults += 1);
+    }
+
+    /// Takes one [`Freezer::freeze`] back; the process goes on after the last.
+    pub fn thaw(&self, host: &str) {
+        let waker = self.with(host, |s| {
+            s.faults = s.faults.saturating_sub(1);
+            s.waker.take()
+        });
+        waker.inspect(Waker::wake_by_ref);
+    }
+
+    fn is_frozen(&self, host: &str, waker: &Waker) -> bool {
+        self.with(host, |s| {
+            s.waker = Some(waker.clone());
+            s.faults > 0
+        })
+    }
+
+    /// Runs a process with everything that it spawns; all of it ends with the process.
+    pub async fn run<T: 'static>(
+        &self,
+        host: &str,
+        process: impl Future<Output = T> + 'static,
+    ) -> anyhow::Result<T> {
+        let mut tasks = LocalSet::new();
+        let mut process = pin!(tasks.spawn_local(process));
+        std::future::poll_fn(|cx: &mut Context<'_>| {
+            if self.is_frozen(host, cx.waker()) {
+                return Poll::Pending;
+            }
+            // Ready: nothing is left to do but to see how the process ended.
+            let _ = Pin::new(&mut tasks).poll(cx);
+            process.as_mut().poll(cx).map(|ended| Ok(ended?))
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::time::{Instant, sleep};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_frozen_process_does_nothing_and_then_finds_that_its_clock_went_on() {
+        let freezer = Freezer::default();
+        let start = Instant::now();
+        let outside = async {
+            sleep(Duration::from_millis(15)).await;
+            freezer.freeze("a");
+            sleep(Duration::from_millis(500)).await;
+            freezer.thaw("a");
+        };
+        let process = async move {
+            let beats = tokio::task::spawn_local(async move {
+                let mut beats = Vec::new();
+                for _ in 0..3 {
+                    sleep(Duration::from_millis(10)).await;
+                    beats.push(start.elapsed().as_millis());
+                }
+                beats
+            });
+            beats.await.unwrap_or_default()
+        };
+        let (beats, ()) = tokio::join!(freezer.run("a", process), outside);
+        assert_eq!(beats.unwrap_or_default(), [10, 515, 525]);
+    }
+}
