@@ -42,6 +42,11 @@ impl FaultyBlobs {
         self.set_writes(fault);
     }
 
+    /// Counts the calls that a fault holds up.
+    pub fn waiting(&self) -> usize {
+        self.faults.waiting()
+    }
+
     fn call<T: 'static>(
         &self,
         of: fn(&Faults) -> &Fault,

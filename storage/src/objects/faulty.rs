@@ -52,6 +52,11 @@ impl FaultSwitch {
         self.0.send_replace(faults);
     }
 
+    /// Counts the calls that a fault holds up.
+    pub(crate) fn waiting(&self) -> usize {
+        self.0.receiver_count()
+    }
+
     /// Begins `work` once the fault lets the call pass.
     pub(crate) fn call<T, E: From<StoreError>>(
         &self,
@@ -73,6 +78,7 @@ impl FaultSwitch {
                     Fault::Hang => {}
                 }
             }
+            drop(faults);
             work().await
         })
     }

@@ -78,6 +78,7 @@ fn uploads_that_wait_for_the_store_are_bounded_and_go_on_with_it() {
         let waits = (0..64).map(|_| remote.ask_within(open(), within));
         let mut waits = Box::pin(futures::future::join_all(waits));
         assert!(soon(&mut waits).await.is_none());
+        assert_eq!(h.faults.waiting(), 64);
         assert_eq!(remote.ask(open()).await, Err(CallError::Refused(BlobError::Busy)));
         assert_eq!(h.has_program(hash_bytes(b"x")).await, None);
         h.faults.set_writes(Fault::None);
@@ -107,6 +108,7 @@ fn calls_that_wait_for_the_store_are_bounded() {
         for some in &mut waits {
             assert!(soon(some).await.is_none());
         }
+        assert_eq!(h.faults.waiting(), gateways::MAILBOX_CAPACITY);
         assert_eq!(h.server.remote.ask(read()).await, Err(CallError::Refused(BlobError::Busy)));
         let has = HasBlob { job: None, hash: key.hash };
         assert_eq!(h.server.remote.ask(has).await, Err(CallError::Refused(BlobError::Busy)));
@@ -196,6 +198,7 @@ fn a_sweep_that_hangs_is_the_only_one_and_the_next_one_finds_everything() {
         h.faults.set_reads(Fault::Hang);
         let old = store_bytes(&s.store, b"old", Some(JOB), BlobKind::Transient).await.unwrap();
         secs(10 * SWEEP_INTERVAL.as_secs()).await;
+        assert_eq!(h.faults.waiting(), 1, "one sweep");
         let upload = s.open().await;
         s.chunk(upload, 0, b"new").await.unwrap();
         let new = s.close(upload, hash_bytes(b"new")).await.unwrap();
