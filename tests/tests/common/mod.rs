@@ -3,6 +3,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod passthrough;
+
 use rest::client::{ClientTimeouts, RestClient};
 use rest::messages::JarRequest;
 use serde_json::Value;
