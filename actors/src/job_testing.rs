@@ -158,9 +158,6 @@ impl ElectionDouble {
     pub(crate) fn confirmed(&self) -> Vec<(Component, LeaderInformation)> {
         lock(&self.state).confirmed.clone()
     }
-    pub(crate) fn contends(&self, component: Component) -> bool {
-        lock(&self.state).by_component.contains_key(&component)
-    }
 }
 
 impl LeaderElection for ElectionDouble {
@@ -720,9 +717,9 @@ never_answers! { ManagerActor:
     resource_manager::NotifySlotAvailable, resource_manager::DisconnectTaskExecutor,
     resource_manager::RequestTaskManagers, resource_manager::RequestResourceOverview,
     resource_manager::BlockNode, resource_manager::DeregisterApplication,
-    resource_manager::DeclareNeededWorkers, resource_manager::ReleaseIdleWorker,
-    resource_manager::ReportLackOfSlots, resource_manager::AskToGiveWay,
-    resource_manager::NotifyJobLeader, resource_manager::NotifyJobTimedOut,
+    resource_manager::TakeFacts, resource_manager::ReportLackOfSlots,
+    resource_manager::AskToGiveWay,
+    resource_manager::UnblockNode, resource_manager::RequestBlockedNodes,
 }
 
 /// Waits (in virtual time) until something is so.

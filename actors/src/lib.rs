@@ -3,14 +3,13 @@
 
 pub mod blob_server;
 pub mod dispatcher;
-mod hand_over;
 pub mod heartbeat;
-pub mod job_leader_id_service;
 pub mod job_leader_service;
 pub mod job_manager_runner;
 pub mod job_master;
 pub mod leader_election;
 pub mod leader_retrieval;
+pub mod leader_shell;
 pub mod metric_query;
 pub mod probe;
 pub mod program_hosts;

@@ -94,6 +94,11 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
         Self { address, addr, registration: Some(registration), guard: None }
     }
 
+    /// An actor that answers no calls from elsewhere. `address` names it in messages; nothing is served there.
+    pub fn unserved(address: EndpointAddress, addr: Addr<A>) -> Self {
+        Self { address, addr, registration: None, guard: None }
+    }
+
     /// From now on its death (a handler that panicked) ends the process: I-9's policy of every component
     /// that the process can't do without.
     #[must_use]

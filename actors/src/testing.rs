@@ -8,7 +8,9 @@ use actix::{Actor, Context, Handler, ResponseFuture};
 use control::mutation::Mutation;
 use gateways::heartbeat::Party;
 use gateways::leader_election::{Component, LeaderInformation};
-use gateways::resource_manager::{RegisterTaskExecutor, ResourceManagerGateway};
+use gateways::resource_manager::{
+    RegisterTaskExecutor, ResourceManagerFact, ResourceManagerGateway,
+};
 use gateways::task_executor::TaskExecutorGateway;
 use gateways::{
     Answer, Ask, EndpointAddress, Registration, Remote, RpcOptions, RpcService, job_master,
@@ -287,8 +289,6 @@ pub(crate) struct ResourceManagerDouble {
     pub(crate) released: Calls<resource_manager::ReleaseIdleWorker>,
     pub(crate) lacks: Calls<resource_manager::ReportLackOfSlots>,
     pub(crate) give_way: Calls<resource_manager::AskToGiveWay>,
-    pub(crate) leaders: Calls<resource_manager::NotifyJobLeader>,
-    pub(crate) timed_out: Calls<resource_manager::NotifyJobTimedOut>,
     pub(crate) gateway: Remote<ResourceManagerGateway>,
     _registration: Registration,
 }
@@ -298,33 +298,22 @@ impl ResourceManagerDouble {
         let actor = ResourceManagerActor::default();
         let (needed, released, lacks) =
             (actor.needed.clone(), actor.released.clone(), actor.lacks.clone());
-        let (leaders, timed_out) = (actor.leaders.clone(), actor.timed_out.clone());
         let give_way = actor.give_way.clone();
         let rpc = &process.services.rpc;
         let endpoint = ResourceManagerGateway::endpoint(actor.start());
         let registration = rpc.serve("resource_manager", fence, endpoint);
         let gateway = rpc.gateway(&rpc.address_of("resource_manager"), fence);
-        Self {
-            needed,
-            released,
-            lacks,
-            give_way,
-            leaders,
-            timed_out,
-            gateway,
-            _registration: registration,
-        }
+        Self { needed, released, lacks, give_way, gateway, _registration: registration }
     }
 }
 
 #[derive(Debug, Default)]
 struct ResourceManagerActor {
+    facts: gateways::Inbox,
     needed: Calls<resource_manager::DeclareNeededWorkers>,
     released: Calls<resource_manager::ReleaseIdleWorker>,
     lacks: Calls<resource_manager::ReportLackOfSlots>,
     give_way: Calls<resource_manager::AskToGiveWay>,
-    leaders: Calls<resource_manager::NotifyJobLeader>,
-    timed_out: Calls<resource_manager::NotifyJobTimedOut>,
 }
 
 impl Actor for ResourceManagerActor {
@@ -376,12 +365,25 @@ macro_rules! records {
     )+};
 }
 records! { ResourceManagerActor:
-    resource_manager::DeclareNeededWorkers => needed,
-    resource_manager::ReleaseIdleWorker => released,
     resource_manager::ReportLackOfSlots => lacks,
     resource_manager::AskToGiveWay => give_way,
-    resource_manager::NotifyJobLeader => leaders,
-    resource_manager::NotifyJobTimedOut => timed_out,
+}
+impl Handler<Ask<resource_manager::TakeFacts>> for ResourceManagerActor {
+    type Result = Answer<resource_manager::TakeFacts>;
+
+    fn handle(
+        &mut self,
+        ask: Ask<resource_manager::TakeFacts>,
+        _: &mut Context<Self>,
+    ) -> Self::Result {
+        for fact in self.facts.take(ask.body) {
+            match fact {
+                ResourceManagerFact::DeclareNeededWorkers(needed) => self.needed.push(needed),
+                ResourceManagerFact::ReleaseIdleWorker(released) => self.released.push(released),
+            }
+        }
+        Ok(self.facts.expected())
+    }
 }
 records! { TaskExecutorActor:
     task_executor::FreeSlot => freed,
@@ -409,6 +411,7 @@ never_answers! { ResourceManagerActor:
     resource_manager::RegisterJobMaster, resource_manager::DeclareRequiredResources,
     resource_manager::DisconnectJobMaster, resource_manager::RequestTaskManagers,
     resource_manager::RequestResourceOverview, resource_manager::BlockNode,
+    resource_manager::UnblockNode, resource_manager::RequestBlockedNodes,
     resource_manager::DeregisterApplication,
 }
 never_answers! { TaskExecutorActor:

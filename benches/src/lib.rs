@@ -10,5 +10,7 @@ pub mod process;
 pub mod report;
 pub mod words;
 
-pub use process::{CpuTime, cpu_of_children, cpu_of_self, rss_mib};
+pub use process::{
+    CpuTime, children_of, cpu_of_children, cpu_of_self, descriptors_of, rss_mib, threads_of,
+};
 pub use report::{Report, median};

@@ -1,9 +1,9 @@
-//! What a process runs in, logged once at its start: version, commit, system, user, limits, container,
+//! What a process runs in, prepared and logged once at its start: version, commit, system, user, limits, container,
 //! options that were set. Values of secrets are masked.
 
 use crate::version;
 use conf::Options;
-use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Uid, User, getuid};
 use std::fmt::Write;
 
@@ -36,12 +36,26 @@ pub(crate) fn describe(role: &str, options: &Options) -> String {
     text
 }
 
-/// Logs it: at info for cluster processes, at debug for a client.
-pub(crate) fn log(role: &str, options: &Options) {
+/// Prepares the process for a role that serves others: raises the soft limit of open files to the hard one, then
+/// logs the environment at info.
+pub(crate) fn prepare(role: &str, options: &Options) {
+    raise_open_files();
     tracing::info!("starting\n{}", describe(role, options).trim_end());
 }
 
-/// Logs it for a client.
+/// Raises the soft limit of open files to the hard one: a JobManager holds a descriptor per TaskManager, client and
+/// program host, and the usual soft limit is 1024. Where that fails the limit stays, which is logged.
+pub(crate) fn raise_open_files() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| match soft < hard {
+        true => setrlimit(Resource::RLIMIT_NOFILE, hard, hard),
+        false => Ok(()),
+    });
+    if let Err(error) = raised {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+}
+
+/// Logs the environment at debug, for a client.
 pub(crate) fn log_client(options: &Options) {
     tracing::debug!("starting\n{}", describe("client", options).trim_end());
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0 | succeeded, or cancelled |
 //! | 1 | start-up failed |
-//! | 2 | fatal error |
+//! | 2 | fatal error; also: the application could not be unregistered at YARN or Kubernetes |
 //! | 3 | the job failed |
 //! | 4 | the job's state is not known |
 //! | 64 | wrong usage |
@@ -18,7 +18,8 @@ pub enum Exit {
     Success,
     /// It could not start: configuration, ports, files, an unreachable cluster.
     StartUpFailed,
-    /// A component failed in a way that the process cannot survive.
+    /// A component failed in a way that the process cannot survive; or the application has ended and could not be
+    /// unregistered at the external resource system, which may start it again.
     Fatal,
     /// The job failed.
     JobFailed,

@@ -15,7 +15,7 @@ use host::launch::{self, LaunchSpec};
 use host::{InProcess, in_process};
 use model::JobId;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -61,8 +61,10 @@ impl ProgramHostLauncher for Launcher {
         let parts = self.parts.clone();
         let number = self.launches.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
-            let places = Places::make(&parts, &request, number)
-                .map_err(|e| BuildError::Process(format!("{}: {e}", parts.folder.display())))?;
+            let places = Places::make(&parts, &request, number).map_err(|error| {
+                let why = format!("{}: {error}", parts.folder.display());
+                refused(why, launch::is_no_room(&error))
+            })?;
             match request.program {
                 None => inside(&parts, request.job_id, places).await,
                 Some(program) => child(&parts, request.job_id, program, places).await,
@@ -74,7 +76,7 @@ impl ProgramHostLauncher for Launcher {
 /// Where one launch keeps its files.
 struct Places {
     name: String,
-    root: PathBuf,
+    _root: Root,
     work: PathBuf,
     tmp: PathBuf,
     stdout: PathBuf,
@@ -88,14 +90,28 @@ impl Places {
             HostSide::TaskManager => "tasks",
         };
         let name = format!("{}-{side}-{number}", request.job_id);
-        let root = parts.folder.join(&name);
-        let (work, tmp) = (root.join("work"), root.join("tmp"));
+        let root = Root(parts.folder.join(&name));
+        let (work, tmp) = (root.0.join("work"), root.0.join("tmp"));
         std::fs::create_dir_all(&work)?;
         std::fs::create_dir_all(&tmp)?;
         let job = request.job_id;
         host_logs::prune(&parts.log, &parts.folder, parts.options.get(&conf::logging::JOBS_MAX));
-        let (stdout, stderr) = host_logs::places(&parts.log, &root, job);
-        Ok(Self { name, root, work, tmp, stdout, stderr })
+        let (stdout, stderr) = host_logs::places(&parts.log, &root.0, job);
+        Ok(Self { name, _root: root, work, tmp, stdout, stderr })
+    }
+}
+
+/// The folder of one launch. Goes with this value: when its host is gone, or the launch is given up.
+struct Root(PathBuf);
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        match std::fs::remove_dir_all(&self.0) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(%error, folder = %self.0.display(), "a program host's folder stays");
+            }
+            _ => {}
+        }
     }
 }
 
@@ -122,7 +138,7 @@ async fn inside(
         .map_err(|e| BuildError::Process(e.to_string()))?;
     let end = host.end;
     let exited = host.ended.map(move |()| {
-        remove(&places.root);
+        drop(places);
         ExitCause("ended".to_owned())
     });
     Ok(LaunchedHost {
@@ -130,6 +146,10 @@ async fn inside(
         exited: exited.boxed(),
         kill: Box::new(move || end()),
     })
+}
+
+fn refused(why: String, no_room: bool) -> BuildError {
+    if no_room { BuildError::NoRoom(why) } else { BuildError::Process(why) }
 }
 
 async fn child(
@@ -150,16 +170,11 @@ async fn child(
         stdout: places.stdout.clone(),
         stderr: places.stderr.clone(),
     };
-    let launched = match launch::host(&parts.rpc, spec, within).await {
-        Ok(launched) => launched,
-        Err(error) => {
-            remove(&places.root);
-            return Err(BuildError::Process(error.to_string()));
-        }
-    };
+    let launched = launch::host(&parts.rpc, spec, within).await;
+    let launched = launched.map_err(|error| refused(error.to_string(), error.is_no_room()))?;
     let kill = launched.kill;
     let exited = launched.exited.map(move |exit| {
-        remove(&places.root);
+        drop(places);
         ExitCause(exit.to_string())
     });
     Ok(LaunchedHost {
@@ -177,10 +192,4 @@ pub(crate) fn environment(options: &Options) -> BTreeMap<String, String> {
         .collect();
     env.insert("RUST_LOG".to_owned(), crate::logging::level(options));
     env
-}
-
-fn remove(folder: &Path) {
-    if let Err(error) = std::fs::remove_dir_all(folder) {
-        tracing::debug!(%error, folder = %folder.display(), "a host's folder stays for now");
-    }
 }

@@ -12,11 +12,15 @@ use model::{ContentHash, JobId};
 use rest::ProgramChecker;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use streaming::program_note;
+use tokio::sync::Semaphore;
 
 /// How long a program may take to name its jobs. Whoever uploads waits for it.
 const DESCRIBED_WITHIN: Duration = Duration::from_secs(10);
+/// Most programs that are asked at once: each is a process beside those of `jobmanager.program-hosts.max`.
+const DESCRIBED_AT_ONCE: usize = 2;
 
 /// Looks at uploaded programs: reads their ELF note without executing anything, then has those that carry it name
 /// their jobs.
@@ -26,11 +30,13 @@ pub(crate) struct UploadChecker {
     env: BTreeMap<String, String>,
     /// For the folders of the programs that are asked.
     folder: PathBuf,
+    at_once: Arc<Semaphore>,
 }
 
 impl UploadChecker {
     pub(crate) fn new(rpc: RpcService, options: &Options, folder: PathBuf) -> Self {
-        Self { rpc, env: launchers::environment(options), folder }
+        let at_once = Arc::new(Semaphore::new(DESCRIBED_AT_ONCE));
+        Self { rpc, env: launchers::environment(options), folder, at_once }
     }
 }
 
@@ -41,7 +47,9 @@ impl ProgramChecker for UploadChecker {
 
     fn jobs(&self, path: PathBuf) -> BoxFuture<'static, Result<Vec<String>, String>> {
         let (rpc, env, folder) = (self.rpc.clone(), self.env.clone(), self.folder.clone());
+        let at_once = self.at_once.clone();
         async move {
+            let _place = at_once.acquire().await.map_err(|e| e.to_string())?;
             let asked = describe(&rpc, path, env, &folder);
             match tokio::time::timeout(DESCRIBED_WITHIN, asked).await {
                 Ok(answer) => answer,

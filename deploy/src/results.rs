@@ -18,7 +18,7 @@ use thiserror::Error;
 const COLLECTING: &str = "collect";
 /// Bytes that one request asks for.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Requests in a row that may fail before the reading is given up.
+/// Requests in a row that may stay without an answer before the reading is given up.
 const FAILURES_MAX: u32 = 200;
 
 /// Why results can't be read any further.
@@ -50,7 +50,10 @@ impl ResultsError {
 /// Why one request has no answer.
 #[derive(Debug)]
 pub(crate) enum RequestFailure {
-    /// Ask again.
+    /// Answered: the coordinators do not run now, because the job waits for slots or restarts. Ask again for as
+    /// long as the job has not ended; whoever waits for its end stops the reading then.
+    NotNow,
+    /// Nobody answered. Ask again a few times.
     Transient(String),
     /// Asking again is of no use.
     Final(String),
@@ -119,6 +122,7 @@ impl<C: Coordinators> ResultReader<C> {
                         |operator| Cursor { operator, offset: 0, failures: 0, ended: false };
                     return Ok(operators.into_iter().map(cursor).collect());
                 }
+                Err(RequestFailure::NotNow) => tokio::time::sleep(poll).await,
                 Err(RequestFailure::Transient(_)) if failures < FAILURES_MAX => {
                     failures += 1;
                     tokio::time::sleep(poll).await;
@@ -137,6 +141,7 @@ impl<C: Coordinators> ResultReader<C> {
         let answer = self.coordinators.request(&cursor.operator, &request.encode()).await;
         let bytes = match answer {
             Ok(bytes) => bytes,
+            Err(RequestFailure::NotNow) => return Ok(false),
             Err(RequestFailure::Transient(_)) if cursor.failures < FAILURES_MAX => {
                 cursor.failures += 1;
                 return Ok(false);
@@ -230,10 +235,10 @@ impl RestCoordinators {
 }
 
 fn rest_failure(error: ClientError) -> RequestFailure {
-    if error.is_transient() {
-        RequestFailure::Transient(error.to_string())
-    } else {
-        RequestFailure::Final(error.to_string())
+    match &error {
+        ClientError::Refused { status: 503, .. } => RequestFailure::NotNow,
+        error if error.is_transient() => RequestFailure::Transient(error.to_string()),
+        error => RequestFailure::Final(error.to_string()),
     }
 }
 
@@ -275,8 +280,8 @@ impl Coordinators for LocalCoordinators {
             DeliverCoordinationRequest { job_id: self.job_id, operator, request: request.to_vec() };
         match self.dispatcher.ask(ask).await {
             Ok(answer) => Ok(answer.into_vec()),
-            Err(CallError::Refused(CoordinationError::Unavailable(why))) => {
-                Err(RequestFailure::Transient(why))
+            Err(CallError::Refused(CoordinationError::Unavailable(_))) => {
+                Err(RequestFailure::NotNow)
             }
             Err(CallError::Refused(refused)) => Err(RequestFailure::Final(refused.to_string())),
             Err(CallError::Fabric(error)) if error.is_retriable() => {
@@ -330,6 +335,33 @@ mod tests {
         });
         reader.read_all(Duration::from_millis(10)).await.unwrap();
         assert_eq!(*lines.borrow(), [b"one".to_vec(), b"two".to_vec()]);
+    }
+
+    /// A job that waits for slots for ten minutes; then nobody answers.
+    #[derive(Default)]
+    struct Waiting {
+        asked: Cell<u32>,
+    }
+
+    impl Coordinators for Waiting {
+        async fn collecting(&self) -> Result<Vec<String>, RequestFailure> {
+            Ok(vec!["a".to_owned()])
+        }
+        async fn request(&self, _: &str, _: &[u8]) -> Result<Vec<u8>, RequestFailure> {
+            self.asked.set(self.asked.get() + 1);
+            Err(match self.asked.get() {
+                ..=6000 => RequestFailure::NotNow,
+                _ => RequestFailure::Transient("connection refused".to_owned()),
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_waits_is_asked_for_as_long_as_somebody_answers() {
+        let mut reader = ResultReader::new(Waiting::default(), |_: &[u8]| Ok(()));
+        let error = reader.read_all(Duration::from_millis(100)).await.unwrap_err();
+        assert!(error.to_string().contains("connection refused"), "{error}");
+        assert_eq!(reader.coordinators.asked.get(), 6000 + FAILURES_MAX + 1);
     }
 
     #[tokio::test(start_paused = true)]

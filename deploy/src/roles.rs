@@ -46,7 +46,7 @@ fn run_host(entry: ProgramEntry) -> ExitCode {
         cli::complain(&error.to_string());
         return Exit::StartUpFailed.into();
     }
-    environment::log("program host", &Options::default());
+    environment::prepare("program host", &Options::default());
     host::child::run(entry)
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn jobmanager(
     let job_options = settings::job_options(&overrides);
     let options = settings::load(common.config_dir.clone(), overrides)?;
     let log = logging::start("jobmanager", &options).map_err(Failure::start)?;
-    environment::log("JobManager", &options);
+    environment::prepare("JobManager", &options);
     let memory = conf::memory::job_manager_memory(&options, None).map_err(Failure::start)?;
     tracing::info!(%memory, "what this JobManager is made of");
     let json = common.output == cli::args::Output::Json;
@@ -289,7 +289,7 @@ pub(crate) fn taskmanager(
     }
     let options = settings::load(common.config_dir.clone(), overrides)?;
     let log = logging::start("taskmanager", &options).map_err(Failure::start)?;
-    environment::log("TaskManager", &options);
+    environment::prepare("TaskManager", &options);
     let json = common.output == cli::args::Output::Json;
     block_on(async move {
         let entry = match entry {

@@ -97,8 +97,8 @@ pub enum BlobError {
     /// Bytes came in the wrong order, or for an upload that is unknown.
     #[error("no such upload, or the chunk does not follow the last one")]
     BadChunk,
-    /// Too many uploads at once: try again.
-    #[error("the blob server takes no more uploads at once")]
+    /// Too many uploads or calls wait for the store, or the last chunk of this upload does: try again.
+    #[error("the blob server is busy: too many uploads or calls wait for its store")]
     Busy,
     /// The store's disk is full.
     #[error(

@@ -1,7 +1,8 @@
 //! The heartbeat gateway: one per process, on a lane of its own.
 //!
-//! A beat carries the newest payload that the actor behind it published; nobody is asked. Heartbeat
-//! actors decide nothing: they report (resource, incarnation, lost).
+//! A beat carries the newest payload that the actor behind it published, unless the other side has said that it has
+//! that one: most beats change nothing, and 8,000 unchanged slot reports a second cost a tenth of a core to encode,
+//! decode and compare. Nobody is asked. Heartbeat actors decide nothing: they report (resource, incarnation, lost).
 
 use crate::job_master::TaskStateUpdate;
 use crate::{Never, gateway};
@@ -27,7 +28,31 @@ pub struct Beat {
     /// Milliseconds since the asking actor finished a turn.
     pub turn_age_ms: u64,
     /// Newest payload of the asking actor.
-    pub payload: BeatPayload,
+    pub newest: Newest,
+}
+
+/// One side's newest payload.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Newest {
+    /// The payload's number. Every payload that a process publishes has a higher one; 0: nothing was published.
+    pub version: u64,
+    /// The payload. `None`: nothing was published, or the other side has this version.
+    pub payload: Option<BeatPayload>,
+    /// The number of the other side's newest payload that this side has.
+    pub heard: u64,
+}
+
+impl Newest {
+    /// Returns what a beat carries of payload `version` where the other side has the payload `peer_has`, and this side
+    /// has the payload `heard` of it.
+    pub fn of(
+        version: u64,
+        payload: impl FnOnce() -> BeatPayload,
+        peer_has: u64,
+        heard: u64,
+    ) -> Self {
+        Self { version, payload: (version != peer_has).then(payload), heard }
+    }
 }
 
 /// The answer.
@@ -39,7 +64,7 @@ pub struct BeatReply {
     /// Milliseconds since the asked actor finished a turn.
     pub turn_age_ms: u64,
     /// Newest payload of the asked actor.
-    pub payload: BeatPayload,
+    pub newest: Newest,
 }
 
 /// One side of a pair.

@@ -2,11 +2,8 @@
 
 use crate::leader_election::LeaderInformation;
 use crate::program_host::BuildError;
-use crate::{EndpointAddress, Never, gateway};
-use model::{
-    DispatcherId, JobGraph, JobId, JobMasterId, JobStatus, ProcessSession, ProgramRef,
-    ResourceManagerId,
-};
+use crate::{EndpointAddress, Facts, Never, facts, gateway};
+use model::{DispatcherId, JobGraph, JobId, JobMasterId, JobStatus, ProcessSession, ProgramRef};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -18,18 +15,22 @@ gateway! {
 }
 
 gateway! {
-    /// What the JobLeaderIdService of a ResourceManager answers.
-    pub struct JobLeaderIdGateway = "job_leader_id_service", fenced by ResourceManagerId;
-    AddJob => Option<LeaderInformation>, Never;
-    RemoveJobLeader => (), Never;
-}
-
-gateway! {
     /// What the JobLeaderService of a TaskExecutor answers.
     pub struct JobLeaderServiceGateway = "job_leader_service", fenced by ProcessSession;
-    WatchJob => (), Never;
-    ForgetJob => (), Never;
-    Reconnect => (), Never;
+    FollowJobs => u64, Never;
+}
+
+/// TaskExecutor → its JobLeaderService: whom to follow. The answer is the number of the fact that is expected next
+/// (see [`crate::delivery`]).
+pub type FollowJobs = Facts<JobLeaderFact>;
+
+facts! {
+    /// What the JobLeaderService hears of its TaskExecutor, in order.
+    pub enum JobLeaderFact {
+        WatchJob,
+        ForgetJob,
+        Reconnect,
+    }
 }
 
 gateway! {
@@ -39,6 +40,7 @@ gateway! {
     LaunchHost => HostAddress, BuildError;
     FindHost => Option<HostAddress>, Never;
     AwaitHostExit => Option<HostExit>, Never;
+    ServeCollected => (), Never;
     ReleaseHost => (), Never;
 }
 
@@ -66,20 +68,6 @@ pub struct JobReachedTerminalState {
     pub status: JobStatus,
 }
 
-/// Watch the leader of a job; answered with the one that is known.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct AddJob {
-    /// Which.
-    pub job_id: JobId,
-}
-
-/// Watch it no longer.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct RemoveJobLeader {
-    /// Which.
-    pub job_id: JobId,
-}
-
 /// Find and register at the JobMaster of a job, and again at each new one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WatchJob {
@@ -105,7 +93,8 @@ pub struct Reconnect {
     pub job_id: JobId,
 }
 
-/// Start a child (JobManager side), have it build the graph and keep it for the job's coordinators.
+/// Start a child (JobManager side), have it build the graph and keep it for the job's coordinators, in case the job
+/// gets its slots at once: the child is ended when another build needs its place, or after a while.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildInHost {
     /// The program and its inputs.
@@ -116,7 +105,7 @@ pub struct BuildInHost {
     pub parallelism: u32,
     /// What shapes the graph.
     pub options: BTreeMap<String, String>,
-    /// Whether the child is kept as the job's coordinator host, or ended.
+    /// Whether the child is kept for the job's coordinators, or ended.
     pub keep: bool,
 }
 
@@ -173,6 +162,14 @@ pub struct HostExit {
     pub cause: String,
     /// Whether its keeper was asked to end it.
     pub released: bool,
+}
+
+/// The job has finished, and its host serves what the job collected. The host may be ended when its place is needed;
+/// the one whose latest `ServeCollected` is the oldest goes first.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ServeCollected {
+    /// The finished job.
+    pub job_id: JobId,
 }
 
 /// End the host of a job.

@@ -1,7 +1,8 @@
 //! Leader election and retrieval gateways.
 //!
 //! Election is one per process: its driver holds one lease for all components, each of which is granted a
-//! session of its own. Retrieval answers who leads a component, from inside and from other processes.
+//! session of its own. A job is not elected: its JobMaster's session follows from the Dispatcher's. Retrieval
+//! answers who leads a component, from inside and from other processes.
 
 use crate::{EndpointAddress, Never, gateway};
 use model::{JobId, LeaderSession, ProcessSession};

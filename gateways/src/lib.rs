@@ -5,6 +5,8 @@ pub mod address;
 pub mod call;
 pub mod codec;
 mod connection;
+mod courier;
+pub mod delivery;
 mod driver;
 mod endpoint;
 pub mod error;
@@ -42,6 +44,8 @@ pub use address::{EndpointAddress, NodeAddress, ParseAddressError};
 pub use call::{
     Answer, Ask, Call, Caller, Deadline, Gateway, Never, Principal, TraceContext, call_id,
 };
+pub use courier::{Courier, Deliverable, until_answered};
+pub use delivery::{Facts, Inbox};
 pub use endpoint::{Endpoint, EndpointBuilder, MAILBOX_CAPACITY};
 pub use error::{CallError, Executed, FabricError};
 pub use options::{ListenOptions, RpcOptions};

@@ -44,7 +44,6 @@ gateways! {
     heartbeat::HeartbeatGateway,
     job_master::JobMasterGateway,
     job_services::JobManagerRunnerGateway,
-    job_services::JobLeaderIdGateway,
     job_services::JobLeaderServiceGateway,
     job_services::ProgramHostsGateway,
     leader_election::LeaderElectionGateway,

@@ -41,7 +41,9 @@ pub enum PeerEvent {
     },
 }
 
-/// All processes that are or were connected or called.
+/// All processes that are connected, are being connected, or could not be connected a moment ago. A process that
+/// is gone leaves the table when its loss is confirmed, at the latest 1 s ([`RpcOptions::reconnect_max`]) after the
+/// pause that follows the last attempt to connect.
 #[derive(Default)]
 pub(crate) struct Peers(DashMap<NodeAddress, Arc<Peer>, DefaultHashBuilder>);
 
@@ -133,6 +135,19 @@ impl Peers {
         }
     }
 
+    /// Forgets a process to which an attempt to connect failed, unless it was called again: `until` is the end of the
+    /// pause after that attempt.
+    fn forget_failed(&self, node: &NodeAddress, until: Instant) {
+        self.0.remove_if(node, |_, peer| {
+            matches!(&*peer.state(), State::Down { until: newest, .. } if *newest == until)
+        });
+    }
+
+    /// Returns how many processes are known: connected, being connected, or failed a moment ago.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// A process has connected (or was connected to): calls to it go this way from now on, unless another
     /// connection to the same incarnation is open. Returns a connection to a former incarnation.
     pub(crate) fn connected(&self, connection: &Arc<Connection>) -> Option<Arc<Connection>> {
@@ -207,15 +222,24 @@ impl Inner {
 
     fn start_dialling(self: &Arc<Self>, node: &NodeAddress, peer: &Arc<Peer>, pause: Duration) {
         let (service, node) = (Arc::clone(self), node.clone());
-        let dialling = Dialling { peer: Arc::clone(peer), outcome: State::Idle };
+        let mut dialling = Dialling { peer: Arc::clone(peer), outcome: State::Idle };
         let lane = self.platform.lane(self.options.io_lane);
         lane.spawn_local(async move {
-            let mut dialling = dialling;
             // A success is in place already: the new connection announced itself.
-            if let Err(error) = service.dial(&node).await {
-                tracing::debug!(%node, %error, "connection attempt failed");
-                let pause = next_pause(pause, &service.options);
-                dialling.outcome = State::Down { until: Instant::now() + pause, pause, error };
+            let Err(error) = service.dial(&node).await else {
+                return;
+            };
+            tracing::debug!(%node, %error, "connection attempt failed");
+            let pause = next_pause(pause, &service.options);
+            let until = Instant::now() + pause;
+            dialling.outcome = State::Down { until, pause, error };
+            drop(dialling);
+            // Its back-off is of no use to anybody once nobody has called it for longer than any pause.
+            let (forget_at, service) =
+                (until + service.options.reconnect_max, Arc::downgrade(&service));
+            tokio::time::sleep_until(forget_at).await;
+            if let Some(service) = service.upgrade() {
+                service.peers.forget_failed(&node, until);
             }
         });
     }

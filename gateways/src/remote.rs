@@ -12,6 +12,7 @@ use crate::{
     serve::{Outcome, ReplyTo, ServeSlot, Serving, ask_local},
 };
 use model::{Fence, LeaderSession};
+use platform::Lane;
 use std::{
     fmt, future::Future, marker::PhantomData, pin::Pin, sync::Arc, task::Poll, time::Duration,
 };
@@ -106,12 +107,22 @@ impl<G: Gateway> Remote<G> {
         self.shared.ask(body, context, now).await
     }
 
-    /// Sends without waiting: a failure is only logged, at debug. Calls told one after the other arrive
-    /// in that order. Bounded like every call.
+    /// Sends a hint without waiting for its answer: a failure is only logged, at debug. For what something else says
+    /// again; what must arrive is a fact (see [`crate::delivery`]). Calls told one after the other arrive in that
+    /// order, but may overtake an `ask`, or be overtaken. Bounded like every call.
     pub fn tell<C: Call<Gateway = G>>(&self, body: C) {
         let gateway = self.clone();
         let told = async move { gateway.ask(body).await.err().map(|error| error.to_string()) };
         self.shared.tell(C::NAME, Box::pin(told));
+    }
+}
+
+impl<G: Gateway> Remote<G> {
+    /// Runs a task on this thread's lane; outside of the lanes, on that of the sockets.
+    pub(crate) fn spawn_here(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let service = &self.shared.service;
+        let lane = Lane::of_this_thread().unwrap_or(service.options.io_lane);
+        service.platform.lane(lane).spawn_local(task);
     }
 }
 

@@ -1,13 +1,13 @@
 //! The ResourceManager's gateway: TaskExecutors and JobMasters register, jobs declare what they need.
 
-use crate::gateway;
-use crate::{EndpointAddress, job_master::RegistrationRefused};
+use crate::{EndpointAddress, Facts, facts, gateway, job_master::RegistrationRefused};
 use model::AllocationId;
 use model::{
     BlobKey, FailureCause, InstanceId, JobId, JobMasterId, ResourceId, ResourceManagerId,
     ResourceProfile, ResourceRequirement, SlotId, SlotReport, WorkerResourceSpec,
 };
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 gateway! {
     /// What the ResourceManager answers.
@@ -21,14 +21,13 @@ gateway! {
     DisconnectJobMaster => (), crate::Never;
     RequestTaskManagers => Vec<TaskManagerSummary>, crate::Never;
     RequestResourceOverview => ResourceOverview, crate::Never;
-    BlockNode => (), crate::Never;
-    DeregisterApplication => (), crate::Never;
-    DeclareNeededWorkers => (), crate::Never;
-    ReleaseIdleWorker => (), crate::Never;
+    BlockNode => BlockedNode, BlockNodeError;
+    UnblockNode => bool, crate::Never;
+    RequestBlockedNodes => Vec<BlockedNode>, crate::Never;
+    DeregisterApplication => (), DeregisterError;
+    TakeFacts => u64, crate::Never;
     ReportLackOfSlots => (), crate::Never;
     AskToGiveWay => (), crate::Never;
-    NotifyJobLeader => (), crate::Never;
-    NotifyJobTimedOut => (), crate::Never;
 }
 
 /// A TaskExecutor introduces itself, then sends its slot report.
@@ -212,24 +211,76 @@ pub struct ResourceOverview {
     pub blocked_free_slots: u32,
 }
 
-/// Take no new slots from a node for a while.
+/// Blocks a node: its TaskManagers get no new slots, and no worker is started there. Slots in use stay. A block of the
+/// node that ends later stands as it is. The answer is the block that holds from now on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BlockNode {
-    /// Host name.
+    /// Host name, as the node's TaskManagers register with it.
     pub host: String,
-    /// Milliseconds.
+    /// Duration of the block in milliseconds.
     pub for_ms: u64,
-    /// Why.
+    /// The reason, for people.
     pub cause: String,
 }
 
-/// The application has ended: tell the external resource system.
+/// A node that is blocked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockedNode {
+    /// Host name.
+    pub host: String,
+    /// Milliseconds until the block ends.
+    pub remaining_ms: u64,
+    /// The reason that was given.
+    pub cause: String,
+    /// TaskManagers that are registered on the node.
+    pub task_managers: u32,
+}
+
+/// A node cannot be blocked.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+pub enum BlockNodeError {
+    /// The name is empty or longer than a host name can be.
+    #[error("'{0}' cannot be a host name: 1 to 255 bytes are allowed")]
+    InvalidName(String),
+    /// Too many other nodes are blocked.
+    #[error("{0} nodes are blocked already; unblock some of them first")]
+    TooMany(u64),
+}
+
+/// Ends the block of a node, and forgets that workers failed to start there. The answer says whether the node was
+/// blocked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UnblockNode {
+    /// Host name.
+    pub host: String,
+}
+
+/// All blocked nodes, by name.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RequestBlockedNodes {}
+
+/// The application has ended: unregisters it at the external resource system, or, where there is none, lets all
+/// TaskManagers go. Takes up to `resourcemanager.deregister.timeout`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeregisterApplication {
     /// How it ended.
     pub status: ApplicationStatus,
     /// For people.
     pub diagnostics: Option<String>,
+}
+
+/// The external resource system still takes the application for a running one, and may start it a second time.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[error(
+    "the application was not unregistered within {within_ms} ms, in {attempts} attempts: {cause}"
+)]
+pub struct DeregisterError {
+    /// `resourcemanager.deregister.timeout` in milliseconds.
+    pub within_ms: u64,
+    /// Attempts that were made.
+    pub attempts: u32,
+    /// The error of the last attempt.
+    pub cause: String,
 }
 
 /// How an application ended.
@@ -243,6 +294,18 @@ pub enum ApplicationStatus {
     Canceled,
     /// Not known.
     Unknown,
+}
+
+/// SlotManager → its ResourceManager: what it has decided. The answer is the number of the fact that is expected
+/// next (see [`crate::delivery`]).
+pub type TakeFacts = Facts<ResourceManagerFact>;
+
+facts! {
+    /// What the ResourceManager hears of its SlotManager, in order.
+    pub enum ResourceManagerFact {
+        DeclareNeededWorkers,
+        ReleaseIdleWorker,
+    }
 }
 
 /// SlotManager → its ResourceManager: what is missing beyond the workers that it knows, whole amounts.
@@ -284,20 +347,4 @@ pub struct AskToGiveWay {
     pub job_master_id: JobMasterId,
     /// How many, by what they must offer.
     pub slots: Vec<ResourceRequirement>,
-}
-
-/// JobLeaderIdService → its ResourceManager: a job is led by another session, or by none.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotifyJobLeader {
-    /// The job.
-    pub job_id: JobId,
-    /// Who leads now.
-    pub leader: Option<model::LeaderSession>,
-}
-
-/// JobLeaderIdService → its ResourceManager: nobody has led the job for `resourcemanager.job.timeout`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotifyJobTimedOut {
-    /// The job.
-    pub job_id: JobId,
 }

@@ -229,6 +229,11 @@ impl RpcService {
         self.0.connection_count()
     }
 
+    /// Returns how many other processes are known: connected, being connected, or failed a moment ago.
+    pub fn known_peers(&self) -> usize {
+        self.0.peers.len()
+    }
+
     /// Talks to a peer over a stream that a common parent (or this process itself) gave both: nothing is
     /// proved, `principal` is taken for granted. Calls to `peer` go this way, and the peer may call what
     /// its principal may. Calls wait until both sides have compared their versions.

@@ -1,9 +1,9 @@
 //! The SlotManager's gateway: called by its ResourceManager alone, inside one process.
 //!
-//! Everything about a TaskExecutor reaches it through the ResourceManager, in order, stamped with its
-//! InstanceId; both live and die in one session.
+//! Everything about a TaskExecutor reaches the SlotManager through the ResourceManager, in order, stamped with its
+//! InstanceId, as facts (see [`crate::delivery`]); both live and die in one session.
 
-use crate::{EndpointAddress, Never, gateway, resource_manager::ResourceOverview};
+use crate::{EndpointAddress, Facts, Never, facts, gateway, resource_manager::ResourceOverview};
 use model::{
     AllocationId, BlobKey, InstanceId, JobId, JobMasterId, ProcessSession, ResourceId,
     ResourceProfile, ResourceRequirement, SlotId, SlotManagerId, SlotReport, WorkerResourceSpec,
@@ -13,14 +13,25 @@ use serde::{Deserialize, Serialize};
 gateway! {
     /// What the SlotManager answers.
     pub struct SlotManagerGateway = "slot_manager", fenced by SlotManagerId;
-    AddTaskExecutor => (), Never;
-    RemoveTaskExecutor => (), Never;
-    ReportSlots => (), Never;
-    FreeSlot => (), Never;
-    ProcessRequirements => (), Never;
-    RemoveJob => (), Never;
-    BlockHosts => (), Never;
+    TakeFacts => u64, Never;
     RequestSlotOverview => SlotOverview, Never;
+}
+
+/// ResourceManager → its SlotManager: what has happened. The answer is the number of the fact that is expected next.
+pub type TakeFacts = Facts<SlotManagerFact>;
+
+facts! {
+    /// What the SlotManager hears of its ResourceManager, in order.
+    pub enum SlotManagerFact {
+        AddTaskExecutor,
+        RemoveTaskExecutor,
+        ReportSlots,
+        FreeSlot,
+        ProcessRequirements,
+        RemoveJob,
+        BlockHosts,
+        RefuseWorkers,
+    }
 }
 
 /// A TaskExecutor was registered.
@@ -98,6 +109,13 @@ pub struct RemoveJob {
 pub struct BlockHosts {
     /// Host names.
     pub hosts: Vec<String>,
+}
+
+/// Workers that the external resource system can never provide, whole: jobs that wait for them are told at once.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RefuseWorkers {
+    /// Each with the reason, for people.
+    pub specs: Vec<(WorkerResourceSpec, String)>,
 }
 
 /// Sums and every TaskExecutor's slots.

@@ -46,6 +46,7 @@ tests!(
     code_that_does_not_return_costs_its_own_process_only,
     a_host_that_is_told_to_end_ends_well,
     what_is_no_host_is_told_with_its_last_words,
+    a_launch_without_descriptors_left_is_told_apart_and_leaves_none_open,
     nothing_of_the_parents_environment_reaches_the_host,
     another_data_key_fails_the_tasks_and_names_the_peer,
     a_panic_in_a_child_is_a_failed_task_and_not_a_dead_process,
@@ -295,6 +296,48 @@ async fn what_is_no_host_is_told_with_its_last_words() {
     let absent = spec(&cluster, PathBuf::from("/no/such/program"), 902);
     let error = launch::host(&cluster.rpc, absent, ANSWER_WITHIN).await.unwrap_err();
     assert!(error.to_string().contains("/no/such/program"), "{error}");
+}
+
+fn open_files() -> u64 {
+    std::fs::read_dir("/proc/self/fd").unwrap().count() as u64
+}
+
+/// Connections are closed by a task of their own.
+async fn only_open(files: u64) {
+    let begin = Instant::now();
+    while open_files() != files {
+        assert!(begin.elapsed() < ANSWER_WITHIN, "{} open instead of {files}", open_files());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn a_launch_without_descriptors_left_is_told_apart_and_leaves_none_open() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let cluster = Cluster::start().await;
+    let before = open_files();
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    // None, then one more each time: every step of a launch finds none left once.
+    let mut refused = 0;
+    for more in 0..64 {
+        let next = spec(&cluster, std::env::current_exe().unwrap(), 950 + more);
+        setrlimit(Resource::RLIMIT_NOFILE, before - 1 + more, hard).unwrap();
+        let launched = launch::host(&cluster.rpc, next, ANSWER_WITHIN).await;
+        setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+        match launched {
+            Err(error) => {
+                assert!(error.is_no_room(), "{error}");
+                only_open(before).await;
+                refused += 1;
+            }
+            Ok(launched) => {
+                launched.kill.kill();
+                launched.exited.await;
+                only_open(before).await;
+                break;
+            }
+        }
+    }
+    assert!((2..64).contains(&refused), "{refused}");
 }
 
 async fn nothing_of_the_parents_environment_reaches_the_host() {

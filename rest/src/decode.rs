@@ -3,17 +3,23 @@
 //! Nothing here may panic or allocate more than a small multiple of its input.
 
 use crate::error::ApiError;
-use crate::messages::{CoordinationRequestBody, JarRequest};
+use crate::messages::{BlockNodeBody, CoordinationRequestBody, JarRequest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use conf::execution;
 use model::{JobId, OperatorId};
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
 /// Most arguments that one submission may carry.
 const ARGS_MAX: usize = 10_000;
 /// Most subtasks that a client may ask for by `parallelism`.
 const PARALLELISM_MAX: i64 = 1 << 15;
+
+/// How many milliseconds a node is blocked for where a request does not say.
+const BLOCK_MS: u64 = 600_000;
+/// Longest reason for a block in bytes.
+const CAUSE_MAX: usize = 1_000;
 
 /// What `/jars/:jarid/run` and `…/plan` are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -36,18 +42,44 @@ pub fn program_request(
     body: &[u8],
     query: &[(String, String)],
 ) -> Result<ProgramRequest, ApiError> {
-    let body: JarRequest = if body.iter().all(u8::is_ascii_whitespace) {
-        JarRequest::default()
-    } else {
-        serde_json::from_slice(body).map_err(|e| {
-            ApiError::bad_request(format!("the request body is not understood: {e}"))
-        })?
-    };
-    let mut merged = body;
+    let mut merged: JarRequest = or_default(body)?;
     for (key, value) in query {
         merge_query(&mut merged, key, value)?;
     }
     check_request(merged)
+}
+
+/// Decodes a JSON body; an empty one is a body without fields.
+fn or_default<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
+    if body.iter().all(u8::is_ascii_whitespace) {
+        return Ok(T::default());
+    }
+    serde_json::from_slice(body)
+        .map_err(|e| ApiError::bad_request(format!("the request body is not understood: {e}")))
+}
+
+/// What `POST /blocklist/nodes/:node` is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockRequest {
+    /// Milliseconds that the node is blocked for; at least 1.
+    pub for_ms: u64,
+    /// The reason, for people.
+    pub cause: String,
+}
+
+/// Decodes the body of `POST /blocklist/nodes/:node`. Refuses a duration of 0 and a reason of more than
+/// [`CAUSE_MAX`] bytes.
+pub fn block_request(body: &[u8]) -> Result<BlockRequest, ApiError> {
+    let BlockNodeBody { duration, cause } = or_default(body)?;
+    let for_ms = duration.unwrap_or(BLOCK_MS);
+    let cause = cause.unwrap_or_else(|| "no reason given".to_owned());
+    if for_ms == 0 {
+        return Err(ApiError::bad_request("duration 0: a node is blocked for 1 ms at least"));
+    }
+    if cause.len() > CAUSE_MAX {
+        return Err(ApiError::bad_request(format!("the cause is longer than {CAUSE_MAX} bytes")));
+    }
+    Ok(BlockRequest { for_ms, cause })
 }
 
 fn merge_query(body: &mut JarRequest, key: &str, value: &str) -> Result<(), ApiError> {

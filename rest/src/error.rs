@@ -8,6 +8,7 @@ use actix_web::{HttpResponse, ResponseError};
 use gateways::blob_server::BlobError;
 use gateways::dispatcher::{JobError, SubmitError};
 use gateways::job_master::CoordinationError;
+use gateways::resource_manager::BlockNodeError;
 use gateways::task_executor::LogError;
 use gateways::{CallError, FabricError};
 use std::fmt;
@@ -100,7 +101,7 @@ impl AnswerStatus for SubmitError {
             | Self::InvalidGraph(_) => StatusCode::BAD_REQUEST,
             Self::SingleJob { .. } => StatusCode::FORBIDDEN,
             Self::Storage(_) => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoRoom(_) | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
     fn usage(&self) -> Option<Usage> {
@@ -138,6 +139,15 @@ impl AnswerStatus for BlobError {
             Self::NotFound(_) => StatusCode::NOT_FOUND,
             Self::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl AnswerStatus for BlockNodeError {
+    fn http_status(&self) -> StatusCode {
+        match self {
+            Self::InvalidName(_) => StatusCode::BAD_REQUEST,
+            Self::TooMany(_) => StatusCode::CONFLICT,
         }
     }
 }

@@ -11,6 +11,8 @@
 
 #[path = "endpoint/limits.rs"]
 mod limits;
+#[path = "endpoint/nodes.rs"]
+mod nodes;
 
 use actix::{Actor, Context, Handler};
 use futures::future::BoxFuture;
@@ -291,6 +293,7 @@ async fn world(change: impl FnOnce(&mut RestSettings)) -> World {
     let registrations = vec![
         rpc.serve("dispatcher", DispatcherId(session), dispatcher),
         rpc.serve("blob_server", ProcessSession(session), blobs),
+        nodes::serve(&rpc, session),
     ];
     let address = rpc.address_of("dispatcher");
     let (leader, dispatcher) = watch::channel(Some(LeaderInformation { session, address }));
@@ -313,7 +316,7 @@ async fn world(change: impl FnOnce(&mut RestSettings)) -> World {
         platform,
         rpc: rpc.clone(),
         dispatcher,
-        resource_manager: watch::channel(None).1,
+        resource_manager: watch::channel(Some(nodes::leader(&rpc, session))).1,
         blobs: rpc.gateway(&rpc.address_of("blob_server"), ProcessSession(session)),
         programs: ProgramStore::open(folder.path().join("up"), 1 << 22, Arc::new(ByMagic)).unwrap(),
         settings,

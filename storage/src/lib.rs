@@ -2,6 +2,9 @@
 //! drivers. It must never know actors.
 
 pub mod blobs;
+mod disk;
 pub mod ha;
 pub mod jobs;
 pub mod objects;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

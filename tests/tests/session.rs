@@ -261,6 +261,39 @@ fn a_job_can_be_cancelled() {
 }
 
 #[test]
+fn a_blocked_node_gets_no_job_until_it_is_unblocked() {
+    let cluster = Cluster::start(&[], 1);
+    cluster.await_taskmanagers(1);
+    let client = cluster.client();
+    let node = cluster.block_on(client.task_managers()).unwrap().taskmanagers[0].host.clone();
+    let json = |args: &[&str]| -> serde_json::Value {
+        let all: Vec<&str> =
+            ["block-node", "--output", "json"].iter().chain(args).copied().collect();
+        let answer = cluster.flott(&all, &[]);
+        assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+        serde_json::from_slice(&answer.stdout).unwrap()
+    };
+    let blocked = json(&["--for", "1h", "--cause", "disk", &node]);
+    assert_eq!(blocked["nodes"][0]["taskmanagers"], 1);
+    assert_eq!(blocked["nodes"][0]["remaining"], 3_600_000);
+    let job = cluster.submit(&bin("sequence_sum"), &request(&["--count", "10"], 1));
+    eventually(SOON, "the TaskManager is shown as blocked", || {
+        let overview = cluster.block_on(client.overview()).unwrap();
+        (overview.taskmanagers_blocked == 1 && overview.slots_free_and_blocked == 1).then_some(())
+    });
+    let listed = cluster.flott(&["block-node", "--list"], &[]);
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains(&node) && listed.trim_end().ends_with("disk"), "{listed}");
+    let status = cluster.block_on(client.job_status(&job)).unwrap();
+    assert_eq!(status.status, "RUNNING", "it waits for a slot");
+    assert_eq!(json(&["--unblock", &node])["unblocked"][0], node.as_str());
+    cluster.await_state(&job, "FINISHED", SOON);
+    let again = cluster.flott(&["block-node", "--unblock", &node], &[]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("is not blocked"));
+}
+
+#[test]
 fn the_cluster_ends_when_told_by_rest() {
     let mut cluster = Cluster::start(&[], 1);
     cluster.block_on(cluster.client().shut_down_cluster()).unwrap();

@@ -12,7 +12,7 @@ use gateways::RpcService;
 use gateways::blob_server::{BlobError, BlobServerGateway};
 use model::{BlobKey, BlobKind, ProcessSession};
 use platform::{Lane, Platform};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,6 +82,7 @@ impl CacheSettings {
 }
 
 type Fetch = Shared<BoxFuture<'static, Result<(), BlobFetchError>>>;
+type Removal = Shared<BoxFuture<'static, ()>>;
 
 /// A process's blob cache. Cheap to clone.
 #[derive(Clone)]
@@ -101,6 +102,9 @@ struct State {
     server: Option<(EndpointAddress, ProcessSession)>,
     fetching: BTreeMap<BlobKey, Fetch>,
     uses: BTreeMap<BlobKey, Use>,
+    /// Being removed: whoever wants one of these waits for that, then fetches it anew.
+    leaving: BTreeMap<BlobKey, Removal>,
+    sweeping: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -164,7 +168,11 @@ impl BlobCache {
     /// The blob's file: readable and executable, its content checked. Fetched if it is not here. It may go
     /// again unless a lease is held.
     pub async fn fetch(&self, key: &BlobKey) -> Result<PathBuf, BlobFetchError> {
-        match self.0.store.path(key) {
+        let leaving = self.lock().leaving.get(key).cloned();
+        if let Some(leaving) = leaving {
+            leaving.await;
+        }
+        match self.0.store.path(key).await {
             Ok(path) => return path.ok_or(BlobFetchError::NoFiles),
             Err(BlobStoreError::NotFound(_) | BlobStoreError::WrongHash { .. }) => {}
             Err(error) => return Err(failed(key, error.into())),
@@ -173,7 +181,7 @@ impl BlobCache {
         let fetched = fetch.await;
         self.lock().fetching.remove(key);
         fetched?;
-        let path = self.0.store.path(key).map_err(|error| failed(key, error.into()))?;
+        let path = self.0.store.path(key).await.map_err(|error| failed(key, error.into()))?;
         path.ok_or(BlobFetchError::NoFiles)
     }
 
@@ -185,61 +193,84 @@ impl BlobCache {
         BlobLease { cache: self.clone(), key: *key }
     }
 
-    /// Removes what has not been used for long, or more than there is room for.
-    pub fn sweep(&self) {
-        if self.0.rpc.is_none() {
-            return;
+    /// Begins to remove what has not been used for long, or more than there is room for, unless an earlier
+    /// sweep is under way. It goes on if the returned future, which ends with it, is dropped.
+    pub fn sweep(&self) -> BoxFuture<'static, ()> {
+        let busy = self.0.rpc.is_none() || std::mem::replace(&mut self.lock().sweeping, true);
+        if busy {
+            return futures::future::ready(()).boxed();
         }
-        let keys = match self.0.store.keys() {
-            Ok(keys) => keys,
-            Err(error) => {
-                tracing::warn!(%error, "the blob cache can't be listed");
-                return;
-            }
-        };
+        let cache = self.clone();
+        let swept = self.0.platform.lane(Lane::Blob).run(move || async move {
+            match cache.0.store.keys().await {
+                // All are marked before the first one goes.
+                Ok(keys) => futures::future::join_all(cache.remove_unused(&keys)).await,
+                Err(error) => {
+                    tracing::warn!(%error, "the blob cache can't be listed");
+                    Vec::new()
+                }
+            };
+            cache.lock().sweeping = false;
+        });
+        // An error: the lane has ended.
+        swept.map(drop).boxed()
+    }
+
+    fn remove_unused(&self, keys: &[BlobKey]) -> Vec<Removal> {
         let now = self.0.platform.now();
         let mut bytes: u64 = keys.iter().map(|key| key.size).sum();
-        let mut unused: Vec<(Duration, BlobKey)> = {
-            let mut state = self.lock();
-            state.uses.retain(|key, u| u.leases > 0 || keys.contains(key));
-            let free = keys.iter().filter(|key| !state.fetching.contains_key(key));
-            let free: Vec<BlobKey> = free.copied().collect();
-            let uses = free.into_iter().map(|key| {
-                let new = Use { leases: 0, unused_since: now };
-                (*state.uses.entry(key).or_insert(new), key)
-            });
-            uses.filter(|(u, _)| u.leases == 0).map(|(u, key)| (u.unused_since, key)).collect()
-        };
+        let mut state = self.lock();
+        let listed: BTreeSet<BlobKey> = keys.iter().copied().collect();
+        state.uses.retain(|key, u| u.leases > 0 || listed.contains(key));
+        let mut unused = Vec::new();
+        for key in keys {
+            if state.fetching.contains_key(key) || state.leaving.contains_key(key) {
+                continue;
+            }
+            let new = Use { leases: 0, unused_since: now };
+            let used = state.uses.entry(*key).or_insert(new);
+            if used.leases == 0 {
+                unused.push((used.unused_since, *key));
+            }
+        }
         unused.sort();
+        let mut removals = Vec::new();
         for (since, key) in unused {
             let old = now.saturating_sub(since) >= self.0.settings.cleanup_interval;
             if old || bytes > self.0.settings.bytes_max || key.kind == BlobKind::Transient {
-                self.remove(&key);
+                removals.push(self.remove(&mut state, &key));
                 bytes = bytes.saturating_sub(key.size);
             }
         }
+        removals
     }
 
     fn release(&self, key: &BlobKey) {
-        let gone = {
-            let mut state = self.lock();
-            let Some(used) = state.uses.get_mut(key) else {
-                return;
-            };
-            used.leases = used.leases.saturating_sub(1);
-            used.unused_since = self.0.platform.now();
-            used.leases == 0 && key.kind == BlobKind::Transient && self.0.rpc.is_some()
+        let mut state = self.lock();
+        let Some(used) = state.uses.get_mut(key) else {
+            return;
         };
-        if gone {
-            self.remove(key);
+        used.leases = used.leases.saturating_sub(1);
+        used.unused_since = self.0.platform.now();
+        if used.leases == 0 && key.kind == BlobKind::Transient && self.0.rpc.is_some() {
+            drop(self.remove(&mut state, key));
         }
     }
 
-    fn remove(&self, key: &BlobKey) {
-        if let Err(error) = self.0.store.remove(key) {
-            tracing::warn!(%error, hash = %key.hash, "a blob can't be removed from the cache");
-        }
-        self.lock().uses.remove(key);
+    /// Removes a blob in the background. It has left for everybody at once.
+    fn remove(&self, state: &mut State, key: &BlobKey) -> Removal {
+        state.uses.remove(key);
+        let (cache, key) = (self.clone(), *key);
+        let removed = self.0.platform.lane(Lane::Blob).run(move || async move {
+            if let Err(error) = cache.0.store.remove(&key).await {
+                tracing::warn!(%error, hash = %key.hash, "a blob can't be removed from the cache");
+            }
+            cache.lock().leaving.remove(&key);
+        });
+        // An error: the lane has ended.
+        let removal = removed.map(drop).boxed().shared();
+        state.leaving.insert(key, removal.clone());
+        removal
     }
 
     /// The fetch of this blob that is under way, or a new one. It runs on the blob lane, and to its end

@@ -11,12 +11,12 @@ use gateways::blob_server::{
 };
 use gateways::{CallError, FabricError};
 use model::{BlobKey, BlobKind, ContentHash, JobId};
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 use storage::blobs::{BlobStore, BlobStoreError, hash_bytes, hash_file};
 use storage::objects::StoreError;
 use thiserror::Error;
+use tokio::fs::File;
+use tokio::io::AsyncReadExt as _;
 
 /// Chunks of one blob that are asked for at once.
 const READS_AT_ONCE: usize = 4;
@@ -79,18 +79,18 @@ impl BlobClient {
         mut progress: impl FnMut(u64, u64),
     ) -> Result<BlobKey, BlobClientError> {
         let failed = |e| BlobStoreError::from(StoreError::from_io(path, &e));
-        let (hash, size) = hash_file(path).map_err(BlobStoreError::from)?;
+        let (hash, size) = hash_file(path).await.map_err(BlobStoreError::from)?;
         if let Some(key) = self.find(job, kind, hash).await? {
             progress(size, size);
             return Ok(key);
         }
-        let mut file = File::open(path).map_err(failed)?;
+        let mut file = File::open(path).await.map_err(failed)?;
         let upload = self.server.ask(OpenUpload { job, kind }).await?;
         let mut offset = 0;
         loop {
             let mut bytes = Vec::with_capacity(CHUNK_BYTES_MAX);
             let mut chunk = (&mut file).take(CHUNK_BYTES_MAX as u64);
-            chunk.read_to_end(&mut bytes).map_err(failed)?;
+            chunk.read_to_end(&mut bytes).await.map_err(failed)?;
             if bytes.is_empty() {
                 break;
             }
@@ -133,13 +133,13 @@ impl BlobClient {
             let server = self.server.clone();
             async move { server.ask(read).await }
         });
-        let mut writer = store.begin()?;
+        let mut writer = store.begin().await?;
         let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
         while let Some(chunk) = reads.next().await {
-            writer.append(&chunk?)?;
+            writer = writer.append(chunk?.into_vec().into()).await?;
         }
         drop(reads);
-        writer.finish(key.job, key.kind, key.hash)?;
+        writer.finish(key.job, key.kind, key.hash).await?;
         Ok(())
     }
 

@@ -134,8 +134,13 @@ impl BlobsInUse {
         key.kind == BlobKind::Permanent && self.0.borrow().keeps(key, now)
     }
 
-    /// The programs that nothing keeps any more, each once. For those that wait for a job, ask again later.
-    pub(super) fn take_released(&self, now: Duration) -> Vec<ContentHash> {
+    /// Takes the programs that nothing keeps any more, each once. Those that wait for a job, and those that
+    /// are `relied_on` for the moment, are returned by a later call.
+    pub(super) fn take_released(
+        &self,
+        now: Duration,
+        relied_on: impl Fn(&ContentHash) -> bool,
+    ) -> Vec<ContentHash> {
         let mut free = Vec::new();
         self.0.send_if_modified(|known| {
             let Some(needed) = known.needed.take() else {
@@ -144,7 +149,7 @@ impl BlobsInUse {
             for hash in std::mem::take(&mut known.released) {
                 if known.keeps_program(&needed, hash) {
                     // It will be released once more.
-                } else if known.expects(hash, now) {
+                } else if known.expects(hash, now) || relied_on(&hash) {
                     known.released.insert(hash);
                 } else {
                     free.push(hash);
@@ -179,6 +184,10 @@ mod tests {
         Some(Needed { programs: ids().map(|job| (job, PROGRAM)).collect(), jobs: ids().collect() })
     }
 
+    fn released(in_use: &BlobsInUse, now: Duration) -> Vec<ContentHash> {
+        in_use.take_released(now, |_| false)
+    }
+
     fn with_jobs(ids: &[u128]) -> BlobsInUse {
         let in_use = BlobsInUse::default();
         in_use.set(jobs(&[]));
@@ -190,10 +199,11 @@ mod tests {
     fn a_program_is_released_by_its_last_job_and_once() {
         let in_use = with_jobs(&[1, 2]);
         in_use.set(jobs(&[2]));
-        assert!(in_use.take_released(NOW).is_empty());
+        assert!(released(&in_use, NOW).is_empty());
         in_use.set(jobs(&[]));
-        assert_eq!(in_use.take_released(NOW), [PROGRAM]);
-        assert!(in_use.take_released(NOW).is_empty());
+        assert!(in_use.take_released(NOW, |hash| *hash == PROGRAM).is_empty(), "it is being named");
+        assert_eq!(released(&in_use, NOW), [PROGRAM]);
+        assert!(released(&in_use, NOW).is_empty());
     }
 
     #[test]
@@ -204,16 +214,16 @@ mod tests {
         in_use.expect(PROGRAM, NOW, LATER);
         in_use.set(jobs(&[1]));
         in_use.set(jobs(&[]));
-        assert!(in_use.take_released(NOW).is_empty(), "the second one is on its way");
+        assert!(released(&in_use, NOW).is_empty(), "the second one is on its way");
         in_use.set(jobs(&[2]));
         in_use.set(jobs(&[]));
-        assert_eq!(in_use.take_released(NOW), [PROGRAM]);
+        assert_eq!(released(&in_use, NOW), [PROGRAM]);
         in_use.expect(PROGRAM, NOW, LATER);
         in_use.set(jobs(&[3, 4]));
         in_use.set(jobs(&[]));
         in_use.expect(PROGRAM, NOW, LATER);
-        assert!(in_use.take_released(NOW).is_empty());
-        assert_eq!(in_use.take_released(LATER), [PROGRAM], "one that never comes");
+        assert!(released(&in_use, NOW).is_empty());
+        assert_eq!(released(&in_use, LATER), [PROGRAM], "one that never comes");
     }
 
     #[test]
@@ -221,20 +231,20 @@ mod tests {
         let in_use = with_jobs(&[1]);
         in_use.set_uploaded([PROGRAM].into());
         in_use.set(jobs(&[]));
-        assert!(in_use.take_released(NOW).is_empty());
+        assert!(released(&in_use, NOW).is_empty());
         in_use.set_uploaded(BTreeSet::new());
-        assert_eq!(in_use.take_released(NOW), [PROGRAM]);
+        assert_eq!(released(&in_use, NOW), [PROGRAM]);
     }
 
     #[test]
     fn nothing_is_released_by_the_end_of_a_leadership() {
         let in_use = with_jobs(&[1]);
         in_use.set(None);
-        assert!(in_use.take_released(NOW).is_empty());
+        assert!(released(&in_use, NOW).is_empty());
         let key = BlobKey { job: None, hash: PROGRAM, kind: BlobKind::Permanent, size: 1 };
         assert!(in_use.keeps(&key, NOW));
         in_use.set(jobs(&[]));
-        assert!(in_use.take_released(NOW).is_empty());
+        assert!(released(&in_use, NOW).is_empty());
         assert!(!in_use.keeps(&key, NOW));
     }
 }

@@ -1,10 +1,17 @@
 //! The BlobServer through its gateway, and the cache in front of it.
 
+mod hanging;
+
 use super::*;
 use crate::testkit::{World, run, session};
+use gateways::blob_server::{
+    BlobError, CHUNK_BYTES_MAX, CloseUpload, DeleteJobBlobs, HasBlob, OpenUpload, ReadBlob,
+    UploadChunk, UploadId,
+};
 use gateways::{CallError, FabricError, Remote};
-use model::{ContentHash, JobId};
-use storage::blobs::{FileBlobs, MemoryBlobs, hash_bytes, store_bytes};
+use model::{BlobKind, ContentHash, JobId};
+use storage::blobs::{BlobStoreError, FileBlobs, MemoryBlobs, hash_bytes, store_bytes};
+use storage::objects::StoreError;
 
 const JOB: JobId = JobId(5);
 const CLEANUP: Duration = Duration::from_secs(300);
@@ -17,9 +24,14 @@ struct Server {
 }
 
 async fn server() -> Server {
-    let world = World::new(&[("blob.cleanup-interval", "300 s")]).await;
     let store = MemoryBlobs::new();
-    let handle = start(&world.services, Arc::new(store.clone())).await.unwrap();
+    server_of(store.clone(), Arc::new(store)).await
+}
+
+/// A server of `outer`, which keeps its blobs in `store`.
+async fn server_of(store: MemoryBlobs, outer: Arc<dyn BlobStore>) -> Server {
+    let world = World::new(&[("blob.cleanup-interval", "300 s")]).await;
+    let handle = start(&world.services, outer).await.unwrap();
     let remote = world.services.rpc.gateway(&handle.address, handle.session);
     Server { world, store, handle, remote }
 }
@@ -80,7 +92,7 @@ fn chunks_out_of_order_and_wrong_content_are_refused() {
         let (expected, actual) = (hash_bytes(b"abd"), hash_bytes(b"abc"));
         assert_eq!(s.close(upload, expected).await, Err(BlobError::WrongHash { expected, actual }));
         assert_eq!(s.close(upload, actual).await, Err(BlobError::BadChunk), "it is gone");
-        assert_eq!(s.store.keys().unwrap(), []);
+        assert_eq!(s.store.keys().await.unwrap(), []);
     });
 }
 
@@ -117,12 +129,15 @@ fn transient_blobs_go_in_time_and_soon_after_they_were_read() {
         client.fetch(&read, &MemoryBlobs::new()).await.unwrap();
         client.fetch(&kept, &MemoryBlobs::new()).await.unwrap();
         secs(30).await;
-        assert!(s.store.keys().unwrap().contains(&read), "its last answer may have been lost");
+        assert!(
+            s.store.keys().await.unwrap().contains(&read),
+            "its last answer may have been lost"
+        );
         secs(60).await;
-        let left = s.store.keys().unwrap();
+        let left = s.store.keys().await.unwrap();
         assert!(left.len() == 2 && left.contains(&kept) && left.contains(&unread), "{left:?}");
         secs(CLEANUP.as_secs()).await;
-        assert_eq!(s.store.keys().unwrap(), [kept]);
+        assert_eq!(s.store.keys().await.unwrap(), [kept]);
     });
 }
 
@@ -130,9 +145,9 @@ fn transient_blobs_go_in_time_and_soon_after_they_were_read() {
 fn transient_blobs_of_an_earlier_process_are_found_and_go() {
     run(async {
         let s = server().await;
-        store_bytes(&s.store, b"left", Some(JOB), BlobKind::Transient).unwrap();
+        store_bytes(&s.store, b"left", Some(JOB), BlobKind::Transient).await.unwrap();
         secs(CLEANUP.as_secs() + 60).await;
-        assert_eq!(s.store.keys().unwrap(), []);
+        assert_eq!(s.store.keys().await.unwrap(), []);
     });
 }
 
@@ -153,18 +168,22 @@ fn a_program_goes_in_time_once_no_job_needs_it_and_never_before() {
         let own = put(b"own", Some(JOB)).await.unwrap();
         let foreign = put(b"foreign", Some(JobId(6))).await.unwrap();
         secs(2 * CLEANUP.as_secs()).await;
-        assert_eq!(s.store.keys().unwrap().len(), 4, "no Dispatcher leads here: nothing is known");
+        assert_eq!(
+            s.store.keys().await.unwrap().len(),
+            4,
+            "no Dispatcher leads here: nothing is known"
+        );
         s.handle.in_use().set(programs(&[used.hash]));
         secs(CLEANUP.as_secs() - 5).await;
-        assert_eq!(s.store.keys().unwrap().len(), 4, "a job may be on its way");
+        assert_eq!(s.store.keys().await.unwrap().len(), 4, "a job may be on its way");
         secs(45).await;
-        let left = s.store.keys().unwrap();
+        let left = s.store.keys().await.unwrap();
         assert!(left.contains(&used) && left.contains(&own), "{left:?}");
         assert!(!left.contains(&unused) && !left.contains(&foreign), "{left:?}");
         s.handle.in_use().set(Some(Needed::default()));
         secs(1).await;
         assert_eq!(
-            s.store.keys().unwrap(),
+            s.store.keys().await.unwrap(),
             [own],
             "its job is gone; those of the job it deletes itself"
         );
@@ -184,12 +203,12 @@ fn a_program_that_another_one_was_told_of_outlives_its_job() {
         assert_eq!(s.remote.ask(has.clone()).await, Ok(Some(key)), "the next one is on its way");
         in_use.set(Some(Needed::default()));
         secs(1).await;
-        assert_eq!(s.store.keys().unwrap(), [key]);
+        assert_eq!(s.store.keys().await.unwrap(), [key]);
         in_use.set(programs(&[key.hash]));
         secs(2 * SUBMITTED_WITHIN.as_secs()).await;
         in_use.set(Some(Needed::default()));
         secs(1).await;
-        assert_eq!(s.store.keys().unwrap(), []);
+        assert_eq!(s.store.keys().await.unwrap(), []);
         assert_eq!(s.remote.ask(has).await, Ok(None), "it has to be put here again");
     });
 }
@@ -205,9 +224,9 @@ fn a_program_whose_job_never_comes_goes_after_its_last_one() {
         s.remote.ask(HasBlob { job: None, hash: key.hash }).await.unwrap();
         in_use.set(Some(Needed::default()));
         secs(SUBMITTED_WITHIN.as_secs() - 5).await;
-        assert_eq!(s.store.keys().unwrap(), [key]);
+        assert_eq!(s.store.keys().await.unwrap(), [key]);
         secs(5 + 2 * SWEEP_INTERVAL.as_secs()).await;
-        assert_eq!(s.store.keys().unwrap(), []);
+        assert_eq!(s.store.keys().await.unwrap(), []);
     });
 }
 
@@ -227,13 +246,13 @@ fn an_uploaded_program_stays_until_it_is_removed_or_its_process_ends() {
         }
         in_use.set(programs(&[used.hash]));
         secs(2 * CLEANUP.as_secs()).await;
-        assert_eq!(s.store.keys().unwrap().len(), 3, "however long no job has come");
+        assert_eq!(s.store.keys().await.unwrap().len(), 3, "however long no job has come");
         in_use.set_uploaded([other.hash, used.hash].into());
         secs(1).await;
-        let left = s.store.keys().unwrap();
+        let left = s.store.keys().await.unwrap();
         assert!(left.len() == 2 && !left.contains(&one), "{left:?}");
         s.handle.forget_uploads().await;
-        assert_eq!(s.store.keys().unwrap(), [used], "a job goes on with it");
+        assert_eq!(s.store.keys().await.unwrap(), [used], "a job goes on with it");
     });
 }
 
@@ -252,7 +271,7 @@ fn a_program_that_is_being_submitted_stays_until_its_job_has_come() {
         secs(CLEANUP.as_secs() - 30).await;
         s.handle.in_use().set(programs(&[key.hash]));
         secs(2 * CLEANUP.as_secs()).await;
-        assert_eq!(s.store.keys().unwrap(), [key]);
+        assert_eq!(s.store.keys().await.unwrap(), [key]);
     });
 }
 
@@ -260,11 +279,13 @@ fn a_program_that_is_being_submitted_stays_until_its_job_has_come() {
 fn programs_that_an_earlier_process_left_go_unless_a_persisted_job_needs_them() {
     run(async {
         let s = server().await;
-        let put = |text: &[u8]| store_bytes(&s.store, text, None, BlobKind::Permanent).unwrap();
-        let (needed, _left) = (put(b"needed"), put(b"left"));
+        let put = async |text: &'static [u8]| {
+            store_bytes(&s.store, text, None, BlobKind::Permanent).await.unwrap()
+        };
+        let (needed, _left) = (put(b"needed").await, put(b"left").await);
         s.handle.in_use().set(programs(&[needed.hash]));
         secs(CLEANUP.as_secs() + 60).await;
-        assert_eq!(s.store.keys().unwrap(), [needed]);
+        assert_eq!(s.store.keys().await.unwrap(), [needed]);
     });
 }
 
@@ -273,8 +294,8 @@ fn a_damaged_program_is_not_here_for_who_would_submit_it() {
     run(async {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(FileBlobs::open(dir.path()).unwrap());
-        let key = store_bytes(&*store, b"program", None, BlobKind::Permanent).unwrap();
-        let path = store.path(&key).unwrap().unwrap();
+        let key = store_bytes(&*store, b"program", None, BlobKind::Permanent).await.unwrap();
+        let path = store.path(&key).await.unwrap().unwrap();
         std::fs::write(path, b"prog").unwrap();
         let world = World::new(&[]).await;
         let handle = start(&world.services, store.clone()).await.unwrap();
@@ -296,7 +317,7 @@ fn the_blobs_of_an_ended_job_go_and_only_they() {
         let own = client.upload_bytes(b"same", Some(JOB), BlobKind::Permanent).await.unwrap();
         let shared = client.upload_bytes(b"same", None, BlobKind::Permanent).await.unwrap();
         s.remote.ask(DeleteJobBlobs { job: JOB }).await.unwrap();
-        assert_eq!(s.store.keys().unwrap(), [shared]);
+        assert_eq!(s.store.keys().await.unwrap(), [shared]);
         let gone = s.remote.ask(ReadBlob { key: own, offset: 0, max: 1 }).await;
         assert_eq!(gone, Err(CallError::Refused(BlobError::NotFound(own.hash.to_string()))));
     });
@@ -353,7 +374,7 @@ fn a_file_is_sent_once_and_large_ones_in_chunks() {
         assert_eq!(again, [(3_000_000, 3_000_000)]);
         let fetched = MemoryBlobs::new();
         client.fetch(&key, &fetched).await.unwrap();
-        assert_eq!(fetched.read(&key, 0, 9_000_000).unwrap(), bytes);
+        assert_eq!(fetched.read(&key, 0, 9_000_000).await.unwrap(), bytes);
     });
 }
 
@@ -400,7 +421,7 @@ fn a_fetched_blob_is_an_executable_file_and_stays() {
         let path = c.cache.fetch(&key).await.unwrap();
         let status = std::process::Command::new(&path).status().unwrap();
         assert_eq!(status.code(), Some(3));
-        c.server.store.remove(&key).unwrap();
+        c.server.store.remove(&key).await.unwrap();
         assert_eq!(c.cache.fetch(&key).await, Ok(path), "it is here");
     });
 }
@@ -419,7 +440,7 @@ fn fetches_of_one_blob_at_the_same_time_are_one() {
         let fetches = futures::future::join_all((0..5).map(|_| c.cache.fetch(&key)));
         let serve = async {
             let read = script.next::<ReadBlob>().await;
-            let bytes = c.server.store.read(&read.body.key, 0, 100).unwrap();
+            let bytes = c.server.store.read(&read.body.key, 0, 100).await.unwrap();
             read.answer(Ok(serde_bytes::ByteBuf::from(bytes)));
             script.silent_for(Duration::from_secs(5)).await;
         };
@@ -458,7 +479,7 @@ fn wrong_content_is_fetched_again_and_never_kept() {
             BlobStoreError::WrongHash { expected: other.hash, actual: hash_bytes(b"nothing") };
         assert!(failed.as_ref().unwrap_err().is_gone(), "it is wrong at the server, each time");
         assert_eq!(failed, Err(BlobFetchError::Failed { hash: other.hash, cause: cause.into() }));
-        assert_eq!(c.files.keys().unwrap(), [key]);
+        assert_eq!(c.files.keys().await.unwrap(), [key]);
     });
 }
 
@@ -475,20 +496,21 @@ fn what_nobody_holds_goes_transient_at_once_permanent_in_time() {
             c.cache.fetch(key).await.unwrap();
         }
         secs(2 * CLEANUP.as_secs()).await;
-        c.cache.sweep();
-        assert_eq!(c.files.keys().unwrap().len(), 2, "held");
+        c.cache.sweep().await;
+        assert_eq!(c.files.keys().await.unwrap().len(), 2, "held");
         let [first, second, third] = leases;
         drop(second);
-        assert_eq!(c.files.keys().unwrap().len(), 2, "held once more");
+        assert_eq!(c.files.keys().await.unwrap().len(), 2, "held once more");
         drop(third);
-        assert_eq!(c.files.keys().unwrap(), [permanent]);
+        secs(1).await;
+        assert_eq!(c.files.keys().await.unwrap(), [permanent]);
         drop(first);
         secs(CLEANUP.as_secs() - 1).await;
-        c.cache.sweep();
-        assert_eq!(c.files.keys().unwrap(), [permanent]);
+        c.cache.sweep().await;
+        assert_eq!(c.files.keys().await.unwrap(), [permanent]);
         secs(1).await;
-        c.cache.sweep();
-        assert_eq!(c.files.keys().unwrap(), []);
+        c.cache.sweep().await;
+        assert_eq!(c.files.keys().await.unwrap(), []);
     });
 }
 
@@ -506,8 +528,8 @@ fn above_its_bound_the_longest_unused_go_first() {
             keys.push(key);
             secs(1).await;
         }
-        c.cache.sweep();
-        assert_eq!(c.files.keys().unwrap(), [keys[2]]);
+        c.cache.sweep().await;
+        assert_eq!(c.files.keys().await.unwrap(), [keys[2]]);
     });
 }
 
@@ -518,13 +540,13 @@ fn the_servers_own_cache_is_its_store() {
         let store = Arc::new(FileBlobs::open(dir.path()).unwrap());
         let world = World::new(&[]).await;
         let cache = BlobCache::of_server(world.services.platform.clone(), store.clone());
-        let key = store_bytes(&*store, b"x", None, BlobKind::Transient).unwrap();
+        let key = store_bytes(&*store, b"x", None, BlobKind::Transient).await.unwrap();
         let lease = cache.lease(&key);
         assert!(cache.fetch(&key).await.is_ok());
         drop(lease);
-        cache.sweep();
+        cache.sweep().await;
         assert!(cache.fetch(&key).await.is_ok(), "cleaning up is the server's");
-        store.remove(&key).unwrap();
+        store.remove(&key).await.unwrap();
         assert!(matches!(cache.fetch(&key).await, Err(BlobFetchError::Failed { .. })));
     });
 }

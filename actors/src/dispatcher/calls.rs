@@ -1,6 +1,7 @@
 //! The Dispatcher's calls, but those about programs.
 
 use super::leader::Dispatcher;
+use super::questions::unrecorded;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use control::dispatcher::Origin;
 use futures::future::join_all;
@@ -12,7 +13,7 @@ use gateways::job_master::{Cancel, CoordinationError, CoordinationRequest, Reque
 use gateways::job_services::FindHost;
 use gateways::program_host::{HandleCoordinationRequest, ProgramHostGateway};
 use gateways::{Answer, Ask, CallError, Deadline, Remote};
-use model::JobId;
+use model::{JobId, JobStatus};
 use std::time::Duration;
 
 /// How long the overview waits for one JobMaster.
@@ -23,9 +24,9 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(30);
 const RESULT_WAIT_MAX: Duration = Duration::from_secs(300);
 
 impl Handler<Ask<SubmitJob>> for Dispatcher {
-    type Result = Answer<SubmitJob>;
+    type Result = ResponseFuture<Answer<SubmitJob>>;
 
-    fn handle(&mut self, ask: Ask<SubmitJob>, ctx: &mut Context<Self>) -> Answer<SubmitJob> {
+    fn handle(&mut self, ask: Ask<SubmitJob>, ctx: &mut Context<Self>) -> Self::Result {
         self.submit(ask.body.graph, Origin::Client, ctx)
     }
 }
@@ -56,7 +57,10 @@ impl Handler<Ask<RequestJobStatus>> for Dispatcher {
         match self.asked(job) {
             Some(asked) => {
                 let deadline = ask.caller.deadline;
-                Box::pin(async move { asked.ask(RequestStatus {}, deadline).await })
+                Box::pin(async move { asked.ask(RequestStatus {}, deadline).await.map(unrecorded) })
+            }
+            None if self.persisting.contains_key(&job) => {
+                Box::pin(async { Ok(JobStatus::Initializing) })
             }
             None => {
                 let ended = self.ended_result(job);
@@ -92,10 +96,7 @@ impl Handler<Ask<RequestJobDetails>> for Dispatcher {
         let job = ask.body.job_id;
         match self.asked(job) {
             Some(asked) => Box::pin(Self::details_of(asked, ask.caller.deadline)),
-            None => {
-                let ended = self.ended_details(job);
-                Box::pin(async move { ended })
-            }
+            None => self.ended_details(job),
         }
     }
 }
@@ -105,15 +106,13 @@ impl Handler<Ask<RequestJobsOverview>> for Dispatcher {
 
     fn handle(&mut self, _: Ask<RequestJobsOverview>, _: &mut Context<Self>) -> Self::Result {
         let running = self.all_asked();
-        let archived: Vec<JobSummary> = {
-            let archive = self.deps.archive.lock();
-            let ended = archive.summaries().filter(|(job, _)| !self.jobs.contains_key(job));
-            ended.map(|(_, archived)| archived.summary.clone()).collect()
-        };
+        let ended = self.ended.iter().filter(|(job, _)| !self.jobs.contains_key(job));
+        let mut others: Vec<JobSummary> = ended.map(|(_, ended)| ended.summary()).collect();
+        others.extend(self.persisting());
         Box::pin(async move {
             let summaries = running.iter().map(|asked| asked.summary(SUMMARY_WITHIN));
             let mut jobs = join_all(summaries).await;
-            jobs.extend(archived);
+            jobs.extend(others);
             Ok(jobs)
         })
     }

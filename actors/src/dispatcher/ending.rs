@@ -1,23 +1,22 @@
-//! When a job has ended: it is archived, its result recorded, its traces removed, in this order.
+//! What is done when a job has ended: its details and its result are stored, then its blobs are deleted and its
+//! host is ended. `control::dispatcher` gives the order.
 
-use super::Archived;
-use super::leader::Dispatcher;
+use super::ended::{Ended, ended_job, entry_of, result_of};
+use super::leader::{DETAILS_BYTES_MAX, Dispatcher};
 use actix::{AsyncContext, Context, Handler};
 use control::dispatcher::EndStep;
 use gateways::blob_server::DeleteJobBlobs;
-use gateways::dispatcher::{JobResult, JobSummary};
 use gateways::job_master::JobDetails;
+use gateways::job_services::ServeCollected;
 use model::{JobGraph, JobId};
-use std::collections::BTreeMap;
 use std::time::Duration;
-use storage::jobs::{JobResultEntry, RecordedResult};
+use storage::jobs::{AppendError, DetailsStore, JobFact, JobResultEntry, LogEnd, archive_name};
+use storage::objects::StoreError;
 
 /// How long the host of a finished job serves what was collected, after the last request for it.
 const COLLECT_FOR: Duration = Duration::from_secs(60);
 /// Most hosts that are kept for that.
 const COLLECT_HOSTS_MAX: usize = 16;
-/// Between tries to record a result, and how many.
-const RECORD_RETRY: (Duration, u32) = (Duration::from_secs(1), 10);
 
 /// A job has ended for good.
 #[derive(actix::Message)]
@@ -31,146 +30,124 @@ impl Handler<JobEnded> for Dispatcher {
     type Result = ();
 
     fn handle(&mut self, JobEnded { job, details }: JobEnded, ctx: &mut Context<Self>) {
-        let steps = self.table.ended(job, details.status);
-        if !steps.is_empty() {
-            self.finish(Ending::new(job, details, steps), ctx);
+        if let Some(known) = self.jobs.get(&job) {
+            let log_end = known.log_end;
+            self.job_ended(details, log_end, ctx);
         }
     }
 }
 
-/// An ended job on its way out.
+/// An ended job whose end is being stored.
 pub(super) struct Ending {
-    job: JobId,
     details: Box<JobDetails>,
-    steps: std::collections::VecDeque<EndStep>,
-    tries: u32,
-}
-
-impl Ending {
-    pub(super) fn new(job: JobId, details: Box<JobDetails>, steps: Vec<EndStep>) -> Self {
-        Self { job, details, steps: steps.into(), tries: 0 }
-    }
+    entry: JobResultEntry,
+    log_end: LogEnd,
 }
 
 impl Dispatcher {
-    /// Does what is left to do. A result that can't be recorded holds the rest up: without it the job
-    /// would be run again by the next Dispatcher.
-    pub(super) fn finish(&mut self, mut ending: Ending, ctx: &mut Context<Self>) {
-        while let Some(step) = ending.steps.front().copied() {
-            let done = match step {
-                EndStep::Archive => {
-                    self.archive(ending.job, &ending.details);
-                    true
+    /// Stores the end of a job that runs for the table, and does what else is due then.
+    pub(super) fn job_ended(
+        &mut self,
+        details: Box<JobDetails>,
+        log_end: LogEnd,
+        ctx: &mut Context<Self>,
+    ) {
+        let job = details.graph.job_id;
+        let Some(first) = self.table.ended(job, details.status) else { return };
+        let entry = entry_of(&details);
+        self.endings.insert(job, Ending { details, entry, log_end });
+        self.do_steps(job, Some(first), ctx);
+    }
+
+    /// Does steps until one has to wait for the store, or none is left.
+    fn do_steps(&mut self, job: JobId, first: Option<EndStep>, ctx: &mut Context<Self>) {
+        let mut next = first;
+        while let Some(step) = next {
+            match step {
+                EndStep::StoreDetails => return self.store_details(job, ctx),
+                EndStep::RecordResult => return self.record_result(job, ctx),
+                EndStep::DeleteBlobs => {
+                    if let Some(blobs) = &self.deps.blobs {
+                        blobs.tell(DeleteJobBlobs { job });
+                    }
                 }
-                EndStep::RecordResult => self.record(ending.job, &ending.details),
+                EndStep::ReleaseHost => self.release_or_keep_host(job),
                 EndStep::EndCluster(status) => {
-                    let diagnostics = ending.details.cause.as_ref().map(ToString::to_string);
-                    self.end_cluster(Some((ending.job, status)), diagnostics);
-                    true
+                    let ending = self.endings.get(&job);
+                    let cause = ending.and_then(|ending| ending.entry.cause.as_ref());
+                    self.end_cluster(Some((job, status)), cause.map(ToString::to_string));
                 }
-                step => {
-                    self.clean_step(ending.job, step, Some(&ending.details.graph));
-                    true
-                }
-            };
-            if done {
-                ending.steps.pop_front();
-                continue;
             }
-            ending.tries += 1;
-            if ending.tries >= RECORD_RETRY.1 {
-                let cause = format!("the result of job {} can't be stored", ending.job);
-                self.deps.services.fatal.report(self.name(), cause);
-                return;
-            }
-            ctx.run_later(RECORD_RETRY.0, |actor, ctx| actor.finish(ending, ctx));
-            return;
+            next = self.step_done(job);
         }
-        self.forget_job(ending.job);
+        self.endings.remove(&job);
+        self.forget_job(job);
+    }
+
+    fn step_done(&mut self, job: JobId) -> Option<EndStep> {
+        let ended = ended_job(&self.endings.get(&job)?.entry);
+        self.table.step_done(job, ended)
+    }
+
+    fn store_details(&mut self, job: JobId, ctx: &mut Context<Self>) {
+        let Some(ending) = self.endings.get(&job) else { return };
+        let name = archive_name(job, self.writer.session);
+        let encoded = DetailsStore::encode(&*ending.details)
+            .map_err(|why| StoreError::Io { path: name.clone(), why });
+        let encoded = encoded.and_then(|bytes| match bytes.len() as u64 {
+            size if size <= DETAILS_BYTES_MAX => Ok((bytes, size)),
+            size => Err(StoreError::Io {
+                path: name.clone(),
+                why: format!(
+                    "{size} bytes of details are more than the {DETAILS_BYTES_MAX} allowed"
+                ),
+            }),
+        });
+        let (details, addr) = (self.details.clone(), ctx.address());
+        actix::spawn(async move {
+            let outcome = async {
+                let (bytes, size) = encoded?;
+                details.put(name.clone(), bytes).await.map(|()| (name, size))
+            };
+            let stored = DetailsStored { job, outcome: outcome.await };
+            let _ = addr.send(stored).await;
+        });
+    }
+
+    fn record_result(&mut self, job: JobId, ctx: &mut Context<Self>) {
+        let Some(ending) = self.endings.get(&job) else { return };
+        let fact = JobFact::Result(Box::new(ending.entry.clone()));
+        let appended = self.logs.clone().append(ending.log_end, fact, self.writer.clone());
+        let addr = ctx.address();
+        actix::spawn(async move {
+            let recorded = ResultRecorded { job, outcome: appended.await };
+            let _ = addr.send(recorded).await;
+        });
+    }
+
+    /// Leaves a job to the leader that owns it now. Its blobs are that leader's too, so this process must
+    /// not say any more which blobs are needed.
+    fn give_up(&mut self, job: JobId) {
+        self.table.superseded(job);
+        self.superseded = true;
+        self.deps.in_use.set(None);
+        self.forget_job(job);
     }
 
     fn forget_job(&mut self, job: JobId) {
-        self.table.forget(job);
         if let Some(job) = self.jobs.remove(&job) {
             actix::spawn(job.runner.stop());
         }
         self.say_needed();
     }
 
-    /// Puts the traces of a job in order that ended under an earlier Dispatcher.
-    pub(super) fn clean_up(&mut self, job: JobId, steps: Vec<EndStep>, _: &mut Context<Self>) {
-        for step in steps {
-            match step {
-                EndStep::EndCluster(status) => self.end_cluster(Some((job, status)), None),
-                step => self.clean_step(job, step, None),
-            }
-        }
-    }
-
-    fn archive(&self, job: JobId, details: &JobDetails) {
-        let archived = Archived { summary: summary_of(details), cause: details.cause.clone() };
-        let ended_ms = details.end_ms.unwrap_or(details.now_ms);
-        let put = self.deps.archive.lock().put(job, archived, details, ended_ms);
-        if let Err(error) = put {
-            tracing::warn!(%job, %error, "the ended job can't be archived");
-        }
-    }
-
-    /// Records the result, and lets those know who wait for it. False: try again.
-    fn record(&self, job: JobId, details: &JobDetails) -> bool {
-        let entry = JobResultEntry {
-            job_id: job,
-            name: details.graph.name.clone(),
-            status: details.status,
-            cause: details.cause.clone(),
-            start_ms: details.start_ms,
-            end_ms: details.end_ms.unwrap_or(details.now_ms),
-        };
-        let entry = match self.deps.results.record(&entry) {
-            Ok(RecordedResult::Recorded) => entry,
-            Ok(RecordedResult::EndedBefore(first)) => {
-                tracing::warn!(%job, first = %first.status, now = %entry.status, "the job had ended before");
-                first
-            }
-            Err(error) => {
-                tracing::error!(%job, %error, "the result of the job can't be stored; trying again");
-                return false;
-            }
-        };
-        if let Some(job) = self.jobs.get(&job) {
-            job.result.send_replace(Some(result_of(&entry)));
-        }
-        true
-    }
-
-    fn clean_step(&mut self, job: JobId, step: EndStep, graph: Option<&JobGraph>) {
-        let outcome = match step {
-            EndStep::RemoveGraph => self.deps.graphs.remove(job),
-            EndStep::MarkClean => self.deps.results.mark_clean(job),
-            EndStep::DeleteBlobs => {
-                if let Some(blobs) = &self.deps.blobs {
-                    blobs.tell(DeleteJobBlobs { job });
-                }
-                Ok(())
-            }
-            EndStep::ReleaseHost => {
-                self.release_or_keep_host(job, graph);
-                Ok(())
-            }
-            EndStep::Archive | EndStep::RecordResult | EndStep::EndCluster(_) => Ok(()),
-        };
-        if let Err(error) = outcome {
-            // The result is recorded: the next Dispatcher finds it dirty and does this again.
-            tracing::error!(%job, ?step, %error, "a trace of the ended job could not be put in order");
-        }
-    }
-
     /// The host of a job that collected its result serves it for a while; any other ends.
-    fn release_or_keep_host(&mut self, job: JobId, graph: Option<&JobGraph>) {
+    fn release_or_keep_host(&mut self, job: JobId) {
         let finished = self.jobs.get(&job).is_some_and(|job| {
             job.result.borrow().as_ref().is_some_and(|r| r.status == model::JobStatus::Finished)
         });
-        if !finished || !graph.is_some_and(collects) {
+        let graph = self.jobs.get(&job).map(|job| &job.graph);
+        if !finished || !graph.is_some_and(|graph| collects(graph)) {
             self.release_host(job, false);
             return;
         }
@@ -188,6 +165,7 @@ impl Dispatcher {
     /// What a finished job collected is served for a while from now on.
     pub(super) fn keep_collected(&mut self, job: JobId) {
         let until = self.deps.services.platform.now() + COLLECT_FOR;
+        self.deps.hosts().tell(ServeCollected { job_id: job });
         self.collected.insert(job, until);
     }
 
@@ -207,36 +185,66 @@ impl Dispatcher {
     }
 }
 
+/// The details of an ended job are stored, under this name and with this size, or could not be.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct DetailsStored {
+    job: JobId,
+    outcome: Result<(String, u64), StoreError>,
+}
+
+impl Handler<DetailsStored> for Dispatcher {
+    type Result = ();
+
+    fn handle(&mut self, DetailsStored { job, outcome }: DetailsStored, ctx: &mut Context<Self>) {
+        let Some(ending) = self.endings.get_mut(&job) else { return };
+        match outcome {
+            Ok(object) => ending.entry.details = Some(object),
+            Err(error) => tracing::warn!(%job, %error, "cannot store the details of the ended job"),
+        }
+        let next = self.step_done(job);
+        self.do_steps(job, next, ctx);
+    }
+}
+
+/// The result of a job is in its log, or could not be recorded.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct ResultRecorded {
+    job: JobId,
+    outcome: Result<LogEnd, AppendError>,
+}
+
+impl Handler<ResultRecorded> for Dispatcher {
+    type Result = ();
+
+    fn handle(&mut self, ResultRecorded { job, outcome }: ResultRecorded, ctx: &mut Context<Self>) {
+        let Some(ending) = self.endings.get(&job) else { return };
+        match outcome {
+            Ok(log_end) => {
+                let entry = ending.entry.clone();
+                if let Some(known) = self.jobs.get(&job) {
+                    known.result.send_replace(Some(result_of(&entry)));
+                }
+                let next = self.step_done(job);
+                self.remember(Ended { entry, log_end }, ctx);
+                self.do_steps(job, next, ctx);
+            }
+            Err(error @ (AppendError::Store(_) | AppendError::Encode { .. })) => {
+                let Some(pause) = self.table.record_failed(job) else { return };
+                tracing::error!(%job, %error, retry_after = ?pause, "cannot record the job's result");
+                ctx.run_later(pause, move |actor, ctx| actor.record_result(job, ctx));
+            }
+            Err(error) => {
+                tracing::warn!(%job, %error, "the end of the job is not this leader's to record");
+                self.endings.remove(&job);
+                self.give_up(job);
+            }
+        }
+    }
+}
+
 /// Whether a client may read the job's result from a coordinator.
 fn collects(graph: &JobGraph) -> bool {
     graph.nodes.iter().any(|node| node.coordinated && node.kind.contains("collect"))
-}
-
-pub(super) fn result_of(entry: &JobResultEntry) -> JobResult {
-    JobResult {
-        job_id: entry.job_id,
-        name: entry.name.clone(),
-        status: entry.status,
-        cause: entry.cause.clone(),
-        runtime_ms: entry.end_ms.saturating_sub(entry.start_ms),
-    }
-}
-
-/// An ended job in one line.
-fn summary_of(details: &JobDetails) -> JobSummary {
-    let mut tasks = BTreeMap::new();
-    let mut changed = details.timestamps.values().copied().max().unwrap_or_default();
-    for subtask in details.vertices.iter().flat_map(|vertex| &vertex.subtasks) {
-        *tasks.entry(subtask.state).or_insert(0) += 1;
-        changed = changed.max(subtask.timestamps.values().copied().max().unwrap_or_default());
-    }
-    JobSummary {
-        job_id: details.graph.job_id,
-        name: details.graph.name.clone(),
-        status: details.status,
-        start_ms: details.start_ms,
-        end_ms: details.end_ms,
-        last_modification_ms: changed,
-        tasks,
-    }
 }

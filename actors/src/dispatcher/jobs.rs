@@ -1,11 +1,11 @@
 //! Taking jobs in and running them, and which blobs they need.
 
 use super::leader::{Dispatcher, Job};
-use super::{ClusterEnd, ClusterMode, ENDPOINT};
+use super::{ClusterEnd, ClusterMode};
 use crate::blob_server::Needed;
 use crate::job_manager_runner::{self, RunnerDeps, StartedRunner};
 use crate::program_hosts::program_key;
-use actix::{AsyncContext, Context};
+use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use control::dispatcher::{Origin, Refusal};
 use gateways::dispatcher::SubmitError;
 use gateways::job_services::ReleaseHost;
@@ -13,11 +13,11 @@ use gateways::resource_manager::ApplicationStatus;
 use model::{JobGraph, JobId, JobStatus};
 use platform::watch;
 use std::sync::Arc;
-use storage::jobs::JobStoreError;
+use storage::jobs::{AppendError, LogEnd};
 
 impl Dispatcher {
-    /// In application and per-job mode: the job that the cluster is for, unless it was recovered or has
-    /// ended already.
+    /// In application and per-job mode, submits the job that the cluster is for, unless it was recovered or
+    /// has ended already. To be called when recovery is over.
     pub(super) fn run_own_job(&mut self, ctx: &mut Context<Self>) {
         match self.deps.mode.clone() {
             ClusterMode::Session => {}
@@ -26,9 +26,12 @@ impl Dispatcher {
                 if self.table.phase(job).is_some() {
                     return;
                 }
-                if let Err(error) = self.submit(*graph, Origin::Own, ctx) {
-                    self.own_job_refused(job, &error);
-                }
+                let (submitted, addr) = (self.submit(*graph, Origin::Own, ctx), ctx.address());
+                actix::spawn(async move {
+                    if let Err(error) = submitted.await {
+                        let _ = addr.send(OwnJobRefused { job, error }).await;
+                    }
+                });
             }
             ClusterMode::Application(submission) => {
                 let Some(job) = submission.job_id else {
@@ -46,9 +49,14 @@ impl Dispatcher {
     }
 
     pub(super) fn own_job_refused(&self, job: JobId, error: &SubmitError) {
-        if let SubmitError::DuplicateTerminated { status, .. } = error {
-            self.end_cluster(Some((job, *status)), None);
-            return;
+        match error {
+            SubmitError::DuplicateTerminated { status, .. } => {
+                self.end_cluster(Some((job, *status)), None);
+                return;
+            }
+            // An earlier leader has submitted it, or the next one will.
+            SubmitError::DuplicateRunning { .. } | SubmitError::ShuttingDown => return,
+            _ => {}
         }
         tracing::error!(%job, %error, "the cluster's own job can't run");
         self.end_cluster(Some((job, JobStatus::Failed)), Some(error.to_string()));
@@ -66,49 +74,45 @@ impl Dispatcher {
         self.deps.end.set_first(ClusterEnd { status, job, diagnostics });
     }
 
-    /// How a job of that id ended, if it did.
-    pub(super) fn ended_as(&self, job: JobId) -> Result<Option<JobStatus>, SubmitError> {
-        let result = self.deps.results.get(job);
-        let result = result.map_err(|error| SubmitError::Storage(error.to_string()))?;
-        Ok(result.map(|result| result.status))
-    }
-
-    /// Takes a graph in: checks it, stores it, runs it. Nothing of it is kept where that fails.
+    /// Takes a graph in: checks it, stores it, then runs it. The answer comes when the graph is stored; the
+    /// job runs also if nobody waits for the answer.
     pub(super) fn submit(
         &mut self,
         graph: JobGraph,
         origin: Origin,
         ctx: &mut Context<Self>,
-    ) -> Result<JobId, SubmitError> {
+    ) -> ResponseFuture<Result<JobId, SubmitError>> {
         let job = graph.job_id;
-        let ended = self.ended_as(job)?;
-        self.table.admit(&graph, ended, origin).map_err(|why| refused(job, why))?;
-        let admitted = self.check_options(&graph).and_then(|()| {
-            self.deps.graphs.put(&graph).map_err(|error| match error {
-                JobStoreError::Exists { .. } => SubmitError::DuplicateRunning { job },
-                error => SubmitError::Storage(error.to_string()),
-            })
-        });
+        let admitted = self.table.admit(&graph, origin).map_err(|why| refused(job, why));
+        let admitted = admitted
+            .and_then(|()| self.check_options(&graph).inspect_err(|_| self.table.forget(job)));
         if let Err(error) = admitted {
-            self.table.forget(job);
-            return Err(error);
+            return Box::pin(async move { Err(error) });
         }
-        if self.table.stored(job) {
-            tracing::info!(%job, name = %graph.name, tasks = graph.total_subtasks(), "job submitted");
-            self.run(Arc::new(graph), ctx);
-            self.say_needed();
-        }
-        Ok(job)
+        let now_ms = self.deps.services.platform.unix_millis();
+        let graph = Arc::new(graph);
+        self.persisting.insert(job, (graph.clone(), now_ms));
+        self.say_needed();
+        let log = self.deps.services.platform.random_u64();
+        let created = self.logs.clone().create(graph.clone(), log, self.writer.clone());
+        let addr = ctx.address();
+        let stored = actix::spawn(async move {
+            let stored = GraphStored { graph, outcome: created.await };
+            addr.send(stored).await.unwrap_or(Err(SubmitError::ShuttingDown))
+        });
+        Box::pin(async move { stored.await.unwrap_or(Err(SubmitError::ShuttingDown)) })
     }
 
-    /// Lets the BlobServer know which blobs have to stay. To be called whenever a job has come or gone.
+    /// Lets the BlobServer know which blobs have to stay. To be called whenever a job has come or gone. As
+    /// long as jobs are being recovered nothing is said, and every blob stays.
     pub(super) fn say_needed(&self) {
-        if self.stopping {
+        if self.stopping || self.superseded || self.table.recovery_progress().is_some() {
             return;
         }
         let running = self.jobs.iter().map(|(id, job)| (*id, job.graph.program.hash));
         let building = self.building.iter().map(|(id, program)| (*id, *program));
-        let programs = running.chain(building).collect();
+        let persisting = self.persisting.iter().map(|(id, (graph, _))| (*id, graph.program.hash));
+        let programs = running.chain(building).chain(persisting).collect();
         let jobs = self.table.jobs().map(|(job, _)| job).collect();
         self.deps.in_use.set(Some(Needed { programs, jobs }));
     }
@@ -120,7 +124,7 @@ impl Dispatcher {
     }
 
     /// Gives a job its runner.
-    pub(super) fn run(&mut self, graph: Arc<JobGraph>, ctx: &mut Context<Self>) {
+    pub(super) fn run(&mut self, graph: Arc<JobGraph>, log_end: LogEnd, ctx: &mut Context<Self>) {
         let services = &self.deps.services;
         let submitted_ms = services.platform.unix_millis();
         let job = graph.job_id;
@@ -131,7 +135,7 @@ impl Dispatcher {
         }
         let StartedRunner { running, end } = job_manager_runner::start(RunnerDeps {
             services: services.clone(),
-            election: self.deps.election.clone(),
+            leaders: self.deps.leaders.clone(),
             dispatcher: self.session,
             program: self.deps.ship_programs.then(|| program_key(&graph.program)),
             graph: graph.clone(),
@@ -141,7 +145,8 @@ impl Dispatcher {
         });
         let gateway = services.rpc.gateway(running.address(), self.session);
         let result = watch::Sender::new(None);
-        self.jobs.insert(job, Job { graph, submitted_ms, runner: running, gateway, result });
+        let known = Job { graph, log_end, submitted_ms, runner: running, gateway, result };
+        self.jobs.insert(job, known);
         let addr = ctx.address();
         actix::spawn(async move {
             // No end comes where the runner is stopped before.
@@ -155,9 +160,61 @@ impl Dispatcher {
     pub(super) fn release_host(&self, job: JobId, at_once: bool) {
         self.deps.hosts().tell(ReleaseHost { job_id: job, at_once });
     }
+}
 
-    pub(super) fn name(&self) -> String {
-        format!("{ENDPOINT} {}", self.session)
+/// A submitted graph is in its job's log, or could not be stored.
+#[derive(actix::Message)]
+#[rtype(result = "Result<JobId, SubmitError>")]
+struct GraphStored {
+    graph: Arc<JobGraph>,
+    outcome: Result<LogEnd, AppendError>,
+}
+
+impl Handler<GraphStored> for Dispatcher {
+    type Result = Result<JobId, SubmitError>;
+
+    fn handle(&mut self, stored: GraphStored, ctx: &mut Context<Self>) -> Self::Result {
+        let GraphStored { graph, outcome } = stored;
+        let job = graph.job_id;
+        self.persisting.remove(&job);
+        let error = match outcome {
+            Ok(log_end) => {
+                if !self.stopping && self.table.stored(job) {
+                    tracing::info!(%job, name = %graph.name, tasks = graph.total_subtasks(), "job submitted");
+                    self.run(graph, log_end, ctx);
+                    self.say_needed();
+                }
+                return Ok(job);
+            }
+            Err(AppendError::Exists { .. }) => SubmitError::DuplicateRunning { job },
+            Err(AppendError::Superseded { .. } | AppendError::LeaseOver { .. }) => {
+                SubmitError::ShuttingDown
+            }
+            Err(error @ (AppendError::Store(_) | AppendError::Encode { .. })) => {
+                SubmitError::Storage(error.to_string())
+            }
+        };
+        tracing::warn!(%job, %error, "the job graph was not stored");
+        self.table.forget(job);
+        if matches!(error, SubmitError::DuplicateRunning { .. }) {
+            self.adopt(job, ctx);
+        }
+        Err(error)
+    }
+}
+
+/// The cluster's own job was not taken.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct OwnJobRefused {
+    job: JobId,
+    error: SubmitError,
+}
+
+impl Handler<OwnJobRefused> for Dispatcher {
+    type Result = ();
+    fn handle(&mut self, refused: OwnJobRefused, _: &mut Context<Self>) {
+        self.own_job_refused(refused.job, &refused.error);
     }
 }
 

@@ -1,29 +1,36 @@
 //! The Dispatcher of one leadership: recovers what an earlier one left, runs jobs until it is stopped.
 
+use super::ended::Ended;
+use super::ending::Ending;
 use super::{ClusterMode, DispatcherDeps, ENDPOINT};
 use crate::job_manager_runner::JobManagerRunner;
 use crate::probe::Fact;
 use crate::services::{Running, Stop};
 use actix::fut::ActorFutureExt;
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler, ResponseActFuture, WrapFuture};
-use control::dispatcher::{JobTable, Mode};
+use control::dispatcher::{JobTable, Mode, Retention};
 use gateways::Remote;
 use gateways::dispatcher::{DispatcherGateway, JobResult};
 use gateways::job_services::JobManagerRunnerGateway;
 use gateways::leader_election::Component;
 use model::{ContentHash, DispatcherId, Fence, JobGraph, JobId};
 use platform::watch;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::jobs::{DetailsStore, JobLogs, LogEnd, Writer};
 
-/// How often archived jobs are looked through for old ones.
+/// How often ended jobs are looked through for old ones.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
+/// Most bytes of the details of all ended jobs together.
+pub(super) const DETAILS_BYTES_MAX: u64 = 64 << 20;
 
-/// A job that runs or is being put in order.
+/// A job that runs, or whose end is being stored.
 pub(super) struct Job {
     pub(super) graph: Arc<JobGraph>,
+    /// The place of the next record in the job's log.
+    pub(super) log_end: LogEnd,
     pub(super) submitted_ms: u64,
     pub(super) runner: Running<JobManagerRunner>,
     pub(super) gateway: Remote<JobManagerRunnerGateway>,
@@ -36,12 +43,27 @@ pub struct Dispatcher {
     pub(super) deps: DispatcherDeps,
     pub(super) session: DispatcherId,
     pub(super) table: JobTable,
+    pub(super) logs: JobLogs,
+    pub(super) details: DetailsStore,
+    /// What this Dispatcher signs its records with.
+    pub(super) writer: Writer,
+    /// Jobs whose graph is being stored, and the Unix milliseconds of their submission.
+    pub(super) persisting: BTreeMap<JobId, (Arc<JobGraph>, u64)>,
     pub(super) jobs: BTreeMap<JobId, Job>,
+    /// Jobs whose end is being stored.
+    pub(super) endings: BTreeMap<JobId, Ending>,
+    /// Ended jobs that are remembered.
+    pub(super) ended: BTreeMap<JobId, Ended>,
+    /// Ended jobs that are to be forgotten, and whether one of them is being deleted.
+    pub(super) leaving: VecDeque<JobId>,
+    pub(super) deleting: bool,
     /// Programs of jobs whose graph is being built.
     pub(super) building: BTreeMap<JobId, ContentHash>,
     /// Ended jobs whose host still serves what was collected, and until when (monotonic).
     pub(super) collected: BTreeMap<JobId, Duration>,
     pub(super) stopping: bool,
+    /// Whether another leader was found to own a job: from then on that leader knows which blobs are needed.
+    pub(super) superseded: bool,
 }
 
 impl fmt::Debug for Dispatcher {
@@ -58,14 +80,24 @@ pub(super) fn start(deps: DispatcherDeps, session: DispatcherId) -> Running<Disp
         ClusterMode::Application(_) => Mode::Application,
         ClusterMode::PerJob(_) => Mode::PerJob,
     };
+    let platform = deps.services.platform.clone();
     let dispatcher = Dispatcher {
-        deps,
         session,
-        table: JobTable::new(mode),
+        table: JobTable::new(mode, retention(&deps.services.options)),
+        logs: JobLogs::new(deps.objects.clone(), platform, deps.lease.clone()),
+        details: DetailsStore::new(deps.details.clone()),
+        writer: Writer { session: session.session(), address: rpc.node().to_string() },
+        deps,
+        persisting: BTreeMap::new(),
         jobs: BTreeMap::new(),
+        endings: BTreeMap::new(),
+        ended: BTreeMap::new(),
+        leaving: VecDeque::new(),
+        deleting: false,
         building: BTreeMap::new(),
         collected: BTreeMap::new(),
         stopping: false,
+        superseded: false,
     };
     let addr = dispatcher.start();
     let endpoint = DispatcherGateway::endpoint(addr.clone());
@@ -77,6 +109,16 @@ pub(super) fn start(deps: DispatcherDeps, session: DispatcherId) -> Running<Disp
     Running::new(rpc.address_of(ENDPOINT), addr, registration)
 }
 
+/// `jobstore.*`.
+fn retention(options: &conf::Options) -> Retention {
+    let age: Duration = options.get(&conf::jobmanager::STORE_EXPIRATION);
+    Retention {
+        jobs_max: options.get(&conf::jobmanager::STORE_CAPACITY) as usize,
+        details_bytes_max: DETAILS_BYTES_MAX,
+        age_ms_max: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
 impl Actor for Dispatcher {
     type Context = Context<Self>;
 
@@ -85,18 +127,9 @@ impl Actor for Dispatcher {
         let marker = self.deps.services.turn_marker(ENDPOINT);
         marker.tick(ctx, self.deps.services.heartbeat.limits().interval);
         tracing::info!(session = %self.session, mode = self.table.mode().as_str(), "Dispatcher started");
-        if let Err(error) = self.recover(ctx) {
-            self.deps
-                .services
-                .fatal
-                .report("Dispatcher", format!("jobs can't be recovered: {error}"));
-            return;
-        }
-        self.run_own_job(ctx);
-        self.say_needed();
-        ctx.run_interval(EXPIRY_INTERVAL, |actor, _| {
-            let now_ms = actor.deps.services.platform.unix_millis();
-            actor.deps.archive.lock().expire(now_ms);
+        self.recover(ctx);
+        ctx.run_interval(EXPIRY_INTERVAL, |actor, ctx| {
+            actor.forget_old_jobs(ctx);
             actor.release_collected();
         });
     }

@@ -1,11 +1,12 @@
-//! The Dispatcher of a JobManager: jobs come in, are stored and run, asked about, cancelled, and put in
-//! order when they have ended. `runner` stands for election and has one Dispatcher for as long as it
+//! The Dispatcher of a JobManager takes jobs in, stores and runs them, answers questions about them, cancels
+//! them, and records how they ended. `runner` stands for election and has one Dispatcher for as long as it
 //! leads; `leader` is that Dispatcher.
 //!
-//! What is taken and what an end entails is decided in `control::dispatcher`. Nothing here may know what
-//! a job does.
+//! What is taken and what an end entails is decided in `control::dispatcher`. No handler waits for storage:
+//! a write is a future whose outcome comes back as a message. Nothing here may know what a job does.
 
 mod calls;
+mod ended;
 mod ending;
 mod jobs;
 mod leader;
@@ -17,22 +18,22 @@ mod runner;
 mod tests;
 
 pub use leader::Dispatcher;
-pub use runner::{DispatcherHandle, DispatcherRunner, start};
+pub use runner::{DispatcherHandle, start};
 
 use crate::blob_server::BlobsInUse;
+use crate::leader_retrieval::LeaderTable;
 use crate::services::{LeaderElection, ProcessServices};
 use gateways::blob_server::BlobServerGateway;
-use gateways::dispatcher::{JobSummary, SubmitProgram};
+use gateways::dispatcher::SubmitProgram;
 use gateways::job_services::ProgramHostsGateway;
 use gateways::resource_manager::ApplicationStatus;
 use gateways::{EndpointAddress, Remote};
-use model::{FailureCause, JobGraph, JobId, JobStatus, ProcessSession};
+use model::{JobGraph, JobId, JobStatus, ProcessSession};
 use platform::watch;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use storage::jobs::{Archive, ArchiveBounds, JobGraphStore, JobResultStore};
-use storage::objects::{ObjectStore, StoreError};
+use std::sync::Arc;
+use storage::ha::Lease;
+use storage::objects::ObjectStore;
 
 /// The name that the Dispatcher is served under.
 pub const ENDPOINT: &str = "dispatcher";
@@ -66,20 +67,22 @@ pub struct ClusterEnd {
 pub struct DispatcherDeps {
     /// The process.
     pub services: ProcessServices,
-    /// Where Dispatcher and jobs stand for election.
+    /// Where the Dispatcher stands for election.
     pub election: Arc<dyn LeaderElection>,
+    /// Where the JobMasters of its jobs are made known.
+    pub leaders: LeaderTable,
     /// The keeper of program hosts of this process, and its fence.
     pub hosts: (EndpointAddress, ProcessSession),
     /// Whose blobs go with their job.
     pub blobs: Option<Remote<BlobServerGateway>>,
     /// Told what blobs jobs need, while a Dispatcher of this process leads.
     pub in_use: BlobsInUse,
-    /// Graphs that are to run.
-    pub graphs: JobGraphStore,
-    /// How jobs ended.
-    pub results: JobResultStore,
-    /// Ended jobs, for people.
-    pub archive: JobArchive,
+    /// The logs of jobs; with high availability, shared with the other JobManagers.
+    pub objects: Arc<dyn ObjectStore>,
+    /// The details of ended jobs; with high availability the same store.
+    pub details: Arc<dyn ObjectStore>,
+    /// The leader's lease: nothing is written after its end.
+    pub lease: Lease,
     /// What the cluster runs.
     pub mode: ClusterMode,
     /// Told once, when the cluster has nothing left to do.
@@ -101,41 +104,3 @@ impl DispatcherDeps {
         self.services.rpc.gateway(&self.hosts.0, self.hosts.1)
     }
 }
-
-/// An ended job in short.
-#[derive(Debug, Clone)]
-pub(crate) struct Archived {
-    pub(crate) summary: JobSummary,
-    pub(crate) cause: Option<FailureCause>,
-}
-
-/// The ended jobs of a process; shared by the Dispatchers of its leaderships. A cheap handle.
-#[derive(Debug, Clone)]
-pub struct JobArchive(Arc<Mutex<Archive<Archived>>>);
-
-impl JobArchive {
-    /// In objects that are this process's alone; bounds from `jobstore.*`.
-    ///
-    /// # Errors
-    /// As the store's.
-    pub fn open(
-        objects: Arc<dyn ObjectStore>,
-        options: &conf::Options,
-    ) -> Result<Self, StoreError> {
-        let age: Duration = options.get(&conf::jobmanager::STORE_EXPIRATION);
-        let bounds = ArchiveBounds {
-            jobs: options.get(&conf::jobmanager::STORE_CAPACITY) as usize,
-            bytes: ARCHIVE_BYTES_MAX,
-            age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
-        };
-        Ok(Self(Arc::new(Mutex::new(Archive::new(objects, bounds)?))))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Archive<Archived>> {
-        // Every change is whole when the lock is let go, also by a panic elsewhere.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Most bytes of ended jobs.
-const ARCHIVE_BYTES_MAX: u64 = 64 << 20;

@@ -3,7 +3,7 @@
 use super::jobs::refused;
 use super::leader::Dispatcher;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
-use control::dispatcher::{Mode, Origin, Refusal};
+use control::dispatcher::{JobPhase, Mode, Origin, Refusal};
 use gateways::dispatcher::{PlanProgram, SubmitError, SubmitProgram};
 use gateways::job_services::{BuildInHost, BuiltInHost};
 use gateways::program_host::BuildError;
@@ -56,9 +56,7 @@ impl Dispatcher {
         ctx: &mut Context<Self>,
     ) {
         let SubmitProgram { program, parallelism, options, .. } = submission;
-        let reserved = self.ended_as(job).and_then(|ended| {
-            self.table.reserve(job, ended, Origin::Own).map_err(|why| refused(job, why))
-        });
+        let reserved = self.table.reserve(job, Origin::Own).map_err(|why| refused(job, why));
         let hash = program.hash;
         let request =
             reserved.and_then(|()| self.build_request(job, program, parallelism, options, true));
@@ -84,6 +82,7 @@ fn not_built(error: BuildError) -> SubmitError {
     match error {
         BuildError::Program(why) | BuildError::Invalid(why) => SubmitError::Build(why),
         BuildError::Usage { text, help } => SubmitError::Usage { text, help },
+        BuildError::NoRoom(why) => SubmitError::NoRoom(why),
         error => SubmitError::Build(error.to_string()),
     }
 }
@@ -94,9 +93,7 @@ impl Handler<Ask<SubmitProgram>> for Dispatcher {
     fn handle(&mut self, ask: Ask<SubmitProgram>, ctx: &mut Context<Self>) -> Self::Result {
         let SubmitProgram { program, job_id, parallelism, options } = ask.body;
         let job = job_id.unwrap_or_else(|| JobId(self.deps.services.platform.random_u128()));
-        let reserved = self.ended_as(job).and_then(|ended| {
-            self.table.reserve(job, ended, Origin::Client).map_err(|why| refused(job, why))
-        });
+        let reserved = self.table.reserve(job, Origin::Client).map_err(|why| refused(job, why));
         if let Err(error) = reserved {
             return Box::pin(async move { Err(error) });
         }
@@ -130,29 +127,53 @@ struct Built {
 }
 
 impl Handler<Built> for Dispatcher {
-    type Result = Result<JobId, SubmitError>;
+    type Result = ResponseFuture<Result<JobId, SubmitError>>;
 
     fn handle(&mut self, built: Built, ctx: &mut Context<Self>) -> Self::Result {
         let Built { job, graph, origin } = built;
-        self.building.remove(&job);
-        let outcome = match graph {
+        let submitted = match graph {
             Ok(graph) if graph.job_id == job => self.submit(graph, origin, ctx),
             Ok(graph) => {
                 let why = format!("it was built for job {} instead of {job}", graph.job_id);
-                Err(SubmitError::InvalidGraph(why))
+                Box::pin(async move { Err(SubmitError::InvalidGraph(why)) })
             }
-            Err(error) => Err(error),
+            Err(error) => Box::pin(async move { Err(error) }),
         };
-        if let Err(error) = &outcome {
+        let addr = ctx.address();
+        Box::pin(async move {
+            let outcome = submitted.await;
+            let _ = addr.send(Submitted { job, origin, error: outcome.clone().err() }).await;
+            outcome
+        })
+    }
+}
+
+/// A job whose graph a child has built runs, or does not.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Submitted {
+    job: JobId,
+    origin: Origin,
+    error: Option<SubmitError>,
+}
+
+impl Handler<Submitted> for Dispatcher {
+    type Result = ();
+
+    fn handle(&mut self, submitted: Submitted, _: &mut Context<Self>) {
+        let Submitted { job, origin, error } = submitted;
+        self.building.remove(&job);
+        if let Some(error) = error {
             tracing::warn!(%job, %error, "the program does not run");
-            self.table.forget(job);
+            if self.table.phase(job) == Some(JobPhase::Building) {
+                self.table.forget(job);
+            }
             self.release_host(job, true);
             if origin == Origin::Own && !self.stopping {
-                self.own_job_refused(job, error);
+                self.own_job_refused(job, &error);
             }
         }
         self.say_needed();
-        outcome
     }
 }
 

@@ -1,7 +1,5 @@
-//! Questions about jobs: asked of the JobMaster of a running one, answered from the archive or the result
-//! store for an ended one.
+//! Questions about running jobs: they are asked of the job's JobMaster.
 
-use super::ending::result_of;
 use super::leader::Dispatcher;
 use gateways::dispatcher::{JobError, JobResult, JobSummary};
 use gateways::job_master::{JobDetails, JobMasterGateway, RequestDetails, RequestSummary};
@@ -54,18 +52,13 @@ impl Asked {
         answer.map_err(|_| JobError::Unavailable { job: self.job })
     }
 
-    /// The job in one line; while it has no JobMaster, what the Dispatcher knows.
+    /// Returns the job in one line; while it has no JobMaster, what the Dispatcher knows.
     pub(super) async fn summary(&self, within: Duration) -> JobSummary {
         let found = self.ask(RequestSummary {}, Deadline::after(within)).await;
-        found.unwrap_or_else(|_| JobSummary {
-            job_id: self.job,
-            name: self.name.clone(),
-            status: JobStatus::Initializing,
-            start_ms: self.submitted_ms,
-            end_ms: None,
-            last_modification_ms: self.submitted_ms,
-            tasks: BTreeMap::new(),
-        })
+        match found {
+            Ok(found) => JobSummary { status: unrecorded(found.status), ..found },
+            Err(_) => initializing(self.job, &self.name, self.submitted_ms),
+        }
     }
 
     /// How the job ended, or after `wait` what is known.
@@ -82,18 +75,44 @@ impl Asked {
         JobResult {
             job_id: self.job,
             name: summary.name,
-            // It is over when its result was recorded, not before.
-            status: match summary.status {
-                status if status.is_globally_terminal() => JobStatus::Running,
-                status => status,
-            },
+            status: summary.status,
             cause: None,
             runtime_ms: now_ms().saturating_sub(self.submitted_ms),
         }
     }
 }
 
+/// The state that is told of a job whose result is not recorded: it has not ended before that, because
+/// another leader may have to run it again.
+pub(super) fn unrecorded(status: JobStatus) -> JobStatus {
+    match status {
+        JobStatus::Finished => JobStatus::Running,
+        JobStatus::Failed => JobStatus::Failing,
+        JobStatus::Canceled => JobStatus::Cancelling,
+        status => status,
+    }
+}
+
+/// A job that has no JobMaster yet.
+fn initializing(job_id: JobId, name: &str, submitted_ms: u64) -> JobSummary {
+    JobSummary {
+        job_id,
+        name: name.to_owned(),
+        status: JobStatus::Initializing,
+        start_ms: submitted_ms,
+        end_ms: None,
+        last_modification_ms: submitted_ms,
+        tasks: BTreeMap::new(),
+    }
+}
+
 impl Dispatcher {
+    /// Lists the jobs whose graph is being stored.
+    pub(super) fn persisting(&self) -> Vec<JobSummary> {
+        let persisting = self.persisting.iter();
+        persisting.map(|(job, (graph, at))| initializing(*job, &graph.name, *at)).collect()
+    }
+
     /// A job that runs here.
     pub(super) fn asked(&self, job: JobId) -> Option<Asked> {
         let known = self.jobs.get(&job)?;
@@ -112,53 +131,12 @@ impl Dispatcher {
         self.jobs.keys().filter_map(|job| self.asked(*job)).collect()
     }
 
-    /// How a job ended that runs no more.
-    pub(super) fn ended_result(&self, job: JobId) -> Result<JobResult, JobError> {
-        if self.table.phase(job).is_some() {
-            return Err(JobError::Unavailable { job });
-        }
-        if let Some(archived) = self.deps.archive.lock().summary(job) {
-            let summary = &archived.summary;
-            let end_ms = summary.end_ms.unwrap_or(summary.start_ms);
-            return Ok(JobResult {
-                job_id: job,
-                name: summary.name.clone(),
-                status: summary.status,
-                cause: archived.cause.clone(),
-                runtime_ms: end_ms.saturating_sub(summary.start_ms),
-            });
-        }
-        match self.deps.results.get(job) {
-            Ok(Some(entry)) => Ok(result_of(&entry)),
-            Ok(None) => Err(JobError::NotFound { job }),
-            Err(error) => {
-                tracing::error!(%job, %error, "the result of a job can't be read");
-                Err(JobError::Unavailable { job })
-            }
-        }
-    }
-
-    /// Everything about a job that has ended.
-    pub(super) fn ended_details(&self, job: JobId) -> Result<JobDetails, JobError> {
-        match self.deps.archive.lock().get::<JobDetails>(job) {
-            Ok(Some(details)) => return Ok(details),
-            Ok(None) => {}
-            Err(error) => tracing::error!(%job, %error, "an archived job can't be read"),
-        }
-        // It has ended, but so long ago (or under a JobManager that is gone) that only this is known.
-        match self.ended_result(job)? {
-            result if result.status.is_globally_terminal() => {
-                Err(JobError::Terminated { job, status: result.status })
-            }
-            _ => Err(JobError::Unavailable { job }),
-        }
-    }
-
     /// Details of a running job.
     pub(super) async fn details_of(
         asked: Asked,
         deadline: Deadline,
     ) -> Result<JobDetails, JobError> {
-        asked.ask(RequestDetails {}, deadline).await
+        let details = asked.ask(RequestDetails {}, deadline).await?;
+        Ok(JobDetails { status: unrecorded(details.status), ..details })
     }
 }

@@ -1,97 +1,111 @@
-//! What a new Dispatcher does with what an earlier one left: jobs that have not ended run again, traces of the
-//! others are put in order. A stored job that can't run again has failed, and that is its result: it must
-//! never just be gone.
+//! What a new Dispatcher does with the jobs that an earlier one left: it reads their logs in the background,
+//! runs the jobs that have not ended and remembers the others. A stored job that cannot run again has failed,
+//! and that is its result: it must never just be gone.
 
-use super::ending::Ending;
+use super::ended::{Ended, ended_job};
 use super::leader::Dispatcher;
-use actix::Context;
-use control::dispatcher::EndStep;
-use control::job_graph;
+use actix::{AsyncContext, Context, Handler};
+use control::dispatcher::{Found, Recovered};
+use control::registration::backoff;
+use futures::StreamExt as _;
+use gateways::blob_server::DeleteJobBlobs;
 use gateways::job_master::{FailureRecord, JobDetails};
-use model::{ContentHash, FailureCause, JobGraph, JobId, JobStatus, ProgramRef};
-use std::collections::{BTreeMap, BTreeSet};
+use model::{ContentHash, FailureCause, JobGraph, JobId, JobStatus, LeaderSession, ProgramRef};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use storage::jobs::{Damaged, JobStoreError};
+use std::time::Duration;
+use storage::jobs::{AppendError, JobLogs, JobState, LogEnd, TakenOver, Writer};
 
-/// Its graph says what it is called: nobody knows any more.
+/// The name of a job whose graph, which has its name, cannot be read.
 const UNKNOWN_NAME: &str = "(unknown: its stored graph is damaged)";
+/// Most logs that are read at a time.
+const READS_MAX: usize = 16;
+/// Pauses between tries to read.
+const READ_RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+/// Logs between two messages about the progress.
+const PROGRESS_EVERY: usize = 100;
 
 impl Dispatcher {
-    /// Takes over.
-    ///
-    /// # Errors
-    /// The stores can't be read; nothing is known then about the jobs of this cluster.
-    pub(super) fn recover(&mut self, ctx: &mut Context<Self>) -> Result<(), JobStoreError> {
-        let stored = self.deps.graphs.recover()?;
-        let dirty = self.deps.results.dirty()?;
-        let dirty: Vec<(JobId, JobStatus)> = dirty.iter().map(|r| (r.job_id, r.status)).collect();
-        let ids: Vec<JobId> = stored.graphs.iter().map(|graph| graph.job_id).collect();
-        let unreadable: BTreeSet<JobId> = stored.damaged.iter().filter_map(|d| d.job).collect();
-        let mut ended = BTreeMap::new();
-        for job in ids.iter().chain(&unreadable) {
-            if let Some(result) = self.deps.results.get(*job)? {
-                ended.insert(*job, result.status);
+    /// Begins to take over.
+    pub(super) fn recover(&mut self, ctx: &mut Context<Self>) {
+        let (logs, session, addr) = (self.logs.clone(), self.writer.session, ctx.address());
+        actix::spawn(async move {
+            let listed = retried("the jobs of this cluster", || {
+                let logs = logs.clone();
+                async move {
+                    let mark = logs.clone().newest_mark(session).await?;
+                    Ok(Listed { jobs: logs.list().await?, mark })
+                }
+            });
+            if let Ok(listed) = listed.await {
+                let _ = addr.send(listed).await;
             }
-        }
-        let recovery = self.table.recover(&ids, &dirty, |job| ended.get(&job).copied());
-        for (job, status) in recovery.clean {
-            tracing::info!(%job, %status, "putting the traces of an ended job in order");
-            let mut steps = self.table.clean_steps(status);
-            // Where it can't be read it stays for people to look at.
-            steps.retain(|step| *step != EndStep::RemoveGraph || !unreadable.contains(&job));
-            self.clean_up(job, steps, ctx);
-        }
-        for graph in stored.graphs {
-            let job = graph.job_id;
-            if !recovery.run.contains(&job) {
-                continue;
-            }
-            if let Err(error) = job_graph::check(&graph) {
-                let cause = format!("its stored graph is invalid, it can't run again: {error}");
-                let steps = self.table.ended(job, JobStatus::Failed);
-                self.can_not_run(Arc::new(graph), cause, steps, ctx);
-                continue;
-            }
-            tracing::info!(%job, name = %graph.name, "job recovered");
-            self.run(Arc::new(graph), ctx);
-        }
-        for damaged in stored.damaged {
-            self.recover_damaged(damaged, &ended, ctx);
-        }
-        Ok(())
+        });
     }
 
-    fn recover_damaged(
-        &mut self,
-        damaged: Damaged,
-        ended: &BTreeMap<JobId, JobStatus>,
-        ctx: &mut Context<Self>,
-    ) {
-        let Damaged { name, job, error } = damaged;
-        match job {
-            Some(job) if ended.contains_key(&job) => {
-                tracing::warn!(%job, name, %error, "the damaged graph of an ended job is still stored");
-            }
-            Some(job) => {
-                let cause = format!("its stored graph is damaged, it can't run again: {error}");
-                let steps = self.table.unreadable(job);
-                self.can_not_run(Arc::new(nameless(job)), cause, steps, ctx);
-            }
-            None => tracing::error!(name, %error, "what is stored as a graph names no job"),
+    /// Reads the log of a job that a superseded leader has created after this one had taken over: a client
+    /// submits the same job once more.
+    pub(super) fn adopt(&mut self, job: JobId, ctx: &mut Context<Self>) {
+        if self.table.adopt(job) {
+            self.read_logs(vec![job], None, ctx);
         }
     }
 
-    /// A stored job has failed before it ran again.
-    fn can_not_run(
+    fn read_logs(&self, jobs: Vec<JobId>, mark: Option<LeaderSession>, ctx: &mut Context<Self>) {
+        let (logs, writer, addr) = (self.logs.clone(), self.writer.clone(), ctx.address());
+        actix::spawn(async move {
+            let reads =
+                jobs.into_iter().map(|job| take_over(logs.clone(), job, mark, writer.clone()));
+            let mut reads = futures::stream::iter(reads).buffer_unordered(READS_MAX);
+            while let Some(read) = reads.next().await {
+                if addr.send(read).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    fn recovered_all(&mut self, ctx: &mut Context<Self>) {
+        tracing::info!(
+            running = self.jobs.len(),
+            ended = self.ended.len(),
+            "all jobs are recovered"
+        );
+        let marked = self.logs.clone().mark_taken_over(self.writer.session);
+        actix::spawn(async move {
+            if let Err(error) = marked.await {
+                tracing::warn!(%error, "cannot mark that all jobs were taken over");
+            }
+        });
+        self.run_own_job(ctx);
+        self.say_needed();
+        self.forget_old_jobs(ctx);
+    }
+
+    fn delete_stored(&self, job: JobId) {
+        let (logs, details) = (self.logs.clone(), self.details.clone());
+        actix::spawn(async move {
+            let deleted = async {
+                details.delete_job(job).await?;
+                logs.delete(job).await
+            };
+            if let Err(error) = deleted.await {
+                tracing::warn!(%job, %error, "cannot delete what is stored of a job that is no more");
+            }
+        });
+    }
+
+    /// Ends a stored job as FAILED that can never run again.
+    fn fail_stored(
         &mut self,
         graph: Arc<JobGraph>,
         cause: String,
-        steps: Vec<EndStep>,
+        log_end: LogEnd,
         ctx: &mut Context<Self>,
     ) {
         let (job, now_ms) = (graph.job_id, self.deps.services.platform.unix_millis());
         tracing::error!(%job, cause, "a stored job has failed");
-        let cause = FailureCause::fatal("JobGraphDamaged", cause);
+        let cause = FailureCause::fatal("JobLogDamaged", cause);
         let failure = FailureRecord {
             at_ms: now_ms,
             task: None,
@@ -111,7 +125,7 @@ impl Dispatcher {
             failures: vec![failure],
             restarts: 0,
         });
-        self.finish(Ending::new(job, details, steps), ctx);
+        self.job_ended(details, log_end, ctx);
     }
 }
 
@@ -135,5 +149,131 @@ fn nameless(job_id: JobId) -> JobGraph {
         bounded: true,
         options: BTreeMap::new(),
         fingerprint: ContentHash([0; 32]),
+    }
+}
+
+/// Repeats a read until it succeeds, or fails for a reason that is not the store's.
+async fn retried<T, F>(what: &str, read: impl Fn() -> F) -> Result<T, AppendError>
+where
+    F: Future<Output = Result<T, AppendError>>,
+{
+    let mut failures = 0;
+    loop {
+        match read().await {
+            Err(AppendError::Store(error)) => {
+                let pause = backoff(READ_RETRY.0, READ_RETRY.1, failures);
+                tracing::error!(%error, retry_after = ?pause, "cannot read {what}");
+                failures = failures.saturating_add(1);
+                tokio::time::sleep(pause).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+async fn take_over(
+    logs: JobLogs,
+    job: JobId,
+    mark: Option<LeaderSession>,
+    writer: Writer,
+) -> LogRead {
+    let what = format!("the log of job {job}");
+    let read = || logs.clone().take_over(job, mark, writer.clone());
+    LogRead { job, outcome: retried(&what, read).await }
+}
+
+/// The jobs that have logs, and the newest mark of an earlier leader.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Listed {
+    jobs: Vec<JobId>,
+    mark: Option<LeaderSession>,
+}
+
+impl Handler<Listed> for Dispatcher {
+    type Result = ();
+
+    fn handle(&mut self, Listed { jobs, mark }: Listed, ctx: &mut Context<Self>) {
+        if self.stopping {
+            return;
+        }
+        let left = self.table.listed(&jobs);
+        if left.is_empty() {
+            return self.recovered_all(ctx);
+        }
+        tracing::info!(jobs = left.len(), "recovering jobs");
+        self.read_logs(left, mark, ctx);
+    }
+}
+
+/// A job's log was read.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct LogRead {
+    job: JobId,
+    outcome: Result<TakenOver, AppendError>,
+}
+
+impl Handler<LogRead> for Dispatcher {
+    type Result = ();
+
+    fn handle(&mut self, LogRead { job, outcome }: LogRead, ctx: &mut Context<Self>) {
+        if self.stopping {
+            return;
+        }
+        let was_recovering = self.table.recovery_progress().is_some();
+        match outcome {
+            Ok(TakenOver { state, end }) => self.take_in(job, state, end, ctx),
+            Err(error) => {
+                tracing::warn!(%job, %error, "the job is left to another leader");
+                self.table.recovered(job, Found::Superseded);
+            }
+        }
+        match self.table.recovery_progress() {
+            Some((read, total)) if read % PROGRESS_EVERY == 0 => {
+                tracing::info!(read, total, "recovering jobs");
+            }
+            None if was_recovering => self.recovered_all(ctx),
+            _ => {}
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Takes in a job that an earlier Dispatcher left.
+    fn take_in(&mut self, job: JobId, state: JobState, end: LogEnd, ctx: &mut Context<Self>) {
+        let found = match &state {
+            JobState::Running(graph) => Found::Running(graph),
+            JobState::Ended(entry) => Found::Ended(ended_job(entry)),
+            JobState::Damaged { .. } => Found::Damaged,
+            JobState::Ghost | JobState::Removed => Found::Nothing,
+        };
+        match (self.table.recovered(job, found), state) {
+            (Recovered::Run, JobState::Running(graph)) => {
+                tracing::info!(%job, name = %graph.name, "job recovered");
+                self.run(graph, end, ctx);
+            }
+            (Recovered::Keep, JobState::Ended(entry)) => {
+                // The earlier Dispatcher may have stopped before it did.
+                if let Some(blobs) = &self.deps.blobs {
+                    blobs.tell(DeleteJobBlobs { job });
+                }
+                self.ended.insert(job, Ended { entry: *entry, log_end: end });
+            }
+            (Recovered::Fail(Some(error)), JobState::Running(graph)) => {
+                let cause = format!("its stored graph is invalid, it cannot run again: {error}");
+                self.fail_stored(graph, cause, end, ctx);
+            }
+            (Recovered::Fail(_), JobState::Damaged { graph, why }) => {
+                let cause = format!("its log is damaged, it cannot run again: {why}");
+                let graph = graph.unwrap_or_else(|| Arc::new(nameless(job)));
+                self.fail_stored(graph, cause, end, ctx);
+            }
+            (Recovered::Delete, _) => {
+                tracing::info!(%job, "deleting what is stored of a job that is no more");
+                self.delete_stored(job);
+            }
+            _ => {}
+        }
     }
 }

@@ -5,6 +5,7 @@ use crate::job_testing::{
     told, until,
 };
 use crate::program_hosts::HostSide;
+use crate::services::LeaderRetrieval as _;
 use crate::testing::{TestProcess, local, seconds, session, settle};
 use gateways::dispatcher::{
     CancelJob, DeliverCoordinationRequest, DispatcherGateway, JobError, PlanProgram,
@@ -12,20 +13,27 @@ use gateways::dispatcher::{
     SubmitError, SubmitJob,
 };
 use gateways::job_master::{CoordinationError, JobMasterGateway};
-use gateways::leader_election::Component;
+use gateways::leader_election::{Component, LeaderInformation};
 use gateways::program_host::BuildError;
 use gateways::{CallError, FabricError};
-use model::{DispatcherId, Fence, JobMasterId, OperatorId, ResourceProfile};
+use model::{
+    DispatcherId, FailureCause, Fence, JobMasterId, LeaderSession, OperatorId, ResourceProfile,
+};
 use runner::DispatcherHandle;
 use std::collections::BTreeMap;
-use storage::jobs::JobResultEntry;
-use storage::objects::MemoryObjects;
+use std::time::Duration;
+use storage::ha::Lease;
+use storage::jobs::{JobFact, JobLogs, JobResultEntry, JobState, Writer};
+use storage::objects::{Fault, FaultyObjects, MemoryObjects, StoreError};
 
 struct Fixture {
     process: TestProcess,
     election: Arc<ElectionDouble>,
     hosts: HostsDouble,
     objects: MemoryObjects,
+    /// What lies between the Dispatcher and `objects`.
+    store: FaultyObjects,
+    lease: Lease,
     end: watch::Receiver<Option<ClusterEnd>>,
     in_use: BlobsInUse,
     handle: DispatcherHandle,
@@ -49,16 +57,17 @@ async fn start_in(
     let (end, ended) = watch::channel(None);
     let in_use = BlobsInUse::default();
     let services = process.services.clone();
-    let shared: Arc<dyn ObjectStore> = Arc::new(objects.clone());
-    let archive = JobArchive::open(Arc::new(MemoryObjects::new()), &services.options).unwrap();
+    let store = FaultyObjects::new(Arc::new(objects.clone()));
+    let lease = Lease::endless();
     let handle = start(DispatcherDeps {
         election: election.clone(),
+        leaders: process.leaders.clone(),
         hosts: (hosts.running.address().clone(), services.session),
         blobs: None,
         in_use: in_use.clone(),
-        graphs: JobGraphStore::new(shared.clone()),
-        results: JobResultStore::new(shared),
-        archive,
+        objects: Arc::new(store.clone()),
+        details: Arc::new(store.clone()),
+        lease: lease.clone(),
         mode,
         end,
         ship_programs: true,
@@ -67,7 +76,18 @@ async fn start_in(
     })
     .await
     .unwrap();
-    Fixture { process, election, hosts, objects, end: ended, in_use, handle, _manager: manager }
+    Fixture {
+        process,
+        election,
+        hosts,
+        objects,
+        store,
+        lease,
+        end: ended,
+        in_use,
+        handle,
+        _manager: manager,
+    }
 }
 
 impl Fixture {
@@ -94,15 +114,16 @@ impl Fixture {
     }
 
     async fn job_master(&self, n: u128) -> Remote<JobMasterGateway> {
-        let component = Component::JobMaster(job(n));
-        let found = || {
-            let confirmed = self.election.confirmed();
-            confirmed.iter().rfind(|(c, _)| *c == component).map(|(_, leader)| leader.clone())
-        };
+        let found = || self.known_job_master(n);
         until("the JobMaster leads", || found().is_some()).await;
         let leader = found().unwrap();
         let fence = JobMasterId::from_session(leader.session);
         self.process.services.rpc.gateway(&leader.address, fence)
+    }
+
+    /// As other components see it.
+    fn known_job_master(&self, n: u128) -> Option<LeaderInformation> {
+        self.process.leaders.watch(Component::JobMaster(job(n))).borrow().clone()
     }
 
     async fn submit(&self, graph: JobGraph) -> Result<JobId, SubmitError> {
@@ -123,19 +144,43 @@ impl Fixture {
         worker.offer(&[n]).await;
         until("deployed", || worker.attempts().len() == 2).await;
         worker.finish_all().await;
-        for _ in 0..1000 {
-            if self.status(n).await == Ok(JobStatus::Finished) && self.stored(n).is_empty() {
-                return;
-            }
-            settle().await;
-        }
-        panic!("job {n} does not finish");
+        let wait = RequestJobResult { job_id: job(n), wait_ms: 60_000 };
+        assert_eq!(self.gateway().ask(wait).await.unwrap().status, JobStatus::Finished);
+        settle().await;
     }
 
-    /// Names of objects of a job's graph.
-    fn stored(&self, n: u128) -> Vec<String> {
-        self.objects.list(&format!("jobs/graphs/{}", job(n))).unwrap()
+    /// Names of the records in a job's log.
+    async fn stored(&self, n: u128) -> Vec<String> {
+        self.objects.list(&format!("jobs/{}/", job(n))).await.unwrap()
     }
+
+    async fn log_says(&self, n: u128) -> JobState {
+        // Reads as a later leader would.
+        let newer = LeaderSession { epoch: model::Epoch { store: u64::MAX, process: 0 }, nonce: 0 };
+        let writer = Writer { session: newer, address: String::new() };
+        let copy = MemoryObjects::new();
+        for name in self.objects.list("").await.unwrap() {
+            let bytes = self.objects.get(&name).await.unwrap().unwrap();
+            copy.put(&name, bytes).await.unwrap();
+        }
+        logs(&copy).take_over(job(n), None, writer).await.unwrap().state
+    }
+}
+
+fn logs(objects: &MemoryObjects) -> JobLogs {
+    let network = Arc::new(platform::inproc::InProcessNetwork::new());
+    let platform = platform::Platform::simulated(1, network);
+    JobLogs::new(Arc::new(objects.clone()), platform, Lease::endless())
+}
+
+/// The leader before the one that is tested.
+fn earlier() -> Writer {
+    Writer { session: LeaderSession::default(), address: "old:6123".into() }
+}
+
+/// A job that an earlier leader left.
+async fn left_behind(objects: &MemoryObjects, graph: JobGraph) -> storage::jobs::LogEnd {
+    logs(objects).create(Arc::new(graph), 7, earlier()).await.unwrap()
 }
 
 fn submission(id: Option<u128>) -> SubmitProgram {
@@ -152,7 +197,7 @@ async fn a_job_is_stored_run_archived_and_cleaned_up() {
     local(async {
         let f = Fixture::session().await;
         assert_eq!(f.submit(graph(1, 1, false)).await, Ok(job(1)));
-        assert_eq!(f.stored(1).len(), 1);
+        assert_eq!(f.stored(1).await.len(), 1);
         assert_eq!(f.status(1).await, Ok(JobStatus::Running));
         let result = RequestJobResult { job_id: job(1), wait_ms: 100 };
         let unfinished = f.gateway().ask(result.clone()).await.unwrap();
@@ -166,9 +211,9 @@ async fn a_job_is_stored_run_archived_and_cleaned_up() {
         let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
         assert_eq!(overview.len(), 1);
         assert_eq!(overview[0].end_ms, details.end_ms);
-        let results = JobResultStore::new(Arc::new(f.objects.clone()));
-        assert_eq!(results.dirty().unwrap(), []);
-        assert!(!f.election.contends(Component::JobMaster(job(1))));
+        let JobState::Ended(entry) = f.log_says(1).await else { panic!("its end is recorded") };
+        assert_eq!((entry.status, entry.tasks.values().sum::<u32>()), (JobStatus::Finished, 2));
+        assert_eq!(f.known_job_master(1), None);
     })
     .await;
 }
@@ -199,7 +244,7 @@ async fn stale_and_future_callers_are_fenced() {
             let answer = gateway.ask(SubmitJob { graph: graph(1, 1, false) }).await;
             assert!(matches!(answer, Err(CallError::Fabric(FabricError::Fenced { .. }))));
         }
-        assert_eq!(f.stored(1), Vec::<String>::new());
+        assert_eq!(f.stored(1).await, Vec::<String>::new());
     })
     .await;
 }
@@ -235,7 +280,7 @@ async fn malformed_graphs_and_partial_resources_are_refused_and_nothing_is_kept(
         options.options.insert("no.such.option".into(), "1".into());
         let unknown = f.submit(options).await.unwrap_err();
         assert!(unknown.to_string().contains("no.such.option"), "{unknown}");
-        assert_eq!(f.stored(1), Vec::<String>::new());
+        assert_eq!(f.stored(1).await, Vec::<String>::new());
         assert_eq!(f.submit(graph(1, 1, false)).await, Ok(job(1)));
     })
     .await;
@@ -246,30 +291,129 @@ async fn a_full_disk_refuses_the_job_and_keeps_nothing() {
     local(async {
         let f = Fixture::session().await;
         let full = StoreError::DiskFull { path: "/ha".into() };
-        f.objects.fail_writes(Some(full));
+        f.store.set_writes(Fault::Fail(full));
         let refused = f.submit(graph(1, 1, false)).await.unwrap_err();
         assert!(refused.to_string().contains("the disk of /ha is full"), "{refused}");
-        f.objects.fail_writes(None);
+        f.store.set_writes(Fault::None);
+        assert_eq!(f.stored(1).await, Vec::<String>::new());
         assert_eq!(f.submit(graph(1, 1, false)).await, Ok(job(1)));
     })
     .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_can_not_be_stored_holds_the_end_up_and_then_ends_the_process() {
+async fn a_result_that_can_not_be_stored_holds_the_end_of_this_job_up_and_nothing_else() {
     local(async {
         let f = Fixture::session().await;
         f.submit(graph(1, 1, false)).await.unwrap();
         let job_master = f.job_master(1).await;
-        f.objects.fail_writes(Some(StoreError::DiskFull { path: "/ha".into() }));
+        f.store.set_writes(Fault::Fail(StoreError::DiskFull { path: "/ha".into() }));
+        job_master.ask(gateways::job_master::Cancel {}).await.unwrap();
+        seconds(600).await;
+        let wait = |wait_ms| RequestJobResult { job_id: job(1), wait_ms };
+        let result = f.gateway().ask(wait(0)).await.unwrap();
+        assert!(!result.status.is_globally_terminal(), "it is over when that is recorded");
+        assert_eq!(f.process.services.fatal.first(), None);
+        f.store.set_writes(Fault::None);
+        let result = f.gateway().ask_within(wait(60_000), Duration::from_secs(70)).await.unwrap();
+        assert_eq!(result.status, JobStatus::Canceled);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_delays_a_submission_and_nothing_else() {
+    local(async {
+        let f = Fixture::session().await;
+        f.submit(graph(1, 1, false)).await.unwrap();
+        f.job_master(1).await;
+        f.store.set(Fault::Hang);
+        let gateway = f.gateway();
+        let submit =
+            gateway.ask_within(SubmitJob { graph: graph(2, 1, false) }, Duration::from_secs(100));
+        let mut submit = std::pin::pin!(submit);
+        let waited = tokio::time::timeout(Duration::from_secs(30), &mut submit).await;
+        assert!(waited.is_err(), "{waited:?}");
+        assert_eq!(f.status(1).await, Ok(JobStatus::Running));
+        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
+        let states: Vec<_> = overview.iter().map(|job| (job.job_id, job.status)).collect();
+        let persisting = (job(2), JobStatus::Initializing);
+        assert_eq!(states, [(job(1), JobStatus::Running), persisting]);
+        assert_eq!(f.status(2).await, Ok(JobStatus::Initializing));
+        let again = f.submit(graph(2, 1, false)).await.unwrap_err();
+        assert_eq!(again, SubmitError::DuplicateRunning { job: job(2) });
+        f.store.set(Fault::None);
+        assert_eq!(submit.await, Ok(job(2)));
+        f.finish(1).await;
+    })
+    .await;
+}
+
+/// Restart strategy `none`: leader A is stopped before it writes that the job has failed; B recovers the job.
+#[tokio::test(start_paused = true)]
+async fn a_superseded_leader_neither_records_an_end_nor_deletes_anything() {
+    local(async {
+        let f = Fixture::session().await;
+        f.submit(graph(1, 1, false)).await.unwrap();
+        let job_master = f.job_master(1).await;
+        f.store.set_writes(Fault::Hang);
         job_master.ask(gateways::job_master::Cancel {}).await.unwrap();
         seconds(5).await;
-        let wait = RequestJobResult { job_id: job(1), wait_ms: 0 };
-        let result = f.gateway().ask(wait).await.unwrap();
-        assert!(!result.status.is_globally_terminal(), "it is over when that is recorded");
-        seconds(10).await;
-        let fatal = f.process.services.fatal.first().unwrap();
-        assert!(fatal.to_string().contains("can't be stored"), "{fatal}");
+        let newer = LeaderSession { epoch: model::Epoch { store: 9_999, process: 1 }, nonce: 1 };
+        let b = Writer { session: newer, address: "b:6123".into() };
+        let taken = logs(&f.objects).take_over(job(1), None, b).await.unwrap();
+        assert!(matches!(taken.state, JobState::Running(_)), "{:?}", taken.state);
+        let before = f.stored(1).await;
+        // The deadline is not looked at: the lease of this test has no end.
+        assert!(f.lease.holds(Duration::MAX));
+        f.store.set_writes(Fault::None);
+        seconds(60).await;
+        assert_eq!(f.stored(1).await, before);
+        assert!(matches!(f.log_says(1).await, JobState::Running(_)));
+        assert_eq!(f.in_use.get(), None, "which blobs are needed is the other leader's to say");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_lease_is_over_records_nothing() {
+    local(async {
+        let f = Fixture::session().await;
+        f.submit(graph(1, 1, false)).await.unwrap();
+        let job_master = f.job_master(1).await;
+        f.lease.set(None);
+        job_master.ask(gateways::job_master::Cancel {}).await.unwrap();
+        seconds(60).await;
+        assert!(matches!(f.log_says(1).await, JobState::Running(_)));
+        let refused = f.submit(graph(2, 1, false)).await.unwrap_err();
+        assert_eq!(refused, SubmitError::ShuttingDown);
+        assert_eq!(f.stored(2).await, Vec::<String>::new());
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn ended_jobs_are_forgotten_after_their_time_and_beyond_their_number() {
+    local(async {
+        let options = [("jobstore.max-capacity", "2"), ("jobstore.expiration-time", "10 min")];
+        let process = TestProcess::start(&options).await;
+        let election = ElectionDouble::start(&process);
+        let f = start_in(process, election, ClusterMode::Session, MemoryObjects::new()).await;
+        f.leads(1).await;
+        for n in 1..=3 {
+            f.submit(graph(n, 1, false)).await.unwrap();
+            f.finish(n).await;
+        }
+        assert_eq!(f.status(1).await, Err(JobError::NotFound { job: job(1) }));
+        assert_eq!(f.stored(1).await, Vec::<String>::new());
+        assert_eq!(f.gateway().ask(RequestJobsOverview {}).await.unwrap().len(), 2);
+        let again = f.submit(graph(3, 1, false)).await.unwrap_err();
+        assert!(matches!(again, SubmitError::DuplicateTerminated { .. }));
+        seconds(700).await;
+        assert_eq!(f.gateway().ask(RequestJobsOverview {}).await.unwrap().len(), 0);
+        let left = f.objects.list("").await.unwrap();
+        assert!(left.iter().all(|name| name.starts_with("jobs/taken-over/")), "{left:?}");
+        assert_eq!(f.submit(graph(3, 1, false)).await, Ok(job(3)), "its id is free again");
     })
     .await;
 }
@@ -301,6 +445,11 @@ async fn a_program_that_does_not_build_is_told_in_its_own_words() {
         f.hosts.script.set(&f.hosts.script.build, Some(Err(wrong)));
         let refused = f.gateway().ask(submission(Some(1))).await.unwrap_err().refused().unwrap();
         assert_eq!(refused, SubmitError::Build("no such file: /texts".into()));
+        let no_room = BuildError::NoRoom("Too many open files (os error 24)".into());
+        f.hosts.script.set(&f.hosts.script.fail_launch, Some(no_room));
+        let refused = f.gateway().ask(submission(Some(1))).await.unwrap_err().refused().unwrap();
+        assert_eq!(refused, SubmitError::NoRoom("Too many open files (os error 24)".into()));
+        f.hosts.script.set(&f.hosts.script.fail_launch, None);
         let help = BuildError::Usage { text: "Usage: words".into(), help: true };
         f.hosts.script.set(&f.hosts.script.build, Some(Err(help)));
         let refused = f.gateway().ask(submission(Some(1))).await.unwrap_err().refused().unwrap();
@@ -319,7 +468,8 @@ async fn jobs_are_cancelled_and_unknown_ones_are_told_apart_from_ended_ones() {
         f.submit(graph(1, 1, false)).await.unwrap();
         let cancel = |n| CancelJob { job_id: job(n) };
         f.gateway().ask(cancel(1)).await.unwrap();
-        until("cleaned up", || f.stored(1).is_empty()).await;
+        let wait = RequestJobResult { job_id: job(1), wait_ms: 60_000 };
+        f.gateway().ask(wait).await.unwrap();
         settle().await;
         assert_eq!(f.status(1).await, Ok(JobStatus::Canceled));
         let ended = f.gateway().ask(cancel(1)).await.unwrap_err().refused();
@@ -336,14 +486,21 @@ async fn what_a_finished_job_collected_is_served_for_a_while() {
     local(async {
         let f = Fixture::session().await;
         f.submit(graph(1, 1, true)).await.unwrap();
-        f.job_master(1).await;
         let request = || DeliverCoordinationRequest {
             job_id: job(1),
             operator: OperatorId(2),
             request: b"0".to_vec(),
         };
+        let job_master = f.job_master(1).await;
+        let waits = f.gateway().ask(request()).await.unwrap_err().refused().unwrap();
+        assert!(matches!(waits, CoordinationError::Unavailable(_)), "no slots yet: {waits}");
+        let process = &f.process;
+        let worker = WorkerDouble::register(process, "tm", Deployments::Take, &job_master).await;
+        worker.offer(&[1]).await;
+        until("deployed", || worker.attempts().len() == 2).await;
         assert_eq!(f.gateway().ask(request()).await.unwrap().as_ref(), b"results from 0");
-        f.finish(1).await;
+        worker.finish_all().await;
+        until("cleaned up", || f.stored(1).is_empty()).await;
         assert_eq!(f.gateway().ask(request()).await.unwrap().as_ref(), b"results from 0");
         seconds(200).await;
         let over = f.gateway().ask(request()).await.unwrap_err().refused().unwrap();
@@ -362,7 +519,9 @@ async fn a_new_leader_starts_after_the_old_one_has_ended_and_recovers_its_jobs()
         f.submit(graph(1, 1, false)).await.unwrap();
         let first = f.gateway();
         let first_master = f.job_master(1).await;
+        let before = f.known_job_master(1).unwrap().session;
         f.election.revoke(Component::Dispatcher).await;
+        assert_eq!(f.known_job_master(1), None);
         assert!(first.ask(RequestJobsOverview {}).await.is_err());
         let gone = first_master.ask(gateways::job_master::RequestStatus {}).await;
         assert!(gone.is_err(), "its jobs are suspended when the revocation is answered");
@@ -371,69 +530,137 @@ async fn a_new_leader_starts_after_the_old_one_has_ended_and_recovers_its_jobs()
         let stale = first.ask(RequestJobsOverview {}).await;
         assert!(matches!(stale, Err(CallError::Fabric(FabricError::Fenced { .. }))));
         assert_eq!(f.status(1).await, Ok(JobStatus::Running));
+        f.job_master(1).await;
+        assert!(f.known_job_master(1).unwrap().session.epoch > before.epoch);
         f.finish(1).await;
     })
     .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn recovery_runs_what_has_not_ended_and_cleans_up_what_has() {
+async fn recovery_runs_what_has_not_ended_and_lists_what_has() {
     local(async {
         let objects = MemoryObjects::new();
-        let shared: Arc<dyn ObjectStore> = Arc::new(objects.clone());
-        let (graphs, results) =
-            (JobGraphStore::new(shared.clone()), JobResultStore::new(shared.clone()));
-        graphs.put(&graph(1, 1, false)).unwrap();
-        graphs.put(&graph(2, 1, false)).unwrap();
+        left_behind(&objects, graph(1, 1, false)).await;
+        let end = left_behind(&objects, graph(2, 1, false)).await;
         let entry = JobResultEntry {
             job_id: job(2),
             name: "job 2".into(),
             status: JobStatus::Failed,
             cause: Some(FailureCause::fatal("UserError", "it broke")),
             start_ms: 10,
-            end_ms: 30,
+            end_ms: platform::SIMULATION_EPOCH_MS,
+            last_modification_ms: 30,
+            tasks: BTreeMap::new(),
+            details: None,
         };
-        let _ = results.record(&entry).unwrap();
-        objects.put("jobs/graphs/damaged", bytes::Bytes::from_static(b"?")).unwrap();
+        let fact = JobFact::Result(Box::new(entry));
+        logs(&objects).append(end, fact, earlier()).await.unwrap();
+        // A log without a first record: what a superseded leader wrote when the job was deleted already.
+        let end = left_behind(&objects, graph(3, 1, false)).await;
+        logs(&objects).append(end, JobFact::Owner, earlier()).await.unwrap();
+        objects.delete(&format!("jobs/{}/0000000000", job(3))).await.unwrap();
         let f = start_with(ClusterMode::Session, objects).await;
         f.leads(1).await;
         f.job_master(1).await;
         assert_eq!(f.status(2).await, Ok(JobStatus::Failed));
-        assert_eq!(f.stored(2), Vec::<String>::new());
-        assert_eq!(results.dirty().unwrap(), []);
+        assert_eq!(f.status(3).await, Err(JobError::NotFound { job: job(3) }));
+        assert_eq!(f.stored(3).await, Vec::<String>::new());
         let result = RequestJobResult { job_id: job(2), wait_ms: 0 };
         let result = f.gateway().ask(result).await.unwrap();
-        assert_eq!((result.runtime_ms, result.cause.unwrap().message.as_str()), (20, "it broke"));
+        assert_eq!(result.cause.unwrap().message, "it broke");
         let details = f.gateway().ask(RequestJobDetails { job_id: job(2) }).await.unwrap_err();
         let known = JobError::Terminated { job: job(2), status: JobStatus::Failed };
         assert_eq!(details.refused(), Some(known));
         let again = f.submit(graph(2, 1, false)).await.unwrap_err();
         assert!(matches!(again, SubmitError::DuplicateTerminated { .. }));
+        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
+        let listed: Vec<_> = overview.iter().map(|job| (job.job_id, job.status)).collect();
+        assert_eq!(listed, [(job(1), JobStatus::Running), (job(2), JobStatus::Failed)]);
+        let marks = f.objects.list("jobs/taken-over/").await.unwrap();
+        assert_eq!(marks.len(), 1, "the next leader tells late submissions of earlier ones by it");
     })
     .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_whose_stored_graph_is_damaged_has_failed_and_says_so() {
+async fn after_a_failover_ended_jobs_are_listed_with_their_details() {
+    local(async {
+        let f = Fixture::session().await;
+        f.submit(graph(1, 1, false)).await.unwrap();
+        f.finish(1).await;
+        f.election.revoke(Component::Dispatcher).await;
+        f.election.grant(Component::Dispatcher).await;
+        f.leads(2).await;
+        settle().await;
+        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
+        assert_eq!(overview.len(), 1);
+        assert_eq!(overview[0].tasks, BTreeMap::from([(model::ExecutionState::Finished, 2)]));
+        let details = f.gateway().ask(RequestJobDetails { job_id: job(1) }).await.unwrap();
+        assert_eq!((details.status, details.vertices.len()), (JobStatus::Finished, 2));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_jobs_are_recovered_new_ones_run_and_old_ones_are_asked_for_again() {
     local(async {
         let objects = MemoryObjects::new();
-        let shared: Arc<dyn ObjectStore> = Arc::new(objects.clone());
-        let damaged = format!("jobs/graphs/{}", job(3));
-        objects.put(&damaged, bytes::Bytes::from_static(b"FJG1nonsense")).unwrap();
+        left_behind(&objects, graph(1, 1, false)).await;
+        let process = TestProcess::start(&[]).await;
+        let election = ElectionDouble::held_back(&process);
+        let f = start_in(process, election, ClusterMode::Session, objects).await;
+        f.store.set_reads(Fault::Hang);
+        f.election.grant(Component::Dispatcher).await;
+        f.leads(1).await;
+        assert_eq!(f.submit(graph(2, 1, false)).await, Ok(job(2)));
+        assert_eq!(f.status(1).await, Err(JobError::Unavailable { job: job(1) }));
+        assert_eq!(f.in_use.get(), None, "the blobs of jobs that are not known yet stay");
+        f.store.set_reads(Fault::None);
+        seconds(1).await;
+        let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
+        assert_eq!(overview.len(), 2);
+        assert_eq!(f.in_use.get().map(|needed| needed.jobs.len()), Some(2));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_a_superseded_leader_stored_late_runs_when_it_is_submitted_again() {
+    local(async {
+        let f = Fixture::session().await;
+        left_behind(&f.objects, graph(1, 1, false)).await;
+        assert_eq!(f.status(1).await, Err(JobError::NotFound { job: job(1) }));
+        let again = f.submit(graph(1, 1, false)).await.unwrap_err();
+        assert_eq!(again, SubmitError::DuplicateRunning { job: job(1) });
+        settle().await;
+        f.finish(1).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_log_is_damaged_has_failed_and_says_so() {
+    local(async {
+        let objects = MemoryObjects::new();
+        left_behind(&objects, graph(3, 1, false)).await;
+        let damaged = format!("jobs/{}/0000000000", job(3));
+        objects.put(&damaged, bytes::Bytes::from_static(b"FJL1nonsense")).await.unwrap();
         let mut invalid = graph(4, 1, false);
         invalid.vertices[0].parallelism = 0;
-        JobGraphStore::new(shared.clone()).put(&invalid).unwrap();
+        left_behind(&objects, invalid).await;
         let f = start_with(ClusterMode::Session, objects.clone()).await;
         f.leads(1).await;
-        for (n, name, why) in
-            [(3, "(unknown: its stored graph is damaged)", "damaged"), (4, "job 4", "invalid")]
-        {
-            assert_eq!(f.status(n).await, Ok(JobStatus::Failed));
+        for (n, name, why) in [
+            (3, "(unknown: its stored graph is damaged)", damaged.as_str()),
+            (4, "job 4", "invalid"),
+        ] {
             let wait = RequestJobResult { job_id: job(n), wait_ms: 60_000 };
             let result = f.gateway().ask(wait).await.unwrap();
             assert_eq!((result.status, result.name.as_str()), (JobStatus::Failed, name));
+            assert_eq!(f.status(n).await, Ok(JobStatus::Failed));
             let cause = result.cause.unwrap();
-            assert!(!cause.recoverable && cause.kind == "JobGraphDamaged", "{cause}");
+            assert!(!cause.recoverable && cause.kind == "JobLogDamaged", "{cause}");
             assert!(cause.message.contains(why), "{cause}");
             let details = f.gateway().ask(RequestJobDetails { job_id: job(n) }).await.unwrap();
             assert_eq!(details.cause.as_ref(), Some(&cause));
@@ -442,15 +669,14 @@ async fn a_job_whose_stored_graph_is_damaged_has_failed_and_says_so() {
         let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
         let listed: Vec<_> = overview.iter().map(|job| (job.job_id, job.status)).collect();
         assert_eq!(listed, [(job(3), JobStatus::Failed), (job(4), JobStatus::Failed)]);
-        assert_eq!((f.stored(3).len(), f.stored(4).len()), (1, 0), "what can't be read stays");
         let again = f.submit(graph(3, 1, false)).await.unwrap_err();
         assert!(matches!(again, SubmitError::DuplicateTerminated { .. }), "{again}");
         f.handle.stop().await;
         let next = start_with(ClusterMode::Session, objects).await;
         next.leads(1).await;
+        settle().await;
         assert_eq!(next.status(3).await, Ok(JobStatus::Failed), "it is recorded");
-        assert_eq!(next.stored(3), [damaged]);
-        assert_eq!(JobResultStore::new(shared).dirty().unwrap(), []);
+        assert!(next.stored(3).await.contains(&damaged), "people can look at it");
     })
     .await;
 }
@@ -461,7 +687,7 @@ async fn the_blob_server_is_told_what_jobs_need_while_the_dispatcher_leads() {
         let objects = MemoryObjects::new();
         let mut stored = graph(1, 1, false);
         stored.program.hash = model::ContentHash([1; 32]);
-        JobGraphStore::new(Arc::new(objects.clone())).put(&stored).unwrap();
+        left_behind(&objects, stored).await;
         let process = TestProcess::start(&[]).await;
         let election = ElectionDouble::held_back(&process);
         let f = start_in(process, election, ClusterMode::Session, objects).await;
@@ -474,6 +700,7 @@ async fn the_blob_server_is_told_what_jobs_need_while_the_dispatcher_leads() {
         assert_eq!(f.in_use.get(), None);
         f.election.grant(Component::Dispatcher).await;
         f.leads(1).await;
+        until("jobs are recovered", || f.in_use.get().is_some()).await;
         assert_eq!(f.in_use.get(), needed(&[1]), "of the job that was persisted");
         // While its graph is being built: nothing else is known of the job yet.
         let gateway = f.gateway();
@@ -483,9 +710,6 @@ async fn the_blob_server_is_told_what_jobs_need_while_the_dispatcher_leads() {
         assert_eq!(submitted, Ok(job(7)));
         assert_eq!(f.in_use.get(), needed(&[1, 7]));
         for n in [1, 7] {
-            let component = Component::JobMaster(job(n));
-            until("it stands for election", || f.election.contends(component)).await;
-            f.election.grant(component).await;
             f.job_master(n).await.ask(gateways::job_master::Cancel {}).await.unwrap();
         }
         until("nothing is needed", || f.in_use.get() == needed(&[])).await;
@@ -496,14 +720,22 @@ async fn the_blob_server_is_told_what_jobs_need_while_the_dispatcher_leads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_can_not_be_read_ends_the_process() {
+async fn a_store_that_can_not_be_read_is_read_again_until_it_can() {
     local(async {
         let objects = MemoryObjects::new();
-        objects.fail_reads(Some(StoreError::NotFound { path: "/ha".into() }));
-        let f = start_with(ClusterMode::Session, objects).await;
-        settle().await;
-        let fatal = f.process.services.fatal.first().unwrap();
-        assert!(fatal.to_string().contains("jobs can't be recovered"), "{fatal}");
+        left_behind(&objects, graph(1, 1, false)).await;
+        let process = TestProcess::start(&[]).await;
+        let election = ElectionDouble::held_back(&process);
+        let f = start_in(process, election, ClusterMode::Session, objects).await;
+        f.store.set_reads(Fault::Fail(StoreError::NotFound { path: "/ha".into() }));
+        f.election.grant(Component::Dispatcher).await;
+        f.leads(1).await;
+        seconds(120).await;
+        assert_eq!(f.status(1).await, Err(JobError::Unavailable { job: job(1) }));
+        assert_eq!(f.process.services.fatal.first(), None);
+        f.store.set_reads(Fault::None);
+        seconds(11).await;
+        f.finish(1).await;
     })
     .await;
 }

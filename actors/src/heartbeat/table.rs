@@ -5,7 +5,7 @@ use super::handle::{HeartbeatReport, TurnMarker, Turns};
 use actix::Recipient;
 use actix::prelude::SendError;
 use control::liveness::{Event, Limits, Liveness, TurnAge, Verdict};
-use gateways::heartbeat::{Beat, BeatPayload, BeatReply, HeartbeatGateway, Party};
+use gateways::heartbeat::{Beat, BeatPayload, BeatReply, HeartbeatGateway, Newest, Party};
 use gateways::{EndpointAddress, NodeAddress, Remote, RpcService};
 use model::ProcessSession;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,11 +27,17 @@ pub(super) struct Pair {
     report_to: Recipient<HeartbeatReport>,
     liveness: Liveness,
     payload: BeatPayload,
+    /// Number of `payload`.
+    version: u64,
+    /// Number of the newest payload that the peer said it has.
+    peer_has: u64,
     due_at: Duration,
     in_flight: bool,
     /// Its place in the agenda, if it is there.
     look_at: Option<Duration>,
     heard: BeatPayload,
+    /// Number of `heard`.
+    heard_version: u64,
     unchanged: u32,
     unsent: Unsent,
 }
@@ -64,10 +70,13 @@ impl Pair {
             report_to,
             liveness,
             payload: BeatPayload::Empty,
+            version: 0,
+            peer_has: 0,
             due_at: Duration::ZERO,
             in_flight: false,
             look_at: None,
             heard: BeatPayload::Empty,
+            heard_version: 0,
             unchanged: 0,
             unsent: Unsent::default(),
         }
@@ -118,21 +127,33 @@ impl Pair {
             from: self.me.clone(),
             to: self.peer.clone(),
             turn_age_ms: millis(self.marker.age()),
-            payload: self.payload.clone(),
+            newest: self.newest(),
         };
         Some((to, beat))
     }
 
-    fn hear(&mut self, now: Duration, turn_age_ms: u64, payload: BeatPayload) {
+    /// What the next beat or answer carries.
+    fn newest(&self) -> Newest {
+        Newest::of(self.version, || self.payload.clone(), self.peer_has, self.heard_version)
+    }
+
+    fn hear(&mut self, now: Duration, turn_age_ms: u64, newest: Newest) {
         let turn_age = Duration::from_millis(turn_age_ms);
         self.step(now, Event::Heard { turn_age });
         if self.liveness.is_over() {
             return;
         }
+        self.peer_has = newest.heard;
         self.unchanged = self.unchanged.saturating_add(1);
-        if self.heard != payload || self.unchanged >= REPORT_EVERY {
-            self.unsent.payload = payload != BeatPayload::Empty;
-            self.heard = payload;
+        let changed = newest.version != self.heard_version
+            && (newest.payload.is_some() || newest.version == 0);
+        if changed {
+            // Without a payload the peer has begun anew and has published nothing yet.
+            self.heard = newest.payload.unwrap_or_default();
+            self.heard_version = newest.version;
+        }
+        if changed || self.unchanged >= REPORT_EVERY {
+            self.unsent.payload = self.heard != BeatPayload::Empty;
             self.unchanged = 0;
         }
     }
@@ -193,6 +214,8 @@ pub(super) struct Table {
     /// The last turn.
     turned_at: Duration,
     next: u64,
+    /// Payloads published so far, of all pairs: a pair that is made anew never uses a number again.
+    published: u64,
     turns: Vec<(Weak<Turns>, TurnAge)>,
     observed_at: Duration,
 }
@@ -206,6 +229,7 @@ impl Table {
             agenda: BTreeSet::new(),
             turned_at: now,
             next: 0,
+            published: 0,
             turns: Vec::new(),
             observed_at: now,
         }
@@ -236,7 +260,9 @@ impl Table {
     }
 
     pub(super) fn publish(&mut self, id: u64, payload: BeatPayload) {
-        if let Some(pair) = self.pairs.get_mut(&id) {
+        if let Some(pair) = self.pairs.get_mut(&id).filter(|pair| pair.payload != payload) {
+            self.published += 1;
+            pair.version = self.published;
             pair.payload = payload;
         }
     }
@@ -300,7 +326,7 @@ impl Table {
         pair.in_flight = false;
         match outcome {
             Outcome::Answered(reply) if reply.known => {
-                pair.hear(now, reply.turn_age_ms, reply.payload);
+                pair.hear(now, reply.turn_age_ms, reply.newest);
             }
             Outcome::Answered(_) | Outcome::OtherIncarnation => pair.step(now, Event::NotKnown),
             Outcome::Nothing => {}
@@ -314,14 +340,14 @@ impl Table {
         let key = (beat.to, beat.from);
         let known = self.by_parties.get(&key).and_then(|id| Some((*id, self.pairs.get_mut(id)?)));
         let Some((id, pair)) = known.filter(|(_, pair)| !pair.liveness.is_over()) else {
-            return BeatReply { known: false, turn_age_ms: 0, payload: BeatPayload::Empty };
+            return BeatReply { known: false, turn_age_ms: 0, newest: Newest::default() };
         };
-        pair.hear(now, beat.turn_age_ms, beat.payload);
+        pair.hear(now, beat.turn_age_ms, beat.newest);
         pair.flush();
         let reply = BeatReply {
             known: !pair.liveness.is_over(),
             turn_age_ms: millis(pair.marker.age()),
-            payload: pair.payload.clone(),
+            newest: pair.newest(),
         };
         self.plan(id, now);
         reply

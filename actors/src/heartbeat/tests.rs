@@ -100,6 +100,40 @@ async fn beats_carry_the_newest_payload_both_ways_and_changes_are_reported() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_side_that_is_made_anew_hears_what_the_other_has_not_published_again() {
+    local(async {
+        let process = TestProcess::start(&[]).await;
+        let _service = process.heartbeats().await;
+        let (heartbeat, marker) = (&process.services.heartbeat, lively(&process));
+        let node = process.services.rpc.node().clone();
+        let make_watch = |to| heartbeat.watch(master(), target(&process), &marker, to);
+        let make_expect =
+            |to| heartbeat.expect(worker(&process), master(), node.clone(), &marker, to);
+        let ((to_master, _at_master), (to_worker, _at_worker)) = (owner(), owner());
+        let (watch, expect) = (make_watch(to_master), make_expect(to_worker));
+        watch.publish(deployed());
+        expect.publish(job(1));
+        seconds(3).await;
+        // Within one turn: the other side notices nothing.
+        let (to_worker, mut at_worker) = owner();
+        drop(expect);
+        let expect = make_expect(to_worker);
+        seconds(3).await;
+        let report = HeartbeatReport::Payload { party: master(), payload: deployed() };
+        assert_eq!(at_worker.try_recv(), Ok(report));
+        expect.publish(job(1));
+        seconds(3).await;
+        let (to_master, mut at_master) = owner();
+        drop(watch);
+        let _watch = make_watch(to_master);
+        seconds(3).await;
+        let report = HeartbeatReport::Payload { party: worker(&process), payload: job(1) };
+        assert_eq!(at_master.try_recv(), Ok(report));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_peer_that_has_forgotten_the_pair_is_lost_at_once() {
     local(async {
         let process = TestProcess::start(&[]).await;

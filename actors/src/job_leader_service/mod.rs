@@ -19,9 +19,9 @@ use gateways::RpcService;
 use gateways::job_master::{
     JobMasterGateway, RegisterTaskManager, RegistrationRefused, TaskManagerAccepted,
 };
-use gateways::job_services::{ForgetJob, JobLeaderServiceGateway, Reconnect, WatchJob};
+use gateways::job_services::{FollowJobs, JobLeaderFact, JobLeaderServiceGateway, WatchJob};
 use gateways::leader_election::{Component, LeaderInformation};
-use gateways::{Answer, Ask, CallError, EndpointAddress};
+use gateways::{Answer, Ask, CallError, EndpointAddress, Inbox};
 use model::{Fence as _, InstanceId, JobId, JobMasterId, ProcessSession};
 use platform::Platform;
 use platform::watch;
@@ -102,6 +102,7 @@ pub fn start(
         introduction,
         report_to,
         jobs: BTreeMap::new(),
+        facts: Inbox::default(),
         watches: 0,
     };
     let actor = actor.start();
@@ -146,6 +147,8 @@ struct JobLeaderService {
     introduction: Introduction,
     report_to: Recipient<JobLeaderReport>,
     jobs: BTreeMap<JobId, Watched>,
+    /// Facts of the TaskExecutor.
+    facts: Inbox,
     watches: u64,
 }
 
@@ -309,18 +312,31 @@ impl JobLeaderService {
     }
 }
 
-impl Handler<Ask<WatchJob>> for JobLeaderService {
-    type Result = Answer<WatchJob>;
+impl Handler<Ask<FollowJobs>> for JobLeaderService {
+    type Result = Answer<FollowJobs>;
 
-    fn handle(&mut self, ask: Ask<WatchJob>, ctx: &mut Self::Context) -> Answer<WatchJob> {
-        let WatchJob { job_id: job, hint, instance_id } = ask.body;
+    fn handle(&mut self, ask: Ask<FollowJobs>, ctx: &mut Self::Context) -> Self::Result {
+        for fact in self.facts.take(ask.body) {
+            match fact {
+                JobLeaderFact::WatchJob(watch) => self.watch(watch, ctx),
+                JobLeaderFact::ForgetJob(forget) => self.forget(forget.job_id, ctx),
+                JobLeaderFact::Reconnect(reconnect) => self.reconnect(reconnect.job_id, ctx),
+            }
+        }
+        Ok(self.facts.expected())
+    }
+}
+
+impl JobLeaderService {
+    fn watch(&mut self, watch: WatchJob, ctx: &mut Context<Self>) {
+        let WatchJob { job_id: job, hint, instance_id } = watch;
         if let Some(watched) = self.jobs.get_mut(&job) {
             watched.instance = instance_id;
             let known = watched.leader.as_ref().map(|leader| leader.session);
             if let Some(hint) = hint.filter(|hint| known.is_none_or(|known| known < hint.session)) {
                 self.lead(job, Some(hint), ctx);
             }
-            return Ok(());
+            return;
         }
         self.watches = self.watches.wrapping_add(1);
         let number = self.watches;
@@ -344,27 +360,16 @@ impl Handler<Ask<WatchJob>> for JobLeaderService {
         if let Some(hint) = hint {
             self.lead(job, Some(hint), ctx);
         }
-        Ok(())
     }
-}
 
-impl Handler<Ask<ForgetJob>> for JobLeaderService {
-    type Result = Answer<ForgetJob>;
-
-    fn handle(&mut self, ask: Ask<ForgetJob>, ctx: &mut Self::Context) -> Answer<ForgetJob> {
-        if let Some(watched) = self.jobs.remove(&ask.body.job_id) {
+    fn forget(&mut self, job: JobId, ctx: &mut Context<Self>) {
+        if let Some(watched) = self.jobs.remove(&job) {
             ctx.cancel_future(watched.stream);
             watched.timer.map(|timer| ctx.cancel_future(timer));
         }
-        Ok(())
     }
-}
 
-impl Handler<Ask<Reconnect>> for JobLeaderService {
-    type Result = Answer<Reconnect>;
-
-    fn handle(&mut self, ask: Ask<Reconnect>, ctx: &mut Self::Context) -> Answer<Reconnect> {
-        let job = ask.body.job_id;
+    fn reconnect(&mut self, job: JobId, ctx: &mut Context<Self>) {
         let now = self.platform.now();
         if let Some(watched) = self.jobs.get_mut(&job)
             && let Some(id) = watched.registration.registered()
@@ -372,7 +377,6 @@ impl Handler<Ask<Reconnect>> for JobLeaderService {
             watched.registration.lost(now, id);
             self.follow(job, Next::Nothing, ctx);
         }
-        Ok(())
     }
 }
 

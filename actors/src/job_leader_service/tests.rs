@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::testkit::{Script, World, run, session};
+use gateways::job_services::{ForgetJob, Reconnect};
 use gateways::{FabricError, NodeAddress, Remote};
 use model::ResourceId;
+use std::cell::Cell;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -27,6 +29,7 @@ impl Handler<JobLeaderReport> for Reports {
 struct Setup {
     world: World,
     service: Remote<JobLeaderServiceGateway>,
+    told: Cell<u64>,
     reports: mpsc::UnboundedReceiver<JobLeaderReport>,
     handle: JobLeaderServiceHandle,
 }
@@ -45,7 +48,7 @@ impl Setup {
         let sink = Reports(seen).start().recipient();
         let handle = start(&world.services, introduction, sink);
         let service = world.services.rpc.gateway(&handle.address, handle.session);
-        Self { world, service, reports, handle }
+        Self { world, service, told: Cell::new(0), reports, handle }
     }
     fn job_master(&self, n: u64) -> Script {
         self.world.double::<JobMasterGateway>(
@@ -56,7 +59,13 @@ impl Setup {
     }
     async fn watch(&self, hint: Option<LeaderInformation>) {
         let watch = WatchJob { job_id: JOB, hint, instance_id: ME };
-        self.service.ask(watch).await.unwrap();
+        self.tell(watch).await;
+    }
+    async fn tell(&self, fact: impl Into<JobLeaderFact>) {
+        let (first, facts) = (self.told.get(), vec![fact.into()]);
+        let expected = self.service.ask(FollowJobs { first, facts }).await.unwrap();
+        assert_eq!(expected, first + 1);
+        self.told.set(expected);
     }
     fn lead(&self, leader: Option<LeaderInformation>) {
         self.world.leaders.set(Component::JobMaster(JOB), leader);
@@ -169,8 +178,8 @@ fn a_lost_connection_is_made_again_with_the_newest_incarnation() {
         s.report().await;
         let newer = InstanceId(10);
         let again = WatchJob { job_id: JOB, hint: Some(jm.leader()), instance_id: newer };
-        s.service.ask(again).await.unwrap();
-        s.service.ask(Reconnect { job_id: JOB }).await.unwrap();
+        s.tell(again).await;
+        s.tell(Reconnect { job_id: JOB }).await;
         let asked = jm.next::<RegisterTaskManager>().await.answer(Ok(accepted()));
         assert_eq!(asked.instance_id, newer);
         assert!(
@@ -186,7 +195,7 @@ fn a_forgotten_job_is_followed_no_more() {
         let mut jm = s.job_master(1);
         s.watch(Some(jm.leader())).await;
         let asked = jm.next::<RegisterTaskManager>().await;
-        s.service.ask(ForgetJob { job_id: JOB }).await.unwrap();
+        s.tell(ForgetJob { job_id: JOB }).await;
         asked.answer(Ok(accepted()));
         s.lead(Some(jm.leader()));
         s.quiet().await;
@@ -205,7 +214,8 @@ fn stale_and_future_sessions_are_fenced() {
         for wrong in [session(0), session(2)] {
             let remote: Remote<JobLeaderServiceGateway> =
                 s.world.services.rpc.gateway(&s.handle.address, ProcessSession(wrong));
-            let refused = remote.ask(ForgetJob { job_id: JOB }).await.unwrap_err();
+            let facts = vec![ForgetJob { job_id: JOB }.into()];
+            let refused = remote.ask(FollowJobs { first: 0, facts }).await.unwrap_err();
             assert!(
                 matches!(refused, CallError::Fabric(FabricError::Fenced { .. })),
                 "{refused:?}"

@@ -1,20 +1,22 @@
-//! The runner of one job at its Dispatcher: stands for election as the job's leader, has a JobMaster for
-//! as long as it leads, and hands over how the job ended.
+//! The runner of one job at its Dispatcher: has a JobMaster for the job for as long as the Dispatcher leads,
+//! and hands over how the job ended. It is the job's leader shell.
 //!
-//! A JobMaster is started only after the one before it has ended, its leadership confirmed only after it
-//! answers and only if it still leads. The runner must never decide anything about the job itself.
+//! A job is led where its Dispatcher is: the session of a JobMaster follows from the Dispatcher's, and its
+//! address is known only while the Dispatcher's is. The runner must never decide anything about the job
+//! itself.
 
 #[cfg(test)]
 mod tests;
 
-use crate::hand_over::Waiting;
 use crate::job_master::{self, JobMaster, JobMasterDeps};
-use crate::services::{
-    ConfirmError, Contention, LeaderElection, Leadership, ProcessServices, Running, Stop,
-};
-use actix::{Actor, ActorContext, AsyncContext, Context, Handler, ResponseFuture};
-use control::leader_process::{HandOver, Order};
-use gateways::job_master::{JobDetails, JobMasterGateway, RequestStatus};
+use crate::leader_retrieval::LeaderTable;
+use crate::leader_shell::{Death, LeaderShell, Led};
+use crate::probe::Fact;
+use crate::services::{ConfirmError, Contention, Leadership, ProcessServices, Running};
+use actix::{Actor, Context, Handler, Recipient};
+use control::leadership::job_session;
+use futures::future::BoxFuture;
+use gateways::job_master::{JobDetails, RequestStatus};
 use gateways::job_services::{
     JobManagerRunnerGateway, JobMasterAddress, JobReachedTerminalState, ProgramHostsGateway,
     RequestJobMaster,
@@ -24,7 +26,6 @@ use gateways::{Answer, Ask, Remote};
 use model::{BlobKey, DispatcherId, Fence, JobGraph, JobId, JobMasterId, LeaderSession};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The name that the runner of a job is served under.
@@ -32,18 +33,16 @@ pub fn endpoint_name(job: JobId) -> String {
     format!("job_manager_runner/{job}")
 }
 
-/// How often a JobMaster is looked after: one that died of a panic is replaced under a new leadership.
-const LOOK_AFTER: Duration = Duration::from_secs(1);
-/// JobMasters that may die of a panic before the process is given up.
-const DEATHS_MAX: u32 = 3;
+/// JobMasters of a job that may die of a panic before the process is given up.
+const DEATHS_MAX: u8 = 3;
 
 /// What a runner is made with.
 #[derive(Clone)]
 pub struct RunnerDeps {
     /// The process.
     pub services: ProcessServices,
-    /// Where it stands for election.
-    pub election: Arc<dyn LeaderElection>,
+    /// Where the JobMaster is made known.
+    pub leaders: LeaderTable,
     /// The Dispatcher that it belongs to.
     pub dispatcher: DispatcherId,
     /// The job; it passed `control::job_graph::check`.
@@ -64,6 +63,9 @@ impl fmt::Debug for RunnerDeps {
     }
 }
 
+/// The runner of a job. Stopping it stops the JobMaster: the job is suspended, not ended.
+pub type JobManagerRunner = LeaderShell<JobLeader>;
+
 /// A running runner, and how its job ends. The end never comes where the runner is stopped before.
 #[derive(Debug)]
 pub struct StartedRunner {
@@ -80,226 +82,106 @@ pub fn start(deps: RunnerDeps) -> StartedRunner {
     let name = endpoint_name(deps.graph.job_id);
     let fence = deps.dispatcher;
     let (told, end) = oneshot::channel();
-    let addr = JobManagerRunner::new(deps, told).start();
+    let addr = LeaderShell::create(|ctx| {
+        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
+        LeaderShell::new(JobLeader { deps, end: Some(told), deaths: 0 })
+    });
     let endpoint = JobManagerRunnerGateway::endpoint(addr.clone());
     let registration = rpc.serve(name.clone(), fence, endpoint);
     let running = Running::new(rpc.address_of(&name), addr, registration);
     StartedRunner { running: running.guarded(&platform, &fatal), end }
 }
 
-struct Live {
-    session: LeaderSession,
-    running: Running<JobMaster>,
-}
-
-/// The actor.
-pub struct JobManagerRunner {
+/// The JobMaster of a job as its shell sees it.
+pub struct JobLeader {
     deps: RunnerDeps,
-    hand_over: HandOver,
-    live: Option<Live>,
-    contention: Option<Contention>,
+    /// Who waits for the end of the job; taken when it is told.
     end: Option<oneshot::Sender<Box<JobDetails>>>,
-    waiting: Waiting,
-    deaths: u32,
+    /// JobMasters that died of a panic.
+    deaths: u8,
 }
 
-impl fmt::Debug for JobManagerRunner {
+impl fmt::Debug for JobLeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JobManagerRunner({})", self.job_id())
+        write!(f, "JobLeader({})", self.job_id())
     }
 }
 
-impl JobManagerRunner {
-    fn new(deps: RunnerDeps, end: oneshot::Sender<Box<JobDetails>>) -> Self {
-        Self {
-            deps,
-            hand_over: HandOver::default(),
-            live: None,
-            contention: None,
-            end: Some(end),
-            waiting: Waiting::default(),
-            deaths: 0,
-        }
-    }
-
+impl JobLeader {
     fn job_id(&self) -> JobId {
         self.deps.graph.job_id
     }
+}
 
-    fn contend(&mut self, ctx: &Context<Self>) {
-        let component = Component::JobMaster(self.job_id());
-        self.contention = Some(self.deps.election.contend(component, ctx.address().recipient()));
+impl Led for JobLeader {
+    type Leader = JobMaster;
+    type Probe = RequestStatus;
+
+    fn component(&self) -> Component {
+        Component::JobMaster(self.job_id())
     }
 
-    fn obey(&mut self, ctx: &mut Context<Self>) {
-        for order in self.hand_over.take_orders() {
-            match order {
-                Order::Start(session) => self.start_job_master(session, ctx),
-                Order::Stop(session) => self.stop_job_master(session, ctx),
-                Order::Confirm(session) => self.confirm(session),
-                Order::Revoked(session) => self.waiting.revoked(session),
-                Order::Died(session) => self.job_master_died(session, ctx),
-                Order::Closed => {
-                    self.waiting.closed();
-                    ctx.stop();
-                }
-            }
-        }
+    fn services(&self) -> &ProcessServices {
+        &self.deps.services
     }
 
-    fn start_job_master(&mut self, session: LeaderSession, ctx: &mut Context<Self>) {
-        let services = &self.deps.services;
-        let runner = services.rpc.address_of(&endpoint_name(self.job_id()));
-        let running = job_master::start(JobMasterDeps {
-            services: services.clone(),
-            graph: self.deps.graph.clone(),
-            session: JobMasterId::from_session(session),
-            submitted_ms: self.deps.submitted_ms,
-            hosts: self.deps.hosts.clone(),
-            runner: services.rpc.gateway(&runner, self.deps.dispatcher),
-            program: self.deps.program,
-            embedded: self.deps.embedded,
-        });
-        let gateway: Remote<JobMasterGateway> =
-            services.rpc.gateway(running.address(), JobMasterId::from_session(session));
-        self.live = Some(Live { session, running });
-        let addr = ctx.address();
+    /// Leads at once: this runner lives no longer than the Dispatcher leads.
+    fn contend(&self, shell: Recipient<Leadership>) -> Contention {
+        let (job, component) = (self.job_id(), self.component());
+        let session = job_session(self.deps.dispatcher, job, self.deaths).session();
+        let (leaders, probe) = (self.deps.leaders.clone(), self.deps.services.probe.clone());
+        probe.note(Fact::LeadershipGranted { component, session });
         actix::spawn(async move {
-            if gateway.ask(RequestStatus {}).await.is_ok() {
-                let _ = addr.send(Answers(session)).await;
-            }
+            // An error says that the shell has ended.
+            let _ = shell.send(Leadership::Granted(session)).await;
         });
-    }
-
-    fn stop_job_master(&mut self, session: LeaderSession, ctx: &mut Context<Self>) {
-        let live = self.live.take_if(|live| live.session == session);
-        let addr = ctx.address();
-        actix::spawn(async move {
-            if let Some(live) = live {
-                live.running.stop().await;
-            }
-            let _ = addr.send(JobMasterEnded(session)).await;
-        });
-    }
-
-    fn confirm(&self, session: LeaderSession) {
-        let Some(live) = &self.live else { return };
-        let component = Component::JobMaster(self.job_id());
-        let leader = LeaderInformation { session, address: live.running.address().clone() };
-        let confirmed = self.deps.election.confirm(component, leader);
-        let job = self.job_id();
-        actix::spawn(async move {
-            match confirmed.await {
-                Ok(()) => tracing::info!(%job, %session, "JobMaster leads"),
-                // A revocation is on its way.
-                Err(ConfirmError::NotLeader(_)) => {
-                    tracing::info!(%job, %session, "JobMaster does not lead any more");
-                }
-                Err(error) => tracing::error!(%job, %error, "leadership was not confirmed"),
-            }
-        });
-    }
-
-    /// A JobMaster that panicked has left nothing that could go on: the job starts over under a new
-    /// leadership. A job that kills its JobMaster again and again is a fault that people must see.
-    fn job_master_died(&mut self, session: LeaderSession, ctx: &mut Context<Self>) {
-        self.deaths += 1;
-        let job = self.job_id();
-        tracing::error!(%job, %session, deaths = self.deaths, "the JobMaster died");
-        self.live = None;
-        if self.deaths >= DEATHS_MAX {
-            let cause = format!("its actor died {} times, see the panics above", self.deaths);
-            self.deps.services.fatal.report(format!("JobMaster of job {job}"), cause);
-            return;
-        }
-        self.contention = None;
-        self.contend(ctx);
-    }
-
-    fn look_after(&mut self, ctx: &mut Context<Self>) {
-        let dead = self.live.as_ref().filter(|live| !live.running.addr().connected());
-        if let Some(session) = dead.map(|live| live.session) {
-            self.hand_over.ended(session);
-            self.obey(ctx);
-        }
-    }
-
-    fn leader(&self) -> Option<JobMasterAddress> {
-        let (session, answers) = self.hand_over.leading()?;
-        let live = self.live.as_ref().filter(|live| live.session == session && answers)?;
-        Some(JobMasterAddress {
-            address: live.running.address().clone(),
-            job_master_id: JobMasterId::from_session(session),
+        Contention::new(move || {
+            leaders.remove_job(job, session);
+            probe.note(Fact::LeadershipRevoked { component, session });
         })
     }
-}
 
-impl Actor for JobManagerRunner {
-    type Context = Context<Self>;
-
-    fn started(&mut self, ctx: &mut Context<Self>) {
-        ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
-        self.contend(ctx);
-        ctx.run_interval(LOOK_AFTER, Self::look_after);
+    fn confirm(&self, leader: LeaderInformation) -> BoxFuture<'static, Result<(), ConfirmError>> {
+        let component = self.component();
+        self.deps.services.probe.note(Fact::LeaderPublished { component, leader: leader.clone() });
+        self.deps.leaders.add_job(self.deps.dispatcher, self.job_id(), leader);
+        Box::pin(std::future::ready(Ok(())))
     }
-}
 
-impl Handler<Leadership> for JobManagerRunner {
-    type Result = ResponseFuture<()>;
+    fn start(&self, session: LeaderSession) -> BoxFuture<'static, Running<JobMaster>> {
+        let RunnerDeps { services, dispatcher, graph, submitted_ms, hosts, .. } = self.deps.clone();
+        let runner = services.rpc.address_of(&endpoint_name(graph.job_id));
+        let deps = JobMasterDeps {
+            runner: services.rpc.gateway(&runner, dispatcher),
+            services,
+            graph,
+            session: JobMasterId::from_session(session),
+            submitted_ms,
+            hosts,
+            program: self.deps.program,
+            embedded: self.deps.embedded,
+        };
+        Box::pin(async move { job_master::start(deps) })
+    }
 
-    fn handle(&mut self, leadership: Leadership, ctx: &mut Context<Self>) -> Self::Result {
-        match leadership {
-            Leadership::Granted(session) => {
-                self.hand_over.granted(session);
-                self.obey(ctx);
-                Box::pin(async {})
-            }
-            Leadership::Revoked(session) => {
-                let wait = self.waiting.for_revocation(session);
-                self.hand_over.revoked(session);
-                self.obey(ctx);
-                Box::pin(wait.over())
-            }
+    fn probe(&self) -> RequestStatus {
+        RequestStatus {}
+    }
+
+    fn release(&self, session: LeaderSession) -> BoxFuture<'static, ()> {
+        let (component, probe) = (self.component(), self.deps.services.probe.clone());
+        Box::pin(async move { probe.note(Fact::LeadershipEnded { component, session }) })
+    }
+
+    /// A JobMaster that panicked has left nothing that could go on: the job starts over under a new session,
+    /// unless it had ended. A job that kills its JobMaster again and again is a fault that people must see.
+    fn died(&mut self, _: LeaderSession) -> Death {
+        self.deaths = self.deaths.saturating_add(1);
+        if self.deaths >= DEATHS_MAX {
+            let cause = format!("its actor died {} times, see the panics above", self.deaths);
+            return Death::EndProcess(cause);
         }
-    }
-}
-
-/// Stops the JobMaster, then the runner: the job is suspended, not ended.
-impl Handler<Stop> for JobManagerRunner {
-    type Result = ResponseFuture<()>;
-
-    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) -> Self::Result {
-        let wait = self.waiting.for_close();
-        self.contention = None;
-        self.hand_over.close();
-        self.obey(ctx);
-        Box::pin(wait.over())
-    }
-}
-
-/// The JobMaster of a session answers calls.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct Answers(LeaderSession);
-
-impl Handler<Answers> for JobManagerRunner {
-    type Result = ();
-    fn handle(&mut self, Answers(session): Answers, ctx: &mut Context<Self>) {
-        self.hand_over.answers(session);
-        self.obey(ctx);
-    }
-}
-
-/// The JobMaster of a session has taken its last turn.
-#[derive(actix::Message)]
-#[rtype(result = "()")]
-struct JobMasterEnded(LeaderSession);
-
-impl Handler<JobMasterEnded> for JobManagerRunner {
-    type Result = ();
-    fn handle(&mut self, JobMasterEnded(session): JobMasterEnded, ctx: &mut Context<Self>) {
-        self.hand_over.ended(session);
-        self.obey(ctx);
+        if self.end.is_some() { Death::LeadAgain } else { Death::Ignore }
     }
 }
 
@@ -307,7 +189,11 @@ impl Handler<Ask<RequestJobMaster>> for JobManagerRunner {
     type Result = Answer<RequestJobMaster>;
 
     fn handle(&mut self, _: Ask<RequestJobMaster>, _: &mut Context<Self>) -> Self::Result {
-        Ok(self.leader())
+        let leader = self.leading().and_then(|(session, running)| Some((session, running?)));
+        Ok(leader.map(|(session, running)| JobMasterAddress {
+            address: running.address().clone(),
+            job_master_id: JobMasterId::from_session(session),
+        }))
     }
 }
 
@@ -316,13 +202,14 @@ impl Handler<Ask<JobReachedTerminalState>> for JobManagerRunner {
 
     fn handle(&mut self, ask: Ask<JobReachedTerminalState>, _: &mut Context<Self>) -> Self::Result {
         let JobReachedTerminalState { job_master_id, details, status } = ask.body;
-        let leads = self.hand_over.leading().map(|(session, _)| session);
+        let leads = self.leading().map(|(session, _)| session);
+        let job = self.led().job_id();
         if leads != Some(job_master_id.session()) {
-            tracing::warn!(job = %self.job_id(), %job_master_id, "the end of the job is told by one that does not lead");
+            tracing::warn!(%job, %job_master_id, "the end of the job is told by one that does not lead");
             return Ok(());
         }
-        tracing::info!(job = %self.job_id(), %status, "the job has ended");
-        if let Some(end) = self.end.take() {
+        tracing::info!(%job, %status, "the job has ended");
+        if let Some(end) = self.led().end.take() {
             let _ = end.send(details);
         }
         Ok(())

@@ -67,12 +67,12 @@ impl Handler<Ask<FailSlot>> for JobMaster {
     type Result = Answer<FailSlot>;
 
     fn handle(&mut self, ask: Ask<FailSlot>, ctx: &mut Context<Self>) -> Answer<FailSlot> {
-        let FailSlot { resource_id, allocation_id, cause } = ask.body;
+        let FailSlot { resource_id, allocation_id, accepted, cause } = ask.body;
         if !self.task_managers.contains_key(&resource_id) {
             return Err(not_registered(&resource_id));
         }
         let now = self.now();
-        self.core.slot_failed(now, &resource_id, allocation_id, &cause);
+        self.core.slot_failed(now, &resource_id, allocation_id, accepted, &cause);
         self.turn(ctx);
         Ok(())
     }

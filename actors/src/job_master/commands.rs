@@ -6,7 +6,7 @@ use control::job_master::Command;
 use control::scheduler::{Deployment, ProducerTable};
 use gateways::job_services::JobReachedTerminalState;
 use gateways::task_executor::{CancelTasks, DeployTasks, EdgeProducers, FreeSlot, TaskDeployment};
-use gateways::{CallError, NodeAddress};
+use gateways::{CallError, NodeAddress, until_answered};
 use model::{EdgeId, ExecutionAttemptId, FailureCause, JobStatus, ResourceId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,12 +51,14 @@ impl JobMaster {
             Command::Deploy(deployment) => self.deploy(deployment, tables, ctx),
             Command::CancelTasks { worker, attempts } => {
                 if let Some(link) = self.task_managers.get(&worker.resource_id) {
+                    // A hint: while a report lists the task as running, the core gives the command again.
                     link.gateway.tell(CancelTasks { job_id: self.job_id(), attempts });
                 }
             }
             Command::FreeSlot { worker, allocation } => {
                 if let Some(link) = self.task_managers.get(&worker.resource_id) {
                     let cause = "the job does not hold this slot any more".to_owned();
+                    // A hint: while a report lists the slot, the core gives the command again.
                     link.gateway.tell(FreeSlot { allocation_id: allocation, cause });
                 }
             }
@@ -139,20 +141,9 @@ impl JobMaster {
         let job_master_id = self.deps.session;
         let addr = ctx.address();
         actix::spawn(async move {
-            let mut pause = Duration::from_millis(100);
-            loop {
-                let report =
-                    JobReachedTerminalState { job_master_id, details: details.clone(), status };
-                match runner.ask(report).await {
-                    Ok(()) => return,
-                    Err(error) if !addr.connected() => {
-                        tracing::debug!(%error, "nobody is left to be told how the job ended");
-                        return;
-                    }
-                    Err(error) => tracing::warn!(%error, "the runner was not told; trying again"),
-                }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_secs(10));
+            let report = JobReachedTerminalState { job_master_id, details, status };
+            if let Some(Err(error)) = until_answered(&runner, &report, || addr.connected()).await {
+                tracing::warn!(%error, "the runner does not take how the job ended");
             }
         });
     }

@@ -4,6 +4,7 @@
 use super::JobMaster;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use control::job_master::Unroutable;
+use control::restart::NO_RESOURCE;
 use gateways::job_master::CoordinationError;
 use gateways::job_services::{AwaitHostExit, HostAddress, LaunchHost, ProgramHostsGateway};
 use gateways::program_host::{BuildError, JobEnded, ProgramHostGateway, StartCoordinators};
@@ -87,6 +88,7 @@ impl JobMaster {
     /// The job ends without results.
     pub(super) fn abandon_results(&self) {
         if let Some(host) = &self.host {
+            // A hint: the Dispatcher ends the host with the job.
             host.gateway.tell(JobEnded { finished: false });
         }
     }
@@ -140,6 +142,7 @@ fn build_failure(error: CallError<BuildError>) -> FailureCause {
         CallError::Refused(BuildError::Process(why)) => {
             FailureCause::recoverable("CoordinatorHostLost", why)
         }
+        CallError::Refused(BuildError::NoRoom(why)) => FailureCause::recoverable(NO_RESOURCE, why),
         CallError::Refused(error @ BuildError::Differs(_)) => {
             FailureCause::fatal("ProgramDiffers", error.to_string())
         }
@@ -228,6 +231,9 @@ impl Handler<CoordinatorsStarted> for JobMaster {
 
     fn handle(&mut self, started: CoordinatorsStarted, ctx: &mut Context<Self>) {
         let now = self.now();
+        if let Err(cause) = &started.outcome {
+            tracing::warn!(job = %self.job_id(), %cause, "the coordinators are not started");
+        }
         self.core.coordinators_started(now, started.round, started.outcome);
         self.turn(ctx);
     }

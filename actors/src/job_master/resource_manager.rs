@@ -4,7 +4,7 @@
 use super::JobMaster;
 use crate::probe::Fact;
 use crate::services::PeerWatch;
-use actix::{AsyncContext, Context, Handler};
+use actix::{AsyncContext, Context, Handler, WrapFuture};
 use gateways::heartbeat::Party;
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::resource_manager::{
@@ -42,11 +42,13 @@ struct Connected {
 }
 
 impl JobMaster {
-    /// Watches who leads the ResourceManager.
+    /// Watches who leads the ResourceManager, for as long as the JobMaster lives.
     pub(super) fn follow_resource_manager(&self, ctx: &mut Context<Self>) {
         let mut leader = self.deps.services.retrieval.watch(Component::ResourceManager);
         let addr = ctx.address();
-        actix::spawn(async move {
+        // The JobMaster's own future: the leader outlives most jobs, and a task that waits for the next one would
+        // stay for ever.
+        let follow = async move {
             loop {
                 let newest = leader.borrow_and_update().clone();
                 if addr.send(NewResourceManager(newest)).await.is_err() {
@@ -56,7 +58,8 @@ impl JobMaster {
                     return;
                 }
             }
-        });
+        };
+        ctx.spawn(follow.into_actor(self));
     }
 
     /// Registers at the leader, until that succeeds, is refused for good, or another one leads.
@@ -179,6 +182,7 @@ impl JobMaster {
         self.resource_manager.leader = None;
         self.note_left();
         if let Some(connected) = self.resource_manager.connected.take() {
+            // A hint: the silence of the heartbeats ends the requirements, `resourcemanager.job.timeout` the job.
             connected.gateway.tell(DisconnectJobMaster {
                 job_id: self.job_id(),
                 job_master_id: self.deps.session,

@@ -120,7 +120,8 @@ impl JobMaster {
             return;
         }
         if let Some(link) = self.task_managers.remove(resource) {
-            // It may live and be cut off only: then it learns here, or by the silence, that it is out.
+            // A hint. A TaskExecutor that lives and was cut off learns here, or by the silence of the heartbeats, that
+            // the connection is over.
             link.gateway.tell(self.disconnect(&cause));
         }
         let job = self.job_id();
@@ -148,9 +149,11 @@ impl JobMaster {
         for (resource, link) in std::mem::take(&mut self.task_managers) {
             if free {
                 for allocation_id in self.core.holdings(&resource).0 {
+                    // A hint: a slot without a JobMaster is freed after `taskmanager.slot.timeout`.
                     link.gateway.tell(FreeSlot { allocation_id, cause: cause.message.clone() });
                 }
             }
+            // A hint: the silence of the heartbeats says the same.
             link.gateway.tell(self.disconnect(cause));
         }
     }

@@ -178,14 +178,16 @@ async fn slots_of_an_unregistered_task_executor_are_refused() {
 async fn coordinators_run_before_tasks_answer_them_and_publish_at_the_end() {
     local(async {
         let f = Fixture::start(graph(1, 1, true), &[]).await;
+        let worker = f.worker("tm1", Deployments::Take).await;
+        seconds(20).await;
+        assert_eq!(f.hosts.script.launches.all().len(), 0, "no host while it waits for slots");
+        worker.offer(&[1]).await;
         until("coordinators started", || f.hosts.script.started.all().len() == 1).await;
         let start = &f.hosts.script.started.all()[0];
         assert_eq!(
             (&start.job_master, start.job_master_id),
             (f.running.address(), JobMasterId(session(FENCE)))
         );
-        let worker = f.worker("tm1", Deployments::Take).await;
-        worker.offer(&[1]).await;
         until("deployed", || worker.attempts().len() == 2).await;
         let attempt = worker.attempts()[0];
         let ask = |attempt, operator| OperatorEvent {
@@ -204,6 +206,26 @@ async fn coordinators_run_before_tasks_answer_them_and_publish_at_the_end() {
         worker.finish_all().await;
         assert_eq!(f.ended_as().await, JobStatus::Finished);
         assert!(f.hosts.script.ended.all()[0].finished);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slots_go_back_while_there_is_no_room_for_the_coordinators_host() {
+    local(async {
+        let f = Fixture::start(graph(1, 1, true), &[]).await;
+        let no_room = BuildError::NoRoom("Too many open files (os error 24)".into());
+        f.hosts.script.set(&f.hosts.script.fail_launch, Some(no_room));
+        until("registered", || !f.manager.declared.all().is_empty()).await;
+        let worker = f.worker("tm1", Deployments::Take).await;
+        worker.offer(&[1]).await;
+        until("given back", || worker.freed.all().len() == 1).await;
+        assert_eq!(f.manager.declared_slots().last(), Some(&0));
+        f.hosts.script.set(&f.hosts.script.fail_launch, None);
+        until("declared again", || f.manager.declared_slots().last() == Some(&1)).await;
+        worker.offer(&[2]).await;
+        until("deployed", || worker.attempts().len() == 2).await;
+        assert_eq!(f.details().await.restarts, 0);
     })
     .await;
 }
@@ -272,6 +294,7 @@ async fn a_program_that_builds_another_graph_fails_the_job_for_good() {
         let f = Fixture::start(graph(1, 1, true), PATIENT).await;
         let differs = BuildError::Differs("node 3 'map' has another type".into());
         f.hosts.script.set(&f.hosts.script.fail_start, Some(differs));
+        f.worker("tm1", Deployments::Take).await.offer(&[1]).await;
         assert_eq!(f.ended_as().await, JobStatus::Failed);
         let cause = f.ended.all()[0].details.cause.clone().unwrap();
         assert!(cause.message.contains("node 3 'map'"), "{cause}");
@@ -361,6 +384,7 @@ async fn a_slot_without_a_host_fails_over() {
         let fail = FailSlot {
             resource_id: worker.resource_id.clone(),
             allocation_id: AllocationId(1),
+            accepted: true,
             cause: FailureCause::recoverable("ProgramHostLost", "killed by SIGKILL"),
         };
         f.gateway.ask(fail).await.unwrap();
@@ -547,6 +571,7 @@ async fn a_job_whose_program_is_gone_fails_with_the_reason_and_does_not_restart(
         let manager = ManagerDouble::lead(&process, 60);
         let missing = BlobKey { hash: model::ContentHash([9; 32]), ..program_key(&program()) };
         let f = Fixture::start_with(process, manager, graph(1, 1, true), missing).await;
+        f.worker("tm1", Deployments::Take).await.offer(&[1]).await;
         assert_eq!(f.ended_as().await, JobStatus::Failed);
         let details = f.details().await;
         assert_eq!(details.restarts, 0);

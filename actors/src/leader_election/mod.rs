@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::heartbeat::HeartbeatHandle;
 use crate::leader_retrieval::LeaderTable;
 use crate::probe::{Fact, Probe};
 use crate::services::{
@@ -52,6 +53,8 @@ pub struct ElectionDeps {
     pub probe: Arc<dyn Probe>,
     /// Where the service's own death is reported.
     pub fatal: FatalErrorHandler,
+    /// The process's watchdog: it sees an election lane that is blocked.
+    pub heartbeat: HeartbeatHandle,
 }
 
 impl fmt::Debug for ElectionDeps {
@@ -232,6 +235,8 @@ impl Actor for LeaderElectionActor {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
+        let heartbeat = &self.deps.heartbeat;
+        heartbeat.turn_marker(ENDPOINT).tick(ctx, heartbeat.limits().interval);
         let Some((resign, resigned)) = self.campaign.take() else {
             return;
         };
@@ -261,7 +266,7 @@ async fn forward(
             biased;
             _ = &mut resign => break,
             event = campaign.next() => match event {
-                // An actor that has ended resigns by and by.
+                // An actor that has ended is told nothing; the lease is given up below.
                 Some(event) => {
                     let _ = to.send(Lease(event)).await;
                 }

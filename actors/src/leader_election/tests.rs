@@ -33,6 +33,9 @@ impl ElectionDriver for HandDriven {
     fn leader(&self) -> watch::Receiver<Option<LeaderRecord>> {
         watch::Sender::new(None).subscribe()
     }
+    fn lease(&self) -> storage::ha::Lease {
+        storage::ha::Lease::endless()
+    }
 }
 
 /// A contender that ends what was revoked when the test says so.
@@ -79,6 +82,7 @@ async fn world(mutation: Mutation) -> World {
         mutation,
         probe: services.probe.clone(),
         fatal: services.fatal.clone(),
+        heartbeat: services.heartbeat.clone(),
     })
     .await
     .expect("started");

@@ -1,12 +1,14 @@
-//! The leaders that this process's own election has published.
+//! The leaders that this process's own election has published, and the JobMasters of its Dispatcher.
 
 use crate::services::LeaderRetrieval;
 use gateways::leader_election::{Component, LeaderInformation};
+use model::{DispatcherId, Fence, JobId, LeaderSession};
 use platform::watch;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-type Leaders = BTreeMap<Component, watch::Sender<Option<LeaderInformation>>>;
+/// Entries up to which nothing is forgotten.
+const FORGET_FROM: usize = 64;
 
 /// A shared table. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -14,15 +16,48 @@ pub struct LeaderTable {
     leaders: Arc<Mutex<Leaders>>,
 }
 
+#[derive(Debug, Default)]
+struct Leaders {
+    known: BTreeMap<Component, watch::Sender<Option<LeaderInformation>>>,
+    /// JobMasters that answer, each with the Dispatcher that it belongs to.
+    jobs: BTreeMap<JobId, (DispatcherId, LeaderInformation)>,
+    /// Entries from which what nobody leads and nobody watches is looked for.
+    forget_from: usize,
+}
+
 impl LeaderTable {
-    /// Makes a leader known, or that nobody leads.
+    /// Makes a leader known, or that nobody leads. With the Dispatcher its JobMasters become known, and are
+    /// taken back.
     pub fn set(&self, component: Component, leader: Option<LeaderInformation>) {
         let mut leaders = self.lock();
-        if leader.is_some() || leaders.contains_key(&component) {
-            leaders.entry(component).or_default().send_replace(leader);
+        leaders.tell(component, leader);
+        if component == Component::Dispatcher {
+            for job in leaders.jobs.keys().copied().collect::<Vec<_>>() {
+                leaders.tell_job(job);
+            }
         }
-        // Jobs come and go: what nobody leads and nobody watches is forgotten.
-        leaders.retain(|_, leader| leader.borrow().is_some() || leader.receiver_count() > 0);
+    }
+
+    /// Makes a JobMaster known that answers, for as long as `dispatcher` is the Dispatcher that is known.
+    pub fn add_job(&self, dispatcher: DispatcherId, job: JobId, leader: LeaderInformation) {
+        let mut leaders = self.lock();
+        leaders.jobs.insert(job, (dispatcher, leader));
+        leaders.tell_job(job);
+    }
+
+    /// Takes a JobMaster back; does nothing if a later one of the job is known.
+    pub fn remove_job(&self, job: JobId, session: LeaderSession) {
+        let mut leaders = self.lock();
+        if leaders.jobs.get(&job).is_some_and(|(_, leader)| leader.session == session) {
+            leaders.jobs.remove(&job);
+            leaders.tell_job(job);
+        }
+    }
+
+    /// Returns the number of entries.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.lock().known.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Leaders> {
@@ -30,8 +65,34 @@ impl LeaderTable {
     }
 }
 
+impl Leaders {
+    fn tell(&mut self, component: Component, leader: Option<LeaderInformation>) {
+        if leader.is_some() || self.known.contains_key(&component) {
+            self.known.entry(component).or_default().set(leader);
+        }
+    }
+
+    fn tell_job(&mut self, job: JobId) {
+        let known = self.known.get(&Component::Dispatcher);
+        let dispatcher = known.and_then(|leader| leader.borrow().as_ref().map(|l| l.session));
+        let leader = self.jobs.get(&job).filter(|(of, _)| Some(of.session()) == dispatcher);
+        let leader = leader.map(|(_, leader)| leader.clone());
+        self.tell(Component::JobMaster(job), leader);
+    }
+
+    /// Jobs come and go: what nobody leads and nobody watches is forgotten, whenever the entries have doubled.
+    fn forget(&mut self) {
+        if self.known.len() >= self.forget_from {
+            self.known.retain(|_, leader| leader.borrow().is_some() || !leader.is_closed());
+            self.forget_from = self.known.len().saturating_mul(2).max(FORGET_FROM);
+        }
+    }
+}
+
 impl LeaderRetrieval for LeaderTable {
     fn watch(&self, component: Component) -> watch::Receiver<Option<LeaderInformation>> {
-        self.lock().entry(component).or_default().subscribe()
+        let mut leaders = self.lock();
+        leaders.forget();
+        leaders.known.entry(component).or_default().subscribe()
     }
 }

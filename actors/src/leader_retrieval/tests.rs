@@ -3,7 +3,7 @@ use crate::testing::{TestProcess, local, seconds, session, settle};
 use futures::FutureExt as _;
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::{CallError, EndpointAddress, FabricError, NodeAddress};
-use model::Fence;
+use model::{DispatcherId, Fence, JobId};
 use platform::watch;
 use storage::ha::LeaderRecord;
 
@@ -35,6 +35,45 @@ async fn the_table_tells_its_watchers_and_forgets_what_nobody_leads_or_watches()
     table.set(RM, None);
     assert_eq!(*seen.borrow_and_update(), None);
     assert_eq!(*table.watch(RM).borrow(), None);
+}
+
+#[test]
+fn a_job_master_is_known_while_the_dispatcher_is_that_it_belongs_to() {
+    let (table, job) = (LeaderTable::default(), JobId(1));
+    let known = || table.watch(Component::JobMaster(job)).borrow().clone();
+    let of = |n| DispatcherId::from_session(session(n));
+    table.add_job(of(1), job, leader(10));
+    assert_eq!(known(), None, "the Dispatcher does not answer yet");
+    table.set(Component::Dispatcher, Some(leader(1)));
+    assert_eq!(known(), Some(leader(10)));
+    table.add_job(of(1), job, leader(11));
+    assert_eq!(known(), Some(leader(11)));
+    table.remove_job(job, session(10));
+    assert_eq!(known(), Some(leader(11)), "another one was meant");
+    table.set(Component::Dispatcher, None);
+    assert_eq!(known(), None, "it goes with its Dispatcher");
+    table.set(Component::Dispatcher, Some(leader(2)));
+    assert_eq!(known(), None, "and is not the next one's");
+    table.add_job(of(2), job, leader(20));
+    assert_eq!(known(), Some(leader(20)));
+    table.remove_job(job, session(20));
+    assert_eq!(known(), None);
+}
+
+#[test]
+fn what_nobody_leads_and_nobody_watches_is_forgotten() {
+    let table = LeaderTable::default();
+    let watched = table.watch(RM);
+    table.set(Component::Dispatcher, Some(leader(1)));
+    for n in 0..10_000 {
+        let dispatcher = DispatcherId::from_session(session(1));
+        table.add_job(dispatcher, JobId(n), leader(2));
+        assert!(table.watch(Component::JobMaster(JobId(n))).borrow().is_some());
+        table.remove_job(JobId(n), session(2));
+    }
+    assert!(table.len() < 200, "{}", table.len());
+    table.set(RM, Some(leader(3)));
+    assert_eq!(*watched.borrow(), Some(leader(3)));
 }
 
 #[tokio::test(start_paused = true)]

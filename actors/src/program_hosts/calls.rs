@@ -1,10 +1,11 @@
 //! The keeper's calls.
 
-use super::{ProgramHosts, State};
+use super::{HostSide, ProgramHosts, State};
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
+use control::program_hosts::Purpose;
 use gateways::job_services::{
     AwaitHostExit, BuildInHost, BuiltInHost, FindHost, HostAddress, HostExit, LaunchHost,
-    ReleaseHost,
+    ReleaseHost, ServeCollected,
 };
 use gateways::program_host::{BuildError, BuildGraph, EndHost, ProgramHostGateway};
 use gateways::{Answer, Ask, CallError, Remote};
@@ -15,6 +16,12 @@ use tokio::sync::oneshot;
 
 /// Longest a build of a graph may take.
 const BUILD_WITHIN: Duration = Duration::from_secs(120);
+/// Longest a build waits for a place among the program hosts.
+const BUILD_WAITS: Duration = Duration::from_secs(30);
+/// Longest coordinators wait for a place, with their job's slots.
+const COORDINATORS_WAIT: Duration = Duration::from_secs(10);
+/// Longest tasks wait for the end of their job's former host.
+const TASKS_WAIT: Duration = Duration::from_secs(120);
 /// Longest one call waits for the end of a host.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -22,7 +29,12 @@ impl Handler<Ask<LaunchHost>> for ProgramHosts {
     type Result = ResponseFuture<Answer<LaunchHost>>;
 
     fn handle(&mut self, ask: Ask<LaunchHost>, ctx: &mut Context<Self>) -> Self::Result {
-        let launched = self.launch(ask.body.job_id, ask.body.program, ctx);
+        let within = match self.deps.side {
+            HostSide::JobManager => COORDINATORS_WAIT,
+            HostSide::TaskManager => TASKS_WAIT,
+        };
+        let LaunchHost { job_id, program } = ask.body;
+        let launched = self.launch((job_id, program), Purpose::Run, within, ctx);
         Box::pin(async move { came_up(launched.await) })
     }
 }
@@ -38,7 +50,9 @@ impl Handler<Ask<BuildInHost>> for ProgramHosts {
 
     fn handle(&mut self, ask: Ask<BuildInHost>, ctx: &mut Context<Self>) -> Self::Result {
         let BuildInHost { program, job_id, parallelism, options, keep } = ask.body;
-        let launched = self.launch(job_id, Some(super::program_key(&program)), ctx);
+        let deadline = ask.caller.deadline;
+        let key = super::program_key(&program);
+        let launched = self.launch((job_id, Some(key)), Purpose::Build, BUILD_WAITS, ctx);
         let (deps, addr) = (self.deps.clone(), ctx.address());
         let embedded = self.deps.embedded;
         Box::pin(async move {
@@ -46,12 +60,14 @@ impl Handler<Ask<BuildInHost>> for ProgramHosts {
             let gateway: Remote<ProgramHostGateway> =
                 deps.services.rpc.gateway(&host.address, host.session);
             let build = BuildGraph { program, job_id, parallelism, options, embedded };
-            let built =
-                gateway.ask_within(build, BUILD_WITHIN).await.map_err(|error| match error {
-                    CallError::Refused(error) => error,
-                    CallError::Fabric(error) => BuildError::Process(error.to_string()),
-                });
-            if built.is_err() || !keep {
+            let within = BUILD_WITHIN.min(deadline.remaining());
+            let built = gateway.ask_within(build, within).await.map_err(|error| match error {
+                CallError::Refused(error) => error,
+                CallError::Fabric(error) => BuildError::Process(error.to_string()),
+            });
+            if built.is_ok() && keep {
+                let _ = addr.send(HostBuilt(job_id)).await;
+            } else {
                 let _ = addr.send(End { job: job_id, at_once: built.is_err() }).await;
             }
             Ok(BuiltInHost { graph: built? })
@@ -64,7 +80,7 @@ impl Handler<Ask<FindHost>> for ProgramHosts {
 
     fn handle(&mut self, ask: Ask<FindHost>, _: &mut Context<Self>) -> Answer<FindHost> {
         Ok(self.hosts.get(&ask.body.job_id).and_then(|entry| match &entry.state {
-            State::Up { address, next: None, .. } => Some(address.clone()),
+            State::Up { address, ending: false, .. } => Some(address.clone()),
             State::Up { .. } | State::Launching { .. } => None,
         }))
     }
@@ -104,8 +120,8 @@ async fn gone(mut exit: watch::Receiver<Option<HostExit>>, wait: Duration) -> Op
 impl Handler<Ask<ReleaseHost>> for ProgramHosts {
     type Result = ResponseFuture<Answer<ReleaseHost>>;
 
-    fn handle(&mut self, ask: Ask<ReleaseHost>, _: &mut Context<Self>) -> Self::Result {
-        let ending = self.end(ask.body.job_id, ask.body.at_once);
+    fn handle(&mut self, ask: Ask<ReleaseHost>, ctx: &mut Context<Self>) -> Self::Result {
+        let ending = self.release(ask.body.job_id, ask.body.at_once, ctx);
         Box::pin(async move {
             ending.await;
             Ok(())
@@ -113,9 +129,40 @@ impl Handler<Ask<ReleaseHost>> for ProgramHosts {
     }
 }
 
+impl Handler<Ask<ServeCollected>> for ProgramHosts {
+    type Result = Answer<ServeCollected>;
+
+    fn handle(
+        &mut self,
+        ask: Ask<ServeCollected>,
+        ctx: &mut Context<Self>,
+    ) -> Answer<ServeCollected> {
+        self.places.serving(self.deps.services.platform.now(), ask.body.job_id);
+        self.turn(ctx);
+        Ok(())
+    }
+}
+
 impl ProgramHosts {
+    /// Ends a job's host and takes back requests for another one; the future resolves when the host is gone.
+    fn release(
+        &mut self,
+        job: JobId,
+        at_once: bool,
+        ctx: &mut Context<Self>,
+    ) -> ResponseFuture<()> {
+        for ticket in self.places.withdraw(job) {
+            // Dropped: who waits for the answer is told that the host was released.
+            self.requests.remove(&ticket);
+        }
+        let ending = self.end(job, at_once);
+        self.turn(ctx);
+        ending
+    }
+
     /// Ends a job's host; the future resolves when it is gone.
-    fn end(&mut self, job: JobId, at_once: bool) -> ResponseFuture<()> {
+    pub(super) fn end(&mut self, job: JobId, at_once: bool) -> ResponseFuture<()> {
+        self.places.ending(job);
         let Some(entry) = self.hosts.get_mut(&job) else {
             return Box::pin(async {});
         };
@@ -127,9 +174,8 @@ impl ProgramHosts {
                 self.forget(job, HostExit { cause, released: true });
                 Box::pin(async {})
             }
-            State::Up { address, kill, next } => {
-                let again = next.is_some();
-                next.get_or_insert_default();
+            State::Up { address, kill, ending } => {
+                let again = std::mem::replace(ending, true);
                 if at_once {
                     kill();
                 }
@@ -161,7 +207,20 @@ struct End {
 
 impl Handler<End> for ProgramHosts {
     type Result = ResponseFuture<()>;
-    fn handle(&mut self, End { job, at_once }: End, _: &mut Context<Self>) -> Self::Result {
-        self.end(job, at_once)
+    fn handle(&mut self, End { job, at_once }: End, ctx: &mut Context<Self>) -> Self::Result {
+        self.release(job, at_once, ctx)
+    }
+}
+
+/// The host of a job has built its graph.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct HostBuilt(JobId);
+
+impl Handler<HostBuilt> for ProgramHosts {
+    type Result = ();
+    fn handle(&mut self, HostBuilt(job): HostBuilt, ctx: &mut Context<Self>) {
+        self.places.built(self.deps.services.platform.now(), job);
+        self.turn(ctx);
     }
 }

@@ -1,8 +1,9 @@
 //! The keeper of a process's program hosts: starts, counts and ends them, one per job. On the JobManager
-//! it has a job's graph built in a host and keeps that one for the job's coordinators; on a TaskManager
-//! the host runs the job's tasks.
+//! the keeper has a job's graph built in a host and lends that host to the job's coordinators if the job gets
+//! its slots at once; on a TaskManager the host runs the job's tasks. How many hosts there may be, and which of
+//! them goes for another, is decided in `control::program_hosts`.
 //!
-//! It never restarts a host by itself: that its host is gone is a fact for the job's owner, who asks
+//! The keeper never restarts a host by itself: that its host is gone is a fact for the job's owner, who asks
 //! again if it wants another one.
 
 mod calls;
@@ -16,7 +17,8 @@ pub use launcher::{
 };
 
 use crate::services::{ProcessServices, Running, Stop};
-use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
+use actix::{Actor, ActorContext, AsyncContext, Context, Handler, SpawnHandle};
+use control::program_hosts::{Bounds, Command, Places, Purpose, Ticket};
 use gateways::Remote;
 use gateways::job_services::{HostAddress, HostExit, ProgramHostsGateway};
 use gateways::program_host::{BuildError, ParentAlive, ProgramHostGateway};
@@ -75,8 +77,16 @@ type Kill = Arc<dyn Fn() + Send + Sync>;
 /// What a launch led to.
 type Launched = Result<HostAddress, BuildError>;
 
-/// The program of a launch, and who waits for it.
-type NextLaunch = (Option<BlobKey>, oneshot::Sender<Launched>);
+/// Most hosts on the JobManager that have built a graph and wait for their job's slots.
+const IDLE_MAX: usize = 4;
+/// Longest time that such a host waits.
+const IDLE_FOR: Duration = Duration::from_secs(10);
+
+/// A request for a job's host that has no place yet.
+struct Request {
+    program: Option<BlobKey>,
+    answer: oneshot::Sender<Launched>,
+}
 
 /// One host.
 struct Entry {
@@ -90,14 +100,17 @@ struct Entry {
 enum State {
     /// Being started; dropping `give_up` ends that.
     Launching { waiting: Vec<oneshot::Sender<Launched>>, _give_up: oneshot::Sender<()> },
-    /// It answers. Once it is being ended, `next` holds who wants the one after it.
-    Up { address: HostAddress, kill: Kill, next: Option<Vec<NextLaunch>> },
+    /// It answers; `ending` once it was told to end.
+    Up { address: HostAddress, kill: Kill, ending: bool },
 }
 
 /// The keeper.
 pub struct ProgramHosts {
     deps: HostsDeps,
     hosts: BTreeMap<JobId, Entry>,
+    places: Places,
+    requests: BTreeMap<Ticket, Request>,
+    timer: Option<(Duration, SpawnHandle)>,
     launches: u64,
     start_within: Duration,
     end_within: Duration,
@@ -115,23 +128,68 @@ impl ProgramHosts {
         Self {
             start_within: options.get(&conf::taskmanager::HOST_START_TIMEOUT),
             end_within: options.get(&conf::taskmanager::CANCELLATION_TIMEOUT),
+            places: Places::new(bounds(&deps)),
             deps,
             hosts: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            timer: None,
             launches: 0,
         }
     }
 
-    /// The job's host: the one that is there, the one that is coming, or a new one; a new one after the
-    /// one that is being ended.
+    /// Returns the job's host once it has a place: the one that is there, the one that is coming, or a new
+    /// one; a new one after the one that is being ended. Without a place `within` that time the answer is
+    /// [`BuildError::NoRoom`].
     fn launch(
         &mut self,
-        job: JobId,
-        program: Option<BlobKey>,
+        (job, program): (JobId, Option<BlobKey>),
+        purpose: Purpose,
+        within: Duration,
         ctx: &mut Context<Self>,
     ) -> oneshot::Receiver<Launched> {
         let (answer, launched) = oneshot::channel();
-        self.launch_for(job, program, answer, ctx);
+        let deadline = self.deps.services.platform.now().saturating_add(within);
+        let ticket = self.places.request(job, purpose, deadline);
+        self.requests.insert(ticket, Request { program, answer });
+        self.turn(ctx);
         launched
+    }
+
+    /// Does what follows from a change of places, and sets the timer for the next decision.
+    fn turn(&mut self, ctx: &mut Context<Self>) {
+        for command in self.places.decide(self.deps.services.platform.now()) {
+            match command {
+                Command::Grant { ticket, job } => {
+                    if let Some(Request { program, answer }) = self.requests.remove(&ticket) {
+                        self.launch_for(job, program, answer, ctx);
+                    }
+                }
+                Command::Refuse { ticket, why } => {
+                    if let Some(request) = self.requests.remove(&ticket) {
+                        let _ = request.answer.send(Err(BuildError::NoRoom(why.to_string())));
+                    }
+                }
+                Command::End { job, why } => {
+                    tracing::debug!(%job, why, "program host is ended");
+                    actix::spawn(self.end(job, true));
+                }
+            }
+        }
+        let due = self.places.next_deadline();
+        if self.timer.as_ref().map(|(at, _)| *at) == due {
+            return;
+        }
+        if let Some((_, handle)) = self.timer.take() {
+            ctx.cancel_future(handle);
+        }
+        if let Some(at) = due {
+            let wait = at.saturating_sub(self.deps.services.platform.now());
+            let handle = ctx.run_later(wait, |actor, ctx| {
+                actor.timer = None;
+                actor.turn(ctx);
+            });
+            self.timer = Some((at, handle));
+        }
     }
 
     fn launch_for(
@@ -143,10 +201,9 @@ impl ProgramHosts {
     ) {
         if let Some(entry) = self.hosts.get_mut(&job) {
             match &mut entry.state {
-                State::Up { address, next: None, .. } => {
+                State::Up { address, .. } => {
                     let _ = answer.send(Ok(address.clone()));
                 }
-                State::Up { next: Some(next), .. } => next.push((program, answer)),
                 State::Launching { waiting, .. } => waiting.push(answer),
             }
             return;
@@ -203,12 +260,23 @@ impl ProgramHosts {
         });
     }
 
-    /// Forgets a host that is gone, and tells who waits for that.
-    fn forget(&mut self, job: JobId, exit: HostExit) {
-        if let Some(entry) = self.hosts.remove(&job) {
-            entry.exit.send_replace(Some(exit));
-        }
+    /// Forgets a host that is gone, and tells who waits for that. Its place is free.
+    fn forget(&mut self, job: JobId, exit: HostExit) -> Option<State> {
+        self.places.gone(job);
+        let entry = self.hosts.remove(&job)?;
+        entry.exit.send_replace(Some(exit));
+        Some(entry.state)
     }
+}
+
+/// Only child processes of a JobManager are bounded: those of a TaskManager are by its slots.
+fn bounds(deps: &HostsDeps) -> Option<Bounds> {
+    let children = deps.own_program.is_none() && !deps.embedded;
+    (deps.side == HostSide::JobManager && children).then(|| Bounds {
+        max: deps.services.options.get(&conf::jobmanager::PROGRAM_HOSTS_MAX) as usize,
+        idle: IDLE_MAX,
+        idle_for: IDLE_FOR,
+    })
 }
 
 async fn start_host(
@@ -292,7 +360,7 @@ impl Handler<LaunchEnded> for ProgramHosts {
             Ok(host) => {
                 let address = host.address.clone();
                 let kill: Kill = Arc::from(host.kill);
-                let state = State::Up { address: address.clone(), kill, next: None };
+                let state = State::Up { address: address.clone(), kill, ending: false };
                 let before = std::mem::replace(&mut entry.state, state);
                 let gone = entry.exit.subscribe();
                 if let State::Launching { waiting, .. } = before {
@@ -310,15 +378,13 @@ impl Handler<LaunchEnded> for ProgramHosts {
             }
             Err(error) => {
                 tracing::warn!(%job, %error, "program host could not be started");
-                if let Some(entry) = self.hosts.remove(&job) {
-                    if let State::Launching { waiting, .. } = entry.state {
-                        for waiter in waiting {
-                            let _ = waiter.send(Err(error.clone()));
-                        }
+                let exit = HostExit { cause: error.to_string(), released: false };
+                if let Some(State::Launching { waiting, .. }) = self.forget(job, exit) {
+                    for waiter in waiting {
+                        let _ = waiter.send(Err(error.clone()));
                     }
-                    let exit = HostExit { cause: error.to_string(), released: false };
-                    entry.exit.send_replace(Some(exit));
                 }
+                self.turn(ctx);
             }
         }
     }
@@ -340,19 +406,13 @@ impl Handler<HostGone> for ProgramHosts {
         let Some(entry) = self.current(job, number) else {
             return;
         };
-        let next = match &mut entry.state {
-            State::Up { next, .. } => next.take(),
-            State::Launching { .. } => None,
-        };
-        let released = next.is_some();
+        let released = matches!(entry.state, State::Up { ending: true, .. });
         if released {
             tracing::info!(%job, cause = %cause.0, "program host has ended");
         } else {
             tracing::warn!(%job, cause = %cause.0, "program host is gone");
         }
         self.forget(job, HostExit { cause: cause.0, released });
-        for (program, answer) in next.into_iter().flatten() {
-            self.launch_for(job, program, answer, ctx);
-        }
+        self.turn(ctx);
     }
 }

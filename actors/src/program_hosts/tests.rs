@@ -1,7 +1,9 @@
 use super::*;
 use crate::job_testing::{HostsDouble, graph, job, program, until};
 use crate::testing::{TestProcess, local, seconds, session, settle};
-use gateways::job_services::{AwaitHostExit, BuildInHost, FindHost, LaunchHost, ReleaseHost};
+use gateways::job_services::{
+    AwaitHostExit, BuildInHost, FindHost, LaunchHost, ReleaseHost, ServeCollected,
+};
 use gateways::{CallError, FabricError};
 use model::{BlobKind, ProcessSession};
 
@@ -252,6 +254,127 @@ async fn a_build_that_fails_leaves_no_host() {
         settle().await;
         assert!(hosts.gateway.ask(FindHost { job_id: job(5) }).await.unwrap().is_none());
         assert_eq!(hosts.script.killed.all().len(), 1);
+    })
+    .await;
+}
+
+/// A keeper of a JobManager with so many places.
+async fn places(max: &str) -> (TestProcess, HostsDouble) {
+    let process = TestProcess::start(&[("jobmanager.program-hosts.max", max)]).await;
+    let hosts = HostsDouble::start(&process, HostSide::JobManager).await;
+    (process, hosts)
+}
+
+fn build_for(n: u128) -> BuildInHost {
+    BuildInHost { job_id: job(n), ..build(true) }
+}
+
+async fn is_up(hosts: &HostsDouble, n: u128) -> bool {
+    hosts.gateway.ask(FindHost { job_id: job(n) }).await.unwrap().is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_host_of_a_waiting_job_goes_for_the_next_build_and_comes_back_with_its_slots() {
+    local(async {
+        let (_process, hosts) = places("2").await;
+        for n in 1..=3 {
+            hosts.gateway.ask(build_for(n)).await.unwrap();
+        }
+        assert!(!is_up(&hosts, 1).await, "the idlest");
+        assert_eq!(hosts.script.killed.all().len(), 1);
+        assert!(is_up(&hosts, 2).await && is_up(&hosts, 3).await);
+        hosts.gateway.ask(launch(3)).await.unwrap();
+        assert_eq!(hosts.script.launches.all().len(), 3, "it got its slots at once");
+        seconds(30).await;
+        assert!(!is_up(&hosts, 2).await, "it did not");
+        hosts.gateway.ask(ReleaseHost { job_id: job(3), at_once: false }).await.unwrap();
+        hosts.gateway.ask(launch(2)).await.unwrap();
+        assert_eq!(hosts.script.launches.all().len(), 4);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn coordinators_without_a_place_are_refused_and_builds_go_on_beside_them() {
+    local(async {
+        let (_process, hosts) = places("2").await;
+        hosts.gateway.ask(launch(1)).await.unwrap();
+        let refused = hosts.gateway.ask_within(launch(2), Duration::from_secs(60));
+        let (refused, built) = futures::join!(refused, async {
+            settle().await;
+            hosts.gateway.ask(build_for(3)).await
+        });
+        built.unwrap();
+        let refused = refused.unwrap_err().refused().unwrap();
+        assert!(matches!(refused, BuildError::NoRoom(_)), "{refused:?}");
+        assert!(refused.to_string().contains("1 run coordinators of other jobs"), "{refused}");
+        let (next, ()) = futures::join!(hosts.gateway.ask(launch(2)), async {
+            settle().await;
+            hosts.script.kill_all("killed by SIGKILL");
+        });
+        next.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_build_without_a_place_is_refused_in_time() {
+    local(async {
+        let max = ("jobmanager.program-hosts.max", "2");
+        let slow_start = ("taskmanager.program-host.start-timeout", "60 s");
+        let process = TestProcess::start(&[max, slow_start]).await;
+        let hosts = HostsDouble::start(&process, HostSide::JobManager).await;
+        hosts.script.set(&hosts.script.hang_launch, true);
+        let slow = |n| hosts.gateway.ask_within(build_for(n), Duration::from_secs(150));
+        let (first, second, third) = futures::join!(slow(1), slow(2), async {
+            settle().await;
+            slow(3).await
+        });
+        assert!(matches!(first.unwrap_err().refused(), Some(BuildError::Process(_))));
+        assert!(matches!(second.unwrap_err().refused(), Some(BuildError::Process(_))));
+        let third = third.unwrap_err().refused().unwrap();
+        assert!(third.to_string().contains("2 build job graphs"), "{third}");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn collected_results_go_when_a_place_is_needed_those_that_were_read_last_at_last() {
+    local(async {
+        let (_process, hosts) = places("3").await;
+        let serve = |n| ServeCollected { job_id: job(n) };
+        for n in [1, 2] {
+            hosts.gateway.ask(launch(n)).await.unwrap();
+            hosts.gateway.ask(serve(n)).await.unwrap();
+            seconds(1).await;
+        }
+        hosts.gateway.ask(serve(1)).await.unwrap();
+        seconds(30).await;
+        hosts.gateway.ask(build_for(3)).await.unwrap();
+        assert!(is_up(&hosts, 1).await && is_up(&hosts, 2).await, "nobody needs their places");
+        hosts.gateway.ask(launch(3)).await.unwrap();
+        hosts.gateway.ask(build_for(4)).await.unwrap();
+        assert!(is_up(&hosts, 1).await && !is_up(&hosts, 2).await);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_takes_back_what_waits_for_a_place() {
+    local(async {
+        let (_process, hosts) = places("2").await;
+        hosts.gateway.ask(launch(1)).await.unwrap();
+        let (waits, released) = futures::join!(hosts.gateway.ask(launch(2)), async {
+            settle().await;
+            hosts.gateway.ask(ReleaseHost { job_id: job(2), at_once: true }).await
+        });
+        released.unwrap();
+        let error = waits.unwrap_err().refused().unwrap();
+        assert!(error.to_string().contains("released"), "{error}");
+        hosts.gateway.ask(ReleaseHost { job_id: job(1), at_once: true }).await.unwrap();
+        settle().await;
+        assert!(!is_up(&hosts, 2).await);
+        assert_eq!(hosts.script.launches.all().len(), 1);
     })
     .await;
 }

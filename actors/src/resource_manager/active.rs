@@ -1,14 +1,27 @@
-//! The driver's side of an active ResourceManager: its events in, requests and releases out.
+//! The driver's side of an active ResourceManager: its events in, requests and releases out, and the application's end.
+//!
+//! It must never decide which worker is needed.
 
-use super::driver::WorkerRequest;
+use super::driver::{ResourceManagerDriver, WorkerRequest};
+use super::handlers::millis;
 use super::{Mode, ResourceManagerActor};
 use crate::probe::Fact;
-use actix::{Addr, Context, Handler};
+use actix::{Addr, Context, Handler, ResponseFuture};
 use conf::memory::task_manager_memory_for;
 use control::resource_manager::Command;
 use control::resource_manager::pool::DriverEvent;
-use model::{Fence, ResourceId, WorkerResourceSpec};
+use gateways::resource_manager::{ApplicationStatus, DeregisterApplication, DeregisterError};
+use gateways::{Answer, Ask};
+use model::{Fence, WorkerResourceSpec};
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// The pause before the application is unregistered again; doubles up to [`RETRY_LONGEST`].
+const RETRY_FIRST: Duration = Duration::from_millis(500);
+const RETRY_LONGEST: Duration = Duration::from_secs(5);
+/// An attempt to unregister that does not answer leaves time for so many of its length.
+const ATTEMPTS_MIN: u32 = 4;
 
 /// The driver reports.
 #[derive(Debug, actix::Message)]
@@ -31,81 +44,118 @@ impl Handler<FromDriver> for ResourceManagerActor {
     type Result = ();
 
     fn handle(&mut self, FromDriver(event): FromDriver, _: &mut Context<Self>) {
-        match &event {
-            DriverEvent::Started { request, resource_id, .. } => {
-                tracing::info!(request, %resource_id, "worker started");
-                // The same worker told twice, or another one for the same request, ends no request.
-                if !self.started.values().any(|known| known == request) {
-                    self.started.insert(resource_id.clone(), *request);
-                }
-            }
-            DriverEvent::StartFailed { request, cause, .. } => {
-                tracing::warn!(request, cause, "worker could not be started");
-                self.request_ended(*request);
-            }
-            DriverEvent::Lost { resource_id, cause } => {
-                tracing::warn!(%resource_id, cause, "worker has ended");
-                self.start_ended(resource_id);
-            }
-            DriverEvent::Recovered { .. } | DriverEvent::Error { .. } => {}
-        }
-        let commands = self.core.driver(self.now(), event);
-        self.obey(commands);
+        self.heard(event);
     }
 }
 
 impl ResourceManagerActor {
-    pub(super) fn obey_driver(&mut self, command: Command) {
+    pub(super) fn heard(&mut self, event: DriverEvent) {
+        match &event {
+            DriverEvent::Started { request, resource_id, host } => {
+                tracing::info!(request, %resource_id, host, "worker started");
+            }
+            DriverEvent::StartFailed { request, cause, .. } => {
+                tracing::warn!(request, cause, "worker could not be started");
+            }
+            DriverEvent::NeverMet { .. } | DriverEvent::Error { .. } => {}
+            DriverEvent::Lost { resource_id, cause } => {
+                tracing::warn!(%resource_id, cause, "worker has ended");
+            }
+            DriverEvent::Recovered { workers } => {
+                tracing::info!(workers = workers.len(), "workers of an earlier ResourceManager");
+            }
+        }
+        let commands = self.core.driver(self.now(), event);
+        self.obey(commands);
+    }
+
+    /// Hands a command on to the driver. Returns what the driver would say of one that never reaches it.
+    pub(super) fn obey_driver(&self, command: Command) -> Option<DriverEvent> {
         let Mode::Active { driver, .. } = &self.deps.mode else {
-            return;
+            return None;
         };
         match command {
-            Command::RequestWorker { request, spec, avoid } => {
-                self.request_worker(request, spec, avoid);
-            }
-            Command::CancelRequest { request } => {
-                driver.cancel(request);
-                self.request_ended(request);
-            }
-            Command::ReleaseWorker { resource_id } => {
-                driver.release(&resource_id);
-                self.start_ended(&resource_id);
-            }
+            Command::RequestWorker { request, spec } => return self.request_worker(request, spec),
+            Command::CancelRequest { request } => driver.cancel(request),
+            Command::ReleaseWorker { resource_id } => driver.release(&resource_id),
+            Command::AvoidHosts(hosts) => driver.avoid(hosts),
             Command::Fatal(cause) => self.deps.services.fatal.report(super::ENDPOINT, cause),
-            Command::CloseTaskExecutor { .. } | Command::BlockHosts(_) => {}
+            Command::CloseTaskExecutor { .. }
+            | Command::BlockHosts(_)
+            | Command::NeverMet(_)
+            | Command::CloseJob { .. }
+            | Command::RemoveJob { .. } => {}
         }
+        None
     }
 
-    /// A started worker has registered, was given up or is gone.
-    pub(super) fn start_ended(&mut self, resource_id: &ResourceId) {
-        if let Some(request) = self.started.remove(resource_id) {
-            self.request_ended(request);
-        }
-    }
-
-    fn request_ended(&self, request: u64) {
-        let session = self.fence.session();
-        self.note(Fact::WorkerRequestEnded { session, request });
-    }
-
-    fn request_worker(&mut self, request: u64, spec: WorkerResourceSpec, avoid: Vec<String>) {
+    fn request_worker(&self, request: u64, spec: WorkerResourceSpec) -> Option<DriverEvent> {
         let Mode::Active { driver, .. } = &self.deps.mode else {
-            return;
+            return None;
         };
         match task_manager_memory_for(&self.deps.services.options, &spec) {
             Ok(memory) => {
                 let (session, slots) = (self.fence.session(), spec.slots);
-                self.deps.services.probe.note(Fact::WorkerRequested { session, request, slots });
-                driver.request(WorkerRequest { request, spec, memory, avoid });
+                self.note(Fact::WorkerRequested { session, request, slots });
+                driver.request(WorkerRequest { request, spec, memory });
+                None
             }
-            // The options were checked when the process started; the JobMaster is told in the end.
+            // The options were checked when the process started, but not for this spec.
             Err(error) => {
-                let cause = format!("a worker can't be described: {error}");
-                let event = DriverEvent::StartFailed { request, host: None, cause };
-                // Nothing follows at once: the failure starts a pause.
-                let commands = self.core.driver(self.now(), event);
-                debug_assert!(commands.is_empty(), "{commands:?}");
+                let cause = format!("its memory cannot be laid out: {error}");
+                Some(DriverEvent::NeverMet { request, cause })
             }
         }
     }
+}
+
+impl Handler<Ask<DeregisterApplication>> for ResourceManagerActor {
+    type Result = ResponseFuture<Answer<DeregisterApplication>>;
+
+    fn handle(&mut self, ask: Ask<DeregisterApplication>, _: &mut Context<Self>) -> Self::Result {
+        let DeregisterApplication { status, diagnostics } = ask.body;
+        let Mode::Active { driver, .. } = &self.deps.mode else {
+            // Nobody else ends workers that were started by hand, and there is nothing left for them.
+            let cause = diagnostics.unwrap_or_else(|| "the application has ended".to_owned());
+            let goodbyes = self.release_all(&cause);
+            return Box::pin(async move {
+                goodbyes.await;
+                Ok(())
+            });
+        };
+        let within = self.deps.services.options.get(&conf::resourcemanager::DEREGISTER_TIMEOUT);
+        Box::pin(deregister(Arc::clone(driver), status, diagnostics, within))
+    }
+}
+
+/// Unregisters the application at the external system, again after an error or an attempt that takes too long, until
+/// `within` is over.
+async fn deregister(
+    driver: Arc<dyn ResourceManagerDriver>,
+    status: ApplicationStatus,
+    diagnostics: Option<String>,
+    within: Duration,
+) -> Result<(), DeregisterError> {
+    let (mut attempts, mut cause) = (0, String::new());
+    let trying = async {
+        let mut pause = RETRY_FIRST;
+        loop {
+            attempts += 1;
+            let attempt = driver.deregister(status, diagnostics.clone());
+            match tokio::time::timeout(within / ATTEMPTS_MIN, attempt).await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => cause = error.to_string(),
+                Err(elapsed) => cause = format!("no answer: {elapsed}"),
+            }
+            tracing::warn!(attempt = attempts, cause, "the application was not unregistered");
+            tokio::time::sleep(pause).await;
+            pause = pause.saturating_mul(2).min(RETRY_LONGEST);
+        }
+    };
+    if tokio::time::timeout(within, trying).await.is_ok() {
+        return Ok(());
+    }
+    let error = DeregisterError { within_ms: millis(within), attempts, cause };
+    tracing::error!(%error, "the external system may start the application again");
+    Err(error)
 }

@@ -2,7 +2,7 @@
 //! target; a driver decides nothing.
 
 use conf::memory::TaskManagerMemory;
-use control::resource_manager::pool::DriverEvent;
+use control::resource_manager::pool::{DriverEvent, RecoveredWorker};
 use futures::future::BoxFuture;
 use gateways::resource_manager::ApplicationStatus;
 use model::{ResourceId, WorkerResourceSpec};
@@ -22,8 +22,6 @@ pub struct WorkerRequest {
     pub spec: WorkerResourceSpec,
     /// What its process (and so its container) takes.
     pub memory: TaskManagerMemory,
-    /// Nodes on which it should not be started, where the system can do that.
-    pub avoid: Vec<String>,
 }
 
 /// The external resource system failed.
@@ -34,16 +32,22 @@ pub struct DriverError(pub String);
 /// An external resource system, for one leadership at a time.
 ///
 /// Contract: `initialize` comes first; events come in the order in which things happened, `Started` before
-/// the worker is launched where the system allows that; a request ends in one `Started` or
-/// `StartFailed`, but none has to come (the ResourceManager gives up by itself); a worker that was
-/// `Started` or recovered ends in one `Lost`. Calls return at once.
+/// the worker is launched where the system allows that; a request ends in one `Started`, `StartFailed` or `NeverMet`, but
+/// none has to come. `Started` may follow a `StartFailed` or a cancellation: the ResourceManager uses the worker if it
+/// needs one and `resourcemanager.late-worker.grace-period` is not over, else it releases it. A worker that was `Started`
+/// or recovered ends in one `Lost`. Calls return at once.
 pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
-    /// Connects. Events go to `events` from now on. Answers the workers that an earlier ResourceManager of
-    /// this application has left.
+    /// Connects, with no node to avoid. Events go to `events` from now on. Answers the workers that an earlier
+    /// ResourceManager of this application has left, as far as the external system knows them; those that it finds later
+    /// come as [`DriverEvent::Recovered`].
     fn initialize(
         &self,
         events: mpsc::Sender<DriverEvent>,
-    ) -> BoxFuture<'static, Result<Vec<ResourceId>, DriverError>>;
+    ) -> BoxFuture<'static, Result<Vec<RecoveredWorker>, DriverError>>;
+
+    /// Replaces the nodes on which no worker should be started, where the external system can do that. Holds for open
+    /// requests, too: with an empty list they may be met on every node again.
+    fn avoid(&self, hosts: Vec<String>);
 
     /// Asks for a worker.
     fn request(&self, request: WorkerRequest);
@@ -54,7 +58,8 @@ pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
     /// Ends a worker, started or recovered. One that is not known is ended already.
     fn release(&self, resource_id: &ResourceId);
 
-    /// The application has ended: its entry in the external system is closed.
+    /// The application has ended: its entry in the external system is closed. Called again after an error, and after
+    /// an attempt that took too long and was dropped.
     fn deregister(
         &self,
         status: ApplicationStatus,

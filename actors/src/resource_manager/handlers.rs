@@ -1,6 +1,6 @@
 //! What TaskExecutors, JobMasters and REST ask of the ResourceManager.
 
-use super::{JobConnection, Mode, ResourceManagerActor, WorkerConnection};
+use super::{ResourceManagerActor, WorkerConnection};
 use crate::probe::Fact;
 use crate::services::Target;
 use actix::prelude::*;
@@ -8,30 +8,28 @@ use control::mutation::Rule;
 use control::resource_manager::Command;
 use gateways::heartbeat::Party;
 use gateways::job_master::RegistrationRefused;
-use gateways::job_services::{AddJob, RemoveJobLeader};
 use gateways::resource_manager::{
-    BlockNode, DeclareRequiredResources, DeregisterApplication, DisconnectJobMaster,
-    DisconnectTaskExecutor, JobMasterAccepted, NotifySlotAvailable, RegisterJobMaster,
-    RegisterTaskExecutor, RequestResourceOverview, RequestTaskManagers, ResourceOverview,
-    SendSlotReport, TaskExecutorAccepted, TaskManagerSummary,
+    DeclareRequiredResources, DisconnectTaskExecutor, NotifySlotAvailable, RegisterTaskExecutor,
+    RequestResourceOverview, RequestTaskManagers, ResourceOverview, SendSlotReport,
+    TaskExecutorAccepted, TaskManagerSummary,
 };
 use gateways::slot_manager::{
-    AddTaskExecutor, FreeSlot, ProcessRequirements, RemoveJob, ReportSlots, RequestSlotOverview,
-    SlotOverview,
+    AddTaskExecutor, FreeSlot, ProcessRequirements, ReportSlots, RequestSlotOverview, SlotOverview,
 };
 use gateways::{Answer, Ask};
 use model::{Fence, InstanceId, JobId, ResourceId, ResourceProfile};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Free slots, and allocated ones by job.
-type SlotsOfWorker = (InstanceId, u32, Vec<(JobId, ResourceProfile)>);
-type ActorAnswer<C> = ResponseActFuture<ResourceManagerActor, Answer<C>>;
+/// Free slots, and allocated ones by job, of each TaskExecutor.
+type SlotsByWorker = BTreeMap<InstanceId, (u32, Vec<(JobId, ResourceProfile)>)>;
+pub(super) type ActorAnswer<C> = ResponseActFuture<ResourceManagerActor, Answer<C>>;
 
-fn refused<T>(reason: impl Into<String>, retry: bool) -> Result<T, RegistrationRefused> {
+pub(super) fn refused<T>(reason: impl Into<String>, retry: bool) -> Result<T, RegistrationRefused> {
     Err(RegistrationRefused { reason: reason.into(), retry })
 }
 
-fn millis(d: Duration) -> u64 {
+pub(super) fn millis(d: Duration) -> u64 {
     u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -53,7 +51,6 @@ impl Handler<Ask<RegisterTaskExecutor>> for ResourceManagerActor {
             }
             self.obey(vec![command]);
         }
-        self.start_ended(&info.resource_id);
         tracing::info!(resource_id = %info.resource_id, %instance_id, host = info.host, "TaskExecutor registered");
         self.connect_worker(instance_id, info, ctx);
         let services = &self.deps.services;
@@ -105,13 +102,13 @@ impl Handler<Ask<SendSlotReport>> for ResourceManagerActor {
             );
         };
         if !first {
-            self.slot_manager.tell(ReportSlots { instance_id, report });
+            self.to_slot_manager.deliver(ReportSlots { instance_id, report });
             return Ok(());
         }
         let info = &worker.info;
         // Of a requested worker, what was asked for: its own reckoning may round differently.
         let spec = self.core.get(&resource_id).map(|worker| worker.spec.clone());
-        self.slot_manager.tell(AddTaskExecutor {
+        self.to_slot_manager.deliver(AddTaskExecutor {
             resource_id: resource_id.clone(),
             instance_id,
             address: info.address.clone(),
@@ -130,7 +127,7 @@ impl Handler<Ask<NotifySlotAvailable>> for ResourceManagerActor {
     fn handle(&mut self, ask: Ask<NotifySlotAvailable>, _: &mut Context<Self>) -> Self::Result {
         let NotifySlotAvailable { instance_id, slot_id, allocation_id } = ask.body;
         if self.core.is_current(&slot_id.resource_id, instance_id) {
-            self.slot_manager.tell(FreeSlot { instance_id, slot_id, allocation_id });
+            self.to_slot_manager.deliver(FreeSlot { instance_id, slot_id, allocation_id });
         }
         Ok(())
     }
@@ -146,65 +143,6 @@ impl Handler<Ask<DisconnectTaskExecutor>> for ResourceManagerActor {
         let commands = self.core.disconnect(instance_id, cause.to_string());
         self.obey(commands);
         Ok(())
-    }
-}
-
-impl Handler<Ask<RegisterJobMaster>> for ResourceManagerActor {
-    type Result = ActorAnswer<RegisterJobMaster>;
-
-    fn handle(&mut self, ask: Ask<RegisterJobMaster>, _: &mut Context<Self>) -> Self::Result {
-        let registering = ask.body;
-        let job_leaders = self.job_leaders.clone();
-        let job_id = registering.job_id;
-        let asked = async move { job_leaders.ask(AddJob { job_id }).await };
-        Box::pin(asked.into_actor(self).map(move |leader, actor, ctx| match leader {
-            Ok(Some(leader)) if leader.session == registering.job_master_id.session() => {
-                Ok(actor.connect_job(registering, ctx))
-            }
-            Ok(leader) => {
-                actor.stale("RegisterJobMaster", registering.job_master_id);
-                let known = leader.map_or("nobody".to_owned(), |leader| leader.session.to_string());
-                let reason = format!(
-                    "JobMaster {} does not lead job {job_id}, as far as is known {known} does",
-                    registering.job_master_id
-                );
-                refused(reason, true)
-            }
-            Err(error) => refused(format!("the job's leader is not known: {error}"), true),
-        }))
-    }
-}
-
-impl ResourceManagerActor {
-    fn connect_job(
-        &mut self,
-        registering: RegisterJobMaster,
-        ctx: &mut Context<Self>,
-    ) -> JobMasterAccepted {
-        let RegisterJobMaster { job_id, job_master_id, address, heartbeat, .. } = registering;
-        let session = job_master_id.session();
-        if self.jobs.get(&job_id).is_some_and(|job| job.job_master_id != job_master_id) {
-            self.close_job(job_id, "another JobMaster leads the job");
-        }
-        let services = &self.deps.services;
-        let target = Target {
-            party: Party::JobMaster { job_id, session },
-            address: heartbeat,
-            session: registering.heartbeat_session,
-        };
-        let report_to = ctx.address().recipient();
-        let watch = services.heartbeat.watch(self.me(), target, &self.marker, report_to);
-        let gateway =
-            services.rpc.gateway(&address, job_master_id).with_session(self.fence.session());
-        let declared = self.jobs.remove(&job_id).and_then(|job| job.declared);
-        let connection = JobConnection { job_master_id, gateway, _watch: watch, declared };
-        self.jobs.insert(job_id, connection);
-        tracing::info!(%job_id, %job_master_id, "JobMaster registered");
-        let services = &self.deps.services;
-        JobMasterAccepted {
-            resource_id: services.resource_id.clone(),
-            heartbeat: services.heartbeat_address(),
-        }
     }
 }
 
@@ -235,32 +173,9 @@ impl Handler<Ask<DeclareRequiredResources>> for ResourceManagerActor {
         let declared =
             ProcessRequirements { job_id, job_master_id, target, job_name, program, requirements };
         job.declared = Some(declared.clone());
-        self.slot_manager.tell(declared);
+        self.to_slot_manager.deliver(declared);
         let (session, job_master) = (self.fence.session(), job_master_id.session());
         self.note(Fact::SlotsDeclared { session, job_id, job_master, slots });
-        Ok(())
-    }
-}
-
-impl Handler<Ask<DisconnectJobMaster>> for ResourceManagerActor {
-    type Result = Answer<DisconnectJobMaster>;
-
-    fn handle(&mut self, ask: Ask<DisconnectJobMaster>, _: &mut Context<Self>) -> Self::Result {
-        let DisconnectJobMaster { job_id, job_master_id, finished } = ask.body;
-        let current = self.jobs.get(&job_id).map(|job| job.job_master_id);
-        if current != Some(job_master_id) {
-            self.stale("DisconnectJobMaster", job_master_id);
-            return Ok(());
-        }
-        if finished {
-            self.jobs.remove(&job_id);
-            tracing::info!(%job_id, "job has ended");
-            // A slot given at the last moment reaches a JobMaster that has ended: nobody else frees it.
-            self.slot_manager.tell(RemoveJob { job_id });
-            self.job_leaders.tell(RemoveJobLeader { job_id });
-        } else {
-            self.close_job(job_id, "its JobMaster has left");
-        }
         Ok(())
     }
 }
@@ -273,11 +188,12 @@ impl Handler<Ask<RequestTaskManagers>> for ResourceManagerActor {
         let asked = async move { slot_manager.ask(RequestSlotOverview {}).await };
         Box::pin(asked.into_actor(self).map(|slots, actor, _| {
             let slots = slots.map_or_else(|_| Vec::new(), |SlotOverview { workers, .. }| workers);
-            let blocked = actor.core.blocked_hosts();
+            let mut slots: SlotsByWorker =
+                slots.into_iter().map(|(id, free, allocated)| (id, (free, allocated))).collect();
             let all = actor.core.registered();
             Ok(all
                 .filter_map(|(resource_id, worker)| {
-                    actor.summary(resource_id, worker.instance_id, &slots, &blocked)
+                    actor.summary(resource_id, worker.instance_id, &mut slots)
                 })
                 .collect())
         }))
@@ -289,11 +205,10 @@ impl ResourceManagerActor {
         &self,
         resource_id: &ResourceId,
         instance_id: InstanceId,
-        slots: &[SlotsOfWorker],
-        blocked: &[String],
+        slots: &mut SlotsByWorker,
     ) -> Option<TaskManagerSummary> {
         let worker = self.workers.get(&instance_id)?;
-        let own = slots.iter().find(|(id, _, _)| *id == instance_id);
+        let (free_slots, allocated) = slots.remove(&instance_id).unwrap_or_default();
         Some(TaskManagerSummary {
             resource_id: resource_id.clone(),
             address: worker.info.address.clone(),
@@ -303,10 +218,10 @@ impl ResourceManagerActor {
             spec: worker.info.spec.clone(),
             process_memory: worker.info.process_memory,
             facts: worker.info.facts,
-            free_slots: own.map_or(0, |(_, free, _)| *free),
-            allocated: own.map_or_else(Vec::new, |(_, _, allocated)| allocated.clone()),
+            free_slots,
+            allocated,
             last_heartbeat_age_ms: millis(worker.watch.silence()),
-            blocked: blocked.contains(&worker.info.host),
+            blocked: self.core.blocked().contains_key(&worker.info.host),
         })
     }
 }
@@ -320,42 +235,6 @@ impl Handler<Ask<RequestResourceOverview>> for ResourceManagerActor {
             let slots = slot_manager.ask(RequestSlotOverview {}).await;
             // It dies with this ResourceManager: there is nothing then.
             Ok(slots.map_or_else(|_| ResourceOverview::default(), |slots| slots.totals))
-        })
-    }
-}
-
-impl Handler<Ask<BlockNode>> for ResourceManagerActor {
-    type Result = Answer<BlockNode>;
-
-    fn handle(&mut self, ask: Ask<BlockNode>, _: &mut Context<Self>) -> Self::Result {
-        let BlockNode { host, for_ms, cause } = ask.body;
-        tracing::warn!(host, for_ms, cause, "node blocked");
-        let commands = self.core.block(self.now(), host, Duration::from_millis(for_ms));
-        self.obey(commands);
-        Ok(())
-    }
-}
-
-impl Handler<Ask<DeregisterApplication>> for ResourceManagerActor {
-    type Result = ResponseFuture<Answer<DeregisterApplication>>;
-
-    fn handle(&mut self, ask: Ask<DeregisterApplication>, _: &mut Context<Self>) -> Self::Result {
-        let DeregisterApplication { status, diagnostics } = ask.body;
-        let Mode::Active { driver, .. } = &self.deps.mode else {
-            // Nobody else ends workers that were started by hand, and there is nothing left for them.
-            let cause = diagnostics.unwrap_or_else(|| "the application has ended".to_owned());
-            let goodbyes = self.release_all(&cause);
-            return Box::pin(async move {
-                goodbyes.await;
-                Ok(())
-            });
-        };
-        let done = driver.deregister(status, diagnostics);
-        Box::pin(async move {
-            if let Err(error) = done.await {
-                tracing::error!(%error, "the application could not be deregistered");
-            }
-            Ok(())
         })
     }
 }

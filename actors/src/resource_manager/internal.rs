@@ -1,15 +1,13 @@
-//! What the ResourceManager's own SlotManager and JobLeaderIdService tell it. Nobody else is believed.
+//! What the ResourceManager's own SlotManager tells it. It must never believe anybody else.
 
 use super::ResourceManagerActor;
 use actix::{Context, Handler};
 use gateways::job_master::{GiveWay, NotifyNotEnoughResources};
 use gateways::resource_manager::{
-    AskToGiveWay, DeclareNeededWorkers, NotifyJobLeader, NotifyJobTimedOut, ReleaseIdleWorker,
-    ReportLackOfSlots,
+    AskToGiveWay, DeclareNeededWorkers, ReleaseIdleWorker, ReportLackOfSlots, ResourceManagerFact,
+    TakeFacts,
 };
-use gateways::slot_manager::RemoveJob;
 use gateways::{Answer, Ask, Call, Principal};
-use model::Fence;
 
 fn is_own<C: Call>(ask: &Ask<C>) -> bool {
     let own = ask.caller.principal == Principal::Local;
@@ -19,29 +17,25 @@ fn is_own<C: Call>(ask: &Ask<C>) -> bool {
     own
 }
 
-impl Handler<Ask<DeclareNeededWorkers>> for ResourceManagerActor {
-    type Result = Answer<DeclareNeededWorkers>;
+impl Handler<Ask<TakeFacts>> for ResourceManagerActor {
+    type Result = Answer<TakeFacts>;
 
-    fn handle(&mut self, ask: Ask<DeclareNeededWorkers>, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, ask: Ask<TakeFacts>, _: &mut Context<Self>) -> Self::Result {
         if is_own(&ask) {
-            let missing = ask.body.missing.into_iter().collect();
-            let commands = self.core.need(self.now(), ask.body.seen, missing);
-            self.obey(commands);
+            for fact in self.facts.take(ask.body) {
+                let commands = match fact {
+                    ResourceManagerFact::DeclareNeededWorkers(DeclareNeededWorkers {
+                        seen,
+                        missing,
+                    }) => self.core.need(self.now(), seen, missing.into_iter().collect()),
+                    ResourceManagerFact::ReleaseIdleWorker(ReleaseIdleWorker { instance_id }) => {
+                        self.core.release(instance_id, "it has been idle for too long".to_owned())
+                    }
+                };
+                self.obey(commands);
+            }
         }
-        Ok(())
-    }
-}
-
-impl Handler<Ask<ReleaseIdleWorker>> for ResourceManagerActor {
-    type Result = Answer<ReleaseIdleWorker>;
-
-    fn handle(&mut self, ask: Ask<ReleaseIdleWorker>, _: &mut Context<Self>) -> Self::Result {
-        if is_own(&ask) {
-            let cause = "it has been idle for too long".to_owned();
-            let commands = self.core.release(ask.body.instance_id, cause);
-            self.obey(commands);
-        }
-        Ok(())
+        Ok(self.facts.expected())
     }
 }
 
@@ -71,38 +65,6 @@ impl Handler<Ask<AskToGiveWay>> for ResourceManagerActor {
         let job = self.jobs.get(&job_id).filter(|job| own && job.job_master_id == job_master_id);
         if let Some(job) = job {
             job.gateway.tell(GiveWay { slots });
-        }
-        Ok(())
-    }
-}
-
-impl Handler<Ask<NotifyJobLeader>> for ResourceManagerActor {
-    type Result = Answer<NotifyJobLeader>;
-
-    fn handle(&mut self, ask: Ask<NotifyJobLeader>, _: &mut Context<Self>) -> Self::Result {
-        let own = is_own(&ask);
-        let NotifyJobLeader { job_id, leader } = ask.body;
-        let registered = self.jobs.get(&job_id).map(|job| job.job_master_id.session());
-        // One that registers under the new session may have been faster than this notice.
-        if own
-            && registered.is_some()
-            && registered != leader
-            && leader.is_none_or(|new| Some(new) > registered)
-        {
-            self.close_job(job_id, "it leads the job no more");
-        }
-        Ok(())
-    }
-}
-
-impl Handler<Ask<NotifyJobTimedOut>> for ResourceManagerActor {
-    type Result = Answer<NotifyJobTimedOut>;
-
-    fn handle(&mut self, ask: Ask<NotifyJobTimedOut>, _: &mut Context<Self>) -> Self::Result {
-        if is_own(&ask) {
-            let job_id = ask.body.job_id;
-            self.close_job(job_id, "nobody has led the job for too long");
-            self.slot_manager.tell(RemoveJob { job_id });
         }
         Ok(())
     }

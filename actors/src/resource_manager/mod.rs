@@ -8,6 +8,8 @@ mod active;
 pub mod driver;
 mod handlers;
 mod internal;
+mod job_leaders;
+mod nodes;
 pub mod runner;
 #[cfg(test)]
 mod tests;
@@ -17,24 +19,24 @@ pub use runner::{ResourceManagerService, start};
 
 use crate::probe::Fact;
 use crate::services::{HeartbeatReport, PeerWatch, ProcessServices, Running, Stop, TurnMarker};
-use crate::{job_leader_id_service, slot_manager};
+use crate::slot_manager;
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
-use control::resource_manager::pool::{DriverEvent, PoolSettings};
+use control::resource_manager::pool::{DriverEvent, PoolSettings, RecoveredWorker};
 use control::resource_manager::{Command, ResourceManager, Settings};
 use control::slot_manager::{Settings as SlotSettings, Supply};
 use gateways::heartbeat::{BeatPayload, Party};
 use gateways::job_master::{self, JobMasterGateway};
-use gateways::job_services::JobLeaderIdGateway;
 use gateways::leader_election::Component;
 use gateways::resource_manager::{RegisterTaskExecutor, ResourceManagerGateway};
 use gateways::slot_manager::{
-    BlockHosts, ProcessRequirements, RemoveTaskExecutor, ReportSlots, SlotManagerGateway,
+    BlockHosts, ProcessRequirements, RefuseWorkers, RemoveJob, RemoveTaskExecutor, ReportSlots,
+    SlotManagerFact, SlotManagerGateway,
 };
 use gateways::task_executor::{DisconnectResourceManager, TaskExecutorGateway};
-use gateways::{EndpointAddress, Remote};
+use gateways::{Courier, EndpointAddress, Inbox, Remote};
 use model::{
-    Fence, InstanceId, JobId, JobMasterId, ProcessSession, ResourceId, ResourceManagerId,
-    SlotManagerId, WorkerResourceSpec,
+    Fence, InstanceId, JobId, JobMasterId, ProcessSession, ResourceManagerId, SlotManagerId,
+    WorkerResourceSpec,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,23 +106,19 @@ pub struct ResourceManagerActor {
     workers: BTreeMap<InstanceId, WorkerConnection>,
     jobs: BTreeMap<JobId, JobConnection>,
     slot_manager: Remote<SlotManagerGateway>,
-    job_leaders: Remote<JobLeaderIdGateway>,
-    /// Live and die with it.
-    children: Option<Children>,
+    to_slot_manager: Courier<SlotManagerFact>,
+    /// Facts of the SlotManager.
+    facts: Inbox,
+    /// The leaders of jobs, as retrieval tells them.
+    watched: BTreeMap<JobId, job_leaders::Watched>,
+    /// Lives and dies with the ResourceManager.
+    running_slot_manager: Option<Running<slot_manager::SlotManagerActor>>,
     events: Option<mpsc::Receiver<DriverEvent>>,
-    recovered: Vec<ResourceId>,
-    /// Requests whose worker was started and has not registered yet.
-    started: BTreeMap<ResourceId, u64>,
+    recovered: Vec<RecoveredWorker>,
 }
 
-#[derive(Debug)]
-struct Children {
-    _slot_manager: Running<slot_manager::SlotManagerActor>,
-    _job_leaders: Running<job_leader_id_service::JobLeaderIdActor>,
-}
-
-/// Starts the ResourceManager of one leadership with its SlotManager and JobLeaderIdService, on the current
-/// thread. The driver of an active one is initialised first.
+/// Starts the ResourceManager of one leadership with its SlotManager, on the current thread. The driver of an active one
+/// is initialised first.
 async fn lead(
     deps: ResourceManagerDeps,
     fence: ResourceManagerId,
@@ -136,18 +134,24 @@ async fn lead(
     let (fatal, probe) = (services.fatal.clone(), Arc::clone(&services.probe));
     let address = rpc.address_of(ENDPOINT);
     let slot_fence = SlotManagerId::from_session(fence.session());
+    let slot_manager = rpc.gateway(&rpc.address_of(slot_manager::ENDPOINT), slot_fence);
+    let broken = {
+        let fatal = fatal.clone();
+        move |why| fatal.report(ENDPOINT, why)
+    };
     let actor = ResourceManagerActor {
+        to_slot_manager: Courier::new(slot_manager.clone(), broken),
+        facts: Inbox::default(),
         core: ResourceManager::new(core_settings(&deps)),
         fence,
         marker: services.turn_marker(ENDPOINT),
         workers: BTreeMap::new(),
         jobs: BTreeMap::new(),
-        slot_manager: rpc.gateway(&rpc.address_of(slot_manager::ENDPOINT), slot_fence),
-        job_leaders: rpc.gateway(&rpc.address_of(job_leader_id_service::ENDPOINT), fence),
-        children: None,
+        slot_manager,
+        watched: BTreeMap::new(),
+        running_slot_manager: None,
         events,
         recovered,
-        started: BTreeMap::new(),
         deps,
     };
     let addr = actor.start();
@@ -166,11 +170,13 @@ fn core_settings(deps: &ResourceManagerDeps) -> Settings {
             max_failures_per_minute: options
                 .get(&conf::resourcemanager::START_WORKER_MAX_FAILURE_RATE),
             registration_timeout: options.get(&conf::resourcemanager::WORKER_REGISTRATION_TIMEOUT),
+            late_grace: options.get(&conf::resourcemanager::LATE_WORKER_GRACE),
             worker: worker.clone(),
         }),
     };
     let seed = deps.services.platform.random_u128();
-    Settings { pool, seed, mutation: deps.services.mutation }
+    let job_timeout = options.get(&conf::resourcemanager::JOB_TIMEOUT);
+    Settings { pool, job_timeout, seed, mutation: deps.services.mutation }
 }
 
 fn slot_settings(deps: &ResourceManagerDeps) -> SlotSettings {
@@ -205,24 +211,17 @@ impl Actor for ResourceManagerActor {
         ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         let services = &self.deps.services;
         self.marker.tick(ctx, services.heartbeat.limits().interval);
-        let own = services.rpc.gateway(&services.rpc.address_of(ENDPOINT), self.fence);
-        let job_timeout = services.options.get(&conf::resourcemanager::JOB_TIMEOUT);
-        self.children = Some(Children {
-            _slot_manager: slot_manager::start(slot_manager::SlotManagerDeps {
-                services: services.clone(),
-                resource_manager_id: self.fence,
-                resource_manager: own.clone(),
-                settings: slot_settings(&self.deps),
-                check_delay: services.options.get(&conf::resourcemanager::REQUIREMENTS_CHECK_DELAY),
-            }),
-            _job_leaders: job_leader_id_service::start(services, self.fence, own, job_timeout),
-        });
+        self.running_slot_manager = Some(slot_manager::start(slot_manager::SlotManagerDeps {
+            services: services.clone(),
+            resource_manager_id: self.fence,
+            resource_manager: services.rpc.gateway(&services.rpc.address_of(ENDPOINT), self.fence),
+            settings: slot_settings(&self.deps),
+            check_delay: services.options.get(&conf::resourcemanager::REQUIREMENTS_CHECK_DELAY),
+        }));
         if let Some(events) = self.events.take() {
             actix::spawn(active::forward(events, ctx.address()));
             let workers = std::mem::take(&mut self.recovered);
-            tracing::info!(workers = workers.len(), "workers of an earlier ResourceManager");
-            let commands = self.core.driver(self.now(), DriverEvent::Recovered { workers });
-            self.obey(commands);
+            self.heard(DriverEvent::Recovered { workers });
         }
         ctx.run_interval(TICK, |actor, _| {
             let commands = actor.core.tick(actor.now());
@@ -268,6 +267,12 @@ impl ResourceManagerActor {
     }
 
     fn obey(&mut self, commands: Vec<Command>) {
+        // Before the requests that take their place.
+        let session = self.fence.session();
+        for request in self.core.take_ended_requests() {
+            self.note(Fact::WorkerRequestEnded { session, request });
+        }
+        let mut events = Vec::new();
         for command in commands {
             match command {
                 Command::CloseTaskExecutor {
@@ -278,13 +283,24 @@ impl ResourceManagerActor {
                     resource_id,
                 } => {
                     tracing::info!(%resource_id, %instance_id, cause, "TaskExecutor disconnected");
-                    let session = self.fence.session();
                     self.note(Fact::WorkerLost { session, resource_id, instance_id });
                     self.close_worker(instance_id, reported, cause, terminate);
                 }
-                Command::BlockHosts(hosts) => self.slot_manager.tell(BlockHosts { hosts }),
-                other => self.obey_driver(other),
+                Command::BlockHosts(hosts) => self.to_slot_manager.deliver(BlockHosts { hosts }),
+                Command::NeverMet(specs) => {
+                    for (spec, cause) in &specs {
+                        tracing::error!(?spec, cause, "such a worker can never be started");
+                    }
+                    self.to_slot_manager.deliver(RefuseWorkers { specs });
+                }
+                Command::CloseJob { job_id, reason } => self.close_job(job_id, &reason),
+                Command::RemoveJob { job_id, reason } => self.remove_job(job_id, reason),
+                other => events.extend(self.obey_driver(other)),
             }
+        }
+        for event in events {
+            let commands = self.core.driver(self.now(), event);
+            self.obey(commands);
         }
     }
 
@@ -296,7 +312,7 @@ impl ResourceManagerActor {
         terminate: bool,
     ) {
         if reported {
-            self.slot_manager.tell(RemoveTaskExecutor { instance_id });
+            self.to_slot_manager.deliver(RemoveTaskExecutor { instance_id });
         }
         if let Some(worker) = self.workers.remove(&instance_id) {
             let resource_manager_id = self.fence;
@@ -313,7 +329,7 @@ impl ResourceManagerActor {
     fn release_all(&mut self, cause: &str) -> impl Future<Output = ()> + use<> {
         let mut goodbyes = Vec::new();
         for (instance_id, worker) in std::mem::take(&mut self.workers) {
-            self.slot_manager.tell(RemoveTaskExecutor { instance_id });
+            self.to_slot_manager.deliver(RemoveTaskExecutor { instance_id });
             let goodbye = DisconnectResourceManager {
                 resource_manager_id: self.fence,
                 cause: cause.to_owned(),
@@ -338,12 +354,21 @@ impl ResourceManagerActor {
         tracing::info!(%job_id, session = %job.job_master_id, reason, "JobMaster disconnected");
         if let Some(mut declared) = job.declared {
             declared.requirements.clear();
-            self.slot_manager.tell(declared);
+            self.to_slot_manager.deliver(declared);
         }
         job.gateway.tell(job_master::DisconnectResourceManager {
             resource_manager: self.fence,
             reason: reason.to_owned(),
         });
+    }
+
+    /// Forgets a job. Its JobMaster, if it is still registered, is not told: it has ended the job.
+    fn remove_job(&mut self, job_id: JobId, reason: &str) {
+        tracing::info!(%job_id, reason, "job removed");
+        self.jobs.remove(&job_id);
+        self.watched.remove(&job_id);
+        // A slot given at the last moment reaches a JobMaster that has ended: nobody else frees it.
+        self.to_slot_manager.deliver(RemoveJob { job_id });
     }
 }
 
@@ -359,7 +384,7 @@ impl Handler<HeartbeatReport> for ResourceManagerActor {
                 // Before its own first report the SlotManager does not know it.
                 let known = self.core.get(&resource_id);
                 if known.is_some_and(|w| w.instance_id == instance_id && w.reported) {
-                    self.slot_manager.tell(ReportSlots { instance_id, report });
+                    self.to_slot_manager.deliver(ReportSlots { instance_id, report });
                 }
             }
             HeartbeatReport::Lost { party: Party::TaskExecutor { instance_id, .. }, cause } => {
@@ -367,10 +392,8 @@ impl Handler<HeartbeatReport> for ResourceManagerActor {
                 self.obey(commands);
             }
             HeartbeatReport::Lost { party: Party::JobMaster { job_id, session }, cause } => {
-                let current = self.jobs.get(&job_id).map(|job| job.job_master_id.session());
-                if current == Some(session) {
-                    self.close_job(job_id, &cause.to_string());
-                }
+                let commands = self.core.job_master_gone(job_id, session, cause.to_string());
+                self.obey(commands);
             }
             HeartbeatReport::Payload { .. }
             | HeartbeatReport::Silent { .. }
@@ -383,7 +406,7 @@ impl Handler<Stop> for ResourceManagerActor {
     type Result = ();
 
     fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) {
-        self.children = None;
+        self.running_slot_manager = None;
         ctx.stop();
     }
 }

@@ -1,3 +1,6 @@
+mod external;
+mod job_leaders;
+
 use super::*;
 use crate::services::{ConfirmError, Contention, LeaderElection, Leadership};
 use crate::testing::{
@@ -13,6 +16,7 @@ use gateways::{CallError, FabricError};
 use model::{
     AllocationId, LeaderSession, ResourceId, ResourceProfile, ResourceRequirement, SlotId,
 };
+use std::collections::VecDeque;
 use std::sync::Mutex;
 use tokio::sync::oneshot;
 
@@ -25,15 +29,30 @@ struct FakeDriver(Arc<Mutex<FakeState>>);
 #[derive(Debug, Default)]
 struct FakeState {
     events: Option<mpsc::Sender<DriverEvent>>,
-    recovered: Vec<ResourceId>,
+    recovered: Vec<RecoveredWorker>,
+    /// Every list of nodes to avoid that was told.
+    avoided: Vec<Vec<String>>,
     requests: Vec<WorkerRequest>,
     cancelled: Vec<u64>,
     released: Vec<ResourceId>,
     deregistered: Vec<ApplicationStatus>,
+    /// What attempts to deregister come to, the next one first; those beyond succeed.
+    deregistering: VecDeque<Deregistering>,
     terminated: u32,
     /// Initialisation waits for it.
     hold: Option<oneshot::Receiver<()>>,
     failure: Option<DriverError>,
+}
+
+/// What one attempt to deregister comes to, unless it succeeds.
+#[derive(Debug, Clone, Copy)]
+enum Deregistering {
+    Fails,
+    NeverAnswers,
+}
+
+fn recovered(name: &str) -> RecoveredWorker {
+    RecoveredWorker { resource_id: ResourceId::new(name), host: format!("host-{name}") }
 }
 
 impl FakeDriver {
@@ -61,7 +80,7 @@ impl ResourceManagerDriver for FakeDriver {
     fn initialize(
         &self,
         events: mpsc::Sender<DriverEvent>,
-    ) -> BoxFuture<'static, Result<Vec<ResourceId>, DriverError>> {
+    ) -> BoxFuture<'static, Result<Vec<RecoveredWorker>, DriverError>> {
         let driver = self.clone();
         Box::pin(async move {
             let hold = driver.state().hold.take();
@@ -75,6 +94,9 @@ impl ResourceManagerDriver for FakeDriver {
                 None => Ok(state.recovered.clone()),
             }
         })
+    }
+    fn avoid(&self, hosts: Vec<String>) {
+        self.state().avoided.push(hosts);
     }
     fn request(&self, request: WorkerRequest) {
         self.state().requests.push(request);
@@ -91,7 +113,13 @@ impl ResourceManagerDriver for FakeDriver {
         _: Option<String>,
     ) -> BoxFuture<'static, Result<(), DriverError>> {
         self.state().deregistered.push(status);
-        Box::pin(std::future::ready(Ok(())))
+        match self.state().deregistering.pop_front() {
+            None => Box::pin(std::future::ready(Ok(()))),
+            Some(Deregistering::Fails) => {
+                Box::pin(std::future::ready(Err(DriverError("connection refused".into()))))
+            }
+            Some(Deregistering::NeverAnswers) => Box::pin(std::future::pending()),
+        }
     }
     fn terminate(&self) -> BoxFuture<'static, ()> {
         self.state().terminated += 1;
@@ -125,7 +153,7 @@ async fn world(active: bool, options: &[(&str, &str)]) -> World {
     let process = TestProcess::start(options).await;
     let heartbeats = process.heartbeats().await;
     let driver = FakeDriver::default();
-    driver.state().recovered = vec![ResourceId::new("old")];
+    driver.state().recovered = vec![recovered("old")];
     let mode = match active {
         true => Mode::Active { driver: Arc::new(driver.clone()), worker: worker_spec(2) },
         false => Mode::Standalone,
@@ -329,7 +357,7 @@ async fn only_the_job_master_that_leads_registers_and_declares() {
             refused.reason
         };
         let reason = refused(world.introduce(master(7)).await.map(|_| ()));
-        assert!(reason.contains("nobody does"), "{reason}");
+        assert!(reason.contains("leader as far as known: none"), "{reason}");
         refused(world.require(master(7), 1).await);
         let first = world.job(master(7)).await;
         refused(world.introduce(master(6)).await.map(|_| ()));
@@ -541,6 +569,8 @@ async fn who_was_not_asked_for_is_refused_and_who_comes_late_or_twice_is_release
             let answer = world.register(&world.worker(name), 2).await;
             answer.expect_err("refused").refused().expect("typed")
         };
+        assert!(refuse("stranger").await.retry, "an earlier JobManager may have started it");
+        seconds(61).await;
         let refused = refuse("stranger").await;
         assert!(!refused.retry && refused.reason.contains("neither requested"), "{refused}");
         let _job = world.job(master(7)).await;
@@ -557,6 +587,7 @@ async fn who_was_not_asked_for_is_refused_and_who_comes_late_or_twice_is_release
         assert_eq!(world.driver.state().cancelled, [2]);
         world.driver.started(2, "late").await;
         assert_eq!(world.driver.released(), ["twice", "unasked", "late"]);
+        seconds(61).await;
         assert!(!refuse("late").await.retry);
     })
     .await;
@@ -584,7 +615,8 @@ async fn failed_starts_back_off_and_the_job_fails_with_the_last_error() {
         assert_eq!(world.driver.requests(), [1], "20 s: the second failure in a row");
         seconds(3).await;
         assert_eq!(world.driver.requests(), [1, 2]);
-        assert_eq!(world.driver.state().requests[1].avoid, ["bad"]);
+        let avoided = world.driver.state().avoided.clone();
+        assert_eq!(avoided, [vec!["host-old"], vec!["bad", "host-old"]], "told before the request");
         world.driver.say(fail(2, "quota exceeded")).await;
         assert_eq!(job.lacks.all().len(), 0);
         seconds(10).await;

@@ -1,7 +1,8 @@
 //! The SlotManager: matches declared requirements with slots and requests them from TaskExecutors.
 //!
-//! It is called by its ResourceManager alone and tells it what is missing; whom a slot goes to is decided in
-//! `control::slot_manager`. It must never talk to a JobMaster or to an external resource system.
+//! Its ResourceManager alone calls it, with facts (see `gateways::delivery`), and hears from it what is missing; whom
+//! a slot goes to is decided in `control::slot_manager`. It must never talk to a JobMaster or to an external resource
+//! system.
 
 #[cfg(test)]
 mod tests;
@@ -12,20 +13,18 @@ use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
 use control::slot_manager::workers::NewWorker;
 use control::slot_manager::{Command, Lack, Refusal, Settings, SlotManager, SlotRequest};
 use gateways::resource_manager::{
-    AskToGiveWay, DeclareNeededWorkers, ReleaseIdleWorker, ReportLackOfSlots,
+    AskToGiveWay, DeclareNeededWorkers, ReleaseIdleWorker, ReportLackOfSlots, ResourceManagerFact,
     ResourceManagerGateway, ResourceOverview,
 };
 use gateways::slot_manager::{
-    AddTaskExecutor, BlockHosts, FreeSlot, ProcessRequirements, RemoveJob, RemoveTaskExecutor,
-    ReportSlots, RequestSlotOverview, SlotManagerGateway, SlotOverview,
+    AddTaskExecutor, FreeSlot, ProcessRequirements, RequestSlotOverview, SlotManagerFact,
+    SlotManagerGateway, SlotOverview, TakeFacts,
 };
 use gateways::task_executor::{self, RequestSlot, SlotRequestError, TaskExecutorGateway};
-use gateways::{Answer, Ask, CallError, Remote};
+use gateways::{Answer, Ask, CallError, Courier, Inbox, Remote};
 use metrics::Gauge;
 use model::slots::SlotAllocation;
-use model::{
-    AllocationId, Fence, InstanceId, JobId, ResourceId, ResourceManagerId, SlotId, SlotManagerId,
-};
+use model::{Fence, InstanceId, JobId, ResourceId, ResourceManagerId, SlotId, SlotManagerId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +72,11 @@ pub struct SlotManagerActor {
     core: SlotManager,
     services: ProcessServices,
     resource_manager_id: ResourceManagerId,
+    /// For hints.
     resource_manager: Remote<ResourceManagerGateway>,
+    to_resource_manager: Courier<ResourceManagerFact>,
+    /// Facts of the ResourceManager.
+    facts: Inbox,
     /// As they were declared last: what a slot request needs to know.
     jobs: BTreeMap<JobId, ProcessRequirements>,
     workers: BTreeMap<InstanceId, WorkerInfo>,
@@ -109,7 +112,11 @@ impl SlotManagerActor {
             slots: scope.gauge("taskSlotsTotal"),
             free: scope.gauge("taskSlotsAvailable"),
         };
+        let fatal = deps.services.fatal.clone();
+        let broken = move |why| fatal.report(ENDPOINT, why);
         Self {
+            to_resource_manager: Courier::new(deps.resource_manager.clone(), broken),
+            facts: Inbox::default(),
             core: SlotManager::new(deps.settings),
             marker: deps.services.turn_marker(ENDPOINT),
             services: deps.services,
@@ -151,30 +158,42 @@ impl SlotManagerActor {
         let now = self.now();
         self.checked_at = Some(now);
         let commands = self.core.check(now);
-        for command in commands {
-            self.obey(command, ctx);
-        }
+        self.obey_all(commands, ctx);
         let sums = self.core.overview();
         self.gauges.workers.set(f64::from(sums.workers));
         self.gauges.slots.set(f64::from(sums.slots));
         self.gauges.free.set(f64::from(sums.free_slots));
     }
 
+    fn obey_all(&mut self, commands: impl IntoIterator<Item = Command>, ctx: &mut Context<Self>) {
+        for command in commands {
+            self.obey(command, ctx);
+        }
+    }
+
     fn obey(&mut self, command: Command, ctx: &mut Context<Self>) {
         match command {
             Command::RequestSlot(request) => self.request_slot(request, ctx),
+            Command::FreeSlot { instance_id, allocation_id } => {
+                if let Some(worker) = self.workers.get(&instance_id) {
+                    let cause = "its job has ended, or nobody has led it for too long".to_owned();
+                    // A hint: while the slot is reported as held, the core gives the command again.
+                    worker.gateway.tell(task_executor::FreeSlot { allocation_id, cause });
+                }
+            }
             Command::TellLack(lack) => self.tell_lack(lack),
             Command::AskToGiveWay { job_id, job_master_id, slots } => {
                 let count: u32 = slots.iter().map(|need| need.slots).fold(0, u32::saturating_add);
                 tracing::info!(%job_id, slots = count, "asked to give way: another job could run");
+                // A hint: a job that keeps others waiting is asked again.
                 self.resource_manager.tell(AskToGiveWay { job_id, job_master_id, slots });
             }
             Command::NeedWorkers { seen, missing } => {
                 let missing = missing.into_iter().collect();
-                self.resource_manager.tell(DeclareNeededWorkers { seen, missing });
+                self.to_resource_manager.deliver(DeclareNeededWorkers { seen, missing });
             }
             Command::ReleaseWorker { instance_id } => {
-                self.resource_manager.tell(ReleaseIdleWorker { instance_id });
+                self.to_resource_manager.deliver(ReleaseIdleWorker { instance_id });
             }
         }
     }
@@ -184,6 +203,7 @@ impl SlotManagerActor {
         let name = self.jobs.get(&job_id).map_or("", |job| job.job_name.as_str());
         tracing::warn!(%job_id, name, message, "requirements can't be met");
         let lack = ReportLackOfSlots { job_id, job_master_id, acquired, message };
+        // A hint: said again every few seconds while it lasts.
         self.resource_manager.tell(lack);
     }
 
@@ -235,21 +255,6 @@ impl SlotManagerActor {
             let _ = addr.send(SlotAnswered { request, slot_id, refusal }).await;
         });
     }
-
-    fn free_slots_of(&self, job_id: JobId) {
-        let held: Vec<(InstanceId, AllocationId)> = self
-            .core
-            .workers()
-            .held_by(job_id)
-            .filter_map(|(instance, _, slot)| Some((instance, slot.state.holder()?.allocation_id)))
-            .collect();
-        for (instance, allocation_id) in held {
-            if let Some(worker) = self.workers.get(&instance) {
-                let cause = format!("job {job_id} has ended, or nobody has led it for too long");
-                worker.gateway.tell(task_executor::FreeSlot { allocation_id, cause });
-            }
-        }
-    }
 }
 
 /// A TaskExecutor has answered a slot request, or will not.
@@ -275,23 +280,62 @@ impl Handler<SlotAnswered> for SlotManagerActor {
         });
         let now = self.now();
         match refusal {
-            None => self.core.slot_granted(now, &request),
+            None => {
+                let command = self.core.slot_granted(now, &request);
+                self.obey_all(command, ctx);
+            }
             Some(refusal) => self.core.slot_refused(now, &request, refusal),
         }
         self.changed(ctx);
     }
 }
 
-impl Handler<Ask<AddTaskExecutor>> for SlotManagerActor {
-    type Result = Answer<AddTaskExecutor>;
+impl Handler<Ask<TakeFacts>> for SlotManagerActor {
+    type Result = Answer<TakeFacts>;
 
-    fn handle(&mut self, ask: Ask<AddTaskExecutor>, ctx: &mut Context<Self>) -> Self::Result {
-        let add = ask.body;
+    fn handle(&mut self, ask: Ask<TakeFacts>, ctx: &mut Context<Self>) -> Self::Result {
+        let now = self.now();
+        for fact in self.facts.take(ask.body) {
+            self.learn(now, fact, ctx);
+        }
+        self.changed(ctx);
+        Ok(self.facts.expected())
+    }
+}
+
+impl SlotManagerActor {
+    fn learn(&mut self, now: Duration, fact: SlotManagerFact, ctx: &mut Context<Self>) {
+        match fact {
+            SlotManagerFact::AddTaskExecutor(add) => self.add_worker(now, add),
+            SlotManagerFact::RemoveTaskExecutor(removed) => {
+                self.workers.remove(&removed.instance_id);
+                self.core.remove_worker(removed.instance_id);
+            }
+            SlotManagerFact::ReportSlots(of) => {
+                let commands = self.core.report(now, of.instance_id, of.report);
+                self.obey_all(commands, ctx);
+            }
+            SlotManagerFact::FreeSlot(FreeSlot { instance_id, slot_id, allocation_id }) => {
+                self.core.free_slot(now, instance_id, slot_id.index, allocation_id);
+                let session = self.resource_manager_id.session();
+                self.services.probe.note(Fact::SlotFreed { session, slot_id, allocation_id });
+            }
+            SlotManagerFact::ProcessRequirements(declared) => self.require(declared),
+            SlotManagerFact::RemoveJob(removed) => {
+                self.jobs.remove(&removed.job_id);
+                let commands = self.core.remove_job(removed.job_id);
+                self.obey_all(commands, ctx);
+            }
+            SlotManagerFact::BlockHosts(blocked) => self.core.block_hosts(blocked.hosts),
+            SlotManagerFact::RefuseWorkers(refused) => self.core.refuse_workers(refused.specs),
+        }
+    }
+
+    fn add_worker(&mut self, now: Duration, add: AddTaskExecutor) {
         let gateway = self.services.rpc.gateway(&add.address, add.session);
         let gateway = gateway.with_session(self.resource_manager_id.session());
         let info = WorkerInfo { resource_id: add.resource_id.clone(), gateway };
         self.workers.insert(add.instance_id, info);
-        let now = self.now();
         self.core.add_worker(
             now,
             NewWorker {
@@ -302,85 +346,16 @@ impl Handler<Ask<AddTaskExecutor>> for SlotManagerActor {
                 report: add.report,
             },
         );
-        self.changed(ctx);
-        Ok(())
     }
-}
 
-impl Handler<Ask<RemoveTaskExecutor>> for SlotManagerActor {
-    type Result = Answer<RemoveTaskExecutor>;
-
-    fn handle(&mut self, ask: Ask<RemoveTaskExecutor>, ctx: &mut Context<Self>) -> Self::Result {
-        self.workers.remove(&ask.body.instance_id);
-        self.core.remove_worker(ask.body.instance_id);
-        self.changed(ctx);
-        Ok(())
-    }
-}
-
-impl Handler<Ask<ReportSlots>> for SlotManagerActor {
-    type Result = Answer<ReportSlots>;
-
-    fn handle(&mut self, ask: Ask<ReportSlots>, ctx: &mut Context<Self>) -> Self::Result {
-        let now = self.now();
-        self.core.report(now, ask.body.instance_id, ask.body.report);
-        self.changed(ctx);
-        Ok(())
-    }
-}
-
-impl Handler<Ask<FreeSlot>> for SlotManagerActor {
-    type Result = Answer<FreeSlot>;
-
-    fn handle(&mut self, ask: Ask<FreeSlot>, ctx: &mut Context<Self>) -> Self::Result {
-        let FreeSlot { instance_id, slot_id, allocation_id } = ask.body;
-        let now = self.now();
-        self.core.free_slot(now, instance_id, slot_id.index, allocation_id);
-        let session = self.resource_manager_id.session();
-        self.services.probe.note(Fact::SlotFreed { session, slot_id, allocation_id });
-        self.changed(ctx);
-        Ok(())
-    }
-}
-
-impl Handler<Ask<ProcessRequirements>> for SlotManagerActor {
-    type Result = Answer<ProcessRequirements>;
-
-    fn handle(&mut self, ask: Ask<ProcessRequirements>, ctx: &mut Context<Self>) -> Self::Result {
-        let declared = ask.body;
+    fn require(&mut self, declared: ProcessRequirements) {
         let (job_id, master) = (declared.job_id, declared.job_master_id);
         let requirements = declared.requirements.clone();
-        // An earlier JobMaster's call may come late: it must not direct offers to itself.
-        let newest = self.jobs.get(&job_id).is_none_or(|job| job.job_master_id <= master);
-        if newest {
+        // An earlier JobMaster's declaration may come late: it must not direct offers to itself.
+        if self.jobs.get(&job_id).is_none_or(|job| job.job_master_id <= master) {
             self.jobs.insert(job_id, declared);
         }
         self.core.require(job_id, master, requirements);
-        self.changed(ctx);
-        Ok(())
-    }
-}
-
-impl Handler<Ask<RemoveJob>> for SlotManagerActor {
-    type Result = Answer<RemoveJob>;
-
-    fn handle(&mut self, ask: Ask<RemoveJob>, ctx: &mut Context<Self>) -> Self::Result {
-        let RemoveJob { job_id } = ask.body;
-        self.free_slots_of(job_id);
-        self.jobs.remove(&job_id);
-        self.core.remove_job(job_id);
-        self.changed(ctx);
-        Ok(())
-    }
-}
-
-impl Handler<Ask<BlockHosts>> for SlotManagerActor {
-    type Result = Answer<BlockHosts>;
-
-    fn handle(&mut self, ask: Ask<BlockHosts>, ctx: &mut Context<Self>) -> Self::Result {
-        self.core.block_hosts(ask.body.hosts);
-        self.changed(ctx);
-        Ok(())
     }
 }
 

@@ -6,7 +6,8 @@ use crate::testing::{
 use control::mutation::Mutation;
 use control::slot_manager::Supply;
 use gateways::FabricError;
-use model::{JobMasterId, ResourceProfile, ResourceRequirement};
+use gateways::slot_manager::{BlockHosts, RemoveJob, RemoveTaskExecutor, ReportSlots};
+use model::{AllocationId, JobMasterId, ResourceProfile, ResourceRequirement};
 
 const JOB: JobId = JobId(1);
 
@@ -14,6 +15,7 @@ struct World {
     process: TestProcess,
     rm: ResourceManagerDouble,
     gateway: Remote<SlotManagerGateway>,
+    facts: Courier<SlotManagerFact>,
     _running: Running<SlotManagerActor>,
 }
 
@@ -48,7 +50,8 @@ async fn world(supply: Supply) -> World {
         check_delay: Duration::from_millis(5),
     });
     let gateway = process.services.rpc.gateway(running.address(), SlotManagerId(session(4)));
-    World { process, rm, gateway, _running: running }
+    let facts = Courier::new(gateway.clone(), |why| panic!("{why}"));
+    World { process, rm, gateway, facts, _running: running }
 }
 
 impl World {
@@ -62,7 +65,8 @@ impl World {
             spec: worker_spec(slots),
             report: slot_report(&worker.resource_id, slots),
         };
-        self.gateway.ask(add).await.expect("added");
+        self.facts.deliver(add);
+        settle().await;
     }
 
     async fn require(&self, master: u64, slots: u32) {
@@ -81,7 +85,8 @@ impl World {
             program: None,
             requirements,
         };
-        self.gateway.ask(declared).await.expect("taken");
+        self.facts.deliver(declared);
+        settle().await;
         settle().await;
     }
 
@@ -93,7 +98,8 @@ impl World {
                 slot_id: request.slot_id,
                 allocation_id: request.allocation_id,
             };
-            self.gateway.ask(freed).await.expect("freed");
+            self.facts.deliver(freed);
+            settle().await;
         }
     }
 
@@ -134,7 +140,8 @@ async fn stale_and_future_tokens_change_nothing() {
             let fence = SlotManagerId(session(other));
             let rpc = &world.process.services.rpc;
             let gateway = rpc.gateway::<SlotManagerGateway>(world.gateway.address(), fence);
-            let refused = gateway.ask(RemoveTaskExecutor { instance_id: InstanceId(11) }).await;
+            let fact = RemoveTaskExecutor { instance_id: InstanceId(11) }.into();
+            let refused = gateway.ask(TakeFacts { first: 1, facts: vec![fact] }).await;
             assert!(matches!(refused, Err(CallError::Fabric(FabricError::Fenced { .. }))));
         }
         assert_eq!(world.overview().await.totals.slots, 1);
@@ -192,12 +199,14 @@ async fn a_removed_worker_is_replaced_and_a_freed_slot_is_given_again() {
         world.require(1, 1).await;
         world.add(&two, 12, 1).await;
         let instance_id = InstanceId(11);
-        world.gateway.ask(RemoveTaskExecutor { instance_id }).await.expect("removed");
+        world.facts.deliver(RemoveTaskExecutor { instance_id });
+        settle().await;
         settle().await;
         let request = two.requests.take().remove(0);
         let (slot_id, allocation_id) = (request.slot_id, request.allocation_id);
         let freed = FreeSlot { instance_id: InstanceId(12), slot_id, allocation_id };
-        world.gateway.ask(freed).await.expect("freed");
+        world.facts.deliver(freed);
+        settle().await;
         settle().await;
         assert_eq!(two.requests.all().len(), 1, "the requirement stands");
     })
@@ -256,7 +265,8 @@ async fn an_active_one_declares_missing_workers_and_releases_idle_ones() {
         settle().await;
         let needed = world.rm.needed.take();
         assert_eq!(needed.last().map(|n| (n.seen, n.missing[0].1)), Some((1, 1)));
-        world.gateway.ask(RemoveJob { job_id: JOB }).await.expect("removed");
+        world.facts.deliver(RemoveJob { job_id: JOB });
+        settle().await;
         world.free_all(11, &worker).await;
         settle().await;
         assert_eq!(world.rm.needed.take().last().map(|n| n.missing.len()), Some(0));
@@ -276,7 +286,8 @@ async fn slots_of_a_removed_job_are_freed_where_nobody_else_does() {
         world.add(&worker, 11, 1).await;
         world.require(1, 1).await;
         let given = worker.requests.take().remove(0).allocation_id;
-        world.gateway.ask(RemoveJob { job_id: JOB }).await.expect("removed");
+        world.facts.deliver(RemoveJob { job_id: JOB });
+        settle().await;
         settle().await;
         let freed: Vec<_> = worker.freed.all().iter().map(|freed| freed.allocation_id).collect();
         assert_eq!(freed, [given]);
@@ -291,17 +302,20 @@ async fn blocked_hosts_and_reports_are_taken_into_account() {
         let worker = TaskExecutorDouble::start(&world.process, "tm-1", Slots::Give);
         world.add(&worker, 11, 1).await;
         let hosts = vec!["host-tm-1".to_owned()];
-        world.gateway.ask(BlockHosts { hosts }).await.expect("blocked");
+        world.facts.deliver(BlockHosts { hosts });
+        settle().await;
         world.require(1, 1).await;
         assert_eq!(worker.requests.all().len(), 0);
         let totals = world.overview().await.totals;
         assert_eq!((totals.blocked_task_managers, totals.blocked_free_slots), (1, 1));
-        world.gateway.ask(BlockHosts { hosts: vec![] }).await.expect("unblocked");
+        world.facts.deliver(BlockHosts { hosts: vec![] });
+        settle().await;
         settle().await;
         assert_eq!(worker.requests.all().len(), 1);
         seconds(5).await;
         let (instance_id, report) = (InstanceId(11), slot_report(&worker.resource_id, 1));
-        world.gateway.ask(ReportSlots { instance_id, report }).await.expect("reported");
+        world.facts.deliver(ReportSlots { instance_id, report });
+        settle().await;
         settle().await;
         assert_eq!(worker.requests.all().len(), 2, "it has lost the slot");
     })

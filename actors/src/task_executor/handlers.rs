@@ -1,6 +1,7 @@
 //! The calls that a TaskExecutor answers.
 //!
-//! A call of a ResourceManager or JobMaster is believed only from the session that is connected.
+//! A call of a ResourceManager or JobMaster is believed only from the session that is connected: [`TaskExecutor::of`]
+//! finds out for whom a call speaks, the core compares that session with the connected one.
 
 use super::{JobShell, TaskExecutor};
 use crate::probe::Fact;
@@ -82,11 +83,20 @@ impl TaskExecutor {
     fn note_stale<C: Call>(&self, caller: LeaderSession) {
         self.services.probe.note(Fact::StaleCallerRefused { call: C::NAME, caller });
     }
-}
 
-/// Whether the session that the caller sent along, if it did, is the one that its message names.
-fn speaks_for(caller: &Caller, named: LeaderSession) -> bool {
-    caller.session.is_none_or(|session| session == named)
+    /// Returns the session of the leader for whom a call speaks. The one place where a leader's token is read: every
+    /// call of a leader carries its session, and where its message names one (`named`), it is the same. `None`: it
+    /// speaks for nobody, and changes nothing.
+    fn of<C: Call>(&self, caller: &Caller, named: Option<LeaderSession>) -> Option<LeaderSession> {
+        let session = caller.session.filter(|session| named.is_none_or(|named| named == *session));
+        if session.is_none() {
+            tracing::debug!(call = C::NAME, ?named, carried = ?caller.session, "refused: no leader's");
+            if let Some(caller) = caller.session.or(named) {
+                self.note_stale::<C>(caller);
+            }
+        }
+        session
+    }
 }
 
 impl Handler<Ask<RequestSlot>> for TaskExecutor {
@@ -95,7 +105,7 @@ impl Handler<Ask<RequestSlot>> for TaskExecutor {
     fn handle(&mut self, ask: Ask<RequestSlot>, ctx: &mut Self::Context) -> Answer<RequestSlot> {
         let Ask { body, caller } = ask;
         let by = body.resource_manager_id;
-        if self.leaving || !speaks_for(&caller, by.session()) {
+        if self.leaving || self.of::<RequestSlot>(&caller, Some(by.session())).is_none() {
             return Err(SlotRequestError::NotMyResourceManager);
         }
         if body.slot_id.resource_id != self.services.resource_id {
@@ -152,7 +162,7 @@ impl Handler<Ask<FreeSlot>> for TaskExecutor {
 
     fn handle(&mut self, ask: Ask<FreeSlot>, ctx: &mut Self::Context) -> Answer<FreeSlot> {
         let FreeSlot { allocation_id, cause } = ask.body;
-        let by = ask.caller.session.ok_or(SlotRequestError::NotMyJobMaster)?;
+        let by = self.of::<FreeSlot>(&ask.caller, None).ok_or(SlotRequestError::NotMyJobMaster)?;
         let now = self.now();
         let manager = ResourceManagerId::from_session(by);
         if let Some(commands) = self.core.take_back_slot(now, manager, allocation_id) {
@@ -200,7 +210,7 @@ impl Handler<Ask<DeployTasks>> for TaskExecutor {
         let Ask { body: mut deployment, caller } = ask;
         let job = deployment.job_id;
         let by = deployment.job_master_id;
-        if !speaks_for(&caller, by.session()) {
+        if self.of::<DeployTasks>(&caller, Some(by.session())).is_none() {
             return Box::pin(ready(Err(DeployError::OtherJobMaster)).into_actor(self));
         }
         let tasks: Vec<_> = deployment.tasks.iter().map(|t| (t.attempt, t.allocation_id)).collect();
@@ -247,8 +257,7 @@ impl Handler<Ask<CancelTasks>> for TaskExecutor {
 
     fn handle(&mut self, ask: Ask<CancelTasks>, ctx: &mut Self::Context) -> Answer<CancelTasks> {
         let CancelTasks { job_id, attempts } = ask.body;
-        let Some(by) = ask.caller.session else {
-            tracing::debug!(job = %job_id, "a cancellation without a session is ignored");
+        let Some(by) = self.of::<CancelTasks>(&ask.caller, None) else {
             return Ok(());
         };
         match self.core.cancel(job_id, JobMasterId::from_session(by), &attempts) {
@@ -274,7 +283,8 @@ impl Handler<Ask<DisconnectJobMaster>> for TaskExecutor {
         ctx: &mut Self::Context,
     ) -> Answer<DisconnectJobMaster> {
         let DisconnectJobMaster { job_id, job_master_id, cause } = ask.body;
-        if speaks_for(&ask.caller, job_master_id.session()) {
+        let named = Some(job_master_id.session());
+        if self.of::<DisconnectJobMaster>(&ask.caller, named).is_some() {
             let reason = format!("the JobMaster ended the connection: {cause}");
             let lost =
                 Event::JobMasterLost { job: job_id, id: job_master_id, reason, reconnect: true };
@@ -294,7 +304,7 @@ impl Handler<Ask<DisconnectResourceManager>> for TaskExecutor {
     ) -> Answer<DisconnectResourceManager> {
         let DisconnectResourceManager { resource_manager_id: id, cause: reason, terminate } =
             ask.body;
-        if speaks_for(&ask.caller, id.session()) {
+        if self.of::<DisconnectResourceManager>(&ask.caller, Some(id.session())).is_some() {
             self.step(
                 match terminate {
                     true => Event::ResourceManagerReleases { id, reason },

@@ -55,8 +55,8 @@ async fn deploy(
         Err(CallError::Refused(error)) => Err(error),
         Err(CallError::Fabric(error)) => {
             if error.may_have_run() {
-                // "Nothing of it runs" has to be true.
-                host.tell(CancelOnHost { attempts });
+                // "Nothing of it runs" has to be true, and nobody says it again.
+                host.insist(CancelOnHost { attempts });
             }
             Err(DeployError::Host(error.to_string()))
         }

@@ -437,8 +437,7 @@ fn start_failure(error: CallError<BuildError>) -> FailureCause {
         CallError::Refused(BuildError::Invalid(_) | BuildError::Usage { .. }) => {
             FailureCause::fatal("InvalidProgram", message)
         }
-        CallError::Refused(BuildError::Process(_)) | CallError::Fabric(_) => {
-            FailureCause::recoverable("ProgramHostFailed", message)
-        }
+        CallError::Refused(BuildError::Process(_) | BuildError::NoRoom(_))
+        | CallError::Fabric(_) => FailureCause::recoverable("ProgramHostFailed", message),
     }
 }

@@ -13,7 +13,7 @@ use gateways::job_master::{
 use gateways::job_services::{ForgetJob, Reconnect, WatchJob};
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::{Call, CallError, FabricError};
-use model::{AllocationId, FailureCause, Fence as _, InstanceId, JobId, JobMasterId};
+use model::{FailureCause, Fence as _, InstanceId, JobId, JobMasterId};
 use std::time::Duration;
 
 /// An offer that is not answered so soon is made again: the slot is given up before a call's usual time.
@@ -53,15 +53,15 @@ impl Handler<JobLeaderReport> for TaskExecutor {
 impl TaskExecutor {
     pub(super) fn watch_job(&mut self, job: JobId, instance_id: InstanceId) {
         let hint = self.jobs.get(&job).and_then(|shell| shell.hint.clone());
-        self.job_leaders.tell(WatchJob { job_id: job, hint, instance_id });
+        self.job_leaders.deliver(WatchJob { job_id: job, hint, instance_id });
     }
 
     pub(super) fn reconnect_job(&mut self, job: JobId) {
-        self.job_leaders.tell(Reconnect { job_id: job });
+        self.job_leaders.deliver(Reconnect { job_id: job });
     }
 
     pub(super) fn forget_job(&mut self, job: JobId) {
-        self.job_leaders.tell(ForgetJob { job_id: job });
+        self.job_leaders.deliver(ForgetJob { job_id: job });
         self.jobs.remove(&job);
     }
 
@@ -101,6 +101,7 @@ impl TaskExecutor {
         let connection = self.jobs.get_mut(&job).and_then(|shell| shell.connection.take());
         if let (Some(connection), Some(cause)) = (connection, tell) {
             let resource_id = self.services.resource_id.clone();
+            // A hint: the silence of the heartbeats says the same.
             connection.remote.tell(DisconnectTaskManager { resource_id, instance_id, cause });
         }
     }
@@ -169,8 +170,7 @@ impl TaskExecutor {
         &mut self,
         job: JobId,
         to: Connection,
-        allocation_id: AllocationId,
-        cause: FailureCause,
+        message: FailSlot,
         ctx: &mut Context<Self>,
     ) {
         let number = to.number;
@@ -179,8 +179,6 @@ impl TaskExecutor {
             return;
         };
         let remote = connection.remote.clone();
-        let resource_id = self.services.resource_id.clone();
-        let message = FailSlot { resource_id, allocation_id, cause };
         let asked = async move { remote.ask(message).await };
         let answered = asked.into_actor(self).map(move |answer, executor, ctx| match answer {
             Ok(()) => {

@@ -24,12 +24,12 @@ use crate::services::{PeerWatch, ProcessServices, Running, Stop, TurnMarker};
 use actix::{Actor, ActorContext as _, AsyncContext, Context, Handler, SpawnHandle};
 use control::job_table::Connection;
 use control::task_executor::{Command, Event, Settings, TaskExecutor as Core};
-use gateways::job_master::JobMasterGateway;
-use gateways::job_services::{JobLeaderServiceGateway, ProgramHostsGateway};
+use gateways::job_master::{FailSlot, JobMasterGateway};
+use gateways::job_services::{JobLeaderFact, ProgramHostsGateway};
 use gateways::leader_election::{Component, LeaderInformation};
 use gateways::resource_manager::ResourceManagerGateway;
 use gateways::task_executor::TaskExecutorGateway;
-use gateways::{Call, CallError, EndpointAddress, Remote};
+use gateways::{Call, CallError, Courier, EndpointAddress, Remote};
 use hosts::RunningHost;
 use model::slots::SlotAllocation;
 use model::{
@@ -136,7 +136,7 @@ struct TaskExecutor {
     marker: TurnMarker,
     /// Lives and ends with this actor.
     _leader_service: JobLeaderServiceHandle,
-    job_leaders: Remote<JobLeaderServiceGateway>,
+    job_leaders: Courier<JobLeaderFact>,
     /// The leader that the retrieval names.
     manager_leader: Option<LeaderInformation>,
     manager: Option<ManagerConnection>,
@@ -183,7 +183,7 @@ impl Actor for TaskExecutor {
         ctx.add_stream(futures::StreamExt::map(leaders(manager), manager::ManagerLeader));
         let blobs = self.deps.blobs.clone();
         let sweep = self.services.options.get(&conf::rpc::BLOB_CLEANUP_INTERVAL) / 4;
-        ctx.run_interval(sweep.max(Duration::from_secs(1)), move |_, _| blobs.sweep());
+        ctx.run_interval(sweep.max(Duration::from_secs(1)), move |_, _| drop(blobs.sweep()));
         self.rearm(ctx);
     }
 }
@@ -210,6 +210,8 @@ impl TaskExecutor {
             mutation: services.mutation,
         };
         let job_leaders = services.rpc.gateway(&leader_service.address, leader_service.session);
+        let fatal = services.fatal.clone();
+        let job_leaders = Courier::new(job_leaders, move |why| fatal.report(ENDPOINT, why));
         Self {
             core: Core::new(services.platform.now(), settings),
             marker: services.turn_marker(ENDPOINT),
@@ -279,8 +281,10 @@ impl TaskExecutor {
             Command::UpdateTaskStates { job, to, updates } => {
                 self.update_task_states(job, to, updates, ctx);
             }
-            Command::FailSlot { job, to, allocation, cause } => {
-                self.fail_slot(job, to, allocation, cause, ctx);
+            Command::FailSlot { job, to, allocation, accepted, cause } => {
+                let resource_id = self.services.resource_id.clone();
+                let message = FailSlot { resource_id, allocation_id: allocation, accepted, cause };
+                self.fail_slot(job, to, message, ctx);
             }
             Command::PublishSlots => self.publish_slots(),
             Command::PublishJob { job } => self.publish_job(job),

@@ -17,7 +17,9 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use benches::cluster::{Cluster, millis, wait_a_moment};
-use benches::control_plane::{CLUSTER_ID, Workers, WorkersRole, graph, leader_of, rpc_options};
+use benches::control_plane::{
+    CLUSTER_ID, Queue, Submissions, Workers, WorkersRole, graph, leader_of, rpc_options,
+};
 use benches::process::{cpu_of, rss_mib};
 use benches::report::Report;
 use clap::{Parser, Subcommand};
@@ -36,6 +38,10 @@ const RUNS: usize = 5;
 const WORKERS: usize = 500;
 /// Those that only beat, and their slots.
 const BEATING: (usize, u32) = (8_000, 8);
+/// TaskExecutors, and their slots, that one job holds while others wait for them.
+const HELD: (usize, u32) = (4, 8);
+/// How many jobs wait when submissions are measured.
+const WAITING: [u32; 2] = [10, 1_000];
 /// How long CPU is counted at a time.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Beats are spread over an interval, and the first ones bring what is new: those are not counted.
@@ -71,6 +77,18 @@ async fn main() -> Result<()> {
         let runs = deploy(10_000).await.context("schedule_deploy_ms_20k")?;
         report.runs("schedule_deploy_ms_20k", &runs.millis, "ms")?;
         report.runs("jobmanager_mib_20k", &runs.mib, "MiB")?;
+    }
+    if "submission_ms_waiting_10 submission_ms_waiting_1000 submission_cpu".contains(&cli.only) {
+        for (waiting, of) in submissions().await.context("submission_ms_waiting")? {
+            report.runs(&format!("submission_ms_waiting_{waiting}"), &of.millis, "ms")?;
+            let cpu = format!("submission_cpu_ms_waiting_{waiting}");
+            report.runs(&cpu, &[of.cpu_millis], "ms")?;
+            report.runs(
+                &format!("idle_core_percent_waiting_{waiting}"),
+                &[of.idle_percent],
+                "%",
+            )?;
+        }
     }
     if "heartbeat_core_percent_8k".contains(&cli.only) {
         let percents = beat().await.context("heartbeat_core_percent_8k")?;
@@ -143,6 +161,22 @@ impl Rig {
             wait_a_moment(began, "the end of the job").await?;
         }
     }
+}
+
+/// What a submission costs beside each of these numbers of waiting jobs.
+async fn submissions() -> Result<Vec<(u32, Submissions)>> {
+    let (count, slots) = HELD;
+    let mut rig = Rig::start(count, slots).await?;
+    let parallelism = rig.slots;
+    rig.run(JobId(1), parallelism).await?;
+    let mut queue = Queue::new(&rig.dispatcher, &rig.cluster, parallelism);
+    let mut measured = Vec::new();
+    for waiting in WAITING {
+        let of = queue.measure(waiting).await?;
+        eprintln!("control_plane: {waiting} jobs wait: {of:?}");
+        measured.push((waiting, of));
+    }
+    Ok(measured)
 }
 
 struct Deployed {

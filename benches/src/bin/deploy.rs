@@ -79,11 +79,7 @@ async fn run_once(cluster: &Cluster, jar: &str, parallelism: i64) -> Result<f64>
 fn hosts_of(cluster: &Cluster) -> Result<usize> {
     let mut hosts = 0;
     for pid in cluster.taskmanager_pids().into_iter().chain(cluster.jobmanager_pid()) {
-        for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
-            let children = task?.path().join("children");
-            hosts +=
-                std::fs::read_to_string(children).unwrap_or_default().split_whitespace().count();
-        }
+        hosts += benches::children_of(pid)?;
     }
     Ok(hosts)
 }

@@ -6,7 +6,7 @@ use super::resolve;
 use super::worker::{VirtualWorker, update};
 use actix::{Context, Handler};
 use control::task_executor::{Event, SlotRequest};
-use gateways::heartbeat::{Beat, BeatPayload, BeatReply, Party};
+use gateways::heartbeat::{Beat, BeatPayload, BeatReply, Newest, Party};
 use gateways::job_master::CoordinationError;
 use gateways::leader_election::LeaderInformation;
 use gateways::task_executor::{
@@ -164,24 +164,28 @@ impl Handler<Ask<Beat>> for VirtualWorker {
     type Result = Answer<Beat>;
 
     fn handle(&mut self, ask: Ask<Beat>, _: &mut Context<Self>) -> Answer<Beat> {
-        let Beat { from, to, .. } = ask.body;
+        let Beat { from, to, newest: theirs, .. } = ask.body;
         let registered = self.core.registered_at();
-        let (known, payload) = match (&to, from) {
+        let (known, newest) = match (&to, from) {
             (Party::TaskExecutor { instance_id, .. }, Party::ResourceManager { session }) => {
                 let known = registered.is_some_and(|(id, instance)| {
                     (id.session(), instance) == (session, *instance_id)
                 });
-                (known, BeatPayload::Slots(self.report.clone()))
+                let report = || BeatPayload::Slots(self.report.clone());
+                (known, Newest::of(self.reports, report, theirs.heard, theirs.version))
             }
             (Party::TaskExecutor { .. }, Party::JobMaster { job_id, session }) => {
                 let master = self.core.job_master(job_id);
                 let (allocations, tasks) = self.core.job_report(job_id);
                 let known = master.is_some_and(|master| master.id.session() == session);
-                (known, BeatPayload::Job { allocations, tasks })
+                // Nobody counts what it publishes: each is taken for a new one.
+                let payload = BeatPayload::Job { allocations, tasks };
+                let version = theirs.heard + 1;
+                (known, Newest::of(version, || payload, theirs.heard, theirs.version))
             }
-            _ => (false, BeatPayload::Empty),
+            _ => (false, Newest::default()),
         };
-        Ok(BeatReply { known, turn_age_ms: 0, payload })
+        Ok(BeatReply { known, turn_age_ms: 0, newest })
     }
 }
 

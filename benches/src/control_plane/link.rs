@@ -40,7 +40,7 @@ impl VirtualWorker {
 
     pub(super) fn send_report(&mut self, instance_id: InstanceId, ctx: &mut Context<Self>) {
         let Some(manager) = self.manager.clone() else { return };
-        self.report = self.core.slot_report();
+        self.publish_slots();
         let resource_id = self.me.resource_id.clone();
         let message = SendSlotReport { resource_id, instance_id, report: self.report.clone() };
         let asked = async move { manager.ask(message).await };

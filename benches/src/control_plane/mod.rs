@@ -10,9 +10,11 @@ mod calls;
 mod link;
 mod resolve;
 mod tally;
+mod waiting;
 mod worker;
 mod workers;
 
+pub use waiting::{Queue, Submissions};
 pub use workers::{Workers, WorkersRole};
 
 use anyhow::{Context, Result};

@@ -60,6 +60,8 @@ pub(super) struct VirtualWorker {
     pub(super) leader: LeaderInformation,
     pub(super) manager: Option<Remote<ResourceManagerGateway>>,
     pub(super) report: SlotReport,
+    /// Reports so far: the number of the newest one.
+    pub(super) reports: u64,
     pub(super) jobs: BTreeMap<JobId, Job>,
     pub(super) tally: Arc<Tally>,
     /// Told when the ResourceManager has its first report.
@@ -108,6 +110,7 @@ pub(super) async fn start(
             leader,
             manager: None,
             report: SlotReport::default(),
+            reports: 0,
             jobs: BTreeMap::new(),
             tally,
             registered: Some(told),
@@ -211,7 +214,7 @@ impl VirtualWorker {
             Command::UpdateTaskStates { job, to, updates } => {
                 self.update_states(job, to, updates, ctx);
             }
-            Command::PublishSlots => self.report = self.core.slot_report(),
+            Command::PublishSlots => self.publish_slots(),
             Command::ConnectJobMaster { .. }
             | Command::ReconnectJob { .. }
             | Command::ResizeHost { .. }
@@ -243,6 +246,12 @@ impl VirtualWorker {
         ctx.spawn(
             asked.into_actor(self).map(move |answer, worker, ctx| answered(worker, answer, ctx)),
         );
+    }
+
+    /// The next beat brings what the slots are now.
+    pub(super) fn publish_slots(&mut self) {
+        self.report = self.core.slot_report();
+        self.reports += 1;
     }
 }
 

@@ -24,6 +24,13 @@ options! {
     /// On YARN and Kubernetes: a worker that started but does not register for so long is given up.
     WORKER_REGISTRATION_TIMEOUT: Duration = "resourcemanager.taskmanager-registration.timeout" =>
         Duration::from_secs(300), must be_longer_than_zero;
+    /// On YARN and Kubernetes: how long a worker may be reported late and still be used: after its request was cancelled
+    /// or has failed, or, for workers of an earlier JobManager, after the start of this one. Later it is released.
+    LATE_WORKER_GRACE: Duration = "resourcemanager.late-worker.grace-period" => Duration::from_secs(60);
+    /// On YARN and Kubernetes: how long the JobManager tries to unregister an application that has ended. If that fails,
+    /// its exit code is 2: the external system may start the application again.
+    DEREGISTER_TIMEOUT: Duration = "resourcemanager.deregister.timeout" => Duration::from_secs(30),
+        must be_longer_than_zero;
     /// On YARN and Kubernetes: the most slots that are ever asked for.
     SLOTS_MAX: Option<u32> = "slotmanager.number-of-slots.max" => None;
     /// On YARN and Kubernetes: TaskManagers beyond what is needed, kept ready.

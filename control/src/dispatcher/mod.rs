@@ -1,13 +1,28 @@
-//! The Dispatcher's table of jobs: what is taken in, what is refused and why, what recovery runs, and
-//! what is to be done when a job has ended. It must never store or start anything: it says what to do.
+//! The Dispatcher's table of jobs: which submissions are taken, what recovery runs, and what is done when a job
+//! has ended.
+//!
+//! Everything that must survive is stored by commands with a completion event: a job is
+//! [`JobPhase::Persisting`] until [`JobTable::stored`], and [`JobPhase::Ending`] until its result is recorded.
+//! A slow store delays that one job and nothing else. The table must never store or start anything itself.
 
-use crate::job_graph;
-use model::{JobGraph, JobId, JobStatus};
-use std::collections::BTreeMap;
-use thiserror::Error;
-
+mod ended;
+mod recovery;
 #[cfg(test)]
 mod tests;
+
+pub use ended::{EndedJob, EndedJobs, Retention};
+pub use recovery::{Found, Recovered};
+
+use crate::job_graph;
+use crate::registration::backoff;
+use model::{JobGraph, JobId, JobStatus};
+use recovery::Recovery;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Pauses between the tries to record a job's result.
+const RECORD_RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// What a cluster takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +62,10 @@ pub enum Origin {
 /// Why a job is not taken in. Nothing of it was kept.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// It is being built, stored or run.
+    /// The job is being built, stored, recovered or run.
     #[error("it is running already")]
     DuplicateRunning,
-    /// It has ended, now or under an earlier Dispatcher.
+    /// The job has ended, now or under an earlier Dispatcher.
     #[error("it has already ended as {0}")]
     DuplicateTerminated(JobStatus),
     /// Some vertices have resource specs and these do not.
@@ -67,99 +82,117 @@ pub enum Refusal {
     Closing,
 }
 
-/// Where a job is.
+/// The stage that a job has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobPhase {
-    /// A child process builds its graph.
+    /// An earlier Dispatcher left the job; its log is being read.
+    Recovering,
+    /// A child process builds the job's graph.
     Building,
-    /// Its graph is being stored.
+    /// The graph is being stored. The job runs once [`JobTable::stored`] says so.
     Persisting,
-    /// It has a runner.
+    /// The job has a runner.
     Running,
-    /// It has ended; its traces are being put in order.
-    Cleaning,
+    /// The job's tasks have ended; its result is being stored.
+    Ending,
 }
 
-/// What is to be done when a job has ended, in this order. A step that fails is logged and, where the
-/// result was recorded, done again at the next recovery.
+/// What is done when a job has ended, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndStep {
-    /// Keep its details for people.
-    Archive,
-    /// Record how it ended: from here on it is over for every later Dispatcher.
+    /// Store the job's details, then call [`JobTable::step_done`] whether that worked or not.
+    StoreDetails,
+    /// Record how the job ended, then call [`JobTable::step_done`], [`JobTable::record_failed`] or
+    /// [`JobTable::superseded`]. The job has ended for every later Dispatcher once this is done.
     RecordResult,
-    /// Remove its graph.
-    RemoveGraph,
-    /// Delete its blobs.
+    /// Delete the job's blobs.
     DeleteBlobs,
-    /// End its program host, once nobody collects from it.
+    /// End the job's program host, once nobody collects from it.
     ReleaseHost,
-    /// All traces are in order.
-    MarkClean,
     /// The cluster has nothing left to do.
     EndCluster(JobStatus),
 }
 
-/// What a new Dispatcher does with what an earlier one left.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Recovery {
-    /// Graphs to run.
-    pub run: Vec<JobId>,
-    /// Ended jobs whose traces are to be put in order.
-    pub clean: Vec<(JobId, JobStatus)>,
+#[derive(Debug, Clone)]
+struct Entry {
+    phase: JobPhase,
+    /// What is left to do for an ended job; the first step is under way.
+    steps: VecDeque<EndStep>,
+    /// Tries to record the result that have failed.
+    failures: u32,
 }
 
-/// The table.
+impl Entry {
+    fn new(phase: JobPhase) -> Self {
+        Self { phase, steps: VecDeque::new(), failures: 0 }
+    }
+}
+
+/// The jobs of one Dispatcher.
 #[derive(Debug, Clone)]
 pub struct JobTable {
     mode: Mode,
-    jobs: BTreeMap<JobId, JobPhase>,
+    jobs: BTreeMap<JobId, Entry>,
+    ended: EndedJobs,
+    recovery: Recovery,
     closing: bool,
 }
 
 impl JobTable {
-    /// Empty.
-    pub fn new(mode: Mode) -> Self {
-        Self { mode, jobs: BTreeMap::new(), closing: false }
+    /// Returns an empty table, whose recovery has not begun.
+    pub fn new(mode: Mode, retention: Retention) -> Self {
+        Self {
+            mode,
+            jobs: BTreeMap::new(),
+            ended: EndedJobs::new(retention),
+            recovery: Recovery::Listing,
+            closing: false,
+        }
     }
 
-    /// What the cluster takes.
+    /// Returns what the cluster takes.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// The phase of a job that has not been forgotten.
+    /// Returns the phase of a job that has not ended, or whose result is not recorded yet.
     pub fn phase(&self, job: JobId) -> Option<JobPhase> {
-        self.jobs.get(&job).copied()
+        self.jobs.get(&job).map(|entry| entry.phase)
     }
 
-    /// All jobs, by id.
+    /// Lists the jobs that [`JobTable::phase`] knows, by id.
     pub fn jobs(&self) -> impl Iterator<Item = (JobId, JobPhase)> {
-        self.jobs.iter().map(|(id, phase)| (*id, *phase))
+        self.jobs.iter().map(|(id, entry)| (*id, entry.phase))
     }
 
-    /// Keeps a place for a job whose graph has to be built first. `ended`: how a job of that id ended,
-    /// as the result store knows it.
-    pub fn reserve(
-        &mut self,
-        job: JobId,
-        ended: Option<JobStatus>,
-        origin: Origin,
-    ) -> Result<(), Refusal> {
-        self.check_id(job, ended, origin)?;
-        self.jobs.insert(job, JobPhase::Building);
+    /// Returns the ended jobs that are remembered.
+    pub fn ended_jobs(&self) -> &EndedJobs {
+        &self.ended
+    }
+
+    /// Returns the ended jobs that are remembered, to let some go.
+    pub fn ended_jobs_mut(&mut self) -> &mut EndedJobs {
+        &mut self.ended
+    }
+
+    /// Keeps a place for a job whose graph has to be built first.
+    ///
+    /// # Errors
+    /// The reason why the job is not taken.
+    pub fn reserve(&mut self, job: JobId, origin: Origin) -> Result<(), Refusal> {
+        self.check_id(job, origin)?;
+        self.jobs.insert(job, Entry::new(JobPhase::Building));
         Ok(())
     }
 
-    /// Takes a graph in: it is to be stored next. `ended` as in [`JobTable::reserve`].
-    pub fn admit(
-        &mut self,
-        graph: &JobGraph,
-        ended: Option<JobStatus>,
-        origin: Origin,
-    ) -> Result<(), Refusal> {
+    /// Takes a graph in. On `Ok` the caller stores the graph, then calls [`JobTable::stored`] or
+    /// [`JobTable::forget`].
+    ///
+    /// # Errors
+    /// The reason why the job is not taken.
+    pub fn admit(&mut self, graph: &JobGraph, origin: Origin) -> Result<(), Refusal> {
         if self.phase(graph.job_id) != Some(JobPhase::Building) {
-            self.check_id(graph.job_id, ended, origin)?;
+            self.check_id(graph.job_id, origin)?;
         } else if self.closing {
             return Err(Refusal::Closing);
         }
@@ -168,24 +201,19 @@ impl JobTable {
         if !partial.is_empty() {
             return Err(Refusal::PartialResources(partial));
         }
-        self.jobs.insert(graph.job_id, JobPhase::Persisting);
+        self.jobs.insert(graph.job_id, Entry::new(JobPhase::Persisting));
         Ok(())
     }
 
-    fn check_id(
-        &self,
-        job: JobId,
-        ended: Option<JobStatus>,
-        origin: Origin,
-    ) -> Result<(), Refusal> {
+    fn check_id(&self, job: JobId, origin: Origin) -> Result<(), Refusal> {
         if self.closing {
             return Err(Refusal::Closing);
         }
-        if self.jobs.contains_key(&job) && ended.is_none() {
-            return Err(Refusal::DuplicateRunning);
+        if let Some(ended) = self.ended.get(job) {
+            return Err(Refusal::DuplicateTerminated(ended.status));
         }
-        if let Some(status) = ended {
-            return Err(Refusal::DuplicateTerminated(status));
+        if self.jobs.contains_key(&job) {
+            return Err(Refusal::DuplicateRunning);
         }
         if self.mode.is_single() && origin == Origin::Client {
             return Err(Refusal::SingleJob(self.mode));
@@ -193,86 +221,76 @@ impl JobTable {
         Ok(())
     }
 
-    /// The graph is stored: the job is to be run. False: it was given up meanwhile.
+    /// Takes note that the graph is stored. Returns whether the job is to be run: `false` if it is not
+    /// [`JobPhase::Persisting`] any more.
     pub fn stored(&mut self, job: JobId) -> bool {
         match self.jobs.get_mut(&job) {
-            Some(phase @ JobPhase::Persisting) => {
-                *phase = JobPhase::Running;
+            Some(entry) if entry.phase == JobPhase::Persisting => {
+                entry.phase = JobPhase::Running;
                 true
             }
             _ => false,
         }
     }
 
-    /// The job did not come to run, or its runner gave it up for another leader: forget it.
+    /// Forgets a job that did not come to run.
     pub fn forget(&mut self, job: JobId) {
         self.jobs.remove(&job);
     }
 
-    /// A running job has ended for good.
-    pub fn ended(&mut self, job: JobId, status: JobStatus) -> Vec<EndStep> {
-        match self.jobs.get_mut(&job) {
-            Some(phase @ JobPhase::Running) => *phase = JobPhase::Cleaning,
-            _ => return Vec::new(),
-        }
-        self.end_steps(status, true)
+    /// Takes note that another leader owns the job. Nothing may be done for it any more.
+    pub fn superseded(&mut self, job: JobId) {
+        self.jobs.remove(&job);
     }
 
-    /// A stored job whose graph can't be read has failed. The graph stays for people to look at.
-    pub fn unreadable(&mut self, job: JobId) -> Vec<EndStep> {
-        self.jobs.insert(job, JobPhase::Cleaning);
-        let mut steps = self.end_steps(JobStatus::Failed, true);
-        steps.retain(|step| *step != EndStep::RemoveGraph);
-        steps
+    /// Takes note that a running job has ended for good. Returns the first step; `None` if the job does
+    /// not run (any more).
+    pub fn ended(&mut self, job: JobId, status: JobStatus) -> Option<EndStep> {
+        let steps = self.end_steps(status);
+        let entry = self.jobs.get_mut(&job).filter(|entry| entry.phase == JobPhase::Running)?;
+        entry.phase = JobPhase::Ending;
+        entry.steps = steps.into();
+        entry.steps.front().copied()
     }
 
-    fn end_steps(&self, status: JobStatus, first_time: bool) -> Vec<EndStep> {
-        let mut steps = Vec::with_capacity(7);
-        if first_time {
-            steps.extend([EndStep::Archive, EndStep::RecordResult]);
+    /// Takes note that the first step of an ended job is done. Returns the next one; `None` when nothing is
+    /// left: the job is remembered as `ended`.
+    pub fn step_done(&mut self, job: JobId, ended: EndedJob) -> Option<EndStep> {
+        let entry = self.jobs.get_mut(&job).filter(|entry| entry.phase == JobPhase::Ending)?;
+        let done = entry.steps.pop_front();
+        if done == Some(EndStep::RecordResult) {
+            self.ended.keep(job, ended);
         }
-        steps.extend([
-            EndStep::RemoveGraph,
+        let next = entry.steps.front().copied();
+        if next.is_none() {
+            self.jobs.remove(&job);
+        }
+        next
+    }
+
+    /// Takes note that a result could not be recorded. Returns the pause before the next try. Without a
+    /// recorded result the next Dispatcher would run the job again, so the tries never end.
+    pub fn record_failed(&mut self, job: JobId) -> Option<Duration> {
+        let entry = self.jobs.get_mut(&job).filter(|entry| entry.phase == JobPhase::Ending)?;
+        let pause = backoff(RECORD_RETRY.0, RECORD_RETRY.1, entry.failures);
+        entry.failures = entry.failures.saturating_add(1);
+        Some(pause)
+    }
+
+    fn end_steps(&self, status: JobStatus) -> Vec<EndStep> {
+        let mut steps = vec![
+            EndStep::StoreDetails,
+            EndStep::RecordResult,
             EndStep::DeleteBlobs,
             EndStep::ReleaseHost,
-            EndStep::MarkClean,
-        ]);
+        ];
         if self.mode.is_single() {
             steps.push(EndStep::EndCluster(status));
         }
         steps
     }
 
-    /// What an earlier Dispatcher left: stored graphs, and results whose traces were not put in order.
-    /// `ended`: how a job ended, as the result store knows it.
-    pub fn recover(
-        &mut self,
-        graphs: &[JobId],
-        dirty: &[(JobId, JobStatus)],
-        ended: impl Fn(JobId) -> Option<JobStatus>,
-    ) -> Recovery {
-        let mut recovery = Recovery { run: Vec::new(), clean: dirty.to_vec() };
-        for job in graphs {
-            match ended(*job) {
-                None => {
-                    self.jobs.insert(*job, JobPhase::Running);
-                    recovery.run.push(*job);
-                }
-                Some(status) if !dirty.iter().any(|(id, _)| id == job) => {
-                    recovery.clean.push((*job, status));
-                }
-                Some(_) => {}
-            }
-        }
-        recovery
-    }
-
-    /// Puts the traces of an ended job in order again.
-    pub fn clean_steps(&self, status: JobStatus) -> Vec<EndStep> {
-        self.end_steps(status, false)
-    }
-
-    /// Takes nothing any more.
+    /// Takes no further job.
     pub fn close(&mut self) {
         self.closing = true;
     }

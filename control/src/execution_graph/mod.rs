@@ -300,6 +300,7 @@ impl ExecutionGraph {
 
     fn recount(&mut self, from: ExecutionState, to: ExecutionState) {
         if let Some(n) = self.counts.get_mut(from as usize) {
+            debug_assert!(*n > 0, "a subtask leaves {from:?} that was not counted there");
             *n = n.saturating_sub(1);
         }
         if let Some(n) = self.counts.get_mut(to as usize) {

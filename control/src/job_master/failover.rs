@@ -60,6 +60,7 @@ impl JobCore {
     fn one_less_alive(&mut self, index: TaskIndex) {
         let region = self.regions.of_task(index);
         if let Some(state) = region.and_then(|region| self.region_state(region)) {
+            debug_assert!(state.alive > 0, "a task of a region ended in which none was alive");
             state.alive = state.alive.saturating_sub(1);
         }
     }

@@ -30,7 +30,8 @@ impl JobCore {
                     served.push(to);
                 }
                 Retired::Free(worker, allocation) => {
-                    self.owed = self.owed.saturating_sub(1);
+                    // Without a debt the slot goes back because nothing needs it.
+                    self.owed -= u32::from(!pass_on);
                     freed.push((worker, allocation));
                 }
                 Retired::Unserved => {}
@@ -43,6 +44,35 @@ impl JobCore {
         }
         let ready = self.regions_of(&served);
         self.deploy_ready(ready, now);
+    }
+
+    /// Gives back the region's slots in which nothing runs. They are not declared before the region is scheduled
+    /// again.
+    pub(super) fn give_back_idle(&mut self, region: RegionIndex) {
+        let slots = self.states.get(region.0 as usize).map(|s| s.slots.clone()).unwrap_or_default();
+        let mut freed = Vec::new();
+        for slot in slots.into_iter().filter(|slot| !self.is_live_in(*slot)).collect::<Vec<_>>() {
+            if let Retired::Free(worker, allocation) = self.pool.retire(&self.plan, slot, false) {
+                freed.push((worker, allocation));
+            }
+        }
+        // Declared first: else the slots that go back would be requested for the job again.
+        self.out.push(Command::Declare(self.pool.requirements()));
+        for (worker, allocation) in freed {
+            self.free(worker, allocation);
+        }
+    }
+
+    /// Returns whether a task was deployed into the slot and has not ended.
+    fn is_live_in(&self, slot: SharedSlot) -> bool {
+        let live = |index: TaskIndex| {
+            let state = self.exec.task(index).map(|task| task.state);
+            state.is_some_and(|state| {
+                !state.is_terminal()
+                    && !matches!(state, ExecutionState::Created | ExecutionState::Scheduled)
+            })
+        };
+        self.plan.tasks_in(&self.exec, slot).any(live)
     }
 
     /// A region's slots in which everything has finished.
@@ -109,19 +139,8 @@ impl JobCore {
         };
         let kept: BTreeSet<SharedSlot> =
             self.states.iter().filter(complete).flat_map(|s| s.slots.iter().copied()).collect();
-        let live = |index: TaskIndex| {
-            let state = self.exec.task(index).map(|task| task.state);
-            state.is_some_and(|state| {
-                !state.is_terminal()
-                    && !matches!(state, ExecutionState::Created | ExecutionState::Scheduled)
-            })
-        };
-        let mut idle: Vec<_> = self
-            .pool
-            .slots()
-            .filter(|(slot, _, _)| !kept.contains(slot))
-            .filter(|(slot, _, _)| !self.plan.tasks_in(&self.exec, *slot).any(live))
-            .collect();
+        let idle = self.pool.slots().filter(|(slot, _, _)| !kept.contains(slot));
+        let mut idle: Vec<_> = idle.filter(|(slot, _, _)| !self.is_live_in(*slot)).collect();
         idle.sort_unstable_by_key(|(slot, _, _)| *slot);
         idle
     }

@@ -75,7 +75,8 @@ pub enum Command {
         /// Which.
         allocation: AllocationId,
     },
-    /// Start all coordinators anew. The outcome is [`JobCore::coordinators_started`].
+    /// Start all coordinators anew: their region has its slots. The outcome is
+    /// [`JobCore::coordinators_started`].
     StartCoordinators {
         /// Names this start.
         round: u64,
@@ -135,7 +136,7 @@ impl RegionState {
 enum Coordinators {
     /// The job has none.
     Absent,
-    /// They are to be started with the region they belong to.
+    /// They are to be started once the region they belong to has its slots.
     Down,
     /// Being started.
     Starting,

@@ -143,6 +143,7 @@ impl JobCore {
                 now,
                 resource,
                 allocation,
+                true,
                 &FailureCause::recoverable("SlotLost", message),
             );
         }

@@ -8,8 +8,11 @@ use model::{ExecutionAttemptId, ExecutionState, FailureCause, JobStatus, Resourc
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+/// Pause before slots are declared again for coordinators that found no place for their program host.
+pub(super) const PLACE_RETRY: Duration = Duration::from_secs(5);
+
 impl JobCore {
-    /// The JobMaster is up: declare what is needed, start coordinators, wait for slots.
+    /// Starts the job: declares what it needs and waits for slots. Does nothing unless the job is `Created`.
     pub fn start(&mut self, now: Now) {
         if self.status() != JobStatus::Created {
             return;
@@ -22,23 +25,16 @@ impl JobCore {
     /// Lets regions wait for what they need, and says what that is.
     pub(super) fn schedule(&mut self, regions: &[RegionIndex], now: Now) {
         let deadline = now.mono.saturating_add(self.config.slot_timeout);
-        let mut coordinated = false;
         for region in regions {
             for task in self.tasks_of(*region) {
                 self.exec.advance(task, ExecutionState::Scheduled, now.unix_ms);
             }
-            coordinated |= self.regions.get(*region).is_some_and(|r| r.coordinated);
             self.enter_phase(*region, Phase::Waiting { deadline });
             for slot in self.states.get(region.0 as usize).iter().flat_map(|s| &s.slots) {
                 self.pool.revive(&self.plan, *slot);
             }
         }
         self.out.push(Command::Declare(self.pool.requirements()));
-        if coordinated {
-            self.round += 1;
-            self.coordinators = Coordinators::Starting;
-            self.out.push(Command::StartCoordinators { round: self.round });
-        }
         self.deploy_ready(regions.iter().copied(), now);
     }
 
@@ -55,7 +51,8 @@ impl JobCore {
         }
     }
 
-    /// Deploys those of the regions that have all they need: one deployment per TaskExecutor for all.
+    /// Deploys those of the regions that have all they need: one deployment per TaskExecutor for all. A region
+    /// with coordinators has them started once it has its slots: until then the job needs no program host.
     pub(super) fn deploy_ready(
         &mut self,
         regions: impl IntoIterator<Item = RegionIndex>,
@@ -63,7 +60,7 @@ impl JobCore {
     ) {
         let mut tasks = Vec::new();
         for region in regions {
-            if self.is_ready(region) {
+            if self.has_slots(region) && self.has_coordinators(region) {
                 self.place(region, now, &mut tasks);
             }
         }
@@ -77,13 +74,23 @@ impl JobCore {
         }
     }
 
-    fn is_ready(&mut self, region: RegionIndex) -> bool {
-        let coordinated = self.regions.get(region).is_some_and(|r| r.coordinated);
-        if coordinated && self.coordinators != Coordinators::Up {
-            return false;
-        }
+    /// Returns whether the region waits and all of its slots are served.
+    fn has_slots(&mut self, region: RegionIndex) -> bool {
         let waiting = self.is_live() && matches!(self.phase(region), Phase::Waiting { .. });
         waiting && self.first_unserved(region).is_none()
+    }
+
+    /// Returns whether the region's coordinators answer, or it has none; starts them where they are down.
+    fn has_coordinators(&mut self, region: RegionIndex) -> bool {
+        if !self.regions.get(region).is_some_and(|r| r.coordinated) {
+            return true;
+        }
+        if self.coordinators == Coordinators::Down {
+            self.round += 1;
+            self.coordinators = Coordinators::Starting;
+            self.out.push(Command::StartCoordinators { round: self.round });
+        }
+        self.coordinators == Coordinators::Up
     }
 
     /// The first slot of a region that nothing serves, as a place in its list. The cursor makes repeated
@@ -185,7 +192,22 @@ impl JobCore {
                 let region = self.coordinated_region();
                 self.deploy_ready(region, now);
             }
+            Err(cause) if cause.kind == NO_RESOURCE => self.rest_without_host(now),
             Err(cause) => self.coordinator_failed(now, cause),
+        }
+    }
+
+    /// There is no place for the coordinators' program host: the region's slots go back and are declared again
+    /// after [`PLACE_RETRY`]. A job that kept them could wait for a place that another job holds, which in turn
+    /// waits for these slots.
+    fn rest_without_host(&mut self, now: Now) {
+        self.coordinators = Coordinators::Down;
+        if let Some(region) = self.coordinated_region()
+            && matches!(self.phase(region), Phase::Waiting { .. })
+        {
+            self.give_back_idle(region);
+            let resume = now.mono.saturating_add(PLACE_RETRY);
+            self.enter_phase(region, Phase::Resting { resume });
         }
     }
 

@@ -114,19 +114,21 @@ impl JobCore {
         self.slots_lost(&lost, cause, now);
     }
 
-    /// A slot is gone though its TaskExecutor lives. One that was never offered (its program host could
-    /// not be started) fails those that wait for slots.
+    /// Takes the word that a slot is gone though its TaskExecutor lives. One that was not `accepted` (its program host
+    /// could not be started, so that it was never offered) fails those that wait for slots. The word about an
+    /// accepted slot that the job does not hold is late: nothing changes.
     pub fn slot_failed(
         &mut self,
         now: Now,
         resource: &ResourceId,
         allocation: AllocationId,
+        accepted: bool,
         cause: &FailureCause,
     ) {
-        if self.freed.contains(&allocation) {
-            return;
-        }
         if !self.pool.holds(resource, allocation) {
+            if accepted || self.freed.contains(&allocation) {
+                return;
+            }
             let starving = self.starving();
             self.fail_regions(&starving, cause.clone(), None, now);
             return;

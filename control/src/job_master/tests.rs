@@ -211,6 +211,42 @@ fn coordinators_start_before_tasks_and_publish_before_finished() {
     assert_eq!(w.core.status(), JobStatus::Finished);
 }
 
+fn starts_coordinators(commands: &[Command]) -> bool {
+    commands.iter().any(|command| matches!(command, Command::StartCoordinators { .. }))
+}
+
+#[test]
+fn a_job_that_waits_for_slots_starts_no_coordinators() {
+    let mut w = World::started(coordinated_pair(), patient());
+    w.tm(1, 1);
+    assert!(!starts_coordinators(&w.commands()));
+    w.tm(2, 1);
+    assert!(starts_coordinators(&w.commands()));
+    w.offer(2, 1);
+    assert!(!starts_coordinators(&w.commands()), "once");
+}
+
+#[test]
+fn slots_go_back_for_a_while_where_coordinators_find_no_place_for_their_host() {
+    let mut w = World::started(coordinated_pair(), RestartPolicy::chosen(RestartSpec::None));
+    for _ in 0..3 {
+        let slots = if w.now == 0 { w.tm(1, 2) } else { w.offer(1, 2) };
+        assert!(starts_coordinators(&w.commands()));
+        let (now, round) = (w.now(), w.core.round);
+        w.core.coordinators_started(now, round, Err(cause(NO_RESOURCE)));
+        let sent = w.commands();
+        assert_eq!(sent[0], Command::Declare(w.core.requirements()), "before they are freed");
+        assert_eq!(w.core.requirements().iter().map(|r| r.slots).sum::<u32>(), 0);
+        assert_eq!(freed(&sent), slots);
+        assert_eq!(w.core.status(), JobStatus::Running, "it is no failure");
+        w.pass(5000);
+        assert_eq!(w.core.requirements().iter().map(|r| r.slots).sum::<u32>(), 2);
+    }
+    w.offer(1, 2);
+    w.coordinators_up();
+    assert_eq!(deployed(&w.commands()).len(), 4);
+}
+
 #[test]
 fn a_publication_that_fails_runs_the_job_again() {
     let mut w = World::started(coordinated_pair(), patient());
@@ -462,9 +498,9 @@ fn what_finished_last_serves_what_runs_again_when_publishing_failed() {
     let (now, round) = (w.now(), w.core.round);
     w.core.results_published(now, round, Err(cause("PublishFailed")));
     w.pass(60_000);
-    w.coordinators_up();
     // What was freed in between comes back.
     w.offer(1, 2);
+    w.coordinators_up();
     assert_eq!(deployed(&w.commands()).len(), 2, "the coordinated ones");
     assert_eq!(w.core.requirements().iter().map(|r| r.slots).sum::<u32>(), 2);
 }
@@ -532,7 +568,9 @@ fn who_gives_way_frees_what_it_can_not_use_yet_and_no_more_than_is_wanted() {
     assert_eq!(w.core.holdings(&tm_name(1)).0, []);
     // Words about them are late.
     let now = w.now();
-    w.core.slot_failed(now, &tm_name(1), part[0], &cause("ProgramHostLost"));
+    for accepted in [false, true] {
+        w.core.slot_failed(now, &tm_name(1), part[0], accepted, &cause("ProgramHostLost"));
+    }
     let again = SlotOffer { allocation_id: part[0], index: 0, profile: ResourceProfile::default() };
     let taken = w.core.offer(now, &tm_name(1), InstanceId(1), &[again], "host1:1");
     assert_eq!((w.core.status(), taken), (JobStatus::Running, Ok(vec![])));
@@ -711,7 +749,10 @@ fn a_slot_whose_host_can_not_be_started_fails_those_that_wait_for_it() {
     let mut w = World::started(pair(1), patient());
     let now = w.now();
     w.core.register_worker(now, worker(1, 1));
-    w.core.slot_failed(now, &tm_name(1), AllocationId(7), &cause("ProgramHostLost"));
+    let failed = cause("ProgramHostLost");
+    w.core.slot_failed(now, &tm_name(1), AllocationId(7), true, &failed);
+    assert_eq!(w.core.status(), JobStatus::Running, "accepted once, and not held any more: late");
+    w.core.slot_failed(now, &tm_name(1), AllocationId(7), false, &failed);
     assert_eq!(w.core.status(), JobStatus::Restarting);
     assert_eq!(w.core.details(now).failures[0].cause, cause("ProgramHostLost"));
 }
@@ -775,6 +816,7 @@ mod under_any_sequence {
         Answer(usize, bool),
         FullReport(u32),
         Coordinators(bool),
+        NoPlace,
         CoordinatorFailed,
         Published(bool),
         Shortage,
@@ -790,6 +832,7 @@ mod under_any_sequence {
             3 => (any::<usize>(), prop::bool::weighted(0.9)).prop_map(|(i, ok)| Step::Answer(i, ok)),
             2 => (0u32..4).prop_map(Step::FullReport),
             3 => prop::bool::weighted(0.8).prop_map(Step::Coordinators),
+            1 => Just(Step::NoPlace),
             1 => Just(Step::CoordinatorFailed),
             2 => any::<bool>().prop_map(Step::Published),
             1 => Just(Step::Shortage),
@@ -915,6 +958,11 @@ mod under_any_sequence {
                     if let Some(round) = self.starting.take() {
                         let outcome = if ok { Ok(()) } else { Err(cause("CoordinatorFailed")) };
                         self.core.coordinators_started(now, round, outcome);
+                    }
+                }
+                Step::NoPlace => {
+                    if let Some(round) = self.starting.take() {
+                        self.core.coordinators_started(now, round, Err(cause(NO_RESOURCE)));
                     }
                 }
                 Step::CoordinatorFailed => {

@@ -94,6 +94,8 @@ pub enum Report {
     SlotFailed {
         /// Which.
         allocation: AllocationId,
+        /// Whether the JobMaster is known to have accepted it.
+        accepted: bool,
         /// Why.
         cause: FailureCause,
     },
@@ -108,6 +110,8 @@ pub enum Batch {
     SlotFailed {
         /// Which.
         allocation: AllocationId,
+        /// Whether the JobMaster is known to have accepted it.
+        accepted: bool,
         /// Why.
         cause: FailureCause,
     },
@@ -232,9 +236,9 @@ impl Job {
         }
     }
 
-    /// The JobMaster has to know that a slot is lost.
-    pub fn slot_failed(&mut self, allocation: AllocationId, cause: FailureCause) {
-        let report = Report::SlotFailed { allocation, cause };
+    /// Adds a report that a slot is lost. `accepted`: the JobMaster is known to have accepted it.
+    pub fn slot_failed(&mut self, allocation: AllocationId, accepted: bool, cause: FailureCause) {
+        let report = Report::SlotFailed { allocation, accepted, cause };
         self.outbox.waiting.push_back(report);
     }
 
@@ -249,9 +253,10 @@ impl Job {
         if outbox.under_way > 0 || outbox.retry_at.is_some_and(|at| now < at) {
             return None;
         }
-        if let Some(Report::SlotFailed { allocation, cause }) = outbox.waiting.front() {
+        if let Some(Report::SlotFailed { allocation, accepted, cause }) = outbox.waiting.front() {
             outbox.under_way = 1;
-            return Some(Batch::SlotFailed { allocation: *allocation, cause: cause.clone() });
+            let (allocation, accepted, cause) = (*allocation, *accepted, cause.clone());
+            return Some(Batch::SlotFailed { allocation, accepted, cause });
         }
         let states = outbox.waiting.iter().map_while(|report| match report {
             Report::State(update) => Some(update.clone()),
@@ -266,6 +271,7 @@ impl Job {
     /// Returns them.
     pub fn batch_confirmed(&mut self) -> Vec<Report> {
         let n = self.outbox.under_way.min(self.outbox.waiting.len());
+        debug_assert_eq!(n, self.outbox.under_way, "more reports are under way than wait");
         let done: Vec<Report> = self.outbox.waiting.drain(..n).collect();
         self.outbox.under_way = 0;
         self.outbox.retry_at = None;

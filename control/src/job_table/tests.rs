@@ -99,16 +99,15 @@ fn a_dead_host_fails_its_tasks_then_its_slots() {
     j.update(update(0, Finished));
     let cause = FailureCause::recoverable("ProgramHostLost", "killed by SIGKILL");
     j.fail_running(&cause);
-    j.slot_failed(SLOT, cause.clone());
+    j.slot_failed(SLOT, true, cause.clone());
     let mut failed = update(1, Failed);
     failed.cause = Some(cause.clone());
     assert_eq!(j.next_batch(at(0)), Some(Batch::States(vec![update(0, Finished), failed])));
     j.batch_confirmed();
-    assert_eq!(
-        j.next_batch(at(0)),
-        Some(Batch::SlotFailed { allocation: SLOT, cause: cause.clone() })
-    );
-    assert_eq!(j.batch_confirmed(), [Report::SlotFailed { allocation: SLOT, cause }]);
+    let failed = Batch::SlotFailed { allocation: SLOT, accepted: true, cause: cause.clone() };
+    assert_eq!(j.next_batch(at(0)), Some(failed));
+    let confirmed = Report::SlotFailed { allocation: SLOT, accepted: true, cause };
+    assert_eq!(j.batch_confirmed(), [confirmed]);
     assert!(j.reported_all());
 }
 

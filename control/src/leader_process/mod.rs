@@ -97,6 +97,10 @@ impl HandOver {
         }
         match self.live {
             None => self.out.push(Order::Revoked(session)),
+            // Another one leads by now, which says that this one has ended.
+            Some(live) if live.session != session && live.phase == Phase::Running => {
+                self.out.push(Order::Revoked(session));
+            }
             Some(live) => {
                 // Also where another process is still ending: it must be gone before anybody else acts.
                 self.revoking.push(session);

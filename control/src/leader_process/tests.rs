@@ -60,6 +60,16 @@ fn a_revoke_before_the_start_waits_for_the_process_before_it() {
 }
 
 #[test]
+fn a_revoke_of_what_does_not_lead_leaves_the_leader_alone() {
+    let mut h = HandOver::default();
+    h.granted(s(2));
+    h.take_orders();
+    h.revoked(s(1));
+    assert_eq!(h.take_orders(), [Order::Revoked(s(1))]);
+    assert_eq!(h.leading(), Some((s(2), false)));
+}
+
+#[test]
 fn an_old_grant_comes_too_late() {
     let mut h = HandOver::default();
     h.granted(s(2));

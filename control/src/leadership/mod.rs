@@ -1,4 +1,5 @@
-//! The order of leaderships in one process: one lease, a session for each contender, hand-over.
+//! The order of leaderships in one process: one lease, a session for each contender, hand-over; and the
+//! sessions of jobs, which follow from their Dispatcher's.
 //!
 //! Rules: a contender is granted a session only after what it had under the one before has ended; every
 //! grant has a higher epoch than all before in this process, and a higher lease than any of another;
@@ -9,8 +10,22 @@
 mod tests;
 
 use crate::mutation::{Mutation, Rule};
-use model::{Epoch, LeaderSession};
+use model::{DispatcherId, Epoch, Fence, JobId, JobMasterId, LeaderSession};
 use std::collections::BTreeMap;
+
+/// Sessions that one Dispatcher can give to the JobMasters of one job.
+const SESSIONS_PER_JOB: u64 = 1 << u8::BITS;
+
+/// Returns the session of a job's `nth` JobMaster under a Dispatcher, counted from 0. A job's leadership
+/// follows from its Dispatcher's and is not elected. Epochs of one job rise from one JobMaster to the next
+/// and from one Dispatcher to the next: after the JobMasters 7.512 and 7.513 of Dispatcher 7.2 come 7.768 of
+/// Dispatcher 7.3 and 8.256 of Dispatcher 8.1. Jobs of one Dispatcher differ in the nonce.
+pub fn job_session(dispatcher: DispatcherId, job: JobId, nth: u8) -> JobMasterId {
+    let LeaderSession { epoch, nonce } = dispatcher.session();
+    let process = epoch.process.saturating_mul(SESSIONS_PER_JOB).saturating_add(u64::from(nth));
+    let nonce = crate::ids::nth_id(job.0, nonce) as u64;
+    JobMasterId(LeaderSession { epoch: Epoch { store: epoch.store, process }, nonce })
+}
 
 /// What is to be done, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -90,6 +90,27 @@ fn who_withdraws_is_taken_back_and_who_replaces_it_gets_a_session_of_its_own() {
     assert_eq!(all.lease_lost(), []);
 }
 
+#[test]
+fn sessions_of_a_job_rise_with_its_job_masters_and_its_dispatchers() {
+    let dispatcher = |store, process, nonce| {
+        DispatcherId(LeaderSession { epoch: Epoch { store, process }, nonce })
+    };
+    let (job, other) = (JobId(1), JobId(2));
+    let mut last = LeaderSession::default();
+    for dispatcher in [dispatcher(7, 2, 40), dispatcher(7, 3, 9), dispatcher(8, 1, 5)] {
+        for nth in 0..=u8::MAX {
+            let session = job_session(dispatcher, job, nth).session();
+            assert!(session.epoch > last.epoch, "{session} follows {last}");
+            assert_ne!(session, job_session(dispatcher, other, nth).session());
+            last = session;
+        }
+    }
+    assert_eq!(
+        job_session(dispatcher(7, 2, 40), job, 1),
+        job_session(dispatcher(7, 2, 40), job, 1)
+    );
+}
+
 #[derive(Debug, Clone)]
 enum Op {
     Lease,

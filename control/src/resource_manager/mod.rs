@@ -1,14 +1,27 @@
-//! Registrations of TaskExecutors, workers of the external resource system, blocked nodes.
+//! Registrations of TaskExecutors and JobMasters, leaders of jobs, workers of the external resource system, blocked
+//! nodes.
 //!
 //! One session, one value. A TaskExecutor is registered under a new incarnation each time; what an
-//! earlier incarnation says is not heard any more. Whom slots are given to is the SlotManager's affair.
+//! earlier incarnation says is not heard any more. It must never decide which job gets a slot: that is the SlotManager's
+//! part.
 
+mod counts;
+mod job_leaders;
+mod jobs;
+mod nodes;
 pub mod pool;
 #[cfg(test)]
 mod tests;
+mod under_way;
+
+pub use job_leaders::NotLeading;
+pub use nodes::{BLOCKED_MAX, Blocked, TooManyBlocked};
 
 use crate::mutation::Mutation;
-use model::{InstanceId, ResourceId, WorkerResourceSpec};
+use counts::Counts;
+use job_leaders::JobLeaders;
+use model::{InstanceId, JobId, ResourceId, WorkerResourceSpec};
+use nodes::Nodes;
 use pool::{DriverEvent, Pool, PoolSettings};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,8 +36,6 @@ pub enum Command {
         request: u64,
         /// What it is to be made of.
         spec: WorkerResourceSpec,
-        /// Nodes on which it should not be started.
-        avoid: Vec<String>,
     },
     /// A requested worker is not needed any more.
     CancelRequest {
@@ -49,8 +60,27 @@ pub enum Command {
         /// Whether it should end, rather than register again.
         terminate: bool,
     },
-    /// The blocked nodes have changed: all of them.
+    /// Tell the SlotManager which nodes are blocked: all of them.
     BlockHosts(Vec<String>),
+    /// Tell the driver on which nodes no worker should be started: all of them. Comes whenever the set changes, also
+    /// when it becomes empty.
+    AvoidHosts(Vec<String>),
+    /// Tell the SlotManager which of the workers that it wants can never be had, and why: all of them.
+    NeverMet(Vec<(WorkerResourceSpec, String)>),
+    /// End the connection of the JobMaster that is registered for a job. What it declared goes with it.
+    CloseJob {
+        /// The job.
+        job_id: JobId,
+        /// Why.
+        reason: String,
+    },
+    /// The job is over: free its slots and watch its leader no longer.
+    RemoveJob {
+        /// The job.
+        job_id: JobId,
+        /// Why.
+        reason: &'static str,
+    },
     /// The process can't go on.
     Fatal(String),
 }
@@ -85,6 +115,8 @@ pub struct Registered {
 pub struct Settings {
     /// `None`: passive, every TaskExecutor is welcome.
     pub pool: Option<PoolSettings>,
+    /// `resourcemanager.job.timeout`.
+    pub job_timeout: Duration,
     /// Random, once: incarnations are drawn from it.
     pub seed: u128,
     /// [`Mutation::None`].
@@ -95,8 +127,13 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct ResourceManager {
     registered: BTreeMap<ResourceId, Registered>,
+    /// Whose incarnation each is, of those that are registered.
+    incarnations: BTreeMap<InstanceId, ResourceId>,
+    /// Registered, and not yet reported.
+    unreported: Counts,
+    jobs: JobLeaders,
     pool: Option<Pool>,
-    blocked: BTreeMap<String, Duration>,
+    nodes: Nodes,
     seed: u128,
     drawn: u64,
     /// Workers that the SlotManager was told of, additions and removals.
@@ -110,8 +147,11 @@ impl ResourceManager {
     pub fn new(settings: Settings) -> Self {
         Self {
             registered: BTreeMap::new(),
+            incarnations: BTreeMap::new(),
+            unreported: Counts::default(),
+            jobs: JobLeaders::new(settings.job_timeout),
             pool: settings.pool.map(|pool| Pool::new(pool, settings.mutation)),
-            blocked: BTreeMap::new(),
+            nodes: Nodes::default(),
             seed: settings.seed,
             drawn: 0,
             told: 0,
@@ -136,8 +176,7 @@ impl ResourceManager {
 
     /// The process of an incarnation that is registered now.
     pub fn resource_of(&self, instance_id: InstanceId) -> Option<&ResourceId> {
-        let mut all = self.registered.iter();
-        all.find(|(_, worker)| worker.instance_id == instance_id).map(|(id, _)| id)
+        self.incarnations.get(&instance_id)
     }
 
     /// Whether this is the incarnation that is registered.
@@ -148,6 +187,12 @@ impl ResourceManager {
     /// The driver's last error, for people.
     pub fn last_driver_error(&self) -> Option<&str> {
         self.pool.as_ref().and_then(Pool::last_error)
+    }
+
+    /// Returns the requests for workers that have ended since the last call: cancelled, failed, or their worker has
+    /// registered or is gone.
+    pub fn take_ended_requests(&mut self) -> Vec<u64> {
+        self.pool.as_mut().map(Pool::take_ended).unwrap_or_default()
     }
 
     /// A TaskExecutor introduces itself. It gets a new incarnation; an earlier one is closed.
@@ -162,12 +207,12 @@ impl ResourceManager {
         mut spec: WorkerResourceSpec,
     ) -> Result<(InstanceId, Vec<Command>), NotAsked> {
         if let Some(pool) = &mut self.pool {
-            match pool.registered(now, resource_id) {
-                Some(asked) => spec = asked.clone(),
+            match pool.registered(now, resource_id, &spec) {
+                Some(counted) => spec = counted.clone(),
                 None => {
                     return Err(NotAsked {
                         resource_id: resource_id.clone(),
-                        retry: pool.expects_more(),
+                        retry: pool.expects_more(now),
                     });
                 }
             }
@@ -176,8 +221,11 @@ impl ResourceManager {
         let commands = self.close(resource_id, cause, false);
         self.drawn += 1;
         let instance_id = InstanceId(crate::ids::nth_id(self.seed, self.drawn));
+        self.unreported.add(&spec);
         let worker = Registered { instance_id, host, spec, reported: false };
         self.registered.insert(resource_id.clone(), worker);
+        self.incarnations.insert(instance_id, resource_id.clone());
+        debug_assert_eq!(self.incarnations.len(), self.registered.len(), "one incarnation each");
         Ok((instance_id, commands))
     }
 
@@ -190,6 +238,7 @@ impl ResourceManager {
         }
         let first = !std::mem::replace(&mut worker.reported, true);
         if first {
+            self.unreported.remove(&worker.spec);
             self.told += 1;
         }
         Some(first)
@@ -233,8 +282,12 @@ impl ResourceManager {
         let Some(worker) = self.registered.remove(resource_id) else {
             return Vec::new();
         };
+        let known = self.incarnations.remove(&worker.instance_id);
+        debug_assert_eq!(known.as_ref(), Some(resource_id), "an incarnation of somebody else");
         if worker.reported {
             self.told += 1;
+        } else {
+            self.unreported.remove(&worker.spec);
         }
         vec![Command::CloseTaskExecutor {
             resource_id: resource_id.clone(),
@@ -270,51 +323,81 @@ impl ResourceManager {
             commands = self.close(resource_id, format!("its worker has ended: {cause}"), false);
         }
         if let Some(pool) = &mut self.pool {
-            commands.extend(pool.event(now, event));
+            commands.extend(pool.event(now, event, &self.unreported, &mut self.nodes));
         }
         commands.extend(self.advance(now));
         commands
     }
 
-    /// Blocks a node for a while; a longer block stands.
-    pub fn block(&mut self, now: Duration, host: String, for_: Duration) -> Vec<Command> {
-        let until = self.blocked.entry(host).or_default();
-        *until = (*until).max(now.saturating_add(for_));
-        vec![Command::BlockHosts(self.blocked_hosts())]
+    /// Blocks a node for `period`; a block that ends later stands as it is. Returns the block that holds from now on.
+    ///
+    /// # Errors
+    /// [`BLOCKED_MAX`] other nodes are blocked.
+    pub fn block(
+        &mut self,
+        now: Duration,
+        node: &str,
+        period: Duration,
+        cause: String,
+    ) -> Result<(Blocked, Vec<Command>), TooManyBlocked> {
+        let blocked = self.nodes.block(now, node, period, cause)?;
+        Ok((blocked, self.blocks_changed(now)))
     }
 
-    /// The blocked nodes.
-    pub fn blocked_hosts(&self) -> Vec<String> {
-        self.blocked.keys().cloned().collect()
+    /// Ends the block of a node, and forgets that workers failed to start there. `None`: the node was not blocked.
+    pub fn unblock(&mut self, now: Duration, node: &str) -> Option<Vec<Command>> {
+        self.nodes.unblock(node).then(|| self.blocks_changed(now))
+    }
+
+    fn blocks_changed(&mut self, now: Duration) -> Vec<Command> {
+        let mut commands = vec![self.block_hosts()];
+        commands.extend(self.advance(now));
+        commands
+    }
+
+    fn block_hosts(&self) -> Command {
+        Command::BlockHosts(self.blocked().keys().cloned().collect())
+    }
+
+    /// The blocked nodes by name.
+    pub fn blocked(&self) -> &BTreeMap<String, Blocked> {
+        self.nodes.blocked()
     }
 
     /// Lets time pass.
     pub fn tick(&mut self, now: Duration) -> Vec<Command> {
-        let mut commands = Vec::new();
-        let before = self.blocked.len();
-        self.blocked.retain(|_, until| *until > now);
-        if self.blocked.len() != before {
-            commands.push(Command::BlockHosts(self.blocked_hosts()));
+        let mut commands = self.jobs_timed_out(now);
+        if self.nodes.expire(now) {
+            commands.push(self.block_hosts());
         }
         commands.extend(self.advance(now));
         commands
     }
 
     fn advance(&mut self, now: Duration) -> Vec<Command> {
-        let blocked = self.blocked_hosts();
-        // Registered but not yet reported: under way still, as the SlotManager does not know it.
-        let mut unreported: BTreeMap<WorkerResourceSpec, u32> = BTreeMap::new();
-        for worker in self.registered.values().filter(|worker| !worker.reported) {
-            *unreported.entry(worker.spec.clone()).or_default() += 1;
-        }
         let current = self.said_at == Some(self.told);
         let Some(pool) = &mut self.pool else {
             return Vec::new();
         };
-        let mut commands = pool.give_up(now);
+        let mut commands = pool.give_up(now, &mut self.nodes);
+        // Before the requests, which are to be met elsewhere.
+        commands.extend(self.nodes.newly_avoided().map(Command::AvoidHosts));
         if current {
-            commands.extend(pool.request_missing(now, blocked, unreported));
+            commands.extend(pool.request_missing(now, &self.unreported));
         }
+        commands.extend(pool.newly_never_met().map(Command::NeverMet));
         commands
+    }
+}
+
+#[cfg(test)]
+impl ResourceManager {
+    /// Recomputes every index from the registrations and compares.
+    fn check(&self) {
+        let unreported = self.registered.values().filter(|worker| !worker.reported);
+        assert_eq!(self.unreported, unreported.map(|worker| &worker.spec).collect());
+        let all = self.registered.iter().map(|(id, worker)| (worker.instance_id, id.clone()));
+        assert_eq!(self.incarnations, all.collect());
+        self.pool.iter().for_each(Pool::check);
     }
 }

@@ -1,10 +1,13 @@
 //! The workers of an active ResourceManager: requested, starting, registered; failed starts back off.
 //!
 //! Laws: workers that are under way never exceed what was declared missing when they were requested;
-//! after a failed start nothing is requested before its pause is over; a worker that comes late, twice
-//! or unasked is released.
+//! after a failed start nothing is requested before its pause is over; a worker that comes twice, unasked, or late
+//! and without need is released.
 
 use super::Command;
+use super::counts::Counts;
+use super::nodes::Nodes;
+use super::under_way::{Starting, UnderWay};
 use crate::mutation::{Mutation, Rule};
 use model::{ResourceId, WorkerResourceSpec};
 use std::collections::{BTreeMap, VecDeque};
@@ -24,17 +27,30 @@ pub struct PoolSettings {
     pub max_failures_per_minute: f64,
     /// How long a started worker may take to register.
     pub registration_timeout: Duration,
-    /// What workers of an earlier ResourceManager are taken for.
+    /// `resourcemanager.late-worker.grace-period`: how long a worker may be reported late, after its request was
+    /// cancelled or failed, or, if an earlier ResourceManager left it, after the start of this one.
+    pub late_grace: Duration,
+    /// What a recovered worker is counted as until its TaskManager registers.
     pub worker: WorkerResourceSpec,
+}
+
+/// A worker that an earlier ResourceManager of the application has left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecoveredWorker {
+    /// The worker.
+    pub resource_id: ResourceId,
+    /// Its node.
+    pub host: String,
 }
 
 /// What a driver reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DriverEvent {
-    /// Workers of an earlier ResourceManager of this application.
+    /// Workers of an earlier ResourceManager of this application, at the start or as the external system finds them.
+    /// Workers that are known change nothing.
     Recovered {
-        /// Which.
-        workers: Vec<ResourceId>,
+        /// The workers.
+        workers: Vec<RecoveredWorker>,
     },
     /// A requested worker was started.
     Started {
@@ -45,13 +61,21 @@ pub enum DriverEvent {
         /// Its node.
         host: String,
     },
-    /// A request failed.
+    /// A request failed. Another one for the same spec may succeed.
     StartFailed {
         /// The request.
         request: u64,
         /// Its node, if it got that far.
         host: Option<String>,
         /// Why.
+        cause: String,
+    },
+    /// A request, like every other one for its spec, can never be met: for example, the container would be larger than
+    /// the external system's maximum.
+    NeverMet {
+        /// The request.
+        request: u64,
+        /// Why, for people.
         cause: String,
     },
     /// A worker has ended.
@@ -68,11 +92,25 @@ pub enum DriverEvent {
     },
 }
 
-#[derive(Debug)]
-struct Starting {
-    spec: WorkerResourceSpec,
-    host: Option<String>,
-    until: Duration,
+/// Requests that were cancelled or have failed, for as long as their worker may still be reported.
+#[derive(Debug, Default)]
+struct GivenUp {
+    specs: BTreeMap<u64, WorkerResourceSpec>,
+    /// In the order of their ends.
+    ends: VecDeque<(Duration, u64)>,
+}
+
+impl GivenUp {
+    fn add(&mut self, request: u64, spec: WorkerResourceSpec, until: Duration) {
+        self.specs.insert(request, spec);
+        self.ends.push_back((until, request));
+    }
+
+    fn forget(&mut self, now: Duration) {
+        while let Some((_, request)) = self.ends.pop_front_if(|(until, _)| *until <= now) {
+            self.specs.remove(&request);
+        }
+    }
 }
 
 /// The pool's state.
@@ -81,15 +119,22 @@ pub struct Pool {
     settings: PoolSettings,
     mutation: Mutation,
     wanted: BTreeMap<WorkerResourceSpec, u32>,
-    requested: BTreeMap<u64, WorkerResourceSpec>,
-    starting: BTreeMap<ResourceId, Starting>,
+    under_way: UnderWay,
     /// Registered once, and what was asked for: these may register again (after a lost connection).
     ours: BTreeMap<ResourceId, WorkerResourceSpec>,
+    given_up: GivenUp,
+    /// Until when workers of an earlier ResourceManager are taken over; `None` before the driver has told of the first.
+    recovering_until: Option<Duration>,
+    /// Wanted specs that the external system can never provide, and why.
+    never_met: BTreeMap<WorkerResourceSpec, String>,
+    /// Whether `never_met` was changed since [`Pool::newly_never_met`] was called.
+    never_met_changed: bool,
+    /// Requests that have ended since [`Pool::take_ended`] was called.
+    ended: Vec<u64>,
     next_request: u64,
     failures: VecDeque<Duration>,
     in_a_row: u32,
     not_before: Duration,
-    failed_hosts: BTreeMap<String, Duration>,
     last_error: Option<String>,
 }
 
@@ -99,14 +144,17 @@ impl Pool {
             settings,
             mutation,
             wanted: BTreeMap::new(),
-            requested: BTreeMap::new(),
-            starting: BTreeMap::new(),
+            under_way: UnderWay::default(),
             ours: BTreeMap::new(),
+            given_up: GivenUp::default(),
+            recovering_until: None,
+            never_met: BTreeMap::new(),
+            never_met_changed: false,
+            ended: Vec::new(),
             next_request: 0,
             failures: VecDeque::new(),
             in_a_row: 0,
             not_before: Duration::ZERO,
-            failed_hosts: BTreeMap::new(),
             last_error: None,
         }
     }
@@ -115,27 +163,54 @@ impl Pool {
         self.last_error.as_deref()
     }
 
+    pub(super) fn take_ended(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Replaces what is wanted. A spec that nobody wants any more is no longer held for one that can never be met:
+    /// the next job that needs it asks the external system again.
     pub(super) fn want(&mut self, missing: BTreeMap<WorkerResourceSpec, u32>) {
+        let before = self.never_met.len();
+        self.never_met.retain(|spec, _| missing.contains_key(spec));
+        self.never_met_changed |= self.never_met.len() != before;
         self.wanted = missing;
     }
 
-    /// What was asked for where the worker is one of ours; it is registered from now on.
+    /// Returns all specs that can never be met if they are others than at the last call, else `None`.
+    pub(super) fn newly_never_met(&mut self) -> Option<Vec<(WorkerResourceSpec, String)>> {
+        let changed = std::mem::take(&mut self.never_met_changed);
+        let all = || self.never_met.iter().map(|(spec, cause)| (spec.clone(), cause.clone()));
+        changed.then(|| all().collect())
+    }
+
+    /// Records that a worker registered, whose TaskManager says that it is made of `own`. The first time, resets the
+    /// failure count and ends the back-off. Returns the spec that the worker counts as, `None` if it is not one of ours.
     pub(super) fn registered(
         &mut self,
         now: Duration,
         resource_id: &ResourceId,
+        own: &WorkerResourceSpec,
     ) -> Option<&WorkerResourceSpec> {
-        if let Some(starting) = self.starting.remove(resource_id) {
+        if let Some(starting) = self.under_way.take_starting(resource_id) {
             self.in_a_row = 0;
             self.not_before = self.not_before.min(now);
-            self.ours.insert(resource_id.clone(), starting.spec);
+            self.ended.extend(starting.request);
+            let spec = if starting.recovered { own.clone() } else { starting.spec };
+            let before = self.ours.insert(resource_id.clone(), spec);
+            debug_assert_eq!(before, None, "{resource_id} was starting and registered");
         }
         self.ours.get(resource_id)
     }
 
-    /// Whether a worker may be known by and by: it can register before its driver has said that it started.
-    pub(super) fn expects_more(&self) -> bool {
-        !self.requested.is_empty()
+    /// Whether a worker that is not known may become known soon: it can register before the driver tells of it.
+    pub(super) fn expects_more(&self, now: Duration) -> bool {
+        self.under_way.has_requests()
+            || self.is_recovering(now)
+            || self.given_up.ends.back().is_some_and(|(until, _)| now < *until)
+    }
+
+    fn is_recovering(&self, now: Duration) -> bool {
+        self.recovering_until.is_none_or(|until| now < until)
     }
 
     /// A registered worker is dead as far as anybody can tell: it is ended, so that its replacement does not
@@ -151,36 +226,71 @@ impl Pool {
         self.ours.remove(resource_id);
     }
 
-    pub(super) fn event(&mut self, now: Duration, event: DriverEvent) -> Vec<Command> {
+    /// `unreported`: workers that are registered, but the SlotManager does not know them yet.
+    pub(super) fn event(
+        &mut self,
+        now: Duration,
+        event: DriverEvent,
+        unreported: &Counts,
+        nodes: &mut Nodes,
+    ) -> Vec<Command> {
         match event {
-            DriverEvent::Recovered { workers } => {
-                for resource_id in workers {
-                    self.start(now, resource_id, self.settings.worker.clone(), None);
-                }
-                Vec::new()
-            }
+            DriverEvent::Recovered { workers } => return self.recovered(now, workers),
             DriverEvent::Started { request, resource_id, host } => {
-                self.started(now, request, resource_id, host)
+                return self.started(now, request, resource_id, host, unreported);
             }
             DriverEvent::StartFailed { request, host, cause } => {
-                if self.requested.remove(&request).is_some() {
-                    self.fail(now, host, cause);
+                if let Some(spec) = self.under_way.take_request(request) {
+                    self.give_up_request(now, request, spec);
+                    self.fail(now, host, cause, nodes);
                 }
-                Vec::new()
+            }
+            DriverEvent::NeverMet { request, cause } => {
+                if let Some(spec) = self.under_way.take_request(request) {
+                    self.ended.push(request);
+                    if self.wanted.contains_key(&spec) {
+                        self.never_met.insert(spec, cause);
+                        self.never_met_changed = true;
+                    }
+                }
             }
             DriverEvent::Lost { resource_id, cause } => {
                 self.ours.remove(&resource_id);
-                if let Some(starting) = self.starting.remove(&resource_id) {
+                if let Some(starting) = self.under_way.take_starting(&resource_id) {
+                    self.ended.extend(starting.request);
                     let cause = format!("worker {resource_id} ended before it registered: {cause}");
-                    self.fail(now, starting.host, cause);
+                    self.fail(now, Some(starting.host), cause, nodes);
                 }
-                Vec::new()
             }
             DriverEvent::Error { cause } => {
                 self.last_error = Some(cause.clone());
-                vec![Command::Fatal(cause)]
+                return vec![Command::Fatal(cause)];
             }
         }
+        Vec::new()
+    }
+
+    fn is_known(&self, resource_id: &ResourceId) -> bool {
+        self.under_way.is_starting(resource_id) || self.ours.contains_key(resource_id)
+    }
+
+    fn recovered(&mut self, now: Duration, workers: Vec<RecoveredWorker>) -> Vec<Command> {
+        let grace = now.saturating_add(self.settings.late_grace);
+        let in_time = now < *self.recovering_until.get_or_insert(grace);
+        let mut commands = Vec::new();
+        for RecoveredWorker { resource_id, host } in workers {
+            if self.is_known(&resource_id) {
+                continue;
+            }
+            if in_time {
+                let spec = self.settings.worker.clone();
+                let starting = Starting { recovered: true, ..self.starting(now, spec, host) };
+                self.under_way.start(resource_id, starting);
+            } else {
+                commands.push(Command::ReleaseWorker { resource_id });
+            }
+        }
+        commands
     }
 
     fn started(
@@ -189,102 +299,104 @@ impl Pool {
         request: u64,
         resource_id: ResourceId,
         host: String,
+        unreported: &Counts,
     ) -> Vec<Command> {
-        let known =
-            self.starting.contains_key(&resource_id) || self.ours.contains_key(&resource_id);
-        match self.requested.remove(&request) {
-            Some(spec) if !known => {
-                self.start(now, resource_id, spec, Some(host));
-                Vec::new()
-            }
+        let open = self.under_way.take_request(request);
+        if self.is_known(&resource_id) {
             // Reported twice.
-            _ if known => Vec::new(),
-            // Late: cancelled or given up; or another worker for a request that was answered already.
-            _ => vec![Command::ReleaseWorker { resource_id }],
+            self.ended.extend(open.map(|_| request));
+            return Vec::new();
         }
+        if let Some(spec) = open {
+            let starting = Starting { request: Some(request), ..self.starting(now, spec, host) };
+            self.under_way.start(resource_id, starting);
+            return Vec::new();
+        }
+        self.given_up.forget(now);
+        let late = self.given_up.specs.remove(&request);
+        if let Some(spec) = late.filter(|spec| self.is_needed(spec, unreported)) {
+            self.under_way.start(resource_id, self.starting(now, spec, host));
+            return Vec::new();
+        }
+        // Too late, not needed, or another worker for a request that was answered already.
+        vec![Command::ReleaseWorker { resource_id }]
     }
 
-    fn start(
-        &mut self,
-        now: Duration,
-        resource_id: ResourceId,
-        spec: WorkerResourceSpec,
-        host: Option<String>,
-    ) {
+    /// Whether more workers of a spec are wanted than have started. An open request for it does not count: the worker
+    /// that is there takes its place.
+    fn is_needed(&self, spec: &WorkerResourceSpec, unreported: &Counts) -> bool {
+        self.under_way.starting_of(spec) + unreported.get(spec) < self.wanted_of(spec)
+    }
+
+    fn wanted_of(&self, spec: &WorkerResourceSpec) -> u32 {
+        if self.never_met.contains_key(spec) {
+            return 0;
+        }
+        self.wanted.get(spec).copied().unwrap_or(0)
+    }
+
+    fn starting(&self, now: Duration, spec: WorkerResourceSpec, host: String) -> Starting {
         let until = now.saturating_add(self.settings.registration_timeout);
-        self.starting.insert(resource_id, Starting { spec, host, until });
+        Starting { request: None, spec, recovered: false, host, until }
     }
 
-    fn fail(&mut self, now: Duration, host: Option<String>, cause: String) {
+    fn give_up_request(&mut self, now: Duration, request: u64, spec: WorkerResourceSpec) {
+        self.ended.push(request);
+        self.given_up.forget(now);
+        self.given_up.add(request, spec, now.saturating_add(self.settings.late_grace));
+    }
+
+    fn fail(&mut self, now: Duration, host: Option<String>, cause: String, nodes: &mut Nodes) {
         let pause = |doublings: u32| {
             let times = 1_u32.checked_shl(doublings).unwrap_or(BACKOFF_MAX).min(BACKOFF_MAX);
             self.settings.retry_interval.saturating_mul(times)
         };
         let (next, longest) = (pause(self.in_a_row), pause(BACKOFF_MAX));
-        self.in_a_row = self.in_a_row.saturating_add(1);
+        // Beyond the longest pause it makes no difference.
+        self.in_a_row = (self.in_a_row + 1).min(BACKOFF_MAX);
         self.not_before = self.not_before.max(now.saturating_add(next));
         self.failures.push_back(now);
         if let Some(host) = host {
-            self.failed_hosts.insert(host, now.saturating_add(longest));
+            nodes.fail(host, now.saturating_add(longest));
         }
         self.last_error = Some(cause);
     }
 
-    /// Requests what is missing, cancels what is too much. `unreported`: registered, but the SlotManager does
-    /// not know them yet.
-    pub(super) fn request_missing(
-        &mut self,
-        now: Duration,
-        blocked: Vec<String>,
-        unreported: BTreeMap<WorkerResourceSpec, u32>,
-    ) -> Vec<Command> {
-        let mut commands = Vec::new();
-        let mut under_way = unreported;
-        if self.mutation.keeps(Rule::PendingWorkersCount) {
-            let starting = self.starting.values().map(|starting| &starting.spec);
-            for spec in self.requested.values().chain(starting) {
-                *under_way.entry(spec.clone()).or_default() += 1;
-            }
-        }
-        self.cancel_surplus(&mut under_way, &mut commands);
+    /// Requests what is missing, cancels what is too much. `unreported`: as for [`Pool::event`].
+    pub(super) fn request_missing(&mut self, now: Duration, unreported: &Counts) -> Vec<Command> {
+        let mut commands = self.cancel_surplus(now, unreported);
         if !self.may_request(now) {
             return commands;
         }
-        self.failed_hosts.retain(|_, until| *until > now);
-        let mut avoid = blocked;
-        avoid.extend(self.failed_hosts.keys().cloned());
-        avoid.sort();
-        avoid.dedup();
-        for (spec, wanted) in &self.wanted {
-            let have = under_way.get(spec).copied().unwrap_or(0);
-            for _ in have..*wanted {
+        for spec in self.wanted.keys() {
+            let wanted = self.wanted_of(spec);
+            for _ in self.have(spec, unreported)..wanted {
                 self.next_request += 1;
-                self.requested.insert(self.next_request, spec.clone());
-                commands.push(Command::RequestWorker {
-                    request: self.next_request,
-                    spec: spec.clone(),
-                    avoid: avoid.clone(),
-                });
+                let (request, spec) = (self.next_request, spec.clone());
+                self.under_way.request(request, spec.clone());
+                commands.push(Command::RequestWorker { request, spec });
             }
         }
         commands
     }
 
+    /// Workers of a spec that will come without another request.
+    fn have(&self, spec: &WorkerResourceSpec, unreported: &Counts) -> u32 {
+        let mut have = unreported.get(spec);
+        if self.mutation.keeps(Rule::PendingWorkersCount) {
+            have += self.under_way.requested_of(spec) + self.under_way.starting_of(spec);
+        }
+        have
+    }
+
     /// Gives up what did not register in time.
-    pub(super) fn give_up(&mut self, now: Duration) -> Vec<Command> {
-        let late: Vec<ResourceId> = self
-            .starting
-            .iter()
-            .filter(|(_, starting)| starting.until <= now)
-            .map(|(resource_id, _)| resource_id.clone())
-            .collect();
+    pub(super) fn give_up(&mut self, now: Duration, nodes: &mut Nodes) -> Vec<Command> {
         let mut commands = Vec::new();
-        for resource_id in late {
-            if let Some(starting) = self.starting.remove(&resource_id) {
-                let seconds = self.settings.registration_timeout.as_secs();
-                let cause = format!("worker {resource_id} did not register within {seconds} s");
-                self.fail(now, starting.host, cause);
-            }
+        while let Some((resource_id, starting)) = self.under_way.take_late(now) {
+            self.ended.extend(starting.request);
+            let seconds = self.settings.registration_timeout.as_secs();
+            let cause = format!("worker {resource_id} did not register within {seconds} s");
+            self.fail(now, Some(starting.host), cause, nodes);
             commands.push(Command::ReleaseWorker { resource_id });
         }
         commands
@@ -292,23 +404,20 @@ impl Pool {
 
     /// Requests beyond what is wanted are cancelled, the newest first; workers that have started register and
     /// are released when they stay idle.
-    fn cancel_surplus(
-        &mut self,
-        under_way: &mut BTreeMap<WorkerResourceSpec, u32>,
-        commands: &mut Vec<Command>,
-    ) {
-        let mut cancelled = Vec::new();
-        for (request, spec) in self.requested.iter().rev() {
-            let have = under_way.entry(spec.clone()).or_default();
-            if *have > self.wanted.get(spec).copied().unwrap_or(0) {
-                *have -= 1;
-                cancelled.push(*request);
+    fn cancel_surplus(&mut self, now: Duration, unreported: &Counts) -> Vec<Command> {
+        let surplus = |spec: &WorkerResourceSpec| {
+            let surplus = self.have(spec, unreported).checked_sub(self.wanted_of(spec));
+            surplus.filter(|surplus| *surplus > 0).map(|surplus| (spec.clone(), surplus))
+        };
+        let surplus: Vec<_> = self.under_way.requested_specs().filter_map(surplus).collect();
+        let mut commands = Vec::new();
+        for (spec, surplus) in surplus {
+            for request in self.under_way.take_newest(&spec, surplus) {
+                self.give_up_request(now, request, spec.clone());
+                commands.push(Command::CancelRequest { request });
             }
         }
-        for request in cancelled {
-            self.requested.remove(&request);
-            commands.push(Command::CancelRequest { request });
-        }
+        commands
     }
 
     fn may_request(&mut self, now: Duration) -> bool {
@@ -324,5 +433,13 @@ impl Pool {
 impl Pool {
     pub(super) fn is_ours(&self, resource_id: &ResourceId) -> bool {
         self.ours.contains_key(resource_id)
+    }
+
+    /// Checks the books.
+    pub(super) fn check(&self) {
+        self.under_way.check();
+        assert!(self.ours.keys().all(|id| !self.under_way.is_starting(id)));
+        assert!(self.never_met.keys().all(|spec| self.wanted.contains_key(spec)));
+        assert!(self.given_up.specs.len() <= self.given_up.ends.len());
     }
 }

@@ -1,3 +1,7 @@
+mod drivers;
+mod jobs;
+
+use super::pool::RecoveredWorker;
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -9,7 +13,7 @@ fn spec() -> WorkerResourceSpec {
     WorkerResourceSpec { slots: 2, ..Default::default() }
 }
 fn of(pool: Option<PoolSettings>, mutation: Mutation) -> ResourceManager {
-    ResourceManager::new(Settings { pool, seed: 4, mutation })
+    ResourceManager::new(Settings { pool, job_timeout: s(300), seed: 4, mutation })
 }
 fn passive() -> ResourceManager {
     of(None, Mutation::None)
@@ -19,6 +23,7 @@ fn pool_settings() -> PoolSettings {
         retry_interval: s(3),
         max_failures_per_minute: 10.0,
         registration_timeout: s(120),
+        late_grace: s(60),
         worker: spec(),
     }
 }
@@ -40,6 +45,16 @@ fn requested(commands: &[Command]) -> Vec<u64> {
 }
 fn started(request: u64, n: u32) -> DriverEvent {
     DriverEvent::Started { request, resource_id: tm(n), host: format!("host{n}") }
+}
+fn recovered(all: &[u32]) -> DriverEvent {
+    let worker = |n: &u32| RecoveredWorker { resource_id: tm(*n), host: format!("host{n}") };
+    DriverEvent::Recovered { workers: all.iter().map(worker).collect() }
+}
+fn avoided(commands: &[Command]) -> Option<&Vec<String>> {
+    commands.iter().find_map(|command| match command {
+        Command::AvoidHosts(hosts) => Some(hosts),
+        _ => None,
+    })
 }
 fn failed(request: u64) -> DriverEvent {
     DriverEvent::StartFailed {
@@ -78,21 +93,23 @@ fn each_registration_is_a_new_incarnation_and_closes_the_earlier_one() {
 #[test]
 fn an_active_one_refuses_who_was_not_asked_for() {
     let mut rm = active();
-    let refused = rm.register(s(0), &tm(1), "host1".into(), spec()).unwrap_err();
+    rm.driver(s(0), recovered(&[]));
+    let refused = rm.register(s(59), &tm(1), "host1".into(), spec()).unwrap_err();
+    assert!(refused.retry, "it may be one that an earlier ResourceManager left");
+    let refused = rm.register(s(60), &tm(1), "host1".into(), spec()).unwrap_err();
     assert!(!refused.retry);
     assert!(refused.to_string().contains("tm1 was neither requested"));
-    let requests = requested(&rm.need(s(0), 0, workers(1)));
-    let refused = rm.register(s(0), &tm(1), "host1".into(), spec()).unwrap_err();
+    let requests = requested(&rm.need(s(60), 0, workers(1)));
+    let refused = rm.register(s(60), &tm(1), "host1".into(), spec()).unwrap_err();
     assert!(refused.retry, "it may be the one whose start was not reported yet");
-    rm.driver(s(1), started(requests[0], 1));
-    assert!(rm.register(s(1), &tm(1), "host1".into(), spec()).is_ok());
+    rm.driver(s(61), started(requests[0], 1));
+    assert!(rm.register(s(61), &tm(1), "host1".into(), spec()).is_ok());
 }
 
 #[test]
 fn recovered_workers_may_register_and_count() {
     let mut rm = active();
-    let workers_before = vec![tm(1), tm(2)];
-    rm.driver(s(0), DriverEvent::Recovered { workers: workers_before });
+    rm.driver(s(0), recovered(&[1, 2]));
     assert_eq!(requested(&rm.need(s(0), 0, workers(3))).len(), 1);
     assert!(rm.register(s(1), &tm(1), "host1".into(), spec()).is_ok());
     let released = Command::ReleaseWorker { resource_id: tm(2) };
@@ -147,14 +164,10 @@ fn a_worker_that_is_started_twice_or_unasked_is_released() {
 fn failed_starts_back_off_and_avoid_the_node() {
     let mut rm = active();
     rm.need(s(0), 0, workers(1));
-    assert_eq!(rm.driver(s(1), failed(1)), []);
+    assert_eq!(rm.driver(s(1), failed(1)), [Command::AvoidHosts(vec!["bad".into()])]);
     assert_eq!(rm.last_driver_error(), Some("image not found"));
     assert_eq!(rm.tick(s(3)), []);
-    let again = rm.tick(s(4));
-    let Some(Command::RequestWorker { request: 2, avoid, .. }) = again.first() else {
-        unreachable!("{again:?}")
-    };
-    assert_eq!(avoid, &["bad"]);
+    assert_eq!(rm.tick(s(4)), [Command::RequestWorker { request: 2, spec: spec() }]);
     rm.driver(s(5), failed(2));
     assert_eq!(rm.tick(s(10)), []);
     assert_eq!(requested(&rm.tick(s(11))), [3], "6 s: doubled");
@@ -177,7 +190,7 @@ fn too_many_failures_in_a_minute_wait_for_the_minute_to_pass() {
     for request in 1..=3 {
         rm.driver(s(request), failed(request));
     }
-    assert_eq!(rm.tick(s(60)), []);
+    assert_eq!(rm.tick(s(60)), [Command::AvoidHosts(vec![])], "with a pause of 0 s at once");
     assert_eq!(requested(&rm.tick(s(61))), [4]);
 }
 
@@ -188,7 +201,7 @@ fn a_worker_that_never_registers_is_given_up_and_replaced_after_the_pause() {
     rm.driver(s(0), started(1, 1));
     assert_eq!(rm.tick(s(119)), []);
     let gone = Command::ReleaseWorker { resource_id: tm(1) };
-    assert_eq!(rm.tick(s(120)), [gone]);
+    assert_eq!(rm.tick(s(120)), [gone, Command::AvoidHosts(vec!["host1".into()])]);
     assert_eq!(rm.last_driver_error(), Some("worker tm1 did not register within 120 s"));
     assert_eq!(requested(&rm.tick(s(123))), [2]);
     assert!(rm.register(s(123), &tm(1), "host1".into(), spec()).is_err(), "too late");
@@ -237,18 +250,6 @@ fn an_idle_worker_is_told_to_end_and_released() {
 }
 
 #[test]
-fn blocks_end_by_themselves_and_longer_ones_stand() {
-    let mut rm = passive();
-    let both = Command::BlockHosts(vec!["a".into(), "b".into()]);
-    rm.block(s(0), "a".into(), s(10));
-    assert_eq!(rm.block(s(0), "b".into(), s(20)), [both]);
-    rm.block(s(1), "b".into(), s(1));
-    assert_eq!(rm.tick(s(9)), []);
-    assert_eq!(rm.tick(s(10)), [Command::BlockHosts(vec!["b".into()])]);
-    assert_eq!(rm.tick(s(20)), [Command::BlockHosts(vec![])]);
-}
-
-#[test]
 fn a_driver_that_is_lost_for_good_ends_the_process() {
     let cause = "application was killed".to_owned();
     let error = DriverEvent::Error { cause: cause.clone() };
@@ -259,6 +260,8 @@ fn a_driver_that_is_lost_for_good_ends_the_process() {
 enum Op {
     Need(u32),
     Start(usize, u32),
+    /// A worker of a request that was cancelled or has failed.
+    StartLate(usize, u32),
     Fail(usize),
     Register(u32),
     Lose(u32),
@@ -270,6 +273,7 @@ fn an_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         (0u32..5).prop_map(Op::Need),
         (any::<usize>(), 0u32..8).prop_map(|(i, n)| Op::Start(i, n)),
+        (any::<usize>(), 0u32..8).prop_map(|(i, n)| Op::StartLate(i, n)),
         any::<usize>().prop_map(Op::Fail),
         (0u32..8).prop_map(Op::Register),
         (0u32..8).prop_map(Op::Lose),
@@ -286,6 +290,7 @@ proptest! {
         let mut rm = active();
         let (mut now, mut wanted) = (s(0), 0_u32);
         let mut open: Vec<u64> = Vec::new();
+        let mut given_up: Vec<u64> = Vec::new();
         let mut starting: BTreeSet<u32> = BTreeSet::new();
         let mut names: BTreeSet<u64> = BTreeSet::new();
         let mut failed_at = None;
@@ -299,14 +304,29 @@ proptest! {
                     if new { starting.insert(n); }
                     rm.driver(now, started(request, n))
                 }
+                Op::StartLate(i, n) if !given_up.is_empty() => {
+                    let request = given_up.remove(i % given_up.len());
+                    let new = !starting.contains(&n) && rm.pool.as_ref().is_some_and(|p| !p.is_ours(&tm(n)));
+                    let commands = rm.driver(now, started(request, n));
+                    if new && !commands.contains(&Command::ReleaseWorker { resource_id: tm(n) }) {
+                        starting.insert(n);
+                        prop_assert!(starting.len() <= wanted as usize, "taken without need");
+                    }
+                    commands
+                }
                 Op::Fail(i) if !open.is_empty() => {
                     failed_at = Some(now);
                     let request = open.remove(i % open.len());
+                    given_up.push(request);
                     rm.driver(now, failed(request))
                 }
                 Op::Register(n) => {
                     if let Ok((id, commands)) = rm.register(now, &tm(n), "h".into(), spec()) {
-                        if starting.remove(&n) { wanted = wanted.saturating_sub(1); failed_at = None; }
+                        if starting.remove(&n) {
+                            // A late one may come when no more is wanted.
+                            wanted -= u32::from(wanted > 0);
+                            failed_at = None;
+                        }
                         rm.reported(&tm(n), id);
                         registered = Some(rm.told);
                         commands
@@ -330,6 +350,7 @@ proptest! {
             if let Some(seen) = registered {
                 commands.extend(rm.need(now, seen, workers(wanted)));
             }
+            rm.check();
             let before = open.len() + starting.len();
             for command in &commands {
                 match command {
@@ -337,7 +358,10 @@ proptest! {
                         prop_assert!(names.insert(*request));
                         open.push(*request);
                     }
-                    Command::CancelRequest { request } => open.retain(|r| r != request),
+                    Command::CancelRequest { request } => {
+                        open.retain(|r| r != request);
+                        given_up.push(*request);
+                    }
                     Command::ReleaseWorker { resource_id } => {
                         let n: u32 = resource_id.0.split_at(2).1.parse().expect("a number");
                         if starting.remove(&n) { failed_at = Some(now); }

@@ -105,6 +105,7 @@ impl SlotPlan {
     ) -> impl Iterator<Item = TaskIndex> + 'a {
         let group = self.group_of(slot).and_then(|g| self.groups.get(g));
         group.into_iter().flat_map(move |group| {
+            debug_assert!(slot.0 >= group.first, "{slot:?} is not of its group");
             let subtask = slot.0.saturating_sub(group.first);
             group.vertices.iter().filter_map(move |vertex| {
                 let range = exec.tasks_of(*vertex);

@@ -52,16 +52,20 @@ pub struct Ways {
 pub fn ways(mut waiting: Vec<Waiting<'_>>) -> Ways {
     waiting.sort_by_key(|job| job.turn);
     let mut ways = Ways::default();
-    for (place, job) in waiting.iter().enumerate().filter(|(_, job)| job.is_due) {
+    // Those that could give and did not yet, the last one served first: it gives first.
+    let mut holders: Vec<&Waiting<'_>> =
+        waiting.iter().rev().filter(|job| !job.held.is_empty()).collect();
+    for job in waiting.iter().filter(|job| job.is_due) {
+        if holders.is_empty() {
+            break;
+        }
         // It gave its own away.
         if ways.givers.contains_key(&job.job_id) {
             continue;
         }
-        let later = waiting.get(place + 1..).unwrap_or_default();
         let mut rest = job.lacking.to_vec();
         let mut given = Vec::new();
-        // Who is served last gives first.
-        for other in later.iter().rev().filter(|other| !ways.givers.contains_key(&other.job_id)) {
+        for other in holders.iter().take_while(|other| other.turn > job.turn) {
             if rest.is_empty() {
                 break;
             }
@@ -74,6 +78,7 @@ pub fn ways(mut waiting: Vec<Waiting<'_>>) -> Ways {
         }
         if rest.is_empty() {
             ways.givers.extend(given);
+            holders.retain(|holder| !ways.givers.contains_key(&holder.job_id));
             ways.receivers.insert(job.job_id);
         }
     }
@@ -87,7 +92,9 @@ fn less(of: &[ResourceRequirement], left: &[ResourceRequirement]) -> Vec<Resourc
         same.map(|r| r.slots).fold(0, u32::saturating_add)
     };
     let each = of.iter().map(|need| {
-        let slots = need.slots.saturating_sub(slots_in(left, need));
+        let unmet = slots_in(left, need);
+        debug_assert!(unmet <= need.slots, "more is unmet than was lacked");
+        let slots = need.slots.saturating_sub(unmet);
         ResourceRequirement { profile: need.profile.clone(), slots }
     });
     each.filter(|need| need.slots > 0).collect()

@@ -1,13 +1,13 @@
 //! What is said of requirements that can't be met: when, to whom, in which words. It must never say so of
 //! slots that are merely on their way back.
 
-use super::workers::SlotState;
+use super::workers::{Slot, SlotState, Worker};
 use super::{
     Command, Job, Lack, SlotManager, Supply,
-    matching::{count, unmet_by, workers_for},
+    matching::{unmet_by, workers_for},
 };
 use model::{JobId, ResourceProfile, ResourceRequirement};
-use std::cell::LazyCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -16,95 +16,204 @@ const TELL_AGAIN: Duration = Duration::from_secs(5);
 /// A requirement counts as not met after so long: slots of a job that just ended may be coming back.
 pub(super) const LACK_GRACE: Duration = Duration::from_millis(500);
 
-impl SlotManager {
-    /// Who can't be helped is told so.
-    pub(super) fn tell_lacks(&mut self, now: Duration, commands: &mut Vec<Command>) {
-        let mut lacks = Vec::new();
-        let all = LazyCell::new(|| count(self.usable_slots().map(|slot| &slot.profile)));
-        for (job_id, job) in &self.jobs {
-            let Some(since) = job.lacking_since else {
-                continue;
-            };
-            let waited = now.saturating_sub(since);
-            let told = job.told_at.is_some_and(|at| now.saturating_sub(at) < TELL_AGAIN);
-            if told || job.is_promised(now) {
-                continue;
-            }
-            let hopeless = match &self.settings.supply {
-                // What others hold comes back, and is waited for: how long, the JobMaster knows.
-                Supply::Passive { start_up_until } => {
-                    let exceeds = || !unmet_by(&job.requirements, all.clone()).is_empty();
-                    now >= *start_up_until && waited >= LACK_GRACE && exceeds()
-                }
-                Supply::Active { request_timeout, worker, .. } => {
-                    let impossible = || !workers_for(&job.lacking, worker).impossible.is_empty();
-                    waited >= *request_timeout || (waited >= LACK_GRACE && impossible())
-                }
-            };
-            if hopeless {
-                lacks.push(Lack {
-                    job_id: *job_id,
-                    job_master_id: job.job_master_id,
-                    acquired: self.acquired(*job_id),
-                    message: self.lack_message(*job_id, job),
-                });
-            }
-        }
-        for lack in lacks {
-            if let Some(job) = self.jobs.get_mut(&lack.job_id) {
-                job.told_at = Some(now);
-            }
-            commands.push(Command::TellLack(lack));
+/// When to look at which job. A job is in it once at most.
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    by_time: BTreeSet<(Duration, JobId)>,
+    of_job: BTreeMap<JobId, Duration>,
+}
+
+impl Agenda {
+    /// Plans a look at a job, in place of an earlier plan.
+    pub(super) fn plan(&mut self, job: JobId, at: Duration) {
+        self.cancel(job);
+        self.of_job.insert(job, at);
+        self.by_time.insert((at, job));
+    }
+
+    /// Cancels the look at a job, if one is planned.
+    pub(super) fn cancel(&mut self, job: JobId) {
+        if let Some(at) = self.of_job.remove(&job) {
+            let was_planned = self.by_time.remove(&(at, job));
+            debug_assert!(was_planned, "job {job} has a time and is not planned");
         }
     }
 
-    fn acquired(&self, job_id: JobId) -> Vec<ResourceRequirement> {
-        let each = |(profile, slots): (&ResourceProfile, u32)| ResourceRequirement {
-            profile: profile.clone(),
-            slots,
+    /// Takes the jobs out whose time has come, in the order of their ids.
+    fn take_due(&mut self, now: Duration) -> BTreeSet<JobId> {
+        let mut due = BTreeSet::new();
+        while let Some((at, job)) = self.by_time.first().copied().filter(|(at, _)| *at <= now) {
+            self.by_time.remove(&(at, job));
+            self.of_job.remove(&job);
+            due.insert(job);
+        }
+        due
+    }
+}
+
+/// Returns when to look at a job that waits since `since`: not before its requirements may count as not met.
+pub(super) fn first_look(supply: &Supply, since: Duration) -> Duration {
+    let grace = since.saturating_add(LACK_GRACE);
+    match supply {
+        Supply::Passive { start_up_until } => grace.max(*start_up_until),
+        Supply::Active { .. } => grace,
+    }
+}
+
+/// Whether a job waits in vain.
+enum Outlook {
+    /// It does.
+    Hopeless,
+    /// Not before this time.
+    HopefulUntil(Duration),
+    /// Not before slots are lost.
+    Hopeful,
+}
+
+impl SlotManager {
+    /// Reports requirements that cannot be met to their JobMasters.
+    pub(super) fn tell_lacks(&mut self, now: Duration, commands: &mut Vec<Command>) {
+        let passive = matches!(self.settings.supply, Supply::Passive { .. });
+        let refused = std::mem::take(&mut self.refusals_changed);
+        if refused || (self.workers.take_shrunk() && passive) {
+            // Those that had hope may have none now.
+            for job_id in self.queue.jobs() {
+                let since = self.jobs.get(&job_id).and_then(|job| job.lacking_since);
+                let first = first_look(&self.settings.supply, since.unwrap_or(now));
+                self.agenda.plan(job_id, first.max(now));
+            }
+        }
+        let mut tallies = BTreeMap::new();
+        for job_id in self.agenda.take_due(now) {
+            let Some(job) = self.jobs.get(&job_id) else {
+                continue;
+            };
+            let told_until = job.told_at.map(|at| at.saturating_add(TELL_AGAIN));
+            let wait = told_until.max(job.promised_until()).filter(|until| now < *until);
+            if let Some(until) = wait {
+                self.agenda.plan(job_id, until);
+                continue;
+            }
+            match self.outlook(now, job_id, job) {
+                Outlook::Hopeful => continue,
+                Outlook::HopefulUntil(at) => {
+                    self.agenda.plan(job_id, at);
+                    continue;
+                }
+                Outlook::Hopeless => self.agenda.plan(job_id, now.saturating_add(TELL_AGAIN)),
+            }
+            let held = self.workers.holdings().of(job_id);
+            commands.push(Command::TellLack(Lack {
+                job_id,
+                job_master_id: job.job_master_id,
+                acquired: held.map(|held| held.all.as_requirements()).unwrap_or_default(),
+                message: self.lack_message(job_id, job, &mut tallies),
+            }));
+            if let Some(job) = self.jobs.get_mut(&job_id) {
+                job.told_at = Some(now);
+            }
+        }
+    }
+
+    fn outlook(&self, now: Duration, job_id: JobId, job: &Job) -> Outlook {
+        let waiter = self.queue.get(job_id);
+        let (Some(waiter), Some(since)) = (waiter, job.lacking_since) else {
+            return Outlook::Hopeful;
         };
-        let held = self.workers.held_by(job_id).map(|(_, _, slot)| &slot.profile);
-        count(held).into_iter().map(each).collect()
+        match &self.settings.supply {
+            // What others hold comes back, and is waited for: how long, the JobMaster knows.
+            Supply::Passive { .. } => {
+                let all = self.workers.shelves().usable().as_slots();
+                match unmet_by(&job.requirements, all).is_empty() {
+                    true => Outlook::Hopeful,
+                    false => Outlook::Hopeless,
+                }
+            }
+            Supply::Active { request_timeout, worker, .. } => {
+                let until = since.saturating_add(*request_timeout);
+                let needed = workers_for(&waiter.lacking, worker);
+                let refused =
+                    || needed.workers.keys().any(|spec| self.never_met.contains_key(spec));
+                match now >= until || !needed.impossible.is_empty() || refused() {
+                    true => Outlook::Hopeless,
+                    false => Outlook::HopefulUntil(until),
+                }
+            }
+        }
     }
 
     /// "needs 8 slots of …, 12 registered, 0 free (held: 4 by this job, 8 by others that wait for slots)", for
-    /// each profile that lacks.
-    fn lack_message(&self, job_id: JobId, job: &Job) -> String {
+    /// each profile that lacks. `tallies` keeps what was counted for other jobs of the same check.
+    fn lack_message(
+        &self,
+        job_id: JobId,
+        job: &Job,
+        tallies: &mut BTreeMap<ResourceProfile, Tally>,
+    ) -> String {
+        let lacking: &[ResourceRequirement] =
+            self.queue.get(job_id).map(|waiter| waiter.lacking.as_slice()).unwrap_or_default();
         let mut parts = Vec::new();
-        for lacking in &job.lacking {
-            let profile = &lacking.profile;
+        for ResourceRequirement { profile, .. } in lacking {
             let same = job.requirements.iter().filter(|r| r.profile == *profile);
             let needs: u32 = same.map(|r| r.slots).fold(0, u32::saturating_add);
             let slots = if needs == 1 { "slot" } else { "slots" };
-            let there = self.tally(job_id, profile);
+            let all = *tallies.entry(profile.clone()).or_insert_with(|| self.tally(profile));
+            let there = self.seen_by(job_id, profile, all);
             parts.push(format!("needs {needs} {slots} of {profile}, {there}"));
+        }
+        if let Supply::Active { worker, .. } = &self.settings.supply {
+            let never = "a TaskManager for them can never be started";
+            let needed = workers_for(lacking, worker).workers;
+            let refused = needed.keys().filter_map(|spec| self.never_met.get(spec));
+            parts.extend(refused.map(|cause| format!("{never}: {cause}")));
         }
         parts.join("; ")
     }
 
-    /// Slots that fulfil a profile, by who has them.
-    fn tally(&self, job_id: JobId, profile: &ResourceProfile) -> Tally {
+    /// Counts the slots that fulfil a profile, by who has them: no job's own are told apart.
+    fn tally(&self, profile: &ResourceProfile) -> Tally {
         let mut tally = Tally::default();
         for (_, worker) in self.workers.iter() {
             for slot in worker.slots.values().filter(|slot| slot.profile.fulfils(profile)) {
                 tally.registered += 1;
-                let waits = |id| self.jobs.get(&id).is_some_and(|job| job.lacking_since.is_some());
-                let of = match slot.state.holder() {
-                    Some(held) if held.job_id == job_id => &mut tally.own,
-                    Some(held) if waits(held.job_id) => &mut tally.waiting,
-                    Some(held) if self.jobs.contains_key(&held.job_id) => &mut tally.running,
-                    Some(_) => &mut tally.unknown,
-                    None if slot.state == SlotState::Free && self.usable(worker) => &mut tally.free,
-                    None => continue,
-                };
-                *of += 1;
+                if let Some(of) = self.share_of(worker, slot, &mut tally) {
+                    *of += 1;
+                }
             }
         }
         tally
     }
+
+    fn share_of<'t>(
+        &self,
+        worker: &Worker,
+        slot: &Slot,
+        tally: &'t mut Tally,
+    ) -> Option<&'t mut u32> {
+        match slot.state.holder() {
+            Some(held) if self.queue.get(held.job_id).is_some() => Some(&mut tally.waiting),
+            Some(held) if self.jobs.contains_key(&held.job_id) => Some(&mut tally.running),
+            Some(_) => Some(&mut tally.unknown),
+            None => {
+                let free = slot.state == SlotState::Free && worker.usable();
+                free.then_some(&mut tally.free)
+            }
+        }
+    }
+
+    /// Tells the own slots of a job that waits from those of the others that wait.
+    fn seen_by(&self, job_id: JobId, profile: &ResourceProfile, mut tally: Tally) -> Tally {
+        let held = self.workers.holdings().of(job_id);
+        let own = held.into_iter().flat_map(|held| held.all.iter());
+        let own = own.filter(|(of, _)| of.fulfils(profile)).map(|(_, slots)| slots).sum();
+        debug_assert!(own <= tally.waiting, "{own} slots are a job's own, {tally:?}");
+        tally.own = own;
+        tally.waiting -= own.min(tally.waiting);
+        tally
+    }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Copy)]
 struct Tally {
     registered: u32,
     free: u32,

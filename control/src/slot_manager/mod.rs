@@ -2,41 +2,52 @@
 //!
 //! One session, one value: it is made with its ResourceManager and dropped with it. Everything comes in
 //! through the ResourceManager, stamped with the worker's incarnation. It never calls anybody: each
-//! method changes state, and [`SlotManager::check`] answers the commands that follow.
+//! method changes state, and [`SlotManager::check`] returns the commands that follow.
+//!
+//! Every method costs a time that grows with what it is given (a report, a job's slots), or with the logarithm of
+//! the numbers of jobs, workers and slots: a submission costs the same with 10 and with 1,000 jobs waiting.
 //!
 //! Laws: a slot is never given twice; a requirement is never exceeded by what is requested for it;
 //! workers asked for never exceed what is declared; what one incarnation says never touches another's.
 
+mod choosing;
 pub mod contention;
+pub mod counts;
+mod holdings;
 mod lacks;
 pub mod matching;
 mod queue;
+mod shelves;
+mod supply;
 #[cfg(test)]
 mod tests;
 mod types;
 pub mod workers;
+mod yielding;
 
 pub use types::{Command, Lack, Overview, Refusal, Settings, SlotRequest, Supply};
 
 use crate::mutation::Rule;
-use contention::Turn;
-use matching::workers_for;
+use counts::Counts;
+use lacks::Agenda;
+use matching::unmet_by;
 use model::slots::SlotAllocation;
 use model::{
     AllocationId, InstanceId, JobId, JobMasterId, ResourceRequirement, SlotReport,
     WorkerResourceSpec,
 };
-use queue::Asked;
+use queue::{Queue, Waiter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use workers::{NewWorker, Slot, SlotState, Worker, Workers};
+use workers::{NewWorker, SlotState, Workers};
+use yielding::Asked;
 
 #[derive(Debug)]
 struct Job {
     job_master_id: JobMasterId,
-    turn: Turn,
+    /// The number of its first declaration.
+    order: u64,
     requirements: Vec<ResourceRequirement>,
-    lacking: Vec<ResourceRequirement>,
     lacking_since: Option<Duration>,
     told_at: Option<Duration>,
     /// When it was last asked to give way, and whether it did.
@@ -51,7 +62,20 @@ pub struct SlotManager {
     settings: Settings,
     workers: Workers,
     jobs: BTreeMap<JobId, Job>,
-    blocked: BTreeSet<String>,
+    /// Workers that can never be had, each with the reason.
+    never_met: BTreeMap<WorkerResourceSpec, String>,
+    /// Whether `never_met` changed since the last check.
+    refusals_changed: bool,
+    /// Jobs that need something.
+    wanting: u32,
+    /// Jobs whose requirements changed since the last check.
+    declared: BTreeSet<JobId>,
+    /// Those that lack something, as of the last check.
+    queue: Queue,
+    /// When to look whether a job's requirements can be met.
+    agenda: Agenda,
+    /// Jobs that are gone and whose slots were not all reported free: their slots are freed as they turn up.
+    ended: BTreeSet<JobId>,
     next_order: u64,
     drawn: u64,
     changes: u64,
@@ -62,13 +86,19 @@ pub struct SlotManager {
 }
 
 impl SlotManager {
-    /// Without workers and jobs.
+    /// Makes a value without workers and jobs.
     pub fn new(settings: Settings) -> Self {
         Self {
+            workers: Workers::new(settings.mutation.keeps(Rule::PendingSlotIsTaken)),
             settings,
-            workers: Workers::default(),
             jobs: BTreeMap::new(),
-            blocked: BTreeSet::new(),
+            never_met: BTreeMap::new(),
+            refusals_changed: false,
+            wanting: 0,
+            declared: BTreeSet::new(),
+            queue: Queue::default(),
+            agenda: Agenda::default(),
+            ended: BTreeSet::new(),
             next_order: 0,
             drawn: 0,
             changes: 0,
@@ -78,29 +108,29 @@ impl SlotManager {
         }
     }
 
-    /// Whether [`SlotManager::check`] has something to look at, time aside.
+    /// Returns whether [`SlotManager::check`] has something to look at, time aside.
     pub fn is_dirty(&self) -> bool {
         self.dirty
     }
 
-    /// The workers and their slots.
+    /// Returns the workers and their slots.
     pub fn workers(&self) -> &Workers {
         &self.workers
     }
 
-    /// What is missing beyond the known workers, as it was last told.
+    /// Returns what is missing beyond the known workers, as it was last told.
     pub fn missing_workers(&self) -> BTreeMap<WorkerResourceSpec, u32> {
         self.needed.as_ref().map(|(_, missing)| missing.clone()).unwrap_or_default()
     }
 
-    /// A TaskExecutor was registered.
+    /// Adds a TaskExecutor that was registered.
     pub fn add_worker(&mut self, now: Duration, worker: NewWorker) {
         self.workers.add(now, worker);
         self.changes += 1;
         self.dirty = true;
     }
 
-    /// A TaskExecutor is gone.
+    /// Removes a TaskExecutor that is gone.
     pub fn remove_worker(&mut self, instance_id: InstanceId) {
         if self.settings.mutation.keeps(Rule::LostSlotsReplaced) {
             self.workers.remove(instance_id);
@@ -109,13 +139,28 @@ impl SlotManager {
         self.dirty = true;
     }
 
-    /// A TaskExecutor reports its slots.
-    pub fn report(&mut self, now: Duration, instance_id: InstanceId, report: SlotReport) {
+    /// Takes a TaskExecutor's report of its slots. Returns a [`Command::FreeSlot`] for each slot of a job that was
+    /// removed: the first word about it was lost, or the job got the slot after that.
+    pub fn report(
+        &mut self,
+        now: Duration,
+        instance_id: InstanceId,
+        report: SlotReport,
+    ) -> Vec<Command> {
+        let held: Vec<AllocationId> = report
+            .slots
+            .iter()
+            .filter_map(|status| status.allocation)
+            .filter(|held| self.ended.contains(&held.job_id))
+            .map(|held| held.allocation_id)
+            .collect();
         let settle = self.settings.settle;
         self.dirty |= self.workers.reconcile(now, instance_id, report, settle);
+        let free = |allocation_id| Command::FreeSlot { instance_id, allocation_id };
+        held.into_iter().map(free).collect()
     }
 
-    /// A TaskExecutor says that an allocation has ended.
+    /// Takes a TaskExecutor's word that an allocation has ended.
     pub fn free_slot(
         &mut self,
         now: Duration,
@@ -132,16 +177,21 @@ impl SlotManager {
         }
     }
 
-    /// A TaskExecutor gave the slot that it was asked for.
-    pub fn slot_granted(&mut self, now: Duration, request: &SlotRequest) {
-        let held = SlotAllocation { job_id: request.job_id, allocation_id: request.allocation_id };
+    /// Takes a TaskExecutor's word that it gave the slot that it was asked for. Returns [`Command::FreeSlot`] if the
+    /// job was removed meanwhile.
+    pub fn slot_granted(&mut self, now: Duration, request: &SlotRequest) -> Option<Command> {
+        let SlotRequest { instance_id, index, job_id, allocation_id, .. } = *request;
         // A notice that the slot is free again may have come first.
-        if self.workers.is_held_under(request.instance_id, request.index, held.allocation_id) {
-            self.workers.set(now, request.instance_id, request.index, SlotState::Allocated(held));
+        if !self.workers.is_held_under(instance_id, index, allocation_id) {
+            return None;
         }
+        let held = SlotAllocation { job_id, allocation_id };
+        self.workers.set(now, instance_id, index, SlotState::Allocated(held));
+        let ended = self.ended.contains(&job_id);
+        ended.then_some(Command::FreeSlot { instance_id, allocation_id })
     }
 
-    /// A TaskExecutor did not give the slot, or nothing is known of the request.
+    /// Takes a TaskExecutor's word that it did not give the slot, or that nothing is known of the request.
     pub fn slot_refused(&mut self, now: Duration, request: &SlotRequest, refusal: Refusal) {
         let (instance, index) = (request.instance_id, request.index);
         if self.workers.is_held_under(instance, index, request.allocation_id) {
@@ -154,7 +204,7 @@ impl SlotManager {
         }
     }
 
-    /// A job declares all that it needs. An earlier JobMaster's declaration is not taken any more.
+    /// Takes all that a job needs. An earlier JobMaster's declaration is not taken any more.
     pub fn require(
         &mut self,
         job_id: JobId,
@@ -165,15 +215,14 @@ impl SlotManager {
         let order = self.next_order;
         let job = self.jobs.entry(job_id).or_insert_with(|| Job {
             job_master_id,
-            turn: Turn { exceeds: false, order },
+            order,
             requirements: Vec::new(),
-            lacking: Vec::new(),
             lacking_since: None,
             told_at: None,
             asked: None,
             promised_at: None,
         });
-        if job.turn.order == order {
+        if job.order == order {
             self.next_order += 1;
         }
         let stale = job_master_id < job.job_master_id;
@@ -181,54 +230,180 @@ impl SlotManager {
             return;
         }
         job.job_master_id = job_master_id;
+        self.wanting -= u32::from(!job.requirements.is_empty());
+        self.wanting += u32::from(!requirements.is_empty());
         job.requirements = requirements;
         // What was told before was an answer to another declaration.
         (job.told_at, job.asked) = (None, None);
+        self.ended.remove(&job_id);
+        self.declared.insert(job_id);
         self.dirty = true;
     }
 
-    /// A job is gone. Its slots come back as their TaskExecutors free them.
-    pub fn remove_job(&mut self, job_id: JobId) {
-        self.dirty |= self.jobs.remove(&job_id).is_some();
+    /// Removes a job. Returns a [`Command::FreeSlot`] for each slot that a TaskExecutor gave it: nobody else frees
+    /// them. Slots whose request is under way follow when it is answered, so that no TaskExecutor is asked to free a
+    /// slot before it is asked to give it.
+    pub fn remove_job(&mut self, job_id: JobId) -> Vec<Command> {
+        if let Some(job) = self.jobs.remove(&job_id) {
+            self.wanting -= u32::from(!job.requirements.is_empty());
+            self.queue.remove(job_id);
+            self.agenda.cancel(job_id);
+            self.dirty = true;
+        }
+        self.ended.insert(job_id);
+        let given = |slot: &workers::Slot| match slot.state {
+            SlotState::Allocated(held) => Some(held.allocation_id),
+            SlotState::Pending(_) | SlotState::Free | SlotState::Unknown => None,
+        };
+        let held = self.workers.held_by(job_id);
+        held.filter_map(|(instance_id, _, slot)| {
+            Some(Command::FreeSlot { instance_id, allocation_id: given(slot)? })
+        })
+        .collect()
     }
 
-    /// The blocked nodes, whole.
+    /// Replaces the blocked nodes.
     pub fn block_hosts(&mut self, hosts: impl IntoIterator<Item = String>) {
-        self.blocked = hosts.into_iter().collect();
+        self.workers.block_hosts(hosts.into_iter().collect());
         self.dirty = true;
     }
 
-    /// Matches, and answers everything that follows at `now`.
+    /// Replaces the workers that can never be had, each with the reason. A job that needs one of them is told so at the
+    /// next [`SlotManager::check`], not only after `slot.request.timeout`.
+    pub fn refuse_workers(
+        &mut self,
+        specs: impl IntoIterator<Item = (WorkerResourceSpec, String)>,
+    ) {
+        self.never_met = specs.into_iter().collect();
+        self.refusals_changed = true;
+    }
+
+    /// Matches, and returns everything that follows at `now`.
     pub fn check(&mut self, now: Duration) -> Vec<Command> {
         let mut commands = Vec::new();
-        if self.dirty {
-            self.dirty = false;
-            self.match_all(now, &mut commands);
+        let mut changed = self.refresh();
+        if std::mem::take(&mut self.dirty) {
+            self.serve(now, &mut commands);
+            changed.append(&mut self.refresh());
         }
+        self.note_waiting(now, &changed);
         self.ask_to_give_way(now, &mut commands);
         self.tell_lacks(now, &mut commands);
         self.release_idle(now, &mut commands);
         self.declare_workers(&mut commands);
+        let Self { ended, workers, .. } = self;
+        // A slot of unknown state may turn out to be theirs.
+        ended.retain(|job| workers.holdings().of(*job).is_some() || workers.unknown() > 0);
         commands
     }
 
-    fn match_all(&mut self, now: Duration, commands: &mut Vec<Command>) {
-        for (_, job_id, mut lacking) in self.lacks_by_turn() {
-            for need in &mut lacking {
-                need.slots -= self.request_slots(now, job_id, need, commands);
+    /// Reckons anew what the jobs lack that declared or whose slots changed. Returns them.
+    fn refresh(&mut self) -> BTreeSet<JobId> {
+        let mut changed = std::mem::take(&mut self.declared);
+        changed.append(&mut self.workers.take_touched());
+        for job_id in &changed {
+            let Some(job) = self.jobs.get(job_id) else {
+                continue;
+            };
+            let held = self.workers.holdings().of(*job_id);
+            let slots = held.map(|held| held.all.as_slots()).unwrap_or_default();
+            let lacking = unmet_by(&job.requirements, slots);
+            if lacking.is_empty() {
+                self.queue.remove(*job_id);
+                continue;
             }
-            lacking.retain(|need| need.slots > 0);
-            if let Some(job) = self.jobs.get_mut(&job_id) {
-                job.lacking_since = match (lacking.is_empty(), job.lacking_since) {
-                    (true, _) => None,
-                    (false, since) => Some(since.unwrap_or(now)),
-                };
-                job.lacking = lacking;
+            let waiter = Waiter {
+                order: job.order,
+                lacking,
+                own: held.map(|held| held.usable.clone()).unwrap_or_default(),
+                gives: held.is_some_and(|held| !held.given.is_empty()),
+            };
+            self.queue.put(*job_id, waiter);
+        }
+        changed
+    }
+
+    /// Notes since when jobs wait, and when to look whether they wait in vain.
+    fn note_waiting(&mut self, now: Duration, changed: &BTreeSet<JobId>) {
+        for job_id in changed {
+            let Some(job) = self.jobs.get_mut(job_id) else {
+                continue;
+            };
+            if self.queue.get(*job_id).is_none() {
+                job.lacking_since = None;
+                self.agenda.cancel(*job_id);
+            } else {
+                let since = *job.lacking_since.get_or_insert(now);
+                self.agenda.plan(*job_id, lacks::first_look(&self.settings.supply, since));
             }
         }
     }
 
-    /// Requests free slots for a need; answers how many.
+    /// The slots that jobs which wait could be given, their own among them.
+    fn pool(&self) -> Counts {
+        let mut pool = self.workers.shelves().free().clone();
+        pool.add_all(self.queue.own());
+        pool
+    }
+
+    /// Gives the free slots to jobs that lack some: first, in the order in which they declared, to those that can be
+    /// met without a running job's end, then to the others. Ends with the last free slot that fits somebody.
+    fn serve(&mut self, now: Duration, commands: &mut Vec<Command>) {
+        let mut open = self.queue.lacking().clone();
+        if !self.fits_somebody(&open) {
+            return;
+        }
+        let pool = self.pool();
+        let mut served = BTreeSet::new();
+        let mut last = None;
+        while let Some((order, job_id)) = self.queue.next_within(pool.total(), last) {
+            last = Some(order);
+            if self.queue.get(job_id).is_none_or(|waiter| Queue::exceeds(waiter, &pool)) {
+                continue;
+            }
+            served.insert(order);
+            self.serve_job(now, job_id, &mut open, commands);
+            if !self.fits_somebody(&open) {
+                return;
+            }
+        }
+        last = None;
+        while let Some((order, job_id)) = self.queue.next(last) {
+            last = Some(order);
+            if served.contains(&order) {
+                continue;
+            }
+            self.serve_job(now, job_id, &mut open, commands);
+            if !self.fits_somebody(&open) {
+                return;
+            }
+        }
+    }
+
+    /// Whether a free slot fulfils one of the needs in `open`.
+    fn fits_somebody(&self, open: &Counts) -> bool {
+        let free = self.workers.shelves();
+        open.iter().any(|(need, _)| free.fulfilling(need).next().is_some())
+    }
+
+    /// Requests free slots for all that a job lacks; takes what is requested from `open`.
+    fn serve_job(
+        &mut self,
+        now: Duration,
+        job_id: JobId,
+        open: &mut Counts,
+        commands: &mut Vec<Command>,
+    ) {
+        let Some(lacking) = self.queue.get(job_id).map(|waiter| waiter.lacking.clone()) else {
+            return;
+        };
+        for need in &lacking {
+            let requested = self.request_slots(now, job_id, need, commands);
+            open.take(&need.profile, requested);
+        }
+    }
+
+    /// Requests free slots for a need. Returns how many.
     fn request_slots(
         &mut self,
         now: Duration,
@@ -236,7 +411,7 @@ impl SlotManager {
         need: &ResourceRequirement,
         commands: &mut Vec<Command>,
     ) -> u32 {
-        let chosen = self.choose(job_id, need);
+        let chosen = choosing::choose(&self.workers, job_id, need, self.settings.spread_out);
         let mut requested = 0;
         for (instance_id, index) in chosen {
             let allocation_id = self.draw_allocation();
@@ -255,146 +430,19 @@ impl SlotManager {
         requested
     }
 
-    /// Free slots for a need, at most as many as it asks for: the smallest that fulfil it; workers that the
-    /// job is on already and that are used most come first, or, spread out, those used least in turn.
-    fn choose(&self, job_id: JobId, need: &ResourceRequirement) -> Vec<(InstanceId, u32)> {
-        let mut of_job: BTreeMap<InstanceId, u32> = BTreeMap::new();
-        for (instance, _, _) in self.workers.held_by(job_id) {
-            *of_job.entry(instance).or_default() += 1;
-        }
-        let mut candidates = Vec::new();
-        for (instance, worker) in self.workers.iter().filter(|(_, worker)| self.usable(worker)) {
-            let used = worker.slots.values().filter(|s| s.state.holder().is_some()).count();
-            let own = of_job.get(instance).copied().unwrap_or(0);
-            for (nth, (index, slot)) in self.free_slots(worker).enumerate() {
-                if !slot.profile.fulfils(&need.profile) {
-                    continue;
-                }
-                let preference = if self.settings.spread_out {
-                    (used + nth, u32::MAX - own)
-                } else {
-                    (usize::MAX - used, u32::MAX - own)
-                };
-                candidates.push((&slot.profile, preference, *instance, index));
-            }
-        }
-        if !self.settings.spread_out {
-            // The job's own workers before those that are merely used.
-            candidates.sort_by_key(|(profile, (used, own), instance, index)| {
-                (*profile, *own, *used, *instance, *index)
-            });
-        } else {
-            candidates.sort();
-        }
-        let wanted = usize::try_from(need.slots).unwrap_or(usize::MAX);
-        let chosen = candidates.into_iter().take(wanted);
-        chosen.map(|(_, _, instance, index)| (instance, index)).collect()
-    }
-
-    fn free_slots<'w>(
-        &self,
-        worker: &'w Worker,
-    ) -> impl Iterator<Item = (u32, &'w Slot)> + use<'w> {
-        let strict = self.settings.mutation.keeps(Rule::PendingSlotIsTaken);
-        worker.slots.iter().filter_map(move |(index, slot)| {
-            let free = match slot.state {
-                SlotState::Free => true,
-                SlotState::Pending(_) => !strict,
-                SlotState::Allocated(_) | SlotState::Unknown => false,
-            };
-            free.then_some((*index, slot))
-        })
-    }
-
-    fn usable(&self, worker: &Worker) -> bool {
-        !worker.releasing && !self.blocked.contains(&worker.host)
-    }
-
-    /// The slots of all usable workers, held or free.
-    fn usable_slots(&self) -> impl Iterator<Item = &Slot> {
-        let usable = self.workers.iter().filter(|(_, worker)| self.usable(worker));
-        usable.flat_map(|(_, worker)| worker.slots.values())
-    }
-
     fn draw_allocation(&mut self) -> AllocationId {
         self.drawn += 1;
         AllocationId(crate::ids::nth_id(self.settings.seed, self.drawn))
     }
 
-    fn release_idle(&mut self, now: Duration, commands: &mut Vec<Command>) {
-        let Supply::Active { idle_timeout, redundant, .. } = &self.settings.supply else {
-            return;
-        };
-        let idle: Vec<(Duration, InstanceId)> = self
-            .workers
-            .iter()
-            .filter(|(_, worker)| !worker.releasing)
-            .filter_map(|(id, worker)| Some((worker.idle_since?, *id)))
-            .collect();
-        let needed = self.jobs.values().any(|job| job.lacking_since.is_some());
-        let keep = usize::try_from(*redundant).unwrap_or(usize::MAX);
-        let spare = idle.len().saturating_sub(keep);
-        let mut due: Vec<_> = idle
-            .into_iter()
-            .filter(|(since, id)| {
-                let blocked = self.workers.get(*id).is_some_and(|worker| !self.usable(worker));
-                // What lacks slots would be given these, were they good for it; on a blocked node they are not.
-                now.saturating_sub(*since) >= *idle_timeout && (!needed || blocked)
-            })
-            .collect();
-        due.sort_unstable();
-        for (_, instance_id) in due.into_iter().take(spare) {
-            self.workers.release(instance_id);
-            commands.push(Command::ReleaseWorker { instance_id });
-        }
-    }
-
-    fn declare_workers(&mut self, commands: &mut Vec<Command>) {
-        let Supply::Active { worker, slots_max, redundant, .. } = &self.settings.supply else {
-            return;
-        };
-        let lacking: Vec<ResourceRequirement> =
-            self.jobs.values().flat_map(|job| job.lacking.iter().cloned()).collect();
-        let mut missing = workers_for(&lacking, worker).workers;
-        let idle = self.workers.iter().filter(|(_, w)| self.usable(w) && w.idle_since.is_some());
-        let ready = u32::try_from(idle.count()).unwrap_or(u32::MAX);
-        let wanted = self.jobs.values().any(|job| !job.requirements.is_empty());
-        let spare = redundant.saturating_sub(ready);
-        if wanted && spare > 0 {
-            let of_default = missing.entry(worker.clone()).or_default();
-            *of_default = of_default.saturating_add(spare);
-        }
-        if let Some(max) = slots_max {
-            let known: usize = self.workers.iter().map(|(_, worker)| worker.slots.len()).sum();
-            cap(&mut missing, max.saturating_sub(u32::try_from(known).unwrap_or(u32::MAX)));
-        }
-        let needed = (self.changes, missing);
-        if self.needed.as_ref() != Some(&needed) {
-            commands.push(Command::NeedWorkers { seen: needed.0, missing: needed.1.clone() });
-            self.needed = Some(needed);
-        }
-    }
-
-    /// Sums over all workers.
+    /// Returns sums over all workers.
     pub fn overview(&self) -> Overview {
         let (workers, slots, free_slots) = self.workers.totals();
         let mut sums = Overview { workers, slots, free_slots, ..Overview::default() };
-        let all = self.workers.iter().map(|(_, worker)| worker);
-        // Hardly ever is a node blocked.
-        for worker in all.filter(|w| !self.blocked.is_empty() && self.blocked.contains(&w.host)) {
+        for worker in self.workers.on_blocked_hosts() {
             sums.blocked_workers += 1;
             sums.blocked_free_slots += u32::try_from(worker.free().count()).unwrap_or(u32::MAX);
         }
         sums
     }
-}
-
-/// Cuts workers so that they have `slots` slots at most.
-fn cap(workers: &mut BTreeMap<WorkerResourceSpec, u32>, mut slots: u32) {
-    for (spec, n) in workers.iter_mut() {
-        let each = spec.slots.max(1);
-        *n = (*n).min(slots / each);
-        slots = slots.saturating_sub(n.saturating_mul(each));
-    }
-    workers.retain(|_, n| *n > 0);
 }

@@ -1,153 +1,164 @@
-//! The jobs that lack slots, in the order in which they are served, and what is asked of them. Who that is for is
-//! decided in [`super::contention`].
+//! The jobs that lack slots, in the order in which they are served, with the sums that say who can be met. It must
+//! never be walked over for the sake of one job: with a thousand jobs waiting, one more costs as much as with ten.
 
-use super::contention::{Turn, Waiting, ways};
-use super::matching::{Slots, count, unmet, unmet_by};
-use super::workers::{Slot, SlotState};
-use super::{Command, Job, SlotManager, Supply, lacks::LACK_GRACE};
-use crate::mutation::Rule;
+use super::contention::Turn;
+use super::counts::Counts;
+use super::matching::unmet_by;
 use model::{JobId, ResourceRequirement};
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
-/// Who gives way has freed slots by then.
-const GIVES_WITHIN: Duration = Duration::from_secs(2);
-/// Who has freed nothing can't: it runs in all it has. By then that may have changed, and the first word may have
-/// been lost.
-const ASK_AGAIN: Duration = Duration::from_secs(15);
-/// Workers that were asked for have had time to come.
-const WORKERS_COME: Duration = Duration::from_secs(15);
-/// From one look at who might give way to the next.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
-
-/// That a job was asked to give way.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
-    at: Duration,
-    /// Whether a slot of it was freed since.
-    gave: bool,
+/// What the queue knows of one job.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    /// The number of its first declaration.
+    pub(super) order: u64,
+    /// What it lacks; not empty.
+    pub(super) lacking: Vec<ResourceRequirement>,
+    /// What it holds on usable workers.
+    pub(super) own: Counts,
+    /// Whether some of that was given by a TaskExecutor: then others may have use for it.
+    pub(super) gives: bool,
 }
 
-impl Asked {
-    /// Whether the job may give some. Until it has had time to it is counted on.
-    fn may_give(self, now: Duration) -> bool {
-        let waited = now.saturating_sub(self.at);
-        self.gave || waited < GIVES_WITHIN || waited >= ASK_AGAIN
+impl Waiter {
+    fn lacks(&self) -> u64 {
+        self.lacking.iter().map(|need| u64::from(need.slots)).sum()
     }
 
-    fn is_recent(self, now: Duration) -> bool {
-        now.saturating_sub(self.at) < GIVES_WITHIN
+    /// How many slots it must find in the pool, its own among them.
+    fn demand(&self) -> u64 {
+        self.lacks() + self.own.total()
     }
 }
 
-impl Job {
-    /// One of its slots was freed.
-    pub(super) fn gave(&mut self) {
-        if let Some(asked) = &mut self.asked {
-            asked.gave = true;
-        }
-    }
+/// Jobs by a number of slots, then by their order.
+type BySlots = BTreeMap<u64, BTreeMap<u64, JobId>>;
 
-    /// Whether others were asked a moment ago to give way to it.
-    pub(super) fn is_promised(&self, now: Duration) -> bool {
-        self.promised_at.is_some_and(|at| now.saturating_sub(at) < GIVES_WITHIN)
-    }
+/// All jobs that lack slots.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiters: BTreeMap<JobId, Waiter>,
+    by_order: BTreeMap<u64, JobId>,
+    by_demand: BySlots,
+    by_lack: BySlots,
+    givers: BTreeSet<JobId>,
+    /// What all of them lack.
+    lacking: Counts,
+    /// What all of them hold on usable workers.
+    own: Counts,
 }
 
-impl SlotManager {
-    /// What each job lacks, those first that are served first.
-    pub(super) fn lacks_by_turn(&mut self) -> Vec<(Turn, JobId, Vec<ResourceRequirement>)> {
-        let mut lacks = Vec::new();
-        for (job_id, job) in &self.jobs {
-            let held = self.workers.held_by(*job_id).map(|(_, _, slot)| &slot.profile);
-            lacks.push((job.turn, *job_id, unmet(&job.requirements, held)));
-        }
-        // Where nobody else waits it does not matter.
-        if lacks.iter().filter(|(_, _, lacking)| !lacking.is_empty()).count() > 1 {
-            self.tell_who_exceeds(&mut lacks);
-        }
-        lacks.sort_unstable_by_key(|(turn, _, _)| *turn);
-        lacks
+impl Queue {
+    /// Returns how many jobs wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len()
     }
 
-    fn tell_who_exceeds(&mut self, lacks: &mut [(Turn, JobId, Vec<ResourceRequirement>)]) {
-        let free = self.usable_slots().filter(|slot| slot.state == SlotState::Free);
-        let mut all = count(free.map(|slot| &slot.profile));
-        let waiting = lacks.iter().filter(|(_, _, lacking)| !lacking.is_empty());
-        let held: BTreeMap<JobId, Slots<'_>> =
-            waiting.map(|(_, id, _)| (*id, self.usable_held_by(*id, true))).collect();
-        for (profile, n) in held.values().flatten() {
-            *all.entry(profile).or_default() += n;
-        }
-        for (turn, job_id, lacking) in lacks.iter_mut() {
-            let Some(own) = held.get(job_id) else {
-                continue;
-            };
-            let mut others = all.clone();
-            for (profile, n) in own {
-                let left = others.entry(profile).or_default();
-                *left = left.saturating_sub(*n);
-            }
-            turn.exceeds = !unmet_by(lacking, others).is_empty();
-        }
-        for (turn, job_id, _) in lacks {
-            if let Some(job) = self.jobs.get_mut(job_id) {
-                job.turn = *turn;
-            }
-        }
+    /// Returns whether nobody waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
     }
 
-    /// What a job has that another one could use; with what it is about to get, or without.
-    fn usable_held_by(&self, job_id: JobId, with_pending: bool) -> Slots<'_> {
-        let there = |slot: &Slot| with_pending || matches!(slot.state, SlotState::Allocated(_));
-        let held = self.workers.held_by(job_id).filter(|(instance, _, slot)| {
-            there(slot) && self.workers.get(*instance).is_some_and(|worker| self.usable(worker))
-        });
-        count(held.map(|(_, _, slot)| &slot.profile))
+    /// Returns a job that waits.
+    pub(super) fn get(&self, job: JobId) -> Option<&Waiter> {
+        self.waiters.get(&job)
     }
 
-    /// Jobs that hold parts of what they need must not wait for each other.
-    pub(super) fn ask_to_give_way(&mut self, now: Duration, commands: &mut Vec<Command>) {
-        let lacking = self.jobs.values().filter(|job| job.lacking_since.is_some()).count();
-        let seen = self.queue_seen_at.is_some_and(|at| now.saturating_sub(at) < LOOK_EVERY);
-        if lacking < 2 || seen || !self.settings.mutation.keeps(Rule::WaitingJobsGiveWay) {
+    /// Returns every job that waits.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = JobId> {
+        self.waiters.keys().copied()
+    }
+
+    /// Returns the jobs that hold slots for which others may have use.
+    pub(super) fn givers(&self) -> impl Iterator<Item = JobId> {
+        self.givers.iter().copied()
+    }
+
+    /// Returns what all jobs lack together.
+    pub(super) fn lacking(&self) -> &Counts {
+        &self.lacking
+    }
+
+    /// Returns what all jobs that wait hold on usable workers.
+    pub(super) fn own(&self) -> &Counts {
+        &self.own
+    }
+
+    /// Puts a job in its place, or in another one.
+    pub(super) fn put(&mut self, job: JobId, waiter: Waiter) {
+        self.remove(job);
+        self.by_order.insert(waiter.order, job);
+        self.by_demand.entry(waiter.demand()).or_default().insert(waiter.order, job);
+        self.by_lack.entry(waiter.lacks()).or_default().insert(waiter.order, job);
+        if waiter.gives {
+            self.givers.insert(job);
+        }
+        self.lacking.add_all(&waiter.lacking.iter().collect());
+        self.own.add_all(&waiter.own);
+        self.waiters.insert(job, waiter);
+    }
+
+    /// Takes a job out; nothing happens where it does not wait.
+    pub(super) fn remove(&mut self, job: JobId) {
+        let Some(waiter) = self.waiters.remove(&job) else {
             return;
-        }
-        self.queue_seen_at = Some(now);
-        let grace = match self.settings.supply {
-            Supply::Passive { .. } => LACK_GRACE,
-            Supply::Active { .. } => WORKERS_COME,
         };
-        let mut waiting = Vec::new();
-        for (job_id, job) in &self.jobs {
-            let Some(since) = job.lacking_since else {
-                continue;
-            };
-            let held = self.usable_held_by(*job_id, false);
-            let may_give = job.asked.is_none_or(|asked| asked.may_give(now));
-            waiting.push(Waiting {
-                job_id: *job_id,
-                turn: job.turn,
-                lacking: &job.lacking,
-                held: if may_give { held } else { Slots::new() },
-                is_due: now.saturating_sub(since) >= grace,
-            });
+        self.by_order.remove(&waiter.order);
+        take_from(&mut self.by_demand, waiter.demand(), waiter.order);
+        take_from(&mut self.by_lack, waiter.lacks(), waiter.order);
+        self.givers.remove(&job);
+        self.lacking.take_all(&waiter.lacking.iter().collect());
+        self.own.take_all(&waiter.own);
+    }
+
+    /// Returns the first job behind `last` (a number of a declaration), in order.
+    pub(super) fn next(&self, last: Option<u64>) -> Option<(u64, JobId)> {
+        behind(&self.by_order, last)
+    }
+
+    /// Returns the first job behind `last` that a pool of so many slots might meet, by their number.
+    pub(super) fn next_within(&self, pool: u64, last: Option<u64>) -> Option<(u64, JobId)> {
+        self.by_demand.range(..=pool).filter_map(|(_, jobs)| behind(jobs, last)).min()
+    }
+
+    /// Returns the jobs that lack so many slots at most.
+    pub(super) fn lacking_at_most(&self, slots: u64) -> impl Iterator<Item = JobId> {
+        self.by_lack.range(..=slots).flat_map(|(_, jobs)| jobs.values().copied())
+    }
+
+    /// Returns whether a job needs more than the slots of `pool` that are not its own: then it cannot be met before
+    /// a running job ends.
+    pub(super) fn exceeds(waiter: &Waiter, pool: &Counts) -> bool {
+        if waiter.demand() > pool.total() {
+            return true;
         }
-        let ways = ways(waiting);
-        for (job_id, slots) in ways.givers {
-            let Some(job) = self.jobs.get_mut(&job_id) else {
-                continue;
-            };
-            if job.asked.is_none_or(|asked| !asked.is_recent(now)) {
-                job.asked = Some(Asked { at: now, gave: false });
-                let job_master_id = job.job_master_id;
-                commands.push(Command::AskToGiveWay { job_id, job_master_id, slots });
+        let mut others = pool.as_slots();
+        for (profile, own) in waiter.own.iter() {
+            if let Some(slots) = others.get_mut(profile) {
+                debug_assert!(*slots >= own, "a job's own slots are not in the pool");
+                *slots -= own.min(*slots);
             }
         }
-        for job_id in ways.receivers {
-            if let Some(job) = self.jobs.get_mut(&job_id) {
-                job.promised_at = Some(now);
-            }
+        !unmet_by(&waiter.lacking, others).is_empty()
+    }
+
+    /// Returns when a job is served, in a pool of these slots.
+    pub(super) fn turn(waiter: &Waiter, pool: &Counts) -> Turn {
+        Turn { exceeds: Self::exceeds(waiter, pool), order: waiter.order }
+    }
+}
+
+fn behind(jobs: &BTreeMap<u64, JobId>, last: Option<u64>) -> Option<(u64, JobId)> {
+    let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+    jobs.range((from, Bound::Unbounded)).next().map(|(order, job)| (*order, *job))
+}
+
+fn take_from(of: &mut BySlots, slots: u64, order: u64) {
+    if let Some(jobs) = of.get_mut(&slots) {
+        jobs.remove(&order);
+        if jobs.is_empty() {
+            of.remove(&slots);
         }
     }
 }

@@ -493,6 +493,21 @@ fn an_active_one_tells_a_lack_after_the_request_timeout_and_what_is_impossible_a
 }
 
 #[test]
+fn a_job_that_needs_a_worker_which_can_never_be_had_is_told_at_once() {
+    let mut sm = active(None, 0);
+    sm.require(JOB, master(1), any_slots(3));
+    sm.check(s(1));
+    sm.refuse_workers([(spec(9), "too large".to_owned())]);
+    assert_eq!(lacks(&sm.check(s(2))), Vec::<String>::new(), "it needs other workers");
+    sm.refuse_workers([(spec(2), "maximum is 64 MiB".to_owned())]);
+    let told = "needs 3 slots of any size, 0 registered, 0 free; a TaskManager for them can never be \
+                started: maximum is 64 MiB";
+    assert_eq!(lacks(&sm.check(s(3))), [told]);
+    sm.refuse_workers([]);
+    assert_eq!(lacks(&sm.check(s(300))), Vec::<String>::new(), "it waits again");
+}
+
+#[test]
 fn the_most_slots_are_not_exceeded_and_spare_workers_are_kept() {
     let mut sm = active(Some(5), 0);
     sm.require(JOB, master(1), any_slots(20));
@@ -674,6 +689,36 @@ impl World {
     }
 }
 
+/// Every count and index that is kept with each change is what counting gives.
+fn recount(sm: &SlotManager) -> Result<(), TestCaseError> {
+    let usable = || sm.workers().iter().filter(|(_, worker)| worker.usable());
+    let free: usize = usable().map(|(_, worker)| worker.free().count()).sum();
+    let slots: usize = usable().map(|(_, worker)| worker.slots.len()).sum();
+    let shelves = sm.workers().shelves();
+    prop_assert_eq!(shelves.free().total(), free as u64);
+    prop_assert_eq!(shelves.usable().total(), slots as u64);
+    let any = ResourceProfile::unknown();
+    let shelved =
+        shelves.fulfilling(&any).flat_map(|(_, shelf)| shelf).map(|(_, instance)| *instance);
+    let with_free =
+        usable().filter(|(_, w)| w.free().next().is_some()).map(|(instance, _)| *instance);
+    prop_assert_eq!(shelved.collect::<BTreeSet<_>>(), with_free.collect::<BTreeSet<_>>());
+    let idle = |worker: &workers::Worker| worker.free().count() == worker.slots.len();
+    let unused = sm.workers().iter().filter(|(_, w)| !w.releasing && idle(w)).count();
+    prop_assert_eq!(shelves.idle_counts().0, unused);
+    let mut lacking = 0;
+    for (job_id, job) in &sm.jobs {
+        let held = sm.workers().held_by(*job_id).map(|(_, _, slot)| &slot.profile);
+        let lacks = matching::unmet(&job.requirements, held);
+        let queued = sm.queue.get(*job_id).map(|waiter| waiter.lacking.clone());
+        prop_assert_eq!(queued.unwrap_or_default(), lacks.clone());
+        prop_assert_eq!(job.lacking_since.is_some(), !lacks.is_empty());
+        lacking += lacks.iter().map(|need| u64::from(need.slots)).sum::<u64>();
+    }
+    prop_assert_eq!(sm.queue.lacking().total(), lacking);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
@@ -698,6 +743,7 @@ proptest! {
             let free: usize = all().map(|w| w.free().count()).sum();
             let counted = (all().count() as u32, slots as u32, free as u32);
             prop_assert_eq!(sm.workers().totals(), counted, "sums that are kept are those that are counted");
+            recount(&sm)?;
         }
         // Quiet: every request answered, reports in, nothing blocked. Then whatever is free serves who lacks.
         sm.block_hosts([]);
@@ -714,7 +760,7 @@ proptest! {
             world.obey(commands);
         }
         let free: usize = sm.workers().iter().filter(|(_, w)| !w.releasing).map(|(_, w)| w.free().count()).sum();
-        let lacking: u32 = sm.jobs.values().flat_map(|job| &job.lacking).map(|r| r.slots).sum();
+        let lacking = sm.queue.lacking().total();
         prop_assert!(free == 0 || lacking == 0, "{} free, {} lacking", free, lacking);
         prop_assert_eq!(sm.check(now).len(), 0, "settled");
     }

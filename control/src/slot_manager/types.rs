@@ -52,6 +52,14 @@ pub struct Settings {
 pub enum Command {
     /// Ask a TaskExecutor to give a slot to a job.
     RequestSlot(SlotRequest),
+    /// Tell a TaskExecutor to free a slot of a job that is gone. May be lost: the TaskExecutor's next report shows the
+    /// slot still, and the command is given again.
+    FreeSlot {
+        /// The worker.
+        instance_id: InstanceId,
+        /// What ends.
+        allocation_id: AllocationId,
+    },
     /// Tell a job's JobMaster that its requirements can't be met.
     TellLack(Lack),
     /// Ask a job's JobMaster for slots that it holds and can't use yet: with them another job could run.

@@ -1,8 +1,11 @@
-//! The registered workers and the states of their slots, with an index of who holds what.
+//! The registered workers and the states of their slots. Every change keeps the counts and indexes of [`Shelves`]
+//! and [`Holdings`] up to date, so that nothing has to be counted later.
 //!
 //! A TaskExecutor is the truth about its slots; this is what is known of it. Nothing here decides whom
 //! a slot is given to.
 
+use super::holdings::Holdings;
+use super::shelves::Shelves;
 use model::slots::SlotAllocation;
 use model::{
     AllocationId, InstanceId, JobId, ResourceId, ResourceProfile, SlotReport, WorkerResourceSpec,
@@ -74,51 +77,116 @@ pub struct Worker {
     pub idle_since: Option<Duration>,
     /// Whether it is being released: nothing new goes there.
     pub releasing: bool,
+    /// Whether its node is blocked: nothing new goes there.
+    pub blocked: bool,
+    /// Slots that are not free.
+    occupied: u32,
+    /// Slots that a job holds.
+    used: u32,
 }
 
 impl Worker {
-    /// Its free slots.
+    /// Returns its free slots.
     pub fn free(&self) -> impl Iterator<Item = (u32, &Slot)> {
         self.slots
             .iter()
             .filter(|(_, slot)| slot.state == SlotState::Free)
             .map(|(index, slot)| (*index, slot))
     }
+
+    /// Returns whether its free slots may be given to jobs.
+    pub fn usable(&self) -> bool {
+        !self.releasing && !self.blocked
+    }
+
+    /// Returns how many of its slots jobs hold.
+    pub fn used(&self) -> u32 {
+        self.used
+    }
 }
 
 /// All workers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Workers {
     all: BTreeMap<InstanceId, Worker>,
     by_resource: BTreeMap<ResourceId, InstanceId>,
-    held: BTreeMap<JobId, BTreeSet<(InstanceId, u32)>>,
-    /// Kept up to date with every change: they are asked for several times a second.
+    by_host: BTreeMap<String, BTreeSet<InstanceId>>,
+    blocked_hosts: BTreeSet<String>,
+    shelves: Shelves,
+    holdings: Holdings,
     slots: u32,
     free: u32,
+    unknown: u32,
 }
 
 impl Workers {
-    /// Every worker.
+    /// Makes an empty value. `pending_is_taken` is true but for the simulation's broken rule, by which slots with a
+    /// request under way are given again.
+    pub fn new(pending_is_taken: bool) -> Self {
+        Self {
+            all: BTreeMap::new(),
+            by_resource: BTreeMap::new(),
+            by_host: BTreeMap::new(),
+            blocked_hosts: BTreeSet::new(),
+            shelves: Shelves::new(pending_is_taken),
+            holdings: Holdings::default(),
+            slots: 0,
+            free: 0,
+            unknown: 0,
+        }
+    }
+
+    /// Returns every worker.
     pub fn iter(&self) -> impl Iterator<Item = (&InstanceId, &Worker)> {
         self.all.iter()
     }
 
-    /// How many workers, slots, and free slots there are.
+    /// Returns how many workers, slots, and free slots there are.
     pub fn totals(&self) -> (u32, u32, u32) {
         (u32::try_from(self.all.len()).unwrap_or(u32::MAX), self.slots, self.free)
     }
 
-    /// One worker.
+    /// Returns how many slots are in [`SlotState::Unknown`].
+    pub fn unknown(&self) -> u32 {
+        self.unknown
+    }
+
+    /// Returns one worker.
     pub fn get(&self, instance_id: InstanceId) -> Option<&Worker> {
         self.all.get(&instance_id)
     }
 
-    /// The slots that `job` holds: allocated, or requested for it.
+    /// Returns the free slots of usable workers, ordered for choosing.
+    pub(super) fn shelves(&self) -> &Shelves {
+        &self.shelves
+    }
+
+    /// Returns what jobs hold.
+    pub(super) fn holdings(&self) -> &Holdings {
+        &self.holdings
+    }
+
+    /// Returns whether usable slots were lost since this was last called.
+    pub(super) fn take_shrunk(&mut self) -> bool {
+        self.shelves.take_shrunk()
+    }
+
+    /// Returns the jobs whose holdings changed since this was last called.
+    pub(super) fn take_touched(&mut self) -> BTreeSet<JobId> {
+        self.holdings.take_touched()
+    }
+
+    /// Returns the workers on blocked nodes.
+    pub fn on_blocked_hosts(&self) -> impl Iterator<Item = &Worker> {
+        let hosts = self.blocked_hosts.iter().filter_map(|host| self.by_host.get(host));
+        hosts.flatten().filter_map(|instance| self.all.get(instance))
+    }
+
+    /// Returns the slots that `job` holds: allocated, or requested for it.
     pub fn held_by(&self, job: JobId) -> impl Iterator<Item = (InstanceId, u32, &Slot)> {
-        let held = self.held.get(&job).into_iter().flatten();
-        held.filter_map(|(instance, index)| {
-            let slot = self.all.get(instance)?.slots.get(index)?;
-            Some((*instance, *index, slot))
+        self.holdings.slots_of(job).filter_map(|(instance, index)| {
+            let slot = self.all.get(&instance)?.slots.get(&index)?;
+            Some((instance, index, slot))
         })
     }
 
@@ -129,43 +197,86 @@ impl Workers {
         }
         let id = worker.instance_id;
         self.by_resource.insert(worker.resource_id.clone(), id);
-        self.all.insert(
-            id,
-            Worker {
-                resource_id: worker.resource_id,
-                host: worker.host,
-                spec: worker.spec,
-                slots: BTreeMap::new(),
-                idle_since: Some(now),
-                releasing: false,
-            },
-        );
+        self.by_host.entry(worker.host.clone()).or_default().insert(id);
+        let added = Worker {
+            resource_id: worker.resource_id,
+            blocked: self.blocked_hosts.contains(&worker.host),
+            host: worker.host,
+            spec: worker.spec,
+            slots: BTreeMap::new(),
+            idle_since: Some(now),
+            releasing: false,
+            occupied: 0,
+            used: 0,
+        };
+        self.shelves.put(id, &added);
+        self.all.insert(id, added);
         self.reconcile(now, id, worker.report, Duration::ZERO);
     }
 
     /// Removes a worker and everything held on it.
     pub fn remove(&mut self, instance_id: InstanceId) -> Option<Worker> {
         let worker = self.all.remove(&instance_id)?;
+        self.shelves.take(instance_id, &worker);
+        if worker.usable() {
+            self.shelves.shrinks();
+        }
         if self.by_resource.get(&worker.resource_id) == Some(&instance_id) {
             self.by_resource.remove(&worker.resource_id);
         }
-        for (index, slot) in &worker.slots {
-            self.slots = self.slots.saturating_sub(1);
-            self.free = self.free.saturating_sub(u32::from(slot.state == SlotState::Free));
-            self.unlink(instance_id, *index, slot.state);
+        if let Some(on_host) = self.by_host.get_mut(&worker.host) {
+            on_host.remove(&instance_id);
+            if on_host.is_empty() {
+                self.by_host.remove(&worker.host);
+            }
         }
+        for (index, slot) in &worker.slots {
+            self.count(slot.state, false);
+            self.holdings.drop_slot((instance_id, *index), slot, worker.usable());
+        }
+        self.slots -= u32::try_from(worker.slots.len()).unwrap_or(u32::MAX);
         Some(worker)
     }
 
     /// Marks a worker as being released.
     pub fn release(&mut self, instance_id: InstanceId) {
-        if let Some(worker) = self.all.get_mut(&instance_id) {
-            worker.releasing = true;
+        self.change(instance_id, |worker| worker.releasing = true);
+    }
+
+    /// Replaces the blocked nodes. Only workers on nodes that were or become blocked are looked at.
+    pub fn block_hosts(&mut self, hosts: BTreeSet<String>) {
+        let before = std::mem::replace(&mut self.blocked_hosts, hosts);
+        let changed: Vec<(InstanceId, bool)> = before
+            .symmetric_difference(&self.blocked_hosts)
+            .filter_map(|host| Some((self.by_host.get(host)?, self.blocked_hosts.contains(host))))
+            .flat_map(|(instances, blocked)| instances.iter().map(move |id| (*id, blocked)))
+            .collect();
+        for (instance_id, blocked) in changed {
+            self.change(instance_id, |worker| worker.blocked = blocked);
         }
     }
 
-    /// Sets a slot's state as its TaskExecutor answered, or as it was requested. Answers whether there is
-    /// such a slot.
+    /// Changes whether a worker is usable.
+    fn change(&mut self, instance_id: InstanceId, change: impl FnOnce(&mut Worker)) {
+        let Some(worker) = self.all.get_mut(&instance_id) else {
+            return;
+        };
+        let before = worker.usable();
+        self.shelves.take(instance_id, worker);
+        change(worker);
+        self.shelves.put(instance_id, worker);
+        if before != worker.usable() {
+            if before {
+                self.shelves.shrinks();
+            }
+            for slot in worker.slots.values() {
+                self.holdings.set_usable(slot, worker.usable());
+            }
+        }
+    }
+
+    /// Sets a slot's state as its TaskExecutor answered, or as it was requested. Returns false if there is no
+    /// such slot.
     pub fn set(
         &mut self,
         now: Duration,
@@ -176,28 +287,47 @@ impl Workers {
         let Some(worker) = self.all.get_mut(&instance_id) else {
             return false;
         };
-        let Some(slot) = worker.slots.get_mut(&index) else {
+        if !worker.slots.contains_key(&index) {
             return false;
-        };
-        let before = std::mem::replace(&mut slot.state, state);
-        slot.settled_at = now;
-        self.free = self.free.saturating_sub(u32::from(before == SlotState::Free));
-        self.free += u32::from(state == SlotState::Free);
-        let idle = worker.slots.values().all(|slot| slot.state == SlotState::Free);
-        worker.idle_since = idle.then(|| worker.idle_since.unwrap_or(now));
-        self.unlink(instance_id, index, before);
-        if let Some(holder) = state.holder() {
-            self.held.entry(holder.job_id).or_default().insert((instance_id, index));
         }
+        self.shelves.take(instance_id, worker);
+        let usable = worker.usable();
+        let mut before = SlotState::Free;
+        if let Some(slot) = worker.slots.get_mut(&index) {
+            self.holdings.drop_slot((instance_id, index), slot, usable);
+            before = std::mem::replace(&mut slot.state, state);
+            slot.settled_at = now;
+            self.holdings.add_slot((instance_id, index), slot, usable);
+        }
+        worker.occupied -= u32::from(before != SlotState::Free);
+        worker.occupied += u32::from(state != SlotState::Free);
+        worker.used -= u32::from(before.holder().is_some());
+        worker.used += u32::from(state.holder().is_some());
+        let idle = worker.occupied == 0;
+        worker.idle_since = idle.then(|| worker.idle_since.unwrap_or(now));
+        self.shelves.put(instance_id, worker);
+        self.count(before, false);
+        self.count(state, true);
         true
     }
 
-    /// The state of a slot.
+    /// Counts a slot's state, or counts it no longer.
+    fn count(&mut self, state: SlotState, added: bool) {
+        let of = match state {
+            SlotState::Free => &mut self.free,
+            SlotState::Unknown => &mut self.unknown,
+            SlotState::Pending(_) | SlotState::Allocated(_) => return,
+        };
+        debug_assert!(added || *of > 0, "a slot in {state:?} leaves that was not counted");
+        *of = if added { *of + 1 } else { *of - 1 };
+    }
+
+    /// Returns the state of a slot.
     pub fn state(&self, instance_id: InstanceId, index: u32) -> Option<SlotState> {
         Some(self.all.get(&instance_id)?.slots.get(&index)?.state)
     }
 
-    /// Whether a slot is held under this allocation.
+    /// Returns whether a slot is held under this allocation.
     pub fn is_held_under(&self, instance_id: InstanceId, index: u32, of: AllocationId) -> bool {
         self.state(instance_id, index)
             .and_then(|state| state.holder())
@@ -205,7 +335,7 @@ impl Workers {
     }
 
     /// Takes a full report. What a TaskExecutor answered less than `settle` ago stands against it (the
-    /// report may have been made before), and so does a request that is still under way. Answers whether
+    /// report may have been made before), and so does a request that is still under way. Returns whether
     /// anything changed.
     pub fn reconcile(
         &mut self,
@@ -220,16 +350,19 @@ impl Workers {
                 return false;
             };
             let index = status.slot_id.index;
-            let slot = worker.slots.entry(index).or_insert_with(|| {
+            if !worker.slots.contains_key(&index) {
                 changed = true;
+                self.shelves.take(instance_id, worker);
+                let settled_at = now.saturating_sub(settle);
+                let slot = Slot { profile: status.profile, state: SlotState::Free, settled_at };
+                worker.slots.insert(index, slot);
+                self.shelves.put(instance_id, worker);
                 self.slots += 1;
                 self.free += 1;
-                Slot {
-                    profile: status.profile,
-                    state: SlotState::Free,
-                    settled_at: now.saturating_sub(settle),
-                }
-            });
+            }
+            let Some(slot) = self.all.get(&instance_id).and_then(|w| w.slots.get(&index)) else {
+                continue;
+            };
             let fresh = now.saturating_sub(slot.settled_at) < settle;
             let pending = matches!(slot.state, SlotState::Pending(_));
             let reported = match status.allocation {
@@ -241,16 +374,5 @@ impl Workers {
             }
         }
         changed
-    }
-
-    fn unlink(&mut self, instance_id: InstanceId, index: u32, state: SlotState) {
-        if let Some(holder) = state.holder()
-            && let Some(held) = self.held.get_mut(&holder.job_id)
-        {
-            held.remove(&(instance_id, index));
-            if held.is_empty() {
-                self.held.remove(&holder.job_id);
-            }
-        }
     }
 }

@@ -250,6 +250,7 @@ impl SlotPool {
 
     fn serve(&mut self, plan: &SlotPlan, slot: SharedSlot, by: Option<AllocationId>) {
         if let Some(entry) = self.serving.get_mut(slot.0 as usize) {
+            debug_assert!(by.is_none() || entry.is_none(), "{slot:?} is served twice");
             *entry = by;
         }
         let group = plan.group_of(slot).and_then(|g| self.groups.get_mut(g));
@@ -405,6 +406,7 @@ impl SlotPool {
         let mut by_profile: BTreeMap<&ResourceProfile, u32> = BTreeMap::new();
         for group in &self.groups {
             let retired = u32::try_from(group.retired.len()).unwrap_or(u32::MAX);
+            debug_assert!(retired <= group.slots, "{retired} of {} slots are retired", group.slots);
             let slots = by_profile.entry(&group.profile).or_default();
             *slots = slots.saturating_add(group.slots.saturating_sub(retired));
         }

@@ -179,7 +179,9 @@ impl SlotTable {
     /// Frees a slot, whatever its phase.
     pub fn free(&mut self, allocation: AllocationId) -> Option<Freed> {
         let at = self.by_allocation.remove(&allocation)?;
-        let held = self.slots.get_mut(at)?.held.take()?;
+        let held = self.slots.get_mut(at)?.held.take();
+        debug_assert_eq!(held.map(|held| held.allocation), Some(allocation), "of slot {at}");
+        let held = held?;
         Some(Freed { index: u32::try_from(at).ok()?, job: held.job, allocation })
     }
 

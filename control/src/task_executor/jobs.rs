@@ -261,7 +261,8 @@ impl TaskExecutor {
             match held.phase {
                 Phase::Inactive | Phase::Active => {
                     self.slots.set_phase(now, held.allocation, Phase::Failing);
-                    job.slot_failed(held.allocation, cause.clone());
+                    let accepted = held.phase == Phase::Active;
+                    job.slot_failed(held.allocation, accepted, cause.clone());
                 }
                 Phase::Failing => {}
                 Phase::Releasing => released.push(held.allocation),

@@ -291,6 +291,8 @@ pub enum Command {
         to: Connection,
         /// Which.
         allocation: AllocationId,
+        /// Whether the JobMaster is known to have accepted it.
+        accepted: bool,
         /// Why.
         cause: FailureCause,
     },

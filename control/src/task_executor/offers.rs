@@ -89,8 +89,8 @@ impl TaskExecutor {
             Some(Batch::States(updates)) => {
                 self.out.push(Command::UpdateTaskStates { job: id, to, updates });
             }
-            Some(Batch::SlotFailed { allocation, cause }) => {
-                self.out.push(Command::FailSlot { job: id, to, allocation, cause });
+            Some(Batch::SlotFailed { allocation, accepted, cause }) => {
+                self.out.push(Command::FailSlot { job: id, to, allocation, accepted, cause });
             }
         }
     }

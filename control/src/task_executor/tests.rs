@@ -349,7 +349,8 @@ fn a_dead_host_fails_its_tasks_by_name_and_its_slots() {
     failed.cause = Some(cause.clone());
     let to = te.core.job_master(JOB).unwrap();
     assert_eq!(commands[1], Command::UpdateTaskStates { job: JOB, to, updates: vec![failed] });
-    assert_eq!(te.taken().last(), Some(&Command::FailSlot { job: JOB, to, allocation: A, cause }));
+    let fail = Command::FailSlot { job: JOB, to, allocation: A, accepted: true, cause };
+    assert_eq!(te.taken().last(), Some(&fail));
     assert_eq!(te.phase(A), Some(Phase::Failing));
     let commands = te.taken();
     assert_eq!(te.phase(A), None);
@@ -379,10 +380,8 @@ fn a_host_that_cannot_be_launched_is_told_to_the_job_master_when_it_is_known() {
     te.step(Event::HostLost { job: JOB, launch: 1, cause: cause.clone() });
     let commands = te.step(gained(1));
     let to = te.core.job_master(JOB).unwrap();
-    assert!(
-        commands.contains(&Command::FailSlot { job: JOB, to, allocation: A, cause }),
-        "{commands:?}"
-    );
+    let fail = Command::FailSlot { job: JOB, to, allocation: A, accepted: false, cause };
+    assert!(commands.contains(&fail), "{commands:?}");
     assert_eq!(launches(&commands), Vec::<u64>::new());
     te.taken();
     assert_eq!(te.phase(A), None);

@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::JobId;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Runs, watches and ends streaming jobs.
 #[derive(Debug, Parser)]
@@ -29,6 +30,7 @@ Examples:
   flott run -d -p 4 -m jobmanager:8081 ./word_count --input /data/text --output /data/counts
   flott list --output json
   flott cancel 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b
+  flott block-node --for 2h node-3
   flott info ./word_count --input /data/text
   flott run-application -t standalone ./word_count --input /data/text
 
@@ -76,6 +78,9 @@ pub enum Command {
     /// Cancel a job
     #[command(after_help = CANCEL_EXAMPLES)]
     Cancel(Cancel),
+    /// Keep new work away from nodes for a while, or list and unblock such nodes
+    #[command(name = "block-node", after_help = BLOCK_NODE_EXAMPLES)]
+    BlockNode(BlockNode),
     /// Run a JobManager in this process
     #[command(name = "jobmanager", after_help = JOBMANAGER_EXAMPLES)]
     JobManager(JobManager),
@@ -129,6 +134,18 @@ const CANCEL_EXAMPLES: &str = "\
 Examples:
   flott cancel 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b
   flott cancel -m jobmanager:8081 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b";
+
+const BLOCK_NODE_EXAMPLES: &str = "\
+Examples:
+  flott block-node node-3                                for 10 min
+  flott block-node --for 2h --cause maintenance node-3 node-4
+  flott block-node --list
+  flott block-node --list --output json | jq -r '.nodes[].node'
+  flott block-node --unblock node-3 node-4
+
+TaskManagers on a blocked node get no new slots, and on YARN and Kubernetes no TaskManager is started there. Tasks that
+run there go on. A block that ends later stands as it is; --unblock ends it, and forgets that TaskManagers failed to
+start on the node. Blocks are forgotten when another JobManager takes over.";
 
 const JOBMANAGER_EXAMPLES: &str = "\
 Examples:
@@ -302,6 +319,35 @@ pub struct Cancel {
     pub cluster: ClusterArgs,
 }
 
+/// `flott block-node`.
+#[derive(Debug, Args)]
+pub struct BlockNode {
+    /// Host names of the nodes, as their TaskManagers register with them (taskmanager.host)
+    #[arg(value_name = "NODE", required_unless_present = "list")]
+    pub nodes: Vec<String>,
+    /// How long the nodes are blocked: a number with ms, s, min, h or d
+    #[arg(long = "for", value_name = "DURATION", default_value = "10min", value_parser = period)]
+    pub period: Duration,
+    /// The reason, for the list of blocked nodes
+    #[arg(long, value_name = "TEXT")]
+    pub cause: Option<String>,
+    /// End the block of the nodes
+    #[arg(long, conflicts_with_all = ["period", "cause"])]
+    pub unblock: bool,
+    /// List the blocked nodes
+    #[arg(long, conflicts_with_all = ["nodes", "period", "cause", "unblock"])]
+    pub list: bool,
+    /// Where the cluster is
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// A time that something is to last: longer than zero.
+fn period(text: &str) -> Result<Duration, String> {
+    let period = conf::parse_duration(text).filter(|period| period.as_millis() > 0);
+    period.ok_or_else(|| "a duration of at least 1 ms is needed, e.g. 30s, 10min or 2h".to_owned())
+}
+
 /// What a JobManager is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
@@ -426,6 +472,32 @@ mod tests {
         for words in wrong {
             let error = Cli::try_parse_from(["flott"].iter().chain(words)).unwrap_err().to_string();
             assert!(error.contains("--job-id") && error.contains("32 hexadecimal"), "{error}");
+        }
+    }
+
+    #[test]
+    fn nodes_are_blocked_for_a_time_or_unblocked_or_listed() {
+        let parse = |words: &[&str]| {
+            let cli = Cli::try_parse_from(["flott", "block-node"].iter().chain(words))?;
+            let Command::BlockNode(block) = cli.command else {
+                panic!("not block-node");
+            };
+            Ok::<_, clap::Error>(block)
+        };
+        let block = parse(&["a", "b"]).unwrap();
+        assert_eq!((block.nodes.len(), block.period), (2, Duration::from_secs(600)));
+        assert_eq!(parse(&["--for", "2 h", "a"]).unwrap().period, Duration::from_secs(7_200));
+        let wrong: [&[&str]; 7] = [
+            &[],
+            &["--unblock"],
+            &["--list", "a"],
+            &["--list", "--unblock", "a"],
+            &["--unblock", "--for", "1h", "a"],
+            &["--for", "0s", "a"],
+            &["--for", "soon", "a"],
+        ];
+        for words in wrong {
+            assert!(parse(words).is_err(), "{words:?}");
         }
     }
 

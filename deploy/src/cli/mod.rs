@@ -5,6 +5,7 @@
 pub mod args;
 mod attach;
 mod attend;
+mod block_node;
 mod cancel;
 mod client;
 mod follow;
@@ -147,6 +148,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::List(args) => block_on(list::list(&context, args)),
         Command::Info(args) => block_on(info::info(&context, args)),
         Command::Cancel(args) => block_on(cancel::cancel(&context, args)),
+        Command::BlockNode(args) => block_on(block_node::block_node(&context, args)),
         Command::MakeSecret => make_secret(&context),
         Command::Options => {
             context.print.raw(&conf::reference())?;

@@ -2,7 +2,7 @@
 
 use super::base::{Base, BaseParts, ComponentError, lane};
 use actors::blob_server::{self, BlobServerHandle, BlobsInUse};
-use actors::dispatcher::{self, DispatcherDeps, DispatcherHandle, JobArchive};
+use actors::dispatcher::{self, DispatcherDeps, DispatcherHandle};
 use actors::leader_election::{self, ElectionDeps, ElectionService};
 use actors::leader_retrieval::{
     self, LeaderNode, LeaderRetrievalActor, LeaderTable, RemoteRetrieval, RetrievalSettings,
@@ -17,13 +17,12 @@ use gateways::Remote;
 use gateways::blob_server::BlobServerGateway;
 use gateways::leader_election::{Component, LeaderInformation};
 use model::{BlobKey, ContentHash};
+use platform::Platform;
 use platform::watch;
-use platform::{Lane, Platform};
 use std::path::PathBuf;
 use std::sync::Arc;
 use storage::blobs::{BlobStore, BlobStoreError};
 use storage::ha::{Candidate, ElectionDriver};
-use storage::jobs::{JobGraphStore, JobResultStore};
 use storage::objects::ObjectStore;
 
 pub use actors::dispatcher::{ClusterEnd, ClusterMode};
@@ -38,10 +37,10 @@ pub struct JobManagerParts {
     pub standby: bool,
     /// Where the REST endpoint answers, for the leader's record; empty: there is none.
     pub rest: String,
-    /// Job graphs and results: what must survive.
+    /// The logs of jobs; with high availability, shared with the other JobManagers.
     pub objects: Arc<dyn ObjectStore>,
-    /// Details of ended jobs.
-    pub archive: Arc<dyn ObjectStore>,
+    /// Details of ended jobs; with high availability the same store.
+    pub details: Arc<dyn ObjectStore>,
     /// Blobs.
     pub blobs: Arc<dyn BlobStore>,
     /// Starts program hosts.
@@ -80,6 +79,7 @@ impl JobManagerComponents {
         let lookup = retrieval_of(&parts, &leaders);
         let base = Base::start(parts.base, lookup).await?;
         let services = base.services.clone();
+        let lease = parts.election.lease();
         let election =
             start_election(&services, parts.election, parts.rest, leaders.clone()).await?;
         let own = leaders.clone();
@@ -92,7 +92,7 @@ impl JobManagerComponents {
         let hosts = program_hosts::start(HostsDeps {
             services: services.clone(),
             launcher: parts.launcher,
-            programs: stored_programs(&services, &blobs),
+            programs: Arc::new(StoredPrograms(blobs.store())),
             side: HostSide::JobManager,
             own_program: parts.own_program,
             embedded: parts.embedded,
@@ -112,16 +112,16 @@ impl JobManagerComponents {
         .await
         .map_err(lane("resource_manager"))?;
         let (end, ended) = watch::channel(None);
-        let archive = open_archive(parts.archive, &services)?;
         let dispatcher = dispatcher::start(DispatcherDeps {
             services: services.clone(),
             election: contenders,
+            leaders: leaders.clone(),
             hosts: (hosts.address().clone(), services.session),
             blobs: (!parts.embedded).then(|| ready.blobs.clone()),
             in_use: blobs.in_use(),
-            graphs: JobGraphStore::new(parts.objects.clone()),
-            results: JobResultStore::new(parts.objects),
-            archive,
+            objects: parts.objects,
+            details: parts.details,
+            lease,
             mode: parts.mode,
             end,
             ship_programs: !parts.embedded,
@@ -207,16 +207,6 @@ impl ReadyServices {
     }
 }
 
-fn open_archive(
-    objects: Arc<dyn ObjectStore>,
-    services: &ProcessServices,
-) -> Result<JobArchive, ComponentError> {
-    JobArchive::open(objects, &services.options).map_err(|e| ComponentError::Storage {
-        component: "archive of ended jobs",
-        why: e.to_string(),
-    })
-}
-
 async fn start_election(
     services: &ProcessServices,
     driver: Arc<dyn ElectionDriver>,
@@ -234,12 +224,9 @@ async fn start_election(
         fatal: services.fatal.clone(),
         mutation: services.mutation,
         probe: services.probe.clone(),
+        heartbeat: services.heartbeat.clone(),
     };
     leader_election::start(deps).await.map_err(lane("leader_election"))
-}
-
-fn stored_programs(services: &ProcessServices, blobs: &BlobServerHandle) -> Arc<dyn Programs> {
-    Arc::new(StoredPrograms { platform: services.platform.clone(), store: blobs.store() })
 }
 
 fn retrieval_of(parts: &JobManagerParts, own: &LeaderTable) -> Arc<dyn LeaderRetrieval> {
@@ -255,18 +242,14 @@ fn retrieval_of(parts: &JobManagerParts, own: &LeaderTable) -> Arc<dyn LeaderRet
     ))
 }
 
-/// Programs out of the BlobServer's own store. The first look at one reads it to its end to check it: on the
-/// lane that may block.
-struct StoredPrograms {
-    platform: Platform,
-    store: Arc<dyn BlobStore>,
-}
+/// Programs out of the BlobServer's own store. The first look at one reads it to its end to check it.
+struct StoredPrograms(Arc<dyn BlobStore>);
 
 impl Programs for StoredPrograms {
     fn fetch(&self, key: BlobKey) -> BoxFuture<'static, Result<PathBuf, ProgramError>> {
-        let store = Arc::clone(&self.store);
-        let found = self.platform.lane(Lane::Blob).run(move || async move {
-            match store.path(&key) {
+        let store = Arc::clone(&self.0);
+        Box::pin(async move {
+            match store.path(&key).await {
                 Ok(Some(path)) => Ok(path),
                 Ok(None) => Err(ProgramError::Failed("this process keeps no files".to_owned())),
                 Err(error @ (BlobStoreError::NotFound(_) | BlobStoreError::WrongHash { .. })) => {
@@ -274,9 +257,6 @@ impl Programs for StoredPrograms {
                 }
                 Err(BlobStoreError::Store(error)) => Err(ProgramError::Failed(error.to_string())),
             }
-        });
-        Box::pin(async move {
-            found.await.unwrap_or_else(|ended| Err(ProgramError::Failed(ended.to_string())))
         })
     }
 }

@@ -149,7 +149,7 @@ impl Plan<'_> {
             standby: false,
             rest: String::new(),
             objects: Arc::new(MemoryObjects::default()),
-            archive: Arc::new(MemoryObjects::default()),
+            details: Arc::new(MemoryObjects::default()),
             blobs: Arc::new(MemoryBlobs::new()),
             workers: resource_manager::Mode::Standalone,
             mode: ClusterMode::Session,

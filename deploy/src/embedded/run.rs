@@ -38,6 +38,7 @@ pub fn run(entry: ProgramEntry, args: Vec<String>) -> Exit {
 fn start(entry: ProgramEntry, args: Vec<String>) -> Outcome {
     let options = settings::load(None, Vec::new())?;
     logging::start_quiet(&options).map_err(Failure::usage)?;
+    environment::raise_open_files();
     environment::log_client(&options);
     let graph = match build(&entry, args, &options) {
         Ok(graph) => graph,

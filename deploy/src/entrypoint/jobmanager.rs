@@ -1,6 +1,7 @@
 //! The JobManager process: identity, folders, stores and ports, then REST and the components in order, and
 //! the way back.
 
+use super::application_end::ApplicationEnd;
 use super::rest_endpoint::{self, EndpointPlan};
 use super::{StartError, rpc};
 use crate::cli;
@@ -18,14 +19,13 @@ use actors::program_hosts::ProgramHostLauncher;
 use actors::resource_manager;
 use actors::services::LeaderRetrieval;
 use conf::high_availability::{self as ha, HaType};
+use conf::resourcemanager::DEREGISTER_TIMEOUT;
 use conf::{Options, cluster, jobmanager as options_of_jm};
 use futures::future::LocalBoxFuture;
-use gateways::leader_election::{Component, LeaderInformation};
-use gateways::resource_manager::{
-    ApplicationStatus, DeregisterApplication, ResourceManagerGateway,
-};
-use gateways::{Remote, RpcService};
-use model::{ContentHash, DispatcherId, Fence, JobId, JobStatus, ResourceId, ResourceManagerId};
+use gateways::RpcService;
+use gateways::leader_election::Component;
+use gateways::resource_manager::{ApplicationStatus, DeregisterApplication};
+use model::{ContentHash, DispatcherId, JobId, JobStatus, ResourceId};
 use platform::Platform;
 use rest::RestHandle;
 use std::path::{Path, PathBuf};
@@ -150,6 +150,8 @@ struct Running {
     ha: HaData,
     /// The job of an application or per-job cluster.
     own_job: Option<JobId>,
+    /// Whether an external resource system runs this application, and starts it again unless it is unregistered.
+    external: bool,
 }
 
 async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Running, StartError> {
@@ -163,7 +165,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let options = Arc::new(written_back(options, &rpc_service, listener.address.bound.port()));
     let work = work_folder(&platform, &options)?;
     let stores = stores(&platform, &options, &work)?;
-    ship(process.ship.as_deref(), &*stores.blobs)?;
+    ship(process.ship.as_deref(), &*stores.blobs).await?;
     let base = base_parts(&platform, &rpc_service, &options);
     tokio::task::spawn_local(trigger.clone().watch_fatal(base.fatal.clone()));
     let address = listener.address.clone();
@@ -191,7 +193,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
         standby: stores.standby,
         rest: address.url.clone(),
         objects: stores.ha.objects.clone(),
-        archive: stores.archive,
+        details: stores.details,
         blobs: stores.blobs,
         launcher,
         workers: resource_manager::Mode::Standalone,
@@ -199,6 +201,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
         own_program,
         embedded: false,
     };
+    let external = matches!(parts.workers, resource_manager::Mode::Active { .. });
     let mut rest = None;
     let slot = &mut rest;
     let components = JobManagerComponents::start(parts, async move |ready| {
@@ -212,12 +215,13 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let ready = ReadyAddresses { rest: address.url, rpc: rpc_service.node().to_string() };
     tracing::info!(rest = %ready.rest, rpc = %ready.rpc, "JobManager is up");
     (process.ready)(&ready);
-    Ok(Running { work, rpc: rpc_service, rest, components, ha: stores.ha, own_job })
+    Ok(Running { work, rpc: rpc_service, rest, components, ha: stores.ha, own_job, external })
 }
 
-fn ship(program: Option<&Path>, blobs: &dyn BlobStore) -> Result<(), StartError> {
+async fn ship(program: Option<&Path>, blobs: &dyn BlobStore) -> Result<(), StartError> {
     let Some(path) = program else { return Ok(()) };
     storage::blobs::store_file(blobs, path, None, model::BlobKind::Permanent)
+        .await
         .map(drop)
         .map_err(|e| StartError::storage(format!("program {}", path.display()), e))
 }
@@ -276,17 +280,24 @@ impl Running {
         })
     }
 
-    /// In reverse order, each step and the whole bounded.
+    /// Ends everything in reverse order, each step and the whole bounded. Unregistering the application comes first and
+    /// has a time-out of its own. Returns the exit code.
     async fn shut_down(self, stop: Stop, within: Duration) -> Exit {
         tracing::info!(reason = %stop, exit = stop.exit.code(), "JobManager is shutting down");
-        let Self { work, rpc, rest, components, ha, own_job } = self;
+        let Self { work, rpc, rest, components, ha, own_job, external } = self;
         // Else uploads are there after this process, too.
         let forget_uploads = components.services().options.get(&conf::rest::UPLOAD_DIR).is_none();
-        let leader = components.own_leaders().watch(Component::ResourceManager);
+        let mut exit = stop.exit;
+        if let Behaviour::StopApplication(status) = stop.behaviour {
+            let end = ApplicationEnd {
+                leader: components.own_leaders().watch(Component::ResourceManager),
+                goodbye: DeregisterApplication { status, diagnostics: Some(stop.reason.clone()) },
+                within: components.services().options.get(&DEREGISTER_TIMEOUT),
+                external,
+            };
+            exit = end.deregister(&rpc, exit).await;
+        }
         let ordered = async {
-            if let Behaviour::StopApplication(status) = stop.behaviour {
-                deregister(&rpc, leader.borrow().clone(), status, &stop.reason).await;
-            }
             rest.stop().await;
             if forget_uploads {
                 components.forget_uploads().await;
@@ -298,47 +309,26 @@ impl Running {
             tracing::warn!(?within, "the shutdown took too long: ending without order");
         }
         if let Behaviour::StopApplication(_) = stop.behaviour {
-            clean(&ha, own_job.is_some());
+            clean(&ha, own_job.is_some()).await;
         }
         drop((ha, work));
-        stop.exit
+        exit
     }
 }
 
-/// The application is over: its ResourceManager closes its entry in the external system and lets the workers go.
-async fn deregister(
-    rpc: &RpcService,
-    leader: Option<LeaderInformation>,
-    status: ApplicationStatus,
-    reason: &str,
-) {
-    let Some(leader) = leader else {
-        tracing::warn!("no ResourceManager leads: the application is not deregistered");
-        return;
-    };
-    let manager: Remote<ResourceManagerGateway> =
-        rpc.gateway(&leader.address, ResourceManagerId::from_session(leader.session));
-    let goodbye = DeregisterApplication { status, diagnostics: Some(reason.to_owned()) };
-    if let Err(error) = manager.ask(goodbye).await {
-        tracing::warn!(%error, "the application was not deregistered");
-    }
-}
+/// Time that a store has for the removal of HA data.
+const CLEAN_WITHIN: Duration = Duration::from_secs(10);
 
-/// The application is over: what was kept for another JobManager has no use any more. The leader's record
-/// stays, so that epochs go on rising; in a cluster of one job its result stays, so that a supervisor that
-/// starts the process again does not run the job again.
-fn clean(ha: &HaData, single_job: bool) {
-    let prefix = if single_job { "jobs/graphs/" } else { "jobs/" };
-    let names = match ha.objects.list(prefix) {
-        Ok(names) => names,
-        Err(error) => {
-            tracing::warn!(%error, "the HA store can't be listed");
-            return;
-        }
-    };
-    for name in names {
-        if let Err(error) = ha.objects.delete(&name) {
-            tracing::warn!(%error, name, "HA data stays behind");
+/// Removes what was kept for another JobManager: the application is over. The leader's record stays, so that
+/// epochs go on rising. In a cluster of one job the job's log stays, so that a supervisor that starts the
+/// process again does not run the job again.
+async fn clean(ha: &HaData, single_job: bool) {
+    if !single_job {
+        let cleared = storage::jobs::clear(&*ha.objects);
+        match tokio::time::timeout(CLEAN_WITHIN, cleared).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "HA data stays behind"),
+            Err(_) => tracing::warn!("the HA store does not answer; HA data stays behind"),
         }
     }
     if let Some(blobs) = &ha.blobs
@@ -381,16 +371,15 @@ struct Stores {
     election: Arc<dyn ElectionDriver>,
     standby: bool,
     ha: HaData,
-    archive: Arc<dyn ObjectStore>,
+    details: Arc<dyn ObjectStore>,
     blobs: Arc<dyn BlobStore>,
 }
 
 fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<Stores, StartError> {
-    let archive = FileObjects::open(work.path().join("archive"))
-        .map_err(|e| StartError::storage("archive of ended jobs", e))?;
-    let archive: Arc<dyn ObjectStore> = Arc::new(archive);
     match options.get(&ha::TYPE) {
         HaType::None => {
+            let details = FileObjects::open(work.path().join("archive"))
+                .map_err(|e| StartError::storage("details of ended jobs", e))?;
             let own_blobs = own_blob_folder(platform, options)?;
             let parent = own_blobs.as_ref().unwrap_or(work).path();
             let blobs = file_blobs(parent.join("blobs"))?;
@@ -402,20 +391,22 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
                     blobs: None,
                     _own_blobs: own_blobs,
                 },
-                archive,
+                details: Arc::new(details),
                 blobs,
             })
         }
         HaType::Filesystem => {
-            let (objects, folder) = ha_store(options)?;
+            // The election has a store of its own: its calls do not queue behind those of jobs.
+            let (leaders, folder) = ha_store(options)?;
+            let (objects, _) = ha_store(options)?;
             let settings = FileElectionSettings {
                 lease_duration: options.get(&ha::LEASE_DURATION),
                 renew_interval: options.get(&ha::LEASE_RENEW_INTERVAL),
             };
             Ok(Stores {
-                election: Arc::new(FileElection::new(platform.clone(), objects.clone(), settings)),
+                election: Arc::new(FileElection::new(platform.clone(), leaders, settings)),
                 standby: true,
-                archive,
+                details: objects.clone(),
                 blobs: file_blobs(folder.join("blobs"))?,
                 ha: HaData { objects, blobs: Some(folder.join("blobs")), _own_blobs: None },
             })

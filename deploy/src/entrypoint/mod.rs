@@ -1,6 +1,7 @@
 //! Cluster processes: what a JobManager and a TaskManager process start around their components, in which
 //! order, and how they end. Exit codes are those of [`crate::exit`].
 
+mod application_end;
 mod jobmanager;
 mod rest_endpoint;
 mod rpc;

@@ -54,7 +54,11 @@ fn check_request(input: &[u8]) -> Result<bool, String> {
     if let Ok(asked) = &asked {
         law(asked.parallelism != Some(0), || "parallelism 0 was accepted".to_owned())?;
     }
-    Ok(asked.is_ok() | decode::coordination_request(body).is_ok())
+    let block = decode::block_request(body);
+    if let Ok(block) = &block {
+        law(block.for_ms > 0, || "a block of 0 ms was accepted".to_owned())?;
+    }
+    Ok(asked.is_ok() | block.is_ok() | decode::coordination_request(body).is_ok())
 }
 
 const TYPES: &[&str] = &[

@@ -1,17 +1,18 @@
-//! What a store gives back after its disk had its own ideas: job graphs, results, leader records,
-//! checksummed files.
+//! What a store gives back after its disk had its own ideas: job records, details of ended jobs, leader
+//! records, checksummed files.
 
 use super::{Target, law, sample, scratch};
 use crate::{mutate::mutate, rng::Rng};
 use bytes::Bytes;
 use gateways::job_master::JobDetails;
-use model::{JobGraph, JobId};
+use model::{JobGraph, JobId, LeaderSession};
 use platform::{Platform, inproc::InProcessNetwork};
 use std::{fs, sync::Arc, time::Duration};
 use storage::{
-    ha::{FileElection, FileElectionSettings},
-    jobs::{Archive, ArchiveBounds, JobGraphStore, JobResultEntry, JobResultStore},
+    ha::{FileElection, FileElectionSettings, Lease},
+    jobs::{DetailsStore, JobFact, JobLogs, JobRecord, JobResultEntry, JobState, Writer},
     objects::{FileObjects, MemoryObjects, ObjectStore},
+    testing::{Blocking, wait},
 };
 
 pub(crate) const TARGETS: &[Target] = &[
@@ -22,104 +23,109 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "object_file", make: file, check: check_file, memory_max: 0 },
 ];
 
-/// The name and the bytes of the one object that `store` holds.
-fn only_object(store: &dyn ObjectStore) -> Option<(String, Vec<u8>)> {
-    let name = store.list("").ok()?.into_iter().next()?;
-    let bytes = store.get(&name).ok()??.to_vec();
-    Some((name, bytes))
-}
-
-/// A store that holds `bytes` under the name that `write` uses.
-fn holding(
-    bytes: &[u8],
-    write: impl FnOnce(Arc<dyn ObjectStore>),
-) -> Result<Arc<dyn ObjectStore>, String> {
-    let store: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::new());
-    write(Arc::clone(&store));
-    let (name, _) = only_object(&*store).ok_or("nothing was stored")?;
-    store.put(&name, Bytes::copy_from_slice(bytes)).map_err(|e| e.to_string())?;
-    Ok(store)
-}
-
 const JOB: JobId = JobId(0xab);
+const LOG: u64 = 7;
+
+fn platform() -> Platform {
+    Platform::simulated(1, Arc::new(InProcessNetwork::new()))
+}
+
+fn writer() -> Writer {
+    Writer { session: LeaderSession::default(), address: "host:6123".to_owned() }
+}
+
+fn record(fact: JobFact) -> Vec<u8> {
+    let record = JobRecord { job: JOB, log: LOG, writer: writer(), fact };
+    record.encode().map(|bytes| bytes.to_vec()).unwrap_or_default()
+}
 
 fn some_graph(rng: &mut Rng) -> Option<JobGraph> {
     Some(JobGraph { job_id: JOB, ..sample(rng)? })
 }
 
 fn graph(rng: &mut Rng) -> Vec<u8> {
-    let store: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::new());
-    if let Some(graph) = some_graph(rng) {
-        let _ = JobGraphStore::new(Arc::clone(&store)).put(&graph);
-    }
-    let mut bytes = only_object(&*store).map(|(_, bytes)| bytes).unwrap_or_default();
+    let graph = some_graph(rng).map(|graph| record(JobFact::Graph(Arc::new(graph))));
+    let mut bytes = graph.unwrap_or_default();
     mutate(&mut bytes, rng);
     bytes
 }
 
-fn check_graph(input: &[u8]) -> Result<bool, String> {
-    let write = |store| {
-        if let Some(graph) = (0..64).find_map(|seed| some_graph(&mut Rng::new(seed))) {
-            let _ = JobGraphStore::new(store).put(&graph);
+/// What the log of a job says whose first records are these.
+fn taken_over(records: &[&[u8]]) -> Result<JobState, String> {
+    let store: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::new());
+    wait(async {
+        for (number, bytes) in records.iter().enumerate() {
+            let name = format!("jobs/{JOB}/{number:010}");
+            store.put(&name, Bytes::copy_from_slice(bytes)).await.map_err(|e| e.to_string())?;
         }
-    };
-    let store = JobGraphStore::new(holding(input, write)?);
-    let one = store.get(JOB);
-    let all = store.recover().map_err(|e| e.to_string())?;
-    law(all.graphs.len() + all.damaged.len() == 1, || {
-        "a damaged graph is neither kept nor named".to_owned()
-    })?;
-    law(one.is_ok() == (all.graphs.len() == 1), || {
-        "one graph alone reads otherwise than all".to_owned()
-    })?;
-    Ok(one.is_ok())
+        let newest = LeaderSession { nonce: u64::MAX, ..LeaderSession::default() };
+        let newest =
+            LeaderSession { epoch: model::Epoch { store: u64::MAX, process: u64::MAX }, ..newest };
+        let leader = Writer { session: newest, address: String::new() };
+        let logs = JobLogs::new(store, platform(), Lease::endless());
+        let taken = logs.take_over(JOB, None, leader).await;
+        taken.map(|taken| taken.state).map_err(|e| e.to_string())
+    })
 }
 
-fn some_result(rng: &mut Rng) -> Option<JobResultEntry> {
-    Some(JobResultEntry { job_id: JOB, ..sample(rng)? })
+/// A first record is this job's graph, or the job is damaged: it is never just gone.
+fn check_graph(input: &[u8]) -> Result<bool, String> {
+    match taken_over(&[input])? {
+        JobState::Running(graph) => {
+            law(graph.job_id == JOB, || format!("the graph of job {}", graph.job_id))?;
+            Ok(true)
+        }
+        JobState::Damaged { why, .. } => {
+            law(!why.is_empty(), || "nobody says what is damaged".to_owned())?;
+            Ok(false)
+        }
+        state => Err(format!("a job with a first record is {state:?}")),
+    }
 }
 
 fn result(rng: &mut Rng) -> Vec<u8> {
-    let store: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::new());
-    if let Some(entry) = some_result(rng) {
-        let _ = JobResultStore::new(Arc::clone(&store)).record(&entry);
-    }
-    let mut bytes = only_object(&*store).map(|(_, bytes)| bytes).unwrap_or_default();
+    let entry: Option<JobResultEntry> = sample(rng);
+    let entry = entry.map(|entry| JobResultEntry { job_id: JOB, ..entry });
+    let mut bytes = entry.map(|e| record(JobFact::Result(Box::new(e)))).unwrap_or_default();
     mutate(&mut bytes, rng);
     bytes
 }
 
+/// Whatever follows the graph, a job is only taken as running if nothing that follows is damaged.
 fn check_result(input: &[u8]) -> Result<bool, String> {
-    let write = |store| {
-        if let Some(entry) = (0..64).find_map(|seed| some_result(&mut Rng::new(seed))) {
-            let _ = JobResultStore::new(store).record(&entry);
+    let graph = (0..64).find_map(|seed| some_graph(&mut Rng::new(seed))).ok_or("no graph")?;
+    let first = record(JobFact::Graph(Arc::new(graph)));
+    let readable = JobRecord::try_decode(input).is_ok();
+    match taken_over(&[&first, input])? {
+        JobState::Running(_) => {
+            law(readable, || "a damaged record was taken for none".to_owned())?;
+            Ok(true)
         }
-    };
-    let store = JobResultStore::new(holding(input, write)?);
-    let _ = store.dirty().map_err(|e| e.to_string())?;
-    Ok(matches!(store.get(JOB), Ok(Some(_))))
-}
-
-fn archive_in(store: Arc<dyn ObjectStore>) -> Result<Archive<()>, String> {
-    let bounds = ArchiveBounds { jobs: 8, bytes: 1 << 30, age_ms: u64::MAX };
-    let mut archive = Archive::new(store, bounds).map_err(|e| e.to_string())?;
-    archive.put(JOB, (), &(), 0).map_err(|e| e.to_string())?;
-    Ok(archive)
+        JobState::Ended(_) => Ok(true),
+        JobState::Removed => Ok(true),
+        JobState::Damaged { .. } => {
+            law(!readable, || "a record that can be read is damaged".to_owned())?;
+            Ok(false)
+        }
+        JobState::Ghost => Err("a job with a first record is none".to_owned()),
+    }
 }
 
 fn archived(rng: &mut Rng) -> Vec<u8> {
     let details: Option<JobDetails> = sample(rng);
-    let mut bytes = details.and_then(|d| rmp_serde::to_vec_named(&d).ok()).unwrap_or_default();
+    let bytes = details.and_then(|d| DetailsStore::encode(&d).ok());
+    let mut bytes = bytes.map(|bytes| bytes.to_vec()).unwrap_or_default();
     mutate(&mut bytes, rng);
     bytes
 }
 
 fn check_archived(input: &[u8]) -> Result<bool, String> {
-    let store: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::new());
-    let archive = archive_in(Arc::clone(&store))?;
-    let (name, _) = only_object(&*store).ok_or("nothing was archived")?;
-    store.put(&name, Bytes::copy_from_slice(input)).map_err(|e| e.to_string())?;
-    Ok(matches!(archive.get::<JobDetails>(JOB), Ok(Some(_))))
+    let details = DetailsStore::new(Arc::new(MemoryObjects::new()));
+    wait(async {
+        let bytes = Bytes::copy_from_slice(input);
+        details.clone().put("archive/x".to_owned(), bytes).await.map_err(|e| e.to_string())?;
+        Ok(matches!(details.get::<JobDetails>("archive/x".to_owned()).await, Ok(Some(_))))
+    })
 }
 
 fn leader(rng: &mut Rng) -> Vec<u8> {
@@ -134,11 +140,12 @@ fn leader(rng: &mut Rng) -> Vec<u8> {
 fn check_leader(input: &[u8]) -> Result<bool, String> {
     let store: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::new());
     let name = format!("leader/epoch-{:020}", 7);
-    store.put(&name, Bytes::copy_from_slice(input)).map_err(|e| e.to_string())?;
     let second = Duration::from_secs(1);
     let settings = FileElectionSettings { lease_duration: second, renew_interval: second };
-    let platform = Platform::simulated(1, Arc::new(InProcessNetwork::new()));
-    let read = FileElection::new(platform, store, settings).read_leader();
+    let read = wait(async {
+        store.put(&name, Bytes::copy_from_slice(input)).await?;
+        FileElection::new(platform(), store, settings).read_leader().await
+    });
     let record = read.map_err(|e| e.to_string())?.ok_or("the epoch is not seen")?;
     law(record.store_epoch == 7, || format!("epoch {} for 7", record.store_epoch))?;
     Ok(!record.node.is_empty())
@@ -147,7 +154,7 @@ fn check_leader(input: &[u8]) -> Result<bool, String> {
 fn file(rng: &mut Rng) -> Vec<u8> {
     let content = rng.bytes(24);
     let written = scratch::with(|folder| {
-        let store = FileObjects::open(folder).map_err(|e| e.to_string())?;
+        let store = Blocking::new(FileObjects::open(folder).map_err(|e| e.to_string())?);
         store.put("written", content.into()).map_err(|e| e.to_string())?;
         fs::read(folder.join("written")).map_err(|e| e.to_string())
     });
@@ -159,7 +166,7 @@ fn file(rng: &mut Rng) -> Vec<u8> {
 /// What is read is what was written, or an error: the checksum says so.
 fn check_file(input: &[u8]) -> Result<bool, String> {
     scratch::with(|folder| {
-        let store = FileObjects::open(folder).map_err(|e| e.to_string())?;
+        let store = Blocking::new(FileObjects::open(folder).map_err(|e| e.to_string())?);
         fs::write(folder.join("damaged"), input).map_err(|e| e.to_string())?;
         match store.get("damaged") {
             Ok(Some(content)) => {

@@ -238,3 +238,20 @@ fn a_peer_that_does_not_read_overloads_its_callers_at_once() {
         assert!((50..100).contains(&overloaded), "{overloaded}");
     });
 }
+
+#[test]
+fn a_peer_that_cannot_be_connected_leaves_the_table_once_nobody_calls_it() {
+    simulated(|world| async move {
+        let (client, remote) = caller(&world).await;
+        for _ in 0..3 {
+            remote.ask(Count {}).await.unwrap_err();
+            assert_eq!(client.known_peers(), 1, "its pause has to be kept");
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        tokio::time::sleep(RpcOptions::in_process().reconnect_max * 2).await;
+        assert_eq!(client.known_peers(), 0);
+        let _server = world.service("a").await;
+        remote.ask(Count {}).await.unwrap_err();
+        assert_eq!(client.known_peers(), 1, "it is connected now, though nobody serves there");
+    });
+}

@@ -9,6 +9,7 @@
     reason = "a helper of a test fails the test"
 )]
 
+mod delivery;
 mod fixture;
 mod lanes;
 mod liveness;

@@ -93,6 +93,27 @@ pub enum LaunchError {
     },
 }
 
+impl LaunchError {
+    /// Returns whether the system has no room for another process now: too few descriptors, processes or
+    /// memory. The same launch may succeed later.
+    pub fn is_no_room(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => is_no_room(source),
+            Self::NotAProgram(streaming::program_note::NotAProgram::Io { why, .. }) => {
+                is_no_room(why)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Returns whether the system refused something for want of descriptors, processes or memory.
+pub fn is_no_room(error: &io::Error) -> bool {
+    use nix::errno::Errno;
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EMFILE | Errno::ENFILE | Errno::EAGAIN | Errno::ENOMEM))
+}
+
 fn said(log_tail: &str) -> String {
     if log_tail.is_empty() { String::new() } else { format!("; it said:\n{log_tail}") }
 }

@@ -120,7 +120,7 @@ fn cause_of(error: &BuildError) -> FailureCause {
         BuildError::Differs(_) => "Differs",
         BuildError::Program(_) => "ProgramBuildFailed",
         BuildError::Invalid(_) | BuildError::Usage { .. } => "ProgramInvalid",
-        BuildError::Process(_) => "ProgramHostFailed",
+        BuildError::Process(_) | BuildError::NoRoom(_) => "ProgramHostFailed",
     };
     FailureCause::fatal(kind, error.to_string())
 }

@@ -10,10 +10,11 @@ pub use transport::ClientError;
 
 use crate::decode;
 use crate::messages::{
-    ClusterOverview, ConfigurationEntry, CoordinationRequestBody, CoordinationResponseBody,
-    DashboardConfiguration, EmptyBody, ExecutionResult, JarList, JarRequest, JarRunResponse,
-    JarUploaded, JobDetailsInfo, JobExceptions, JobStatusInfo, JobsOverview, LogList, PlanResponse,
-    TaskManagerInfo, TaskManagers, VertexDetailsInfo,
+    BlockNodeBody, BlockedNodeInfo, BlockedNodes, ClusterOverview, ConfigurationEntry,
+    CoordinationRequestBody, CoordinationResponseBody, DashboardConfiguration, EmptyBody,
+    ExecutionResult, JarList, JarRequest, JarRunResponse, JarUploaded, JobDetailsInfo,
+    JobExceptions, JobStatusInfo, JobsOverview, LogList, PlanResponse, TaskManagerInfo,
+    TaskManagers, VertexDetailsInfo,
 };
 use hyper::Method;
 use serde::Serialize;
@@ -163,6 +164,26 @@ impl RestClient {
     /// `GET /taskmanagers/:id`.
     pub async fn task_manager(&self, id: &str) -> Result<TaskManagerInfo, ClientError> {
         self.get(&format!("/taskmanagers/{}", escape(id))).await
+    }
+    /// `GET /blocklist/nodes`.
+    pub async fn blocked_nodes(&self) -> Result<BlockedNodes, ClientError> {
+        self.get("/blocklist/nodes").await
+    }
+    /// `POST /blocklist/nodes/:node`.
+    pub async fn block_node(
+        &self,
+        node: &str,
+        body: &BlockNodeBody,
+    ) -> Result<BlockedNodeInfo, ClientError> {
+        let path = format!("/blocklist/nodes/{}", escape(node));
+        self.call(Method::POST, &path, Some(body), self.timeouts.answer).await
+    }
+    /// `DELETE /blocklist/nodes/:node`.
+    pub async fn unblock_node(&self, node: &str) -> Result<(), ClientError> {
+        let path = format!("/blocklist/nodes/{}", escape(node));
+        let _: EmptyBody =
+            self.call(Method::DELETE, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
+        Ok(())
     }
     /// `GET /jars`.
     pub async fn jars(&self) -> Result<JarList, ClientError> {

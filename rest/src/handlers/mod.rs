@@ -4,6 +4,7 @@ mod cluster;
 mod jars;
 mod jobs;
 mod logs;
+mod nodes;
 mod taskmanagers;
 
 use crate::error::ApiError;
@@ -28,6 +29,7 @@ pub(crate) fn routes(config: &mut ServiceConfig) {
     cluster::routes(config);
     jars::routes(config);
     jobs::routes(config);
+    nodes::routes(config);
     taskmanagers::routes(config);
 }
 

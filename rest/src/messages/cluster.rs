@@ -105,3 +105,35 @@ pub struct MetricSample {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
+
+/// The body of `POST /blocklist/nodes/:node`. An empty one is a body without fields.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlockNodeBody {
+    /// Milliseconds that the node is blocked for, at least 1; absent: 600,000 (10 min).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration: Option<u64>,
+    /// The reason, which the list of blocked nodes shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+}
+
+/// A node that gets no new slots and workers: the answer to `POST /blocklist/nodes/:node`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct BlockedNodeInfo {
+    /// Host name, as the node's TaskManagers register with it.
+    pub node: String,
+    /// Milliseconds until the block ends.
+    pub remaining: u64,
+    /// The reason that was given.
+    pub cause: String,
+    /// TaskManagers that are registered on the node.
+    pub taskmanagers: u32,
+}
+
+/// `GET /blocklist/nodes`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct BlockedNodes {
+    /// By name.
+    pub nodes: Vec<BlockedNodeInfo>,
+}

@@ -2,13 +2,17 @@
 //!
 //! The directory is the only truth, so that processes may share it. One content under several jobs is one
 //! inode with several links: the link count is the reference count, kept by the file system through any
-//! crash. It must never give a file its name before its content is synced.
+//! crash. The disk work of a call runs on tokio's blocking threads, a bounded number of calls at a time
+//! ([`DiskCalls`]): a directory that hangs holds up these calls and no lane. It must never give a file its
+//! name before its content is synced.
 
-use super::{BlobStore, BlobStoreError, BlobWriter, hash_file};
+use super::{BlobFuture, BlobStore, BlobStoreError, BlobWriter, hash_file_now};
+use crate::disk::DiskCalls;
 use crate::objects::{
     StoreError,
     file::{
-        ABANDONED_AFTER, TEMPORARY_PREFIX, absent, create_dirs, create_temporary, sync_folder_of,
+        ABANDONED_AFTER, TEMPORARY_PREFIX, Temporary, absent, create_dirs, create_temporary,
+        sync_folder_of,
     },
 };
 use bytes::Bytes;
@@ -22,18 +26,29 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+use tokio::runtime::Handle;
 
 const SHARED: &str = "shared";
 /// Programs are started from their blobs; nobody else needs to read them.
 const MODE: u32 = 0o700;
 
-/// A store in a directory.
+/// A store in a directory; clones are handles to the same one.
 #[derive(Debug, Clone)]
 pub struct FileBlobs {
-    root: Arc<Path>,
+    folder: Arc<Folder>,
+    calls: DiskCalls,
+}
+
+/// The directory; its methods block.
+#[derive(Debug)]
+struct Folder {
+    root: PathBuf,
     /// Contents that this process has written or read to the end and found right, and the files as they
     /// were then.
-    verified: Arc<Mutex<BTreeSet<(ContentHash, Stamp)>>>,
+    verified: Mutex<BTreeSet<(ContentHash, Stamp)>>,
+    /// Held by a call while it verifies a file or changes names: a file that several calls ask for is read
+    /// once, and a damaged one that is replaced meanwhile is not removed in place of the new one.
+    changes: Mutex<()>,
 }
 
 /// A file as it stands: whoever writes to it afterwards changes this. Links to one content share it.
@@ -73,14 +88,31 @@ impl FileBlobs {
                 }
             }
         }
-        Ok(Self { root: root.into(), verified: Arc::default() })
+        let calls = DiskCalls::new(&root);
+        let folder = Folder { root, verified: Mutex::default(), changes: Mutex::default() };
+        Ok(Self { folder: Arc::new(folder), calls })
     }
 
+    /// Runs `work` on a blocking thread once one of the store's places is free.
+    fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Folder) -> Result<T, BlobStoreError> + Send + 'static,
+    ) -> BlobFuture<T> {
+        let folder = Arc::clone(&self.folder);
+        self.calls.run(move || work(&folder))
+    }
+}
+
+impl Folder {
     fn verified(&self) -> MutexGuard<'_, BTreeSet<(ContentHash, Stamp)>> {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn folder(&self, job: Option<JobId>) -> PathBuf {
+    fn changes(&self) -> MutexGuard<'_, ()> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of_job(&self, job: Option<JobId>) -> PathBuf {
         match job {
             None => self.root.join(SHARED),
             Some(job) => self.root.join(job.to_string()),
@@ -88,21 +120,22 @@ impl FileBlobs {
     }
 
     fn file(&self, job: Option<JobId>, kind: BlobKind, hash: ContentHash) -> PathBuf {
-        self.folder(job).join(format!("{}-{hash}", kind_name(kind)))
+        self.of_job(job).join(format!("{}-{hash}", kind_name(kind)))
     }
 
     /// The blob's file, its content read and checked once per process, and again when it was changed.
     fn checked(&self, key: &BlobKey) -> Result<PathBuf, BlobStoreError> {
         let path = self.file(key.job, key.kind, key.hash);
-        let stamp = match fs::metadata(&path) {
-            Ok(meta) => Stamp::of(&meta),
-            Err(e) if absent(&e) => return Err(BlobStoreError::NotFound(key.hash)),
-            Err(e) => return Err(StoreError::from_io(&path, &e).into()),
-        };
-        if stamp.size == key.size && self.verified().contains(&(key.hash, stamp)) {
+        if self.is_verified(key, self.stamp(key)?) {
             return Ok(path);
         }
-        let (actual, _) = hash_file(&path)?;
+        let _changes = self.changes();
+        // Meanwhile another call may have verified it, removed it or put another file in its place.
+        let stamp = self.stamp(key)?;
+        if self.is_verified(key, stamp) {
+            return Ok(path);
+        }
+        let (actual, _) = hash_file_now(&path)?;
         if actual != key.hash {
             // Gone, the next upload puts it right; kept, it would answer "is here" for ever.
             fs::remove_file(&path).map_err(|e| StoreError::from_io(&path, &e))?;
@@ -113,6 +146,22 @@ impl FileBlobs {
         }
         self.verify(key.hash, stamp);
         Ok(path)
+    }
+
+    fn stamp(&self, key: &BlobKey) -> Result<Stamp, BlobStoreError> {
+        Ok(Stamp::of(&self.metadata(key)?))
+    }
+
+    fn metadata(&self, key: &BlobKey) -> Result<fs::Metadata, BlobStoreError> {
+        let path = self.file(key.job, key.kind, key.hash);
+        fs::metadata(&path).map_err(|e| match absent(&e) {
+            true => BlobStoreError::NotFound(key.hash),
+            false => StoreError::from_io(&path, &e).into(),
+        })
+    }
+
+    fn is_verified(&self, key: &BlobKey, stamp: Stamp) -> bool {
+        stamp.size == key.size && self.verified().contains(&(key.hash, stamp))
     }
 
     /// The content is known to be right; what was known of former files of it is of no use any more.
@@ -133,25 +182,21 @@ impl FileBlobs {
         let mut same = keys.iter().filter(|key| key.hash == hash);
         same.find_map(|key| self.checked(key).ok())
     }
-}
 
-impl BlobStore for FileBlobs {
-    fn begin(&self) -> Result<Box<dyn BlobWriter>, BlobStoreError> {
-        let (path, file) = create_temporary(&self.root)?;
-        Ok(Box::new(Incoming {
-            store: self.clone(),
-            path,
-            file: Some(file),
-            hasher: Sha256::new(),
-            written: 0,
-        }))
-    }
-
-    fn find(&self, job: Option<JobId>, hash: ContentHash) -> Option<BlobKey> {
-        [BlobKind::Permanent, BlobKind::Transient].into_iter().find_map(|kind| {
-            let meta = fs::metadata(self.file(job, kind, hash)).ok()?;
-            Some(BlobKey { job, hash, kind, size: meta.len() })
-        })
+    fn find(
+        &self,
+        job: Option<JobId>,
+        hash: ContentHash,
+    ) -> Result<Option<BlobKey>, BlobStoreError> {
+        for kind in [BlobKind::Permanent, BlobKind::Transient] {
+            let key = BlobKey { job, hash, kind, size: 0 };
+            match self.metadata(&key) {
+                Ok(meta) => return Ok(Some(BlobKey { size: meta.len(), ..key })),
+                Err(BlobStoreError::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     fn read(&self, key: &BlobKey, offset: u64, max: usize) -> Result<Bytes, BlobStoreError> {
@@ -159,26 +204,19 @@ impl BlobStore for FileBlobs {
         let failed = |e: io::Error| BlobStoreError::from(StoreError::from_io(&path, &e));
         let left = key.size.saturating_sub(offset);
         let mut bytes = vec![0; max.min(usize::try_from(left).unwrap_or(usize::MAX))];
-        let file = File::open(&path).map_err(failed)?;
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            // Removed by another call since it was checked.
+            Err(e) if absent(&e) => return Err(BlobStoreError::NotFound(key.hash)),
+            Err(e) => return Err(failed(e)),
+        };
         file.read_exact_at(&mut bytes, offset).map_err(failed)?;
         Ok(bytes.into())
     }
 
-    fn path(&self, key: &BlobKey) -> Result<Option<PathBuf>, BlobStoreError> {
-        self.checked(key).map(Some)
-    }
-
-    fn references(&self, key: &BlobKey) -> Result<u64, BlobStoreError> {
-        let path = self.file(key.job, key.kind, key.hash);
-        match fs::metadata(&path) {
-            Ok(meta) => Ok(meta.nlink()),
-            Err(e) if absent(&e) => Err(BlobStoreError::NotFound(key.hash)),
-            Err(e) => Err(StoreError::from_io(&path, &e).into()),
-        }
-    }
-
     fn remove(&self, key: &BlobKey) -> Result<bool, BlobStoreError> {
         let path = self.file(key.job, key.kind, key.hash);
+        let _changes = self.changes();
         match fs::remove_file(&path) {
             Ok(()) => {
                 self.forget(key.hash);
@@ -190,7 +228,8 @@ impl BlobStore for FileBlobs {
     }
 
     fn remove_job(&self, job: JobId) -> Result<(), BlobStoreError> {
-        let folder = self.folder(Some(job));
+        let folder = self.of_job(Some(job));
+        let _changes = self.changes();
         match fs::remove_dir_all(&folder) {
             Err(e) if !absent(&e) => Err(StoreError::from_io(&folder, &e).into()),
             _ => Ok(()),
@@ -224,75 +263,147 @@ impl BlobStore for FileBlobs {
         keys.sort();
         Ok(keys)
     }
+}
+
+impl BlobStore for FileBlobs {
+    fn begin(&self) -> BlobFuture<Box<dyn BlobWriter>> {
+        let store = self.clone();
+        self.call(move |folder| {
+            let (path, file) = create_temporary(&folder.root)?;
+            let open = Some((Temporary { path }, file));
+            Ok(Box::new(Incoming { store, open, hasher: Sha256::new(), written: 0 }) as Box<_>)
+        })
+    }
+
+    fn find(&self, job: Option<JobId>, hash: ContentHash) -> BlobFuture<Option<BlobKey>> {
+        self.call(move |folder| folder.find(job, hash))
+    }
+
+    fn read(&self, key: &BlobKey, offset: u64, max: usize) -> BlobFuture<Bytes> {
+        let key = *key;
+        self.call(move |folder| folder.read(&key, offset, max))
+    }
+
+    fn path(&self, key: &BlobKey) -> BlobFuture<Option<PathBuf>> {
+        let key = *key;
+        self.call(move |folder| folder.checked(&key).map(Some))
+    }
+
+    fn references(&self, key: &BlobKey) -> BlobFuture<u64> {
+        let key = *key;
+        self.call(move |folder| folder.metadata(&key).map(|meta| meta.nlink()))
+    }
+
+    fn remove(&self, key: &BlobKey) -> BlobFuture<bool> {
+        let key = *key;
+        self.call(move |folder| folder.remove(&key))
+    }
+
+    fn remove_job(&self, job: JobId) -> BlobFuture<()> {
+        self.call(move |folder| folder.remove_job(job))
+    }
+
+    fn keys(&self) -> BlobFuture<Vec<BlobKey>> {
+        self.call(Folder::keys)
+    }
 
     fn location(&self) -> String {
-        self.root.display().to_string()
+        self.folder.root.display().to_string()
     }
 }
 
 /// A temporary file that grows; it goes when it is dropped.
 struct Incoming {
     store: FileBlobs,
-    path: PathBuf,
-    file: Option<File>,
+    /// `None`: a call has taken it to its end.
+    open: Option<(Temporary, File)>,
     hasher: Sha256,
     written: u64,
 }
 
-impl BlobWriter for Incoming {
-    fn append(&mut self, bytes: &[u8]) -> Result<(), BlobStoreError> {
-        if let Some(file) = &mut self.file {
-            let failed = |e| StoreError::from_io(&self.store.root, &e);
-            file.write_all(bytes).map_err(failed)?;
-        }
+impl Incoming {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), BlobStoreError> {
+        let Some((temporary, mut file)) = self.open.take() else {
+            return Ok(());
+        };
+        // If this fails, the file goes here: this thread may block.
+        file.write_all(bytes).map_err(|e| StoreError::from_io(&self.store.folder.root, &e))?;
+        self.open = Some((temporary, file));
         self.hasher.update(bytes);
         self.written = self.written.saturating_add(bytes.len() as u64);
         Ok(())
     }
 
-    fn written(&self) -> u64 {
-        self.written
-    }
-
-    fn finish(
-        mut self: Box<Self>,
+    /// Gives the content its name.
+    fn name(
+        mut self,
         job: Option<JobId>,
         kind: BlobKind,
         expected: ContentHash,
     ) -> Result<BlobKey, BlobStoreError> {
+        let Some((temporary, file)) = self.open.take() else {
+            return Err(BlobStoreError::NotFound(expected));
+        };
         let actual = ContentHash(self.hasher.finalize_reset().into());
         if actual != expected {
             return Err(BlobStoreError::WrongHash { expected, actual });
         }
-        let target = self.store.file(job, kind, expected);
+        let folder = Arc::clone(&self.store.folder);
+        let target = folder.file(job, kind, expected);
         let failed = |e| StoreError::from_io(&target, &e);
-        create_dirs(&self.store.folder(job))?;
-        if let Some(file) = self.file.take() {
-            file.set_permissions(Permissions::from_mode(MODE)).map_err(failed)?;
-            file.sync_all().map_err(failed)?;
-            // Closed before it has a name: a file that is open for writing can't be executed.
-        }
+        file.set_permissions(Permissions::from_mode(MODE)).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        // Closed before it has a name: a file that is open for writing can't be executed.
+        drop(file);
         let key = BlobKey { job, hash: expected, kind, size: self.written };
-        let linked = self.store.checked(&key).is_ok()
-            || match self.store.same_content(expected) {
-                Some(same) => fs::hard_link(&same, &target).is_ok(),
-                None => false,
-            };
+        let there = folder.checked(&key).is_ok();
+        let same = if there { None } else { folder.same_content(expected) };
+        let _changes = folder.changes();
+        create_dirs(&folder.of_job(job))?;
+        let linked = (there && target.exists())
+            || same.is_some_and(|same| fs::hard_link(&same, &target).is_ok());
         if !linked {
-            fs::rename(&self.path, &target).map_err(failed)?;
+            fs::rename(&temporary.path, &target).map_err(failed)?;
         }
         sync_folder_of(&target)?;
         if let Ok(meta) = fs::metadata(&target) {
-            self.store.verify(expected, Stamp::of(&meta));
+            folder.verify(expected, Stamp::of(&meta));
         }
         Ok(key)
     }
 }
 
+impl BlobWriter for Incoming {
+    fn append(mut self: Box<Self>, bytes: Bytes) -> BlobFuture<Box<dyn BlobWriter>> {
+        let store = self.store.clone();
+        store.call(move |_| {
+            self.write(&bytes)?;
+            Ok(self as Box<dyn BlobWriter>)
+        })
+    }
+
+    fn finish(
+        self: Box<Self>,
+        job: Option<JobId>,
+        kind: BlobKind,
+        expected: ContentHash,
+    ) -> BlobFuture<BlobKey> {
+        let store = self.store.clone();
+        store.call(move |_| self.name(job, kind, expected))
+    }
+}
+
 impl Drop for Incoming {
     fn drop(&mut self) {
-        // After the rename there is nothing of that name.
-        let _ = fs::remove_file(&self.path);
+        let Some(open) = self.open.take() else { return };
+        // An actor may have dropped it; without a runtime there is none, and `open` goes here.
+        if let Ok(runtime) = Handle::try_current() {
+            let gone = self.store.call(move |_| {
+                drop(open);
+                Ok(())
+            });
+            drop(runtime.spawn(gone));
+        }
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! It must never be used where programs are started from files: it has none.
 
-use super::{BlobStore, BlobStoreError, BlobWriter, hash_bytes};
+use super::{BlobFuture, BlobStore, BlobStoreError, BlobWriter, hash_bytes};
 use crate::objects::StoreError;
 use bytes::Bytes;
 use model::{BlobKey, BlobKind, ContentHash, JobId};
 use std::{
     collections::BTreeMap,
+    future::ready,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -55,27 +56,19 @@ struct Incoming {
     bytes: Vec<u8>,
 }
 
-impl BlobWriter for Incoming {
-    fn append(&mut self, bytes: &[u8]) -> Result<(), BlobStoreError> {
-        drop(self.store.writable()?);
-        self.bytes.extend_from_slice(bytes);
-        Ok(())
-    }
-    fn written(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-    fn finish(
-        self: Box<Self>,
+impl Incoming {
+    fn finished(
+        self,
         job: Option<JobId>,
         kind: BlobKind,
         expected: ContentHash,
     ) -> Result<BlobKey, BlobStoreError> {
-        let actual = hash_bytes(&self.bytes);
+        let Self { store, bytes } = self;
+        let actual = hash_bytes(&bytes);
         if actual != expected {
             return Err(BlobStoreError::WrongHash { expected, actual });
         }
-        let key = BlobKey { job, hash: expected, kind, size: self.written() };
-        let Self { store, bytes } = *self;
+        let key = BlobKey { job, hash: expected, kind, size: bytes.len() as u64 };
         let mut state = store.writable()?;
         // One content is kept once: `Bytes` shares it.
         let same = state.blobs.iter().find(|(k, _)| k.hash == expected);
@@ -85,39 +78,57 @@ impl BlobWriter for Incoming {
     }
 }
 
-impl BlobStore for MemoryBlobs {
-    fn begin(&self) -> Result<Box<dyn BlobWriter>, BlobStoreError> {
-        drop(self.writable()?);
-        Ok(Box::new(Incoming { store: self.clone(), bytes: Vec::new() }))
+impl BlobWriter for Incoming {
+    fn append(mut self: Box<Self>, bytes: Bytes) -> BlobFuture<Box<dyn BlobWriter>> {
+        self.bytes.extend_from_slice(&bytes);
+        let writable = self.store.writable().map(drop);
+        Box::pin(ready(writable.map(|()| self as Box<dyn BlobWriter>)))
     }
-    fn find(&self, job: Option<JobId>, hash: ContentHash) -> Option<BlobKey> {
+    fn finish(
+        self: Box<Self>,
+        job: Option<JobId>,
+        kind: BlobKind,
+        expected: ContentHash,
+    ) -> BlobFuture<BlobKey> {
+        Box::pin(ready(self.finished(job, kind, expected)))
+    }
+}
+
+impl BlobStore for MemoryBlobs {
+    fn begin(&self) -> BlobFuture<Box<dyn BlobWriter>> {
+        let incoming = Incoming { store: self.clone(), bytes: Vec::new() };
+        let writable = self.writable().map(drop);
+        Box::pin(ready(writable.map(|()| Box::new(incoming) as Box<dyn BlobWriter>)))
+    }
+    fn find(&self, job: Option<JobId>, hash: ContentHash) -> BlobFuture<Option<BlobKey>> {
         let state = self.lock();
         let mut of_job = state.blobs.keys().filter(|k| k.job == job && k.hash == hash);
         // Ascending by kind: the permanent one comes first.
-        of_job.next().copied()
+        Box::pin(ready(Ok(of_job.next().copied())))
     }
-    fn read(&self, key: &BlobKey, offset: u64, max: usize) -> Result<Bytes, BlobStoreError> {
-        let content = self.content(key)?;
-        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
-        let to = from.saturating_add(max).min(content.len());
-        Ok(content.slice(from..to))
+    fn read(&self, key: &BlobKey, offset: u64, max: usize) -> BlobFuture<Bytes> {
+        Box::pin(ready(self.content(key).map(|content| {
+            let from = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
+            let to = from.saturating_add(max).min(content.len());
+            content.slice(from..to)
+        })))
     }
-    fn path(&self, key: &BlobKey) -> Result<Option<PathBuf>, BlobStoreError> {
-        self.content(key).map(|_| None)
+    fn path(&self, key: &BlobKey) -> BlobFuture<Option<PathBuf>> {
+        Box::pin(ready(self.content(key).map(|_| None)))
     }
-    fn references(&self, key: &BlobKey) -> Result<u64, BlobStoreError> {
-        let state = self.lock();
-        Ok(state.blobs.keys().filter(|k| k.hash == key.hash).count() as u64)
+    fn references(&self, key: &BlobKey) -> BlobFuture<u64> {
+        let count = self.lock().blobs.keys().filter(|k| k.hash == key.hash).count();
+        Box::pin(ready(Ok(count as u64)))
     }
-    fn remove(&self, key: &BlobKey) -> Result<bool, BlobStoreError> {
-        Ok(self.lock().blobs.remove(key).is_some())
+    fn remove(&self, key: &BlobKey) -> BlobFuture<bool> {
+        Box::pin(ready(Ok(self.lock().blobs.remove(key).is_some())))
     }
-    fn remove_job(&self, job: JobId) -> Result<(), BlobStoreError> {
+    fn remove_job(&self, job: JobId) -> BlobFuture<()> {
         self.lock().blobs.retain(|k, _| k.job != Some(job));
-        Ok(())
+        Box::pin(ready(Ok(())))
     }
-    fn keys(&self) -> Result<Vec<BlobKey>, BlobStoreError> {
-        Ok(self.lock().blobs.keys().copied().collect())
+    fn keys(&self) -> BlobFuture<Vec<BlobKey>> {
+        Box::pin(ready(Ok(self.lock().blobs.keys().copied().collect())))
     }
     fn location(&self) -> String {
         "memory".into()

@@ -1,6 +1,6 @@
 //! The election of a process that has no rival: high availability `none`.
 
-use super::{Campaign, Candidate, ElectionDriver, LeaderRecord, LeaseEvent};
+use super::{Campaign, Candidate, ElectionDriver, LeaderRecord, Lease, LeaseEvent};
 use platform::watch;
 use std::sync::Arc;
 
@@ -37,5 +37,9 @@ impl ElectionDriver for EmbeddedElection {
 
     fn leader(&self) -> watch::Receiver<Option<LeaderRecord>> {
         self.leader.subscribe()
+    }
+
+    fn lease(&self) -> Lease {
+        Lease::endless()
     }
 }

@@ -1,16 +1,20 @@
 //! An election over an object store: leaders are create-if-absent objects named by epoch.
 //!
-//! `leader/epoch-<n>` names the process that won epoch n; whoever creates it has won. The holder replaces
-//! `leader/beat-<n>` regularly; a rival that sees no new beat for the lease's duration *by its own clock*,
-//! or that the holder resigned (`leader/end-<n>`) or its process is gone, claims n + 1. The highest epoch
-//! wins: a holder that sees a higher one, or could not renew in time, has lost. A process never claims an
-//! epoch below one that it has seen, also where the objects were removed: whoever follows knows the higher
-//! one and would take the new leader for an old one for good.
+//! `leader/epoch-<n>` names the process that won epoch n; the process that creates it has won. The holder
+//! replaces `leader/beat-<n>` regularly. A rival claims n + 1 when it sees no new beat for the lease's
+//! duration *by its own clock*, when the holder resigned (`leader/end-<n>`), or when the holder's process
+//! is gone. The highest epoch wins: a holder that sees a higher one has lost. A process never claims an
+//! epoch at or below one that it has seen, also where the objects were removed: other processes remember
+//! the higher epoch and would take the new leader for an old one for good.
 //!
-//! Blocks its lane for the time of a few small reads and writes.
+//! The holder's lease ends at a deadline on its own clock, 0.6 of the lease's duration after the *start* of
+//! the last renewal that succeeded. A store that hangs therefore cannot prolong a lease: with a duration of
+//! 5 s the holder stops 3 s after it began its last good renewal, and a rival claims at the earliest 5 s
+//! after it saw that renewal. The decisions are `contest`'s; this module does the reads and writes.
 
+use super::contest::{Contest, Done, Seen, Step};
 use super::{
-    Campaign, CampaignRun, Candidate, ElectionDriver, LeaderRecord, LeaseEvent, is_gone,
+    Campaign, CampaignRun, Candidate, ElectionDriver, LeaderRecord, Lease, LeaseEvent,
     process_identity,
 };
 use crate::objects::{ObjectStore, PutNew, StoreError};
@@ -48,6 +52,7 @@ struct Inner {
     store: Arc<dyn ObjectStore>,
     settings: FileElectionSettings,
     leader: watch::Sender<Option<LeaderRecord>>,
+    lease: Lease,
     /// The highest epoch that was ever seen here; 0: none.
     highest: AtomicU64,
     /// Whether an epoch above the bound was told.
@@ -69,16 +74,22 @@ impl FileElection {
     ) -> Self {
         let leader = watch::Sender::new(None);
         let (highest, told_beyond) = (AtomicU64::new(0), AtomicBool::new(false));
-        let inner = Inner { platform, store, settings, leader, highest, told_beyond };
+        let lease = Lease::default();
+        let inner = Inner { platform, store, settings, leader, lease, highest, told_beyond };
         Self { inner: Arc::new(inner) }
     }
 
-    /// The newest leader's record, read now.
+    /// Reads the newest leader's record.
     ///
     /// # Errors
-    /// The store can't be read.
-    pub fn read_leader(&self) -> Result<Option<LeaderRecord>, StoreError> {
-        Ok(self.inner.look()?.map(|seen| seen.record))
+    /// The store cannot be read.
+    pub async fn read_leader(&self) -> Result<Option<LeaderRecord>, StoreError> {
+        Ok(self.inner.look().await?.map(|seen| seen.record))
+    }
+
+    #[cfg(test)]
+    pub(super) fn now(&self) -> Duration {
+        self.inner.platform.now()
     }
 }
 
@@ -87,7 +98,7 @@ impl ElectionDriver for FileElection {
         let (campaign, run) = Campaign::new();
         let inner = Arc::clone(&self.inner);
         let lane = self.inner.platform.lane(Lane::Election);
-        lane.spawn_local(async move { Contest::new(inner, candidate).run(run).await });
+        lane.spawn_local(async move { Contender::new(inner, candidate).run(run).await });
         campaign
     }
 
@@ -101,14 +112,10 @@ impl ElectionDriver for FileElection {
         }
         receiver
     }
-}
 
-/// The newest epoch as it stands in the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
-    record: LeaderRecord,
-    beat: Option<Bytes>,
-    ended: bool,
+    fn lease(&self) -> Lease {
+        self.inner.lease.clone()
+    }
 }
 
 fn epoch_name(epoch: u64) -> String {
@@ -122,8 +129,8 @@ fn end_name(epoch: u64) -> String {
 }
 
 impl Inner {
-    fn newest_epoch(&self) -> Result<Option<u64>, StoreError> {
-        let names = self.store.list("leader/epoch-")?;
+    async fn newest_epoch(&self) -> Result<Option<u64>, StoreError> {
+        let names = self.store.list("leader/epoch-").await?;
         let epoch = |name: &String| name.strip_prefix("leader/epoch-")?.parse::<u64>().ok();
         let (all, newest) =
             names.iter().filter_map(epoch).fold((0, None), |(all, newest), epoch| {
@@ -135,7 +142,7 @@ impl Inner {
             tracing::error!(
                 epoch = all,
                 store,
-                "an epoch that no election has reached is not looked at: remove its object"
+                "ignored an epoch that no election can have reached: remove its object"
             );
         }
         if let Some(newest) = newest {
@@ -144,50 +151,37 @@ impl Inner {
         Ok(newest)
     }
 
-    /// The epoch after this one.
-    fn after(&self, epoch: u64) -> Result<u64, StoreError> {
-        if epoch >= EPOCH_MAX {
-            return Err(StoreError::Corrupt {
-                path: format!("{}/{}", self.store.location(), epoch_name(epoch)),
-                why:
-                    "no epoch is left above it: stop all JobManagers and remove the folder 'leader'"
-                        .to_owned(),
-            });
-        }
-        Ok(epoch.saturating_add(1))
-    }
-
-    fn look(&self) -> Result<Option<Seen>, StoreError> {
-        let Some(epoch) = self.newest_epoch()? else {
+    async fn look(&self) -> Result<Option<Seen>, StoreError> {
+        let Some(epoch) = self.newest_epoch().await? else {
             return Ok(None);
         };
-        // A record that can't be read still counts as an epoch: its holder may be alive.
+        // A record that cannot be read still counts as an epoch: its holder may be alive.
         let unreadable = || LeaderRecord {
             store_epoch: epoch,
             node: String::new(),
             rest: String::new(),
             identity: String::new(),
         };
-        let record = match self.store.get(&epoch_name(epoch)) {
+        let record = match self.store.get(&epoch_name(epoch)).await {
             Ok(Some(bytes)) => serde_json::from_slice(&bytes).unwrap_or_else(|_| unreadable()),
             Ok(None) | Err(StoreError::Corrupt { .. }) => unreadable(),
             Err(error) => return Err(error),
         };
-        let beat = match self.store.get(&beat_name(epoch)) {
+        let beat = match self.store.get(&beat_name(epoch)).await {
             Ok(beat) => beat,
             Err(StoreError::Corrupt { .. }) => None,
             Err(error) => return Err(error),
         };
-        let ended = !self.store.list(&end_name(epoch))?.is_empty();
-        Ok(Some(Seen { record: LeaderRecord { store_epoch: epoch, ..record }, beat, ended }))
+        let resigned = !self.store.list(&end_name(epoch)).await?.is_empty();
+        Ok(Some(Seen { record: LeaderRecord { store_epoch: epoch, ..record }, beat, resigned }))
     }
 
-    /// Tells watchers of the newest record, as long as there are any.
+    /// Tells watchers the newest record for as long as there are any.
     async fn follow(&self) {
         loop {
-            match self.look() {
+            match self.look().await {
                 Ok(seen) => self.tell(seen.map(|seen| seen.record)),
-                Err(error) => tracing::warn!(%error, "the leader's record can't be read"),
+                Err(error) => tracing::warn!(%error, "cannot read the leader's record"),
             }
             tokio::select! {
                 biased;
@@ -207,149 +201,200 @@ impl Inner {
         });
     }
 
-    fn forget_before(&self, epoch: u64) {
-        let Ok(names) = self.store.list("leader/") else {
+    async fn forget_before(&self, epoch: u64) {
+        let Ok(names) = self.store.list("leader/").await else {
             return;
         };
         for name in names {
             let of = name.rsplit_once('-').and_then(|(_, n)| n.parse::<u64>().ok());
             if of.is_some_and(|of| of < epoch.saturating_sub(EPOCHS_KEPT)) {
-                // Left behind: it is looked at by nobody and tried again with the next epoch.
-                let _ = self.store.delete(&name);
-            }
-        }
-    }
-}
-
-/// One process's part in the election.
-struct Contest {
-    inner: Arc<Inner>,
-    candidate: Candidate,
-    held: Option<Held>,
-    /// What was seen, and since when it has not changed.
-    rival: Option<(Seen, Duration)>,
-}
-
-struct Held {
-    epoch: u64,
-    renewed_at: Duration,
-    beats: u64,
-}
-
-impl Contest {
-    fn new(inner: Arc<Inner>, candidate: Candidate) -> Self {
-        Self { inner, candidate, held: None, rival: None }
-    }
-
-    async fn run(mut self, mut run: CampaignRun) {
-        loop {
-            if let Some(event) = self.turn() {
-                match event {
-                    LeaseEvent::Granted { store_epoch } => {
-                        tracing::info!(store_epoch, "this process holds the leader's lease");
-                    }
-                    LeaseEvent::Lost => tracing::warn!("this process has lost the leader's lease"),
-                }
-                if run.events.send(event).await.is_err() {
-                    break;
-                }
-            }
-            tokio::select! {
-                biased;
-                _ = &mut run.stop => break,
-                () = tokio::time::sleep(self.inner.settings.renew_interval) => {}
-            }
-        }
-        if let Some(held) = self.held {
-            let end = self.inner.store.put(&end_name(held.epoch), Bytes::from_static(b"resigned"));
-            if let Err(error) = end {
-                tracing::warn!(%error, "the lease could not be given up; it ends by itself");
+                // An object that stays is read by nobody; the next epoch's winner tries again.
+                let _ = self.store.delete(&name).await;
             }
         }
     }
 
-    fn turn(&mut self) -> Option<LeaseEvent> {
-        let now = self.inner.platform.now();
-        let outcome = match self.held {
-            Some(_) => self.renew(now),
-            None => self.contest(now),
-        };
-        match outcome {
-            Ok(event) => event,
-            Err(error) => {
-                tracing::warn!(%error, "the election's store failed");
-                self.give_up_if_late(now)
-            }
+    /// Renews the lease of `epoch` unless a higher epoch exists. Returns the newest epoch.
+    async fn renew(&self, epoch: u64, beat: u64) -> Result<Option<u64>, StoreError> {
+        let newest = self.newest_epoch().await?;
+        if newest == Some(epoch) {
+            self.store.put(&beat_name(epoch), Bytes::from(beat.to_string())).await?;
         }
+        Ok(newest)
     }
 
-    /// A holder that could not renew for 0.6 of the lease's duration stops before a rival may claim.
-    fn give_up_if_late(&mut self, now: Duration) -> Option<LeaseEvent> {
-        let limit = self.inner.settings.lease_duration.saturating_mul(3) / 5;
-        let late = |held: &Held| now.saturating_sub(held.renewed_at) >= limit;
-        if !self.held.as_ref().is_some_and(late) {
-            return None;
-        }
-        self.held = None;
-        self.rival = None;
-        Some(LeaseEvent::Lost)
-    }
-
-    fn renew(&mut self, now: Duration) -> Result<Option<LeaseEvent>, StoreError> {
-        let newest = self.inner.newest_epoch()?;
-        let Some(held) = &mut self.held else {
-            return Ok(None);
-        };
-        if newest != Some(held.epoch) {
-            self.held = None;
-            return Ok(Some(LeaseEvent::Lost));
-        }
-        held.beats += 1;
-        let beat = Bytes::from(held.beats.to_string());
-        self.inner.store.put(&beat_name(held.epoch), beat)?;
-        held.renewed_at = now;
-        Ok(None)
-    }
-
-    fn contest(&mut self, now: Duration) -> Result<Option<LeaseEvent>, StoreError> {
-        // Of before the look: what is claimed must follow from what is seen now, and nothing newer.
-        let highest = self.inner.highest.load(Ordering::Relaxed);
-        let Some(seen) = self.inner.look()? else {
-            return self.claim(now, self.inner.after(highest)?);
-        };
-        let unchanged_since = match &self.rival {
-            Some((before, since)) if *before == seen => *since,
-            _ => now,
-        };
-        let expired = now.saturating_sub(unchanged_since) >= self.inner.settings.lease_duration;
-        if expired || seen.ended || is_gone(&seen.record.identity) {
-            let epoch = seen.record.store_epoch.max(highest);
-            return self.claim(now, self.inner.after(epoch)?);
-        }
-        self.rival = Some((seen, unchanged_since));
-        Ok(None)
-    }
-
-    fn claim(&mut self, now: Duration, epoch: u64) -> Result<Option<LeaseEvent>, StoreError> {
+    /// Tries to win `epoch`. Returns whether this process holds it.
+    async fn claim(&self, candidate: &Candidate, epoch: u64) -> Result<bool, StoreError> {
         let record = LeaderRecord {
             store_epoch: epoch,
-            node: self.candidate.node.clone(),
-            rest: self.candidate.rest.clone(),
+            node: candidate.node.clone(),
+            rest: candidate.rest.clone(),
             identity: process_identity(),
         };
         let bytes = serde_json::to_vec(&record)
             .map_err(|error| StoreError::Io { path: epoch_name(epoch), why: error.to_string() })?;
-        self.rival = None;
-        if self.inner.store.put_new(&epoch_name(epoch), bytes.into())? == PutNew::Exists {
-            return Ok(None);
+        if self.store.put_new(&epoch_name(epoch), bytes.into()).await? == PutNew::Exists {
+            return Ok(false);
         }
-        // Whoever slept between looking and claiming may have made an epoch that is long over.
-        if self.inner.newest_epoch()? != Some(epoch) {
-            return Ok(None);
+        // A process that slept between looking and claiming may have made an epoch that is long over.
+        if self.newest_epoch().await? != Some(epoch) {
+            return Ok(false);
         }
-        self.inner.forget_before(epoch);
-        self.inner.tell(Some(record));
-        self.held = Some(Held { epoch, renewed_at: now, beats: 0 });
-        Ok(Some(LeaseEvent::Granted { store_epoch: epoch }))
+        self.tell(Some(record));
+        Ok(true)
     }
+
+    async fn perform(&self, candidate: &Candidate, step: Step) -> Result<Done, StoreError> {
+        match step {
+            Step::Renew { epoch, beat } => self.renew(epoch, beat).await.map(Done::Renewed),
+            Step::Look => self.look().await.map(Done::Looked),
+            Step::Claim { epoch } => self.claim(candidate, epoch).await.map(Done::Claimed),
+        }
+    }
+
+    /// No epoch is left to claim.
+    fn exhausted(&self) {
+        tracing::error!(
+            store = self.store.location(),
+            "no epoch is left to claim: stop all JobManagers and remove the folder 'leader'"
+        );
+    }
+}
+
+/// One process's part in the election.
+struct Contender {
+    inner: Arc<Inner>,
+    candidate: Candidate,
+    contest: Contest,
+}
+
+impl Contender {
+    fn new(inner: Arc<Inner>, candidate: Candidate) -> Self {
+        let contest = Contest::new(inner.settings.lease_duration, EPOCH_MAX);
+        Self { inner, candidate, contest }
+    }
+
+    async fn run(mut self, mut run: CampaignRun) {
+        loop {
+            let step = self.contest.next_step(self.inner.highest.load(Ordering::Relaxed));
+            let events = match step {
+                Some(step) => {
+                    let (inner, candidate) = (Arc::clone(&self.inner), self.candidate.clone());
+                    let io = async move { inner.perform(&candidate, step).await };
+                    self.perform(step, io, &mut run).await
+                }
+                None => {
+                    self.inner.exhausted();
+                    Some(Pause::Interval)
+                }
+            };
+            match events {
+                None => break,
+                Some(Pause::None) => {}
+                Some(Pause::Interval) => {
+                    let pause = tokio::time::sleep(self.inner.settings.renew_interval);
+                    if self.until(pause, &mut run).await.is_none() {
+                        break;
+                    }
+                }
+            }
+        }
+        self.resign().await;
+        // Dropped last: whoever waits for the resignation goes on now.
+        drop(run);
+    }
+
+    /// Does one step, and ends the lease at its deadline however long the step takes. `None`: the
+    /// campaign is over.
+    async fn perform(
+        &mut self,
+        step: Step,
+        io: impl Future<Output = Result<Done, StoreError>>,
+        run: &mut CampaignRun,
+    ) -> Option<Pause> {
+        let started = self.inner.platform.now();
+        let done = self.until(io, run).await?;
+        let now = self.inner.platform.now();
+        let event = match done {
+            Ok(done) => self.contest.done(step, done, started, now),
+            Err(error) => {
+                tracing::warn!(%error, "the election's store failed");
+                self.contest.failed(step);
+                None
+            }
+        };
+        self.publish(event, run).await?;
+        if let Some(LeaseEvent::Granted { store_epoch }) = event {
+            let inner = Arc::clone(&self.inner);
+            let tidy = async move { inner.forget_before(store_epoch).await };
+            self.until(tidy, run).await?;
+        }
+        Some(if self.contest.is_urgent() { Pause::None } else { Pause::Interval })
+    }
+
+    /// Waits for `work`, and meanwhile ends the lease when its deadline passes. `None`: the campaign is over.
+    async fn until<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        run: &mut CampaignRun,
+    ) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            let deadline = self.contest.deadline();
+            let over = async {
+                match deadline {
+                    Some(at) => tokio::time::sleep_until(self.inner.platform.origin() + at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = &mut run.stop => return None,
+                () = over => {
+                    let event = self.contest.expire(self.inner.platform.now());
+                    self.publish(event, run).await?;
+                }
+                done = &mut work => return Some(done),
+            }
+        }
+    }
+
+    /// Makes the lease's state known. `None`: nobody stands any more.
+    async fn publish(&self, event: Option<LeaseEvent>, run: &CampaignRun) -> Option<()> {
+        self.inner.lease.set(self.contest.deadline());
+        match event {
+            None => return Some(()),
+            Some(LeaseEvent::Granted { store_epoch }) => {
+                tracing::info!(store_epoch, "this process holds the leader's lease");
+            }
+            Some(LeaseEvent::Lost) => tracing::warn!("this process has lost the leader's lease"),
+        }
+        match event {
+            Some(event) => run.events.send(event).await.ok(),
+            None => Some(()),
+        }
+    }
+
+    /// Gives the lease up, so that a rival need not wait for its end. A store that does not answer before
+    /// the lease is over has nothing left to be told.
+    async fn resign(&mut self) {
+        self.inner.lease.set(None);
+        let Some(epoch) = self.contest.held() else { return };
+        let end = self.inner.store.put(&end_name(epoch), Bytes::from_static(b"resigned"));
+        match tokio::time::timeout(self.inner.settings.lease_duration, end).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "cannot resign; the lease ends by itself"),
+            Err(_) => {
+                tracing::warn!("the store did not take the resignation; the lease ends by itself")
+            }
+        }
+    }
+}
+
+/// What follows a step.
+enum Pause {
+    /// The next step at once.
+    None,
+    /// The next step after the renewal interval.
+    Interval,
 }

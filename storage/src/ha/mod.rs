@@ -3,15 +3,18 @@
 //! A driver hands out the lease with a counter that only grows, and says where the holder's process is.
 //! It must never know which components are led, and never decide what a lost lease means.
 
+mod contest;
 mod embedded;
 mod filesystem;
 mod identity;
+mod lease;
 #[cfg(test)]
 mod tests;
 
 pub use embedded::EmbeddedElection;
 pub use filesystem::{FileElection, FileElectionSettings};
 pub use identity::{is_gone, process_identity};
+pub use lease::Lease;
 
 use platform::watch;
 use serde::{Deserialize, Serialize};
@@ -59,8 +62,10 @@ pub enum LeaseEvent {
 pub trait ElectionDriver: Send + Sync + fmt::Debug {
     /// Stands for the lease until the answer is dropped or resigned.
     fn campaign(&self, candidate: Candidate) -> Campaign;
-    /// Who holds the lease, as far as is known; `None` before anything is.
+    /// Watches the record of the process that holds the lease; `None` before any is known.
     fn leader(&self) -> watch::Receiver<Option<LeaderRecord>>;
+    /// Returns the lease of this process's campaign.
+    fn lease(&self) -> Lease;
 }
 
 /// A process's place in the election. Dropping it gives the lease up.

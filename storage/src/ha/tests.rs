@@ -1,5 +1,5 @@
 use super::*;
-use crate::objects::{MemoryObjects, ObjectStore, PutNew, StoreError};
+use crate::objects::{Fault, FaultyObjects, MemoryObjects, ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
 use platform::{Platform, inproc::InProcessNetwork};
 use std::future::Future;
@@ -33,7 +33,7 @@ fn memory() -> Arc<dyn ObjectStore> {
     Arc::new(MemoryObjects::default())
 }
 /// Another machine's process holds the lease of `epoch`.
-fn foreign_leader(store: &Arc<dyn ObjectStore>, epoch: u64) {
+async fn foreign_leader(store: &Arc<dyn ObjectStore>, epoch: u64) {
     let record = LeaderRecord {
         store_epoch: epoch,
         node: "far:6123".into(),
@@ -42,7 +42,7 @@ fn foreign_leader(store: &Arc<dyn ObjectStore>, epoch: u64) {
     };
     let bytes = serde_json::to_vec(&record).expect("encodes");
     let name = format!("leader/epoch-{epoch:020}");
-    assert_eq!(store.put_new(&name, bytes.into()), Ok(PutNew::Created));
+    assert_eq!(store.put_new(&name, bytes.into()).await, Ok(PutNew::Created));
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +87,7 @@ async fn one_of_two_wins_and_the_other_follows_when_it_resigns() {
 async fn a_leader_that_does_not_renew_is_superseded_after_the_lease() {
     local(async {
         let store = memory();
-        foreign_leader(&store, 4);
+        foreign_leader(&store, 4).await;
         let mut campaign = election(&store).campaign(candidate("b"));
         nothing(&mut campaign, Duration::from_millis(4_900)).await;
         let granted = timeout(Duration::from_millis(1_200), campaign.next()).await;
@@ -100,11 +100,12 @@ async fn a_leader_that_does_not_renew_is_superseded_after_the_lease() {
 async fn a_leader_that_renews_is_left_alone() {
     local(async {
         let store = memory();
-        foreign_leader(&store, 4);
+        foreign_leader(&store, 4).await;
         let mut campaign = election(&store).campaign(candidate("b"));
         for beat in 0..20 {
             store
                 .put(&format!("leader/beat-{:020}", 4), Bytes::from(format!("{beat}")))
+                .await
                 .expect("written");
             nothing(&mut campaign, Duration::from_secs(4)).await;
         }
@@ -130,7 +131,7 @@ async fn a_process_that_is_gone_from_this_machine_is_superseded_at_once() {
         };
         let bytes = serde_json::to_vec(&record).expect("encodes");
         assert_eq!(
-            store.put_new(&format!("leader/epoch-{:020}", 9), bytes.into()),
+            store.put_new(&format!("leader/epoch-{:020}", 9), bytes.into()).await,
             Ok(PutNew::Created)
         );
         let mut campaign = election(&store).campaign(candidate("a"));
@@ -147,9 +148,12 @@ async fn a_holder_that_sees_a_higher_epoch_has_lost_and_follows() {
         let election = election(&store);
         let mut campaign = election.campaign(candidate("a"));
         assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 1 }));
-        foreign_leader(&store, 2);
+        foreign_leader(&store, 2).await;
         assert_eq!(campaign.next().await, Some(LeaseEvent::Lost));
-        assert_eq!(election.read_leader().expect("read").map(|r| r.node), Some("far:6123".into()));
+        assert_eq!(
+            election.read_leader().await.expect("read").map(|r| r.node),
+            Some("far:6123".into())
+        );
         assert_eq!(
             campaign.next().await,
             Some(LeaseEvent::Granted { store_epoch: 3 }),
@@ -162,20 +166,56 @@ async fn a_holder_that_sees_a_higher_epoch_has_lost_and_follows() {
 #[tokio::test(start_paused = true)]
 async fn a_holder_whose_store_fails_stops_before_a_rival_may_claim() {
     local(async {
-        let objects = MemoryObjects::new();
-        let failure =
-            |on: bool| on.then(|| StoreError::Io { path: "x".into(), why: "gone".into() });
+        let objects = FaultyObjects::new(memory());
         let store: Arc<dyn ObjectStore> = Arc::new(objects.clone());
         let mut campaign = election(&store).campaign(candidate("a"));
         assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 1 }));
-        objects.fail_writes(failure(true));
-        objects.fail_reads(failure(true));
+        objects.set(Fault::Fail(StoreError::Io { path: "x".into(), why: "gone".into() }));
         let lost = timeout(Duration::from_millis(4_500), campaign.next()).await;
         assert_eq!(lost, Ok(Some(LeaseEvent::Lost)));
         nothing(&mut campaign, Duration::from_secs(30)).await;
-        objects.fail_writes(failure(false));
-        objects.fail_reads(failure(false));
+        objects.set(Fault::None);
         assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 2 }));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_store_hangs_stops_at_its_deadline_and_a_rival_leads_after_it() {
+    local(async {
+        let store = memory();
+        let slow = FaultyObjects::new(store.clone());
+        let first = election(&(Arc::new(slow.clone()) as Arc<dyn ObjectStore>));
+        let mut campaign = first.campaign(candidate("a"));
+        assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 1 }));
+        let mut rival = election(&store).campaign(candidate("b"));
+        nothing(&mut rival, Duration::from_millis(2_500)).await;
+        assert!(first.lease().holds(first.now()));
+        slow.set(Fault::Hang);
+        // The last renewal before it began at most 1 s ago; 0.6 of 5 s after it the lease is over.
+        let lost = timeout(Duration::from_secs(3), campaign.next()).await;
+        assert_eq!(lost, Ok(Some(LeaseEvent::Lost)));
+        assert!(!first.lease().holds(first.now()));
+        let granted = timeout(Duration::from_secs(5), rival.next()).await;
+        assert_eq!(granted, Ok(Some(LeaseEvent::Granted { store_epoch: 2 })));
+        // The renewal that hung takes effect now, and brings nothing back.
+        slow.set(Fault::None);
+        nothing(&mut campaign, Duration::from_secs(60)).await;
+        nothing(&mut rival, Duration::from_secs(60)).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hangs_does_not_hold_up_a_resignation_for_ever() {
+    local(async {
+        let slow = FaultyObjects::new(memory());
+        let first = election(&(Arc::new(slow.clone()) as Arc<dyn ObjectStore>));
+        let mut campaign = first.campaign(candidate("a"));
+        assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 1 }));
+        slow.set(Fault::Hang);
+        let resigned = timeout(Duration::from_secs(6), campaign.resign()).await;
+        assert_eq!(resigned, Ok(()));
     })
     .await;
 }
@@ -190,7 +230,7 @@ async fn dropping_a_campaign_gives_the_lease_up_and_old_records_go() {
             drop(campaign);
             sleep(Duration::from_millis(1_100)).await;
         }
-        let names = store.list("leader/epoch-").expect("listed");
+        let names = store.list("leader/epoch-").await.expect("listed");
         assert_eq!(names.len(), 4);
     })
     .await;
@@ -201,7 +241,7 @@ async fn a_damaged_record_is_an_epoch_without_an_address() {
     local(async {
         let store = memory();
         let name = format!("leader/epoch-{:020}", 3);
-        assert_eq!(store.put_new(&name, Bytes::from_static(b"{")), Ok(PutNew::Created));
+        assert_eq!(store.put_new(&name, Bytes::from_static(b"{")).await, Ok(PutNew::Created));
         let mut campaign = election(&store).campaign(candidate("a"));
         nothing(&mut campaign, Duration::from_secs(4)).await;
         assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 4 }));
@@ -210,9 +250,9 @@ async fn a_damaged_record_is_an_epoch_without_an_address() {
 }
 
 /// Removes everything below `leader/`, as a person might.
-fn remove_leaders(store: &Arc<dyn ObjectStore>) {
-    for name in store.list("leader/").expect("listed") {
-        assert_eq!(store.delete(&name), Ok(true));
+async fn remove_leaders(store: &Arc<dyn ObjectStore>) {
+    for name in store.list("leader/").await.expect("listed") {
+        assert_eq!(store.delete(&name).await, Ok(true));
     }
 }
 
@@ -220,13 +260,13 @@ fn remove_leaders(store: &Arc<dyn ObjectStore>) {
 async fn a_holder_whose_objects_were_removed_leads_again_above_all_that_it_has_seen() {
     local(async {
         let store = memory();
-        foreign_leader(&store, 3);
-        store.put(&format!("leader/end-{:020}", 3), Bytes::new()).expect("written");
+        foreign_leader(&store, 3).await;
+        store.put(&format!("leader/end-{:020}", 3), Bytes::new()).await.expect("written");
         let election = election(&store);
         let leader = election.leader();
         let mut campaign = election.campaign(candidate("a"));
         assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 4 }));
-        remove_leaders(&store);
+        remove_leaders(&store).await;
         assert_eq!(campaign.next().await, Some(LeaseEvent::Lost));
         let again = timeout(Duration::from_millis(1_100), campaign.next()).await;
         assert_eq!(again, Ok(Some(LeaseEvent::Granted { store_epoch: 5 })));
@@ -239,11 +279,11 @@ async fn a_holder_whose_objects_were_removed_leads_again_above_all_that_it_has_s
 async fn a_rival_claims_above_what_it_has_seen_where_the_objects_went_back() {
     local(async {
         let store = memory();
-        foreign_leader(&store, 7);
+        foreign_leader(&store, 7).await;
         let mut campaign = election(&store).campaign(candidate("b"));
         nothing(&mut campaign, Duration::from_secs(2)).await;
-        remove_leaders(&store);
-        foreign_leader(&store, 1);
+        remove_leaders(&store).await;
+        foreign_leader(&store, 1).await;
         assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 8 }));
     })
     .await;
@@ -253,16 +293,16 @@ async fn a_rival_claims_above_what_it_has_seen_where_the_objects_went_back() {
 async fn an_epoch_that_no_election_reaches_does_not_stop_it() {
     local(async {
         let store = memory();
-        foreign_leader(&store, u64::MAX);
-        foreign_leader(&store, 2);
+        foreign_leader(&store, u64::MAX).await;
+        foreign_leader(&store, 2).await;
         let election = election(&store);
-        assert_eq!(election.read_leader().expect("read").map(|r| r.store_epoch), Some(2));
+        assert_eq!(election.read_leader().await.expect("read").map(|r| r.store_epoch), Some(2));
         let mut campaign = election.campaign(candidate("a"));
         assert_eq!(campaign.next().await, Some(LeaseEvent::Granted { store_epoch: 3 }));
-        foreign_leader(&store, u64::MAX - 1);
+        foreign_leader(&store, u64::MAX - 1).await;
         nothing(&mut campaign, Duration::from_secs(30)).await;
         // Above the last one that counts there is nothing to claim: an error, and no lease.
-        foreign_leader(&store, u64::MAX / 2);
+        foreign_leader(&store, u64::MAX / 2).await;
         assert_eq!(campaign.next().await, Some(LeaseEvent::Lost));
         nothing(&mut campaign, Duration::from_secs(30)).await;
     })

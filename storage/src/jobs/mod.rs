@@ -1,51 +1,25 @@
-//! What a JobManager must not forget about jobs: graphs that are to run, results of those that have
-//! ended, and, for a while, everything about ended jobs. Built on create-if-absent objects, so that the
-//! first writer of a fact wins whatever else happens. It must never decide what a fact means.
+//! The facts about jobs that a JobManager must not forget: each job's numbered log, and the details of ended
+//! jobs. Built on create-if-absent objects. It must never decide what a fact means for the cluster.
 
 mod archive;
-mod graphs;
-mod results;
+mod log;
+mod record;
+mod replay;
 #[cfg(test)]
 mod tests;
 
-pub use archive::{Archive, ArchiveBounds, ArchiveError};
-pub use graphs::{Damaged, JobGraphStore, StoredGraphs};
-pub use results::{JobResultEntry, JobResultStore, RecordedResult};
+pub use archive::{DetailsStore, archive_name};
+pub use log::{AppendError, JobLogs, LogEnd, TakenOver};
+pub use record::{JobFact, JobRecord, JobResultEntry, Writer};
+pub use replay::JobState;
 
 use crate::objects::{ObjectStore, StoreError};
 use serde::de::DeserializeOwned;
-use thiserror::Error;
 
-/// Deepest nesting of what is stored: damaged bytes must not exhaust the stack.
+/// Deepest nesting of stored values: damaged bytes must not exhaust the stack.
 const DEPTH_MAX: usize = 64;
 
-/// Why a store of jobs could not do what was asked.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum JobStoreError {
-    /// The objects below.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Something of that name is there already.
-    #[error("{what} is stored already at {location}")]
-    Exists {
-        /// What.
-        what: String,
-        /// Where.
-        location: String,
-    },
-    /// An object that is whole, but not what it should be.
-    #[error("{name} at {location} can't be understood: {why}")]
-    Malformed {
-        /// Its name.
-        name: String,
-        /// Where.
-        location: String,
-        /// What is wrong.
-        why: String,
-    },
-}
-
-/// What MessagePack says; bytes behind its end are not looked at.
+/// Decodes MessagePack; bytes after its end are ignored.
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Error> {
     let mut decoder = rmp_serde::Deserializer::from_read_ref(bytes);
     decoder.set_max_depth(DEPTH_MAX);
@@ -55,10 +29,12 @@ fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Err
 /// Removes everything about jobs: the application has ended, and its cluster with it.
 ///
 /// # Errors
-/// As the store's; what was removed stays removed.
-pub fn clear(objects: &dyn ObjectStore) -> Result<(), StoreError> {
-    for name in objects.list("jobs/")? {
-        objects.delete(&name)?;
+/// As the store's; objects that were removed before the error stay removed.
+pub async fn clear(objects: &dyn ObjectStore) -> Result<(), StoreError> {
+    for prefix in [log::PREFIX, archive::PREFIX] {
+        for name in objects.list(prefix).await? {
+            objects.delete(&name).await?;
+        }
     }
     Ok(())
 }

@@ -1,15 +1,18 @@
 use super::*;
-use crate::objects::{FileObjects, MemoryObjects, ObjectStore};
+use crate::ha::Lease;
+use crate::objects::{Fault, FaultyObjects, FileObjects, MemoryObjects, ObjectStore};
 use model::{
-    ContentHash, FailureCause, JobGraph, JobId, JobStatus, JobVertex, JobVertexId, NodeId,
-    ProgramRef,
+    ContentHash, Epoch, ExecutionState, FailureCause, JobGraph, JobId, JobStatus, JobVertex,
+    JobVertexId, LeaderSession, NodeId, ProgramRef,
 };
+use platform::{Platform, inproc::InProcessNetwork};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-fn graph(job: u128) -> JobGraph {
-    JobGraph {
+fn graph(job: u128) -> Arc<JobGraph> {
+    Arc::new(JobGraph {
         job_id: JobId(job),
         name: format!("job {job}"),
         program: ProgramRef {
@@ -36,143 +39,315 @@ fn graph(job: u128) -> JobGraph {
         bounded: true,
         options: BTreeMap::new(),
         fingerprint: ContentHash([1; 32]),
-    }
+    })
 }
 
-fn entry(job: u128, status: JobStatus) -> JobResultEntry {
-    JobResultEntry {
+fn entry(job: u128, status: JobStatus) -> Box<JobResultEntry> {
+    Box::new(JobResultEntry {
         job_id: JobId(job),
         name: format!("job {job}"),
         status,
         cause: Some(FailureCause::recoverable("UserError", "it broke")),
         start_ms: 5,
         end_ms: 9,
-    }
+        last_modification_ms: 9,
+        tasks: BTreeMap::from([(ExecutionState::Finished, 2)]),
+        details: Some(("archive/x".into(), 12)),
+    })
 }
 
-fn stores() -> Vec<(Arc<dyn ObjectStore>, Option<tempfile::TempDir>)> {
+fn leader(epoch: u64) -> Writer {
+    let session = LeaderSession { epoch: Epoch { store: epoch, process: 1 }, nonce: 77 };
+    Writer { session, address: format!("jm-{epoch}:6123") }
+}
+
+fn logs(objects: &Arc<dyn ObjectStore>) -> JobLogs {
+    let platform = Platform::simulated(1, Arc::new(InProcessNetwork::new()));
+    JobLogs::new(Arc::clone(objects), platform, Lease::endless())
+}
+
+fn memory() -> Arc<dyn ObjectStore> {
+    Arc::new(MemoryObjects::new())
+}
+
+/// A job that leader 1 has submitted.
+async fn submitted(objects: &Arc<dyn ObjectStore>) -> LogEnd {
+    logs(objects).create(graph(1), 500, leader(1)).await.unwrap()
+}
+
+async fn state(objects: &Arc<dyn ObjectStore>, epoch: u64) -> JobState {
+    logs(objects).take_over(JobId(1), None, leader(epoch)).await.unwrap().state
+}
+
+fn result(status: JobStatus) -> JobFact {
+    JobFact::Result(entry(1, status))
+}
+
+#[tokio::test]
+async fn a_job_is_created_once_owned_ended_and_removed() {
     let dir = tempfile::tempdir().unwrap();
-    let file = FileObjects::open(dir.path()).unwrap();
-    vec![(Arc::new(MemoryObjects::default()), None), (Arc::new(file), Some(dir))]
-}
-
-#[test]
-fn a_graph_is_stored_once_and_found_again() {
-    for (objects, _dir) in stores() {
-        let store = JobGraphStore::new(objects.clone());
-        store.put(&graph(2)).unwrap();
-        store.put(&graph(1)).unwrap();
-        assert!(matches!(store.put(&graph(1)), Err(JobStoreError::Exists { .. })));
-        let again = JobGraphStore::new(objects);
-        assert_eq!(again.recover().unwrap().graphs, [graph(1), graph(2)]);
-        assert_eq!(again.get(JobId(2)).unwrap(), Some(graph(2)));
-        again.remove(JobId(1)).unwrap();
-        again.remove(JobId(1)).unwrap();
-        assert_eq!(again.recover().unwrap().graphs, [graph(2)]);
+    let files: Arc<dyn ObjectStore> = Arc::new(FileObjects::open(dir.path()).unwrap());
+    for objects in [memory(), files] {
+        let logs = logs(&objects);
+        let end = submitted(&objects).await;
+        let again = logs.clone().create(graph(1), 501, leader(1)).await;
+        assert_eq!(again, Err(AppendError::Exists { job: JobId(1) }));
+        assert_eq!(logs.clone().list().await.unwrap(), [JobId(1)]);
+        let taken = logs.clone().take_over(JobId(1), None, leader(2)).await.unwrap();
+        assert_eq!(taken.state, JobState::Running(graph(1)));
+        let lost = logs.clone().append(end, result(JobStatus::Failed), leader(1)).await;
+        let by = Some(leader(2));
+        assert_eq!(lost, Err(AppendError::Superseded { job: JobId(1), by }));
+        let finished = result(JobStatus::Finished);
+        let end = logs.clone().append(taken.end, finished, leader(2)).await.unwrap();
+        let ended = logs.clone().take_over(JobId(1), None, leader(3)).await.unwrap();
+        assert_eq!(ended.state, JobState::Ended(entry(1, JobStatus::Finished)));
+        assert_eq!(ended.end, end, "an ended job needs no owner");
+        logs.clone().append(end, JobFact::Removed, leader(3)).await.unwrap();
+        assert_eq!(state(&objects, 4).await, JobState::Removed);
+        logs.clone().delete(JobId(1)).await.unwrap();
+        assert_eq!(objects.list("").await.unwrap(), Vec::<String>::new());
+        submitted(&objects).await;
     }
 }
 
-#[test]
-fn a_damaged_graph_is_told_and_does_not_keep_the_others_from_running() {
-    let objects: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::default());
-    let store = JobGraphStore::new(objects.clone());
-    store.put(&graph(1)).unwrap();
-    objects.put("jobs/graphs/xx", bytes::Bytes::from_static(b"FJG1nonsense")).unwrap();
-    objects.put("jobs/graphs/yy", bytes::Bytes::from_static(b"")).unwrap();
-    let whole = objects.get(&format!("jobs/graphs/{}", JobId(1))).unwrap().unwrap();
-    objects.put(&format!("jobs/graphs/{}", JobId(9)), whole).unwrap();
-    let found = store.recover().unwrap();
-    assert_eq!(found.graphs, [graph(1)]);
-    let jobs: Vec<Option<JobId>> = found.damaged.iter().map(|damaged| damaged.job).collect();
-    assert_eq!(jobs, [Some(JobId(9)), None, None]);
+/// Leader A has looked at the log and is stopped before it writes; B takes over meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_was_stopped_between_look_and_write_is_superseded() {
+    let objects = memory();
+    let slow = FaultyObjects::new(objects.clone());
+    let end = submitted(&objects).await;
+    slow.set_writes(Fault::Hang);
+    let stopped = logs(&(Arc::new(slow.clone()) as Arc<dyn ObjectStore>));
+    let mut write = Box::pin(stopped.append(end, result(JobStatus::Failed), leader(1)));
+    assert!(tokio::time::timeout(Duration::from_secs(9), &mut write).await.is_err());
+    assert_eq!(state(&objects, 2).await, JobState::Running(graph(1)));
+    slow.set_writes(Fault::None);
+    let by = Some(leader(2));
+    assert_eq!(write.await, Err(AppendError::Superseded { job: JobId(1), by }));
+    assert_eq!(state(&objects, 3).await, JobState::Running(graph(1)));
 }
 
-#[test]
-fn the_first_result_wins_and_stays() {
-    for (objects, _dir) in stores() {
-        let store = JobResultStore::new(objects.clone());
-        let first = entry(1, JobStatus::Finished);
-        assert_eq!(store.record(&first).unwrap(), RecordedResult::Recorded);
-        let second = store.record(&entry(1, JobStatus::Failed)).unwrap();
-        assert_eq!(second, RecordedResult::EndedBefore(first.clone()));
-        assert_eq!(store.dirty().unwrap(), std::slice::from_ref(&first));
-        store.mark_clean(JobId(1)).unwrap();
-        store.mark_clean(JobId(1)).unwrap();
-        assert_eq!(store.dirty().unwrap(), []);
-        assert_eq!(store.get(JobId(1)).unwrap(), Some(first));
-        assert_eq!(store.get(JobId(2)).unwrap(), None);
-        JobGraphStore::new(objects.clone()).put(&graph(1)).unwrap();
-        clear(&*objects).unwrap();
-        assert_eq!(store.get(JobId(1)).unwrap(), None);
-        assert_eq!(objects.list("").unwrap(), Vec::<String>::new());
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_lease_is_over_writes_nothing() {
+    let objects = memory();
+    let end = submitted(&objects).await;
+    let (platform, lease) =
+        (Platform::simulated(1, Arc::new(InProcessNetwork::new())), Lease::default());
+    lease.set(Some(Duration::from_secs(3)));
+    let logs = JobLogs::new(objects.clone(), platform, lease);
+    let end = logs.clone().append(end, JobFact::Owner, leader(1)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let late = logs.clone().append(end, result(JobStatus::Failed), leader(1)).await;
+    assert_eq!(late, Err(AppendError::LeaseOver { job: JobId(1) }));
+    assert_eq!(logs.delete(JobId(1)).await, Err(AppendError::LeaseOver { job: JobId(1) }));
+    assert_eq!(objects.list("jobs/").await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn an_append_whose_answer_was_lost_succeeds_when_it_is_repeated() {
+    let objects = memory();
+    let logs = logs(&objects);
+    let end = submitted(&objects).await;
+    assert_eq!(logs.clone().create(graph(1), 500, leader(1)).await, Ok(end));
+    let first = logs.clone().append(end, result(JobStatus::Failed), leader(1)).await;
+    let again = logs.clone().append(end, result(JobStatus::Failed), leader(1)).await;
+    assert_eq!(first, again);
+    let other = logs.append(end, result(JobStatus::Finished), leader(1)).await;
+    assert!(matches!(other, Err(AppendError::Superseded { .. })), "{other:?}");
+}
+
+#[tokio::test]
+async fn what_is_appended_to_a_log_that_was_deleted_is_no_job_and_does_not_reach_the_next_one() {
+    let objects = memory();
+    let logs = logs(&objects);
+    let end = submitted(&objects).await;
+    logs.clone().append(end, JobFact::Removed, leader(1)).await.unwrap();
+    logs.clone().delete(JobId(1)).await.unwrap();
+    // An old leader that knows nothing of it.
+    logs.clone().append(end, result(JobStatus::Failed), leader(1)).await.unwrap();
+    assert_eq!(state(&objects, 2).await, JobState::Ghost);
+    // The id is used again: the old record counts for nothing and is in nobody's way.
+    let end = logs.clone().create(graph(1), 501, leader(2)).await.unwrap();
+    logs.clone().append(end, result(JobStatus::Finished), leader(2)).await.unwrap();
+    let ended = JobState::Ended(entry(1, JobStatus::Finished));
+    assert_eq!(state(&objects, 3).await, ended);
+}
+
+#[tokio::test]
+async fn a_job_that_an_old_leader_submits_after_the_take_over_is_a_ghost() {
+    let objects = memory();
+    let logs = logs(&objects);
+    submitted(&objects).await;
+    assert_eq!(logs.clone().newest_mark(leader(2).session).await, Ok(None));
+    logs.clone().take_over(JobId(1), None, leader(2)).await.unwrap();
+    logs.clone().mark_taken_over(leader(2).session).await.unwrap();
+    logs.clone().create(graph(2), 9, leader(1)).await.unwrap();
+    logs.clone().create(graph(3), 9, leader(2)).await.unwrap();
+    let mark = logs.clone().newest_mark(leader(3).session).await.unwrap();
+    assert_eq!(mark, Some(leader(2).session));
+    let mut states = Vec::new();
+    for job in logs.clone().list().await.unwrap() {
+        states.push(logs.clone().take_over(job, mark, leader(3)).await.unwrap().state);
     }
+    let running = |job| JobState::Running(graph(job));
+    assert_eq!(states, [running(1), JobState::Ghost, running(3)]);
+    logs.clone().mark_taken_over(leader(3).session).await.unwrap();
+    assert_eq!(objects.list("jobs/taken-over/").await.unwrap().len(), 1);
+    assert_eq!(logs.newest_mark(leader(3).session).await, Ok(None));
 }
 
-fn bounds(jobs: usize, bytes: u64, age_ms: u64) -> ArchiveBounds {
-    ArchiveBounds { jobs, bytes, age_ms }
+#[tokio::test]
+async fn an_older_leader_takes_nothing_over() {
+    let objects = memory();
+    submitted(&objects).await;
+    state(&objects, 3).await;
+    let late = logs(&objects).take_over(JobId(1), None, leader(2)).await;
+    let by = Some(leader(3));
+    assert_eq!(late, Err(AppendError::Superseded { job: JobId(1), by }));
 }
 
-#[test]
-fn an_ended_job_is_kept_whole_until_it_is_too_old() {
-    for (objects, _dir) in stores() {
-        let mut archive = Archive::new(objects.clone(), bounds(10, 1 << 20, 100)).unwrap();
-        archive.put(JobId(1), "one", &graph(1), 1000).unwrap();
-        archive.put(JobId(2), "two", &graph(2), 1050).unwrap();
-        assert_eq!(archive.get::<JobGraph>(JobId(1)).unwrap(), Some(graph(1)));
-        archive.expire(1099);
-        assert_eq!(archive.summaries().count(), 2);
-        archive.expire(1100);
-        assert_eq!(archive.summaries().collect::<Vec<_>>(), [(JobId(2), &"two")]);
-        assert_eq!(archive.get::<JobGraph>(JobId(1)).unwrap(), None);
-        let next = Archive::<()>::new(objects.clone(), bounds(10, 1 << 20, 100)).unwrap();
-        assert_eq!(next.summaries().count(), 0);
-        assert_eq!(objects.list("").unwrap(), Vec::<String>::new());
-    }
+/// Replaces an object by bytes that are no record.
+async fn damage(objects: &Arc<dyn ObjectStore>, number: u64) {
+    let name = format!("jobs/{}/{number:010}", JobId(1));
+    objects.put(&name, "FJL1 nonsense".into()).await.unwrap();
 }
 
-#[test]
-fn failures_within_failures_without_end_do_not_exhaust_the_stack() {
-    let objects: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::default());
-    let mut archive = Archive::new(objects.clone(), bounds(10, 1 << 20, 100)).unwrap();
-    let job = JobId(1);
-    archive.put(job, (), &"whole", 0).unwrap();
+#[tokio::test]
+async fn damage_costs_the_job_and_is_named() {
+    let objects = memory();
+    let end = submitted(&objects).await;
+    let owned = logs(&objects).append(end, JobFact::Owner, leader(1)).await.unwrap();
+    damage(&objects, 1).await;
+    let JobState::Damaged { graph: Some(found), why } = state(&objects, 2).await else {
+        panic!("the damaged record may have been a result");
+    };
+    assert_eq!(found, graph(1));
+    assert!(why.contains(&format!("jobs/{}/0000000001", JobId(1))), "{why}");
+    let end = logs(&objects).take_over(JobId(1), None, leader(3)).await.unwrap().end;
+    assert_ne!(end, owned);
+    logs(&objects).append(end, result(JobStatus::Failed), leader(3)).await.unwrap();
+    damage(&objects, 0).await;
+    let ended = JobState::Ended(entry(1, JobStatus::Failed));
+    assert_eq!(state(&objects, 4).await, ended, "how it ended is known");
+}
+
+#[tokio::test]
+async fn a_damaged_graph_leaves_a_job_that_can_be_ended() {
+    let objects = memory();
+    submitted(&objects).await;
+    damage(&objects, 0).await;
+    let taken = logs(&objects).take_over(JobId(1), None, leader(2)).await.unwrap();
+    assert!(matches!(taken.state, JobState::Damaged { graph: None, .. }), "{:?}", taken.state);
+    logs(&objects).append(taken.end, result(JobStatus::Failed), leader(2)).await.unwrap();
+    assert_eq!(state(&objects, 3).await, JobState::Ended(entry(1, JobStatus::Failed)));
+}
+
+#[tokio::test]
+async fn details_are_read_back_and_damage_is_named() {
+    let objects = memory();
+    let details = DetailsStore::new(objects.clone());
+    let name = archive_name(JobId(1), leader(1).session);
+    let bytes = DetailsStore::encode(&*graph(1)).unwrap();
+    details.clone().put(name.clone(), bytes).await.unwrap();
+    assert_eq!(details.clone().get::<JobGraph>(name.clone()).await, Ok(Some((*graph(1)).clone())));
+    let other = archive_name(JobId(1), leader(2).session);
+    assert_ne!(name, other, "another leader's details are another object");
+    assert_eq!(details.clone().get::<JobGraph>(other).await, Ok(None));
+    objects.put(&name, "nonsense".into()).await.unwrap();
+    let error = details.clone().get::<JobGraph>(name.clone()).await.unwrap_err();
+    assert!(error.to_string().contains(&name), "{error}");
+    details.delete_job(JobId(1)).await.unwrap();
+    assert_eq!(objects.list("").await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn failures_within_failures_without_end_do_not_exhaust_the_stack() {
+    let objects = memory();
     // A map with one field: a list of one such map.
     let level = [b"\x81\xaaconcurrent".as_slice(), b"\x91"].concat();
-    let name = objects.list("archive/").unwrap().remove(0);
-    objects.put(&name, level.repeat(100_000).into()).unwrap();
-    let error = archive.get::<model::job::FailureRecord>(job).unwrap_err();
+    objects.put("archive/x", level.repeat(100_000).into()).await.unwrap();
+    let details = DetailsStore::new(objects);
+    let error = details.get::<model::job::FailureRecord>("archive/x".into()).await.unwrap_err();
     assert!(error.to_string().contains("depth"), "{error}");
 }
 
-#[test]
-fn a_job_larger_than_the_archive_is_refused() {
-    let mut archive =
-        Archive::new(Arc::new(MemoryObjects::default()), bounds(10, 10, 100)).unwrap();
-    let refused = archive.put(JobId(1), (), &graph(1), 0).unwrap_err();
-    assert!(matches!(refused, ArchiveError::TooLarge { .. }));
+#[tokio::test]
+async fn clearing_removes_everything_about_jobs() {
+    let objects = memory();
+    submitted(&objects).await;
+    objects.put("archive/1/x", "x".into()).await.unwrap();
+    objects.put("leader/epoch-1", "x".into()).await.unwrap();
+    clear(&*objects).await.unwrap();
+    assert_eq!(objects.list("").await.unwrap(), ["leader/epoch-1"]);
+}
+
+#[derive(Debug, Clone)]
+enum Move {
+    /// A leader takes the job over.
+    TakeOver(u64),
+    /// A leader that has taken over records an end.
+    End(u64, bool),
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let one = prop_oneof![
+        (1..5u64).prop_map(Move::TakeOver),
+        (1..5u64, any::<bool>()).prop_map(|(leader, good)| Move::End(leader, good)),
+    ];
+    prop::collection::vec(one, 0..20)
 }
 
 proptest! {
+    /// Whatever leaders do in whatever order: the first result stays, and nobody records one after a
+    /// leader with a higher session has taken over.
     #[test]
-    fn the_archive_stays_within_its_bounds_and_keeps_the_newest(
-        sizes in prop::collection::vec(0usize..300, 0..40), jobs in 1usize..8, bytes in 300u64..900,
-    ) {
-        let objects: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::default());
-        let mut archive = Archive::new(objects.clone(), bounds(jobs, bytes, u64::MAX)).unwrap();
-        let mut last = None;
-        for (i, size) in sizes.iter().enumerate() {
-            let job = JobId(i as u128 % 10);
-            if archive.put(job, *size, &"x".repeat(*size), i as u64).is_ok() {
-                last = Some(job);
+    fn the_first_result_of_the_newest_owner_wins(moves in moves()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let objects = memory();
+            let mut ends = BTreeMap::from([(1, submitted(&objects).await)]);
+            let (mut owner, mut first) = (1, None);
+            for one in moves {
+                match one {
+                    Move::TakeOver(epoch) => {
+                        let taken = logs(&objects).take_over(JobId(1), None, leader(epoch)).await;
+                        match (taken, &first) {
+                            (Ok(taken), None) => {
+                                assert!(epoch >= owner && matches!(taken.state, JobState::Running(_)));
+                                owner = epoch;
+                                ends.insert(epoch, taken.end);
+                            }
+                            (Ok(taken), Some(status)) => {
+                                assert_eq!(taken.state, JobState::Ended(entry(1, *status)));
+                            }
+                            (Err(error), _) => {
+                                assert!(epoch < owner, "{error}");
+                            }
+                        }
+                    }
+                    Move::End(epoch, good) => {
+                        let Some(end) = ends.get(&epoch) else { continue };
+                        let status = if good { JobStatus::Finished } else { JobStatus::Failed };
+                        let ended = logs(&objects).append(*end, result(status), leader(epoch)).await;
+                        let may = epoch == owner && first.is_none_or(|first| first == status);
+                        assert_eq!(ended.is_ok(), may, "{:?}", ended);
+                        if may { first = Some(status); }
+                    }
+                }
             }
-            let names = objects.list("").unwrap();
-            let stored: usize = names.iter().map(|n| objects.get(n).unwrap().unwrap().len()).sum();
-            prop_assert!(stored as u64 <= bytes);
-            prop_assert!(names.len() <= jobs);
-            prop_assert_eq!(archive.summaries().count(), names.len());
-        }
-        if let Some(last) = last {
-            prop_assert!(archive.get::<String>(last).unwrap().is_some());
-        }
+            let found = state(&objects, 9).await;
+            let expected = match first {
+                Some(status) => JobState::Ended(entry(1, status)),
+                None => JobState::Running(graph(1)),
+            };
+            assert_eq!(found, expected);
+        });
+    }
+
+    #[test]
+    fn no_bytes_make_decoding_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let framed = [b"FJL1".as_slice(), &bytes].concat();
+        let _ = (JobRecord::try_decode(&bytes), JobRecord::try_decode(&framed));
     }
 }

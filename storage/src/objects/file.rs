@@ -1,10 +1,13 @@
 //! Objects as files below one directory: written to a temporary name, synced, then linked or renamed.
 //!
-//! Format: `FLOTTOB1`, length (u64, big-endian), SHA-256 of the content, content. It must never show a
-//! file that was not written to its end, never leave its directory, and never let other users of the machine
-//! read what it makes.
+//! Format: `FLOTTOB1`, length (u64, big-endian), SHA-256 of the content, content. The disk work of a call
+//! runs on tokio's blocking threads, a bounded number of calls at a time ([`DiskCalls`]): a directory that
+//! hangs (NFS, a full device queue) holds up these calls and no lane. It must never show a file that was
+//! not written to its end, never leave its directory, and never let other users of the machine read what
+//! it makes.
 
-use super::{ObjectStore, PutNew, StoreError, check_name};
+use super::{ObjectStore, PutNew, StoreError, StoreFuture, check_name};
+use crate::disk::DiskCalls;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use std::{
@@ -12,7 +15,10 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -29,28 +35,49 @@ const FILE_MODE: u32 = 0o600;
 /// Distinguishes temporary files of one process; `create_new` does so among processes.
 static TEMPORARY_COUNTER: AtomicU64 = AtomicU64::new(0);
 
+/// Times that a folder may vanish before it is used.
+const CREATE_TRIES: u32 = 100;
+
 /// A store in a directory of a local (or mounted) file system.
 #[derive(Debug)]
 pub struct FileObjects {
+    folder: Arc<Folder>,
+    calls: DiskCalls,
+}
+
+/// The directory; its methods block.
+#[derive(Debug)]
+struct Folder {
     root: PathBuf,
 }
 
 impl FileObjects {
     /// Opens the store, creating the directory; fails at once if it can't be written to.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
-        let store = Self { root: root.into() };
-        create_dirs(&store.root)?;
+        let folder = Folder { root: root.into() };
+        create_dirs(&folder.root)?;
         // The probe shows that the directory takes writes, and its time is "now" on that file system.
-        let (probe, file) = create_temporary(&store.root)?;
+        let (probe, file) = create_temporary(&folder.root)?;
         let now = file.metadata().and_then(|m| m.modified());
         drop(file);
         fs::remove_file(&probe).map_err(|e| StoreError::from_io(&probe, &e))?;
         if let Ok(now) = now {
-            store.sweep_abandoned(now);
+            folder.sweep_abandoned(now);
         }
-        Ok(store)
+        Ok(Self { calls: DiskCalls::new(&folder.root), folder: Arc::new(folder) })
     }
 
+    /// Runs `work` on a blocking thread once one of the store's places is free.
+    fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Folder) -> Result<T, StoreError> + Send + 'static,
+    ) -> StoreFuture<T> {
+        let folder = Arc::clone(&self.folder);
+        self.calls.run(move || work(&folder))
+    }
+}
+
+impl Folder {
     /// Removes what writers that were killed left behind. Failures are ignored: it is only tidiness.
     fn sweep_abandoned(&self, now: std::time::SystemTime) {
         let mut folders = vec![self.root.clone()];
@@ -77,11 +104,32 @@ impl FileObjects {
         Ok(self.root.join(name))
     }
 
+    /// Creates a temporary file beside `target`, and the folders above it: a [`Folder::delete`] may remove a
+    /// folder just before it is used.
+    fn create_beside(&self, target: &Path) -> Result<(PathBuf, File), StoreError> {
+        let folder = target.parent().unwrap_or(&self.root);
+        let mut tries = 0;
+        loop {
+            match create_dirs(folder).and_then(|()| create_temporary(folder)) {
+                Err(StoreError::NotFound { .. }) if tries < CREATE_TRIES => tries += 1,
+                created => return created,
+            }
+        }
+    }
+
+    /// Removes the folders above a deleted object that hold nothing any more.
+    fn remove_empty_folders(&self, path: &Path) {
+        for folder in path.ancestors().skip(1).take_while(|folder| **folder != *self.root) {
+            // A folder that holds something is refused; so are those above it.
+            if fs::remove_dir(folder).is_err() {
+                return;
+            }
+        }
+    }
+
     /// Writes and syncs a temporary file beside `target`.
     fn write_temporary(&self, target: &Path, bytes: &[u8]) -> Result<Temporary, StoreError> {
-        let folder = target.parent().unwrap_or(&self.root);
-        create_dirs(folder)?;
-        let (path, mut file) = create_temporary(folder)?;
+        let (path, mut file) = self.create_beside(target)?;
         let temporary = Temporary { path };
         let write = |file: &mut File| -> io::Result<()> {
             file.write_all(MAGIC)?;
@@ -95,7 +143,7 @@ impl FileObjects {
     }
 }
 
-impl ObjectStore for FileObjects {
+impl Folder {
     fn get(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
         let path = self.path(name)?;
         let mut file = match File::open(&path) {
@@ -112,13 +160,13 @@ impl ObjectStore for FileObjects {
         checked_content(&path, all).map(Some)
     }
 
-    fn put_new(&self, name: &str, bytes: Bytes) -> Result<PutNew, StoreError> {
+    fn put_new(&self, name: &str, bytes: &[u8]) -> Result<PutNew, StoreError> {
         let target = self.path(name)?;
         // Cheap when it exists; the link below decides when two come at once.
         if target.exists() {
             return Ok(PutNew::Exists);
         }
-        let temporary = self.write_temporary(&target, &bytes)?;
+        let temporary = self.write_temporary(&target, bytes)?;
         match fs::hard_link(&temporary.path, &target) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(PutNew::Exists),
@@ -128,9 +176,9 @@ impl ObjectStore for FileObjects {
         Ok(PutNew::Created)
     }
 
-    fn put(&self, name: &str, bytes: Bytes) -> Result<(), StoreError> {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let target = self.path(name)?;
-        let temporary = self.write_temporary(&target, &bytes)?;
+        let temporary = self.write_temporary(&target, bytes)?;
         fs::rename(&temporary.path, &target).map_err(|e| StoreError::from_io(&target, &e))?;
         sync_folder_of(&target)
     }
@@ -138,7 +186,15 @@ impl ObjectStore for FileObjects {
     fn delete(&self, name: &str) -> Result<bool, StoreError> {
         let path = self.path(name)?;
         match fs::remove_file(&path) {
-            Ok(()) => sync_folder_of(&path).map(|()| true),
+            Ok(()) => {
+                match sync_folder_of(&path) {
+                    // Another call has removed the folder: the object is gone with it.
+                    Ok(()) | Err(StoreError::NotFound { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+                self.remove_empty_folders(&path);
+                Ok(true)
+            }
             Err(e) if absent(&e) => Ok(false),
             Err(e) => Err(StoreError::from_io(&path, &e)),
         }
@@ -180,15 +236,42 @@ impl ObjectStore for FileObjects {
         names.sort();
         Ok(names)
     }
+}
+
+impl ObjectStore for FileObjects {
+    fn get(&self, name: &str) -> StoreFuture<Option<Bytes>> {
+        let name = name.to_owned();
+        self.call(move |folder| folder.get(&name))
+    }
+
+    fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew> {
+        let name = name.to_owned();
+        self.call(move |folder| folder.put_new(&name, &bytes))
+    }
+
+    fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()> {
+        let name = name.to_owned();
+        self.call(move |folder| folder.put(&name, &bytes))
+    }
+
+    fn delete(&self, name: &str) -> StoreFuture<bool> {
+        let name = name.to_owned();
+        self.call(move |folder| folder.delete(&name))
+    }
+
+    fn list(&self, prefix: &str) -> StoreFuture<Vec<String>> {
+        let prefix = prefix.to_owned();
+        self.call(move |folder| folder.list(&prefix))
+    }
 
     fn location(&self) -> String {
-        self.root.display().to_string()
+        self.folder.root.display().to_string()
     }
 }
 
 /// A temporary file that goes when it goes out of scope; after a rename there is nothing to remove.
-struct Temporary {
-    path: PathBuf,
+pub(crate) struct Temporary {
+    pub(crate) path: PathBuf,
 }
 
 impl Drop for Temporary {

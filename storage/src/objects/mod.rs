@@ -1,40 +1,50 @@
 //! Object stores: small named byte strings that survive a process, opened from a URI.
 //!
-//! What is read is exactly what was written: every stored object carries its length and SHA-256, so a
-//! truncated or damaged one is an error by path, never other bytes. `put_new` is create-if-absent and
-//! is what higher layers build fencing on. A store must never interpret what it keeps, retry, or read
-//! a clock.
+//! Every call returns a future at once and waits for the storage inside it, so that no actor's thread
+//! waits (I-12). A read returns exactly the bytes that were written, or an error that names the object.
+//! [`ObjectStore::put_new`] is create-if-absent, the one conditional call that local files, S3 and HDFS
+//! share; fencing is built on it alone. A store must never interpret what it keeps.
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod faulty;
 pub(crate) mod file;
 mod memory;
 #[cfg(test)]
 mod tests;
 
+#[cfg(any(test, feature = "testing"))]
+pub use faulty::{Fault, FaultyObjects};
 pub use file::FileObjects;
 pub use memory::MemoryObjects;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use std::{fmt, io, path::Path, sync::Arc};
 use thiserror::Error;
 
 /// Most bytes in an object's name.
 pub const NAME_BYTES_MAX: usize = 512;
 
-/// Named byte strings. All calls block until done; writes are durable when they return.
+/// The answer of a store, in some time. Dropping it gives up waiting; a write that has begun may still
+/// take effect.
+pub type StoreFuture<T> = BoxFuture<'static, Result<T, StoreError>>;
+
+/// Named byte strings. A write is durable when its future ends with `Ok`; a write whose future ended with
+/// an error or was dropped may or may not have taken effect.
 ///
-/// Names are one or more segments of `A-Z a-z 0-9 . _ -` separated by `/`; no segment starts with a dot.
+/// A name is one or more segments of `A-Z a-z 0-9 . _ -` separated by `/`; no segment starts with a dot.
 pub trait ObjectStore: Send + Sync + fmt::Debug {
-    /// The whole object, or `None` if there is none of that name.
-    fn get(&self, name: &str) -> Result<Option<Bytes>, StoreError>;
+    /// Reads the whole object; `None` if there is none of that name.
+    fn get(&self, name: &str) -> StoreFuture<Option<Bytes>>;
     /// Creates the object unless one of that name exists; atomic among all processes on the store.
-    fn put_new(&self, name: &str, bytes: Bytes) -> Result<PutNew, StoreError>;
+    fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew>;
     /// Creates or replaces the object; a reader sees the old or the new one, never a mixture.
-    fn put(&self, name: &str, bytes: Bytes) -> Result<(), StoreError>;
-    /// Removes the object; whether there was one.
-    fn delete(&self, name: &str) -> Result<bool, StoreError>;
-    /// Names that start with `prefix` (a text prefix, not only whole segments), ascending.
-    fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError>;
-    /// Where it is, for messages.
+    fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()>;
+    /// Removes the object. Returns whether there was one; a store that cannot tell returns `true`.
+    fn delete(&self, name: &str) -> StoreFuture<bool>;
+    /// Lists the names that start with `prefix` (a text prefix, not only whole segments), ascending.
+    fn list(&self, prefix: &str) -> StoreFuture<Vec<String>>;
+    /// The store's place, for messages.
     fn location(&self) -> String;
 }
 
@@ -97,10 +107,10 @@ pub enum StoreError {
         /// What is wrong with it.
         why: String,
     },
-    /// Anything else the system reports.
+    /// Any other failure that the system reports.
     #[error("{path}: {why}")]
     Io {
-        /// What.
+        /// The object or directory.
         path: String,
         /// The system's words.
         why: String,
@@ -125,6 +135,9 @@ impl StoreError {
 }
 
 /// Opens the store that a URI names, creating its directory: `file:///dir`, `file:/dir` or a plain path.
+///
+/// # Errors
+/// [`StoreError::UnknownUri`], or the reason why the directory cannot be written to.
 pub fn open(uri: &str) -> Result<Arc<dyn ObjectStore>, StoreError> {
     Ok(Arc::new(FileObjects::open(local_path(uri)?)?))
 }

@@ -1,6 +1,7 @@
 //! Both implementations against one contract, then what only files can suffer.
 
 use super::*;
+use crate::testing::{Blocking, wait};
 use proptest::prelude::*;
 use std::{collections::BTreeMap, fs};
 
@@ -22,13 +23,13 @@ fn what_a_store_makes_is_for_its_user_alone_and_what_was_there_keeps_its_mode() 
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let store = FileObjects::open(dir.path().join("ha/default")).unwrap();
+    let store = Blocking::new(FileObjects::open(dir.path().join("ha/default")).unwrap());
     assert_eq!(store.put_new("jobs/graphs/1", "graph".into()), Ok(PutNew::Created));
     store.put("leader/beat-1", "1".into()).unwrap();
     store.put("leader/beat-1", "2".into()).unwrap();
     let blobs = crate::blobs::FileBlobs::open(dir.path().join("blobs/of")).unwrap();
     let permanent = model::BlobKind::Permanent;
-    crate::blobs::store_bytes(&blobs, b"program", None, permanent).unwrap();
+    wait(crate::blobs::store_bytes(&blobs, b"program", None, permanent)).unwrap();
     let found = modes(dir.path());
     assert_eq!(found[0].1, 0o755, "somebody else made it");
     assert_eq!(found.len(), 12, "{found:?}");
@@ -39,10 +40,10 @@ fn what_a_store_makes_is_for_its_user_alone_and_what_was_there_keeps_its_mode() 
     assert_eq!(fs::metadata(graph).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-fn both(check: impl Fn(&dyn ObjectStore)) {
-    check(&MemoryObjects::new());
+fn both(check: impl Fn(&Blocking)) {
+    check(&Blocking::new(MemoryObjects::new()));
     let dir = tempfile::tempdir().unwrap();
-    check(&FileObjects::open(dir.path().join("a/b")).unwrap());
+    check(&Blocking::new(FileObjects::open(dir.path().join("a/b")).unwrap()));
 }
 
 #[test]
@@ -113,7 +114,7 @@ fn one_of_many_creators_wins() {
     let wins: usize = std::thread::scope(|scope| {
         let creators: Vec<_> = (0..8u8)
             .map(|n| {
-                let store = FileObjects::open(dir.path()).unwrap();
+                let store = Blocking::new(FileObjects::open(dir.path()).unwrap());
                 scope.spawn(move || {
                     (0..20)
                         .filter(|i| {
@@ -128,7 +129,7 @@ fn one_of_many_creators_wins() {
         creators.into_iter().map(|c| c.join().unwrap()).sum()
     });
     assert_eq!(wins, 20);
-    let store = FileObjects::open(dir.path()).unwrap();
+    let store = Blocking::new(FileObjects::open(dir.path()).unwrap());
     for i in 0..20 {
         let bytes = store.get(&format!("epoch/{i}")).unwrap().unwrap();
         assert!(bytes.len() == 100 && bytes.iter().all(|b| *b == bytes[0]));
@@ -140,16 +141,16 @@ fn one_of_many_creators_wins() {
 #[test]
 fn objects_survive_the_store_that_wrote_them() {
     let dir = tempfile::tempdir().unwrap();
-    let _ = FileObjects::open(dir.path()).unwrap().put_new("a", "x".into()).unwrap();
-    assert_eq!(open(dir.path().to_str().unwrap()).unwrap().get("a"), Ok(Some("x".into())));
+    let _ = Blocking::new(FileObjects::open(dir.path()).unwrap()).put_new("a", "x".into()).unwrap();
+    assert_eq!(wait(open(dir.path().to_str().unwrap()).unwrap().get("a")), Ok(Some("x".into())));
     let uri = format!("file://{}", dir.path().display());
-    assert_eq!(open(&uri).unwrap().get("a"), Ok(Some("x".into())));
+    assert_eq!(wait(open(&uri).unwrap().get("a")), Ok(Some("x".into())));
 }
 
 #[test]
 fn every_damage_to_a_file_is_seen_and_named() {
     let dir = tempfile::tempdir().unwrap();
-    let store = FileObjects::open(dir.path()).unwrap();
+    let store = Blocking::new(FileObjects::open(dir.path()).unwrap());
     store.put("graph", Bytes::from(vec![7; 64])).unwrap();
     let path = dir.path().join("graph");
     let whole = fs::read(&path).unwrap();
@@ -179,13 +180,40 @@ fn every_damage_to_a_file_is_seen_and_named() {
 fn an_unwritten_temporary_file_is_no_object() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join(".tmp-1-1"), "half").unwrap();
-    let store = FileObjects::open(dir.path()).unwrap();
+    let store = Blocking::new(FileObjects::open(dir.path()).unwrap());
     assert_eq!(store.list(""), Ok(vec![]));
     assert!(dir.path().join(".tmp-1-1").exists(), "a young one may be in use");
     let old = fs::File::options().write(true).open(dir.path().join(".tmp-1-1")).unwrap();
     old.set_modified(std::time::UNIX_EPOCH).unwrap();
     FileObjects::open(dir.path()).unwrap();
     assert!(!dir.path().join(".tmp-1-1").exists());
+}
+
+#[test]
+fn a_folder_goes_with_its_last_object_and_comes_back_with_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Blocking::new(FileObjects::open(dir.path()).unwrap());
+    store.put("jobs/1/0", "x".into()).unwrap();
+    store.put("jobs/1/1", "x".into()).unwrap();
+    store.delete("jobs/1/0").unwrap();
+    assert!(dir.path().join("jobs/1").is_dir());
+    store.delete("jobs/1/1").unwrap();
+    assert!(!dir.path().join("jobs").exists());
+    assert!(dir.path().is_dir());
+    let (one, other) = (store.clone(), store);
+    std::thread::scope(|scope| {
+        for store in [one, other] {
+            scope.spawn(move || {
+                for n in 0..200 {
+                    let name = format!("jobs/{}/{:?}", n % 3, std::thread::current().id());
+                    let name = name.replace(['(', ')'], "-");
+                    store.put(&name, "x".into()).unwrap();
+                    assert_eq!(store.delete(&name), Ok(true));
+                }
+            });
+        }
+    });
+    assert!(!dir.path().join("jobs").exists());
 }
 
 #[test]
@@ -232,16 +260,53 @@ fn uris_name_directories_and_other_schemes_are_refused_by_name() {
 }
 
 #[test]
-fn memory_fails_like_a_disk_when_told() {
-    let store = MemoryObjects::new();
+fn a_store_fails_like_a_disk_when_told() {
+    let faulty = FaultyObjects::new(Arc::new(MemoryObjects::new()));
+    let store = Blocking::new(faulty.clone());
     let full = StoreError::DiskFull { path: "memory".into() };
     store.put("a", "x".into()).unwrap();
-    store.fail_writes(Some(full.clone()));
+    faulty.set_writes(Fault::Fail(full.clone()));
     assert_eq!(store.put_new("b", "x".into()), Err(full.clone()));
     assert_eq!(store.put("a", "y".into()), Err(full));
     assert_eq!(store.get("a"), Ok(Some("x".into())));
-    store.fail_writes(None);
+    faulty.set_writes(Fault::None);
     assert_eq!(store.put_new("b", "x".into()), Ok(PutNew::Created));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_hangs_takes_effect_when_the_store_goes_on() {
+    let memory = MemoryObjects::new();
+    let faulty = FaultyObjects::new(Arc::new(memory.clone()));
+    faulty.set(Fault::Hang);
+    let mut put = faulty.put_new("a", "x".into());
+    let waited = tokio::time::timeout(std::time::Duration::from_secs(60), &mut put).await;
+    assert!(waited.is_err());
+    assert_eq!(memory.get("a").await, Ok(None));
+    faulty.set(Fault::None);
+    assert_eq!(put.await, Ok(PutNew::Created));
+    assert_eq!(memory.get("a").await, Ok(Some("x".into())));
+}
+
+/// A directory on a file system that answers nobody, as far as the store can tell: opening a pipe that
+/// nobody reads waits for ever.
+#[tokio::test]
+async fn calls_that_hang_hold_up_their_own_kind_and_not_the_thread() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = FileObjects::open(dir.path()).unwrap();
+    store.put("good", "x".into()).await.unwrap();
+    let pipe = dir.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
+    let hung: Vec<_> = (0..3).map(|_| tokio::spawn(store.get("pipe"))).collect();
+    assert_eq!(store.get("good").await, Ok(Some("x".into())));
+    // Every reader sees the end of the pipe once a writer has come and gone.
+    drop(fs::File::options().read(true).write(true).open(&pipe).unwrap());
+    for call in hung {
+        while !call.is_finished() {
+            drop(fs::File::options().read(true).write(true).open(&pipe).unwrap());
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(call.await.unwrap(), Err(StoreError::Corrupt { .. })));
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -266,8 +331,8 @@ proptest! {
     #[test]
     fn any_history_leaves_both_stores_like_a_map(ops in proptest::collection::vec(op(), 0..12)) {
         let dir = tempfile::tempdir().unwrap();
-        let file = FileObjects::open(dir.path()).unwrap();
-        let memory = MemoryObjects::new();
+        let file = Blocking::new(FileObjects::open(dir.path()).unwrap());
+        let memory = Blocking::new(MemoryObjects::new());
         let mut map = BTreeMap::<String, Vec<u8>>::new();
         for op in ops {
             match op {
@@ -293,7 +358,7 @@ proptest! {
             }
         }
         let names: Vec<String> = map.keys().cloned().collect();
-        for store in [&file as &dyn ObjectStore, &memory] {
+        for store in [&file, &memory] {
             prop_assert_eq!(store.list("").unwrap(), names.clone());
             for (name, bytes) in &map {
                 prop_assert_eq!(store.get(name).unwrap().unwrap().to_vec(), bytes.clone());

@@ -22,9 +22,7 @@ use model::{
 };
 use platform::watch;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
-use storage::jobs::JobResultStore;
 
 /// Pause before a call is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -130,16 +128,9 @@ pub async fn run(world: World) -> anyhow::Result<()> {
     let Ok(mut seen) = tokio::time::timeout(PATIENCE, client.overview()).await else {
         return Ok(()); // That nothing is known of the jobs is judged at the end of the run.
     };
-    // Details of an ended job are archived by the process that led then; its result is in the common store.
-    let results = JobResultStore::new(Arc::new(world.objects.clone()));
     for job_id in submitted {
-        let (status, tasks) = match seen.remove(&job_id) {
-            Some(job) => (Some(job.status), job.tasks),
-            None => {
-                let ended = results.get(job_id).ok().flatten();
-                (ended.map(|entry| entry.status), BTreeMap::new())
-            }
-        };
+        let found = seen.remove(&job_id).map(|job| (Some(job.status), job.tasks));
+        let (status, tasks) = found.unwrap_or_default();
         world.observer.count(counted(status), 1);
         world.observer.notice(&Noticed::JobInTheEnd { job_id, status, tasks });
     }

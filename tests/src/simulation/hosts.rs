@@ -160,7 +160,7 @@ pub async fn jobmanager(world: World, host: String) -> anyhow::Result<()> {
         standby: true,
         rest: String::new(),
         objects: Arc::new(world.objects.clone()),
-        archive: Arc::new(MemoryObjects::new()),
+        details: Arc::new(world.objects.clone()),
         blobs: Arc::new(MemoryBlobs::new()),
         launcher: Arc::new(Doubles::new(rpc.clone())),
         workers,

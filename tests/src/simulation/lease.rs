@@ -8,7 +8,9 @@ use platform::watch;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use storage::ha::{Campaign, CampaignRun, Candidate, ElectionDriver, LeaderRecord, LeaseEvent};
+use storage::ha::{
+    Campaign, CampaignRun, Candidate, ElectionDriver, LeaderRecord, Lease, LeaseEvent,
+};
 
 /// A lease that was not renewed for so long is given to another.
 const LEASE: Duration = Duration::from_secs(8);
@@ -176,5 +178,9 @@ impl ElectionDriver for SimulatedElection {
 
     fn leader(&self) -> watch::Receiver<Option<LeaderRecord>> {
         self.leader.subscribe()
+    }
+
+    fn lease(&self) -> Lease {
+        Lease::endless()
     }
 }

@@ -5,7 +5,7 @@
 
 use super::plan::{WORKERS, worker};
 use actors::resource_manager::{DriverError, ResourceManagerDriver, WorkerRequest};
-use control::resource_manager::pool::DriverEvent;
+use control::resource_manager::pool::{DriverEvent, RecoveredWorker};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use gateways::resource_manager::ApplicationStatus;
@@ -102,14 +102,20 @@ impl ResourceManagerDriver for ExternalSystem {
     fn initialize(
         &self,
         events: mpsc::Sender<DriverEvent>,
-    ) -> BoxFuture<'static, Result<Vec<ResourceId>, DriverError>> {
+    ) -> BoxFuture<'static, Result<Vec<RecoveredWorker>, DriverError>> {
         let workers = self.with(|s| {
             s.events = Some(events);
             s.cancelled.clear();
-            s.running.values().cloned().collect()
+            let running = s.running.iter();
+            running
+                .map(|(host, id)| RecoveredWorker { resource_id: id.clone(), host: host.clone() })
+                .collect()
         });
         async move { Ok(workers) }.boxed()
     }
+
+    // Any host may be the only one that is free: none is avoided.
+    fn avoid(&self, _: Vec<String>) {}
 
     fn request(&self, request: WorkerRequest) {
         tokio::task::spawn_local(self.clone().serve(request.request));

@@ -46,7 +46,8 @@ fn slot_requests_are_refused_with_the_reason() {
     run(async {
         let mut s = Setup::new().await;
         let master = s.job_master(1);
-        let unregistered = s.te.ask(s.request(0, A, &master)).await;
+        let manager = s.te.with_session(session(1));
+        let unregistered = manager.ask(s.request(0, A, &master)).await;
         assert_eq!(refused::<RequestSlot>(unregistered), SlotRequestError::NotMyResourceManager);
         let _beats = s.register().await;
         s.request_slot(0, A, &master).await;
@@ -56,22 +57,24 @@ fn slot_requests_are_refused_with_the_reason() {
         assert_eq!(refused::<RequestSlot>(answer), SlotRequestError::NotMyResourceManager);
         let answer = s.te.with_session(session(2)).ask(s.request(1, B, &master)).await;
         assert_eq!(refused::<RequestSlot>(answer), SlotRequestError::NotMyResourceManager);
+        let answer = s.te.ask(s.request(1, B, &master)).await;
+        assert_eq!(refused::<RequestSlot>(answer), SlotRequestError::NotMyResourceManager);
         let taken = s.request(0, B, &master);
         let slot = taken.slot_id.clone();
-        let answer = s.te.ask(taken).await;
+        let answer = manager.ask(taken).await;
         let occupied = SlotRequestError::Occupied { slot, job: JOB, allocation_id: A };
         assert_eq!(refused::<RequestSlot>(answer), occupied);
-        let answer = s.te.ask(s.request(7, B, &master)).await;
+        let answer = manager.ask(s.request(7, B, &master)).await;
         assert_eq!(refused::<RequestSlot>(answer), SlotRequestError::NoSuchSlot("tm-1_7".into()));
         let mut other = s.request(1, B, &master);
         other.slot_id.resource_id = ResourceId::new("tm-2");
-        let answer = s.te.ask(other).await;
+        let answer = manager.ask(other).await;
         assert_eq!(refused::<RequestSlot>(answer), SlotRequestError::NoSuchSlot("tm-2_1".into()));
-        let answer = s.te.ask(s.request(1, A, &master)).await;
+        let answer = manager.ask(s.request(1, A, &master)).await;
         assert!(matches!(refused::<RequestSlot>(answer), SlotRequestError::Unsuitable(_)));
         let mut large = s.request(1, B, &master);
         large.profile.managed = MemorySize(101);
-        let answer = s.te.ask(large).await;
+        let answer = manager.ask(large).await;
         assert!(matches!(refused::<RequestSlot>(answer), SlotRequestError::Unsuitable(_)));
         assert_eq!(s.slots_noted(), [(0, Some(A))]);
     });
@@ -162,18 +165,18 @@ fn the_program_is_named_to_the_keeper_and_stays_in_the_cache_while_it_runs() {
         let mut s = Setup::new().await;
         let _beats = s.register().await;
         let master = s.job_master(1);
-        let key = store_bytes(&*s.programs, b"program", None, BlobKind::Transient).unwrap();
+        let key = store_bytes(&*s.programs, b"program", None, BlobKind::Transient).await.unwrap();
         let mut request = s.request(0, A, &master);
         request.program = Some(key);
-        s.te.ask(request).await.unwrap();
+        s.te.with_session(session(1)).ask(request).await.unwrap();
         let launch = s.keeper.next::<LaunchHost>().await;
         assert_eq!(launch.body.program, Some(key));
         ms(1_000).await;
-        assert_eq!(s.programs.keys().unwrap(), [key]);
+        assert_eq!(s.programs.keys().await.unwrap(), [key]);
         launch.answer(Err(BuildError::Process("no".into())));
         s.keeper.next::<ReleaseHost>().await.answer(Ok(()));
         ms(1_000).await;
-        assert_eq!(s.programs.keys().unwrap(), [], "transient, and nobody holds it any more");
+        assert_eq!(s.programs.keys().await.unwrap(), [], "transient, and nobody holds it any more");
     });
 }
 

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const MUTANTS: &[(Mutation, u64)] = &[
     (Mutation::FenceIgnored, 2),
     (Mutation::StaleJobMasterDeclares, 1),
-    (Mutation::StaleManagerObeyed, 1),
+    (Mutation::StaleManagerObeyed, 3),
 ];
 
 /// See the module.

@@ -1,0 +1,235 @@
+//! What the BlobServer removes: blobs that nothing keeps any more, one batch at a time, in the background.
+//!
+//! The actor decides, the store then takes its time. Between the two nobody may be told that such a blob is
+//! here: a call about it waits until its removal has ended, and what a call under way is about to give out
+//! is not removed. Example: a HasBlob for program P comes while P's file is being deleted in a directory that
+//! hangs. Answered at once, it would say "here", and the job that comes with P would find nothing; so it is
+//! answered "not here" when the directory goes on.
+
+use super::{BlobServer, BlobsInUse};
+use actix::{ActorFutureExt as _, AsyncContext as _, Context, Handler, WrapFuture as _};
+use futures::FutureExt as _;
+use futures::future::Shared;
+use model::{BlobKey, BlobKind, ContentHash, JobId};
+use platform::Platform;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use storage::blobs::BlobStore;
+use tokio::sync::oneshot;
+
+/// Most blobs whose time is up that are removed in one batch: so many removals a call may have to wait for.
+const BATCH_MAX: usize = 64;
+
+/// What a caller names a blob by.
+pub(super) type Name = (Option<JobId>, ContentHash);
+
+/// Ends when a batch has: with an error if the BlobServer has ended first.
+pub(super) type BatchEnd = Shared<oneshot::Receiver<()>>;
+
+/// Waits for a batch, if there is one.
+pub(super) async fn after(batch: Option<BatchEnd>) {
+    if let Some(batch) = batch {
+        // Ended either way.
+        let _ = batch.await;
+    }
+}
+
+/// The removals under way and to come.
+#[derive(Debug, Default)]
+pub(super) struct Removals {
+    /// The blobs that calls under way are about to name as being here, with the number of these calls.
+    relied_on: BTreeMap<Name, usize>,
+    /// Blobs whose time was up when the store was last listed.
+    due: VecDeque<BlobKey>,
+    listing: bool,
+    batch: Option<Batch>,
+}
+
+/// What is being removed.
+#[derive(Debug)]
+struct Batch {
+    names: BTreeSet<Name>,
+    end: BatchEnd,
+    /// Dropped with the batch: whoever waits for its end goes on.
+    _ends: oneshot::Sender<()>,
+}
+
+impl Removals {
+    /// Keeps the blob of this name from being removed until [`BlobServer::let_go`]. If it is being removed,
+    /// returns the end of that, to be waited for before the store is asked.
+    pub(super) fn rely_on(&mut self, name: Name) -> Option<BatchEnd> {
+        *self.relied_on.entry(name).or_default() += 1;
+        self.batch
+            .as_ref()
+            .filter(|batch| batch.names.contains(&name))
+            .map(|batch| batch.end.clone())
+    }
+
+    fn let_go(&mut self, name: Name) {
+        if let Some(calls) = self.relied_on.get_mut(&name) {
+            *calls = calls.saturating_sub(1);
+            if *calls == 0 {
+                self.relied_on.remove(&name);
+            }
+        }
+    }
+
+    fn begin(&mut self, names: BTreeSet<Name>) {
+        let (ends, end) = oneshot::channel();
+        self.batch = Some(Batch { names, end: end.shared(), _ends: ends });
+    }
+}
+
+impl BlobServer {
+    /// Drops uploads that were given up, and removes what nothing keeps. If the store has not answered the last
+    /// sweep, it is not asked once more.
+    pub(super) fn sweep(&mut self, ctx: &mut Context<Self>) {
+        self.uploads.drop_abandoned(self.platform.now());
+        self.remove_next(ctx);
+        if std::mem::replace(&mut self.removals.listing, true) {
+            return;
+        }
+        let known: BTreeSet<BlobKey> = self.leaving.keys().copied().collect();
+        let listed = self.store.keys().into_actor(self).map(move |keys, server, ctx| {
+            server.removals.listing = false;
+            match keys {
+                Ok(keys) => server.listed(keys.into_iter().collect(), &known),
+                Err(error) => tracing::warn!(%error, "blobs can't be listed"),
+            }
+            let now = server.platform.now();
+            let due = server.leaving.iter().filter(|(_, at)| now >= **at);
+            server.removals.due = due.map(|(key, _)| *key).collect();
+            server.remove_next(ctx);
+        });
+        ctx.spawn(listed);
+    }
+
+    /// Takes note of what is in the store. `known` was leaving when the listing began: what came later may be
+    /// here though it is not listed.
+    fn listed(&mut self, keys: BTreeSet<BlobKey>, known: &BTreeSet<BlobKey>) {
+        let now = self.platform.now();
+        self.leaving.retain(|key, _| {
+            (keys.contains(key) || !known.contains(key)) && !self.in_use.keeps(key, now)
+        });
+        for key in keys.into_iter().filter(|key| !self.in_use.keeps(key, now)) {
+            // Also those of an earlier process: their time starts when they are first seen.
+            let until = self.until(&key);
+            self.leaving.entry(key).or_insert(until);
+        }
+    }
+
+    /// A call that relied on this blob has its answer.
+    pub(super) fn let_go(&mut self, name: Name, ctx: &mut Context<Self>) {
+        self.removals.let_go(name);
+        self.remove_next(ctx);
+    }
+
+    /// Begins to remove the programs that were released and some of the blobs whose time is up, unless a batch
+    /// is under way: the next one follows it.
+    fn remove_next(&mut self, ctx: &mut Context<Self>) {
+        if self.removals.batch.is_some() {
+            return;
+        }
+        let now = self.platform.now();
+        let Removals { relied_on, due, .. } = &mut self.removals;
+        let released =
+            self.in_use.take_released(now, |hash| relied_on.contains_key(&(None, *hash)));
+        let mut late = Vec::new();
+        while late.len() < BATCH_MAX
+            && let Some(key) = due.pop_front()
+        {
+            // Since the store was listed a job may have come, or somebody may have asked for it.
+            let wanted = self.leaving.get(&key).is_none_or(|at| now < *at);
+            let relied_on = relied_on.contains_key(&(key.job, key.hash));
+            if !wanted && !relied_on && !self.in_use.keeps(&key, now) {
+                late.push(key);
+            }
+        }
+        if released.is_empty() && late.is_empty() {
+            return;
+        }
+        let of_late = late.iter().map(|key| (key.job, key.hash));
+        self.removals.begin(released.iter().map(|hash| (None, *hash)).chain(of_late).collect());
+        let remover = Remover {
+            platform: self.platform.clone(),
+            store: Arc::clone(&self.store),
+            in_use: self.in_use.clone(),
+        };
+        let removed = remover.remove(released, late).into_actor(self).map(|gone, server, ctx| {
+            for key in gone {
+                server.leaving.remove(&key);
+            }
+            server.removals.batch = None;
+            server.remove_next(ctx);
+        });
+        ctx.spawn(removed);
+    }
+}
+
+/// Removes a batch, outside of the actor's turns.
+struct Remover {
+    platform: Platform,
+    store: Arc<dyn BlobStore>,
+    in_use: BlobsInUse,
+}
+
+impl Remover {
+    /// Removes programs and other blobs; returns those that are not there any more.
+    async fn remove(self, programs: Vec<ContentHash>, mut keys: Vec<BlobKey>) -> Vec<BlobKey> {
+        for hash in programs {
+            match self.store.find(None, hash).await {
+                Ok(key) => keys.extend(key.filter(|key| key.kind == BlobKind::Permanent)),
+                Err(error) => tracing::warn!(%error, %hash, "blob can't be removed"),
+            }
+        }
+        let mut gone = Vec::new();
+        for key in keys {
+            // The Dispatcher, on another lane, may need it since the batch was begun.
+            if self.in_use.keeps(&key, self.platform.now()) {
+                continue;
+            }
+            match self.store.remove(&key).await {
+                Ok(was_here) => {
+                    if was_here && key.kind == BlobKind::Permanent {
+                        tracing::info!(hash = %key.hash, bytes = key.size, "a blob that nothing needs is removed");
+                    }
+                    gone.push(key);
+                }
+                Err(error) => tracing::warn!(%error, hash = %key.hash, "blob can't be removed"),
+            }
+        }
+        gone
+    }
+}
+
+/// Something may have been released. Returns the end of the batch that is under way afterwards; `None`:
+/// nothing is left to remove.
+#[derive(actix::Message)]
+#[rtype(result = "Option<BatchEnd>")]
+pub(super) struct DropReleased;
+
+impl Handler<DropReleased> for BlobServer {
+    type Result = Option<BatchEnd>;
+
+    fn handle(&mut self, _: DropReleased, ctx: &mut Self::Context) -> Option<BatchEnd> {
+        self.remove_next(ctx);
+        self.removals.batch.as_ref().map(|batch| batch.end.clone())
+    }
+}
+
+/// Waits until the BlobServer has removed what was released; at most `within`.
+pub(super) async fn removed(server: &actix::Addr<BlobServer>, within: Duration) {
+    let removed = async {
+        // An error: it has ended, and with it what it served.
+        while let Ok(Some(batch)) = server.send(DropReleased).await {
+            after(Some(batch)).await;
+        }
+    };
+    if tokio::time::timeout(within, removed).await.is_err() {
+        tracing::warn!(
+            ?within,
+            "the blob store did not remove the uploaded programs in time: they stay"
+        );
+    }
+}

@@ -1,0 +1,184 @@
+//! Ended jobs: what is said about them, and when they are forgotten. Their results are in memory, their details
+//! in the store. A job is deleted only after its log says so (`storage::jobs::JobLogs`).
+
+use super::leader::Dispatcher;
+use actix::{AsyncContext, Context, Handler, ResponseFuture};
+use control::dispatcher::EndedJob;
+use gateways::dispatcher::{JobError, JobResult, JobSummary};
+use gateways::job_master::JobDetails;
+use model::JobId;
+use std::collections::BTreeMap;
+use storage::jobs::{AppendError, JobFact, JobResultEntry, LogEnd};
+
+/// An ended job.
+pub(super) struct Ended {
+    pub(super) entry: JobResultEntry,
+    /// The place of the next record in the job's log.
+    pub(super) log_end: LogEnd,
+}
+
+impl Ended {
+    pub(super) fn summary(&self) -> JobSummary {
+        JobSummary {
+            job_id: self.entry.job_id,
+            name: self.entry.name.clone(),
+            status: self.entry.status,
+            start_ms: self.entry.start_ms,
+            end_ms: Some(self.entry.end_ms),
+            last_modification_ms: self.entry.last_modification_ms,
+            tasks: self.entry.tasks.clone(),
+        }
+    }
+}
+
+pub(super) fn result_of(entry: &JobResultEntry) -> JobResult {
+    JobResult {
+        job_id: entry.job_id,
+        name: entry.name.clone(),
+        status: entry.status,
+        cause: entry.cause.clone(),
+        runtime_ms: entry.end_ms.saturating_sub(entry.start_ms),
+    }
+}
+
+/// What the table remembers of a result.
+pub(super) fn ended_job(entry: &JobResultEntry) -> EndedJob {
+    EndedJob {
+        status: entry.status,
+        end_ms: entry.end_ms,
+        details_bytes: entry.details.as_ref().map_or(0, |(_, bytes)| *bytes),
+    }
+}
+
+/// Makes the record of a job's end from its details; where these are stored is not known yet.
+pub(super) fn entry_of(details: &JobDetails) -> JobResultEntry {
+    let mut tasks = BTreeMap::new();
+    let mut changed = details.timestamps.values().copied().max().unwrap_or_default();
+    for subtask in details.vertices.iter().flat_map(|vertex| &vertex.subtasks) {
+        *tasks.entry(subtask.state).or_insert(0) += 1;
+        changed = changed.max(subtask.timestamps.values().copied().max().unwrap_or_default());
+    }
+    JobResultEntry {
+        job_id: details.graph.job_id,
+        name: details.graph.name.clone(),
+        status: details.status,
+        cause: details.cause.clone(),
+        start_ms: details.start_ms,
+        end_ms: details.end_ms.unwrap_or(details.now_ms),
+        last_modification_ms: changed,
+        tasks,
+        details: None,
+    }
+}
+
+impl Dispatcher {
+    /// Returns how a job ended that does not run here.
+    pub(super) fn ended_result(&self, job: JobId) -> Result<JobResult, JobError> {
+        if let Some(ended) = self.ended.get(&job) {
+            return Ok(result_of(&ended.entry));
+        }
+        if self.table.phase(job).is_some() || self.table.may_turn_up(job) {
+            return Err(JobError::Unavailable { job });
+        }
+        Err(JobError::NotFound { job })
+    }
+
+    /// Reads everything about a job that does not run here. Of a job whose details are gone, or cannot be
+    /// read, only the state is known.
+    pub(super) fn ended_details(&self, job: JobId) -> ResponseFuture<Result<JobDetails, JobError>> {
+        let result = self.ended_result(job);
+        let object = self.ended.get(&job).and_then(|ended| ended.entry.details.clone());
+        let details = self.details.clone();
+        Box::pin(async move {
+            let terminated = JobError::Terminated { job, status: result?.status };
+            let Some((name, _)) = object else { return Err(terminated) };
+            match details.get::<JobDetails>(name).await {
+                Ok(Some(details)) => Ok(details),
+                Ok(None) => Err(terminated),
+                Err(error) => {
+                    tracing::error!(%job, %error, "cannot read the details of an ended job");
+                    Err(terminated)
+                }
+            }
+        })
+    }
+
+    /// Remembers an ended job, and forgets those that are too many or too old.
+    pub(super) fn remember(&mut self, ended: Ended, ctx: &mut Context<Self>) {
+        self.ended.insert(ended.entry.job_id, ended);
+        self.forget_old_jobs(ctx);
+    }
+
+    /// Forgets ended jobs that are too many or too old.
+    pub(super) fn forget_old_jobs(&mut self, ctx: &mut Context<Self>) {
+        let now_ms = self.deps.services.platform.unix_millis();
+        let ended_jobs = self.table.ended_jobs_mut();
+        for job in ended_jobs.take_excess_details() {
+            let object = self.ended.get_mut(&job).and_then(|ended| ended.entry.details.take());
+            if let Some((name, _)) = object {
+                let deleted = self.details.clone().delete(name);
+                actix::spawn(async move {
+                    if let Err(error) = deleted.await {
+                        tracing::warn!(%job, %error, "cannot delete the details of an ended job");
+                    }
+                });
+            }
+        }
+        self.leaving.extend(ended_jobs.take_due(now_ms));
+        self.forget_next(ctx);
+    }
+
+    /// Deletes what is stored of the next job that is to be forgotten; one at a time, in the background.
+    fn forget_next(&mut self, ctx: &mut Context<Self>) {
+        if self.deleting || self.stopping {
+            return;
+        }
+        let Some(job) = self.leaving.pop_front() else { return };
+        let Some(ended) = self.ended.get(&job) else {
+            return;
+        };
+        self.deleting = true;
+        let (logs, details, addr) = (self.logs.clone(), self.details.clone(), ctx.address());
+        let removed = logs.clone().append(ended.log_end, JobFact::Removed, self.writer.clone());
+        actix::spawn(async move {
+            let outcome = async {
+                removed.await?;
+                details.delete_job(job).await?;
+                logs.delete(job).await
+            };
+            let forgotten = Forgotten { job, outcome: outcome.await };
+            let _ = addr.send(forgotten).await;
+        });
+    }
+}
+
+/// What is stored of an ended job was deleted, or could not be.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Forgotten {
+    job: JobId,
+    outcome: Result<(), AppendError>,
+}
+
+impl Handler<Forgotten> for Dispatcher {
+    type Result = ();
+
+    fn handle(&mut self, forgotten: Forgotten, ctx: &mut Context<Self>) {
+        let Forgotten { job, outcome } = forgotten;
+        self.deleting = false;
+        match outcome {
+            Err(AppendError::Store(error)) => {
+                tracing::warn!(%job, %error, "cannot delete an ended job; trying again later");
+                self.table.ended_jobs_mut().forget_failed(job);
+            }
+            outcome => {
+                if let Err(error) = outcome {
+                    tracing::warn!(%job, %error, "an ended job is left to another leader");
+                }
+                self.table.ended_jobs_mut().forget(job);
+                self.ended.remove(&job);
+            }
+        }
+        self.forget_next(ctx);
+    }
+}

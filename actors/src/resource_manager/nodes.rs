@@ -1,0 +1,82 @@
+//! Blocking and unblocking nodes, as people ask for it by REST and the command line.
+
+use super::ResourceManagerActor;
+use super::handlers::millis;
+use actix::{Context, Handler};
+use control::resource_manager::{BLOCKED_MAX, Blocked, TooManyBlocked};
+use gateways::resource_manager::{
+    BlockNode, BlockNodeError, BlockedNode, RequestBlockedNodes, UnblockNode,
+};
+use gateways::{Answer, Ask};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Longest host name in bytes.
+const HOST_NAME_MAX: usize = 255;
+
+impl Handler<Ask<BlockNode>> for ResourceManagerActor {
+    type Result = Answer<BlockNode>;
+
+    fn handle(&mut self, ask: Ask<BlockNode>, _: &mut Context<Self>) -> Self::Result {
+        let BlockNode { host, for_ms, cause } = ask.body;
+        if host.is_empty() || host.len() > HOST_NAME_MAX {
+            return Err(BlockNodeError::InvalidName(host.chars().take(HOST_NAME_MAX).collect()));
+        }
+        tracing::warn!(host, for_ms, cause, "node blocked");
+        let period = Duration::from_millis(for_ms);
+        let full = |TooManyBlocked| BlockNodeError::TooMany(BLOCKED_MAX as u64);
+        let now = self.now();
+        let (blocked, commands) = self.core.block(now, &host, period, cause).map_err(full)?;
+        self.obey(commands);
+        Ok(blocked_node(now, &host, &blocked, &self.workers_by_host()))
+    }
+}
+
+impl ResourceManagerActor {
+    fn workers_by_host(&self) -> BTreeMap<&str, u32> {
+        let mut counts = BTreeMap::new();
+        for (_, worker) in self.core.registered() {
+            *counts.entry(worker.host.as_str()).or_default() += 1;
+        }
+        counts
+    }
+}
+
+fn blocked_node(
+    now: Duration,
+    host: &str,
+    blocked: &Blocked,
+    workers: &BTreeMap<&str, u32>,
+) -> BlockedNode {
+    BlockedNode {
+        host: host.to_owned(),
+        remaining_ms: millis(blocked.until.saturating_sub(now)),
+        cause: blocked.cause.clone(),
+        task_managers: workers.get(host).copied().unwrap_or(0),
+    }
+}
+
+impl Handler<Ask<UnblockNode>> for ResourceManagerActor {
+    type Result = Answer<UnblockNode>;
+
+    fn handle(&mut self, ask: Ask<UnblockNode>, _: &mut Context<Self>) -> Self::Result {
+        let host = ask.body.host;
+        let commands = self.core.unblock(self.now(), &host);
+        let was_blocked = commands.is_some();
+        if was_blocked {
+            tracing::info!(host, "node unblocked");
+        }
+        self.obey(commands.unwrap_or_default());
+        Ok(was_blocked)
+    }
+}
+
+impl Handler<Ask<RequestBlockedNodes>> for ResourceManagerActor {
+    type Result = Answer<RequestBlockedNodes>;
+
+    fn handle(&mut self, _: Ask<RequestBlockedNodes>, _: &mut Context<Self>) -> Self::Result {
+        let (now, workers) = (self.now(), self.workers_by_host());
+        let all = self.core.blocked().iter();
+        Ok(all.map(|(host, blocked)| blocked_node(now, host, blocked, &workers)).collect())
+    }
+}

@@ -1,0 +1,97 @@
+//! Jobs that wait for slots behind one that holds all of them, and what one more submission costs beside them.
+
+use super::graph;
+use crate::cluster::{Cluster, millis, wait_a_moment};
+use crate::process::cpu_of;
+use anyhow::{Context, Result};
+use gateways::Remote;
+use gateways::dispatcher::{DispatcherGateway, RequestJobsOverview, SubmitJob};
+use model::{JobId, JobStatus};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Submissions that are measured one by one.
+const SAMPLES: u32 = 20;
+/// How long the JobManager's CPU is counted while nothing is submitted.
+const IDLE: Duration = Duration::from_secs(5);
+/// From one measured submission to the next: longer than the SlotManager waits before it matches again.
+const PACE: Duration = Duration::from_millis(100);
+
+/// What submissions cost beside so many waiting jobs.
+#[derive(Debug, Default)]
+pub struct Submissions {
+    /// From the call to the Dispatcher until it lists the job as running, that is, as waiting for its slots.
+    pub millis: Vec<f64>,
+    /// CPU of the JobManager, in milliseconds for one submission, without what it uses for the same time when idle.
+    pub cpu_millis: f64,
+    /// CPU of the JobManager while nothing is submitted, in percent of a core.
+    pub idle_percent: f64,
+}
+
+/// Who submits jobs that wait.
+pub struct Queue<'a> {
+    dispatcher: &'a Remote<DispatcherGateway>,
+    cluster: &'a Cluster,
+    parallelism: u32,
+    submitted: u32,
+}
+
+impl<'a> Queue<'a> {
+    /// Each job needs `parallelism` slots; job 1 has them.
+    pub fn new(
+        dispatcher: &'a Remote<DispatcherGateway>,
+        cluster: &'a Cluster,
+        parallelism: u32,
+    ) -> Self {
+        Self { dispatcher, cluster, parallelism, submitted: 1 }
+    }
+
+    async fn submit(&mut self) -> Result<JobId> {
+        self.submitted += 1;
+        let job = JobId(u128::from(self.submitted));
+        self.dispatcher.ask(SubmitJob { graph: graph(job, self.parallelism) }).await?;
+        Ok(job)
+    }
+
+    /// Waits until the Dispatcher lists a job as running.
+    async fn listed(&self, job: JobId) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            let jobs = self.dispatcher.ask(RequestJobsOverview {}).await?;
+            if jobs.iter().any(|line| line.job_id == job && line.status == JobStatus::Running) {
+                return Ok(());
+            }
+            wait_a_moment(began, "the job").await?;
+        }
+    }
+
+    fn cpu(&self) -> Result<f64> {
+        let pid = self.cluster.jobmanager_pid().context("the JobManager does not run")?;
+        Ok(cpu_of(pid)?.0)
+    }
+
+    /// Lets the queue grow to `waiting` jobs, then measures.
+    pub async fn measure(&mut self, waiting: u32) -> Result<Submissions> {
+        while self.submitted <= waiting {
+            let job = self.submit().await?;
+            if self.submitted > waiting {
+                self.listed(job).await?;
+            }
+        }
+        tokio::time::sleep(PACE * 10).await;
+        let (before, began) = (self.cpu()?, Instant::now());
+        tokio::time::sleep(IDLE).await;
+        let idle = (self.cpu()? - before) / began.elapsed().as_secs_f64();
+        let mut measured = Submissions { idle_percent: idle * 100.0, ..Submissions::default() };
+        let (before, started) = (self.cpu()?, Instant::now());
+        for _ in 0..SAMPLES {
+            let began = Instant::now();
+            self.submit().await?;
+            measured.millis.push(millis(began));
+            tokio::time::sleep(PACE.saturating_sub(began.elapsed())).await;
+        }
+        let used = self.cpu()? - before - idle * started.elapsed().as_secs_f64();
+        measured.cpu_millis = used * 1e3 / f64::from(SAMPLES);
+        Ok(measured)
+    }
+}

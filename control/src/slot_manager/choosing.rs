@@ -1,0 +1,115 @@
+//! Which free slots a job gets for a need. It looks at as many workers as it chooses, and at those that the job is on
+//! already; it must never walk over all workers.
+
+use super::shelves::{Shelves, most_used_first};
+use super::workers::{Worker, Workers};
+use model::{InstanceId, JobId, ResourceProfile, ResourceRequirement};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A slot: worker, index.
+type Place = (InstanceId, u32);
+
+/// Returns free slots for a need, at most as many as it asks for: the smallest that fulfil it. Workers that the job is
+/// on already come first, then those that are used most; with `spread_out` those that are used least, in turn.
+pub(super) fn choose(
+    workers: &Workers,
+    job: JobId,
+    need: &ResourceRequirement,
+    spread_out: bool,
+) -> Vec<Place> {
+    let wanted = usize::try_from(need.slots).unwrap_or(usize::MAX);
+    let own: BTreeMap<InstanceId, usize> = workers.holdings().workers_of(job).collect();
+    let mut chosen = Vec::new();
+    for (profile, shelf) in workers.shelves().fulfilling(&need.profile) {
+        let left = wanted.saturating_sub(chosen.len());
+        if left == 0 {
+            break;
+        }
+        if spread_out {
+            let others = shelf.iter().map(|(_, instance)| *instance);
+            in_turn(workers, profile, &own, others, left, &mut chosen);
+        } else {
+            let others = most_used_first(shelf);
+            one_after_the_other(workers, profile, &own, others, left, &mut chosen);
+        }
+    }
+    chosen
+}
+
+/// The free slots of a worker that offer `profile`, in order.
+fn free_of<'w>(
+    shelves: &'w Shelves,
+    worker: &'w Worker,
+    profile: &'w ResourceProfile,
+) -> impl Iterator<Item = u32> + 'w {
+    let free = move |(index, slot): (&u32, &super::workers::Slot)| {
+        (slot.profile == *profile && shelves.is_free(slot)).then_some(*index)
+    };
+    worker.slots.iter().filter_map(free)
+}
+
+fn one_after_the_other(
+    workers: &Workers,
+    profile: &ResourceProfile,
+    own: &BTreeMap<InstanceId, usize>,
+    others: impl Iterator<Item = InstanceId>,
+    wanted: usize,
+    chosen: &mut Vec<Place>,
+) {
+    let usable = |instance: &InstanceId| workers.get(*instance).filter(|worker| worker.usable());
+    let mut first: Vec<_> = own
+        .iter()
+        .filter_map(|(instance, slots)| Some((*slots, usable(instance)?.used(), *instance)))
+        .collect();
+    first.sort_unstable_by(|a, b| (b.0, b.1).cmp(&(a.0, a.1)).then(a.2.cmp(&b.2)));
+    let first = first.into_iter().map(|(_, _, instance)| instance);
+    let others = others.filter(|instance| !own.contains_key(instance));
+    let all = first.chain(others).filter_map(|instance| Some((instance, usable(&instance)?)));
+    let slots = all.flat_map(|(instance, worker)| {
+        free_of(workers.shelves(), worker, profile).map(move |index| (instance, index))
+    });
+    chosen.extend(slots.take(wanted));
+}
+
+/// Where a worker stands when slots are taken in turn: slots that are used or chosen; first those that the job is on
+/// most.
+type Rank = (u32, usize, InstanceId);
+
+fn in_turn(
+    workers: &Workers,
+    profile: &ResourceProfile,
+    own: &BTreeMap<InstanceId, usize>,
+    others: impl Iterator<Item = InstanceId>,
+    wanted: usize,
+    chosen: &mut Vec<Place>,
+) {
+    let rank = |instance: InstanceId| -> Option<Rank> {
+        let worker = workers.get(instance).filter(|worker| worker.usable())?;
+        let slots = own.get(&instance).copied().unwrap_or(0);
+        Some((worker.used(), usize::MAX - slots, instance))
+    };
+    let mut ranks: BTreeSet<Rank> = own.keys().filter_map(|instance| rank(*instance)).collect();
+    // In the order of their ranks: they are looked at only as far as they are needed.
+    let others = others.filter(|instance| !own.contains_key(instance));
+    let mut others = others.filter_map(rank).peekable();
+    let mut given: BTreeMap<InstanceId, Vec<u32>> = BTreeMap::new();
+    let end = chosen.len().saturating_add(wanted);
+    while chosen.len() < end {
+        let next_other = others.next_if(|other| ranks.first().is_none_or(|first| other < first));
+        let Some((used, affinity, instance)) = next_other.or_else(|| ranks.pop_first()) else {
+            return;
+        };
+        let Some(worker) = workers.get(instance) else {
+            continue;
+        };
+        let free = given.entry(instance).or_insert_with(|| {
+            let mut free: Vec<u32> = free_of(workers.shelves(), worker, profile).collect();
+            free.reverse();
+            free
+        });
+        if let Some(index) = free.pop() {
+            chosen.push((instance, index));
+            ranks.insert((used + 1, affinity, instance));
+        }
+    }
+}

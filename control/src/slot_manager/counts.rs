@@ -1,0 +1,94 @@
+//! Slots counted by what they offer. It must never hold a profile with a count of zero, so that "no slot" is "empty".
+
+use super::matching::Slots;
+use model::{ResourceProfile, ResourceRequirement};
+use std::collections::BTreeMap;
+
+/// How many slots there are of each profile.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counts {
+    of: BTreeMap<ResourceProfile, u32>,
+    total: u64,
+}
+
+impl Counts {
+    /// Returns how many slots there are of all profiles.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Returns whether there is no slot.
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// Adds slots of one profile.
+    pub fn add(&mut self, profile: &ResourceProfile, slots: u32) {
+        if slots == 0 {
+            return;
+        }
+        self.total += u64::from(slots);
+        match self.of.get_mut(profile) {
+            Some(counted) => *counted += slots,
+            None => drop(self.of.insert(profile.clone(), slots)),
+        }
+    }
+
+    /// Takes slots of one profile away, which were added before.
+    pub fn take(&mut self, profile: &ResourceProfile, slots: u32) {
+        let Some(counted) = self.of.get_mut(profile).filter(|_| slots > 0) else {
+            debug_assert!(slots == 0, "{slots} slots of {profile} leave that were not counted");
+            return;
+        };
+        debug_assert!(*counted >= slots, "{slots} slots of {profile} leave of {counted}");
+        let taken = slots.min(*counted);
+        *counted -= taken;
+        self.total -= u64::from(taken);
+        if *counted == 0 {
+            self.of.remove(profile);
+        }
+    }
+
+    /// Adds all slots of `other`.
+    pub fn add_all(&mut self, other: &Self) {
+        for (profile, slots) in &other.of {
+            self.add(profile, *slots);
+        }
+    }
+
+    /// Takes all slots of `other` away, which were added before.
+    pub fn take_all(&mut self, other: &Self) {
+        for (profile, slots) in &other.of {
+            self.take(profile, *slots);
+        }
+    }
+
+    /// Returns each profile with its slots, the least demanding profile first.
+    pub fn iter(&self) -> impl Iterator<Item = (&ResourceProfile, u32)> {
+        self.of.iter().map(|(profile, slots)| (profile, *slots))
+    }
+
+    /// Returns the counts for the functions of [`super::matching`].
+    pub fn as_slots(&self) -> Slots<'_> {
+        self.iter().collect()
+    }
+
+    /// Returns the counts as requirements of that many slots.
+    pub fn as_requirements(&self) -> Vec<ResourceRequirement> {
+        let each = |(profile, slots): (&ResourceProfile, u32)| ResourceRequirement {
+            profile: profile.clone(),
+            slots,
+        };
+        self.iter().map(each).collect()
+    }
+}
+
+impl<'a> FromIterator<&'a ResourceRequirement> for Counts {
+    fn from_iter<T: IntoIterator<Item = &'a ResourceRequirement>>(requirements: T) -> Self {
+        let mut counts = Self::default();
+        for need in requirements {
+            counts.add(&need.profile, need.slots);
+        }
+        counts
+    }
+}

@@ -1,0 +1,168 @@
+//! The free slots of usable workers, by what they offer and how much of their worker is used, so that the slots for
+//! a need are found without looking at the others; and the workers that nobody uses. It must never hold a slot of
+//! a worker that is being released or whose node is blocked.
+
+use super::counts::Counts;
+use super::workers::{Slot, SlotState, Worker};
+use model::{InstanceId, ResourceProfile};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::time::Duration;
+
+/// Usable workers with free slots of one profile: used slots, worker.
+type Shelf = BTreeSet<(u32, InstanceId)>;
+
+/// What can be given.
+#[derive(Debug)]
+pub(super) struct Shelves {
+    pending_is_taken: bool,
+    by_profile: BTreeMap<ResourceProfile, Shelf>,
+    /// Free slots of usable workers.
+    free: Counts,
+    /// All slots of usable workers.
+    usable: Counts,
+    /// Workers without a held slot that are not being released, longest idle first.
+    idle: BTreeSet<(Duration, InstanceId)>,
+    /// Those of them that are usable.
+    idle_usable: u32,
+    /// Slots of usable workers went away since that was last asked.
+    shrunk: bool,
+}
+
+impl Shelves {
+    /// Makes empty shelves; see [`super::workers::Workers::new`] for `pending_is_taken`.
+    pub(super) fn new(pending_is_taken: bool) -> Self {
+        Self {
+            pending_is_taken,
+            by_profile: BTreeMap::new(),
+            free: Counts::default(),
+            usable: Counts::default(),
+            idle: BTreeSet::new(),
+            idle_usable: 0,
+            shrunk: false,
+        }
+    }
+
+    /// Returns the free slots of usable workers.
+    pub(super) fn free(&self) -> &Counts {
+        &self.free
+    }
+
+    /// Returns all slots of usable workers, held or free.
+    pub(super) fn usable(&self) -> &Counts {
+        &self.usable
+    }
+
+    /// Returns the idle workers, longest idle first.
+    pub(super) fn idle(&self) -> impl Iterator<Item = (Duration, InstanceId)> {
+        self.idle.iter().copied()
+    }
+
+    /// Returns how many workers are idle, and how many of them are usable.
+    pub(super) fn idle_counts(&self) -> (usize, u32) {
+        (self.idle.len(), self.idle_usable)
+    }
+
+    /// Returns whether usable slots were lost since this was last called.
+    pub(super) fn take_shrunk(&mut self) -> bool {
+        std::mem::take(&mut self.shrunk)
+    }
+
+    /// Notes that slots of usable workers were lost.
+    pub(super) fn shrinks(&mut self) {
+        self.shrunk = true;
+    }
+
+    /// Returns whether a slot may be given to a job.
+    pub(super) fn is_free(&self, slot: &Slot) -> bool {
+        match slot.state {
+            SlotState::Free => true,
+            SlotState::Pending(_) => !self.pending_is_taken,
+            SlotState::Allocated(_) | SlotState::Unknown => false,
+        }
+    }
+
+    /// Returns the profiles of free slots that fulfil `need`, the least demanding first.
+    pub(super) fn fulfilling(
+        &self,
+        need: &ResourceProfile,
+    ) -> impl Iterator<Item = (&ResourceProfile, &Shelf)> {
+        self.by_profile.iter().filter(|(profile, _)| profile.fulfils(need))
+    }
+
+    /// Takes a worker away that is about to change; [`Shelves::put`] follows with what it became.
+    pub(super) fn take(&mut self, instance: InstanceId, worker: &Worker) {
+        self.place(instance, worker, false);
+    }
+
+    /// Puts a worker in its place.
+    pub(super) fn put(&mut self, instance: InstanceId, worker: &Worker) {
+        self.place(instance, worker, true);
+    }
+
+    fn place(&mut self, instance: InstanceId, worker: &Worker, put: bool) {
+        if let Some(since) = worker.idle_since.filter(|_| !worker.releasing) {
+            let changed = match put {
+                true => self.idle.insert((since, instance)),
+                false => self.idle.remove(&(since, instance)),
+            };
+            debug_assert!(changed, "worker {instance} is idle twice, or was not");
+            let usable = u32::from(worker.usable());
+            self.idle_usable =
+                if put { self.idle_usable + usable } else { self.idle_usable - usable };
+        }
+        if !worker.usable() {
+            return;
+        }
+        // Nearly always one: the slots of a worker are equal.
+        let mut profiles: Vec<(&ResourceProfile, u32, u32)> = Vec::new();
+        for slot in worker.slots.values() {
+            let free = u32::from(self.is_free(slot));
+            match profiles.iter_mut().find(|(profile, _, _)| **profile == slot.profile) {
+                Some((_, slots, of_them)) => (*slots, *of_them) = (*slots + 1, *of_them + free),
+                None => profiles.push((&slot.profile, 1, free)),
+            }
+        }
+        for (profile, slots, free) in profiles {
+            if put {
+                self.usable.add(profile, slots);
+                self.free.add(profile, free);
+            } else {
+                self.usable.take(profile, slots);
+                self.free.take(profile, free);
+            }
+            if free > 0 {
+                self.shelve((worker.used(), instance), profile, put);
+            }
+        }
+    }
+
+    fn shelve(&mut self, worker: (u32, InstanceId), profile: &ResourceProfile, put: bool) {
+        match self.by_profile.get_mut(profile) {
+            Some(shelf) if put => drop(shelf.insert(worker)),
+            None if put => {
+                self.by_profile.insert(profile.clone(), Shelf::from([worker]));
+            }
+            Some(shelf) => {
+                shelf.remove(&worker);
+                if shelf.is_empty() {
+                    self.by_profile.remove(profile);
+                }
+            }
+            None => debug_assert!(false, "there is no shelf for {profile}"),
+        }
+    }
+}
+
+/// Returns the workers of a shelf that are used most first, among equally used ones in their order.
+pub(super) fn most_used_first(shelf: &Shelf) -> impl Iterator<Item = InstanceId> + '_ {
+    let highest = shelf.last().map(|(used, _)| *used);
+    let levels = std::iter::successors(highest, |used| {
+        shelf.range(..(*used, InstanceId(0))).next_back().map(|(used, _)| *used)
+    });
+    levels.flat_map(|used| {
+        let from = Bound::Included((used, InstanceId(0)));
+        let to = Bound::Included((used, InstanceId(u128::MAX)));
+        shelf.range((from, to)).map(|(_, instance)| *instance)
+    })
+}

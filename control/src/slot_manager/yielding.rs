@@ -1,0 +1,111 @@
+//! Asks jobs that wait to give slots to others that wait. Who gives to whom is decided in [`super::contention`]. It
+//! must never ask a job again that was asked a moment ago.
+
+use super::contention::{Waiting, ways};
+use super::lacks::LACK_GRACE;
+use super::matching::Slots;
+use super::queue::Queue;
+use super::{Command, Job, SlotManager, Supply};
+use crate::mutation::Rule;
+use model::JobId;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// A job that was asked has freed slots by then.
+pub(super) const GIVES_WITHIN: Duration = Duration::from_secs(2);
+/// A job that has freed nothing could not: it runs in all it has. By then that may have changed, and the first
+/// question may have been lost.
+const ASK_AGAIN: Duration = Duration::from_secs(15);
+/// Workers that were asked for have had time to come.
+const WORKERS_COME: Duration = Duration::from_secs(15);
+/// From one look at who might give way to the next.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// That a job was asked to give way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    at: Duration,
+    /// Whether a slot of it was freed since.
+    gave: bool,
+}
+
+impl Asked {
+    /// Whether the job may give some. Until it has had time to, it is counted on.
+    fn may_give(self, now: Duration) -> bool {
+        let waited = now.saturating_sub(self.at);
+        self.gave || waited < GIVES_WITHIN || waited >= ASK_AGAIN
+    }
+
+    fn is_recent(self, now: Duration) -> bool {
+        now.saturating_sub(self.at) < GIVES_WITHIN
+    }
+}
+
+impl Job {
+    /// Notes that one of the job's slots was freed.
+    pub(super) fn gave(&mut self) {
+        if let Some(asked) = &mut self.asked {
+            asked.gave = true;
+        }
+    }
+
+    /// Returns until when others that were asked to give way to the job have time to.
+    pub(super) fn promised_until(&self) -> Option<Duration> {
+        self.promised_at.map(|at| at.saturating_add(GIVES_WITHIN))
+    }
+}
+
+impl SlotManager {
+    /// Jobs that hold parts of what they need must not wait for each other. Without a job that holds such a part
+    /// nothing is looked at.
+    pub(super) fn ask_to_give_way(&mut self, now: Duration, commands: &mut Vec<Command>) {
+        let seen = self.queue_seen_at.is_some_and(|at| now.saturating_sub(at) < LOOK_EVERY);
+        let nobody = self.queue.len() < 2 || self.queue.givers().next().is_none();
+        if nobody || seen || !self.settings.mutation.keeps(Rule::WaitingJobsGiveWay) {
+            return;
+        }
+        self.queue_seen_at = Some(now);
+        let ways = ways(self.who_might(now));
+        for (job_id, slots) in ways.givers {
+            let Some(job) = self.jobs.get_mut(&job_id) else {
+                continue;
+            };
+            if job.asked.is_none_or(|asked| !asked.is_recent(now)) {
+                job.asked = Some(Asked { at: now, gave: false });
+                let job_master_id = job.job_master_id;
+                commands.push(Command::AskToGiveWay { job_id, job_master_id, slots });
+            }
+        }
+        for job_id in ways.receivers {
+            if let Some(job) = self.jobs.get_mut(&job_id) {
+                job.promised_at = Some(now);
+            }
+        }
+    }
+
+    /// The jobs that may give, and those that lack no more than all of these hold.
+    fn who_might(&self, now: Duration) -> Vec<Waiting<'_>> {
+        let grace = match self.settings.supply {
+            Supply::Passive { .. } => LACK_GRACE,
+            Supply::Active { .. } => WORKERS_COME,
+        };
+        let given = |job| self.workers.holdings().of(job).map(|held| &held.given);
+        let slots = self.queue.givers().filter_map(given).map(|given| given.total()).sum();
+        let jobs: BTreeSet<JobId> =
+            self.queue.givers().chain(self.queue.lacking_at_most(slots)).collect();
+        let pool = self.pool();
+        let each = |job_id: JobId| {
+            let (job, waiter) = (self.jobs.get(&job_id)?, self.queue.get(job_id)?);
+            let may_give = job.asked.is_none_or(|asked| asked.may_give(now));
+            let held = given(job_id).filter(|_| may_give).map_or_else(Slots::new, |g| g.as_slots());
+            Some(Waiting {
+                job_id,
+                turn: Queue::turn(waiter, &pool),
+                lacking: &waiter.lacking,
+                held,
+                is_due: job.lacking_since.is_some_and(|at| now.saturating_sub(at) >= grace),
+            })
+        };
+        jobs.into_iter().filter_map(each).collect()
+    }
+}

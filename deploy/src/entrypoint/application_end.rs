@@ -1,0 +1,157 @@
+//! An application's last call to its ResourceManager, and what its outcome does to the JobManager's exit code.
+//!
+//! It must never report success for an application that the external resource system may start again.
+
+use crate::cli;
+use crate::exit::Exit;
+use gateways::leader_election::LeaderInformation;
+use gateways::resource_manager::{DeregisterApplication, ResourceManagerGateway};
+use gateways::{Remote, RpcService};
+use model::{Fence, ResourceManagerId};
+use platform::watch;
+use std::time::Duration;
+
+/// How much longer than `resourcemanager.deregister.timeout` the ResourceManager may take to say that it failed.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// An application that has ended.
+pub(super) struct ApplicationEnd {
+    /// Who leads the ResourceManager.
+    pub(super) leader: watch::Receiver<Option<LeaderInformation>>,
+    /// How the application has ended.
+    pub(super) goodbye: DeregisterApplication,
+    /// `resourcemanager.deregister.timeout`.
+    pub(super) within: Duration,
+    /// Whether an external resource system runs the application, and starts it again unless it is unregistered.
+    pub(super) external: bool,
+}
+
+impl ApplicationEnd {
+    /// Has the ResourceManager unregister the application and let its TaskManagers go. Returns the exit code of the
+    /// JobManager: `exit`, or [`Exit::Fatal`] if the external resource system may start the application again.
+    pub(super) async fn deregister(self, rpc: &RpcService, exit: Exit) -> Exit {
+        let external = self.external;
+        let Err(error) = self.ask(rpc).await else {
+            return exit;
+        };
+        if !external {
+            tracing::warn!(error, "TaskManagers may not have heard that the application has ended");
+            return exit;
+        }
+        let text =
+            format!("the application may be started again, it could not be unregistered: {error}");
+        tracing::error!("{text}");
+        cli::complain(&text);
+        Exit::Fatal
+    }
+
+    async fn ask(mut self, rpc: &RpcService) -> Result<(), String> {
+        // TaskManagers that were started by hand find out by themselves: nobody waits for a leader on their behalf.
+        let wait = if self.external { self.within } else { Duration::ZERO };
+        let known = tokio::time::timeout(wait, self.leader.wait_for(Option::is_some)).await;
+        let leader = known.ok().and_then(Result::ok).and_then(|leader| leader.clone());
+        let leader = leader.ok_or("no ResourceManager leads")?;
+        let manager: Remote<ResourceManagerGateway> =
+            rpc.gateway(&leader.address, ResourceManagerId::from_session(leader.session));
+        let answer = manager.ask_within(self.goodbye, self.within.saturating_add(SLACK)).await;
+        answer.map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use actix::{Actor, Context, Handler, ResponseFuture};
+    use gateways::resource_manager::*;
+    use gateways::{Answer, Ask, RpcOptions};
+    use model::LeaderSession;
+    use platform::Platform;
+    use tokio::task::LocalSet;
+
+    /// Unregisters, or fails to.
+    struct Manager {
+        fails: bool,
+    }
+    impl Actor for Manager {
+        type Context = Context<Self>;
+    }
+    impl Handler<Ask<DeregisterApplication>> for Manager {
+        type Result = Answer<DeregisterApplication>;
+        fn handle(&mut self, _: Ask<DeregisterApplication>, _: &mut Context<Self>) -> Self::Result {
+            let cause = "connection refused".to_owned();
+            let error = DeregisterError { within_ms: 30_000, attempts: 7, cause };
+            if self.fails { Err(error) } else { Ok(()) }
+        }
+    }
+    macro_rules! never_answers {
+        ($($call:ty),+ $(,)?) => {$(
+            impl Handler<Ask<$call>> for Manager {
+                type Result = ResponseFuture<Answer<$call>>;
+                fn handle(&mut self, _: Ask<$call>, _: &mut Context<Self>) -> Self::Result {
+                    Box::pin(std::future::pending())
+                }
+            }
+        )+};
+    }
+    never_answers! {
+        RegisterTaskExecutor, SendSlotReport, NotifySlotAvailable, DisconnectTaskExecutor, RegisterJobMaster,
+        DeclareRequiredResources, DisconnectJobMaster, RequestTaskManagers, RequestResourceOverview, BlockNode,
+        UnblockNode, RequestBlockedNodes, DeclareNeededWorkers, ReleaseIdleWorker, ReportLackOfSlots, AskToGiveWay,
+    }
+
+    /// When the ResourceManager leads.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Leads {
+        Now,
+        Later,
+        Never,
+    }
+
+    async fn exit_of(external: bool, fails: bool, leads: Leads) -> Exit {
+        let rpc = RpcService::start(Platform::production(), RpcOptions::in_process()).await;
+        let rpc = rpc.expect("a service without a port starts");
+        let session = LeaderSession::default();
+        let endpoint = ResourceManagerGateway::endpoint(Manager { fails }.start());
+        let _registration = rpc.serve("manager", ResourceManagerId(session), endpoint);
+        let leader = LeaderInformation { session, address: rpc.address_of("manager") };
+        let (sender, receiver) = watch::channel((leads == Leads::Now).then(|| leader.clone()));
+        let status = ApplicationStatus::Succeeded;
+        let end = ApplicationEnd {
+            leader: receiver,
+            goodbye: DeregisterApplication { status, diagnostics: None },
+            within: Duration::from_secs(30),
+            external,
+        };
+        let publish = async {
+            tokio::task::yield_now().await;
+            if leads == Leads::Later {
+                sender.send_replace(Some(leader));
+            }
+        };
+        let (exit, ()) = futures::join!(end.deregister(&rpc, Exit::Success), publish);
+        exit
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_the_external_system_forgets_has_succeeded() {
+        LocalSet::new()
+            .run_until(async {
+                assert_eq!(exit_of(true, false, Leads::Now).await, Exit::Success);
+                assert_eq!(exit_of(true, false, Leads::Later).await, Exit::Success);
+                assert_eq!(exit_of(true, true, Leads::Now).await, Exit::Fatal);
+                assert_eq!(exit_of(true, false, Leads::Never).await, Exit::Fatal);
+            })
+            .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_an_external_system_the_exit_code_stays() {
+        LocalSet::new()
+            .run_until(async {
+                for leads in [Leads::Now, Leads::Later, Leads::Never] {
+                    assert_eq!(exit_of(false, true, leads).await, Exit::Success);
+                }
+            })
+            .await;
+    }
+}

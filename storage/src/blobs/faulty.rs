@@ -1,0 +1,127 @@
+//! A blob store that is slow, hangs or fails on demand, around any other one: for tests and simulations.
+//!
+//! A call that hangs takes effect when the store goes on, as with
+//! [`FaultyObjects`](crate::objects::FaultyObjects).
+
+use super::{BlobFuture, BlobStore, BlobWriter};
+use crate::objects::{
+    Fault,
+    faulty::{FaultSwitch, Faults},
+};
+use bytes::Bytes;
+use futures::TryFutureExt as _;
+use model::{BlobKey, BlobKind, ContentHash, JobId};
+use std::{path::PathBuf, sync::Arc};
+
+/// A store with faults; clones share them.
+#[derive(Debug, Clone)]
+pub struct FaultyBlobs {
+    inner: Arc<dyn BlobStore>,
+    faults: FaultSwitch,
+}
+
+impl FaultyBlobs {
+    /// Wraps a store, for the present without a fault.
+    pub fn new(inner: Arc<dyn BlobStore>) -> Self {
+        Self { inner, faults: FaultSwitch::new() }
+    }
+
+    /// Sets the fault of all calls that change nothing, from now on.
+    pub fn set_reads(&self, fault: Fault) {
+        self.faults.set_reads(fault);
+    }
+
+    /// Sets the fault of uploads and removals from now on.
+    pub fn set_writes(&self, fault: Fault) {
+        self.faults.set_writes(fault);
+    }
+
+    /// Sets the fault of every call from now on.
+    pub fn set(&self, fault: Fault) {
+        self.set_reads(fault.clone());
+        self.set_writes(fault);
+    }
+
+    fn call<T: 'static>(
+        &self,
+        of: fn(&Faults) -> &Fault,
+        work: impl FnOnce(&dyn BlobStore) -> BlobFuture<T> + Send + 'static,
+    ) -> BlobFuture<T> {
+        let inner = Arc::clone(&self.inner);
+        self.faults.call(of, move || work(&*inner))
+    }
+}
+
+impl BlobStore for FaultyBlobs {
+    fn begin(&self) -> BlobFuture<Box<dyn BlobWriter>> {
+        let faults = self.faults.clone();
+        self.call(|faults| &faults.writes, move |inner| faulty(inner.begin(), faults))
+    }
+
+    fn find(&self, job: Option<JobId>, hash: ContentHash) -> BlobFuture<Option<BlobKey>> {
+        self.call(|faults| &faults.reads, move |inner| inner.find(job, hash))
+    }
+
+    fn read(&self, key: &BlobKey, offset: u64, max: usize) -> BlobFuture<Bytes> {
+        let key = *key;
+        self.call(|faults| &faults.reads, move |inner| inner.read(&key, offset, max))
+    }
+
+    fn path(&self, key: &BlobKey) -> BlobFuture<Option<PathBuf>> {
+        let key = *key;
+        self.call(|faults| &faults.reads, move |inner| inner.path(&key))
+    }
+
+    fn references(&self, key: &BlobKey) -> BlobFuture<u64> {
+        let key = *key;
+        self.call(|faults| &faults.reads, move |inner| inner.references(&key))
+    }
+
+    fn remove(&self, key: &BlobKey) -> BlobFuture<bool> {
+        let key = *key;
+        self.call(|faults| &faults.writes, move |inner| inner.remove(&key))
+    }
+
+    fn remove_job(&self, job: JobId) -> BlobFuture<()> {
+        self.call(|faults| &faults.writes, move |inner| inner.remove_job(job))
+    }
+
+    fn keys(&self) -> BlobFuture<Vec<BlobKey>> {
+        self.call(|faults| &faults.reads, |inner| inner.keys())
+    }
+
+    fn location(&self) -> String {
+        self.inner.location()
+    }
+}
+
+struct FaultyWriter {
+    inner: Box<dyn BlobWriter>,
+    faults: FaultSwitch,
+}
+
+/// The writer that comes of `inner` has these faults, too.
+fn faulty(
+    inner: BlobFuture<Box<dyn BlobWriter>>,
+    faults: FaultSwitch,
+) -> BlobFuture<Box<dyn BlobWriter>> {
+    Box::pin(inner.map_ok(|inner| Box::new(FaultyWriter { inner, faults }) as Box<dyn BlobWriter>))
+}
+
+impl BlobWriter for FaultyWriter {
+    fn append(self: Box<Self>, bytes: Bytes) -> BlobFuture<Box<dyn BlobWriter>> {
+        let Self { inner, faults } = *self;
+        let switch = faults.clone();
+        switch.call(|faults| &faults.writes, move || faulty(inner.append(bytes), faults))
+    }
+
+    fn finish(
+        self: Box<Self>,
+        job: Option<JobId>,
+        kind: BlobKind,
+        expected: ContentHash,
+    ) -> BlobFuture<BlobKey> {
+        let Self { inner, faults } = *self;
+        faults.call(|faults| &faults.writes, move || inner.finish(job, kind, expected))
+    }
+}

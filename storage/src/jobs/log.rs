@@ -1,0 +1,329 @@
+//! Each job's facts as a numbered log of small objects, `jobs/<job id>/<number>`, made by create-if-absent.
+//!
+//! A new leader appends its own [`JobFact::Owner`] record first. Suppose leader A has read a log up to record
+//! 4 and is stopped before it writes record 5 (job FAILED). Leader B takes over and appends record 5 (Owner).
+//! When A goes on, its append finds number 5 taken and fails with [`AppendError::Superseded`]: A's result
+//! never becomes visible. Objects are deleted only after the log says [`JobFact::Removed`], record 0 first; a
+//! log without record 0 is no job, so a record that an old leader appends even later is ignored, and deleted
+//! when the log is read next.
+//!
+//! A record 0 that an old leader writes after a new one has taken over all jobs would be a job that nobody
+//! runs until the leader after that finds it. So each leader, when it has taken over, leaves a mark
+//! (`jobs/taken-over/<epoch>`), and a job whose records are all older than the newest mark is a ghost.
+//!
+//! It must never retry a failed write by itself: the caller repeats the same append, which succeeds if the
+//! first one took effect after all.
+
+use super::record::{JobFact, JobRecord, Writer};
+use super::replay::{JobState, Numbered, Replayed, replay};
+use crate::ha::Lease;
+use crate::objects::{ObjectStore, PutNew, StoreError};
+use bytes::Bytes;
+use model::{JobGraph, JobId, LeaderSession};
+use platform::Platform;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use thiserror::Error;
+
+pub(super) const PREFIX: &str = "jobs/";
+const MARKS: &str = "taken-over";
+/// Records of other logs that an append passes over, and times that a take-over starts again, before it gives up.
+const TRIES_MAX: u32 = 100;
+
+/// The place of a log's next record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The job.
+    pub job: JobId,
+    log: u64,
+    next: u64,
+}
+
+/// Why a fact was not recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum AppendError {
+    /// Another leader has written to the log: this one must not act for the job any more.
+    #[error("job {job} belongs to another leader{}; this leader's record is not kept", writer_text(.by))]
+    Superseded {
+        /// The job.
+        job: JobId,
+        /// The other leader, if its record can be read.
+        by: Option<Writer>,
+    },
+    /// The process does not hold the leader's lease any more; nothing was written.
+    #[error("the leader's lease is over; nothing was recorded about job {job}")]
+    LeaseOver {
+        /// The job.
+        job: JobId,
+    },
+    /// A log of this job id exists already; nothing was written.
+    #[error("a log of job {job} exists already")]
+    Exists {
+        /// The job.
+        job: JobId,
+    },
+    /// The record cannot be encoded.
+    #[error("cannot encode a record of job {job}: {why}")]
+    Encode {
+        /// The job.
+        job: JobId,
+        /// The encoder's words.
+        why: String,
+    },
+    /// The store failed. The record may or may not have been written: repeat the same append.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn writer_text(writer: &Option<Writer>) -> String {
+    let by = |w: &Writer| format!(" ({} at {})", w.session, w.address);
+    writer.as_ref().map(by).unwrap_or_default()
+}
+
+/// A log that a leader has read, and owns if its job has not ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TakenOver {
+    /// What the log says.
+    pub state: JobState,
+    /// The place of the next record.
+    pub end: LogEnd,
+}
+
+/// The logs of all jobs of a cluster, for one leader. Clones share the store.
+#[derive(Clone)]
+pub struct JobLogs {
+    objects: Arc<dyn ObjectStore>,
+    platform: Platform,
+    lease: Lease,
+}
+
+impl fmt::Debug for JobLogs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JobLogs({})", self.objects.location())
+    }
+}
+
+impl JobLogs {
+    /// Returns the logs in `objects`. Nothing is written unless `lease` is held then.
+    pub fn new(objects: Arc<dyn ObjectStore>, platform: Platform, lease: Lease) -> Self {
+        Self { objects, platform, lease }
+    }
+
+    /// Creates the log of a new job; `log` is a random number. If the store fails, the log is withdrawn
+    /// again as far as the store lets it be: a job whose submitter is told of a failure should not run under
+    /// the next leader.
+    ///
+    /// # Errors
+    /// [`AppendError::Exists`] if there is a log of this job id.
+    pub async fn create(
+        self,
+        graph: Arc<JobGraph>,
+        log: u64,
+        writer: Writer,
+    ) -> Result<LogEnd, AppendError> {
+        let job = graph.job_id;
+        let record = JobRecord { job, log, writer, fact: JobFact::Graph(graph) };
+        let end = LogEnd { job, log, next: 1 };
+        match self.put(&record, 0).await {
+            Ok(Put::Written) => Ok(end),
+            Ok(Put::Taken(_)) => Err(AppendError::Exists { job }),
+            Err(error @ AppendError::Store(_)) => {
+                let removed = self.clone().append(end, JobFact::Removed, record.writer).await;
+                if removed.is_ok() {
+                    // What is left is a ghost, or says that it is removed.
+                    let _ = self.delete(job).await;
+                }
+                Err(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Appends a fact. Returns the place of the record after it.
+    ///
+    /// # Errors
+    /// [`AppendError::Superseded`] if another leader has appended since `end` was known.
+    pub async fn append(
+        self,
+        mut end: LogEnd,
+        fact: JobFact,
+        writer: Writer,
+    ) -> Result<LogEnd, AppendError> {
+        let job = end.job;
+        let record = JobRecord { job, log: end.log, writer, fact };
+        for _ in 0..TRIES_MAX {
+            let number = end.next;
+            end.next = number.saturating_add(1);
+            match self.put(&record, number).await? {
+                Put::Written => return Ok(end),
+                // Left behind by an earlier log of this job id.
+                Put::Taken(Some(other)) if other.log != end.log => {}
+                Put::Taken(other) => {
+                    return Err(AppendError::Superseded { job, by: other.map(|r| r.writer) });
+                }
+            }
+        }
+        Err(AppendError::Superseded { job, by: None })
+    }
+
+    /// Lists the jobs that have records.
+    ///
+    /// # Errors
+    /// As the store's.
+    pub async fn list(self) -> Result<Vec<JobId>, StoreError> {
+        let names = self.objects.list(PREFIX).await?;
+        let mut jobs: Vec<JobId> =
+            names.iter().filter_map(|name| Some(numbered(name)?.0)).collect();
+        jobs.dedup();
+        Ok(jobs)
+    }
+
+    /// Returns the newest epoch below `session`'s whose leader had taken over all jobs.
+    ///
+    /// # Errors
+    /// As the store's.
+    pub async fn newest_mark(
+        self,
+        session: LeaderSession,
+    ) -> Result<Option<LeaderSession>, StoreError> {
+        let names = self.objects.list(&format!("{PREFIX}{MARKS}/")).await?;
+        Ok(names.iter().filter_map(|name| mark_of(name)).filter(|mark| *mark < session).max())
+    }
+
+    /// Marks that the leader of this session has taken over all jobs, and removes older marks.
+    ///
+    /// # Errors
+    /// As the store's.
+    pub async fn mark_taken_over(self, session: LeaderSession) -> Result<(), StoreError> {
+        let _ = self.objects.put_new(&mark_name(session), Bytes::new()).await?;
+        for name in self.objects.list(&format!("{PREFIX}{MARKS}/")).await? {
+            if mark_of(&name).is_none_or(|mark| mark < session) {
+                self.objects.delete(&name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a job's log, and makes `writer` the owner of a job that has not ended. A job whose records are
+    /// all older than `mark` (see [`JobLogs::newest_mark`]) is a ghost.
+    ///
+    /// # Errors
+    /// [`AppendError::Superseded`] if a leader with a higher session owns the job.
+    pub async fn take_over(
+        self,
+        job: JobId,
+        mark: Option<LeaderSession>,
+        writer: Writer,
+    ) -> Result<TakenOver, AppendError> {
+        for _ in 0..TRIES_MAX {
+            let Replayed { mut state, log, next, newest } = self.read(job).await?;
+            let end = LogEnd { job, log: log.unwrap_or_default(), next };
+            if let Some(newest) = newest {
+                if newest.session > writer.session {
+                    return Err(AppendError::Superseded { job, by: Some(newest) });
+                }
+                if matches!(state, JobState::Running(_)) && mark > Some(newest.session) {
+                    state = JobState::Ghost;
+                }
+            }
+            if !matches!(state, JobState::Running(_) | JobState::Damaged { .. }) {
+                return Ok(TakenOver { state, end });
+            }
+            match self.clone().append(end, JobFact::Owner, writer.clone()).await {
+                Ok(end) => return Ok(TakenOver { state, end }),
+                // The last leader was quicker: what it wrote counts.
+                Err(AppendError::Superseded { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(AppendError::Superseded { job, by: None })
+    }
+
+    /// Deletes a log that says [`JobFact::Removed`], or that is a ghost: record 0 first.
+    ///
+    /// # Errors
+    /// As the store's, or [`AppendError::LeaseOver`]; records that were deleted stay deleted.
+    pub async fn delete(self, job: JobId) -> Result<(), AppendError> {
+        for (_, name) in self.names(job).await? {
+            if !self.lease.holds(self.platform.now()) {
+                return Err(AppendError::LeaseOver { job });
+            }
+            self.objects.delete(&name).await?;
+        }
+        Ok(())
+    }
+
+    async fn read(&self, job: JobId) -> Result<Replayed, AppendError> {
+        let mut records: Vec<Numbered> = Vec::new();
+        for (number, name) in self.names(job).await? {
+            let record = match self.objects.get(&name).await {
+                Ok(Some(bytes)) => JobRecord::try_decode(&bytes)
+                    .map_err(|why| format!("{}/{name}: {why}", self.objects.location())),
+                // Deleted since it was listed.
+                Ok(None) => continue,
+                Err(error @ StoreError::Corrupt { .. }) => Err(error.to_string()),
+                Err(error) => return Err(error.into()),
+            };
+            records.push((number, record));
+        }
+        Ok(replay(job, &records))
+    }
+
+    /// The numbers and names of a job's records, ascending.
+    async fn names(&self, job: JobId) -> Result<BTreeMap<u64, String>, StoreError> {
+        let names = self.objects.list(&format!("{PREFIX}{job}/")).await?;
+        let own = names.into_iter().filter_map(|name| Some((numbered(&name)?.1, name)));
+        Ok(own.collect())
+    }
+
+    async fn put(&self, record: &JobRecord, number: u64) -> Result<Put, AppendError> {
+        let job = record.job;
+        let bytes = record.encode().map_err(|why| AppendError::Encode { job, why })?;
+        let name = name_of(job, number);
+        if !self.lease.holds(self.platform.now()) {
+            return Err(AppendError::LeaseOver { job });
+        }
+        if self.objects.put_new(&name, bytes.clone()).await? == PutNew::Created {
+            return Ok(Put::Written);
+        }
+        match self.objects.get(&name).await {
+            // An earlier try of this append whose answer was lost.
+            Ok(Some(there)) if there == bytes => Ok(Put::Written),
+            Ok(there) => Ok(Put::Taken(there.and_then(|b| JobRecord::try_decode(&b).ok()))),
+            Err(StoreError::Corrupt { .. }) => Ok(Put::Taken(None)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// What came of a create-if-absent.
+enum Put {
+    /// The record is in the log.
+    Written,
+    /// The number is taken, by this record if it can be read.
+    Taken(Option<JobRecord>),
+}
+
+fn name_of(job: JobId, number: u64) -> String {
+    format!("{PREFIX}{job}/{number:010}")
+}
+
+/// The job and number that an object is named after.
+fn numbered(name: &str) -> Option<(JobId, u64)> {
+    let (job, number) = name.strip_prefix(PREFIX)?.split_once('/')?;
+    let (job, number) = (job.parse().ok()?, number.parse().ok()?);
+    (name_of(job, number) == name).then_some((job, number))
+}
+
+fn mark_name(session: LeaderSession) -> String {
+    let LeaderSession { epoch, nonce } = session;
+    format!("{PREFIX}{MARKS}/{:020}-{:020}-{nonce:020}", epoch.store, epoch.process)
+}
+
+fn mark_of(name: &str) -> Option<LeaderSession> {
+    let mut parts = name.strip_prefix(PREFIX)?.strip_prefix(MARKS)?.strip_prefix('/')?.split('-');
+    let mut part = || parts.next()?.parse().ok();
+    let epoch = model::Epoch { store: part()?, process: part()? };
+    Some(LeaderSession { epoch, nonce: part()? })
+}

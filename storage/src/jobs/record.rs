@@ -1,0 +1,96 @@
+//! One record of a job's log, and its bytes.
+//!
+//! Format: `FJL1`, then a MessagePack map of the record's fields by name. Unknown fields are skipped, so
+//! that a newer JobManager's records can be read; an unknown fact is an error. Decoding must never panic,
+//! whatever the bytes are.
+
+use bytes::Bytes;
+use model::{ExecutionState, FailureCause, JobGraph, JobId, JobStatus, LeaderSession};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// First bytes of a record: magic and version of the format.
+const MAGIC: &[u8; 4] = b"FJL1";
+
+/// The leader that writes a record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Writer {
+    /// The Dispatcher's session. A record of a lower epoch never follows one of a higher epoch.
+    pub session: LeaderSession,
+    /// The node that the Dispatcher's process answers at, for people; empty if it has none.
+    pub address: String,
+}
+
+/// One fact about a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum JobFact {
+    /// The job exists; always record 0.
+    Graph(Arc<JobGraph>),
+    /// The record's writer leads the job from here on.
+    Owner,
+    /// The job has ended.
+    Result(Box<JobResultEntry>),
+    /// The job is forgotten: its objects may be deleted from here on, record 0 first.
+    Removed,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobResultEntry {
+    /// The job's id.
+    pub job_id: JobId,
+    /// The job's name.
+    pub name: String,
+    /// A globally terminal state.
+    pub status: JobStatus,
+    /// The reason why the job failed.
+    pub cause: Option<FailureCause>,
+    /// Unix milliseconds of the job's submission.
+    pub start_ms: u64,
+    /// Unix milliseconds of the job's end.
+    pub end_ms: u64,
+    /// Unix milliseconds of the job's last change of state.
+    pub last_modification_ms: u64,
+    /// Subtasks by the state that they ended in.
+    pub tasks: BTreeMap<ExecutionState, u32>,
+    /// Name and size in bytes of the object with the job's details; `None` if they could not be stored.
+    pub details: Option<(String, u64)>,
+}
+
+/// One record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JobRecord {
+    /// The job.
+    pub job: JobId,
+    /// The log's own id, drawn with record 0. A record that carries another one was meant for an earlier log
+    /// of the same job id, and is ignored.
+    pub log: u64,
+    /// The record's writer.
+    pub writer: Writer,
+    /// The fact.
+    pub fact: JobFact,
+}
+
+impl JobRecord {
+    /// Returns the record's bytes.
+    ///
+    /// # Errors
+    /// The reason why a field cannot be encoded.
+    pub fn encode(&self) -> Result<Bytes, String> {
+        let mut bytes = MAGIC.to_vec();
+        let mut out = rmp_serde::Serializer::new(&mut bytes).with_struct_map();
+        self.serialize(&mut out).map_err(|e| e.to_string())?;
+        Ok(bytes.into())
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// What is wrong with the bytes.
+    pub fn try_decode(bytes: &[u8]) -> Result<Self, String> {
+        let body = bytes
+            .strip_prefix(MAGIC)
+            .ok_or("it does not start like a job record of a version that this program knows")?;
+        super::decode(body).map_err(|e| e.to_string())
+    }
+}

@@ -1,0 +1,80 @@
+//! What a job's records say together. Pure: it must never read or write anything.
+
+use super::record::{JobFact, JobRecord, JobResultEntry, Writer};
+use model::{JobGraph, JobId};
+use std::sync::Arc;
+
+/// What a log says about its job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum JobState {
+    /// The log has no first record: it is no job. Its records may be deleted.
+    Ghost,
+    /// The job has not ended.
+    Running(Arc<JobGraph>),
+    /// The job has ended.
+    Ended(Box<JobResultEntry>),
+    /// The job is forgotten; its objects are to be deleted.
+    Removed,
+    /// A record cannot be read, and without it nobody can tell whether the job may run.
+    Damaged {
+        /// The graph, if it is not the damaged one.
+        graph: Option<Arc<JobGraph>>,
+        /// The names of the damaged objects and what is wrong with each.
+        why: String,
+    },
+}
+
+/// A log as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Replayed {
+    pub(super) state: JobState,
+    /// The log's id; `None` if no record says it.
+    pub(super) log: Option<u64>,
+    /// The number of the next record.
+    pub(super) next: u64,
+    /// The writer with the highest session.
+    pub(super) newest: Option<Writer>,
+}
+
+/// One object of a log: its number and its content, or why it cannot be read.
+pub(super) type Numbered = (u64, Result<JobRecord, String>);
+
+/// Reads a log's records, which are in ascending order of their numbers.
+pub(super) fn replay(job: JobId, records: &[Numbered]) -> Replayed {
+    let next = records.last().map_or(0, |(number, _)| number.saturating_add(1));
+    let ghost = Replayed { state: JobState::Ghost, log: None, next, newest: None };
+    let Some((0, first)) = records.first() else {
+        return ghost;
+    };
+    let (log, graph) = match first {
+        Ok(record) => match &record.fact {
+            JobFact::Graph(graph) if graph.job_id == job => (Some(record.log), Ok(graph)),
+            _ => (None, Err(format!("record 0 is not the graph of job {job}"))),
+        },
+        Err(why) => (None, Err(why.clone())),
+    };
+    // With an unreadable first record every record counts: that of an earlier log cannot be told.
+    let readable = records.iter().filter_map(|(_, record)| record.as_ref().ok());
+    let own: Vec<&JobRecord> =
+        readable.filter(|r| r.job == job && log.is_none_or(|log| r.log == log)).collect();
+    let damaged: Vec<String> = records
+        .iter()
+        .skip(1)
+        .filter_map(|(_, record)| record.as_ref().err().cloned())
+        .chain(graph.as_ref().err().cloned())
+        .collect();
+    let graph = graph.ok().cloned();
+    let removed = own.iter().any(|r| r.fact == JobFact::Removed);
+    let result = own.iter().find_map(|r| match &r.fact {
+        JobFact::Result(entry) => Some(entry.clone()),
+        _ => None,
+    });
+    let state = match (removed, result, graph) {
+        (true, ..) => JobState::Removed,
+        (_, Some(entry), _) => JobState::Ended(entry),
+        (_, None, Some(graph)) if damaged.is_empty() => JobState::Running(graph),
+        (_, None, graph) => JobState::Damaged { graph, why: damaged.join("; ") },
+    };
+    let newest = own.iter().map(|r| &r.writer).max_by_key(|w| w.session).cloned();
+    Replayed { state, log: log.or(own.first().map(|r| r.log)), next, newest }
+}

@@ -1,0 +1,46 @@
+//! Stores without `await`, for tests and fuzz targets that have no runtime of their own.
+
+use crate::objects::{ObjectStore, PutNew, StoreError};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// Waits for a future on a runtime of its own.
+///
+/// # Panics
+/// No runtime can be made.
+#[expect(clippy::expect_used, reason = "tests only")]
+pub fn wait<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    runtime.expect("a runtime").block_on(future)
+}
+
+/// A store whose calls block until they are done.
+#[derive(Debug, Clone)]
+pub struct Blocking(pub Arc<dyn ObjectStore>);
+
+impl Blocking {
+    /// Wraps a store.
+    pub fn new(store: impl ObjectStore + 'static) -> Self {
+        Self(Arc::new(store))
+    }
+    /// See [`ObjectStore::get`].
+    pub fn get(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
+        wait(self.0.get(name))
+    }
+    /// See [`ObjectStore::put_new`].
+    pub fn put_new(&self, name: &str, bytes: Bytes) -> Result<PutNew, StoreError> {
+        wait(self.0.put_new(name, bytes))
+    }
+    /// See [`ObjectStore::put`].
+    pub fn put(&self, name: &str, bytes: Bytes) -> Result<(), StoreError> {
+        wait(self.0.put(name, bytes))
+    }
+    /// See [`ObjectStore::delete`].
+    pub fn delete(&self, name: &str) -> Result<bool, StoreError> {
+        wait(self.0.delete(name))
+    }
+    /// See [`ObjectStore::list`].
+    pub fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        wait(self.0.list(prefix))
+    }
+}
