@@ -1,4 +1,6 @@
-//! Stores without `await`, for tests and fuzz targets that have no runtime of their own.
+//! For tests and fuzz targets: stores without `await`, and the contract that every store keeps to.
+
+pub mod contract;
 
 use crate::objects::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;

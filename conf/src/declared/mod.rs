@@ -11,6 +11,7 @@ pub mod resourcemanager;
 pub mod rest;
 pub mod restart;
 pub mod rpc;
+pub mod s3;
 pub mod security;
 pub mod taskmanager;
 pub mod taskmanager_memory;
@@ -31,6 +32,7 @@ pub(crate) static SECTIONS: &[(&str, &[&[&dyn Declaration]])] = &[
     ("Restart strategies", &[restart::ALL]),
     ("Heartbeats", &[heartbeat::ALL]),
     ("High availability", &[high_availability::ALL]),
+    ("S3", &[s3::ALL]),
     ("RPC and blobs", &[rpc::ALL]),
     ("Security", &[security::ALL]),
     ("Logs and processes", &[logging::ALL]),

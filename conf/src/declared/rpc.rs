@@ -24,7 +24,8 @@ options! {
     /// The most connections at once.
     CONNECTIONS_MAX: u32 = "rpc.connections-max" => 16_384;
     /// Where a JobManager makes a directory of its own for blobs; under `io.tmp.dirs` where it is not set. With high
-    /// availability they are kept in `high-availability.storageDir`.
+    /// availability they are kept in `high-availability.storageDir` if that is a directory; if it is an object store,
+    /// they are kept here, in a directory that every JobManager must reach.
     BLOB_DIRECTORY: Option<PathBuf> = "blob.storage.directory" => None;
     /// How long a blob is kept that no job has come for, and one that a cache has fetched and nobody uses. Blobs of a job
     /// go with it.

@@ -3,7 +3,7 @@
 
 use super::application_end::ApplicationEnd;
 use super::rest_endpoint::{self, EndpointPlan};
-use super::{StartError, rpc};
+use super::{StartError, ha_store, rpc};
 use crate::cli;
 use crate::cluster_files::ClusterFiles;
 use crate::components::{
@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::blobs::{BlobStore, FileBlobs};
 use storage::ha::{ElectionDriver, EmbeddedElection, FileElection, FileElectionSettings};
-use storage::objects::{self, FileObjects, MemoryObjects, ObjectStore};
+use storage::objects::{FileObjects, MemoryObjects, ObjectStore};
 use streaming::ProgramEntry;
 
 /// What a JobManager process is started with.
@@ -397,8 +397,9 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
         }
         HaType::Filesystem => {
             // The election has a store of its own: its calls do not queue behind those of jobs.
-            let (leaders, folder) = ha_store(options)?;
-            let (objects, _) = ha_store(options)?;
+            let leaders = ha_store::open(options, platform)?;
+            let objects = ha_store::open(options, platform)?;
+            let folder = ha_store::blob_folder(options)?;
             let settings = FileElectionSettings {
                 lease_duration: options.get(&ha::LEASE_DURATION),
                 renew_interval: options.get(&ha::LEASE_RENEW_INTERVAL),
@@ -407,8 +408,8 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
                 election: Arc::new(FileElection::new(platform.clone(), leaders, settings)),
                 standby: true,
                 details: objects.clone(),
-                blobs: file_blobs(folder.join("blobs"))?,
-                ha: HaData { objects, blobs: Some(folder.join("blobs")), _own_blobs: None },
+                blobs: file_blobs(folder.clone())?,
+                ha: HaData { objects, blobs: Some(folder), _own_blobs: None },
             })
         }
     }
@@ -431,20 +432,4 @@ fn file_blobs(folder: PathBuf) -> Result<Arc<dyn BlobStore>, StartError> {
     let blobs = FileBlobs::open(folder.clone())
         .map_err(|e| StartError::storage(format!("blob store {}", folder.display()), e))?;
     Ok(Arc::new(blobs))
-}
-
-/// The cluster's part of `high-availability.storageDir`.
-pub(super) fn ha_store(options: &Options) -> Result<(Arc<dyn ObjectStore>, PathBuf), StartError> {
-    let Some(uri) = options.get(&ha::STORAGE_DIR) else {
-        return Err(StartError::Invalid(
-            "high-availability.type is filesystem: set high-availability.storageDir to a directory that \
-             every JobManager and TaskManager reaches"
-                .to_owned(),
-        ));
-    };
-    let cluster = options.get(&ha::CLUSTER_ID);
-    let failed = |e| StartError::storage("high-availability.storageDir", e);
-    let folder = objects::local_path(&uri).map_err(failed)?.join(cluster);
-    let store = FileObjects::open(folder.clone()).map_err(failed)?;
-    Ok((Arc::new(store), folder))
 }

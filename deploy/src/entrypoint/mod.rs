@@ -2,6 +2,7 @@
 //! order, and how they end. Exit codes are those of [`crate::exit`].
 
 mod application_end;
+mod ha_store;
 mod jobmanager;
 mod rest_endpoint;
 mod rpc;

@@ -1,6 +1,6 @@
 //! The TaskManager process: identity, folders and ports, then its components, and the way back.
 
-use super::{StartError, jobmanager, rpc};
+use super::{StartError, ha_store, rpc};
 use crate::cluster_files::ClusterFiles;
 use crate::components::{BaseParts, TaskManagerComponents, TaskManagerParts};
 use crate::exit::Exit;
@@ -232,7 +232,7 @@ fn retrieval(
             LeaderNode::Fixed(NodeAddress::of(&host, port))
         }
         HaType::Filesystem => {
-            let (objects, _) = jobmanager::ha_store(options)?;
+            let objects = ha_store::open(options, platform)?;
             let settings = FileElectionSettings {
                 lease_duration: options.get(&ha::LEASE_DURATION),
                 renew_interval: options.get(&ha::LEASE_RENEW_INTERVAL),

@@ -1,15 +1,15 @@
 //! Objects as files below one directory: written to a temporary name, synced, then linked or renamed.
 //!
-//! Format: `FLOTTOB1`, length (u64, big-endian), SHA-256 of the content, content. The disk work of a call
-//! runs on tokio's blocking threads, a bounded number of calls at a time ([`DiskCalls`]): a directory that
+//! Each file begins with a header (`frame.rs`) of magic `FLOTTOB1`. The disk work of a call runs on tokio's
+//! blocking threads, a bounded number of calls at a time ([`DiskCalls`]): a directory that
 //! hangs (NFS, a full device queue) holds up these calls and no lane. It must never show a file that was
 //! not written to its end, never leave its directory, and never let other users of the machine read what
 //! it makes.
 
+use super::frame::{self, FILE_MAGIC};
 use super::{ObjectStore, PutNew, StoreError, StoreFuture, check_name};
 use crate::disk::DiskCalls;
 use bytes::Bytes;
-use sha2::{Digest, Sha256};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Read, Write},
@@ -22,8 +22,6 @@ use std::{
     time::Duration,
 };
 
-const MAGIC: &[u8; 8] = b"FLOTTOB1";
-const HEADER_BYTES: usize = 8 + 8 + 32;
 /// Temporary files older than this belong to nobody: a write takes milliseconds.
 pub(crate) const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
@@ -132,9 +130,7 @@ impl Folder {
         let (path, mut file) = self.create_beside(target)?;
         let temporary = Temporary { path };
         let write = |file: &mut File| -> io::Result<()> {
-            file.write_all(MAGIC)?;
-            file.write_all(&(bytes.len() as u64).to_be_bytes())?;
-            file.write_all(&Sha256::digest(bytes))?;
+            file.write_all(&frame::header(FILE_MAGIC, bytes))?;
             file.write_all(bytes)?;
             file.sync_all()
         };
@@ -157,7 +153,7 @@ impl Folder {
         }
         let mut all = Vec::new();
         file.read_to_end(&mut all).map_err(|e| StoreError::from_io(&path, &e))?;
-        checked_content(&path, all).map(Some)
+        frame::checked(FILE_MAGIC, &path.display().to_string(), all.into()).map(Some)
     }
 
     fn put_new(&self, name: &str, bytes: &[u8]) -> Result<PutNew, StoreError> {
@@ -320,29 +316,4 @@ pub(crate) fn absent(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory
     )
-}
-
-fn checked_content(path: &Path, file: Vec<u8>) -> Result<Bytes, StoreError> {
-    let corrupt = |why: String| StoreError::Corrupt { path: path.display().to_string(), why };
-    let file = Bytes::from(file);
-    if file.len() < HEADER_BYTES {
-        return Err(corrupt(format!("{} bytes are too few for its header", file.len())));
-    }
-    let content = file.slice(HEADER_BYTES..);
-    let (Some(magic), Some(length), Some(hash)) =
-        (file.get(..8), file.get(8..16), file.get(16..48))
-    else {
-        return Err(corrupt("its header is cut".into()));
-    };
-    if magic != MAGIC {
-        return Err(corrupt("it does not start like an object of this store".into()));
-    }
-    let length = length.iter().fold(0u64, |n, b| n << 8 | u64::from(*b));
-    if length != content.len() as u64 {
-        return Err(corrupt(format!("it should hold {length} bytes and holds {}", content.len())));
-    }
-    if Sha256::digest(&content).as_slice() != hash {
-        return Err(corrupt("its checksum does not match its content".into()));
-    }
-    Ok(content)
 }

@@ -8,7 +8,14 @@
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod faulty;
 pub(crate) mod file;
+mod frame;
+#[cfg(feature = "hdfs")]
+mod hdfs;
 mod memory;
+#[cfg(any(test, feature = "hdfs", feature = "s3"))]
+mod remote;
+#[cfg(feature = "s3")]
+mod s3;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +26,7 @@ pub use memory::MemoryObjects;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use platform::Platform;
 use std::{fmt, io, path::Path, sync::Arc};
 use thiserror::Error;
 
@@ -61,11 +69,19 @@ pub enum PutNew {
 /// Why a store could not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoreError {
-    /// No room.
+    /// No room on the disk, or none left of a quota.
     #[error("the disk of {path} is full")]
     DiskFull {
         /// Where.
         path: String,
+    },
+    /// A remote system that cannot be connected to or does not answer in time.
+    #[error("{path} can't be reached: {why}; check the address and whether the server runs")]
+    Unreachable {
+        /// The URI of the object or store.
+        path: String,
+        /// The system's words.
+        why: String,
     },
     /// What must be there is not.
     #[error("{path} does not exist")]
@@ -99,7 +115,8 @@ pub enum StoreError {
     },
     /// Nothing here opens such a URI.
     #[error(
-        "'{uri}' can't be used as storage: {why}; there are: a plain absolute path, file:///directory"
+        "'{uri}' can't be used as storage: {why}; there are: a plain absolute path, file:///directory, \
+         s3://bucket/prefix, hdfs://nameservice/path"
     )]
     UnknownUri {
         /// As given.
@@ -134,17 +151,124 @@ impl StoreError {
     }
 }
 
-/// Opens the store that a URI names, creating its directory: `file:///dir`, `file:/dir` or a plain path.
+/// How to reach a server that speaks S3. What is not set comes from the environment (`AWS_…`).
+#[derive(Clone, Default)]
+pub struct S3Settings {
+    /// `http://host:port`; by default Amazon's for the region.
+    pub endpoint: Option<String>,
+    /// The region that requests are signed for.
+    pub region: Option<String>,
+    /// The access key's id.
+    pub access_key: Option<String>,
+    /// The secret that belongs to it; never shown.
+    pub secret_key: Option<String>,
+    /// Whether the bucket is the first segment of the path instead of a part of the host name.
+    pub path_style_access: bool,
+}
+
+impl fmt::Debug for S3Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { endpoint, region, path_style_access, .. } = self;
+        write!(
+            f,
+            "S3Settings({endpoint:?}, {region:?}, path style {path_style_access}, keys masked)"
+        )
+    }
+}
+
+/// Opens the store that a URI names: a plain absolute path or `file:///dir` (the directory is created),
+/// `s3://bucket/prefix`, `hdfs://nameservice/path`. Only a directory is touched; a remote system is first asked
+/// by the first call.
 ///
 /// # Errors
-/// [`StoreError::UnknownUri`], or the reason why the directory cannot be written to.
-pub fn open(uri: &str) -> Result<Arc<dyn ObjectStore>, StoreError> {
-    Ok(Arc::new(FileObjects::open(local_path(uri)?)?))
+/// [`StoreError::UnknownUri`], also if the program was built without the cargo feature that the URI needs; or
+/// the reason why the directory cannot be written to.
+pub fn open(
+    uri: &str,
+    platform: &Platform,
+    s3: &S3Settings,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
+    match Remote::of(uri)? {
+        None => Ok(Arc::new(FileObjects::open(local_path(uri)?)?)),
+        Some(remote) => remote.open(uri, platform, s3),
+    }
+}
+
+/// Returns the URI of a folder below the one that a URI or a plain path names.
+pub fn below(uri: &str, folder: &str) -> String {
+    format!("{}/{folder}", uri.trim().trim_end_matches('/'))
+}
+
+/// Returns true if the URI names a remote system.
+pub fn is_remote(uri: &str) -> bool {
+    !matches!(Remote::of(uri), Ok(None))
+}
+
+/// What the URI of a remote system names.
+struct Remote<'a> {
+    scheme: &'a str,
+    /// The bucket or the name service.
+    host: &'a str,
+    /// With the slash that begins it; empty for none.
+    path: &'a str,
+}
+
+impl<'a> Remote<'a> {
+    /// `None` if the URI is of no scheme that is remote.
+    fn of(uri: &'a str) -> Result<Option<Self>, StoreError> {
+        let text = uri.trim();
+        let Some(scheme) = scheme(text).filter(|s| REMOTE.contains(s)) else { return Ok(None) };
+        let rest = text.get(scheme.len() + 1..).and_then(|rest| rest.strip_prefix("//"));
+        let (host, path) = match rest {
+            Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+            None => return Err(unknown(uri, format!("'{scheme}:' is not followed by '//'"))),
+        };
+        Ok(Some(Self { scheme, host, path }))
+    }
+
+    #[cfg_attr(
+        not(all(feature = "s3", feature = "hdfs")),
+        allow(unused_variables, reason = "of a client that is not built in")
+    )]
+    fn open(
+        &self,
+        uri: &str,
+        platform: &Platform,
+        s3: &S3Settings,
+    ) -> Result<Arc<dyn ObjectStore>, StoreError> {
+        match self.scheme {
+            "s3" if self.host.is_empty() => Err(unknown(uri, "it names no bucket".into())),
+            "hdfs" if self.path.trim_end_matches('/').is_empty() => {
+                Err(unknown(uri, "it names no directory".into()))
+            }
+            #[cfg(feature = "s3")]
+            "s3" => {
+                let s3 = s3::S3::open(uri, self.host, self.path, s3)?;
+                Ok(Arc::new(remote::RemoteObjects::new(s3, platform.clone())))
+            }
+            #[cfg(feature = "hdfs")]
+            "hdfs" => {
+                let hdfs = hdfs::Hdfs::open(uri, self.host, self.path, platform.clone())?;
+                Ok(Arc::new(remote::RemoteObjects::new(hdfs, platform.clone())))
+            }
+            feature => {
+                let why = "this program was built without the cargo feature";
+                Err(unknown(uri, format!("{why} '{feature}', build it with --features {feature}")))
+            }
+        }
+    }
+}
+
+/// The schemes of remote systems, each also the name of its cargo feature.
+const REMOTE: [&str; 2] = ["s3", "hdfs"];
+
+fn unknown(uri: &str, why: String) -> StoreError {
+    StoreError::UnknownUri { uri: uri.chars().take(200).collect(), why }
 }
 
 /// The directory that a `file:` URI or a plain path names.
 pub fn local_path(uri: &str) -> Result<std::path::PathBuf, StoreError> {
-    let wrong = |why: String| StoreError::UnknownUri { uri: uri.chars().take(200).collect(), why };
+    let wrong = |why: String| unknown(uri, why);
     let text = uri.trim();
     let path = match scheme(text) {
         None => text.to_owned(),

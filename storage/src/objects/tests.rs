@@ -40,72 +40,49 @@ fn what_a_store_makes_is_for_its_user_alone_and_what_was_there_keeps_its_mode() 
     assert_eq!(fs::metadata(graph).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-fn both(check: impl Fn(&Blocking)) {
-    check(&Blocking::new(MemoryObjects::new()));
+#[tokio::test]
+async fn memory_and_files_keep_the_contract() {
+    use crate::testing::contract;
+    contract::check(async || Arc::new(MemoryObjects::new()) as _).await;
+    contract::folders_are_no_objects(Arc::new(MemoryObjects::new())).await;
     let dir = tempfile::tempdir().unwrap();
-    check(&Blocking::new(FileObjects::open(dir.path().join("a/b")).unwrap()));
+    let count = std::cell::Cell::new(0);
+    let file = async || {
+        count.set(count.get() + 1);
+        let folder = dir.path().join(format!("a/{}", count.get()));
+        Arc::new(FileObjects::open(folder).unwrap()) as _
+    };
+    contract::check(file).await;
+    contract::folders_are_no_objects(file().await).await;
 }
 
 #[test]
-fn an_object_is_created_once_and_read_back() {
-    both(|store| {
-        assert_eq!(store.get("jobs/1"), Ok(None));
-        assert_eq!(store.put_new("jobs/1", "one".into()), Ok(PutNew::Created));
-        assert_eq!(store.put_new("jobs/1", "two".into()), Ok(PutNew::Exists));
-        assert_eq!(store.get("jobs/1"), Ok(Some("one".into())));
-        assert_eq!(store.put("jobs/1", "three".into()), Ok(()));
-        assert_eq!(store.get("jobs/1"), Ok(Some("three".into())));
-        assert_eq!(store.delete("jobs/1"), Ok(true));
-        assert_eq!(store.delete("jobs/1"), Ok(false));
-        assert_eq!(store.get("jobs/1"), Ok(None));
-        assert_eq!(store.get("jobs"), Ok(None));
-        assert_eq!(store.get("jobs/1/below"), Ok(None));
-    });
-}
-
-#[test]
-fn listing_takes_a_text_prefix_in_order() {
-    both(|store| {
-        for name in ["jobs/b", "jobs/a", "jobsx", "leader/1/x", "leader/12", "z"] {
-            assert_eq!(store.put_new(name, "".into()), Ok(PutNew::Created));
+fn a_remote_uri_is_taken_apart_and_a_missing_feature_is_named() {
+    let open = |uri: &str| {
+        let opened = open(uri, &Platform::production(), &S3Settings::default());
+        opened.map(|store| store.location()).map_err(|error| error.to_string())
+    };
+    for (uri, feature, built) in [
+        ("s3://bucket/a/b/", "s3", cfg!(feature = "s3")),
+        ("hdfs://127.0.0.1:9/a/b/", "hdfs", cfg!(feature = "hdfs")),
+    ] {
+        match open(uri) {
+            Ok(location) => assert!(built && location == uri.trim_end_matches('/'), "{location}"),
+            Err(text) => {
+                assert!(!built && text.contains(&format!("--features {feature}")), "{text}")
+            }
         }
-        let list = |prefix| store.list(prefix).unwrap();
-        assert_eq!(list(""), ["jobs/a", "jobs/b", "jobsx", "leader/1/x", "leader/12", "z"]);
-        assert_eq!(list("jobs"), ["jobs/a", "jobs/b", "jobsx"]);
-        assert_eq!(list("jobs/"), ["jobs/a", "jobs/b"]);
-        assert_eq!(list("leader/1"), ["leader/1/x", "leader/12"]);
-        assert_eq!(list("nothing/here"), Vec::<String>::new());
-    });
-}
-
-#[test]
-fn names_stay_inside_the_store() {
-    both(|store| {
-        for name in [
-            "",
-            "/etc/passwd",
-            "..",
-            "a/../b",
-            "a//b",
-            "a/",
-            ".hidden",
-            "a b",
-            "ä",
-            "a\0b",
-            &"x".repeat(600),
-        ] {
-            assert!(matches!(store.get(name), Err(StoreError::BadName { .. })), "{name}");
-            assert!(
-                matches!(store.put_new(name, "".into()), Err(StoreError::BadName { .. })),
-                "{name}"
-            );
-            assert!(
-                matches!(store.put(name, "".into()), Err(StoreError::BadName { .. })),
-                "{name}"
-            );
-            assert!(matches!(store.delete(name), Err(StoreError::BadName { .. })), "{name}");
-        }
-    });
+    }
+    for wrong in ["s3:bucket", "s3:///a", "hdfs://nn", "hdfs://nn/", "hdfs:/a"] {
+        let text = open(wrong).unwrap_err();
+        assert!(text.contains(&format!("'{wrong}'")), "{text}");
+    }
+    assert_eq!(below("s3://b/x/", "c"), "s3://b/x/c");
+    assert!(
+        is_remote("s3://b/x") && is_remote("hdfs:x") && !is_remote("/a") && !is_remote("file:/a")
+    );
+    let secret = S3Settings { secret_key: Some("hush".into()), ..S3Settings::default() };
+    assert!(!format!("{secret:?}").contains("hush"));
 }
 
 #[test]
@@ -142,9 +119,10 @@ fn one_of_many_creators_wins() {
 fn objects_survive_the_store_that_wrote_them() {
     let dir = tempfile::tempdir().unwrap();
     let _ = Blocking::new(FileObjects::open(dir.path()).unwrap()).put_new("a", "x".into()).unwrap();
-    assert_eq!(wait(open(dir.path().to_str().unwrap()).unwrap().get("a")), Ok(Some("x".into())));
+    let open = |uri: &str| open(uri, &Platform::production(), &S3Settings::default()).unwrap();
+    assert_eq!(wait(open(dir.path().to_str().unwrap()).get("a")), Ok(Some("x".into())));
     let uri = format!("file://{}", dir.path().display());
-    assert_eq!(wait(open(&uri).unwrap().get("a")), Ok(Some("x".into())));
+    assert_eq!(wait(open(&uri).get("a")), Ok(Some("x".into())));
 }
 
 #[test]
@@ -290,6 +268,7 @@ async fn a_call_that_hangs_takes_effect_when_the_store_goes_on() {
 /// A directory on a file system that answers nobody, as far as the store can tell: opening a pipe that
 /// nobody reads waits for ever.
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the test's own tasks")]
 async fn calls_that_hang_hold_up_their_own_kind_and_not_the_thread() {
     let dir = tempfile::tempdir().unwrap();
     let store = FileObjects::open(dir.path()).unwrap();

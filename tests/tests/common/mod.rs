@@ -3,6 +3,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod passthrough;
+
 use rest::client::{ClientTimeouts, RestClient};
 use rest::messages::JarRequest;
 use serde_json::Value;
@@ -29,7 +31,8 @@ pub fn bin_folder() -> PathBuf {
     folder
 }
 
-/// Builds `flott` and the examples in the same profile, unless whoever runs the tests has done so.
+/// Builds `flott` and the examples in the same profile, with the features that this crate asks for, unless whoever
+/// runs the tests has done so.
 fn build(folder: &Path) {
     if std::env::var_os("FLOTT_TESTS_PREBUILT").is_some() {
         return;
@@ -38,7 +41,7 @@ fn build(folder: &Path) {
     let mut command = Command::new(cargo);
     command
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
-        .args(["build", "--quiet", "-p", "deploy", "-p", "examples", "--bins"]);
+        .args(["build", "--quiet", "-p", "tests", "-p", "deploy", "-p", "examples", "--bins"]);
     if folder.ends_with("release") {
         command.arg("--release");
     }

@@ -1,4 +1,4 @@
-//! hadoop's tests against real daemons: each cluster is brought up, tested and taken down, whatever comes.
+//! Tests against Hadoop's real daemons, those of hadoop and of what is stored in HDFS: each cluster is brought up, tested and taken down, whatever comes.
 
 use super::{Users, place, with_cluster};
 use crate::run::{Result, cargo, run};
@@ -14,6 +14,8 @@ struct Target {
     filters: &'static [&'static str],
     who: Who,
     reads_logs: bool,
+    /// Whether it belongs to hadoop, which is also tested alone.
+    of_hadoop: bool,
 }
 
 /// Who runs the tests, where users must prove who they are.
@@ -24,7 +26,8 @@ enum Who {
 }
 
 /// It changes the configuration, and comes last. NodeManagers give out logs to those alone whose the files are.
-const LOGS: Target = Target { name: "logs", filters: &[], who: Who::Owner, reads_logs: true };
+const LOGS: Target =
+    Target { name: "logs", filters: &[], who: Who::Owner, reads_logs: true, of_hadoop: true };
 
 const TESTS: &[Tests] = &[
     Tests {
@@ -35,6 +38,14 @@ const TESTS: &[Tests] = &[
                 filters: &["--skip", "secure::", "--skip", "failover::"],
                 who: Who::User,
                 reads_logs: false,
+                of_hadoop: true,
+            },
+            Target {
+                name: "hdfs",
+                filters: &[],
+                who: Who::Owner,
+                reads_logs: false,
+                of_hadoop: false,
             },
             LOGS,
         ],
@@ -53,17 +64,20 @@ const TESTS: &[Tests] = &[
                 ],
                 who: Who::User,
                 reads_logs: false,
+                of_hadoop: true,
             },
             LOGS,
         ],
     },
 ];
 
+/// What selects hadoop alone.
+const ALONE: [&str; 2] = ["-p", "hadoop"];
+
 /// Builds hadoop alone, and runs its tests against this version of Hadoop.
 pub(super) fn alone(version: &str) -> Result<()> {
-    let selection = ["-p", "hadoop"];
-    run(cargo(&["build"]).args(selection).arg("--examples"))?;
-    of(&selection, version)
+    run(cargo(&["build"]).args(ALONE).arg("--examples"))?;
+    of(&ALONE, version)
 }
 
 /// Runs the tests as `cargo test` finds them with this selection. The examples, which they start, must have been
@@ -74,8 +88,9 @@ pub(crate) fn of(selection: &[&str], version: &str) -> Result<()> {
         let cluster = [cluster, &["--hadoop", version][..]].concat();
         let tested = with_cluster(&cluster, |users| {
             // The other targets' results are worth having too.
+            let selected = targets.iter().filter(|target| target.of_hadoop || selection != ALONE);
             let (run, skipped): (Vec<_>, Vec<_>) =
-                targets.iter().partition(|target| users.keeps_logs || !target.reads_logs);
+                selected.partition(|target| users.keeps_logs || !target.reads_logs);
             for Target { name, .. } in skipped {
                 eprintln!(
                     "   SKIPPED: the tests of `{name}`: this cluster keeps no logs; see the warning above"

@@ -1,0 +1,97 @@
+//! Where `high-availability.storageDir` is: the cluster's store of objects, and the folder of its programs.
+//! It must never put a key of S3 into an error or a log.
+
+use super::StartError;
+use conf::high_availability as ha;
+use conf::{Options, rpc, s3};
+use platform::Platform;
+use std::path::PathBuf;
+use std::sync::Arc;
+use storage::objects::{self, ObjectStore, S3Settings, StoreError};
+
+/// Opens the cluster's part of `high-availability.storageDir`. A directory is created; a remote system is first
+/// asked by the first call.
+pub(super) fn open(
+    options: &Options,
+    platform: &Platform,
+) -> Result<Arc<dyn ObjectStore>, StartError> {
+    let uri = storage_dir(options)?;
+    let settings = S3Settings {
+        endpoint: options.get(&s3::ENDPOINT),
+        region: options.get(&s3::REGION),
+        access_key: options.get(&s3::ACCESS_KEY),
+        secret_key: options.get(&s3::SECRET_KEY),
+        path_style_access: options.get(&s3::PATH_STYLE_ACCESS),
+    };
+    let uri = objects::below(&uri, &options.get(&ha::CLUSTER_ID));
+    objects::open(&uri, platform, &settings).map_err(failed)
+}
+
+/// Returns the folder of the cluster's blobs. Programs are executed from there, so it is a directory also where
+/// the storage is remote: `blob.storage.directory`, which every JobManager must reach.
+pub(super) fn blob_folder(options: &Options) -> Result<PathBuf, StartError> {
+    let uri = storage_dir(options)?;
+    let folder = if objects::is_remote(&uri) {
+        options.get(&rpc::BLOB_DIRECTORY).ok_or_else(|| {
+            StartError::Invalid(format!(
+                "high-availability.storageDir is {uri}, where programs cannot be kept: set \
+                 blob.storage.directory to a directory that every JobManager reaches"
+            ))
+        })?
+    } else {
+        objects::local_path(&uri).map_err(failed)?
+    };
+    Ok(folder.join(options.get(&ha::CLUSTER_ID)).join("blobs"))
+}
+
+/// The URI or path, which names something.
+fn storage_dir(options: &Options) -> Result<String, StartError> {
+    let Some(uri) = options.get(&ha::STORAGE_DIR) else {
+        return Err(StartError::Invalid(
+            "high-availability.type is filesystem: set high-availability.storageDir to a directory that \
+             every JobManager and TaskManager reaches"
+                .to_owned(),
+        ));
+    };
+    if !objects::is_remote(&uri) {
+        objects::local_path(&uri).map_err(failed)?;
+    }
+    Ok(uri)
+}
+
+fn failed(error: StoreError) -> StartError {
+    StartError::storage("high-availability.storageDir", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(set: &[(&str, &str)]) -> Options {
+        Options::from_map(set.iter().copied()).unwrap()
+    }
+
+    const DIR: &str = "high-availability.storageDir";
+
+    #[test]
+    fn programs_are_in_the_directory_or_in_another_one_where_the_storage_is_remote() {
+        let local = options(&[(DIR, "file:///shared/ha"), ("high-availability.cluster-id", "c")]);
+        assert_eq!(blob_folder(&local).unwrap(), PathBuf::from("/shared/ha/c/blobs"));
+        let remote = options(&[(DIR, "s3://b/ha"), ("blob.storage.directory", "/mnt/blobs")]);
+        assert_eq!(blob_folder(&remote).unwrap(), PathBuf::from("/mnt/blobs/default/blobs"));
+        let text = blob_folder(&options(&[(DIR, "s3://b/ha")])).unwrap_err().to_string();
+        assert!(text.contains("s3://b/ha") && text.contains("blob.storage.directory"), "{text}");
+        for nothing in ["", "file://", "file://other/x"] {
+            assert!(blob_folder(&options(&[(DIR, nothing)])).is_err(), "{nothing}");
+            assert!(open(&options(&[(DIR, nothing)]), &Platform::production()).is_err());
+        }
+    }
+
+    #[test]
+    fn no_error_shows_a_secret() {
+        let set = [(DIR, "s3:wrong"), ("s3.access-key", "hush"), ("s3.secret-key", "hush")];
+        let error = open(&options(&set), &Platform::production()).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("hush"));
+        assert!(!format!("{:?}", options(&set).to_masked_map()).contains("hush"));
+    }
+}

@@ -1,0 +1,296 @@
+//! Objects as files below one directory of HDFS.
+//!
+//! A write goes to a temporary file in the object's folder, which is then renamed, without overwriting where
+//! the object must be new: the NameNode decides between two writers. The configuration is Hadoop's own, in
+//! `HADOOP_CONF_DIR`. This module must never rename a file that was not written to its end.
+
+use super::StoreError;
+use super::file::TEMPORARY_PREFIX;
+use super::remote::{Backend, Create, folder_of};
+use bytes::Bytes;
+use hdfs_native::client::FileStatus;
+use hdfs_native::{Client, ClientBuilder, HdfsError, WriteOptions};
+use platform::Platform;
+
+/// For the user alone, as files have it: graphs hold arguments and environments.
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+/// A temporary file is abandoned when something in the listing was modified so many milliseconds later, by the
+/// NameNode's clock: a write takes far less.
+const ABANDONED_AFTER_MS: u64 = 3_600_000;
+/// Times that a folder may vanish before it is used, and a file be replaced while it is read.
+const TRIES: u32 = 20;
+
+/// Bounds of the client, over what Hadoop's files say: a NameNode that refuses connections is given up after
+/// about five seconds, a DataNode that does not answer after ten.
+const LIMITS: [(&str, &str); 4] = [
+    ("dfs.client.failover.max.attempts", "6"),
+    ("dfs.client.failover.sleep.base.millis", "200"),
+    ("dfs.client.failover.sleep.max.millis", "1000"),
+    ("dfs.client.socket-timeout", "10000"),
+];
+
+/// A directory of HDFS.
+#[derive(Debug)]
+pub(super) struct Hdfs {
+    client: Client,
+    /// `hdfs://nameservice`.
+    service: String,
+    /// Absolute, without a slash at its end.
+    root: String,
+    platform: Platform,
+}
+
+impl Hdfs {
+    /// Makes a client; connects to nothing. An empty `nameservice` is that of `fs.defaultFS`.
+    pub(super) fn open(
+        uri: &str,
+        nameservice: &str,
+        path: &str,
+        platform: Platform,
+    ) -> Result<Self, StoreError> {
+        let service = format!("hdfs://{nameservice}");
+        let client = ClientBuilder::new().with_url(format!("{service}/")).with_config(LIMITS);
+        let client = client.build().map_err(|error| StoreError::UnknownUri {
+            uri: uri.to_owned(),
+            why: format!("no HDFS client can be made: {error}; check HADOOP_CONF_DIR"),
+        })?;
+        Ok(Self { client, service, root: path.trim_end_matches('/').to_owned(), platform })
+    }
+
+    fn path(&self, name: &str) -> String {
+        match name {
+            "" if self.root.is_empty() => "/".to_owned(),
+            "" => self.root.clone(),
+            name => format!("{}/{name}", self.root),
+        }
+    }
+
+    fn error(&self, name: &str, error: &HdfsError) -> StoreError {
+        let path = self.place(name);
+        let why = match error {
+            // Java's messages go on with a stack.
+            HdfsError::RPCError(class, text) | HdfsError::FatalRPCError(class, text) => {
+                let text = text.lines().next().unwrap_or_default();
+                format!("{}: {text}", class.rsplit('.').next().unwrap_or_default())
+            }
+            error => error.to_string(),
+        };
+        let is = |part: &str| why.contains(part);
+        match error {
+            HdfsError::SASLError(_) | HdfsError::GSSAPIError(..) | HdfsError::NoSASLMechanism => {
+                StoreError::Permission { path, why: format!("{why}; check the Kerberos login") }
+            }
+            HdfsError::IOError(_) => StoreError::Unreachable { path, why },
+            error if absent(error) => StoreError::NotFound { path },
+            _ if is("AccessControlException") || is("AuthorizationException") => {
+                StoreError::Permission { path, why }
+            }
+            _ if is("QuotaExceeded") || is("could only be written to 0 of") => {
+                StoreError::DiskFull { path }
+            }
+            _ => StoreError::Io { path, why },
+        }
+    }
+
+    /// Writes a temporary file beside the object and renames it; on failure the temporary file is deleted.
+    async fn put(&self, name: &str, object: Bytes, overwrite: bool) -> Result<(), HdfsError> {
+        let folder = self.path(folder_of(name));
+        let temporary = format!(
+            "{}/{TEMPORARY_PREFIX}{:032x}",
+            folder.trim_end_matches('/'),
+            self.platform.random_u128()
+        );
+        let put = async {
+            self.write(&folder, &temporary, object).await?;
+            self.client.rename(&temporary, &self.path(name), overwrite).await
+        };
+        let done = put.await;
+        if done.is_err() {
+            // If this fails too, `list` removes it some time.
+            let _ = self.client.delete(&temporary, false).await;
+        }
+        done
+    }
+
+    /// Writes a file that is not there yet, to the disks of its DataNodes.
+    async fn write(&self, folder: &str, path: &str, object: Bytes) -> Result<(), HdfsError> {
+        let options = WriteOptions::default().permission(FILE_MODE).create_parent(false);
+        let mut tries = 1;
+        let mut file = loop {
+            match self.client.create(path, &options).await {
+                // A removal of the folder's last object may remove the folder before it is used.
+                Err(error) if absent(&error) && tries < TRIES => tries += 1,
+                created => break created?,
+            }
+            self.client.mkdirs(folder, FOLDER_MODE, true).await?;
+        };
+        file.write_bytes(object).await?;
+        file.hsync().await?;
+        file.close().await
+    }
+
+    async fn read_once(&self, name: &str) -> Result<Bytes, HdfsError> {
+        let file = self.client.read(&self.path(name)).await?;
+        file.read_range(0, file.file_length()).await
+    }
+
+    async fn sweep(&self, seen: &[FileStatus]) {
+        let newest = seen.iter().map(|file| file.modification_time).max().unwrap_or_default();
+        let temporary = |file: &&FileStatus| last_segment(&file.path).starts_with(TEMPORARY_PREFIX);
+        let old = |file: &&FileStatus| {
+            !file.isdir && newest.saturating_sub(file.modification_time) > ABANDONED_AFTER_MS
+        };
+        for file in seen.iter().filter(temporary).filter(old) {
+            // It is only tidiness.
+            let _ = self.client.delete(&file.path, false).await;
+        }
+    }
+}
+
+impl Backend for Hdfs {
+    async fn read(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
+        let mut tries = 1;
+        loop {
+            match self.read_once(name).await {
+                Ok(bytes) => return Ok(Some(bytes)),
+                Err(error) if absent(&error) => return Ok(None),
+                // Replaced since it was opened: its blocks are gone.
+                Err(
+                    HdfsError::DataTransferError(_)
+                    | HdfsError::BlocksNotFound(_)
+                    | HdfsError::ChecksumError,
+                ) if tries < TRIES => tries += 1,
+                Err(error) => return Err(self.error(name, &error)),
+            }
+        }
+    }
+
+    async fn create(&self, name: &str, object: Bytes) -> Result<Create, StoreError> {
+        let error = match self.put(name, object, false).await {
+            Ok(()) => return Ok(Create::Done),
+            Err(error) => self.error(name, &error),
+        };
+        match error {
+            StoreError::Permission { .. } | StoreError::DiskFull { .. } => Err(error),
+            // The rename may have been carried out.
+            error => Ok(Create::Unclear(error)),
+        }
+    }
+
+    async fn replace(&self, name: &str, object: Bytes) -> Result<(), StoreError> {
+        self.put(name, object, true).await.map_err(|error| self.error(name, &error))
+    }
+
+    async fn remove(&self, name: &str) -> Result<bool, StoreError> {
+        let removed = self.client.delete(&self.path(name), false).await;
+        if !removed.map_err(|error| self.error(name, &error))? {
+            return Ok(false);
+        }
+        let mut folder = folder_of(name);
+        while !folder.is_empty() {
+            // A folder that holds something is refused; so are those above it.
+            if !matches!(self.client.delete(&self.path(folder), false).await, Ok(true)) {
+                break;
+            }
+            folder = folder_of(folder);
+        }
+        Ok(true)
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let (mut names, mut seen) = (Vec::new(), Vec::new());
+        let mut folders = vec![folder_of(prefix).to_owned()];
+        while let Some(folder) = folders.pop() {
+            let entries = match self.client.list_status(&self.path(&folder), false).await {
+                Ok(entries) => entries,
+                Err(error) if absent(&error) => continue,
+                Err(error) => return Err(self.error(&folder, &error)),
+            };
+            for entry in &entries {
+                let segment = last_segment(&entry.path);
+                let name = match folder.as_str() {
+                    "" => segment.to_owned(),
+                    folder => format!("{folder}/{segment}"),
+                };
+                match entry.isdir {
+                    true if name.starts_with(prefix) && !segment.starts_with('.') => {
+                        folders.push(name)
+                    }
+                    true => {}
+                    false => names.push(name),
+                }
+            }
+            seen.extend(entries);
+        }
+        self.sweep(&seen).await;
+        Ok(names)
+    }
+
+    fn place(&self, name: &str) -> String {
+        format!("{}{}", self.service, self.path(name))
+    }
+}
+
+fn last_segment(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
+}
+
+/// Whether the error says that there is no such file: a missing one, or a file where a folder would be.
+fn absent(error: &HdfsError) -> bool {
+    match error {
+        HdfsError::FileNotFound(_) | HdfsError::IsADirectoryError(_) => true,
+        HdfsError::RPCError(class, text) => {
+            class.ends_with(".FileNotFoundException")
+                || class.ends_with(".ParentNotDirectoryException")
+                || class.ends_with(".AccessControlException")
+                    && text.contains("(is not a directory)")
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_refused_port_is_an_error_in_seconds_that_says_where() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        drop(listener);
+        let store = Hdfs::open("hdfs://x", &address, "/ha/", Platform::production()).unwrap();
+        let begin = tokio::time::Instant::now();
+        let error = store.read("a").await.unwrap_err();
+        assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("hdfs://{address}/ha/a")), "{text}");
+        assert!(text.contains("refused"), "{text}");
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    }
+
+    #[test]
+    fn java_errors_are_typed() {
+        let store = Hdfs::open("hdfs://x", "127.0.0.1:1", "/ha", Platform::production()).unwrap();
+        let error = |class: &str, text: &str| {
+            store.error("a", &HdfsError::RPCError(class.to_owned(), text.to_owned()))
+        };
+        let denied = "Permission denied: user=eve\n\tat org.apache";
+        match error("org.apache.hadoop.security.AccessControlException", denied) {
+            StoreError::Permission { path, why } => {
+                assert_eq!(path, "hdfs://127.0.0.1:1/ha/a");
+                assert_eq!(why, "AccessControlException: Permission denied: user=eve");
+            }
+            other => panic!("{other:?}"),
+        }
+        let quota = "org.apache.hadoop.hdfs.protocol.DSQuotaExceededException";
+        assert!(matches!(error(quota, "full"), StoreError::DiskFull { .. }));
+        assert!(matches!(
+            error("java.io.FileNotFoundException", "no"),
+            StoreError::NotFound { .. }
+        ));
+        let safe_mode = "org.apache.hadoop.hdfs.server.namenode.SafeModeException";
+        assert!(matches!(error(safe_mode, "Cannot create"), StoreError::Io { .. }));
+    }
+}

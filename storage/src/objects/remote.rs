@@ -1,0 +1,291 @@
+//! Objects in a remote system: what S3 and HDFS share. Each object has a header as files have, every call has
+//! a time limit, and [`ObjectStore::put_new`] is exact.
+//!
+//! A remote system may carry out a write and lose the answer; the write sent again is then refused, because the
+//! object exists. Each write therefore has a random id, stored between the header and the content (format
+//! `FLOTTOB2`; the header covers the id too). Whoever is refused reads the object back: its own id means that it
+//! created the object. This module must never report a write of its own as somebody else's, nor the reverse.
+
+use super::frame;
+use super::{ObjectStore, PutNew, StoreError, StoreFuture, check_name};
+use bytes::Bytes;
+use platform::Platform;
+use std::{fmt, sync::Arc, time::Duration};
+
+/// Begins an object in a remote system.
+const MAGIC: &[u8; 8] = b"FLOTTOB2";
+const WRITE_ID_BYTES: usize = 16;
+
+/// Longest time of a call, whatever happens inside it. Small objects take milliseconds; a client of HDFS alone
+/// would wait for minutes. A leader's lease does not depend on it: a lease has a deadline of its own.
+const CALL_LIMIT: Duration = Duration::from_secs(30);
+/// Times that a create-if-absent is sent that was refused although there is no object: S3 answers so (409)
+/// while another conditional write of the same name is under way.
+const CREATE_TRIES: u32 = 6;
+/// Pause before the second of these tries; it doubles with each.
+const CREATE_PAUSE: Duration = Duration::from_millis(50);
+
+/// The calls of one remote system. Names have been checked; objects are opaque.
+pub(super) trait Backend: Send + Sync + fmt::Debug + 'static {
+    /// Reads a whole object; `None` if there is none.
+    fn read(&self, name: &str) -> impl Future<Output = Result<Option<Bytes>, StoreError>> + Send;
+    /// Creates an object unless there is one.
+    fn create(
+        &self,
+        name: &str,
+        object: Bytes,
+    ) -> impl Future<Output = Result<Create, StoreError>> + Send;
+    /// Creates or replaces an object.
+    fn replace(
+        &self,
+        name: &str,
+        object: Bytes,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Removes an object; returns whether there was one, `true` where the system cannot tell.
+    fn remove(&self, name: &str) -> impl Future<Output = Result<bool, StoreError>> + Send;
+    /// Lists at least the objects whose names start with `prefix`, in any order.
+    fn list(&self, prefix: &str) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
+    /// The URI of the object, or of the whole store for an empty name.
+    fn place(&self, name: &str) -> String;
+}
+
+/// The answer to a create-if-absent.
+pub(super) enum Create {
+    /// The object is there and is this writer's.
+    Done,
+    /// The object may be there, written by this writer or by another one; with the reason in case there is none.
+    Unclear(StoreError),
+}
+
+/// A store in a remote system.
+#[derive(Debug)]
+pub(super) struct RemoteObjects<B> {
+    backend: Arc<B>,
+    platform: Platform,
+}
+
+impl<B: Backend> RemoteObjects<B> {
+    /// Wraps a remote system; `platform` gives the random ids of writes.
+    pub(super) fn new(backend: B, platform: Platform) -> Self {
+        Self { backend: Arc::new(backend), platform }
+    }
+
+    /// The stored form of `bytes`, unlike that of any other write.
+    fn object(&self, bytes: &[u8]) -> Bytes {
+        let content = [&self.platform.random_bytes::<WRITE_ID_BYTES>(), bytes].concat();
+        [frame::header(MAGIC, &content).as_slice(), &content].concat().into()
+    }
+
+    /// Runs `work` within [`CALL_LIMIT`], unless `name` is no name.
+    fn call<T: Send + 'static, F: Future<Output = Result<T, StoreError>> + Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce(Arc<B>, String) -> F,
+    ) -> StoreFuture<T> {
+        if let Err(error) = check_name(name) {
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        self.limited(name, work(Arc::clone(&self.backend), name.to_owned()))
+    }
+
+    fn limited<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> StoreFuture<T> {
+        let path = self.backend.place(name);
+        Box::pin(async move {
+            let why = || format!("no answer within {} s", CALL_LIMIT.as_secs());
+            let late = |_| Err(StoreError::Unreachable { path, why: why() });
+            tokio::time::timeout(CALL_LIMIT, work).await.unwrap_or_else(late)
+        })
+    }
+}
+
+/// Creates an object and finds out who did, if the system leaves that open.
+async fn put_new(
+    backend: Arc<impl Backend>,
+    name: String,
+    object: Bytes,
+) -> Result<PutNew, StoreError> {
+    let mut pause = CREATE_PAUSE;
+    for attempt in 1.. {
+        let Create::Unclear(why) = backend.create(&name, object.clone()).await? else {
+            break;
+        };
+        match backend.read(&name).await? {
+            // A write that is under way still has the same id if it takes effect later.
+            None if attempt >= CREATE_TRIES => return Err(why),
+            None => {
+                tokio::time::sleep(pause).await;
+                pause = pause.saturating_mul(2);
+            }
+            Some(stored) if stored == object => break,
+            Some(_) => return Ok(PutNew::Exists),
+        }
+    }
+    Ok(PutNew::Created)
+}
+
+impl<B: Backend> ObjectStore for RemoteObjects<B> {
+    fn get(&self, name: &str) -> StoreFuture<Option<Bytes>> {
+        self.call(name, |backend, name| async move {
+            let Some(object) = backend.read(&name).await? else { return Ok(None) };
+            let place = backend.place(&name);
+            let content = frame::checked(MAGIC, &place, object)?;
+            if content.len() < WRITE_ID_BYTES {
+                let why = "it has no id of its write".to_owned();
+                return Err(StoreError::Corrupt { path: place, why });
+            }
+            Ok(Some(content.slice(WRITE_ID_BYTES..)))
+        })
+    }
+
+    fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew> {
+        let object = self.object(&bytes);
+        self.call(name, |backend, name| put_new(backend, name, object))
+    }
+
+    fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()> {
+        let object = self.object(&bytes);
+        self.call(name, |backend, name| async move { backend.replace(&name, object).await })
+    }
+
+    fn delete(&self, name: &str) -> StoreFuture<bool> {
+        self.call(name, |backend, name| async move { backend.remove(&name).await })
+    }
+
+    fn list(&self, prefix: &str) -> StoreFuture<Vec<String>> {
+        let (backend, prefix) = (Arc::clone(&self.backend), prefix.to_owned());
+        self.limited("", async move {
+            if let (folder, true) = (folder_of(&prefix), prefix.contains('/')) {
+                check_name(folder)?;
+            }
+            let mut names = backend.list(&prefix).await?;
+            names.retain(|name| name.starts_with(&prefix) && check_name(name).is_ok());
+            names.sort();
+            Ok(names)
+        })
+    }
+
+    fn location(&self) -> String {
+        self.backend.place("")
+    }
+}
+
+/// The deepest folder that a text prefix names whole; empty for the root.
+pub(super) fn folder_of(prefix: &str) -> &str {
+    prefix.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::MemoryObjects;
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A system that carries writes out and answers as told.
+    #[derive(Debug, Default)]
+    struct Forgetful {
+        stored: MemoryObjects,
+        /// Answers to creation that are lost after the write took effect.
+        lost: AtomicU32,
+        /// Creations that are refused without an object being there.
+        conflicts: AtomicU32,
+        hangs: bool,
+    }
+
+    fn takes_one(count: &AtomicU32) -> bool {
+        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok()
+    }
+
+    fn unclear() -> Result<Create, StoreError> {
+        Ok(Create::Unclear(StoreError::Io { path: "remote:a".into(), why: "conflict".into() }))
+    }
+
+    impl Backend for Forgetful {
+        async fn read(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
+            self.stored.get(name).await
+        }
+        async fn create(&self, name: &str, object: Bytes) -> Result<Create, StoreError> {
+            if self.hangs {
+                std::future::pending::<()>().await;
+            }
+            if takes_one(&self.conflicts) {
+                return unclear();
+            }
+            match self.stored.put_new(name, object).await? {
+                PutNew::Created if !takes_one(&self.lost) => Ok(Create::Done),
+                _ => unclear(),
+            }
+        }
+        async fn replace(&self, name: &str, object: Bytes) -> Result<(), StoreError> {
+            self.stored.put(name, object).await
+        }
+        async fn remove(&self, name: &str) -> Result<bool, StoreError> {
+            self.stored.delete(name).await
+        }
+        async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+            self.stored.list(prefix).await
+        }
+        fn place(&self, name: &str) -> String {
+            format!("remote:{name}")
+        }
+    }
+
+    fn store(backend: Forgetful) -> RemoteObjects<Forgetful> {
+        RemoteObjects::new(backend, Platform::production())
+    }
+
+    #[tokio::test]
+    async fn it_keeps_the_contract_of_stores() {
+        crate::testing::contract::check(async || Arc::new(store(Forgetful::default())) as _).await;
+    }
+
+    #[tokio::test]
+    async fn a_write_whose_answer_was_lost_is_this_writers() {
+        let store = store(Forgetful { lost: 1.into(), ..Forgetful::default() });
+        assert_eq!(store.put_new("a", "mine".into()).await, Ok(PutNew::Created));
+        // The same bytes by another write are another object.
+        assert_eq!(store.put_new("a", "mine".into()).await, Ok(PutNew::Exists));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_conflict_without_an_object_is_tried_again_so_many_times() {
+        let conflicts = |n: u32| store(Forgetful { conflicts: n.into(), ..Forgetful::default() });
+        let put = |n: u32| async move { conflicts(n).put_new("a", "x".into()).await };
+        assert_eq!(put(CREATE_TRIES - 1).await, Ok(PutNew::Created));
+        assert!(matches!(put(CREATE_TRIES).await, Err(StoreError::Io { .. })));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_system_that_does_not_answer_is_named_in_time() {
+        let store = store(Forgetful { hangs: true, ..Forgetful::default() });
+        let error = store.put_new("a", "x".into()).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("remote:a") && text.contains("no answer within 30 s"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn every_damage_to_an_object_is_seen_and_named() {
+        let stored = MemoryObjects::new();
+        let store = store(Forgetful { stored: stored.clone(), ..Forgetful::default() });
+        store.put("a", "content".into()).await.unwrap();
+        let whole = stored.get("a").await.unwrap().unwrap();
+        let mut damaged: Vec<Bytes> = (0..whole.len()).map(|n| whole.slice(..n)).collect();
+        damaged.extend((0..whole.len()).map(|at| {
+            let mut bytes = whole.to_vec();
+            bytes[at] ^= 1;
+            bytes.into()
+        }));
+        // Whole, but of a file: there is no id of a write in it.
+        damaged.push([frame::header(MAGIC, b"short").as_slice(), b"short"].concat().into());
+        for bytes in damaged {
+            stored.put("a", bytes).await.unwrap();
+            match store.get("a").await {
+                Err(StoreError::Corrupt { path, .. }) => assert_eq!(path, "remote:a"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

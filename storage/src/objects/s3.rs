@@ -1,0 +1,279 @@
+//! Objects in a bucket of S3 or of a compatible server.
+//!
+//! `If-None-Match: *` is the create-if-absent. The crate `object_store` sends requests again after lost answers
+//! and reports 409 as "exists already", so its "exists already" is never taken at its word (see
+//! [`Create::Unclear`]). This module must never log or show a key.
+
+use super::remote::{Backend, Create, folder_of};
+use super::{S3Settings, StoreError};
+use bytes::Bytes;
+use futures::TryStreamExt as _;
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::client::{HttpError, HttpErrorKind};
+use object_store::path::Path;
+use object_store::{
+    BackoffConfig, ClientOptions, Error, ObjectStore as _, ObjectStoreExt as _, PutMode,
+    RetryConfig,
+};
+use std::net::IpAddr;
+use std::time::Duration;
+use tokio_rustls::rustls::crypto::ring;
+
+/// Longest time to connect: a server that is up accepts within a round trip.
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+/// Longest time of one request.
+const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+/// Time after which no request is sent again; [`REQUEST_LIMIT`] later the call has ended.
+const RETRY_LIMIT: Duration = Duration::from_secs(10);
+/// Times that a request is sent again: with the pauses below, a server that refuses connections is given
+/// up after two seconds at most.
+const RETRIES: usize = 4;
+const PAUSES: BackoffConfig = BackoffConfig {
+    init_backoff: Duration::from_millis(50),
+    max_backoff: Duration::from_millis(500),
+    base: 2.0,
+};
+
+/// A folder of a bucket.
+#[derive(Debug)]
+pub(super) struct S3 {
+    client: AmazonS3,
+    bucket: String,
+    /// Empty, or ends with a slash.
+    folder: String,
+}
+
+impl S3 {
+    /// Makes a client; sends nothing. `folder` is the path of the URI.
+    pub(super) fn open(
+        uri: &str,
+        bucket: &str,
+        folder: &str,
+        settings: &S3Settings,
+    ) -> Result<Self, StoreError> {
+        // The HTTP client has no cryptography of its own; a provider that is there already does as well.
+        let _ = ring::default_provider().install_default();
+        let options = ClientOptions::new()
+            .with_connect_timeout(CONNECT_LIMIT)
+            .with_timeout(REQUEST_LIMIT)
+            .with_allow_http(settings.endpoint.as_ref().is_some_and(|e| e.starts_with("http://")));
+        let retry =
+            RetryConfig { backoff: PAUSES, max_retries: RETRIES, retry_timeout: RETRY_LIMIT };
+        let mut builder = AmazonS3Builder::from_env()
+            .with_bucket_name(bucket)
+            .with_client_options(options)
+            .with_retry(retry);
+        if let Some(endpoint) = &settings.endpoint {
+            let (endpoint, of_bucket) = endpoint_of(endpoint, bucket, settings.path_style_access);
+            builder = builder.with_endpoint(endpoint).with_virtual_hosted_style_request(of_bucket);
+        }
+        if let Some(region) = &settings.region {
+            builder = builder.with_region(region);
+        }
+        if let Some(key) = &settings.access_key {
+            builder = builder.with_access_key_id(key);
+        }
+        if let Some(key) = &settings.secret_key {
+            builder = builder.with_secret_access_key(key);
+        }
+        let client = builder.build().map_err(|error| StoreError::UnknownUri {
+            uri: uri.to_owned(),
+            why: format!("no S3 client can be made: {}", cause(&error)),
+        })?;
+        let folder = Path::from(folder).to_string();
+        let folder = if folder.is_empty() { folder } else { folder + "/" };
+        Ok(Self { client, bucket: bucket.to_owned(), folder })
+    }
+
+    fn path(&self, name: &str) -> Path {
+        Path::from(format!("{}{name}", self.folder))
+    }
+
+    fn error(&self, name: &str, error: &Error) -> StoreError {
+        let (path, why) = (self.place(name), cause(error));
+        match error {
+            Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
+                StoreError::Permission {
+                    path,
+                    why: format!("{why}; check s3.access-key and s3.secret-key"),
+                }
+            }
+            error if no_bucket(error) => {
+                StoreError::NotFound { path: format!("the bucket s3://{}", self.bucket) }
+            }
+            Error::NotFound { .. } => StoreError::NotFound { path },
+            _ if NO_ROOM.iter().any(|code| why.contains(code)) => StoreError::DiskFull { path },
+            error if http_error(error).is_some_and(|e| no_answer(e.kind())) => {
+                StoreError::Unreachable { path, why }
+            }
+            _ => StoreError::Io { path, why },
+        }
+    }
+
+    async fn put(&self, name: &str, object: Bytes, mode: PutMode) -> Result<(), Error> {
+        self.client.put_opts(&self.path(name), object.into(), mode.into()).await.map(drop)
+    }
+}
+
+impl Backend for S3 {
+    async fn read(&self, name: &str) -> Result<Option<Bytes>, StoreError> {
+        let read = match self.client.get(&self.path(name)).await {
+            Ok(answer) => answer.bytes().await,
+            Err(error) => Err(error),
+        };
+        match read {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error @ Error::NotFound { .. }) if !no_bucket(&error) => Ok(None),
+            Err(error) => Err(self.error(name, &error)),
+        }
+    }
+
+    async fn create(&self, name: &str, object: Bytes) -> Result<Create, StoreError> {
+        match self.put(name, object, PutMode::Create).await {
+            Ok(()) => Ok(Create::Done),
+            Err(error @ Error::AlreadyExists { .. }) => Ok(Create::Unclear(StoreError::Io {
+                path: self.place(name),
+                why: format!("other writes of it are under way: {}", cause(&error)),
+            })),
+            Err(error) => match self.error(name, &error) {
+                refused @ (StoreError::Permission { .. }
+                | StoreError::NotFound { .. }
+                | StoreError::DiskFull { .. }) => Err(refused),
+                // The request may have been carried out.
+                unclear => Ok(Create::Unclear(unclear)),
+            },
+        }
+    }
+
+    async fn replace(&self, name: &str, object: Bytes) -> Result<(), StoreError> {
+        let put = self.put(name, object, PutMode::Overwrite).await;
+        put.map_err(|error| self.error(name, &error))
+    }
+
+    async fn remove(&self, name: &str) -> Result<bool, StoreError> {
+        match self.client.delete(&self.path(name)).await {
+            // S3 does not say whether there was one.
+            Ok(()) => Ok(true),
+            Err(Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(self.error(name, &error)),
+        }
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let found = self.client.list(Some(&self.path(folder_of(prefix))));
+        let name = |path: Path| path.as_ref().strip_prefix(&self.folder).map(str::to_owned);
+        let names = found.try_filter_map(async |object| Ok(name(object.location)));
+        names.try_collect().await.map_err(|error| self.error("", &error))
+    }
+
+    fn place(&self, name: &str) -> String {
+        format!("s3://{}/{}{name}", self.bucket, self.folder).trim_end_matches('/').to_owned()
+    }
+}
+
+/// A bucket that is missing is no object that is missing.
+fn no_bucket(error: &Error) -> bool {
+    matches!(error, Error::NotFound { .. }) && cause(error).contains("NoSuchBucket")
+}
+
+/// The codes by which servers say that there is no room.
+const NO_ROOM: [&str; 4] = ["QuotaExceeded", "StorageFull", "507 ", "Insufficient Storage"];
+
+/// The endpoint as the client wants it, and whether it is that of the bucket alone
+/// (`https://bucket.host`). An address cannot have the bucket as a subdomain.
+fn endpoint_of(endpoint: &str, bucket: &str, path_style: bool) -> (String, bool) {
+    let (scheme, host) = endpoint.split_once("://").unwrap_or(("https", endpoint));
+    let host = host.trim_end_matches('/');
+    let bare = host.rsplit_once(':').map_or(host, |(bare, _)| bare);
+    let address = bare == "localhost" || bare.starts_with('[') || bare.parse::<IpAddr>().is_ok();
+    match path_style || address {
+        true => (format!("{scheme}://{host}"), false),
+        false => (format!("{scheme}://{bucket}.{host}"), true),
+    }
+}
+
+fn no_answer(kind: HttpErrorKind) -> bool {
+    use HttpErrorKind::{Connect, Interrupted, Timeout};
+    matches!(kind, Connect | Interrupted | Timeout)
+}
+
+/// The errors below `error`, itself first.
+fn chain<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
+
+fn http_error(error: &Error) -> Option<&HttpError> {
+    chain(error).find_map(|error| error.downcast_ref())
+}
+
+/// The server's own code and message, or the innermost error's text.
+fn cause(error: &Error) -> String {
+    let between = |text: &str, tag: &str| {
+        let (_, rest) = text.split_once(&format!("<{tag}>"))?;
+        Some(rest.split_once(&format!("</{tag}>"))?.0.to_owned())
+    };
+    let inner = chain(error).last().map(ToString::to_string).unwrap_or_default();
+    match (between(&inner, "Code"), between(&inner, "Message")) {
+        (Some(code), Some(message)) => format!("{code}: {message}"),
+        (Some(code), None) => code,
+        _ => inner,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_has_the_bucket_in_its_host_unless_it_is_an_address_or_told_otherwise() {
+        let of = |endpoint, path_style| endpoint_of(endpoint, "b", path_style);
+        assert_eq!(of("https://s3.eu.example", false), ("https://b.s3.eu.example".into(), true));
+        assert_eq!(of("s3.eu.example:9/", true), ("https://s3.eu.example:9".into(), false));
+        assert_eq!(of("http://127.0.0.1:9000", false), ("http://127.0.0.1:9000".into(), false));
+        assert_eq!(of("http://localhost:9000", false), ("http://localhost:9000".into(), false));
+        assert_eq!(of("http://[::1]:9000", false), ("http://[::1]:9000".into(), false));
+    }
+
+    #[test]
+    fn answers_of_servers_are_typed() {
+        let store = S3::open("s3://b/x", "b", "/x/", &S3Settings::default()).unwrap();
+        let source = |text: &str| text.to_owned().into();
+        let error = |error: Error| store.error("a", &error);
+        let missing = |text| Error::NotFound { path: "x/a".into(), source: source(text) };
+        let no_bucket = "404: <Error><Code>NoSuchBucket</Code><Message>None.</Message></Error>";
+        let path = "the bucket s3://b".to_owned();
+        assert_eq!(error(missing(no_bucket)), StoreError::NotFound { path });
+        let path = "s3://b/x/a".to_owned();
+        assert_eq!(error(missing("NoSuchKey")), StoreError::NotFound { path: path.clone() });
+        let full = Error::Generic { store: "S3", source: source("<Code>XMinioStorageFull</Code>") };
+        assert_eq!(error(full), StoreError::DiskFull { path: path.clone() });
+        let denied = "<Code>AccessDenied</Code><Message>Access Denied.</Message>";
+        let why = "AccessDenied: Access Denied.; check s3.access-key and s3.secret-key".to_owned();
+        let denied = Error::PermissionDenied { path: "x/a".into(), source: source(denied) };
+        assert_eq!(error(denied), StoreError::Permission { path: path.clone(), why });
+        let other = Error::Generic { store: "S3", source: source("odd") };
+        assert_eq!(error(other), StoreError::Io { path, why: "odd".to_owned() });
+    }
+
+    #[tokio::test]
+    async fn a_refused_port_is_an_error_in_seconds_that_says_where() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let settings = S3Settings {
+            endpoint: Some(endpoint),
+            access_key: Some("a".into()),
+            secret_key: Some("b".into()),
+            ..S3Settings::default()
+        };
+        let store = S3::open("s3://bucket/x", "bucket", "x", &settings).unwrap();
+        let begin = tokio::time::Instant::now();
+        let error = store.read("a").await.unwrap_err();
+        assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains("s3://bucket/x/a") && text.contains("refused"), "{text}");
+        assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    }
+}

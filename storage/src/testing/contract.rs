@@ -1,0 +1,110 @@
+//! What every object store keeps to, whatever it stands on: the same checks for memory, files, S3 and HDFS.
+//!
+//! A check that only one kind of store can pass does not belong here.
+
+#![allow(clippy::unwrap_used, reason = "tests only")]
+
+use crate::objects::{ObjectStore, PutNew, StoreError};
+use bytes::Bytes;
+use futures::future::join_all;
+use std::sync::Arc;
+
+type Store = Arc<dyn ObjectStore>;
+
+/// Runs every check, each on an empty store that `make` returns.
+///
+/// # Panics
+/// The store does not keep to the contract.
+pub async fn check(make: impl AsyncFn() -> Store) {
+    an_object_is_created_once_and_read_back(make().await).await;
+    listing_takes_a_text_prefix_in_order(make().await).await;
+    names_stay_inside_the_store(make().await).await;
+    one_of_many_creators_wins(make().await).await;
+    large_and_empty_objects_are_read_back(make().await).await;
+}
+
+/// Checks that neither the folder of an object nor a name below it is one. Not part of [`check`]: the server of
+/// the tests of S3 keeps files, and fails where Amazon's finds nothing.
+///
+/// # Panics
+/// It is.
+pub async fn folders_are_no_objects(store: Store) {
+    assert_eq!(store.put_new("jobs/1", "one".into()).await, Ok(PutNew::Created));
+    assert_eq!(store.get("jobs").await, Ok(None));
+    assert_eq!(store.get("jobs/1/below").await, Ok(None));
+}
+
+async fn an_object_is_created_once_and_read_back(store: Store) {
+    assert_eq!(store.get("jobs/1").await, Ok(None));
+    assert_eq!(store.put_new("jobs/1", "one".into()).await, Ok(PutNew::Created));
+    assert_eq!(store.put_new("jobs/1", "two".into()).await, Ok(PutNew::Exists));
+    assert_eq!(store.put_new("jobs/1", "one".into()).await, Ok(PutNew::Exists));
+    assert_eq!(store.get("jobs/1").await, Ok(Some("one".into())));
+    assert_eq!(store.put("jobs/1", "three".into()).await, Ok(()));
+    assert_eq!(store.get("jobs/1").await, Ok(Some("three".into())));
+    assert_eq!(store.delete("jobs/1").await, Ok(true));
+    // S3 cannot tell.
+    let again = store.location().starts_with("s3:");
+    assert_eq!(store.delete("jobs/1").await, Ok(again));
+    assert_eq!(store.get("jobs/1").await, Ok(None));
+    assert_eq!(store.put_new("jobs/1", "four".into()).await, Ok(PutNew::Created));
+    assert_eq!(store.get("jobs/1").await, Ok(Some("four".into())));
+}
+
+async fn listing_takes_a_text_prefix_in_order(store: Store) {
+    let all = ["jobs/a", "jobs/b", "jobsx", "leader/1/x", "leader/12", "z"];
+    for name in all.iter().rev() {
+        assert_eq!(store.put_new(name, "".into()).await, Ok(PutNew::Created));
+    }
+    let list = async |prefix| store.list(prefix).await.unwrap();
+    assert_eq!(list("").await, all);
+    assert_eq!(list("jobs").await, ["jobs/a", "jobs/b", "jobsx"]);
+    assert_eq!(list("jobs/").await, ["jobs/a", "jobs/b"]);
+    assert_eq!(list("leader/1").await, ["leader/1/x", "leader/12"]);
+    assert_eq!(list("nothing/here").await, Vec::<String>::new());
+    for name in all {
+        store.delete(name).await.unwrap();
+    }
+    assert_eq!(list("").await, Vec::<String>::new());
+}
+
+async fn names_stay_inside_the_store(store: Store) {
+    let long = "x".repeat(600);
+    let outside =
+        ["", "/etc/passwd", "..", "a/../b", "a//b", "a/", ".hidden", "a b", "ä", "a\0b", &long];
+    for name in outside {
+        let bad = |refused: Option<StoreError>| {
+            assert!(matches!(refused, Some(StoreError::BadName { .. })), "{name}: {refused:?}");
+        };
+        bad(store.get(name).await.err());
+        bad(store.put_new(name, "".into()).await.err());
+        bad(store.put(name, "".into()).await.err());
+        bad(store.delete(name).await.err());
+    }
+}
+
+async fn one_of_many_creators_wins(store: Store) {
+    for name in ["epoch/1", "epoch/2", "epoch/3", "epoch/4"] {
+        let bytes = |writer: u8| Bytes::from(vec![writer; 100]);
+        let puts = (0..8).map(|writer| store.put_new(name, bytes(writer)));
+        let answers = join_all(puts).await;
+        let winners: Vec<u8> = (0..8u8)
+            .zip(&answers)
+            .filter_map(|(writer, answer)| (*answer == Ok(PutNew::Created)).then_some(writer))
+            .collect();
+        let refused = answers.iter().filter(|answer| **answer == Ok(PutNew::Exists)).count();
+        assert_eq!((winners.len(), refused), (1, 7), "{name}: {answers:?}");
+        let stored = store.get(name).await.unwrap();
+        assert_eq!(stored, winners.first().map(|writer| bytes(*writer)), "{name}");
+    }
+    let left = store.list("epoch/").await.unwrap();
+    assert_eq!(left, ["epoch/1", "epoch/2", "epoch/3", "epoch/4"]);
+}
+
+async fn large_and_empty_objects_are_read_back(store: Store) {
+    for (name, size) in [("empty", 0), ("byte", 1), ("large", 3 << 20)] {
+        let bytes: Bytes = (0..size).map(|n: u32| n.to_le_bytes()[1]).collect();
+        assert_eq!(store.put_new(name, bytes.clone()).await, Ok(PutNew::Created));
+        assert_eq!(store.get(name).await, Ok(Some(bytes)), "{name}");
+    }
+}

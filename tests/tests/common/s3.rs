@@ -1,0 +1,86 @@
+//! An S3 server for tests: the crate `s3s` with its files in a temporary directory, on a free port of loopback.
+//!
+//! It checks signatures, and `If-None-Match: *` is atomic as it is with Amazon. The crate itself looks for the
+//! object and only then writes it, so two writers could both win; the server therefore lets conditional requests
+//! in one after the other.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use hyper::header::IF_NONE_MATCH;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use s3s::auth::SimpleAuth;
+use s3s::service::{S3Service, S3ServiceBuilder};
+use std::sync::Arc;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::Mutex;
+
+/// The bucket that every server has.
+pub const BUCKET: &str = "flott-tests";
+/// The one access key that the server knows.
+pub const ACCESS_KEY: &str = "access-of-tests";
+/// The secret key that belongs to it.
+pub const SECRET_KEY: &str = "secret-of-tests";
+
+/// A running server, until dropped; its objects are deleted with it.
+pub struct S3Server {
+    /// What clients use as endpoint: `http://127.0.0.1:PORT`.
+    pub endpoint: String,
+    /// The directory that holds a directory for each bucket, with a file for each object.
+    pub folder: TempDir,
+    runtime: Option<Runtime>,
+}
+
+impl S3Server {
+    /// Starts a server with one empty bucket, [`BUCKET`].
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join(BUCKET)).unwrap();
+        let mut builder = S3ServiceBuilder::new(s3s_fs::FileSystem::new(folder.path()).unwrap());
+        builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        runtime.spawn(serve(listener, builder.build()));
+        Self { endpoint, folder, runtime: Some(runtime) }
+    }
+}
+
+impl Drop for S3Server {
+    /// Ends the server without waiting for requests.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn serve(listener: std::net::TcpListener, s3: S3Service) {
+    let listener = TcpListener::from_std(listener).unwrap();
+    let conditional = Arc::new(Mutex::new(()));
+    while let Ok((stream, _)) = listener.accept().await {
+        let (s3, conditional) = (s3.clone(), Arc::clone(&conditional));
+        let answer = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+            let (s3, conditional) = (s3.clone(), Arc::clone(&conditional));
+            async move {
+                let _one_at_a_time = match request.headers().contains_key(IF_NONE_MATCH) {
+                    true => Some(conditional.lock().await),
+                    false => None,
+                };
+                s3.call(request.map(s3s::Body::from)).await
+            }
+        });
+        let connection = async move {
+            let builder = Builder::new(TokioExecutor::new());
+            if let Err(error) = builder.serve_connection(TokioIo::new(stream), answer).await {
+                eprintln!("the S3 server's connection ended: {error}");
+            }
+        };
+        tokio::task::spawn(connection);
+    }
+}

@@ -1,0 +1,68 @@
+//! Objects in HDFS, against the daemons of `cargo xtask yarn`. `cargo xtask test` runs it. By hand:
+//!
+//! ```text
+//! eval "$(cargo xtask yarn up | tail -1)"
+//! cargo test -p tests --test hdfs -- --ignored
+//! cargo xtask yarn down
+//! ```
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test fails loudly"
+)]
+
+use platform::Platform;
+use std::cell::Cell;
+use std::sync::Arc;
+use storage::objects::{self, ObjectStore, PutNew, S3Settings, StoreError};
+use storage::testing::contract;
+
+/// A directory that no other run has; `hdfs:///` is the file system that `fs.defaultFS` names.
+fn open(path: &str) -> Arc<dyn ObjectStore> {
+    assert!(std::env::var_os("HADOOP_CONF_DIR").is_some(), "HADOOP_CONF_DIR names no cluster");
+    let uri = format!("hdfs:///tmp/flott-objects-{}/{path}", std::process::id());
+    objects::open(&uri, &Platform::production(), &S3Settings::default()).unwrap()
+}
+
+#[tokio::test]
+#[ignore = "needs the HDFS of `cargo xtask yarn`"]
+async fn a_directory_keeps_the_contract_of_stores() {
+    let count = Cell::new(0);
+    let make = async || {
+        count.set(count.get() + 1);
+        open(&format!("contract/{}", count.get()))
+    };
+    contract::check(make).await;
+    contract::folders_are_no_objects(open("contract/folders")).await;
+}
+
+#[tokio::test]
+#[ignore = "needs the HDFS of `cargo xtask yarn`"]
+async fn creators_leave_no_temporary_file_and_no_empty_folder() {
+    let store = open("tidy");
+    assert_eq!(store.put_new("jobs/1/0", "x".into()).await, Ok(PutNew::Created));
+    assert_eq!(store.put_new("jobs/1/0", "y".into()).await, Ok(PutNew::Exists));
+    let hdfs = hdfs_native::ClientBuilder::new().build().unwrap();
+    let folder = format!("/tmp/flott-objects-{}/tidy", std::process::id());
+    let left = hdfs.list_status(&folder, true).await.unwrap();
+    let files: Vec<&str> = left.iter().filter(|f| !f.isdir).map(|f| &*f.path).collect();
+    assert_eq!(files, [format!("{folder}/jobs/1/0")]);
+    let modes: Vec<u16> = left.iter().map(|file| file.permission & 0o077).collect();
+    assert_eq!(modes, [0; 3], "others can read what is stored");
+    assert_eq!(store.delete("jobs/1/0").await, Ok(true));
+    assert!(hdfs.list_status(&folder, true).await.unwrap().is_empty());
+    // A file that was cut is seen.
+    store.put("jobs/1/0", "content".into()).await.unwrap();
+    let path = format!("{folder}/jobs/1/0");
+    let options = hdfs_native::WriteOptions::default().overwrite(true);
+    let mut file = hdfs.create(&path, &options).await.unwrap();
+    file.write_bytes("cut".into()).await.unwrap();
+    file.close().await.unwrap();
+    match store.get("jobs/1/0").await {
+        Err(StoreError::Corrupt { path: named, .. }) => assert!(named.ends_with(&path), "{named}"),
+        other => panic!("{other:?}"),
+    }
+}

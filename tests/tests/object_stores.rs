@@ -1,0 +1,179 @@
+//! Objects in an S3 server: the contract of all stores, what servers refuse, a cluster that survives in one, and what the crate `object_store`
+//! does, on which everything that is stored there relies.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test fails loudly"
+)]
+
+mod common;
+#[path = "common/s3.rs"]
+mod s3;
+
+use common::{Cluster, SOON, bin, output_lines, request};
+use futures::TryStreamExt;
+use futures::future::join_all;
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::path::Path;
+use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutPayload};
+use platform::Platform;
+use s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY};
+use std::cell::Cell;
+use std::sync::Arc;
+use storage::objects::{self, S3Settings, StoreError};
+use storage::testing::contract;
+use tokio_rustls::rustls::crypto::ring;
+
+fn client(endpoint: &str, secret: &str) -> AmazonS3 {
+    // The HTTP client has no cryptography of its own. There may be a provider already: then it is this one.
+    let _ = ring::default_provider().install_default();
+    AmazonS3Builder::new()
+        .with_bucket_name(BUCKET)
+        .with_endpoint(endpoint)
+        .with_region("us-east-1")
+        .with_access_key_id(ACCESS_KEY)
+        .with_secret_access_key(secret)
+        .with_allow_http(true)
+        .build()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn of_many_creators_one_wins() {
+    let server = S3Server::start();
+    let store = client(&server.endpoint, SECRET_KEY);
+    let path = Path::from("jobs/1/0001");
+    let create = |writer: usize| {
+        let bytes = PutPayload::from(format!("writer {writer}"));
+        store.put_opts(&path, bytes, PutMode::Create.into())
+    };
+    let results = join_all((0..16).map(create)).await;
+    let winners: Vec<usize> = (0..16).filter(|writer| results[*writer].is_ok()).collect();
+    let taken = |r: &&Result<_, _>| matches!(r, Err(Error::AlreadyExists { .. }));
+    assert_eq!((winners.len(), results.iter().filter(taken).count()), (1, 15), "{results:?}");
+    let stored = store.get(&path).await.unwrap().bytes().await.unwrap();
+    assert_eq!(stored, format!("writer {}", winners[0]));
+}
+
+#[tokio::test]
+async fn listing_is_by_folders() {
+    let server = S3Server::start();
+    let store = client(&server.endpoint, SECRET_KEY);
+    for path in ["jobs/1/a", "jobs/12/b", "jobs/1/c/d", "other"] {
+        store.put(&Path::from(path), PutPayload::from("x")).await.unwrap();
+    }
+    let list = async |prefix: &str| {
+        let found = store.list(Some(&Path::from(prefix)));
+        let mut paths: Vec<String> =
+            found.map_ok(|object| object.location.to_string()).try_collect().await.unwrap();
+        paths.sort();
+        paths
+    };
+    assert_eq!(list("jobs/1").await, ["jobs/1/a", "jobs/1/c/d"]);
+    assert_eq!(list("job").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_wrong_secret_is_refused() {
+    let server = S3Server::start();
+    let error = client(&server.endpoint, "wrong").get(&Path::from("x")).await.unwrap_err();
+    assert!(matches!(error, Error::PermissionDenied { .. }), "{error:?}");
+    let error = client(&server.endpoint, SECRET_KEY).get(&Path::from("x")).await.unwrap_err();
+    assert!(matches!(error, Error::NotFound { .. }), "{error:?}");
+}
+
+/// The store of a URI, as processes open it.
+fn open(server: &S3Server, uri: &str, secret: &str) -> Arc<dyn objects::ObjectStore> {
+    let settings = S3Settings {
+        endpoint: Some(server.endpoint.clone()),
+        region: Some("us-east-1".to_owned()),
+        access_key: Some(ACCESS_KEY.to_owned()),
+        secret_key: Some(secret.to_owned()),
+        path_style_access: true,
+    };
+    objects::open(uri, &Platform::production(), &settings).unwrap()
+}
+
+#[tokio::test]
+async fn a_bucket_keeps_the_contract_of_stores() {
+    let server = S3Server::start();
+    let count = Cell::new(0);
+    let make = async || {
+        count.set(count.get() + 1);
+        open(&server, &format!("s3://{BUCKET}/ha/{}", count.get()), SECRET_KEY)
+    };
+    contract::check(make).await;
+    assert_eq!(
+        open(&server, &format!("s3://{BUCKET}"), SECRET_KEY).list("ha/").await.unwrap().len(),
+        8
+    );
+}
+
+#[tokio::test]
+async fn a_damaged_object_is_named() {
+    let server = S3Server::start();
+    let uri = format!("s3://{BUCKET}/ha");
+    let store = open(&server, &uri, SECRET_KEY);
+    store.put("jobs/1", "graph".into()).await.unwrap();
+    let raw = client(&server.endpoint, SECRET_KEY);
+    let path = Path::from("ha/jobs/1");
+    let whole = raw.get(&path).await.unwrap().bytes().await.unwrap();
+    for length in [0, 47, 60, whole.len() - 1] {
+        raw.put(&path, whole.slice(..length).into()).await.unwrap();
+        match store.get("jobs/1").await {
+            Err(StoreError::Corrupt { path, .. }) => assert_eq!(path, format!("{uri}/jobs/1")),
+            other => panic!("{length}: {other:?}"),
+        }
+    }
+    raw.put(&path, whole.into()).await.unwrap();
+    assert_eq!(store.get("jobs/1").await, Ok(Some("graph".into())));
+}
+
+#[tokio::test]
+async fn what_a_server_refuses_is_typed_and_named() {
+    let server = S3Server::start();
+    let uri = format!("s3://{BUCKET}/ha");
+    let refused = open(&server, &uri, "wrong").put_new("a", "x".into()).await.unwrap_err();
+    let text = refused.to_string();
+    assert!(matches!(refused, StoreError::Permission { .. }), "{refused:?}");
+    assert!(text.contains(&format!("{uri}/a")) && text.contains("s3.secret-key"), "{text}");
+    assert!(!text.contains("wrong"), "{text}");
+}
+
+#[test]
+fn a_killed_jobmanager_finds_its_jobs_in_a_bucket() {
+    let server = S3Server::start();
+    let (blobs, uri) = (tempfile::tempdir().unwrap(), format!("s3://{BUCKET}/ha"));
+    let options = [
+        ("high-availability.type", "filesystem"),
+        ("high-availability.storageDir", &uri),
+        ("blob.storage.directory", blobs.path().to_str().unwrap()),
+        ("s3.endpoint", &server.endpoint),
+        ("s3.region", "us-east-1"),
+        ("s3.access-key", ACCESS_KEY),
+        ("s3.secret-key", SECRET_KEY),
+        ("s3.path.style.access", "true"),
+    ];
+    let mut cluster = Cluster::start(&options, 1);
+    let out = cluster.folder.path().join("sums");
+    let args = ["--count", "3000", "--rate", "1000", "--output", out.to_str().unwrap()];
+    let job = cluster.submit(&bin("sequence_sum"), &request(&args, 1));
+    cluster.await_state(&job, "RUNNING", SOON);
+    let mut killed = cluster.jobmanager.take().unwrap();
+    killed.kill();
+    cluster.start_jobmanager();
+    cluster.await_state(&job, "FINISHED", SOON);
+    let sums = output_lines(&out);
+    assert!(sums.len() == 10 && sums.iter().all(|line| line.contains("\t300\t")), "{sums:?}");
+    for log in [killed.log(), cluster.jobmanager.as_ref().unwrap().log()] {
+        assert!(!log.contains(SECRET_KEY), "{log}");
+    }
+    // The job's log is in the bucket.
+    let names =
+        cluster.block_on(open(&server, &uri, SECRET_KEY).list(&format!("default/jobs/{job}/")));
+    assert!(names.unwrap().len() > 2);
+}
