@@ -68,7 +68,7 @@ pub struct BlockRequest {
 }
 
 /// Decodes the body of `POST /blocklist/nodes/:node`. Refuses a duration of 0 and a reason of more than
-/// [`CAUSE_MAX`] bytes.
+/// `CAUSE_MAX` bytes.
 pub fn block_request(body: &[u8]) -> Result<BlockRequest, ApiError> {
     let BlockNodeBody { duration, cause } = or_default(body)?;
     let for_ms = duration.unwrap_or(BLOCK_MS);

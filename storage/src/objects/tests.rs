@@ -268,7 +268,6 @@ async fn a_call_that_hangs_takes_effect_when_the_store_goes_on() {
 /// A directory on a file system that answers nobody, as far as the store can tell: opening a pipe that
 /// nobody reads waits for ever.
 #[tokio::test]
-#[expect(clippy::disallowed_methods, reason = "the test's own tasks")]
 async fn calls_that_hang_hold_up_their_own_kind_and_not_the_thread() {
     let dir = tempfile::tempdir().unwrap();
     let store = FileObjects::open(dir.path()).unwrap();

@@ -14,6 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::LostTasksFinish, 1)];
 
+/// The newest attempt of each subtask and its state.
+type Newest = BTreeMap<(JobVertexId, u32), (u32, ExecutionState)>;
+
 /// See the module.
 #[derive(Default)]
 pub struct FinishedByItself {
@@ -21,8 +24,8 @@ pub struct FinishedByItself {
     subtasks: BTreeMap<JobId, usize>,
     /// Attempts that ended by themselves, as their program hosts know.
     finished: BTreeSet<ExecutionAttemptId>,
-    /// The newest attempt of each subtask and its state, as each JobMaster believes.
-    believed: BTreeMap<(LeaderSession, JobId), BTreeMap<(JobVertexId, u32), (u32, ExecutionState)>>,
+    /// What each JobMaster believes.
+    believed: BTreeMap<(LeaderSession, JobId), Newest>,
 }
 
 impl FinishedByItself {
