@@ -45,6 +45,9 @@ pub enum Mutation {
     /// A region starts again while attempts of it still run.
     #[cfg(feature = "mutants")]
     RestartBeforeEnd,
+    /// The store replaces a record of a job's log that is there already.
+    #[cfg(feature = "mutants")]
+    RecordsReplaced,
 }
 
 /// The rules, by name, for code that exists with and without the feature.
@@ -74,6 +77,8 @@ pub enum Rule {
     WithdrawnLetsNothingIn,
     /// A region starts again only after each of its attempts has ended.
     EndBeforeRestart,
+    /// A record of a job's log is written once.
+    RecordsStay,
 }
 
 impl Mutation {
@@ -100,13 +105,14 @@ impl Mutation {
             Self::LostTasksFinish => Some(Rule::LostTasksFail),
             Self::WithdrawalIgnored => Some(Rule::WithdrawnLetsNothingIn),
             Self::RestartBeforeEnd => Some(Rule::EndBeforeRestart),
+            Self::RecordsReplaced => Some(Rule::RecordsStay),
         };
         broken != Some(rule)
     }
 
     /// Every broken rule.
     #[cfg(feature = "mutants")]
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::EpochNotRaised,
         Self::PendingSlotIsFree,
         Self::StaleJobMasterDeclares,
@@ -119,5 +125,6 @@ impl Mutation {
         Self::LostTasksFinish,
         Self::WithdrawalIgnored,
         Self::RestartBeforeEnd,
+        Self::RecordsReplaced,
     ];
 }

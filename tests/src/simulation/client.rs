@@ -5,7 +5,6 @@
 use super::ghosts;
 use super::host_double;
 use super::hosts::World;
-use super::lease::SimulatedElection;
 use super::observer::Noticed;
 use super::plan::{CLIENT, PlannedJob, RUN};
 use actors::leader_retrieval::{LeaderNode, RemoteRetrieval, RetrievalSettings};
@@ -111,7 +110,7 @@ impl Client {
 /// The client's host.
 pub async fn run(world: World) -> anyhow::Result<()> {
     let (platform, rpc, _) = world.process(CLIENT).await?;
-    let election = SimulatedElection::new(world.leases.clone(), CLIENT);
+    let election = world.storage.election(&platform, CLIENT);
     let record = LeaderNode::Record(storage::ha::ElectionDriver::leader(&election));
     let retrieval =
         RemoteRetrieval::new(platform, rpc.clone(), record, None, RetrievalSettings::default());

@@ -44,7 +44,7 @@ impl Faults {
         let now = sim.elapsed();
         while let Some(fault) = self.to_come.pop_if(|f| f.at <= now) {
             let PlannedFault { lasts, fault, .. } = fault;
-            let fault = fault.aimed_at(&world.leases.leader().unwrap_or_else(|| candidate(0)));
+            let fault = fault.aimed_at(&world.storage.leader().unwrap_or_else(|| candidate(0)));
             world.observer.remark(now, &format!("{fault:?} for {lasts:?}"));
             let number = world.observer.fault_begins(&fault, now);
             self.begin(sim, world, &fault, number);
@@ -77,9 +77,7 @@ impl Faults {
                 sim.crash(host.as_str());
                 world.system.ended(host, "its host crashed");
             }
-            Fault::LeaseStoreLost { host } => {
-                world.leases.set_reachable(host, false);
-            }
+            Fault::Storage { host, how } => world.storage.set_fault(host, Some((*how, number))),
             Fault::Freeze { host } => world.freezer.freeze(host),
             Fault::Reset { a, b } => {
                 world.connections.reset(a, b);
@@ -103,11 +101,7 @@ impl Faults {
             Fault::PartitionOneWay { from, to } => sim.repair_oneway(from.as_str(), to.as_str()),
             Fault::Crash { host } => self.up(sim, host),
             Fault::Bounce { .. } | Fault::Reset { .. } | Fault::HostCrash { .. } => {}
-            Fault::LeaseStoreLost { host } => {
-                if world.leases.set_reachable(host, true) {
-                    world.observer.fault_observed(number);
-                }
-            }
+            Fault::Storage { host, .. } => world.storage.set_fault(host, None),
             Fault::Freeze { host } => world.freezer.thaw(host),
             Fault::Flood => world.flood.end(number),
         }

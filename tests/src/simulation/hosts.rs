@@ -4,11 +4,11 @@
 use super::disorder::Late;
 use super::flood::Flood;
 use super::freezer::Freezer;
-use super::lease::{LeaseStore, SimulatedElection};
 use super::network::Connections;
 use super::observer::Observer;
 use super::plan::{Plan, SLOTS_PER_WORKER};
 use super::programs::{Doubles, Programs};
+use super::storage::SharedStorage;
 use super::workers::ExternalSystem;
 use actors::leader_retrieval::{LeaderNode, RemoteRetrieval, RetrievalSettings};
 use actors::resource_manager::Mode;
@@ -28,7 +28,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::blobs::MemoryBlobs;
 use storage::ha::ElectionDriver;
-use storage::objects::MemoryObjects;
 
 /// The fabric's port on every host.
 const PORT: &str = "6123";
@@ -44,8 +43,8 @@ pub struct World {
     pub mutation: Mutation,
     /// Sees everything.
     pub observer: Observer,
-    /// Leases.
-    pub leases: LeaseStore,
+    /// Leaders and the logs of jobs.
+    pub storage: SharedStorage,
     /// Starts workers, in runs whose ResourceManager is active.
     pub system: ExternalSystem,
     /// Stops processes for a while.
@@ -56,8 +55,6 @@ pub struct World {
     pub programs: Programs,
     /// Has the client call too often.
     pub flood: Flood,
-    /// Job graphs and results.
-    pub objects: MemoryObjects,
     starts: Arc<Mutex<BTreeMap<String, u32>>>,
 }
 
@@ -68,13 +65,12 @@ impl World {
             system: ExternalSystem::new(plan.seed),
             plan: Arc::new(plan),
             mutation,
+            storage: SharedStorage::new(observer.clone(), mutation),
             observer,
-            leases: LeaseStore::default(),
             freezer: Freezer::default(),
             connections: Connections::default(),
             programs: Programs::default(),
             flood: Flood::default(),
-            objects: MemoryObjects::new(),
             starts: Arc::default(),
         }
     }
@@ -179,11 +175,11 @@ pub async fn jobmanager(world: World, host: String) -> anyhow::Result<()> {
         false => Mode::Standalone,
     };
     let parts = JobManagerParts {
-        election: Arc::new(SimulatedElection::new(world.leases.clone(), &host)),
+        election: Arc::new(world.storage.election(&base.platform, &host)),
         standby: true,
         rest: String::new(),
-        objects: Arc::new(world.objects.clone()),
-        details: Arc::new(world.objects.clone()),
+        objects: world.storage.of(&host),
+        details: world.storage.of(&host),
         blobs: Arc::new(MemoryBlobs::new()),
         launcher: world.launcher(&rpc, &host),
         workers,
@@ -226,7 +222,7 @@ pub async fn taskmanager(world: World, host: String) -> anyhow::Result<()> {
         wanted.clone().unwrap_or_else(|| ResourceId::new(format!("{host}-{}", process.2)));
     let base = world.base(&host, resource, process)?;
     let fatal = base.fatal.clone();
-    let election = SimulatedElection::new(world.leases.clone(), &host);
+    let election = world.storage.election(&platform, &host);
     let retrieval = RemoteRetrieval::new(
         platform,
         rpc.clone(),

@@ -12,12 +12,12 @@ pub mod ghosts;
 pub mod host_double;
 pub mod hosts;
 pub mod invariants;
-pub mod lease;
 pub mod network;
 pub mod observed;
 pub mod observer;
 pub mod plan;
 pub mod programs;
+pub mod storage;
 pub mod workers;
 
 pub use observer::{Trace, Violation};

@@ -37,6 +37,17 @@ pub enum Noticed {
         /// Which.
         attempt: ExecutionAttemptId,
     },
+    /// A record has appeared in a job's log.
+    Recorded {
+        /// The job.
+        job_id: JobId,
+        /// The record's number.
+        number: u64,
+        /// The leader that wrote it.
+        session: LeaderSession,
+        /// Whether it says how the job ended.
+        result: bool,
+    },
     /// A job was taken.
     JobTaken {
         /// Which.

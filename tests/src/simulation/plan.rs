@@ -88,6 +88,17 @@ pub struct PlannedFault {
     pub fault: Fault,
 }
 
+/// What is wrong with a host's storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StorageFault {
+    /// Each call takes so much longer.
+    Slow(Duration),
+    /// Calls take effect only after the fault is over.
+    Hang,
+    /// Calls fail.
+    Fail,
+}
+
 /// A kind of fault.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
@@ -140,10 +151,12 @@ pub enum Fault {
         /// Which.
         host: String,
     },
-    /// A candidate does not reach the lease store.
-    LeaseStoreLost {
-        /// Which.
+    /// The object store, as one host sees it, does not work as it should.
+    Storage {
+        /// The host.
         host: String,
+        /// What is wrong with its calls.
+        how: StorageFault,
     },
     /// A process stops as a whole and then goes on: its clock went on meanwhile.
     Freeze {
@@ -177,7 +190,9 @@ impl Fault {
             Self::PartitionOneWay { .. } => "partition one way",
             Self::Crash { .. } => "crash",
             Self::Bounce { .. } => "bounce",
-            Self::LeaseStoreLost { .. } => "lease store lost",
+            Self::Storage { how: StorageFault::Slow(_), .. } => "storage slow",
+            Self::Storage { how: StorageFault::Hang, .. } => "storage hangs",
+            Self::Storage { how: StorageFault::Fail, .. } => "storage fails",
             Self::Freeze { .. } => "freeze",
             Self::Reset { .. } => "reset",
             Self::HostCrash { .. } => "program host crash",
@@ -197,8 +212,9 @@ impl Fault {
             Self::Crash { host }
             | Self::Bounce { host }
             | Self::Freeze { host }
-            | Self::HostCrash { host } => vec![host],
-            Self::Partition { .. } | Self::LeaseStoreLost { .. } | Self::Flood => Vec::new(),
+            | Self::HostCrash { host }
+            | Self::Storage { host, .. } => vec![host],
+            Self::Partition { .. } | Self::Flood => Vec::new(),
         };
         hosts.into_iter().filter(|host| *host == LEADER).for_each(|host| leader.clone_into(host));
         self
@@ -222,7 +238,7 @@ impl Fault {
             Self::Crash { host } | Self::Bounce { host } | Self::Freeze { host } => {
                 from == host || to == host
             }
-            Self::LeaseStoreLost { .. } | Self::HostCrash { .. } | Self::Flood => false,
+            Self::Storage { .. } | Self::HostCrash { .. } | Self::Flood => false,
         }
     }
 }
@@ -259,6 +275,7 @@ impl Plan {
         // From numbers of their own: a further kind of fault leaves the others of a seed as they are.
         let more = &mut ChaCha8Rng::seed_from_u64(seed ^ 0x0b5e_17ed);
         faults.extend((0..more.random_range(7..=10)).map(|i| draw_process_fault(more, i)));
+        faults.extend((0..more.random_range(3..=5)).map(|_| draw_storage_fault(more)));
         faults.sort_by_key(|f| f.at);
         jobs.iter_mut().for_each(|job| draw_trouble(more, job));
         Self { seed, active, settings: draw_settings(more), jobs, faults }
@@ -331,9 +348,15 @@ fn draw_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
         4 => Fault::PartitionOneWay { from: a, to: b },
         5 => Fault::Crash { host: draw_host(rng) },
         6 => Fault::Bounce { host: draw_host(rng) },
-        _ => Fault::LeaseStoreLost { host: candidate(rng.random_range(0..CANDIDATES)) },
+        _ => draw_storage(rng),
     };
     PlannedFault { at, lasts, fault }
+}
+
+/// A fault of storage that lasts longer than most leases.
+fn draw_storage_fault(rng: &mut ChaCha8Rng) -> PlannedFault {
+    let at = millis(rng, 5_000, 380_000);
+    PlannedFault { at, lasts: millis(rng, 1_000, 25_000), fault: draw_storage(rng) }
 }
 
 /// What happens to processes whose hosts and links are well.
@@ -396,6 +419,17 @@ fn draw_last_crash(rng: &mut ChaCha8Rng) -> PlannedFault {
 }
 
 /// A JobManager a third of the time: there are fewer of them, and they have more to lose.
+/// Mostly the leader's storage: what others do with theirs is to look for the leader.
+fn draw_storage(rng: &mut ChaCha8Rng) -> Fault {
+    let host = if rng.random_bool(0.6) { LEADER.to_owned() } else { draw_host(rng) };
+    let how = match rng.random_range(0..4) {
+        0 => StorageFault::Slow(millis(rng, 100, 3_000)),
+        1 => StorageFault::Fail,
+        _ => StorageFault::Hang,
+    };
+    Fault::Storage { host, how }
+}
+
 fn draw_host(rng: &mut ChaCha8Rng) -> String {
     if rng.random_bool(0.34) {
         match rng.random_bool(0.5) {

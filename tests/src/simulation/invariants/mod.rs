@@ -9,6 +9,7 @@ pub mod one_attempt_runs;
 pub mod one_leader_per_epoch;
 pub mod published_after_answer;
 pub mod slot_given_once;
+pub mod superseded_writes_nothing;
 pub mod workers_within_declared;
 
 use super::observer::Seen;
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<one_leader_per_epoch::OneLeaderPerEpoch>::default(),
         Box::<published_after_answer::PublishedAfterAnswer>::default(),
         Box::<slot_given_once::SlotGivenOnce>::default(),
+        Box::<superseded_writes_nothing::SupersededWritesNothing>::default(),
         Box::<workers_within_declared::WorkersWithinDeclared>::default(),
     ]
 }
@@ -66,6 +68,7 @@ pub fn mutants() -> Vec<Mutant> {
         ("one_leader_per_epoch", one_leader_per_epoch::MUTANTS),
         ("published_after_answer", published_after_answer::MUTANTS),
         ("slot_given_once", slot_given_once::MUTANTS),
+        ("superseded_writes_nothing", superseded_writes_nothing::MUTANTS),
         ("workers_within_declared", workers_within_declared::MUTANTS),
     ]
     .into_iter()

@@ -1,0 +1,44 @@
+//! No write of a superseded leader becomes visible: once a leader has written to a job's log, no record of an
+//! older one appears there, and a job ends once.
+
+use super::Invariant;
+use crate::simulation::observer::{Noticed, Seen, What};
+#[cfg(feature = "mutants")]
+use control::mutation::Mutation;
+use model::{JobId, LeaderSession};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The broken rule that this invariant must find, and a seed in which it does.
+#[cfg(feature = "mutants")]
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RecordsReplaced, 1)];
+
+/// See the module.
+#[derive(Default)]
+pub struct SupersededWritesNothing {
+    /// The newest leader that has written to each job's log.
+    newest: BTreeMap<JobId, LeaderSession>,
+    ended: BTreeSet<JobId>,
+}
+
+impl Invariant for SupersededWritesNothing {
+    fn name(&self) -> &'static str {
+        "superseded_writes_nothing"
+    }
+
+    fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        let What::Client(Noticed::Recorded { job_id, number, session, result }) = &seen.what else {
+            return Ok(());
+        };
+        let newest = self.newest.entry(*job_id).or_insert(*session);
+        if session < newest {
+            return Err(format!(
+                "job {job_id}: record {number} of {session} appears after one of {newest}"
+            ));
+        }
+        *newest = *session;
+        if *result && !self.ended.insert(*job_id) {
+            return Err(format!("job {job_id} ends a second time, in record {number}"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! The object store that all hosts of a run share, as each of them sees it: slow, hanging or failing by host. The
+//! observer is told of every record that appears in a job's log.
+//!
+//! It must never lose or invent an object: a call that hangs takes effect when the store goes on, however
+//! late that is.
+
+use super::observer::{Noticed, Observer};
+use super::plan::StorageFault;
+use bytes::Bytes;
+use control::mutation::{Mutation, Rule};
+use futures::FutureExt;
+use model::JobId;
+use platform::Platform;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use storage::ha::{FileElection, FileElectionSettings, LeaderRecord};
+use storage::jobs::{JobFact, JobRecord};
+use storage::objects::{
+    Fault, FaultyObjects, MemoryObjects, ObjectStore, PutNew, StoreError, StoreFuture,
+};
+
+/// A holder whose renewals do not succeed stops after 4.8 s of these.
+const LEASE: FileElectionSettings = FileElectionSettings {
+    lease_duration: Duration::from_secs(8),
+    renew_interval: Duration::from_secs(1),
+};
+
+/// The store itself: outlives every host of the run. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct SharedStorage {
+    objects: MemoryObjects,
+    recorded: Recorded,
+    hosts: Arc<Mutex<BTreeMap<String, HostStorage>>>,
+}
+
+impl SharedStorage {
+    /// Returns an empty store.
+    pub fn new(observer: Observer, mutation: Mutation) -> Self {
+        let objects = MemoryObjects::new();
+        let recorded = Recorded { inner: objects.clone(), observer, mutation };
+        Self { objects, recorded, hosts: Arc::default() }
+    }
+
+    /// Returns the store as a host sees it.
+    pub fn of(&self, host: &str) -> Arc<dyn ObjectStore> {
+        Arc::new(self.host(host))
+    }
+
+    /// Returns the election of a host's process, and with it the way to find the leader.
+    pub fn election(&self, platform: &Platform, host: &str) -> FileElection {
+        FileElection::new(platform.clone(), self.of(host), LEASE)
+    }
+
+    /// Sets what a host's calls suffer from now on: the fault and its number, or none.
+    pub fn set_fault(&self, host: &str, fault: Option<(StorageFault, u64)>) {
+        let host = self.host(host);
+        let number = fault.map(|(_, number)| number);
+        *host.number.lock().unwrap_or_else(PoisonError::into_inner) = number;
+        host.faulty.set(match fault {
+            None => Fault::None,
+            Some((StorageFault::Slow(pause), _)) => Fault::Slow(pause),
+            Some((StorageFault::Hang, _)) => Fault::Hang,
+            Some((StorageFault::Fail, _)) => {
+                Fault::Fail(StoreError::Io { path: "memory".into(), why: "simulated".into() })
+            }
+        });
+    }
+
+    /// Returns the host of the process that holds the newest epoch.
+    pub fn leader(&self) -> Option<String> {
+        let names = self.objects.list("leader/epoch-").now_or_never()?.ok()?;
+        let bytes = self.objects.get(names.last()?).now_or_never()?.ok()??;
+        let record: LeaderRecord = serde_json::from_slice(&bytes).ok()?;
+        Some(record.node.split_once(':')?.0.to_owned())
+    }
+
+    fn host(&self, host: &str) -> HostStorage {
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || HostStorage {
+            faulty: FaultyObjects::new(Arc::new(self.recorded.clone())),
+            number: Arc::default(),
+            observer: self.recorded.observer.clone(),
+        };
+        hosts.entry(host.to_owned()).or_insert_with(new).clone()
+    }
+}
+
+/// The store as one host sees it.
+#[derive(Clone)]
+struct HostStorage {
+    faulty: FaultyObjects,
+    /// The fault that its calls suffer.
+    number: Arc<Mutex<Option<u64>>>,
+    observer: Observer,
+}
+
+impl fmt::Debug for HostStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HostStorage")
+    }
+}
+
+impl HostStorage {
+    /// The store, for one call: a fault is observed by the first one.
+    fn reached(&self) -> &FaultyObjects {
+        let number = *self.number.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = number {
+            self.observer.fault_observed(number);
+        }
+        &self.faulty
+    }
+}
+
+impl ObjectStore for HostStorage {
+    fn get(&self, name: &str) -> StoreFuture<Option<Bytes>> {
+        self.reached().get(name)
+    }
+    fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew> {
+        self.reached().put_new(name, bytes)
+    }
+    fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()> {
+        self.reached().put(name, bytes)
+    }
+    fn delete(&self, name: &str) -> StoreFuture<bool> {
+        self.reached().delete(name)
+    }
+    fn list(&self, prefix: &str) -> StoreFuture<Vec<String>> {
+        self.reached().list(prefix)
+    }
+    fn location(&self) -> String {
+        self.faulty.location()
+    }
+}
+
+/// The objects, with a word to the observer about each new record of a job.
+#[derive(Clone)]
+struct Recorded {
+    inner: MemoryObjects,
+    observer: Observer,
+    mutation: Mutation,
+}
+
+impl fmt::Debug for Recorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Recorded")
+    }
+}
+
+/// What a new object records about a job; `None` if it is no record.
+fn recorded(name: &str, bytes: &[u8]) -> Option<Noticed> {
+    let (job, number) = name.strip_prefix("jobs/")?.split_once('/')?;
+    let (job_id, number) = (job.parse::<JobId>().ok()?, number.parse().ok()?);
+    let record = JobRecord::try_decode(bytes).ok()?;
+    let result = matches!(record.fact, JobFact::Result(_));
+    Some(Noticed::Recorded { job_id, number, session: record.writer.session, result })
+}
+
+impl ObjectStore for Recorded {
+    fn get(&self, name: &str) -> StoreFuture<Option<Bytes>> {
+        self.inner.get(name)
+    }
+
+    fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew> {
+        let (store, name) = (self.clone(), name.to_owned());
+        Box::pin(async move {
+            let noticed = recorded(&name, &bytes);
+            let put = if noticed.is_some() && !store.mutation.keeps(Rule::RecordsStay) {
+                store.inner.put(&name, bytes).await.map(|()| PutNew::Created)?
+            } else {
+                store.inner.put_new(&name, bytes).await?
+            };
+            if let (PutNew::Created, Some(noticed)) = (put, noticed) {
+                store.observer.notice(&noticed);
+            }
+            Ok(put)
+        })
+    }
+
+    fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()> {
+        self.inner.put(name, bytes)
+    }
+    fn delete(&self, name: &str) -> StoreFuture<bool> {
+        self.inner.delete(name)
+    }
+    fn list(&self, prefix: &str) -> StoreFuture<Vec<String>> {
+        self.inner.list(prefix)
+    }
+    fn location(&self) -> String {
+        self.inner.location()
+    }
+}
