@@ -6,12 +6,14 @@ use crate::blob_server::Needed;
 use crate::job_manager_runner::{self, RunnerDeps, StartedRunner};
 use crate::program_hosts::program_key;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
+use conf::Options;
 use control::dispatcher::{Origin, Refusal};
 use gateways::dispatcher::SubmitError;
 use gateways::job_services::ReleaseHost;
 use gateways::resource_manager::ApplicationStatus;
 use model::{JobGraph, JobId, JobStatus};
 use platform::watch;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use storage::jobs::{AppendError, LogEnd};
 
@@ -84,11 +86,15 @@ impl Dispatcher {
     ) -> ResponseFuture<Result<JobId, SubmitError>> {
         let job = graph.job_id;
         let admitted = self.table.admit(&graph, origin).map_err(|why| refused(job, why));
-        let admitted = admitted
-            .and_then(|()| self.check_options(&graph).inspect_err(|_| self.table.forget(job)));
-        if let Err(error) = admitted {
-            return Box::pin(async move { Err(error) });
-        }
+        let options = match self.building.get(&job).map(|building| &building.options) {
+            Some((own, merged)) if *own == graph.options => Ok(merged.clone()),
+            _ => self.merged(&graph.options),
+        };
+        let options = match admitted.and_then(|()| options.inspect_err(|_| self.table.forget(job)))
+        {
+            Ok(options) => options,
+            Err(error) => return Box::pin(async move { Err(error) }),
+        };
         let now_ms = self.deps.services.platform.unix_millis();
         let graph = Arc::new(graph);
         self.persisting.insert(job, (graph.clone(), now_ms));
@@ -97,7 +103,7 @@ impl Dispatcher {
         let created = self.logs.clone().create(graph.clone(), log, self.writer.clone());
         let addr = ctx.address();
         let stored = actix::spawn(async move {
-            let stored = GraphStored { graph, outcome: created.await };
+            let stored = GraphStored { graph, options, outcome: created.await };
             addr.send(stored).await.unwrap_or(Err(SubmitError::ShuttingDown))
         });
         Box::pin(async move { stored.await.unwrap_or(Err(SubmitError::ShuttingDown)) })
@@ -115,7 +121,7 @@ impl Dispatcher {
             return;
         }
         let running = self.jobs.get(&job).map(|job| job.graph.program.hash);
-        let building = || self.building.get(&job).copied();
+        let building = || self.building.get(&job).map(|building| building.program);
         let persisting = || Some(self.persisting.get(&job)?.0.program.hash);
         match (self.table.phase(job), running.or_else(building).or_else(persisting)) {
             (None, None) => self.deps.in_use.remove_job(job),
@@ -129,21 +135,28 @@ impl Dispatcher {
             return;
         }
         let running = self.jobs.iter().map(|(id, job)| (*id, job.graph.program.hash));
-        let building = self.building.iter().map(|(id, program)| (*id, *program));
+        let building = self.building.iter().map(|(id, building)| (*id, building.program));
         let persisting = self.persisting.iter().map(|(id, (graph, _))| (*id, graph.program.hash));
         let programs = running.chain(building).chain(persisting).collect();
         let jobs = self.table.jobs().map(|(job, _)| job).collect();
         self.deps.in_use.set(Some(Needed { programs, jobs }));
     }
 
-    fn check_options(&self, graph: &JobGraph) -> Result<(), SubmitError> {
-        let own = graph.options.iter().map(|(key, value)| (key.as_str(), value.clone()));
-        let checked = self.deps.services.options.overlaid(own, "the job");
-        checked.map(drop).map_err(|error| SubmitError::InvalidGraph(error.to_string()))
+    /// Lays a job's own options over the cluster's.
+    pub(super) fn merged(&self, own: &BTreeMap<String, String>) -> Result<Options, SubmitError> {
+        let own = own.iter().map(|(key, value)| (key.as_str(), value.clone()));
+        let merged = self.deps.services.options.overlaid(own, "the job");
+        merged.map_err(|error| SubmitError::InvalidGraph(error.to_string()))
     }
 
-    /// Gives a job its runner.
-    pub(super) fn run(&mut self, graph: Arc<JobGraph>, log_end: LogEnd, ctx: &mut Context<Self>) {
+    /// Gives a job its runner. `options` are the job's over the cluster's.
+    pub(super) fn run(
+        &mut self,
+        graph: Arc<JobGraph>,
+        options: Options,
+        log_end: LogEnd,
+        ctx: &mut Context<Self>,
+    ) {
         let services = &self.deps.services;
         let submitted_ms = services.platform.unix_millis();
         let job = graph.job_id;
@@ -158,6 +171,7 @@ impl Dispatcher {
             dispatcher: self.session,
             program: self.deps.ship_programs.then(|| program_key(&graph.program)),
             graph: graph.clone(),
+            options,
             submitted_ms,
             hosts: self.deps.hosts(),
             embedded: self.deps.embedded,
@@ -186,6 +200,7 @@ impl Dispatcher {
 #[rtype(result = "Result<JobId, SubmitError>")]
 struct GraphStored {
     graph: Arc<JobGraph>,
+    options: Options,
     outcome: Result<LogEnd, AppendError>,
 }
 
@@ -193,14 +208,14 @@ impl Handler<GraphStored> for Dispatcher {
     type Result = Result<JobId, SubmitError>;
 
     fn handle(&mut self, stored: GraphStored, ctx: &mut Context<Self>) -> Self::Result {
-        let GraphStored { graph, outcome } = stored;
+        let GraphStored { graph, options, outcome } = stored;
         let job = graph.job_id;
         self.persisting.remove(&job);
         let error = match outcome {
             Ok(log_end) => {
                 if !self.stopping && self.table.stored(job) {
                     tracing::info!(%job, name = %graph.name, tasks = graph.total_subtasks(), "job submitted");
-                    self.run(graph, log_end, ctx);
+                    self.run(graph, options, log_end, ctx);
                     self.say_needed_by(job);
                 }
                 return Ok(job);

@@ -38,6 +38,13 @@ pub(super) struct Job {
     pub(super) result: watch::Sender<Option<JobResult>>,
 }
 
+/// A job whose graph a child builds.
+pub(super) struct Building {
+    pub(super) program: ContentHash,
+    /// The job's own options, and these over the cluster's.
+    pub(super) options: (BTreeMap<String, String>, conf::Options),
+}
+
 /// The actor.
 pub struct Dispatcher {
     pub(super) deps: DispatcherDeps,
@@ -58,7 +65,7 @@ pub struct Dispatcher {
     pub(super) leaving: VecDeque<JobId>,
     pub(super) deleting: bool,
     /// Programs of jobs whose graph is being built.
-    pub(super) building: BTreeMap<JobId, ContentHash>,
+    pub(super) building: BTreeMap<JobId, Building>,
     /// Ended jobs whose host still serves what was collected, and until when (monotonic).
     pub(super) collected: BTreeMap<JobId, Duration>,
     pub(super) stopping: bool,

@@ -1,8 +1,9 @@
 //! Programs: a child process builds the graph, which is then submitted; or only looked at.
 
 use super::jobs::refused;
-use super::leader::Dispatcher;
+use super::leader::{Building, Dispatcher};
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
+use conf::Options;
 use control::dispatcher::{JobPhase, Mode, Origin, Refusal};
 use gateways::dispatcher::{PlanProgram, SubmitError, SubmitProgram};
 use gateways::job_services::{BuildInHost, BuiltInHost};
@@ -25,13 +26,23 @@ impl Dispatcher {
         parallelism: Option<u32>,
         options: BTreeMap<String, String>,
         keep: bool,
-    ) -> Result<BuildInHost, SubmitError> {
-        let own = options.iter().map(|(key, value)| (key.as_str(), value.clone()));
-        let merged = self.deps.services.options.overlaid(own, "the job");
-        let merged = merged.map_err(|error| SubmitError::InvalidGraph(error.to_string()))?;
+    ) -> Result<(BuildInHost, Options), SubmitError> {
+        let merged = self.merged(&options)?;
         let parallelism =
             parallelism.unwrap_or_else(|| merged.get(&conf::execution::PARALLELISM).get());
-        Ok(BuildInHost { program, job_id, parallelism, options, keep })
+        Ok((BuildInHost { program, job_id, parallelism, options, keep }, merged))
+    }
+
+    /// Has a child build a job's graph.
+    fn begin_build(
+        &mut self,
+        (request, merged): (BuildInHost, Options),
+    ) -> impl Future<Output = Result<JobGraph, SubmitError>> + use<> {
+        let job = request.job_id;
+        let options = (request.options.clone(), merged);
+        self.building.insert(job, Building { program: request.program.hash, options });
+        self.say_needed_by(job);
+        self.build(request)
     }
 
     fn build(
@@ -57,13 +68,11 @@ impl Dispatcher {
     ) {
         let SubmitProgram { program, parallelism, options, .. } = submission;
         let reserved = self.table.reserve(job, Origin::Own).map_err(|why| refused(job, why));
-        let hash = program.hash;
         let request =
             reserved.and_then(|()| self.build_request(job, program, parallelism, options, true));
         match request {
             Ok(request) => {
-                self.building.insert(job, hash);
-                let (built, addr) = (self.build(request), ctx.address());
+                let (built, addr) = (self.begin_build(request), ctx.address());
                 actix::spawn(async move {
                     let built = Built { job, graph: built.await, origin: Origin::Own };
                     let _ = addr.send(built).await;
@@ -97,7 +106,6 @@ impl Handler<Ask<SubmitProgram>> for Dispatcher {
         if let Err(error) = reserved {
             return Box::pin(async move { Err(error) });
         }
-        let hash = program.hash;
         let request = match self.build_request(job, program, parallelism, options, true) {
             Ok(request) => request,
             Err(error) => {
@@ -105,9 +113,7 @@ impl Handler<Ask<SubmitProgram>> for Dispatcher {
                 return Box::pin(async move { Err(error) });
             }
         };
-        self.building.insert(job, hash);
-        self.say_needed_by(job);
-        let (built, addr) = (self.build(request), ctx.address());
+        let (built, addr) = (self.begin_build(request), ctx.address());
         // Not part of the answer's future: the job runs also when the client is gone by then.
         let submitted = actix::spawn(async move {
             let built = Built { job, graph: built.await, origin: Origin::Client };
@@ -191,7 +197,7 @@ impl Handler<Ask<PlanProgram>> for Dispatcher {
             Err(refused(job, Refusal::SingleJob(mode)))
         };
         match request {
-            Ok(request) => Box::pin(self.build(request)),
+            Ok((request, _)) => Box::pin(self.build(request)),
             Err(error) => Box::pin(async move { Err(error) }),
         }
     }

@@ -250,7 +250,12 @@ impl Dispatcher {
         match (self.table.recovered(job, found), state) {
             (Recovered::Run, JobState::Running(graph)) => {
                 tracing::info!(%job, name = %graph.name, "job recovered");
-                self.run(graph, end, ctx);
+                let options = self.merged(&graph.options).unwrap_or_else(|error| {
+                    // They were valid for the version that took the job in.
+                    tracing::warn!(%job, %error, "the job's own options are ignored");
+                    self.deps.services.options.as_ref().clone()
+                });
+                self.run(graph, options, end, ctx);
             }
             (Recovered::Keep, JobState::Ended(entry)) => {
                 // Blobs that its earlier Dispatcher did not delete go because no job needs them.

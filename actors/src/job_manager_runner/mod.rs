@@ -47,6 +47,8 @@ pub struct RunnerDeps {
     pub dispatcher: DispatcherId,
     /// The job; it passed `control::job_graph::check`.
     pub graph: Arc<JobGraph>,
+    /// The job's options over the cluster's.
+    pub options: conf::Options,
     /// Unix milliseconds of the submission.
     pub submitted_ms: u64,
     /// The keeper of program hosts.
@@ -149,12 +151,14 @@ impl Led for JobLeader {
     }
 
     fn start(&self, session: LeaderSession) -> BoxFuture<'static, Running<JobMaster>> {
-        let RunnerDeps { services, dispatcher, graph, submitted_ms, hosts, .. } = self.deps.clone();
+        let RunnerDeps { services, dispatcher, graph, options, submitted_ms, hosts, .. } =
+            self.deps.clone();
         let runner = services.rpc.address_of(&endpoint_name(graph.job_id));
         let deps = JobMasterDeps {
             runner: services.rpc.gateway(&runner, dispatcher),
             services,
             graph,
+            options,
             session: JobMasterId::from_session(session),
             submitted_ms,
             hosts,

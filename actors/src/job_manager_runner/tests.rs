@@ -32,6 +32,7 @@ fn launch(process: &TestProcess, hosts: &HostsDouble, dispatcher: DispatcherId) 
         leaders: process.leaders.clone(),
         dispatcher,
         graph: Arc::new(graph(1, 1, false)),
+        options: process.services.options.as_ref().clone(),
         submitted_ms: 1,
         hosts: hosts.gateway.clone(),
         program: None,

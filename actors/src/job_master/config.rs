@@ -1,28 +1,15 @@
-//! A job's settings: its own options over its cluster's.
+//! A job's settings, from its options.
 
 use super::JobMasterDeps;
 use conf::{Options, restart as keys, restart::Strategy};
 use control::job_master::JobConfig;
 use control::restart::{RestartPolicy, RestartSpec};
 
-/// The cluster's options with the job's laid over. What the job sets wrong is left out: it was checked
-/// where the job was submitted.
-pub(crate) fn job_options(cluster: &Options, deps: &JobMasterDeps) -> Options {
-    let own = deps.graph.options.iter();
-    match cluster.overlaid(own.map(|(k, v)| (k.as_str(), v.clone())), "the job") {
-        Ok(options) => options,
-        Err(error) => {
-            tracing::warn!(job = %deps.graph.job_id, %error, "the job's options are ignored");
-            cluster.clone()
-        }
-    }
-}
-
 pub(super) fn job_config(deps: &JobMasterDeps, seed: u64) -> JobConfig {
-    let options = job_options(&deps.services.options, deps);
+    let options = &deps.options;
     let session = deps.session.0;
     JobConfig {
-        restart: restart_policy(&options),
+        restart: restart_policy(options),
         slot_timeout: options.get(&conf::resourcemanager::SLOT_REQUEST_TIMEOUT),
         history: options.get(&conf::rest::EXCEPTION_HISTORY_SIZE) as usize,
         graph_id: session.nonce ^ session.epoch.process.rotate_left(48),

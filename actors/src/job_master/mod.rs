@@ -52,6 +52,8 @@ pub struct JobMasterDeps {
     pub services: ProcessServices,
     /// The job; it passed `control::job_graph::check`.
     pub graph: Arc<JobGraph>,
+    /// The job's options over the cluster's.
+    pub options: conf::Options,
     /// Its leadership.
     pub session: JobMasterId,
     /// Unix milliseconds of the submission.

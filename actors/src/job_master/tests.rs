@@ -72,9 +72,12 @@ impl Fixture {
         let fence = DispatcherId(session(40));
         let runner = JobManagerRunnerGateway::endpoint(RunnerDouble(ended.clone()).start());
         let registration = rpc.serve("job_manager_runner/test", fence, runner);
+        let own = graph.options.iter().map(|(key, value)| (key.as_str(), value.clone()));
+        let options = process.services.options.overlaid(own, "the job").unwrap();
         let running = start(JobMasterDeps {
             services: process.services.clone(),
             program: Some(program),
+            options,
             graph: Arc::new(graph),
             session: JobMasterId(session(FENCE)),
             submitted_ms: process.services.platform.unix_millis(),
