@@ -77,6 +77,16 @@ pub struct PlannedJob {
     pub coordinated: bool,
 }
 
+/// From this parallelism on a job needs more than half of all slots.
+const WIDE: u32 = 7;
+
+impl PlannedJob {
+    /// Whether two such jobs can't run beside each other.
+    fn is_wide(&self) -> bool {
+        self.parallelism.iter().any(|parallelism| *parallelism >= WIDE)
+    }
+}
+
 /// One fault and how long it lasts.
 #[derive(Debug, Clone)]
 pub struct PlannedFault {
@@ -197,8 +207,9 @@ impl Fault {
             Self::Crash { host }
             | Self::Bounce { host }
             | Self::Freeze { host }
+            | Self::LeaseStoreLost { host }
             | Self::HostCrash { host } => vec![host],
-            Self::Partition { .. } | Self::LeaseStoreLost { .. } | Self::Flood => Vec::new(),
+            Self::Partition { .. } | Self::Flood => Vec::new(),
         };
         hosts.into_iter().filter(|host| *host == LEADER).for_each(|host| leader.clone_into(host));
         self
@@ -259,8 +270,9 @@ impl Plan {
         // From numbers of their own: a further kind of fault leaves the others of a seed as they are.
         let more = &mut ChaCha8Rng::seed_from_u64(seed ^ 0x0b5e_17ed);
         faults.extend((0..more.random_range(7..=10)).map(|i| draw_process_fault(more, i)));
+        faults.extend(draw_revocation(more));
         faults.sort_by_key(|f| f.at);
-        jobs.iter_mut().for_each(|job| draw_trouble(more, job));
+        jobs.iter_mut().filter(|job| !job.is_wide()).for_each(|job| draw_trouble(more, job));
         Self { seed, active, settings: draw_settings(more), jobs, faults }
     }
 }
@@ -294,7 +306,7 @@ fn draw_wide_jobs(rng: &mut ChaCha8Rng) -> Vec<PlannedJob> {
     let wide = |rng: &mut ChaCha8Rng| PlannedJob {
         at: millis(rng, from, from + 5_000),
         // All of it at once, or subtask by subtask.
-        parallelism: vec![rng.random_range(7..=9); rng.random_range(1..=2)],
+        parallelism: vec![rng.random_range(WIDE..=9); rng.random_range(1..=2)],
         task_time: Some(millis(rng, 10_000, 30_000)),
         cancel_at: None,
         trouble: None,
@@ -358,6 +370,13 @@ fn draw_process_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
     PlannedFault { at, lasts, fault }
 }
 
+/// Whoever leads is revoked while many calls are under way to it.
+fn draw_revocation(rng: &mut ChaCha8Rng) -> [PlannedFault; 2] {
+    let (at, lasts) = (millis(rng, 5_000, 360_000), millis(rng, 10_000, 18_000));
+    let lost = Fault::LeaseStoreLost { host: LEADER.to_owned() };
+    [lost, Fault::Flood].map(|fault| PlannedFault { at, lasts, fault })
+}
+
 /// Some programs fail; some of those for good.
 fn draw_trouble(rng: &mut ChaCha8Rng, job: &mut PlannedJob) {
     job.coordinated = rng.random_bool(0.4);
@@ -373,9 +392,10 @@ fn draw_trouble(rng: &mut ChaCha8Rng, job: &mut PlannedJob) {
     }
 }
 
-/// Half of all time-outs are never reached, the others are shorter than many faults.
+/// Half of all runs never reach a time-out; in the others most are shorter than many faults.
 fn draw_settings(rng: &mut ChaCha8Rng) -> Settings {
-    let short = |rng: &mut ChaCha8Rng, from, to| match rng.random_bool(0.5) {
+    let patient = rng.random_bool(0.5);
+    let short = |rng: &mut ChaCha8Rng, from, to| match !patient && rng.random_bool(0.7) {
         true => millis(rng, from, to),
         false => RUN * 2,
     };

@@ -14,6 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::LostTasksFinish, 1)];
 
+/// A vertex's subtask.
+type Subtask = (JobVertexId, u32);
+
 /// See the module.
 #[derive(Default)]
 pub struct FinishedByItself {
@@ -22,7 +25,7 @@ pub struct FinishedByItself {
     /// Attempts that ended by themselves, as their program hosts know.
     finished: BTreeSet<ExecutionAttemptId>,
     /// The newest attempt of each subtask and its state, as each JobMaster believes.
-    believed: BTreeMap<(LeaderSession, JobId), BTreeMap<(JobVertexId, u32), (u32, ExecutionState)>>,
+    believed: BTreeMap<(LeaderSession, JobId), BTreeMap<Subtask, (u32, ExecutionState)>>,
 }
 
 impl FinishedByItself {
