@@ -51,8 +51,8 @@ pub enum AppendError {
         /// The other leader, if its record can be read.
         by: Option<Writer>,
     },
-    /// The process does not hold the leader's lease any more; nothing was written.
-    #[error("the leader's lease is over; nothing was recorded about job {job}")]
+    /// The process does not hold the leader's lease any more; nothing counts that it writes.
+    #[error("the leader's lease is over; nothing is recorded about job {job}")]
     LeaseOver {
         /// The job.
         job: JobId,
@@ -115,7 +115,8 @@ impl JobLogs {
     /// the next leader.
     ///
     /// # Errors
-    /// [`AppendError::Exists`] if there is a log of this job id.
+    /// [`AppendError::Exists`] if there is a log of this job id; [`AppendError::LeaseOver`] also if the lease
+    /// ended while the record was written.
     pub async fn create(
         self,
         graph: Arc<JobGraph>,
@@ -126,6 +127,11 @@ impl JobLogs {
         let record = JobRecord { job, log, writer, fact: JobFact::Graph(graph) };
         let end = LogEnd { job, log, next: 1 };
         match self.put(&record, 0).await {
+            // A leader that was stopped meanwhile does not know whether its successor has listed the jobs
+            // before this one appeared: it must not say that the job is taken.
+            Ok(Put::Written) if !self.lease.holds(self.platform.now()) => {
+                Err(AppendError::LeaseOver { job })
+            }
             Ok(Put::Written) => Ok(end),
             Ok(Put::Taken(_)) => Err(AppendError::Exists { job }),
             Err(error @ AppendError::Store(_)) => {

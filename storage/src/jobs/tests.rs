@@ -144,6 +144,18 @@ async fn a_leader_whose_lease_is_over_writes_nothing() {
     assert_eq!(objects.list("jobs/").await.unwrap().len(), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_stored_after_the_lease_is_over_is_not_acknowledged() {
+    let slow = FaultyObjects::new(memory());
+    slow.set(Fault::Slow(Duration::from_secs(4)));
+    let lease = Lease::default();
+    lease.set(Some(Duration::from_secs(3)));
+    let platform = Platform::simulated(1, Arc::new(InProcessNetwork::new()));
+    let logs = JobLogs::new(Arc::new(slow), platform, lease);
+    let late = logs.create(graph(1), 500, leader(1)).await;
+    assert_eq!(late, Err(AppendError::LeaseOver { job: JobId(1) }));
+}
+
 #[tokio::test]
 async fn an_append_whose_answer_was_lost_succeeds_when_it_is_repeated() {
     let objects = memory();

@@ -43,6 +43,10 @@ const MUST_HAPPEN: &[&str] = &[
     "shortages after the start-up time",
     "registrations that timed out",
 ];
+/// Seeds of a run that names no number.
+const SEEDS: u64 = 50;
+/// Seeds that are tried for a broken rule before it counts as not found. The first that finds it ends the search.
+const MUTANT_SEEDS: u64 = 500;
 /// A run of fewer seeds is a replay: not everything has to happen in it.
 const SEEDS_THAT_SHOW: u64 = 20;
 /// So many of its first seeds a run runs twice: the same seed must give the same trace.
@@ -55,9 +59,9 @@ const TWICE: u64 = 2;
                   cargo xtask simulate --seeds 1 --seed 42 --print\n  cargo xtask simulate --mutants"
 )]
 struct Cli {
-    /// How many seeds
-    #[arg(long, default_value_t = 50)]
-    seeds: u64,
+    /// How many seeds; with --mutants: how many are tried for each rule [default: 50; with --mutants: 500]
+    #[arg(long)]
+    seeds: Option<u64>,
     /// The first seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -81,13 +85,18 @@ struct Cli {
 impl Cli {
     /// The seeds of a run, in order.
     fn seeds(&self) -> Vec<u64> {
-        let mut seeds: Vec<u64> = (self.seed..self.seed.saturating_add(self.seeds)).collect();
-        if self.seeds >= SEEDS_THAT_SHOW {
+        let count = self.count();
+        let mut seeds: Vec<u64> = (self.seed..self.seed.saturating_add(count)).collect();
+        if count >= SEEDS_THAT_SHOW {
             let recorded = RECORDED.iter().map(|(seed, _)| *seed);
             let others: Vec<u64> = recorded.filter(|seed| !seeds.contains(seed)).collect();
             seeds.extend(others);
         }
         seeds
+    }
+
+    fn count(&self) -> u64 {
+        self.seeds.unwrap_or(if self.mutants { MUTANT_SEEDS } else { SEEDS })
     }
 
     fn threads(&self) -> usize {
@@ -130,7 +139,7 @@ fn invariants(cli: &Cli) -> Result<ExitCode> {
         if !outcome.violations.is_empty() {
             failed.push(outcome.seed);
         }
-        if cli.seeds == 1 {
+        if cli.count() == 1 {
             println!("seed {}: trace {}", outcome.seed, outcome.trace);
         }
         if progress {

@@ -16,9 +16,9 @@ use std::time::Duration;
 /// Calls of one burst.
 const CALLS: usize = 100;
 /// Pause between two bursts.
-const PAUSE: Duration = Duration::from_secs(4);
+const PAUSE: Duration = Duration::from_secs(1);
 /// Of so many calls of the ResourceManager one is of the Dispatcher too, which asks every JobMaster for it.
-const PER_OVERVIEW: usize = 5;
+const PER_OVERVIEW: usize = 20;
 /// How soon a flood begins after its time has come.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -45,14 +45,15 @@ impl Flood {
     pub async fn run(self, client: Client, observer: Observer) {
         let managers = client.retrieval.watch(Component::ResourceManager);
         loop {
-            let Some(number) = self.with(|floods| floods.first().copied()) else {
+            let Some(leader) = managers.borrow().clone() else {
                 tokio::time::sleep(LOOK).await;
                 continue;
             };
-            if let Some(manager) = managers.borrow().clone() {
-                let session = ResourceManagerId::from_session(manager.session);
-                let manager: Remote<ResourceManagerGateway> =
-                    client.rpc.gateway(&manager.address, session);
+            let session = ResourceManagerId::from_session(leader.session);
+            let manager: Remote<ResourceManagerGateway> =
+                client.rpc.gateway(&leader.address, session);
+            let flood = self.with(|floods| floods.first().copied());
+            if let Some(number) = flood {
                 let dispatcher = client.gateway();
                 for n in 0..CALLS {
                     let (manager, observer) = (manager.clone(), observer.clone());
@@ -69,7 +70,7 @@ impl Flood {
                     });
                 }
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(if flood.is_some() { PAUSE } else { LOOK }).await;
         }
     }
 }

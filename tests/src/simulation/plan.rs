@@ -77,6 +77,16 @@ pub struct PlannedJob {
     pub coordinated: bool,
 }
 
+/// From this parallelism on a job needs more than half of all slots.
+const WIDE: u32 = 7;
+
+impl PlannedJob {
+    /// Whether two such jobs can't run beside each other.
+    fn is_wide(&self) -> bool {
+        self.parallelism.iter().any(|parallelism| *parallelism >= WIDE)
+    }
+}
+
 /// One fault and how long it lasts.
 #[derive(Debug, Clone)]
 pub struct PlannedFault {
@@ -276,8 +286,9 @@ impl Plan {
         let more = &mut ChaCha8Rng::seed_from_u64(seed ^ 0x0b5e_17ed);
         faults.extend((0..more.random_range(7..=10)).map(|i| draw_process_fault(more, i)));
         faults.extend((0..more.random_range(3..=5)).map(|_| draw_storage_fault(more)));
+        faults.extend(draw_revocation(more));
         faults.sort_by_key(|f| f.at);
-        jobs.iter_mut().for_each(|job| draw_trouble(more, job));
+        jobs.iter_mut().filter(|job| !job.is_wide()).for_each(|job| draw_trouble(more, job));
         Self { seed, active, settings: draw_settings(more), jobs, faults }
     }
 }
@@ -311,7 +322,7 @@ fn draw_wide_jobs(rng: &mut ChaCha8Rng) -> Vec<PlannedJob> {
     let wide = |rng: &mut ChaCha8Rng| PlannedJob {
         at: millis(rng, from, from + 5_000),
         // All of it at once, or subtask by subtask.
-        parallelism: vec![rng.random_range(7..=9); rng.random_range(1..=2)],
+        parallelism: vec![rng.random_range(WIDE..=9); rng.random_range(1..=2)],
         task_time: Some(millis(rng, 10_000, 30_000)),
         cancel_at: None,
         trouble: None,
@@ -381,6 +392,13 @@ fn draw_process_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
     PlannedFault { at, lasts, fault }
 }
 
+/// Whoever leads is revoked while many calls are under way to it.
+fn draw_revocation(rng: &mut ChaCha8Rng) -> [PlannedFault; 2] {
+    let (at, lasts) = (millis(rng, 5_000, 360_000), millis(rng, 10_000, 18_000));
+    let lost = Fault::Storage { host: LEADER.to_owned(), how: StorageFault::Fail };
+    [lost, Fault::Flood].map(|fault| PlannedFault { at, lasts, fault })
+}
+
 /// Some programs fail; some of those for good.
 fn draw_trouble(rng: &mut ChaCha8Rng, job: &mut PlannedJob) {
     job.coordinated = rng.random_bool(0.4);
@@ -396,9 +414,10 @@ fn draw_trouble(rng: &mut ChaCha8Rng, job: &mut PlannedJob) {
     }
 }
 
-/// Half of all time-outs are never reached, the others are shorter than many faults.
+/// Half of all runs never reach a time-out; in the others most are shorter than many faults.
 fn draw_settings(rng: &mut ChaCha8Rng) -> Settings {
-    let short = |rng: &mut ChaCha8Rng, from, to| match rng.random_bool(0.5) {
+    let patient = rng.random_bool(0.5);
+    let short = |rng: &mut ChaCha8Rng, from, to| match !patient && rng.random_bool(0.7) {
         true => millis(rng, from, to),
         false => RUN * 2,
     };

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[
     (Mutation::FenceIgnored, 2),
-    (Mutation::WithdrawalIgnored, 20),
+    (Mutation::WithdrawalIgnored, 32),
     (Mutation::StaleJobMasterDeclares, 1),
     (Mutation::StaleManagerObeyed, 3),
 ];

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What it must find, and where it does.
 #[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PublishAtGrant, 1)];
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PublishAtGrant, 2)];
 
 /// See the module.
 #[derive(Default)]

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// What it must find, and where it does.
 #[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PendingWorkersUncounted, 1)];
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PendingWorkersUncounted, 3)];
 
 /// See the module.
 #[derive(Default)]
