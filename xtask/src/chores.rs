@@ -86,7 +86,17 @@ pub(crate) fn bench(name: &str, args: &[String]) -> Result<()> {
     // Without tests: what is measured has the features that users' builds have.
     let measured = ["-p", "benches", "-p", "deploy", "-p", "examples"];
     run(cargo(&["build", "--release", "--bins"]).args(measured))?;
-    run(Command::new(release(&metadata, bin)).args(args))
+    if name == "startup" {
+        // Its sizes are those of programs as they are handed out.
+        crate::dist::dist(&["flott", "word_count"].map(str::to_owned))?;
+    }
+    run(Command::new(release(&metadata, bin)).args(args))?;
+    if name == "deploy" {
+        // The same way without programs, with more TaskExecutors than a machine has room for.
+        let large = ["--only", "8k,20k"];
+        run(Command::new(release(&metadata, "control_plane")).args(large))?;
+    }
+    Ok(())
 }
 
 /// The benchmark that is the crate's own, on a cluster of its own. Nothing but the crate is built for it.

@@ -51,9 +51,16 @@ const SETTLED: Duration = Duration::from_secs(5);
 struct Cli {
     #[command(subcommand)]
     role: Option<Role>,
-    /// Only the metrics whose names contain this
-    #[arg(long, default_value = "")]
-    only: String,
+    /// Only the metrics whose names contain one of these, e.g. --only 8k,20k
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+}
+
+impl Cli {
+    /// Returns whether one of `metrics` is wanted.
+    fn wants(&self, metrics: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| metrics.contains(only.as_str()))
+    }
 }
 
 #[derive(Subcommand)]
@@ -69,16 +76,16 @@ async fn main() -> Result<()> {
         return role.run().await;
     }
     let report = Report::new("control_plane");
-    if "schedule_deploy_ms_8k".contains(&cli.only) {
+    if cli.wants("schedule_deploy_ms_8k") {
         let runs = deploy(4_000).await.context("schedule_deploy_ms_8k")?;
         report.runs("schedule_deploy_ms_8k", &runs.millis, "ms")?;
     }
-    if "schedule_deploy_ms_20k jobmanager_mib_20k".contains(&cli.only) {
+    if cli.wants("schedule_deploy_ms_20k jobmanager_mib_20k") {
         let runs = deploy(10_000).await.context("schedule_deploy_ms_20k")?;
         report.runs("schedule_deploy_ms_20k", &runs.millis, "ms")?;
         report.runs("jobmanager_mib_20k", &runs.mib, "MiB")?;
     }
-    if "submission_ms_waiting_10 submission_ms_waiting_1000 submission_cpu".contains(&cli.only) {
+    if cli.wants("submission_ms_waiting_10 submission_ms_waiting_1000 submission_cpu") {
         for (waiting, of) in submissions().await.context("submission_ms_waiting")? {
             report.runs(&format!("submission_ms_waiting_{waiting}"), &of.millis, "ms")?;
             let cpu = format!("submission_cpu_ms_waiting_{waiting}");
@@ -90,7 +97,7 @@ async fn main() -> Result<()> {
             )?;
         }
     }
-    if "heartbeat_core_percent_8k".contains(&cli.only) {
+    if cli.wants("heartbeat_core_percent_8k") {
         let percents = beat().await.context("heartbeat_core_percent_8k")?;
         report.runs("heartbeat_core_percent_8k", &percents, "%")?;
     }

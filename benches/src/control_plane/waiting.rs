@@ -20,7 +20,7 @@ const PACE: Duration = Duration::from_millis(100);
 /// What submissions cost beside so many waiting jobs.
 #[derive(Debug, Default)]
 pub struct Submissions {
-    /// From the call to the Dispatcher until it lists the job as running, that is, as waiting for its slots.
+    /// Milliseconds from the SubmitJob call to its answer.
     pub millis: Vec<f64>,
     /// CPU of the JobManager, in milliseconds for one submission, without what it uses for the same time when idle.
     pub cpu_millis: f64,

@@ -101,7 +101,8 @@ async fn shipped(
     let unreadable =
         |e: std::io::Error| ApiError::internal(format!("'{}' cannot be read: {e}", stored.name));
     let (hash, size) = state.programs.content(stored).await.map_err(unreadable)?;
-    let within = state.settings.answer_within;
+    // A store that is slow delays the submission; it does not refuse it.
+    let within = state.settings.build_within;
     let present = state.blobs.ask_within(HasBlob { job: None, hash }, within).await?;
     if present.is_none() {
         put_blob(state, stored, hash).await?;
@@ -152,7 +153,7 @@ async fn put_blob(
 ) -> Result<(), ApiError> {
     let unreadable =
         |e: std::io::Error| ApiError::internal(format!("'{}' cannot be read: {e}", stored.name));
-    let within = state.settings.answer_within;
+    let within = state.settings.build_within;
     let upload =
         state.blobs.ask_within(OpenUpload { job: None, kind: BlobKind::Permanent }, within).await?;
     let mut file = tokio::fs::File::open(&stored.path).await.map_err(unreadable)?;
