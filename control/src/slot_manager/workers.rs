@@ -1,5 +1,5 @@
-//! The registered workers and the states of their slots. Every change keeps the counts and indexes of [`Shelves`]
-//! and [`Holdings`] up to date, so that nothing has to be counted later.
+//! The registered workers and the states of their slots. Every change keeps the counts and indexes of `Shelves`
+//! and `Holdings` up to date, so that nothing has to be counted later.
 //!
 //! A TaskExecutor is the truth about its slots; this is what is known of it. Nothing here decides whom
 //! a slot is given to.
