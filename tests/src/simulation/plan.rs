@@ -285,7 +285,7 @@ impl Plan {
         // From numbers of their own: a further kind of fault leaves the others of a seed as they are.
         let more = &mut ChaCha8Rng::seed_from_u64(seed ^ 0x0b5e_17ed);
         faults.extend((0..more.random_range(7..=10)).map(|i| draw_process_fault(more, i)));
-        faults.extend((0..more.random_range(3..=5)).map(|_| draw_storage_fault(more)));
+        faults.extend((0..more.random_range(4..=6)).map(|i| draw_storage_fault(more, i)));
         faults.extend(draw_revocation(more));
         faults.sort_by_key(|f| f.at);
         jobs.iter_mut().filter(|job| !job.is_wide()).for_each(|job| draw_trouble(more, job));
@@ -364,10 +364,18 @@ fn draw_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
     PlannedFault { at, lasts, fault }
 }
 
-/// A fault of storage that lasts longer than most leases.
-fn draw_storage_fault(rng: &mut ChaCha8Rng) -> PlannedFault {
-    let at = millis(rng, 5_000, 380_000);
-    PlannedFault { at, lasts: millis(rng, 1_000, 25_000), fault: draw_storage(rng) }
+/// A fault of storage, mostly longer than a lease; each kind comes up in every run.
+fn draw_storage_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
+    let (at, lasts) = (millis(rng, 5_000, 370_000), millis(rng, 1_000, 25_000));
+    let fault = match (i, draw_storage(rng)) {
+        (0, Fault::Storage { host, .. }) => Fault::Storage { host, how: StorageFault::Hang },
+        (1, Fault::Storage { host, .. }) => Fault::Storage { host, how: StorageFault::Fail },
+        (2, Fault::Storage { host, .. }) => {
+            Fault::Storage { host, how: StorageFault::Slow(millis(rng, 100, 3_000)) }
+        }
+        (_, fault) => fault,
+    };
+    PlannedFault { at, lasts, fault }
 }
 
 /// What happens to processes whose hosts and links are well.
@@ -486,7 +494,7 @@ mod tests {
             let plan = Plan::draw(seed);
             assert!(plan.jobs.len() >= 5 && plan.faults.len() >= 20);
             let kinds: BTreeSet<_> = plan.faults.iter().map(|f| f.fault.kind()).collect();
-            assert_eq!(kinds.len(), 12, "seed {seed}: {kinds:?}");
+            assert_eq!(kinds.len(), 14, "seed {seed}: {kinds:?}");
             assert!(plan.faults.iter().all(|f| f.at + f.lasts <= FAULT_PHASE));
         }
     }

@@ -18,10 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What it must find, and where it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[
-    (Mutation::FenceIgnored, 2),
-    (Mutation::WithdrawalIgnored, 32),
+    (Mutation::FenceIgnored, 1),
+    (Mutation::WithdrawalIgnored, 33),
     (Mutation::StaleJobMasterDeclares, 1),
-    (Mutation::StaleManagerObeyed, 3),
+    (Mutation::StaleManagerObeyed, 1),
 ];
 
 /// See the module.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// What it must find, and where it does.
 #[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RestartBeforeEnd, 4)];
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RestartBeforeEnd, 2)];
 
 /// A subtask as one JobMaster knows it.
 type Subtask = (LeaderSession, JobId, JobVertexId, u32);

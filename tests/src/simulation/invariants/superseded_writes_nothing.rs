@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The broken rule that this invariant must find, and a seed in which it does.
 #[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RecordsReplaced, 1)];
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RecordsReplaced, 27)];
 
 /// See the module.
 #[derive(Default)]
