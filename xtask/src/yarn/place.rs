@@ -90,8 +90,10 @@ mod tests {
         for place in [&first, &second, &third] {
             fs::create_dir(&place.dir).unwrap();
         }
-        // The second run has gone, the third has not.
-        drop((first.lock, second.lock));
+        // The second run has gone, the third has not. Dropping the handles would not do: a child that another
+        // test forks at this moment holds copies of them until it has become another program.
+        first.lock.unlock().unwrap();
+        second.lock.unlock().unwrap();
         let (mine, left) = take(&home).unwrap();
         assert_eq!(mine.dir, first.dir);
         assert_eq!(left.iter().map(|place| &place.dir).collect::<Vec<_>>(), [&second.dir]);
