@@ -1,7 +1,7 @@
 //! The Dispatcher's calls, but those about programs.
 
+use super::ended::summary_of;
 use super::leader::Dispatcher;
-use super::questions::unrecorded;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use control::dispatcher::Origin;
 use futures::future::join_all;
@@ -9,7 +9,7 @@ use gateways::dispatcher::{
     CancelJob, DeliverCoordinationRequest, JobError, JobSummary, RequestJobDetails,
     RequestJobResult, RequestJobStatus, RequestJobsOverview, ShutDownCluster, SubmitJob,
 };
-use gateways::job_master::{Cancel, CoordinationError, CoordinationRequest, RequestStatus};
+use gateways::job_master::{Cancel, CoordinationError, CoordinationRequest};
 use gateways::job_services::FindHost;
 use gateways::program_host::{HandleCoordinationRequest, ProgramHostGateway};
 use gateways::{Answer, Ask, CallError, Deadline, Remote};
@@ -57,7 +57,7 @@ impl Handler<Ask<RequestJobStatus>> for Dispatcher {
         match self.asked(job) {
             Some(asked) => {
                 let deadline = ask.caller.deadline;
-                Box::pin(async move { asked.ask(RequestStatus {}, deadline).await.map(unrecorded) })
+                Box::pin(async move { asked.status(deadline).await })
             }
             None if self.persisting.contains_key(&job) => {
                 Box::pin(async { Ok(JobStatus::Initializing) })
@@ -95,7 +95,10 @@ impl Handler<Ask<RequestJobDetails>> for Dispatcher {
     fn handle(&mut self, ask: Ask<RequestJobDetails>, _: &mut Context<Self>) -> Self::Result {
         let job = ask.body.job_id;
         match self.asked(job) {
-            Some(asked) => Box::pin(Self::details_of(asked, ask.caller.deadline)),
+            Some(asked) => {
+                let deadline = ask.caller.deadline;
+                Box::pin(async move { asked.details(deadline).await })
+            }
             None => self.ended_details(job),
         }
     }
@@ -107,7 +110,8 @@ impl Handler<Ask<RequestJobsOverview>> for Dispatcher {
     fn handle(&mut self, _: Ask<RequestJobsOverview>, _: &mut Context<Self>) -> Self::Result {
         let running = self.all_asked();
         let ended = self.ended.iter().filter(|(job, _)| !self.jobs.contains_key(job));
-        let mut others: Vec<JobSummary> = ended.map(|(_, ended)| ended.summary()).collect();
+        let mut others: Vec<JobSummary> =
+            ended.map(|(_, ended)| summary_of(&ended.entry)).collect();
         others.extend(self.persisting());
         Box::pin(async move {
             let summaries = running.iter().map(|asked| asked.summary(SUMMARY_WITHIN));

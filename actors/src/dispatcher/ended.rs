@@ -8,7 +8,7 @@ use gateways::dispatcher::{JobError, JobResult, JobSummary};
 use gateways::job_master::JobDetails;
 use model::JobId;
 use std::collections::BTreeMap;
-use storage::jobs::{AppendError, JobFact, JobResultEntry, LogEnd};
+use storage::jobs::{AppendError, DetailsStore, JobFact, JobResultEntry, LogEnd};
 
 /// An ended job.
 pub(super) struct Ended {
@@ -17,20 +17,38 @@ pub(super) struct Ended {
     pub(super) log_end: LogEnd,
 }
 
-impl Ended {
-    pub(super) fn summary(&self) -> JobSummary {
-        JobSummary {
-            job_id: self.entry.job_id,
-            name: self.entry.name.clone(),
-            status: self.entry.status,
-            start_ms: self.entry.start_ms,
-            end_ms: Some(self.entry.end_ms),
-            last_modification_ms: self.entry.last_modification_ms,
-            tasks: self.entry.tasks.clone(),
+/// Returns an ended job in one line.
+pub(super) fn summary_of(entry: &JobResultEntry) -> JobSummary {
+    JobSummary {
+        job_id: entry.job_id,
+        name: entry.name.clone(),
+        status: entry.status,
+        start_ms: entry.start_ms,
+        end_ms: Some(entry.end_ms),
+        last_modification_ms: entry.last_modification_ms,
+        tasks: entry.tasks.clone(),
+    }
+}
+
+/// Reads everything about an ended job. Of a job whose details are gone, or cannot be read, only the state is known.
+pub(super) async fn details_of(
+    entry: &JobResultEntry,
+    details: &DetailsStore,
+) -> Result<JobDetails, JobError> {
+    let job = entry.job_id;
+    let terminated = JobError::Terminated { job, status: entry.status };
+    let Some((name, _)) = entry.details.clone() else { return Err(terminated) };
+    match details.clone().get::<JobDetails>(name).await {
+        Ok(Some(details)) => Ok(details),
+        Ok(None) => Err(terminated),
+        Err(error) => {
+            tracing::error!(%job, %error, "cannot read the details of an ended job");
+            Err(terminated)
         }
     }
 }
 
+/// Returns how an ended job ended.
 pub(super) fn result_of(entry: &JobResultEntry) -> JobResult {
     JobResult {
         job_id: entry.job_id,
@@ -83,22 +101,14 @@ impl Dispatcher {
         Err(JobError::NotFound { job })
     }
 
-    /// Reads everything about a job that does not run here. Of a job whose details are gone, or cannot be
-    /// read, only the state is known.
+    /// Reads everything about a job that does not run here.
     pub(super) fn ended_details(&self, job: JobId) -> ResponseFuture<Result<JobDetails, JobError>> {
-        let result = self.ended_result(job);
-        let object = self.ended.get(&job).and_then(|ended| ended.entry.details.clone());
-        let details = self.details.clone();
+        let entry = self.ended.get(&job).map(|ended| ended.entry.clone());
+        let (unknown, details) = (self.ended_result(job), self.details.clone());
         Box::pin(async move {
-            let terminated = JobError::Terminated { job, status: result?.status };
-            let Some((name, _)) = object else { return Err(terminated) };
-            match details.get::<JobDetails>(name).await {
-                Ok(Some(details)) => Ok(details),
-                Ok(None) => Err(terminated),
-                Err(error) => {
-                    tracing::error!(%job, %error, "cannot read the details of an ended job");
-                    Err(terminated)
-                }
+            match entry {
+                Some(entry) => details_of(&entry, &details).await,
+                None => Err(unknown.err().unwrap_or(JobError::NotFound { job })),
             }
         })
     }
@@ -133,13 +143,12 @@ impl Dispatcher {
         if self.deleting || self.stopping {
             return;
         }
-        let Some(job) = self.leaving.pop_front() else { return };
-        let Some(ended) = self.ended.get(&job) else {
-            return;
-        };
+        let next = std::iter::from_fn(|| self.leaving.pop_front())
+            .find_map(|job| Some((job, self.ended.get(&job)?.log_end)));
+        let Some((job, log_end)) = next else { return };
         self.deleting = true;
         let (logs, details, addr) = (self.logs.clone(), self.details.clone(), ctx.address());
-        let removed = logs.clone().append(ended.log_end, JobFact::Removed, self.writer.clone());
+        let removed = logs.clone().append(log_end, JobFact::Removed, self.writer.clone());
         actix::spawn(async move {
             let outcome = async {
                 removed.await?;

@@ -1,7 +1,7 @@
 //! What is done when a job has ended: its details and its result are stored, then its blobs are deleted and its
 //! host is ended. `control::dispatcher` gives the order.
 
-use super::ended::{Ended, ended_job, entry_of, result_of};
+use super::ended::{Ended, ended_job, entry_of};
 use super::leader::{DETAILS_BYTES_MAX, Dispatcher};
 use actix::{AsyncContext, Context, Handler};
 use control::dispatcher::EndStep;
@@ -144,7 +144,7 @@ impl Dispatcher {
     /// The host of a job that collected its result serves it for a while; any other ends.
     fn release_or_keep_host(&mut self, job: JobId) {
         let finished = self.jobs.get(&job).is_some_and(|job| {
-            job.result.borrow().as_ref().is_some_and(|r| r.status == model::JobStatus::Finished)
+            job.end.borrow().as_ref().is_some_and(|end| end.status == model::JobStatus::Finished)
         });
         let graph = self.jobs.get(&job).map(|job| &job.graph);
         if !finished || !graph.is_some_and(|graph| collects(graph)) {
@@ -224,7 +224,7 @@ impl Handler<ResultRecorded> for Dispatcher {
             Ok(log_end) => {
                 let entry = ending.entry.clone();
                 if let Some(known) = self.jobs.get(&job) {
-                    known.result.send_replace(Some(result_of(&entry)));
+                    known.end.send_replace(Some(entry.clone()));
                 }
                 let next = self.step_done(job);
                 self.remember(Ended { entry, log_end }, ctx);

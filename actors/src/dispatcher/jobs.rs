@@ -165,7 +165,7 @@ impl Dispatcher {
             // Nothing runs in the host that built the graph.
             self.deps.hosts().insist(ReleaseHost { job_id: job, at_once: false });
         }
-        let StartedRunner { running, end } = job_manager_runner::start(RunnerDeps {
+        let StartedRunner { running, end: ended } = job_manager_runner::start(RunnerDeps {
             services: services.clone(),
             leaders: self.deps.leaders.clone(),
             dispatcher: self.session,
@@ -177,13 +177,13 @@ impl Dispatcher {
             embedded: self.deps.embedded,
         });
         let gateway = services.rpc.gateway(running.address(), self.session);
-        let result = watch::Sender::new(None);
-        let known = Job { graph, log_end, submitted_ms, runner: running, gateway, result };
+        let end = watch::Sender::new(None);
+        let known = Job { graph, log_end, submitted_ms, runner: running, gateway, end };
         self.jobs.insert(job, known);
         let addr = ctx.address();
         actix::spawn(async move {
             // No end comes where the runner is stopped before.
-            if let Ok(details) = end.await {
+            if let Ok(details) = ended.await {
                 let _ = addr.send(super::ending::JobEnded { job, details }).await;
             }
         });

@@ -10,7 +10,7 @@ use actix::fut::ActorFutureExt;
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler, ResponseActFuture, WrapFuture};
 use control::dispatcher::{JobTable, Mode, Retention};
 use gateways::Remote;
-use gateways::dispatcher::{DispatcherGateway, JobResult};
+use gateways::dispatcher::DispatcherGateway;
 use gateways::job_services::JobManagerRunnerGateway;
 use gateways::leader_election::Component;
 use model::{ContentHash, DispatcherId, Fence, JobGraph, JobId};
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use storage::jobs::{DetailsStore, JobLogs, LogEnd, Writer};
+use storage::jobs::{DetailsStore, JobLogs, JobResultEntry, LogEnd, Writer};
 
 /// How often ended jobs are looked through for old ones.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ pub(super) struct Job {
     pub(super) runner: Running<JobManagerRunner>,
     pub(super) gateway: Remote<JobManagerRunnerGateway>,
     /// How it ended, once that was recorded.
-    pub(super) result: watch::Sender<Option<JobResult>>,
+    pub(super) end: watch::Sender<Option<JobResultEntry>>,
 }
 
 /// A job whose graph a child builds.

@@ -1,14 +1,19 @@
-//! Questions about running jobs: they are asked of the job's JobMaster.
+//! Questions about running jobs: they are asked of the job's JobMaster. A job may end while a question about it is
+//! under way; then its recorded end answers. A question must never be refused because the job has just ended.
 
+use super::ended::{details_of, result_of, summary_of};
 use super::leader::Dispatcher;
 use gateways::dispatcher::{JobError, JobResult, JobSummary};
-use gateways::job_master::{JobDetails, JobMasterGateway, RequestDetails, RequestSummary};
+use gateways::job_master::{
+    JobDetails, JobMasterGateway, RequestDetails, RequestStatus, RequestSummary,
+};
 use gateways::job_services::{JobManagerRunnerGateway, RequestJobMaster};
 use gateways::{Call, Deadline, Remote, RpcService};
 use model::{JobId, JobStatus};
 use platform::watch;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use storage::jobs::{DetailsStore, JobResultEntry};
 
 /// Between looks for the JobMaster of a job that is changing leaders.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -21,11 +26,13 @@ pub(super) struct Asked {
     submitted_ms: u64,
     rpc: RpcService,
     runner: Remote<JobManagerRunnerGateway>,
-    result: watch::Receiver<Option<JobResult>>,
+    details: DetailsStore,
+    end: watch::Receiver<Option<JobResultEntry>>,
 }
 
 impl Asked {
-    /// The JobMaster that leads now; waits for it until the deadline.
+    /// Returns the JobMaster that leads now; waits for it until the deadline. For a job that has ended
+    /// meanwhile it is an error that says so.
     pub(super) async fn job_master(
         &self,
         deadline: Deadline,
@@ -34,6 +41,9 @@ impl Asked {
             if let Ok(Some(found)) = self.runner.ask(RequestJobMaster {}).await {
                 return Ok(self.rpc.gateway(&found.address, found.job_master_id));
             }
+            if let Some(end) = self.end() {
+                return Err(JobError::Terminated { job: self.job, status: end.status });
+            }
             if deadline.remaining() <= LOOK_AGAIN {
                 return Err(JobError::Unavailable { job: self.job });
             }
@@ -41,7 +51,13 @@ impl Asked {
         }
     }
 
-    /// Asks the JobMaster that leads.
+    /// Returns how the job ended, if that was recorded after the question was taken in: its JobMaster answers no
+    /// longer then.
+    fn end(&self) -> Option<JobResultEntry> {
+        self.end.borrow().clone()
+    }
+
+    /// Asks the JobMaster that leads. For a job that has ended meanwhile it is an error that says so.
     pub(super) async fn ask<C: Call<Gateway = JobMasterGateway>>(
         &self,
         message: C,
@@ -49,28 +65,39 @@ impl Asked {
     ) -> Result<C::Reply, JobError> {
         let gateway = self.job_master(deadline).await?;
         let answer = gateway.ask_within(message, deadline.remaining()).await;
-        answer.map_err(|_| JobError::Unavailable { job: self.job })
+        answer.map_err(|_| match self.end() {
+            Some(end) => JobError::Terminated { job: self.job, status: end.status },
+            None => JobError::Unavailable { job: self.job },
+        })
+    }
+
+    /// Returns the job's state.
+    pub(super) async fn status(&self, deadline: Deadline) -> Result<JobStatus, JobError> {
+        match self.ask(RequestStatus {}, deadline).await {
+            Ok(status) => Ok(unrecorded(status)),
+            Err(JobError::Terminated { status, .. }) => Ok(status),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the job in one line; while it has no JobMaster, what the Dispatcher knows.
     pub(super) async fn summary(&self, within: Duration) -> JobSummary {
         let found = self.ask(RequestSummary {}, Deadline::after(within)).await;
-        match found {
-            Ok(found) => JobSummary { status: unrecorded(found.status), ..found },
-            Err(_) => initializing(self.job, &self.name, self.submitted_ms),
+        match (found, self.end()) {
+            (Ok(found), _) => JobSummary { status: unrecorded(found.status), ..found },
+            (Err(_), Some(end)) => summary_of(&end),
+            (Err(_), None) => initializing(self.job, &self.name, self.submitted_ms),
         }
     }
 
-    /// How the job ended, or after `wait` what is known.
+    /// Returns how the job ended, or after `wait` what is known.
     pub(super) async fn result(&self, wait: Duration, now_ms: impl Fn() -> u64) -> JobResult {
-        let mut result = self.result.clone();
-        let ended = tokio::time::timeout(wait, result.wait_for(Option::is_some)).await;
-        if let Ok(Ok(ended)) = &ended
-            && let Some(ended) = &**ended
-        {
-            return ended.clone();
+        let mut end = self.end.clone();
+        // A sender that is gone has left its last value.
+        let _ = tokio::time::timeout(wait, end.wait_for(Option::is_some)).await;
+        if let Some(end) = self.end() {
+            return result_of(&end);
         }
-        drop(ended);
         let summary = self.summary(Duration::from_secs(1)).await;
         JobResult {
             job_id: self.job,
@@ -78,6 +105,15 @@ impl Asked {
             status: summary.status,
             cause: None,
             runtime_ms: now_ms().saturating_sub(self.submitted_ms),
+        }
+    }
+
+    /// Returns everything about the job.
+    pub(super) async fn details(&self, deadline: Deadline) -> Result<JobDetails, JobError> {
+        match (self.ask(RequestDetails {}, deadline).await, self.end()) {
+            (Ok(details), _) => Ok(JobDetails { status: unrecorded(details.status), ..details }),
+            (Err(_), Some(end)) => details_of(&end, &self.details).await,
+            (Err(error), None) => Err(error),
         }
     }
 }
@@ -122,7 +158,8 @@ impl Dispatcher {
             submitted_ms: known.submitted_ms,
             rpc: self.deps.services.rpc.clone(),
             runner: known.gateway.clone(),
-            result: known.result.subscribe(),
+            details: self.details.clone(),
+            end: known.end.subscribe(),
         })
     }
 
@@ -130,13 +167,84 @@ impl Dispatcher {
     pub(super) fn all_asked(&self) -> Vec<Asked> {
         self.jobs.keys().filter_map(|job| self.asked(*job)).collect()
     }
+}
 
-    /// Details of a running job.
-    pub(super) async fn details_of(
-        asked: Asked,
-        deadline: Deadline,
-    ) -> Result<JobDetails, JobError> {
-        let details = asked.ask(RequestDetails {}, deadline).await?;
-        Ok(JobDetails { status: unrecorded(details.status), ..details })
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatcher::ended::entry_of;
+    use crate::job_testing::{graph, job};
+    use crate::testing::{TestProcess, local, session};
+    use model::{DispatcherId, Fence as _};
+    use std::sync::Arc;
+    use storage::objects::MemoryObjects;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn ended_details() -> JobDetails {
+        JobDetails {
+            graph: Arc::new(graph(1, 1, false)),
+            status: JobStatus::Finished,
+            cause: None,
+            start_ms: 1_000,
+            end_ms: Some(1_500),
+            now_ms: 2_000,
+            timestamps: BTreeMap::new(),
+            vertices: Vec::new(),
+            failures: Vec::new(),
+            restarts: 0,
+        }
+    }
+
+    /// A question about a job whose JobMaster and runner are gone.
+    fn asked(
+        process: &TestProcess,
+        details: DetailsStore,
+    ) -> (Asked, watch::Sender<Option<JobResultEntry>>) {
+        let rpc = process.services.rpc.clone();
+        let runner = rpc.gateway(&rpc.address_of("gone"), DispatcherId::from_session(session(1)));
+        let end = watch::Sender::new(None);
+        let asked = Asked {
+            job: job(1),
+            name: "job 1".to_owned(),
+            submitted_ms: 1_000,
+            rpc,
+            runner,
+            details,
+            end: end.subscribe(),
+        };
+        (asked, end)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_ended_while_it_was_asked_about_is_answered_from_its_recorded_end() {
+        local(async {
+            let process = TestProcess::start(&[]).await;
+            let store = DetailsStore::new(Arc::new(MemoryObjects::new()));
+            let (asked, end) = asked(&process, store.clone());
+            let within = || Deadline::after(SECOND);
+            let unavailable = JobError::Unavailable { job: job(1) };
+            assert_eq!(asked.status(within()).await, Err(unavailable.clone()), "not recorded yet");
+            assert_eq!(asked.details(within()).await.unwrap_err(), unavailable);
+
+            let ended = ended_details();
+            let bytes = DetailsStore::encode(&ended).unwrap();
+            let size = bytes.len() as u64;
+            store.put("details".to_owned(), bytes).await.unwrap();
+            let details = Some(("details".to_owned(), size));
+            end.send_replace(Some(JobResultEntry { details, ..entry_of(&ended) }));
+            drop(end);
+
+            assert_eq!(asked.status(within()).await, Ok(JobStatus::Finished));
+            assert_eq!(asked.details(within()).await.unwrap().end_ms, Some(1_500));
+            let summary = asked.summary(SECOND).await;
+            assert_eq!((summary.status, summary.end_ms), (JobStatus::Finished, Some(1_500)));
+            let result = asked.result(SECOND, || 2_000).await;
+            assert_eq!((result.status, result.runtime_ms), (JobStatus::Finished, 500));
+            let cancelled = asked.ask(gateways::job_master::Cancel {}, within()).await;
+            let terminated = JobError::Terminated { job: job(1), status: JobStatus::Finished };
+            assert_eq!(cancelled, Err(terminated));
+        })
+        .await;
     }
 }

@@ -68,9 +68,11 @@ impl Handler<Ask<FailSlot>> for JobMaster {
 
     fn handle(&mut self, ask: Ask<FailSlot>, ctx: &mut Context<Self>) -> Answer<FailSlot> {
         let FailSlot { resource_id, allocation_id, accepted, cause } = ask.body;
-        if !self.task_managers.contains_key(&resource_id) {
+        let Some(link) = self.task_managers.get_mut(&resource_id) else {
             return Err(not_registered(&resource_id));
-        }
+        };
+        // The slot's program host may be gone, and another one answer under its address without the graph.
+        link.graph_at = None;
         let now = self.now();
         self.core.slot_failed(now, &resource_id, allocation_id, accepted, &cause);
         self.turn(ctx);

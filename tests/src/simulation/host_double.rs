@@ -14,7 +14,7 @@ use gateways::program_host::{
     HandleCoordinationRequest, HandleOperatorEvent, HostStarted, JobEnded, ParentAlive,
     ProgramDescription, ProgramHostGateway, ReleaseSlot, StartCoordinators, StartHost,
 };
-use gateways::task_executor::{ReportTaskStates, TaskExecutorGateway};
+use gateways::task_executor::{DeployError, ReportTaskStates, TaskExecutorGateway};
 use gateways::{Answer, Ask, EndpointAddress, NodeAddress, Registration, Remote, RpcService};
 use model::{
     AllocationId, ExecutionAttemptId, ExecutionState, FailureCause, JobId, JobVertexId,
@@ -48,6 +48,7 @@ pub struct HostDouble {
     job: JobId,
     parent: Option<Remote<TaskExecutorGateway>>,
     observer: Observer,
+    knows_graph: bool,
     task_time: Option<Duration>,
     trouble: Option<Trouble>,
     tasks: BTreeMap<ExecutionAttemptId, Task>,
@@ -82,6 +83,7 @@ pub fn start(rpc: &RpcService, job: JobId, serial: u64, observer: Observer) -> R
         job,
         parent: None,
         observer,
+        knows_graph: false,
         task_time: None,
         trouble: None,
         tasks: BTreeMap::new(),
@@ -239,6 +241,10 @@ impl Handler<Ask<DeployToHost>> for HostDouble {
         if let Some(graph) = &deployment.graph {
             self.task_time = number(&graph.options, TASK_MS).map(Duration::from_millis);
             self.trouble = trouble_of(&graph.options);
+            self.knows_graph = true;
+        }
+        if !self.knows_graph {
+            return Err(DeployError::Host("the host was never sent the graph".to_owned()));
         }
         for task in deployment.tasks {
             let allocation = task.allocation_id;

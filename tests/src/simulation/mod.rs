@@ -126,4 +126,7 @@ pub fn run(
 }
 
 /// Seeds that once found something that was then put right, and what.
-pub const RECORDED: &[(u64, &str)] = &[];
+pub const RECORDED: &[(u64, &str)] = &[(
+    397,
+    "a program host that replaced a crashed one under the same address got a deployment without the graph, and ran it",
+)];
