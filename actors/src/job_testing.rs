@@ -190,15 +190,6 @@ impl LeaderElection for ElectionDouble {
         let session = leader.session;
         Box::pin(async move { Err(NotLeader { session }.into()) })
     }
-
-    fn has_leadership(
-        &self,
-        component: Component,
-        session: LeaderSession,
-    ) -> BoxFuture<'static, bool> {
-        let leads = self.leader(component) == Some(session);
-        Box::pin(async move { leads })
-    }
 }
 
 // ---- program hosts ----------------------------------------------------------------------------

@@ -234,13 +234,6 @@ pub trait LeaderElection: Send + Sync {
         component: Component,
         leader: LeaderInformation,
     ) -> BoxFuture<'static, Result<(), ConfirmError>>;
-
-    /// Whether `session` leads `component` now.
-    fn has_leadership(
-        &self,
-        component: Component,
-        session: LeaderSession,
-    ) -> BoxFuture<'static, bool>;
 }
 
 /// Why a leadership was not confirmed; nothing was published.

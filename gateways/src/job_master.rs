@@ -198,10 +198,12 @@ pub enum CoordinationError {
     Failed(String),
 }
 
-/// A coordinator of the JobManager-side host failed, or that host died: a failover of the job.
+/// A coordinator of the JobManager-side host has failed: a failover of the job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CoordinatorFailed {
-    /// Why.
+    /// The number of the start that it belongs to.
+    pub round: u64,
+    /// The reason.
     pub cause: FailureCause,
 }
 

@@ -14,7 +14,6 @@ gateway! {
     /// What the election service of a JobManager answers (from inside its own process only).
     pub struct LeaderElectionGateway = "leader_election", fenced by ProcessSession;
     ConfirmLeadership => (), NotLeader;
-    HasLeadership => bool, Never;
 }
 
 gateway! {
@@ -70,15 +69,6 @@ pub struct ConfirmLeadership {
 #[error("session {session} does not lead")]
 pub struct NotLeader {
     /// The session that was named.
-    pub session: LeaderSession,
-}
-
-/// Whether a session leads now.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct HasLeadership {
-    /// Which component.
-    pub component: Component,
-    /// Which session.
     pub session: LeaderSession,
 }
 

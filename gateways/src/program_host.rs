@@ -148,6 +148,8 @@ pub struct StartCoordinators {
     pub job_master: EndpointAddress,
     /// Its session.
     pub job_master_id: JobMasterId,
+    /// The number of this start; `CoordinatorFailed` repeats it.
+    pub round: u64,
     /// Opaque snapshots to restore from, by operator.
     pub restore: Vec<(OperatorId, serde_bytes::ByteBuf)>,
     /// Whether relative paths are allowed (embedded mode).

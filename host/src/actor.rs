@@ -197,10 +197,11 @@ impl Handler<Ask<StartCoordinators>> for ProgramHost {
         let start = ask.body;
         let job_master =
             self.rpc.gateway::<JobMasterGateway>(&start.job_master, start.job_master_id);
+        let round = start.round;
         let on_failure = Box::new(move |why: String| {
             let cause = FailureCause::recoverable("CoordinatorFailed", why);
-            // Twice does no harm: coordinators that have failed do not fail again before they are started anew.
-            job_master.insist(CoordinatorFailed { cause });
+            // A repeated report does no harm: the round says which start it is about.
+            job_master.insist(CoordinatorFailed { round, cause });
         });
         match self.coordination() {
             Ok(coordination) => coordination.start_coordinators(start, on_failure).boxed_local(),

@@ -128,7 +128,7 @@ impl Dispatcher {
     /// Leaves a job to the leader that owns it now. Its blobs are that leader's too, so this process must
     /// not say any more which blobs are needed.
     fn give_up(&mut self, job: JobId) {
-        self.table.superseded(job);
+        self.table.forget(job);
         self.superseded = true;
         self.deps.in_use.set(None);
         self.forget_job(job);

@@ -27,6 +27,7 @@ use platform::Platform;
 use platform::watch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 
 /// The name it is served under.
 pub const ENDPOINT: &str = "job_leader_service";
@@ -91,8 +92,10 @@ pub struct JobLeaderServiceHandle {
 pub fn start(
     services: &ProcessServices,
     introduction: Introduction,
-    report_to: Recipient<JobLeaderReport>,
+    reports_to: Recipient<JobLeaderReport>,
 ) -> JobLeaderServiceHandle {
+    let (report_to, reports) = mpsc::unbounded_channel();
+    actix::spawn(forward(reports, reports_to));
     let actor = JobLeaderService {
         platform: services.platform.clone(),
         rpc: services.rpc.clone(),
@@ -112,6 +115,19 @@ pub fn start(
     let registration = services.rpc.serve(ENDPOINT, session, endpoint);
     let running = Running::new(address.clone(), actor, registration);
     JobLeaderServiceHandle { address, session, _running: running }
+}
+
+/// Hands reports on, each once the one before was taken in. A TaskExecutor whose mailbox is full gets them later: a
+/// lost report would leave it with a JobMaster that leads no more.
+async fn forward(
+    mut reports: mpsc::UnboundedReceiver<JobLeaderReport>,
+    to: Recipient<JobLeaderReport>,
+) {
+    while let Some(report) = reports.recv().await {
+        if to.send(report).await.is_err() {
+            return;
+        }
+    }
 }
 
 /// `cluster.registration.*`.
@@ -145,7 +161,7 @@ struct JobLeaderService {
     probe: Arc<dyn Probe>,
     pauses: Pauses,
     introduction: Introduction,
-    report_to: Recipient<JobLeaderReport>,
+    report_to: mpsc::UnboundedSender<JobLeaderReport>,
     jobs: BTreeMap<JobId, Watched>,
     /// Facts of the TaskExecutor.
     facts: Inbox,
@@ -305,10 +321,8 @@ impl JobLeaderService {
     }
 
     fn report(&self, report: JobLeaderReport) {
-        if let Err(error) = self.report_to.try_send(report) {
-            // Full only if the TaskExecutor is wedged; its watchdog ends the process then.
-            tracing::error!(%error, "the TaskExecutor takes no report of the JobLeaderService");
-        }
+        // Its receiver is gone only after the TaskExecutor.
+        let _ = self.report_to.send(report);
     }
 }
 

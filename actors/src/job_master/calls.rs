@@ -186,8 +186,9 @@ impl Handler<Ask<CoordinatorFailed>> for JobMaster {
         ask: Ask<CoordinatorFailed>,
         ctx: &mut Context<Self>,
     ) -> Answer<CoordinatorFailed> {
+        let CoordinatorFailed { round, cause } = ask.body;
         let now = self.now();
-        self.core.coordinator_failed(now, ask.body.cause);
+        self.core.coordinator_reported(now, round, cause);
         self.turn(ctx);
         Ok(())
     }

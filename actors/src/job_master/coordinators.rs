@@ -35,6 +35,7 @@ impl JobMaster {
             graph: self.core.graph().clone(),
             job_master: self.address.clone(),
             job_master_id: self.deps.session,
+            round,
             restore: Vec::new(),
             embedded: self.deps.embedded,
         };

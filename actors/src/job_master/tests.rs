@@ -284,7 +284,10 @@ async fn a_coordinator_that_reports_its_failure_is_a_failover() {
         worker.offer(&[1]).await;
         until("deployed", || worker.attempts().len() == 2).await;
         let cause = FailureCause::recoverable("UserError", "the enumerator panicked");
-        f.gateway.ask(CoordinatorFailed { cause: cause.clone() }).await.unwrap();
+        let failed = |round| CoordinatorFailed { round, cause: cause.clone() };
+        f.gateway.ask(failed(0)).await.unwrap();
+        assert_eq!(f.status().await, JobStatus::Running, "a report about an earlier start");
+        f.gateway.ask(failed(1)).await.unwrap();
         assert_eq!(f.status().await, JobStatus::Restarting);
         assert_eq!(f.details().await.failures[0].cause, cause);
     })

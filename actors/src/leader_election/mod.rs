@@ -17,8 +17,7 @@ use control::leadership::{Command, Leaderships};
 use control::mutation::{Mutation, Rule};
 use futures::future::BoxFuture;
 use gateways::leader_election::{
-    Component, ConfirmLeadership, HasLeadership, LeaderElectionGateway, LeaderInformation,
-    NotLeader,
+    Component, ConfirmLeadership, LeaderElectionGateway, LeaderInformation, NotLeader,
 };
 use gateways::{Answer, Ask, CallError, EndpointAddress, Principal, Remote, RpcService};
 use model::{LeaderSession, ProcessSession};
@@ -160,17 +159,6 @@ impl LeaderElection for ElectionHandle {
                 Err(CallError::Fabric(error)) => Err(ConfirmError::Fabric(error)),
             }
         })
-    }
-
-    fn has_leadership(
-        &self,
-        component: Component,
-        session: LeaderSession,
-    ) -> BoxFuture<'static, bool> {
-        let gateway = self.gateway.clone();
-        Box::pin(
-            async move { gateway.ask(HasLeadership { component, session }).await.unwrap_or(false) },
-        )
     }
 }
 
@@ -415,14 +403,6 @@ impl Handler<Ask<ConfirmLeadership>> for LeaderElectionActor {
         self.confirmed.insert(component, leader);
         self.obey(commands, ctx);
         Ok(())
-    }
-}
-
-impl Handler<Ask<HasLeadership>> for LeaderElectionActor {
-    type Result = Answer<HasLeadership>;
-
-    fn handle(&mut self, ask: Ask<HasLeadership>, _: &mut Context<Self>) -> Answer<HasLeadership> {
-        Ok(self.core.leads(ask.body.component, ask.body.session))
     }
 }
 

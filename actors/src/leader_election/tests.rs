@@ -136,8 +136,6 @@ async fn an_address_is_published_when_it_is_confirmed_under_the_session_that_lea
         assert_eq!(published(&world), None);
         handle.confirm(Component::ResourceManager, leader(&world, session)).await.expect("leads");
         assert_eq!(published(&world), Some(leader(&world, session)));
-        assert!(handle.has_leadership(Component::ResourceManager, session).await);
-        assert!(!handle.has_leadership(Component::ResourceManager, stale).await);
     })
     .await;
 }
@@ -156,7 +154,8 @@ async fn the_next_grant_waits_until_what_was_revoked_has_ended() {
         assert_eq!(published(&world), None, "taken back");
         world.driver.say(LeaseEvent::Granted { store_epoch: 6 }).await;
         assert!(heard.try_recv().is_err(), "something of it still runs");
-        assert!(!handle.has_leadership(Component::ResourceManager, session).await);
+        let confirmed = handle.confirm(Component::ResourceManager, leader(&world, session)).await;
+        assert!(confirmed.is_err(), "it leads no more");
         end.send(()).expect("waits");
         settle().await;
         let again = granted(&mut heard);
@@ -228,11 +227,12 @@ async fn the_endpoint_is_fenced_by_the_process() {
         for (process, fenced) in [(0, true), (1, false), (2, true)] {
             let fence = ProcessSession::from_session(crate::testing::session(process));
             let gateway = rpc.gateway::<LeaderElectionGateway>(world.service.address(), fence);
-            let session = LeaderSession::default();
-            let answer = gateway.ask(HasLeadership { component: Component::Dispatcher, session });
-            match answer.await {
+            let leader = leader(&world, LeaderSession::default());
+            let component = Component::Dispatcher;
+            match gateway.ask(ConfirmLeadership { component, leader }).await {
                 Err(CallError::Fabric(gateways::FabricError::Fenced { .. })) => assert!(fenced),
-                answer => assert_eq!((answer, fenced), (Ok(false), false)),
+                Err(CallError::Refused(NotLeader { .. })) => assert!(!fenced),
+                answer => panic!("{answer:?}"),
             }
         }
     })

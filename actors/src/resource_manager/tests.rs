@@ -712,9 +712,6 @@ impl LeaderElection for HandElection {
         self.confirmed.lock().expect("lock").push(leader);
         Box::pin(std::future::ready(answer))
     }
-    fn has_leadership(&self, _: Component, _: LeaderSession) -> BoxFuture<'static, bool> {
-        Box::pin(std::future::ready(true))
-    }
 }
 
 impl HandElection {

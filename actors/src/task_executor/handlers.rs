@@ -25,7 +25,6 @@ use model::{
     ExecutionAttemptId, FailureCause, Fence as _, JobId, JobMasterId, LeaderSession,
     ResourceManagerId, SlotId,
 };
-use platform::Lane;
 use std::collections::BTreeSet;
 use std::future::ready;
 use std::time::Duration;
@@ -376,12 +375,7 @@ impl Handler<Ask<RequestLogs>> for TaskExecutor {
         let Some(folder) = self.deps.logs.clone() else {
             return Box::pin(ready(Ok(Vec::new())));
         };
-        // On the lane that may block on a disk.
-        let listed =
-            self.services.platform.lane(Lane::Blob).run(move || async move { folder.list() });
-        Box::pin(
-            listed.map(|done| done.unwrap_or_else(|ended| Err(LogError::Io(ended.to_string())))),
-        )
+        Box::pin(folder.list())
     }
 }
 
@@ -393,11 +387,6 @@ impl Handler<Ask<ReadLog>> for TaskExecutor {
         let Some(folder) = self.deps.logs.clone() else {
             return Box::pin(ready(Err(LogError::NoSuchFile(name))));
         };
-        let lane = self.services.platform.lane(Lane::Blob);
-        let read = lane.run(move || async move { folder.read(&name, offset, max) });
-        Box::pin(read.map(|done| match done {
-            Ok(read) => read.map(serde_bytes::ByteBuf::from),
-            Err(ended) => Err(LogError::Io(ended.to_string())),
-        }))
+        Box::pin(folder.read(name, offset, max).map(|read| read.map(serde_bytes::ByteBuf::from)))
     }
 }

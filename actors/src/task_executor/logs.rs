@@ -1,30 +1,69 @@
 //! Log files of this process and its hosts, for people who ask through REST.
 //!
-//! It must never open anything but a regular file directly in the log folder.
+//! It must never open anything but a regular file directly in the log folder, nor read on the thread of a lane: a disk
+//! that hangs holds up those who ask for logs and nobody else.
 
 use gateways::task_executor::{LogError, LogFile};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
+use tokio::sync::Semaphore;
 
 /// Most bytes that one call reads.
 const READ_BYTES_MAX: u64 = 1 << 20;
 
-/// Where log files are.
+/// Calls that may occupy a blocking thread at a time; with a disk that hangs, the number of threads that hang with it.
+const CALLS_MAX: usize = 4;
+
+/// The folder of the log files. Clones share its places.
 #[derive(Debug, Clone)]
 pub struct LogFolder {
-    /// The folder.
-    pub dir: PathBuf,
-    /// Which of its files belong to this process and its hosts: how their names begin. Other processes may
-    /// log into the same folder.
-    pub prefixes: Vec<String>,
+    dir: PathBuf,
+    prefixes: Vec<String>,
+    places: Arc<Semaphore>,
 }
 
 impl LogFolder {
-    /// The files, by name.
-    pub(super) fn list(&self) -> Result<Vec<LogFile>, LogError> {
+    /// Makes the folder. Those of its files belong to this process and its hosts whose names begin with one of
+    /// `prefixes`: other processes may log into the same folder.
+    pub fn new(dir: PathBuf, prefixes: Vec<String>) -> Self {
+        Self { dir, prefixes, places: Arc::new(Semaphore::new(CALLS_MAX)) }
+    }
+
+    /// Lists the files by name.
+    pub(super) async fn list(self) -> Result<Vec<LogFile>, LogError> {
+        self.call(Self::list_now).await
+    }
+
+    /// Reads at most `max` bytes of a file from `offset` on; none at its end.
+    pub(super) async fn read(
+        self,
+        name: String,
+        offset: u64,
+        max: u64,
+    ) -> Result<Vec<u8>, LogError> {
+        self.call(move |folder| folder.read_now(&name, offset, max)).await
+    }
+
+    /// Runs `work` on a blocking thread once a place is free.
+    async fn call<T: Send + 'static>(
+        self,
+        work: impl FnOnce(&Self) -> Result<T, LogError> + Send + 'static,
+    ) -> Result<T, LogError> {
+        let failed = |why: String| LogError::Io(why);
+        let place = self.places.clone().acquire_owned().await.map_err(|e| failed(e.to_string()))?;
+        let done = tokio::task::spawn_blocking(move || {
+            let done = work(&self);
+            drop(place);
+            done
+        });
+        done.await.unwrap_or_else(|e| Err(failed(e.to_string())))
+    }
+
+    fn list_now(&self) -> Result<Vec<LogFile>, LogError> {
         let entries = fs::read_dir(&self.dir).map_err(|e| LogError::Io(e.to_string()))?;
         let files = entries.flatten().filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
@@ -37,8 +76,7 @@ impl LogFolder {
         Ok(files)
     }
 
-    /// At most `max` bytes of a file from `offset` on; empty at its end.
-    pub(super) fn read(&self, name: &str, offset: u64, max: u64) -> Result<Vec<u8>, LogError> {
+    fn read_now(&self, name: &str, offset: u64, max: u64) -> Result<Vec<u8>, LogError> {
         let absent = || LogError::NoSuchFile(name.chars().take(200).collect());
         if !self.has(name) {
             return Err(absent());

@@ -1,7 +1,7 @@
 //! What thousands of tiny jobs leave behind in one session: memory, threads, descriptors, processes and files of
 //! every role, after the first jobs and after all of them, each time after a rest.
 //!
-//! `soak [--first 300] [--jobs 3000] [--rest-s 120] [--at-once 4]`. Every second job collects its result, the others
+//! `soak [--first 300] [--jobs 3000] [--rest-s 120] [--at-once 6]`. Every second job collects its result, the others
 //! write a file. The goal is that nothing has grown by more than 10 % between the two looks.
 
 #![expect(clippy::print_stderr, reason = "progress is for people; figures go to standard output")]
@@ -37,8 +37,9 @@ struct Cli {
     /// Seconds of rest before each look.
     #[arg(long, default_value_t = 120)]
     rest_s: u64,
-    /// Jobs that are submitted and not ended at any time.
-    #[arg(long, default_value_t = 4)]
+    /// Jobs that are submitted and not ended at any time: more than one TaskManager has slots, so that both are in use
+    /// before the first look.
+    #[arg(long, default_value_t = 6)]
     at_once: usize,
 }
 

@@ -233,13 +233,8 @@ impl JobTable {
         }
     }
 
-    /// Forgets a job that did not come to run.
+    /// Forgets a job that did not come to run, or that another leader owns: nothing may be done for it any more.
     pub fn forget(&mut self, job: JobId) {
-        self.jobs.remove(&job);
-    }
-
-    /// Takes note that another leader owns the job. Nothing may be done for it any more.
-    pub fn superseded(&mut self, job: JobId) {
         self.jobs.remove(&job);
     }
 

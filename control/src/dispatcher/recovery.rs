@@ -3,7 +3,7 @@
 
 use super::{EndedJob, Entry, JobPhase, JobTable};
 use crate::job_graph;
-use model::{JobGraph, JobId, JobStatus};
+use model::{JobGraph, JobId};
 
 /// How far recovery has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl JobTable {
                 Recovered::Delete
             }
             Found::Superseded => {
-                self.superseded(job);
+                self.forget(job);
                 Recovered::Leave
             }
         }
@@ -127,10 +127,5 @@ impl JobTable {
     /// Returns whether a job of this id may turn up that is not known yet.
     pub fn may_turn_up(&self, job: JobId) -> bool {
         self.recovery == Recovery::Listing || self.phase(job) == Some(JobPhase::Recovering)
-    }
-
-    /// Returns how a job of this id ended, if it did.
-    pub fn ended_as(&self, job: JobId) -> Option<JobStatus> {
-        self.ended.get(job).map(|ended| ended.status)
     }
 }

@@ -213,6 +213,14 @@ impl JobCore {
         waiting && !state.slots.iter().all(|slot| self.pool.is_served(*slot))
     }
 
+    /// Takes the report of a coordinator that has failed. One of an earlier start changes nothing: the report may be
+    /// repeated until it is answered, and arrive when the coordinators have been started anew.
+    pub fn coordinator_reported(&mut self, now: Now, round: u64, cause: FailureCause) {
+        if round == self.started_round {
+            self.coordinator_failed(now, cause);
+        }
+    }
+
     /// A coordinator failed, or the host that runs them died: their region fails with it.
     pub fn coordinator_failed(&mut self, now: Now, cause: FailureCause) {
         if !self.is_live() || matches!(self.coordinators, Coordinators::Absent | Coordinators::Down)

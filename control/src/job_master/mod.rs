@@ -161,6 +161,8 @@ pub struct JobCore {
     coordinators: Coordinators,
     /// Number of the latest start or publication of coordinators.
     round: u64,
+    /// Number of the latest start of coordinators.
+    started_round: u64,
     /// Vertex of each coordinated operator, by place.
     coordinated: BTreeMap<OperatorId, usize>,
     /// Whether coordinators are publishing.
@@ -198,6 +200,7 @@ impl JobCore {
             random: config.seed,
             coordinators,
             round: 0,
+            started_round: 0,
             coordinated,
             publishing: false,
             cancel_requested: false,

@@ -87,6 +87,7 @@ impl JobCore {
         }
         if self.coordinators == Coordinators::Down {
             self.round += 1;
+            self.started_round = self.round;
             self.coordinators = Coordinators::Starting;
             self.out.push(Command::StartCoordinators { round: self.round });
         }

@@ -660,6 +660,8 @@ fn a_dead_coordinator_host_is_a_failover_of_the_job() {
     let tasks = deployed(&w.commands());
     let operator = OperatorId(1);
     assert_eq!(w.core.route_event(&tasks[0].1, operator), Ok(()));
+    w.core.coordinator_reported(at(1), 0, cause("CoordinatorFailed"));
+    assert_eq!(w.core.route_event(&tasks[0].1, operator), Ok(()), "of an earlier start");
     w.core.coordinator_failed(at(1), cause("CoordinatorHostLost"));
     assert_eq!(w.core.route_event(&tasks[0].1, operator), Err(Unroutable::StaleAttempt));
     assert_eq!(w.core.route_request(operator), Err(Unroutable::Unavailable));

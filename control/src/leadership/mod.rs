@@ -154,12 +154,6 @@ impl<C: Ord + Copy> Leaderships<C> {
         }
     }
 
-    /// Whether `session` leads `component`.
-    pub fn leads(&self, component: C, session: LeaderSession) -> bool {
-        matches!(self.contenders.get(&component),
-            Some(Contender::Leading { session: leads, .. }) if *leads == session)
-    }
-
     /// The counter of the lease that is held.
     pub fn lease(&self) -> Option<u64> {
         self.lease

@@ -9,8 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use storage::objects::{self, ObjectStore, S3Settings, StoreError};
 
-/// Opens the cluster's part of `high-availability.storageDir`. A directory is created; a remote system is first
-/// asked by the first call.
+/// Opens the cluster's part of `high-availability.storageDir`. A directory is created; a remote system is not asked.
 pub(super) fn open(
     options: &Options,
     platform: &Platform,
@@ -25,6 +24,26 @@ pub(super) fn open(
     };
     let uri = objects::below(&uri, &options.get(&ha::CLUSTER_ID));
     objects::open(&uri, platform, &settings).map_err(failed)
+}
+
+/// Checks a remote store before anything depends on it. One that cannot be reached now is only warned about: the
+/// election asks it again and again.
+pub(super) async fn check(
+    options: &Options,
+    store: &dyn ObjectStore,
+    platform: &Platform,
+) -> Result<(), StartError> {
+    if !objects::is_remote(&storage_dir(options)?) {
+        return Ok(());
+    }
+    let name = format!("probe/{:016x}", platform.random_u64());
+    match objects::probe(store, &name).await {
+        Err(error @ StoreError::Unreachable { .. }) => {
+            tracing::warn!(%error, "high-availability.storageDir is not checked; no leader is elected without it");
+            Ok(())
+        }
+        outcome => outcome.map_err(failed),
+    }
 }
 
 /// Returns the folder of the cluster's blobs. Programs are executed from there, so it is a directory also where

@@ -164,7 +164,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let (bind, listener) = rest_endpoint::bind(&options)?;
     let options = Arc::new(written_back(options, &rpc_service, listener.address.bound.port()));
     let work = work_folder(&platform, &options)?;
-    let stores = stores(&platform, &options, &work)?;
+    let stores = stores(&platform, &options, &work).await?;
     ship(process.ship.as_deref(), &*stores.blobs).await?;
     let base = base_parts(&platform, &rpc_service, &options);
     tokio::task::spawn_local(trigger.clone().watch_fatal(base.fatal.clone()));
@@ -375,7 +375,11 @@ struct Stores {
     blobs: Arc<dyn BlobStore>,
 }
 
-fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<Stores, StartError> {
+async fn stores(
+    platform: &Platform,
+    options: &Options,
+    work: &WorkFolder,
+) -> Result<Stores, StartError> {
     match options.get(&ha::TYPE) {
         HaType::None => {
             let details = FileObjects::open(work.path().join("archive"))
@@ -399,6 +403,7 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
             // The election has a store of its own: its calls do not queue behind those of jobs.
             let leaders = ha_store::open(options, platform)?;
             let objects = ha_store::open(options, platform)?;
+            ha_store::check(options, &*objects, platform).await?;
             let folder = ha_store::blob_folder(options)?;
             let settings = FileElectionSettings {
                 lease_duration: options.get(&ha::LEASE_DURATION),

@@ -181,7 +181,7 @@ pub(crate) fn job_key(rpc: &RpcService, job: JobId) -> [u8; 32] {
 }
 
 fn log_folder(log: &LogPlace) -> Option<LogFolder> {
-    Some(LogFolder { dir: log.folder()?, prefixes: vec![log.stem()?] })
+    Some(LogFolder::new(log.folder()?, vec![log.stem()?]))
 }
 
 fn written_back(options: Options, rpc: &RpcService) -> Options {

@@ -256,6 +256,7 @@ impl Cluster {
             graph: Arc::clone(graph),
             job_master: self.rpc.address_of("job_master"),
             job_master_id: job_master(1),
+            round: 1,
             restore: Vec::new(),
             embedded: false,
         }

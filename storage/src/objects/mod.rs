@@ -12,6 +12,7 @@ mod frame;
 #[cfg(feature = "hdfs")]
 mod hdfs;
 mod memory;
+mod probe;
 #[cfg(any(test, feature = "hdfs", feature = "s3"))]
 mod remote;
 #[cfg(feature = "s3")]
@@ -23,6 +24,7 @@ mod tests;
 pub use faulty::{Fault, FaultyObjects};
 pub use file::FileObjects;
 pub use memory::MemoryObjects;
+pub use probe::probe;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -123,6 +125,15 @@ pub enum StoreError {
         uri: String,
         /// What is wrong with it.
         why: String,
+    },
+    /// A system that replaces an object where it was told to create it.
+    #[error(
+        "{path} does not refuse to create an object that exists (If-None-Match): two JobManagers could lead at once, so \
+         it can't be used for high availability"
+    )]
+    Unconditional {
+        /// The URI of the store.
+        path: String,
     },
     /// Any other failure that the system reports.
     #[error("{path}: {why}")]

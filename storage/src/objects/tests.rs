@@ -56,6 +56,47 @@ async fn memory_and_files_keep_the_contract() {
     contract::folders_are_no_objects(file().await).await;
 }
 
+/// A store that replaces an object where it is told to create it, as servers do that do not know `If-None-Match`.
+#[derive(Debug, Default)]
+struct Replacing(MemoryObjects);
+
+impl ObjectStore for Replacing {
+    fn get(&self, name: &str) -> StoreFuture<Option<Bytes>> {
+        self.0.get(name)
+    }
+    fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew> {
+        let put = self.0.put(name, bytes);
+        Box::pin(async move { put.await.map(|()| PutNew::Created) })
+    }
+    fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()> {
+        self.0.put(name, bytes)
+    }
+    fn delete(&self, name: &str) -> StoreFuture<bool> {
+        self.0.delete(name)
+    }
+    fn list(&self, prefix: &str) -> StoreFuture<Vec<String>> {
+        self.0.list(prefix)
+    }
+    fn location(&self) -> String {
+        "s3://bucket".to_owned()
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_replaces_what_it_is_to_create_is_found_out_and_nothing_is_left_behind() {
+    let good = MemoryObjects::new();
+    assert_eq!(probe(&good, "probe/1").await, Ok(()));
+    assert_eq!(probe(&good, "probe/1").await, Ok(()), "it was deleted");
+    let bad = Replacing::default();
+    let refused = probe(&bad, "probe/1").await;
+    assert_eq!(refused, Err(StoreError::Unconditional { path: "s3://bucket".to_owned() }));
+    assert_eq!(bad.list("").await, Ok(Vec::new()));
+    let full = FaultyObjects::new(Arc::new(MemoryObjects::new()));
+    let disk_full = StoreError::DiskFull { path: "s3://bucket".to_owned() };
+    full.set_writes(Fault::Fail(disk_full.clone()));
+    assert_eq!(probe(&full, "probe/1").await, Err(disk_full));
+}
+
 #[test]
 fn a_remote_uri_is_taken_apart_and_a_missing_feature_is_named() {
     let open = |uri: &str| {

@@ -256,7 +256,7 @@ fn log_files_are_read_in_parts_and_nothing_else_is() {
         std::fs::write(logs.join("other.log"), "not ours").unwrap();
         std::fs::create_dir(logs.join("taskmanager-1.d")).unwrap();
         std::os::unix::fs::symlink("../secret", logs.join("taskmanager-1.link")).unwrap();
-        let folder = LogFolder { dir: logs, prefixes: vec!["taskmanager-1.".into()] };
+        let folder = LogFolder::new(logs, vec!["taskmanager-1.".into()]);
         let s = Setup::with_logs(folder).await;
         let listed = s.te.ask(RequestLogs {}).await.unwrap();
         let listed: Vec<_> = listed.iter().map(|file| (file.name.as_str(), file.size)).collect();

@@ -1,0 +1,20 @@
+//! A look at a remote store before it is used: whether it answers, lets this process write, and keeps the promise on
+//! which fencing is built. It must leave nothing behind.
+
+use super::{ObjectStore, PutNew, StoreError};
+use bytes::Bytes;
+
+/// Creates the object `name` twice and deletes it. A server that does not know `If-None-Match` replaces the object the
+/// second time; with it, two leaders would each believe that a job's log is theirs.
+///
+/// # Errors
+/// As the store's; [`StoreError::Unconditional`] if the second creation did not find the first.
+pub async fn probe(store: &dyn ObjectStore, name: &str) -> Result<(), StoreError> {
+    let first = store.put_new(name, Bytes::from_static(b"1")).await?;
+    let second = store.put_new(name, Bytes::from_static(b"2")).await?;
+    store.delete(name).await?;
+    match (first, second) {
+        (PutNew::Created, PutNew::Exists) => Ok(()),
+        _ => Err(StoreError::Unconditional { path: store.location() }),
+    }
+}
