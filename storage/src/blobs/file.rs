@@ -1,10 +1,11 @@
-//! Blobs as files: `<root>/<job id or "shared">/<permanent or transient>-<hash>`, content and nothing else.
+//! Blobs as files `<root>/<job id or "shared">/<permanent or transient>-<hash>`. A file holds the blob's content and
+//! nothing else.
 //!
-//! The directory is the only truth, so that processes may share it. One content under several jobs is one
-//! inode with several links: the link count is the reference count, kept by the file system through any
+//! All state is in the directory, so several processes may share it. The same content under several jobs is one inode
+//! with several hard links: the link count is the reference count, which the file system keeps correct through any
 //! crash. The disk work of a call runs on tokio's blocking threads, a bounded number of calls at a time
-//! ([`DiskCalls`]): a directory that hangs holds up these calls and no lane. It must never give a file its
-//! name before its content is synced.
+//! ([`DiskCalls`]): a directory that hangs holds up these calls but no lane. This module must never give a file its
+//! final name before its content is synced.
 
 use super::{BlobFuture, BlobStore, BlobStoreError, BlobWriter, hash_file_now};
 use crate::disk::DiskCalls;
@@ -32,22 +33,22 @@ const SHARED: &str = "shared";
 /// Programs are started from their blobs; nobody else needs to read them.
 const MODE: u32 = 0o700;
 
-/// A store in a directory; clones are handles to the same one.
+/// A blob store in a directory; clones are handles to the same store.
 #[derive(Debug, Clone)]
 pub struct FileBlobs {
     folder: Arc<Folder>,
     calls: DiskCalls,
 }
 
-/// The directory; its methods block.
+/// The store's directory and what this process knows about its files. All methods block the calling thread.
 #[derive(Debug)]
 struct Folder {
     root: PathBuf,
     /// Contents that this process has written or read to the end and found right, and the files as they
     /// were then.
     verified: Mutex<BTreeSet<(ContentHash, Stamp)>>,
-    /// Held by a call while it verifies a file or changes names: a file that several calls ask for is read
-    /// once, and a damaged one that is replaced meanwhile is not removed in place of the new one.
+    /// A call holds this lock while it verifies a file or changes names. Several calls for one file then read it once,
+    /// and a call that found a damaged file cannot remove the good file that an upload has put in its place since.
     changes: Mutex<()>,
 }
 
@@ -93,7 +94,7 @@ impl FileBlobs {
         Ok(Self { folder: Arc::new(folder), calls })
     }
 
-    /// Runs `work` on a blocking thread once one of the store's places is free.
+    /// Runs `work` on a blocking thread once one of the store's `CALLS_MAX` places is free.
     fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Folder) -> Result<T, BlobStoreError> + Send + 'static,
@@ -130,7 +131,7 @@ impl Folder {
             return Ok(path);
         }
         let _changes = self.changes();
-        // Meanwhile another call may have verified it, removed it or put another file in its place.
+        // While this call waited for the lock, another call may have verified the file, removed it or replaced it.
         let stamp = self.stamp(key)?;
         if self.is_verified(key, stamp) {
             return Ok(path);
@@ -206,7 +207,7 @@ impl Folder {
         let mut bytes = vec![0; max.min(usize::try_from(left).unwrap_or(usize::MAX))];
         let file = match File::open(&path) {
             Ok(file) => file,
-            // Removed by another call since it was checked.
+            // Another call removed the file after it was checked.
             Err(e) if absent(&e) => return Err(BlobStoreError::NotFound(key.hash)),
             Err(e) => return Err(failed(e)),
         };
@@ -315,7 +316,7 @@ impl BlobStore for FileBlobs {
 /// A temporary file that grows; it goes when it is dropped.
 struct Incoming {
     store: FileBlobs,
-    /// `None`: a call has taken it to its end.
+    /// The temporary file; `None` once a call has taken it over, to write it, finish it or remove it.
     open: Option<(Temporary, File)>,
     hasher: Sha256,
     written: u64,
@@ -326,7 +327,7 @@ impl Incoming {
         let Some((temporary, mut file)) = self.open.take() else {
             return Ok(());
         };
-        // If this fails, the file goes here: this thread may block.
+        // If the write fails, the temporary file is removed on this thread, which may block.
         file.write_all(bytes).map_err(|e| StoreError::from_io(&self.store.folder.root, &e))?;
         self.open = Some((temporary, file));
         self.hasher.update(bytes);
@@ -334,7 +335,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Gives the content its name.
+    /// Checks the content's hash, syncs the file and gives it its final name.
     fn name(
         mut self,
         job: Option<JobId>,
@@ -353,7 +354,7 @@ impl Incoming {
         let failed = |e| StoreError::from_io(&target, &e);
         file.set_permissions(Permissions::from_mode(MODE)).map_err(failed)?;
         file.sync_all().map_err(failed)?;
-        // Closed before it has a name: a file that is open for writing can't be executed.
+        // The file is closed before it gets its name: a file that is open for writing cannot be executed.
         drop(file);
         let key = BlobKey { job, hash: expected, kind, size: self.written };
         let there = folder.checked(&key).is_ok();
@@ -396,7 +397,8 @@ impl BlobWriter for Incoming {
 impl Drop for Incoming {
     fn drop(&mut self) {
         let Some(open) = self.open.take() else { return };
-        // An actor may have dropped it; without a runtime there is none, and `open` goes here.
+        // An actor may have dropped the writer, so a blocking thread removes the file. Without a runtime the caller is
+        // no actor, and `open` is dropped here.
         if let Ok(runtime) = Handle::try_current() {
             let gone = self.store.call(move |_| {
                 drop(open);

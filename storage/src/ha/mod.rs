@@ -62,7 +62,7 @@ pub enum LeaseEvent {
 pub trait ElectionDriver: Send + Sync + fmt::Debug {
     /// Stands for the lease until the answer is dropped or resigned.
     fn campaign(&self, candidate: Candidate) -> Campaign;
-    /// Watches the record of the process that holds the lease; `None` before any is known.
+    /// Watches the record of the process that holds the lease; `None` until a record is known.
     fn leader(&self) -> watch::Receiver<Option<LeaderRecord>>;
     /// Returns the lease of this process's campaign.
     fn lease(&self) -> Lease;

@@ -1,10 +1,9 @@
 //! Objects as files below one directory: written to a temporary name, synced, then linked or renamed.
 //!
-//! Each file begins with a header (`frame.rs`) of magic `FLOTTOB1`. The disk work of a call runs on tokio's
-//! blocking threads, a bounded number of calls at a time ([`DiskCalls`]): a directory that
-//! hangs (NFS, a full device queue) holds up these calls and no lane. It must never show a file that was
-//! not written to its end, never leave its directory, and never let other users of the machine read what
-//! it makes.
+//! Each file begins with a header (`frame.rs`) of magic `FLOTTOB1`. The disk work of a call runs on tokio's blocking
+//! threads, a bounded number of calls at a time ([`DiskCalls`]): a directory that hangs (NFS, a full device queue)
+//! holds up these calls but no lane. This module must never show a file that was not written to its end, never leave
+//! its directory, and never let other users of the machine read its files.
 
 use super::frame::{self, FILE_MAGIC};
 use super::{ObjectStore, PutNew, StoreError, StoreFuture, check_name};
@@ -33,7 +32,7 @@ const FILE_MODE: u32 = 0o600;
 /// Distinguishes temporary files of one process; `create_new` does so among processes.
 static TEMPORARY_COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// Times that a folder may vanish before it is used.
+/// Maximum number of times that another call may remove a folder between its creation and its use.
 const CREATE_TRIES: u32 = 100;
 
 /// A store in a directory of a local (or mounted) file system.
@@ -43,7 +42,7 @@ pub struct FileObjects {
     calls: DiskCalls,
 }
 
-/// The directory; its methods block.
+/// The store's directory. All methods block the calling thread.
 #[derive(Debug)]
 struct Folder {
     root: PathBuf,
@@ -65,7 +64,7 @@ impl FileObjects {
         Ok(Self { calls: DiskCalls::new(&folder.root), folder: Arc::new(folder) })
     }
 
-    /// Runs `work` on a blocking thread once one of the store's places is free.
+    /// Runs `work` on a blocking thread once one of the store's `CALLS_MAX` places is free.
     fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Folder) -> Result<T, StoreError> + Send + 'static,
@@ -102,8 +101,8 @@ impl Folder {
         Ok(self.root.join(name))
     }
 
-    /// Creates a temporary file beside `target`, and the folders above it: a [`Folder::delete`] may remove a
-    /// folder just before it is used.
+    /// Creates the folders above `target` and a temporary file beside it. Tries again if a concurrent
+    /// [`Folder::delete`] removes a folder in between.
     fn create_beside(&self, target: &Path) -> Result<(PathBuf, File), StoreError> {
         let folder = target.parent().unwrap_or(&self.root);
         let mut tries = 0;
@@ -115,10 +114,10 @@ impl Folder {
         }
     }
 
-    /// Removes the folders above a deleted object that hold nothing any more.
+    /// Removes the empty folders above a deleted object.
     fn remove_empty_folders(&self, path: &Path) {
         for folder in path.ancestors().skip(1).take_while(|folder| **folder != *self.root) {
-            // A folder that holds something is refused; so are those above it.
+            // The system refuses to remove a folder that is not empty; the folders above it are not empty either.
             if fs::remove_dir(folder).is_err() {
                 return;
             }
@@ -184,7 +183,7 @@ impl Folder {
         match fs::remove_file(&path) {
             Ok(()) => {
                 match sync_folder_of(&path) {
-                    // Another call has removed the folder: the object is gone with it.
+                    // Another call has removed the folder, and the object with it.
                     Ok(()) | Err(StoreError::NotFound { .. }) => {}
                     Err(error) => return Err(error),
                 }

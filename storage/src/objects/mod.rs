@@ -1,9 +1,9 @@
 //! Object stores: small named byte strings that survive a process, opened from a URI.
 //!
-//! Every call returns a future at once and waits for the storage inside it, so that no actor's thread
-//! waits (I-12). A read returns exactly the bytes that were written, or an error that names the object.
-//! [`ObjectStore::put_new`] is create-if-absent, the one conditional call that local files, S3 and HDFS
-//! share; fencing is built on it alone. A store must never interpret what it keeps.
+//! Every call returns a future at once, and only the future waits for the storage, so that no actor's thread waits
+//! (I-12). A read returns exactly the bytes that were written, or an error that names the object.
+//! [`ObjectStore::put_new`] is create-if-absent, the one conditional call that local files, S3 and HDFS share; fencing
+//! is built on it alone. A store must never interpret the bytes that it keeps.
 
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod faulty;
@@ -33,26 +33,26 @@ use thiserror::Error;
 /// Most bytes in an object's name.
 pub const NAME_BYTES_MAX: usize = 512;
 
-/// The answer of a store, in some time. Dropping it gives up waiting; a write that has begun may still
-/// take effect.
+/// The future answer of an object store. Dropping the future gives up waiting; a write that has begun may still take
+/// effect.
 pub type StoreFuture<T> = BoxFuture<'static, Result<T, StoreError>>;
 
-/// Named byte strings. A write is durable when its future ends with `Ok`; a write whose future ended with
-/// an error or was dropped may or may not have taken effect.
+/// A store of named byte strings. A write is durable when its future returns `Ok`; a write whose future returned an
+/// error or was dropped may or may not have taken effect.
 ///
 /// A name is one or more segments of `A-Z a-z 0-9 . _ -` separated by `/`; no segment starts with a dot.
 pub trait ObjectStore: Send + Sync + fmt::Debug {
-    /// Reads the whole object; `None` if there is none of that name.
+    /// Reads the whole object; returns `None` if there is no object of that name.
     fn get(&self, name: &str) -> StoreFuture<Option<Bytes>>;
     /// Creates the object unless one of that name exists; atomic among all processes on the store.
     fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew>;
     /// Creates or replaces the object; a reader sees the old or the new one, never a mixture.
     fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()>;
-    /// Removes the object. Returns whether there was one; a store that cannot tell returns `true`.
+    /// Removes the object. Returns true if there was one; a store that cannot tell always returns true.
     fn delete(&self, name: &str) -> StoreFuture<bool>;
-    /// Lists the names that start with `prefix` (a text prefix, not only whole segments), ascending.
+    /// Lists the names that start with `prefix` in ascending order. `prefix` may end within a segment.
     fn list(&self, prefix: &str) -> StoreFuture<Vec<String>>;
-    /// The store's place, for messages.
+    /// Returns where the store is, for messages.
     fn location(&self) -> String;
 }
 
@@ -69,18 +69,18 @@ pub enum PutNew {
 /// Why a store could not do what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoreError {
-    /// No room on the disk, or none left of a quota.
+    /// The disk is full, or a quota is used up.
     #[error("the disk of {path} is full")]
     DiskFull {
         /// Where.
         path: String,
     },
-    /// A remote system that cannot be connected to or does not answer in time.
+    /// A remote system refuses connections or does not answer in time.
     #[error("{path} can't be reached: {why}; check the address and whether the server runs")]
     Unreachable {
         /// The URI of the object or store.
         path: String,
-        /// The system's words.
+        /// The system's message.
         why: String,
     },
     /// What must be there is not.
@@ -151,18 +151,18 @@ impl StoreError {
     }
 }
 
-/// How to reach a server that speaks S3. What is not set comes from the environment (`AWS_…`).
+/// Settings for reaching a server that speaks S3. The environment (`AWS_…`) supplies what is not set.
 #[derive(Clone, Default)]
 pub struct S3Settings {
-    /// `http://host:port`; by default Amazon's for the region.
+    /// The server's `http://host:port` or `https://host:port`; by default Amazon's endpoint for the region.
     pub endpoint: Option<String>,
     /// The region that requests are signed for.
     pub region: Option<String>,
-    /// The access key's id.
+    /// The id of the access key.
     pub access_key: Option<String>,
-    /// The secret that belongs to it; never shown.
+    /// The secret of the access key; never shown in logs or `Debug` output.
     pub secret_key: Option<String>,
-    /// Whether the bucket is the first segment of the path instead of a part of the host name.
+    /// True if requests name the bucket as the first segment of the path instead of in the host name.
     pub path_style_access: bool,
 }
 
@@ -177,12 +177,12 @@ impl fmt::Debug for S3Settings {
 }
 
 /// Opens the store that a URI names: a plain absolute path or `file:///dir` (the directory is created),
-/// `s3://bucket/prefix`, `hdfs://nameservice/path`. Only a directory is touched; a remote system is first asked
+/// `s3://bucket/prefix`, `hdfs://nameservice/path`. A directory is checked at once; a remote system is contacted only
 /// by the first call.
 ///
 /// # Errors
-/// [`StoreError::UnknownUri`], also if the program was built without the cargo feature that the URI needs; or
-/// the reason why the directory cannot be written to.
+/// [`StoreError::UnknownUri`], also if the program was built without the cargo feature that the URI needs; or the
+/// reason why the directory cannot be written to.
 pub fn open(
     uri: &str,
     platform: &Platform,
@@ -194,7 +194,7 @@ pub fn open(
     }
 }
 
-/// Returns the URI of a folder below the one that a URI or a plain path names.
+/// Returns the URI of `folder` below the given URI or plain path.
 pub fn below(uri: &str, folder: &str) -> String {
     format!("{}/{folder}", uri.trim().trim_end_matches('/'))
 }
@@ -204,17 +204,17 @@ pub fn is_remote(uri: &str) -> bool {
     !matches!(Remote::of(uri), Ok(None))
 }
 
-/// What the URI of a remote system names.
+/// The parts of a remote store's URI.
 struct Remote<'a> {
     scheme: &'a str,
     /// The bucket or the name service.
     host: &'a str,
-    /// With the slash that begins it; empty for none.
+    /// The path including its leading slash; empty if the URI has none.
     path: &'a str,
 }
 
 impl<'a> Remote<'a> {
-    /// `None` if the URI is of no scheme that is remote.
+    /// Parses the URI; returns `None` if its scheme is not a remote one.
     fn of(uri: &'a str) -> Result<Option<Self>, StoreError> {
         let text = uri.trim();
         let Some(scheme) = scheme(text).filter(|s| REMOTE.contains(s)) else { return Ok(None) };
@@ -259,7 +259,7 @@ impl<'a> Remote<'a> {
     }
 }
 
-/// The schemes of remote systems, each also the name of its cargo feature.
+/// The schemes of remote systems. Each is also the name of the cargo feature that supports it.
 const REMOTE: [&str; 2] = ["s3", "hdfs"];
 
 fn unknown(uri: &str, why: String) -> StoreError {
