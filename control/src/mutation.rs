@@ -36,16 +36,16 @@ pub enum Mutation {
     /// Jobs that wait for slots keep those they have, whoever could run with them.
     #[cfg(feature = "mutants")]
     WaitingJobsHold,
-    /// The JobMaster takes subtasks of a lost slot for finished.
+    /// The JobMaster counts the subtasks of a lost slot as finished.
     #[cfg(feature = "mutants")]
     LostTasksFinish,
-    /// A call that found an endpoint before it was withdrawn is let in afterwards.
+    /// A call that found an endpoint before it was withdrawn is still let in afterwards.
     #[cfg(feature = "mutants")]
     WithdrawalIgnored,
-    /// A region starts again while attempts of it still run.
+    /// A region restarts while some of its attempts still run.
     #[cfg(feature = "mutants")]
     RestartBeforeEnd,
-    /// The store replaces a record of a job's log that is there already.
+    /// The store overwrites an existing record of a job's log.
     #[cfg(feature = "mutants")]
     RecordsReplaced,
 }
@@ -71,13 +71,13 @@ pub enum Rule {
     OnlyFollowedObeyed,
     /// Of jobs that wait for slots, those that are served later give theirs back.
     WaitingJobsGiveWay,
-    /// Subtasks of a lost slot have failed.
+    /// Subtasks of a lost slot count as failed.
     LostTasksFail,
-    /// Nothing is let in by an endpoint that was withdrawn.
+    /// A withdrawn endpoint lets no call in.
     WithdrawnLetsNothingIn,
-    /// A region starts again only after each of its attempts has ended.
+    /// A region restarts only after all of its attempts have ended.
     EndBeforeRestart,
-    /// A record of a job's log is written once.
+    /// A record of a job's log is never overwritten.
     RecordsStay,
 }
 

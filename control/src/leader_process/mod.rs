@@ -97,7 +97,7 @@ impl HandOver {
         }
         match self.live {
             None => self.out.push(Order::Revoked(session)),
-            // Another one leads by now, which says that this one has ended.
+            // A process of another session runs, which starts only after this session's process has ended.
             Some(live) if live.session != session && live.phase == Phase::Running => {
                 self.out.push(Order::Revoked(session));
             }

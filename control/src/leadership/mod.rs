@@ -1,10 +1,10 @@
-//! The order of leaderships in one process: one lease, a session for each contender, hand-over; and the
-//! sessions of jobs, which follow from their Dispatcher's.
+//! The order of leaderships in one process (one lease, a session for each contender, hand-over), and the sessions of
+//! jobs, which follow from their Dispatcher's session.
 //!
-//! Rules: a contender is granted a session only after what it had under the one before has ended; every
-//! grant has a higher epoch than all before in this process, and a higher lease than any of another;
-//! an address is published only for the session that leads, and only after the component says that it
-//! answers; what is published is taken back before the contender is told to stop.
+//! Rules: a contender is granted a session only after everything that it ran under the previous session has ended;
+//! every grant has a higher epoch than all earlier ones in this process, and a higher lease epoch than any of another
+//! process; an address is published only for the session that leads, and only after the component has confirmed that it
+//! answers; a published address is withdrawn before the contender is told to stop.
 
 #[cfg(test)]
 mod tests;
@@ -13,13 +13,13 @@ use crate::mutation::{Mutation, Rule};
 use model::{DispatcherId, Epoch, Fence, JobId, JobMasterId, LeaderSession};
 use std::collections::BTreeMap;
 
-/// Sessions that one Dispatcher can give to the JobMasters of one job.
+/// Number of sessions that one Dispatcher can give to the JobMasters of one job.
 const SESSIONS_PER_JOB: u64 = 1 << u8::BITS;
 
-/// Returns the session of a job's `nth` JobMaster under a Dispatcher, counted from 0. A job's leadership
-/// follows from its Dispatcher's and is not elected. Epochs of one job rise from one JobMaster to the next
-/// and from one Dispatcher to the next: after the JobMasters 7.512 and 7.513 of Dispatcher 7.2 come 7.768 of
-/// Dispatcher 7.3 and 8.256 of Dispatcher 8.1. Jobs of one Dispatcher differ in the nonce.
+/// Returns the session of a job's `nth` JobMaster under a Dispatcher, counted from 0. A job's leadership follows from
+/// its Dispatcher's and is not elected. Epochs of one job rise from one JobMaster to the next and from one Dispatcher
+/// to the next: after the JobMasters 7.512 and 7.513 of Dispatcher 7.2 come 7.768 of Dispatcher 7.3 and 8.256 of
+/// Dispatcher 8.1. Jobs of one Dispatcher differ in the nonce.
 pub fn job_session(dispatcher: DispatcherId, job: JobId, nth: u8) -> JobMasterId {
     let LeaderSession { epoch, nonce } = dispatcher.session();
     let process = epoch.process.saturating_mul(SESSIONS_PER_JOB).saturating_add(u64::from(nth));

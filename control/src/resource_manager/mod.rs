@@ -1,9 +1,9 @@
 //! Registrations of TaskExecutors and JobMasters, leaders of jobs, workers of the external resource system, blocked
 //! nodes.
 //!
-//! One session, one value. A TaskExecutor is registered under a new incarnation each time; what an
-//! earlier incarnation says is not heard any more. It must never decide which job gets a slot: that is the SlotManager's
-//! part.
+//! There is one value per leader session. A TaskExecutor is registered under a new incarnation each time; messages of
+//! an earlier incarnation are ignored. This module must never decide which job gets a slot: the SlotManager decides
+//! that.
 
 mod counts;
 mod job_leaders;
@@ -60,25 +60,26 @@ pub enum Command {
         /// Whether it should end, rather than register again.
         terminate: bool,
     },
-    /// Tell the SlotManager which nodes are blocked: all of them.
+    /// Replace the SlotManager's set of blocked nodes with this one.
     BlockHosts(Vec<String>),
-    /// Tell the driver on which nodes no worker should be started: all of them. Comes whenever the set changes, also
+    /// Replace the driver's set of nodes on which no worker should be started. Given whenever the set changes, also
     /// when it becomes empty.
     AvoidHosts(Vec<String>),
-    /// Tell the SlotManager which of the workers that it wants can never be had, and why: all of them.
+    /// Tell the SlotManager which of the workers that it declared missing can never be provided, each with the reason.
+    /// The list is complete.
     NeverMet(Vec<(WorkerResourceSpec, String)>),
-    /// End the connection of the JobMaster that is registered for a job. What it declared goes with it.
+    /// Close the connection to the job's registered JobMaster. Its declared requirements are dropped too.
     CloseJob {
         /// The job.
         job_id: JobId,
-        /// Why.
+        /// The reason, for the JobMaster and the log.
         reason: String,
     },
-    /// The job is over: free its slots and watch its leader no longer.
+    /// The job is over: free its slots and stop watching its leader.
     RemoveJob {
         /// The job.
         job_id: JobId,
-        /// Why.
+        /// The reason, for the log.
         reason: &'static str,
     },
     /// The process can't go on.
@@ -127,9 +128,9 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct ResourceManager {
     registered: BTreeMap<ResourceId, Registered>,
-    /// Whose incarnation each is, of those that are registered.
+    /// The resource id of each registered incarnation.
     incarnations: BTreeMap<InstanceId, ResourceId>,
-    /// Registered, and not yet reported.
+    /// Registered workers that the SlotManager does not know yet, because their first slot report is missing.
     unreported: Counts,
     jobs: JobLeaders,
     pool: Option<Pool>,
@@ -189,8 +190,8 @@ impl ResourceManager {
         self.pool.as_ref().and_then(Pool::last_error)
     }
 
-    /// Returns the requests for workers that have ended since the last call: cancelled, failed, or their worker has
-    /// registered or is gone.
+    /// Returns the requests for workers that have ended since the last call: they were cancelled, they failed, or their
+    /// worker has registered or is gone.
     pub fn take_ended_requests(&mut self) -> Vec<u64> {
         self.pool.as_mut().map(Pool::take_ended).unwrap_or_default()
     }
@@ -329,10 +330,10 @@ impl ResourceManager {
         commands
     }
 
-    /// Blocks a node for `period`; a block that ends later stands as it is. Returns the block that holds from now on.
+    /// Blocks a node for `period`; an existing block that ends later stays. Returns the block that holds from now on.
     ///
     /// # Errors
-    /// [`BLOCKED_MAX`] other nodes are blocked.
+    /// [`TooManyBlocked`] if [`BLOCKED_MAX`] other nodes are blocked.
     pub fn block(
         &mut self,
         now: Duration,
@@ -344,7 +345,7 @@ impl ResourceManager {
         Ok((blocked, self.blocks_changed(now)))
     }
 
-    /// Ends the block of a node, and forgets that workers failed to start there. `None`: the node was not blocked.
+    /// Unblocks a node and forgets that workers failed to start there. Returns `None` if the node was not blocked.
     pub fn unblock(&mut self, now: Duration, node: &str) -> Option<Vec<Command>> {
         self.nodes.unblock(node).then(|| self.blocks_changed(now))
     }
@@ -359,7 +360,7 @@ impl ResourceManager {
         Command::BlockHosts(self.blocked().keys().cloned().collect())
     }
 
-    /// The blocked nodes by name.
+    /// Returns the blocked nodes by name.
     pub fn blocked(&self) -> &BTreeMap<String, Blocked> {
         self.nodes.blocked()
     }
@@ -380,7 +381,7 @@ impl ResourceManager {
             return Vec::new();
         };
         let mut commands = pool.give_up(now, &mut self.nodes);
-        // Before the requests, which are to be met elsewhere.
+        // The driver learns of the nodes to avoid before it gets the requests.
         commands.extend(self.nodes.newly_avoided().map(Command::AvoidHosts));
         if current {
             commands.extend(pool.request_missing(now, &self.unreported));
@@ -392,7 +393,7 @@ impl ResourceManager {
 
 #[cfg(test)]
 impl ResourceManager {
-    /// Recomputes every index from the registrations and compares.
+    /// Recomputes every index from the registrations and compares it.
     fn check(&self) {
         let unreported = self.registered.values().filter(|worker| !worker.reported);
         assert_eq!(self.unreported, unreported.map(|worker| &worker.spec).collect());

@@ -52,7 +52,7 @@ pub struct Ways {
 pub fn ways(mut waiting: Vec<Waiting<'_>>) -> Ways {
     waiting.sort_by_key(|job| job.turn);
     let mut ways = Ways::default();
-    // Those that could give and did not yet, the last one served first: it gives first.
+    // Jobs that hold slots which they may yield, the job that is served last first: it yields first.
     let mut holders: Vec<&Waiting<'_>> =
         waiting.iter().rev().filter(|job| !job.held.is_empty()).collect();
     for job in waiting.iter().filter(|job| job.is_due) {

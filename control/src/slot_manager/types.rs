@@ -52,12 +52,12 @@ pub struct Settings {
 pub enum Command {
     /// Ask a TaskExecutor to give a slot to a job.
     RequestSlot(SlotRequest),
-    /// Tell a TaskExecutor to free a slot of a job that is gone. May be lost: the TaskExecutor's next report shows the
-    /// slot still, and the command is given again.
+    /// Tell a TaskExecutor to free a slot of a removed job. The message may be lost: then the TaskExecutor's next
+    /// report still shows the slot, and the command is given again.
     FreeSlot {
         /// The worker.
         instance_id: InstanceId,
-        /// What ends.
+        /// The allocation to end.
         allocation_id: AllocationId,
     },
     /// Tell a job's JobMaster that its requirements can't be met.
