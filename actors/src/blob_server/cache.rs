@@ -102,7 +102,7 @@ struct State {
     server: Option<(EndpointAddress, ProcessSession)>,
     fetching: BTreeMap<BlobKey, Fetch>,
     uses: BTreeMap<BlobKey, Use>,
-    /// Being removed: whoever wants one of these waits for that, then fetches it anew.
+    /// Blobs that are being removed. A caller that needs one of them waits for the removal, then fetches the blob anew.
     leaving: BTreeMap<BlobKey, Removal>,
     sweeping: bool,
 }
@@ -193,8 +193,8 @@ impl BlobCache {
         BlobLease { cache: self.clone(), key: *key }
     }
 
-    /// Begins to remove what has not been used for long, or more than there is room for, unless an earlier
-    /// sweep is under way. It goes on if the returned future, which ends with it, is dropped.
+    /// Begins to remove blobs that have not been used for long or exceed the size limit, unless an earlier sweep is
+    /// still running. The returned future resolves at the end of the sweep; the sweep goes on if the future is dropped.
     pub fn sweep(&self) -> BoxFuture<'static, ()> {
         let busy = self.0.rpc.is_none() || std::mem::replace(&mut self.lock().sweeping, true);
         if busy {
@@ -203,7 +203,7 @@ impl BlobCache {
         let cache = self.clone();
         let swept = self.0.platform.lane(Lane::Blob).run(move || async move {
             match cache.0.store.keys().await {
-                // All are marked before the first one goes.
+                // All blobs to remove are marked before the first one is removed.
                 Ok(keys) => futures::future::join_all(cache.remove_unused(&keys)).await,
                 Err(error) => {
                     tracing::warn!(%error, "the blob cache can't be listed");
@@ -212,7 +212,7 @@ impl BlobCache {
             };
             cache.lock().sweeping = false;
         });
-        // An error: the lane has ended.
+        // An error means that the lane has ended.
         swept.map(drop).boxed()
     }
 
@@ -257,7 +257,7 @@ impl BlobCache {
         }
     }
 
-    /// Removes a blob in the background. It has left for everybody at once.
+    /// Removes a blob in the background. From now on no caller can use the blob.
     fn remove(&self, state: &mut State, key: &BlobKey) -> Removal {
         state.uses.remove(key);
         let (cache, key) = (self.clone(), *key);
@@ -267,7 +267,7 @@ impl BlobCache {
             }
             cache.lock().leaving.remove(&key);
         });
-        // An error: the lane has ended.
+        // An error means that the lane has ended.
         let removal = removed.map(drop).boxed().shared();
         state.leaving.insert(key, removal.clone());
         removal

@@ -29,7 +29,7 @@ pub struct BlobsInUse(watch::Sender<Known>);
 #[derive(Debug, Default)]
 struct Known {
     needed: Option<Needed>,
-    /// Jobs of `needed` by their program: no program is there without a job.
+    /// Number of jobs in `needed` by their program. A program without a job has no entry.
     users: BTreeMap<ContentHash, u32>,
     uploaded: BTreeSet<ContentHash>,
     /// For each job that is about to come with a program: until when it is waited for.
@@ -74,7 +74,8 @@ impl Known {
         for hash in now.programs.values() {
             *self.users.entry(*hash).or_default() += 1;
         }
-        // A leadership begins with the jobs of the last one, and ends without ending jobs.
+        // Without an earlier set (a leadership begins) or without a new one (it ends) no job has ended, so no program
+        // is released.
         let Some(before) = before else { return };
         let left = before.programs.values().filter(|hash| !self.users.contains_key(hash));
         self.released.extend(left);
@@ -84,7 +85,7 @@ impl Known {
         }
     }
 
-    /// Replaces the program of one job.
+    /// Replaces the program of one job; `None` if the job has ended or its program is not known.
     fn set_program(&mut self, job: JobId, program: Option<ContentHash>) {
         let Some(needed) = &mut self.needed else { return };
         let before = match program {
@@ -124,13 +125,13 @@ impl BlobsInUse {
         });
     }
 
-    /// Sets what one job needs from now on, besides its own blobs: its program, if that is known. Does
-    /// nothing while it is not known what jobs need.
+    /// Records that a job exists: its own blobs and its program, if that is known, must be kept from now on. Does
+    /// nothing while the needs of jobs are unknown.
     pub fn set_job(&self, job: JobId, program: Option<ContentHash>) {
         self.change_job(job, |needed| needed.jobs.insert(job), program);
     }
 
-    /// From now on nothing is needed for this job.
+    /// Records that nothing is needed for this job any more.
     pub fn remove_job(&self, job: JobId) {
         self.change_job(job, |needed| needed.jobs.remove(&job), None);
     }
@@ -185,8 +186,8 @@ impl BlobsInUse {
         key.kind == BlobKind::Permanent && self.0.borrow().keeps(key, now)
     }
 
-    /// Takes the programs that nothing keeps any more, each once. Those that wait for a job, and those that
-    /// are `relied_on` for the moment, are returned by a later call.
+    /// Removes and returns the programs that nothing keeps any more, each once. Programs that wait for a job, and those
+    /// for which `relied_on` is true, are returned by a later call.
     pub(super) fn take_released(
         &self,
         now: Duration,

@@ -1,10 +1,10 @@
-//! The BlobServer: takes in and gives out content-addressed bytes in chunks, and drops what nobody needs.
+//! The BlobServer: receives and sends content-addressed bytes in chunks, and removes blobs that nobody needs.
 //!
-//! It runs on the blob lane and never waits for the store there: each call waits in a future of its own, at
-//! most so many at a time; what comes beyond that is refused as busy. With a blob directory that hangs, only the
-//! calls that need the directory hang, and they go on with it. It must never show a blob before its
-//! content was checked against its name, never keep an upload that its sender has given up, and never drop
-//! what a job needs or one that is being submitted may need.
+//! It runs on the blob lane and never waits for the store there: each call waits in a future of its own. The number of
+//! waiting calls is limited, and calls beyond it are refused as busy. If the blob directory hangs, only the calls that
+//! need the directory hang, until it answers again. The BlobServer must never show a blob before its content is checked
+//! against its name, never keep an upload that its sender has given up, and never remove a blob that a job needs or
+//! that a job under submission may need.
 
 mod cache;
 mod calls;
@@ -39,7 +39,7 @@ pub const ENDPOINT: &str = "blob_server";
 const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
 /// A program that was put here or asked for is kept at least so long for the job that is submitted with it.
 const SUBMITTED_WITHIN: Duration = Duration::from_secs(60);
-/// Longest time that the end of a process waits for the removal of what was uploaded to it.
+/// Maximum time that a stopping process waits for the removal of the programs uploaded to it.
 const FORGET_WITHIN: Duration = Duration::from_secs(2);
 
 /// A running BlobServer; it ends when this is dropped.
@@ -65,8 +65,8 @@ impl BlobServerHandle {
         self.in_use.clone()
     }
 
-    /// Removes the programs that were uploaded here and that no job needs: they go with this process. A store
-    /// that hangs is waited for 2 s.
+    /// Removes the programs that were uploaded to this process and that no job needs. Waits for the store for at most 2
+    /// s.
     pub async fn forget_uploads(&self) {
         self.in_use.set_uploaded(BTreeSet::new());
         removals::removed(self.running.addr(), FORGET_WITHIN).await;
@@ -119,7 +119,7 @@ struct BlobServer {
     /// When each blob that nothing keeps is to go: transient ones, and permanent ones that no job needs.
     leaving: BTreeMap<BlobKey, Duration>,
     removals: Removals,
-    /// Calls that wait for the store.
+    /// Number of calls that wait for the store.
     waiting: usize,
     cleanup_interval: Duration,
 }

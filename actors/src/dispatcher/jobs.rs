@@ -18,8 +18,8 @@ use std::sync::Arc;
 use storage::jobs::{AppendError, LogEnd};
 
 impl Dispatcher {
-    /// In application and per-job mode, submits the job that the cluster is for, unless it was recovered or
-    /// has ended already. To be called when recovery is over.
+    /// In application and per-job mode, submits the cluster's job unless it was recovered or has ended already. To be
+    /// called when recovery is done.
     pub(super) fn run_own_job(&mut self, ctx: &mut Context<Self>) {
         match self.deps.mode.clone() {
             ClusterMode::Session => {}
@@ -56,7 +56,7 @@ impl Dispatcher {
                 self.end_cluster(Some((job, *status)), None);
                 return;
             }
-            // An earlier leader has submitted it, or the next one will.
+            // An earlier leader has submitted the job, or the next leader will.
             SubmitError::DuplicateRunning { .. } | SubmitError::ShuttingDown => return,
             _ => {}
         }
@@ -76,8 +76,8 @@ impl Dispatcher {
         self.deps.end.set_first(ClusterEnd { status, job, diagnostics });
     }
 
-    /// Takes a graph in: checks it, stores it, then runs it. The answer comes when the graph is stored; the
-    /// job runs also if nobody waits for the answer.
+    /// Checks and stores a graph, then runs the job. The answer comes when the graph is stored; the job runs even if
+    /// the caller does not wait for the answer.
     pub(super) fn submit(
         &mut self,
         graph: JobGraph,
@@ -109,13 +109,13 @@ impl Dispatcher {
         Box::pin(async move { stored.await.unwrap_or(Err(SubmitError::ShuttingDown)) })
     }
 
-    /// Whether this Dispatcher knows which blobs have to stay. As long as jobs are being recovered nobody
-    /// does, and every blob stays.
+    /// Returns true if this Dispatcher knows which blobs jobs need. While jobs are being recovered it does not, and no
+    /// blob is removed.
     fn knows_needed(&self) -> bool {
         !self.stopping && !self.superseded && self.table.recovery_progress().is_none()
     }
 
-    /// Lets the BlobServer know which blobs a job needs. To be called whenever a job has come or gone.
+    /// Tells the BlobServer which blobs a job needs. To be called whenever a job was added or removed.
     pub(super) fn say_needed_by(&self, job: JobId) {
         if !self.knows_needed() {
             return;
@@ -129,7 +129,7 @@ impl Dispatcher {
         }
     }
 
-    /// Lets the BlobServer know which blobs all jobs need. To be called when recovery is over.
+    /// Tells the BlobServer which blobs all jobs need. To be called when recovery is done.
     pub(super) fn say_needed(&self) {
         if !self.knows_needed() {
             return;
@@ -142,14 +142,14 @@ impl Dispatcher {
         self.deps.in_use.set(Some(Needed { programs, jobs }));
     }
 
-    /// Lays a job's own options over the cluster's.
+    /// Returns the cluster's options with a job's own options applied over them.
     pub(super) fn merged(&self, own: &BTreeMap<String, String>) -> Result<Options, SubmitError> {
         let own = own.iter().map(|(key, value)| (key.as_str(), value.clone()));
         let merged = self.deps.services.options.overlaid(own, "the job");
         merged.map_err(|error| SubmitError::InvalidGraph(error.to_string()))
     }
 
-    /// Gives a job its runner. `options` are the job's over the cluster's.
+    /// Starts the runner of a job. `options` are the cluster's with the job's own applied over them.
     pub(super) fn run(
         &mut self,
         graph: Arc<JobGraph>,
@@ -195,7 +195,7 @@ impl Dispatcher {
     }
 }
 
-/// A submitted graph is in its job's log, or could not be stored.
+/// The outcome of storing a submitted graph in its job's log.
 #[derive(actix::Message)]
 #[rtype(result = "Result<JobId, SubmitError>")]
 struct GraphStored {
@@ -238,7 +238,7 @@ impl Handler<GraphStored> for Dispatcher {
     }
 }
 
-/// The cluster's own job was not taken.
+/// The cluster's own job was refused.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct OwnJobRefused {

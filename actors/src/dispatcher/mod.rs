@@ -1,9 +1,9 @@
-//! The Dispatcher of a JobManager takes jobs in, stores and runs them, answers questions about them, cancels
-//! them, and records how they ended. `runner` stands for election and has one Dispatcher for as long as it
-//! leads; `leader` is that Dispatcher.
+//! The Dispatcher of a JobManager accepts jobs, stores and runs them, answers questions about them, cancels them, and
+//! records their results. `runner` stands for election and runs one Dispatcher while it leads; `leader` is that
+//! Dispatcher.
 //!
-//! What is taken and what an end entails is decided in `control::dispatcher`. No handler waits for storage:
-//! a write is a future whose outcome comes back as a message. Nothing here may know what a job does.
+//! `control::dispatcher` decides which jobs are accepted and which steps follow an end. No handler waits for storage: a
+//! write is a future whose outcome comes back as a message. Nothing here may know what a job does.
 
 mod calls;
 mod ended;
@@ -67,9 +67,9 @@ pub struct ClusterEnd {
 pub struct DispatcherDeps {
     /// The process.
     pub services: ProcessServices,
-    /// Where the Dispatcher stands for election.
+    /// The election in which the Dispatcher stands.
     pub election: Arc<dyn LeaderElection>,
-    /// Where the JobMasters of its jobs are made known.
+    /// The table in which the JobMasters of its jobs are published.
     pub leaders: LeaderTable,
     /// The keeper of program hosts of this process, and its fence.
     pub hosts: (EndpointAddress, ProcessSession),
@@ -77,11 +77,11 @@ pub struct DispatcherDeps {
     pub blobs: Option<Remote<BlobServerGateway>>,
     /// Told what blobs jobs need, while a Dispatcher of this process leads.
     pub in_use: BlobsInUse,
-    /// The logs of jobs; with high availability, shared with the other JobManagers.
+    /// The store of the jobs' logs; with high availability, shared with the other JobManagers.
     pub objects: Arc<dyn ObjectStore>,
-    /// The details of ended jobs; with high availability the same store.
+    /// The store of the details of ended jobs; with high availability, the same store as `objects`.
     pub details: Arc<dyn ObjectStore>,
-    /// The leader's lease: nothing is written after its end.
+    /// The leader's lease; nothing is written after its end.
     pub lease: Lease,
     /// What the cluster runs.
     pub mode: ClusterMode,

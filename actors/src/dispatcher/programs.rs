@@ -33,7 +33,7 @@ impl Dispatcher {
         Ok((BuildInHost { program, job_id, parallelism, options, keep }, merged))
     }
 
-    /// Has a child build a job's graph.
+    /// Records the build of a job's graph and requests it from a child process.
     fn begin_build(
         &mut self,
         (request, merged): (BuildInHost, Options),
@@ -154,7 +154,7 @@ impl Handler<Built> for Dispatcher {
     }
 }
 
-/// A job whose graph a child has built runs, or does not.
+/// The outcome of building and submitting a job whose program was submitted.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct Submitted {

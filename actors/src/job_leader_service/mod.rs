@@ -147,7 +147,7 @@ struct JobLeaderService {
     introduction: Introduction,
     report_to: Recipient<JobLeaderReport>,
     jobs: BTreeMap<JobId, Watched>,
-    /// Facts of the TaskExecutor.
+    /// The inbox for facts from the TaskExecutor.
     facts: Inbox,
     watches: u64,
 }

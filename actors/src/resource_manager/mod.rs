@@ -107,17 +107,17 @@ pub struct ResourceManagerActor {
     jobs: BTreeMap<JobId, JobConnection>,
     slot_manager: Remote<SlotManagerGateway>,
     to_slot_manager: Courier<SlotManagerFact>,
-    /// Facts of the SlotManager.
+    /// The inbox for facts from the SlotManager.
     facts: Inbox,
-    /// The leaders of jobs, as retrieval tells them.
+    /// The watched jobs, with their leaders according to the retrieval service.
     watched: BTreeMap<JobId, job_leaders::Watched>,
-    /// Lives and dies with the ResourceManager.
+    /// The SlotManager, which lives as long as the ResourceManager.
     running_slot_manager: Option<Running<slot_manager::SlotManagerActor>>,
     events: Option<mpsc::Receiver<DriverEvent>>,
     recovered: Vec<RecoveredWorker>,
 }
 
-/// Starts the ResourceManager of one leadership with its SlotManager, on the current thread. The driver of an active one
+/// Starts the ResourceManager of one leadership with its SlotManager, on the current thread. In active mode the driver
 /// is initialised first.
 async fn lead(
     deps: ResourceManagerDeps,
@@ -267,7 +267,7 @@ impl ResourceManagerActor {
     }
 
     fn obey(&mut self, commands: Vec<Command>) {
-        // Before the requests that take their place.
+        // Ended requests are recorded before the requests that replace them.
         let session = self.fence.session();
         for request in self.core.take_ended_requests() {
             self.note(Fact::WorkerRequestEnded { session, request });
@@ -362,12 +362,14 @@ impl ResourceManagerActor {
         });
     }
 
-    /// Forgets a job. Its JobMaster, if it is still registered, is not told: it has ended the job.
+    /// Removes a job. A JobMaster that is still registered is not notified, because it has ended the job itself or lost
+    /// its leadership.
     fn remove_job(&mut self, job_id: JobId, reason: &str) {
         tracing::info!(%job_id, reason, "job removed");
         self.jobs.remove(&job_id);
         self.watched.remove(&job_id);
-        // A slot given at the last moment reaches a JobMaster that has ended: nobody else frees it.
+        // The SlotManager frees a slot that was given at the last moment: the JobMaster has ended, so nobody else
+        // would.
         self.to_slot_manager.deliver(RemoveJob { job_id });
     }
 }
