@@ -101,7 +101,7 @@ impl Places {
     }
 }
 
-/// The folder of one launch. Goes with this value: when its host is gone, or the launch is given up.
+/// The folder of one launch. It is removed when this value is dropped: its host is gone, or the launch was given up.
 struct Root(PathBuf);
 
 impl Drop for Root {

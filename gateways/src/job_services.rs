@@ -20,12 +20,12 @@ gateway! {
     FollowJobs => u64, Never;
 }
 
-/// TaskExecutor → its JobLeaderService: whom to follow. The answer is the number of the fact that is expected next
+/// TaskExecutor → its JobLeaderService: the jobs to follow. The answer is the number of the fact that is expected next
 /// (see [`crate::delivery`]).
 pub type FollowJobs = Facts<JobLeaderFact>;
 
 facts! {
-    /// What the JobLeaderService hears of its TaskExecutor, in order.
+    /// The facts that the JobLeaderService receives from its TaskExecutor, in order.
     pub enum JobLeaderFact {
         WatchJob,
         ForgetJob,
@@ -93,8 +93,8 @@ pub struct Reconnect {
     pub job_id: JobId,
 }
 
-/// Start a child (JobManager side), have it build the graph and keep it for the job's coordinators, in case the job
-/// gets its slots at once: the child is ended when another build needs its place, or after a while.
+/// Start a child (JobManager side) that builds the graph, and keep it for the job's coordinators in case the job gets
+/// its slots at once. The child is ended when another build needs its place, or after a while.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildInHost {
     /// The program and its inputs.
@@ -105,7 +105,7 @@ pub struct BuildInHost {
     pub parallelism: u32,
     /// What shapes the graph.
     pub options: BTreeMap<String, String>,
-    /// Whether the child is kept for the job's coordinators, or ended.
+    /// True if the child is kept for the job's coordinators; otherwise it is ended.
     pub keep: bool,
 }
 
@@ -164,8 +164,8 @@ pub struct HostExit {
     pub released: bool,
 }
 
-/// The job has finished, and its host serves what the job collected. The host may be ended when its place is needed;
-/// the one whose latest `ServeCollected` is the oldest goes first.
+/// The job has finished, and its host serves the results that the job collected. The host may be ended when its place
+/// is needed; the host whose latest `ServeCollected` is the oldest is ended first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServeCollected {
     /// The finished job.

@@ -199,7 +199,8 @@ impl Handler<Ask<StartCoordinators>> for ProgramHost {
             self.rpc.gateway::<JobMasterGateway>(&start.job_master, start.job_master_id);
         let on_failure = Box::new(move |why: String| {
             let cause = FailureCause::recoverable("CoordinatorFailed", why);
-            // Twice does no harm: coordinators that have failed do not fail again before they are started anew.
+            // Executing the call twice has no effect: coordinators that have failed do not fail again before they are
+            // restarted.
             job_master.insist(CoordinatorFailed { cause });
         });
         match self.coordination() {

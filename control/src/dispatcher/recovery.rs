@@ -1,5 +1,5 @@
-//! How a new Dispatcher takes over the jobs that an earlier one left: their logs are listed, then read in the
-//! background, several at a time. New jobs are accepted meanwhile. This module must never read anything itself.
+//! Take-over of the jobs that an earlier Dispatcher left: their logs are listed, then read in the background, several
+//! at a time. New jobs are accepted meanwhile. This module must never read anything itself.
 
 use super::{EndedJob, Entry, JobPhase, JobTable};
 use crate::job_graph;
