@@ -51,7 +51,7 @@ pub(crate) fn raise_open_files() {
         false => Ok(()),
     });
     if let Err(error) = raised {
-        tracing::warn!(%error, "the limit of open files stays as it is");
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
 }
 

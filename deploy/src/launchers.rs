@@ -108,7 +108,7 @@ impl Drop for Root {
     fn drop(&mut self) {
         match std::fs::remove_dir_all(&self.0) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(%error, folder = %self.0.display(), "a program host's folder stays");
+                tracing::warn!(%error, folder = %self.0.display(), "cannot remove a program host's folder");
             }
             _ => {}
         }

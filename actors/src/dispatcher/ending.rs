@@ -236,7 +236,7 @@ impl Handler<ResultRecorded> for Dispatcher {
                 ctx.run_later(pause, move |actor, ctx| actor.record_result(job, ctx));
             }
             Err(error) => {
-                tracing::warn!(%job, %error, "the end of the job is not this leader's to record");
+                tracing::warn!(%job, %error, "another leader owns the job and records its end");
                 self.endings.remove(&job);
                 self.give_up(job);
             }

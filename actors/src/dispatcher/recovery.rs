@@ -89,7 +89,7 @@ impl Dispatcher {
                 logs.delete(job).await
             };
             if let Err(error) = deleted.await {
-                tracing::warn!(%job, %error, "cannot delete what is stored of a job that is no more");
+                tracing::warn!(%job, %error, "cannot delete the objects of a removed job");
             }
         });
     }
@@ -271,7 +271,7 @@ impl Dispatcher {
                 self.fail_stored(graph, cause, end, ctx);
             }
             (Recovered::Delete, _) => {
-                tracing::info!(%job, "deleting what is stored of a job that is no more");
+                tracing::info!(%job, "deleting the objects of a removed job");
                 self.delete_stored(job);
             }
             _ => {}

@@ -208,7 +208,7 @@ impl Handler<Ask<JobReachedTerminalState>> for JobManagerRunner {
         let leads = self.leading().map(|(session, _)| session);
         let job = self.led().job_id();
         if leads != Some(job_master_id.session()) {
-            tracing::warn!(%job, %job_master_id, "the end of the job is told by one that does not lead");
+            tracing::warn!(%job, %job_master_id, "ignored a job end reported by an old JobMaster");
             return Ok(());
         }
         tracing::info!(%job, %status, "the job has ended");

@@ -151,7 +151,7 @@ impl JobMaster {
         actix::spawn(async move {
             let report = JobReachedTerminalState { job_master_id, details, status };
             if let Some(Err(error)) = until_answered(&runner, &report, || addr.connected()).await {
-                tracing::warn!(%error, "the runner does not take how the job ended");
+                tracing::warn!(%error, "cannot report the job's end to its runner");
             }
         });
     }

@@ -289,7 +289,7 @@ impl ResourceManagerActor {
                 Command::BlockHosts(hosts) => self.to_slot_manager.deliver(BlockHosts { hosts }),
                 Command::NeverMet(specs) => {
                     for (spec, cause) in &specs {
-                        tracing::error!(?spec, cause, "such a worker can never be started");
+                        tracing::error!(?spec, cause, "workers of this spec can never start");
                     }
                     self.to_slot_manager.deliver(RefuseWorkers { specs });
                 }

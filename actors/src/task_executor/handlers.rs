@@ -90,7 +90,7 @@ impl TaskExecutor {
     fn of<C: Call>(&self, caller: &Caller, named: Option<LeaderSession>) -> Option<LeaderSession> {
         let session = caller.session.filter(|session| named.is_none_or(|named| named == *session));
         if session.is_none() {
-            tracing::debug!(call = C::NAME, ?named, carried = ?caller.session, "refused: no leader's");
+            tracing::debug!(call = C::NAME, ?named, carried = ?caller.session, "refused: not a leader");
             if let Some(caller) = caller.session.or(named) {
                 self.note_stale::<C>(caller);
             }

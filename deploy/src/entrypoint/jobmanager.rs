@@ -327,14 +327,14 @@ async fn clean(ha: &HaData, single_job: bool) {
         let cleared = storage::jobs::clear(&*ha.objects);
         match tokio::time::timeout(CLEAN_WITHIN, cleared).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "HA data stays behind"),
-            Err(_) => tracing::warn!("the HA store does not answer; HA data stays behind"),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot remove the HA data"),
+            Err(_) => tracing::warn!("cannot remove the HA data: the store does not answer"),
         }
     }
     if let Some(blobs) = &ha.blobs
         && let Err(error) = std::fs::remove_dir_all(blobs)
     {
-        tracing::warn!(%error, folder = %blobs.display(), "blobs stay behind");
+        tracing::warn!(%error, folder = %blobs.display(), "cannot remove the blobs");
     }
 }
 

@@ -136,7 +136,7 @@ impl<B: Backend> ObjectStore for RemoteObjects<B> {
             let place = backend.place(&name);
             let content = frame::checked(MAGIC, &place, object)?;
             if content.len() < WRITE_ID_BYTES {
-                let why = "it has no id of its write".to_owned();
+                let why = "it has no write id".to_owned();
                 return Err(StoreError::Corrupt { path: place, why });
             }
             Ok(Some(content.slice(WRITE_ID_BYTES..)))
