@@ -236,7 +236,7 @@ impl Handler<ResultRecorded> for Dispatcher {
                 ctx.run_later(pause, move |actor, ctx| actor.record_result(job, ctx));
             }
             Err(error) => {
-                tracing::warn!(%job, %error, "another leader owns the job and records its end");
+                tracing::warn!(%job, %error, "this leader must not record the end of the job");
                 self.endings.remove(&job);
                 self.give_up(job);
             }

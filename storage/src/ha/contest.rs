@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) record: LeaderRecord,
-    /// The holder's last heartbeat value; only a change of it means anything.
+    /// The content of the holder's last beat; only a change of it means anything.
     pub(super) beat: Option<Bytes>,
     /// True if the holder has resigned.
     pub(super) resigned: bool,
@@ -30,7 +30,7 @@ pub(super) enum Step {
 /// The result of a [`Step`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Done {
-    /// The newest epoch in the store. The heartbeat was written if this is the epoch that the process holds.
+    /// The newest epoch in the store. The beat was written if this is the epoch that the process holds.
     Renewed(Option<u64>),
     /// The newest epoch's state; `None` if the store has no epoch.
     Looked(Option<Seen>),
