@@ -37,12 +37,12 @@ use uploads::{Limits, Uploads};
 pub const ENDPOINT: &str = "blob_server";
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
-/// A program that was put here or asked for is kept at least so long for the job that is submitted with it.
+/// Minimum time for which a program that was uploaded or asked for is kept for the job that is submitted with it.
 const SUBMITTED_WITHIN: Duration = Duration::from_secs(60);
 /// Maximum time that a stopping process waits for the removal of the programs uploaded to it.
 const FORGET_WITHIN: Duration = Duration::from_secs(2);
 
-/// A running BlobServer; it ends when this is dropped.
+/// A running BlobServer; dropping this stops it.
 #[derive(Debug)]
 pub struct BlobServerHandle {
     /// Its endpoint.
@@ -55,12 +55,12 @@ pub struct BlobServerHandle {
 }
 
 impl BlobServerHandle {
-    /// What it serves, for components of its own process.
+    /// Returns the store that the server serves, for components of its own process.
     pub fn store(&self) -> Arc<dyn BlobStore> {
         Arc::clone(&self.store)
     }
 
-    /// Where the Dispatcher of this process says what it needs, and the endpoint what is uploaded.
+    /// Returns the record of needed blobs, which the Dispatcher of this process and the REST endpoint update.
     pub fn in_use(&self) -> BlobsInUse {
         self.in_use.clone()
     }
@@ -114,9 +114,9 @@ struct BlobServer {
     platform: Platform,
     store: Arc<dyn BlobStore>,
     uploads: Uploads,
-    /// What the jobs need.
+    /// The record of the blobs that jobs need.
     in_use: BlobsInUse,
-    /// When each blob that nothing keeps is to go: transient ones, and permanent ones that no job needs.
+    /// The time at which each blob that nothing keeps expires: transient ones, and permanent ones that no job needs.
     leaving: BTreeMap<BlobKey, Duration>,
     removals: Removals,
     /// Number of calls that wait for the store.
@@ -135,7 +135,7 @@ impl Actor for BlobServer {
 }
 
 impl BlobServer {
-    /// Somebody relies on a blob from now on: a job is to come with it.
+    /// Records that a job is about to come that relies on a blob.
     fn expect(&self, key: &BlobKey) {
         if key.job.is_none() && key.kind == BlobKind::Permanent {
             let now = self.platform.now();
@@ -143,17 +143,17 @@ impl BlobServer {
         }
     }
 
-    /// When a blob goes that is wanted now and not again.
+    /// Returns the time at which a blob expires that is used now and not again.
     fn until(&self, key: &BlobKey) -> Duration {
         let kept = match key.kind {
             BlobKind::Transient => self.cleanup_interval,
-            // Who has put it here is about to submit the job that needs it, however short the interval is.
+            // The uploader is about to submit the job that needs the blob, even if the interval is shorter.
             BlobKind::Permanent => self.cleanup_interval.max(SUBMITTED_WITHIN),
         };
         self.platform.now().saturating_add(kept)
     }
 
-    /// A blob is wanted now: its time starts anew.
+    /// Restarts a blob's time because it is used now.
     fn wanted(&mut self, key: &BlobKey) {
         let until = self.until(key);
         if let Some(at) = self.leaving.get_mut(key) {

@@ -13,12 +13,12 @@ use std::time::Duration;
 use storage::jobs::{AppendError, DetailsStore, JobFact, JobResultEntry, LogEnd, archive_name};
 use storage::objects::StoreError;
 
-/// How long the host of a finished job serves what was collected, after the last request for it.
+/// Time for which the host of a finished job serves collected results after the last request for them.
 const COLLECT_FOR: Duration = Duration::from_secs(60);
-/// Most hosts that are kept for that.
+/// Maximum number of hosts that are kept for that.
 const COLLECT_HOSTS_MAX: usize = 16;
 
-/// A job has ended for good.
+/// A job has reached a terminal state.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 pub(super) struct JobEnded {
@@ -141,7 +141,7 @@ impl Dispatcher {
         self.say_needed_by(job);
     }
 
-    /// The host of a job that collected its result serves it for a while; any other ends.
+    /// Keeps the host of a job that collected its result for a while; releases any other host.
     fn release_or_keep_host(&mut self, job: JobId) {
         let finished = self.jobs.get(&job).is_some_and(|job| {
             job.end.borrow().as_ref().is_some_and(|end| end.status == model::JobStatus::Finished)
@@ -162,7 +162,7 @@ impl Dispatcher {
         }
     }
 
-    /// What a finished job collected is served for a while from now on.
+    /// Starts the time again for which a finished job's collected results are served.
     pub(super) fn keep_collected(&mut self, job: JobId) {
         let until = self.deps.services.platform.now() + COLLECT_FOR;
         self.deps.hosts().tell(ServeCollected { job_id: job });

@@ -1,4 +1,4 @@
-//! Taking jobs in and running them, and which blobs they need.
+//! Accepts and runs jobs, and tells the BlobServer which blobs they need.
 
 use super::leader::{Dispatcher, Job};
 use super::{ClusterEnd, ClusterMode};
@@ -64,7 +64,7 @@ impl Dispatcher {
         self.end_cluster(Some((job, JobStatus::Failed)), Some(error.to_string()));
     }
 
-    /// The cluster has nothing left to do.
+    /// Ends the cluster, because it has nothing left to do.
     pub(super) fn end_cluster(&self, job: Option<(JobId, JobStatus)>, diagnostics: Option<String>) {
         let status = match job.map(|(_, status)| status) {
             None | Some(JobStatus::Finished) => ApplicationStatus::Succeeded,
@@ -162,7 +162,7 @@ impl Dispatcher {
         let job = graph.job_id;
         let coordinated = graph.nodes.iter().any(|node| node.coordinated);
         if !coordinated {
-            // Nothing runs in the host that built the graph.
+            // No coordinator will run in the host that built the graph.
             self.deps.hosts().insist(ReleaseHost { job_id: job, at_once: false });
         }
         let StartedRunner { running, end: ended } = job_manager_runner::start(RunnerDeps {
@@ -182,14 +182,14 @@ impl Dispatcher {
         self.jobs.insert(job, known);
         let addr = ctx.address();
         actix::spawn(async move {
-            // No end comes where the runner is stopped before.
+            // No end comes if the runner is stopped before.
             if let Ok(details) = ended.await {
                 let _ = addr.send(super::ending::JobEnded { job, details }).await;
             }
         });
     }
 
-    /// The keeper's host of a job goes.
+    /// Releases a job's program host.
     pub(super) fn release_host(&self, job: JobId, at_once: bool) {
         self.deps.hosts().insist(ReleaseHost { job_id: job, at_once });
     }
@@ -253,7 +253,7 @@ impl Handler<OwnJobRefused> for Dispatcher {
     }
 }
 
-/// In the words of the call.
+/// Translates a refusal into the call's error.
 pub(super) fn refused(job: JobId, why: Refusal) -> SubmitError {
     match why {
         Refusal::DuplicateRunning => SubmitError::DuplicateRunning { job },

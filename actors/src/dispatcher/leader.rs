@@ -1,4 +1,4 @@
-//! The Dispatcher of one leadership: recovers what an earlier one left, runs jobs until it is stopped.
+//! The Dispatcher of one leadership: recovers the jobs of an earlier one and runs jobs until it is stopped.
 
 use super::ended::Ended;
 use super::ending::Ending;
@@ -34,7 +34,7 @@ pub(super) struct Job {
     pub(super) submitted_ms: u64,
     pub(super) runner: Running<JobManagerRunner>,
     pub(super) gateway: Remote<JobManagerRunnerGateway>,
-    /// How it ended, once that was recorded.
+    /// The recorded end of the job; `None` until it is recorded.
     pub(super) end: watch::Sender<Option<JobResultEntry>>,
 }
 
@@ -66,7 +66,7 @@ pub struct Dispatcher {
     pub(super) deleting: bool,
     /// Programs of jobs whose graph is being built.
     pub(super) building: BTreeMap<JobId, Building>,
-    /// Ended jobs whose host still serves what was collected, and until when (monotonic).
+    /// Ended jobs whose host still serves collected results, each with the time until when (monotonic).
     pub(super) collected: BTreeMap<JobId, Duration>,
     pub(super) stopping: bool,
     /// True once another leader was found to own a job: from then on that leader knows which blobs are needed.
@@ -149,7 +149,7 @@ impl Handler<Stop> for Dispatcher {
     fn handle(&mut self, _: Stop, _: &mut Context<Self>) -> Self::Result {
         self.table.close();
         self.stopping = true;
-        // From here on another process may know better.
+        // From here on another process may be the one that knows which blobs are needed.
         self.deps.in_use.set(None);
         let jobs = std::mem::take(&mut self.jobs);
         let stops: Vec<_> = jobs.into_values().map(|job| job.runner.stop()).collect();

@@ -38,31 +38,31 @@ use storage::objects::ObjectStore;
 /// The name that the Dispatcher is served under.
 pub const ENDPOINT: &str = "dispatcher";
 
-/// What the cluster runs.
+/// The jobs that the cluster runs.
 #[derive(Debug, Clone)]
 pub enum ClusterMode {
     /// Any number of jobs, from clients.
     Session,
-    /// The job of the program that this JobManager is (or is given); built here. Its id must be the same
-    /// after a restart, so it is given.
+    /// The job of the program that this JobManager is (or is given), which builds its graph. The job's id is given,
+    /// because it must be the same after a restart.
     Application(Box<SubmitProgram>),
     /// A job whose graph the client made.
     PerJob(Box<JobGraph>),
 }
 
-/// Why the cluster has nothing left to do.
+/// The reason why the cluster has nothing left to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterEnd {
-    /// For the external resource system and the exit code.
+    /// The final status, for the external resource system and the exit code.
     pub status: ApplicationStatus,
     /// The job that it ran (application and per-job mode).
     pub job: Option<(JobId, JobStatus)>,
-    /// For people.
+    /// An explanation, for messages.
     pub diagnostics: Option<String>,
 }
 
-/// What a Dispatcher is made with. The stores are those of the cluster; with high availability they
-/// outlive the process.
+/// The dependencies of a Dispatcher. The stores are those of the cluster; with high availability they outlive the
+/// process.
 #[derive(Clone)]
 pub struct DispatcherDeps {
     /// The process.
@@ -73,9 +73,9 @@ pub struct DispatcherDeps {
     pub leaders: LeaderTable,
     /// The keeper of program hosts of this process, and its fence.
     pub hosts: (EndpointAddress, ProcessSession),
-    /// Whose blobs go with their job.
+    /// The BlobServer that deletes a job's blobs when the job has ended.
     pub blobs: Option<Remote<BlobServerGateway>>,
-    /// Told what blobs jobs need, while a Dispatcher of this process leads.
+    /// The record of the blobs that jobs need, updated while a Dispatcher of this process leads.
     pub in_use: BlobsInUse,
     /// The store of the jobs' logs; with high availability, shared with the other JobManagers.
     pub objects: Arc<dyn ObjectStore>,
@@ -85,11 +85,11 @@ pub struct DispatcherDeps {
     pub lease: Lease,
     /// What the cluster runs.
     pub mode: ClusterMode,
-    /// Told once, when the cluster has nothing left to do.
+    /// Set once, when the cluster has nothing left to do.
     pub end: watch::Sender<Option<ClusterEnd>>,
-    /// Whether TaskManagers fetch programs from here; false where every process is the program.
+    /// True if TaskManagers fetch programs from here; false if every process is the program.
     pub ship_programs: bool,
-    /// Whether programs may use relative paths (embedded mode).
+    /// True if programs may use relative paths (embedded mode).
     pub embedded: bool,
 }
 

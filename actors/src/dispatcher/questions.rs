@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use storage::jobs::{DetailsStore, JobResultEntry};
 
-/// Between looks for the JobMaster of a job that is changing leaders.
+/// Pause between two looks for the JobMaster of a job whose leader is changing.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// A running job, as a question needs it: nothing of the actor's.
+/// Everything that a question about a running job needs, independent of the actor.
 #[derive(Clone)]
 pub(super) struct Asked {
     pub(super) job: JobId,
@@ -149,7 +149,7 @@ impl Dispatcher {
         persisting.map(|(job, (graph, at))| initializing(*job, &graph.name, *at)).collect()
     }
 
-    /// A job that runs here.
+    /// Returns the job if it runs here.
     pub(super) fn asked(&self, job: JobId) -> Option<Asked> {
         let known = self.jobs.get(&job)?;
         Some(Asked {
@@ -163,7 +163,7 @@ impl Dispatcher {
         })
     }
 
-    /// All jobs that run here.
+    /// Returns all jobs that run here.
     pub(super) fn all_asked(&self) -> Vec<Asked> {
         self.jobs.keys().filter_map(|job| self.asked(*job)).collect()
     }

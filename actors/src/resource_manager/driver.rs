@@ -1,5 +1,5 @@
-//! What an active ResourceManager asks from an external resource system. Implemented for each deployment
-//! target; a driver decides nothing.
+//! The interface of external resource systems for an active ResourceManager, implemented for each deployment target. A
+//! driver decides nothing.
 
 use conf::memory::TaskManagerMemory;
 use control::resource_manager::pool::{DriverEvent, RecoveredWorker};
@@ -10,17 +10,17 @@ use std::fmt;
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-/// A driver's events that wait for their ResourceManager.
+/// Maximum number of a driver's events that wait for their ResourceManager.
 pub const EVENTS_MAX: usize = 4096;
 
-/// One TaskManager to be started.
+/// A request for one TaskManager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerRequest {
     /// Names the request in events.
     pub request: u64,
-    /// What it offers.
+    /// The spec of the worker.
     pub spec: WorkerResourceSpec,
-    /// What its process (and so its container) takes.
+    /// The memory of its process, and so of its container.
     pub memory: TaskManagerMemory,
 }
 
@@ -52,7 +52,7 @@ pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
     /// Asks for a worker.
     fn request(&self, request: WorkerRequest);
 
-    /// A request is not needed any more; it may be too late.
+    /// Cancels a request that is no longer needed; the worker may have started already.
     fn cancel(&self, request: u64);
 
     /// Ends a worker, started or recovered. One that is not known is ended already.
@@ -66,6 +66,6 @@ pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
         diagnostics: Option<String>,
     ) -> BoxFuture<'static, Result<(), DriverError>>;
 
-    /// Disconnects. Workers stay. No event comes after it.
+    /// Disconnects. Workers stay. No event comes afterwards.
     fn terminate(&self) -> BoxFuture<'static, ()>;
 }

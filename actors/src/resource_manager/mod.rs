@@ -1,8 +1,8 @@
-//! The ResourceManager: TaskExecutors and JobMasters register here, jobs declare what they need.
+//! The ResourceManager: TaskExecutors and JobMasters register here, and jobs declare their requirements.
 //!
-//! It owns registrations and workers; everything about a TaskExecutor reaches the SlotManager through it, in
-//! order, stamped with the incarnation. Decisions are `control::resource_manager`'s. It must never deploy
-//! a task or know what a job does.
+//! It owns registrations and workers; everything about a TaskExecutor reaches the SlotManager through it, in order,
+//! stamped with the incarnation. `control::resource_manager` decides. It must never deploy a task or know what a job
+//! does.
 
 mod active;
 pub mod driver;
@@ -46,35 +46,35 @@ use tokio::sync::mpsc;
 /// The name that it is served under.
 pub const ENDPOINT: &str = "resource_manager";
 
-/// How often pauses and blocks are looked at.
+/// Interval at which pauses and blocks are checked.
 const TICK: Duration = Duration::from_millis(250);
-/// How long a worker may take to hear that it is released.
+/// Maximum time for telling a worker that it is released.
 const RELEASED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Where workers come from.
+/// The source of workers.
 #[derive(Debug, Clone)]
 pub enum Mode {
-    /// TaskExecutors come from outside.
+    /// TaskExecutors are started from outside.
     Standalone,
-    /// Asked from an external system.
+    /// Workers are requested from an external system.
     Active {
-        /// It.
+        /// The driver of the external system.
         driver: Arc<dyn ResourceManagerDriver>,
-        /// What one worker is made of, unless a requirement asks for larger slots.
+        /// The default spec of a worker; a requirement of larger slots gets larger workers.
         worker: WorkerResourceSpec,
     },
 }
 
-/// What ResourceManagers of a process are made with.
+/// The dependencies of a process's ResourceManagers.
 #[derive(Debug, Clone)]
 pub struct ResourceManagerDeps {
     /// The process.
     pub services: ProcessServices,
-    /// Where workers come from.
+    /// The source of workers.
     pub mode: Mode,
-    /// Where TaskManagers fetch programs.
+    /// The BlobServer from which TaskManagers fetch programs.
     pub blob_server: EndpointAddress,
-    /// Its fence.
+    /// The BlobServer's fence.
     pub blob_session: ProcessSession,
 }
 
@@ -92,7 +92,7 @@ struct JobConnection {
     job_master_id: JobMasterId,
     gateway: Remote<JobMasterGateway>,
     _watch: PeerWatch,
-    /// As it was declared last.
+    /// The job's last declaration.
     declared: Option<ProcessRequirements>,
 }
 
@@ -230,7 +230,7 @@ impl Actor for ResourceManagerActor {
     }
 
     fn stopped(&mut self, _: &mut Context<Self>) {
-        // Peers look for the next one at once instead of finding out by themselves.
+        // Peers then look for the next ResourceManager at once.
         for worker in self.workers.values() {
             worker.gateway.tell(DisconnectResourceManager {
                 resource_manager_id: self.fence,
@@ -383,7 +383,7 @@ impl Handler<HeartbeatReport> for ResourceManagerActor {
                 party: Party::TaskExecutor { resource_id, instance_id, .. },
                 payload: BeatPayload::Slots(report),
             } => {
-                // Before its own first report the SlotManager does not know it.
+                // The SlotManager does not know a worker before the worker's first own report.
                 let known = self.core.get(&resource_id);
                 if known.is_some_and(|w| w.instance_id == instance_id && w.reported) {
                     self.to_slot_manager.deliver(ReportSlots { instance_id, report });

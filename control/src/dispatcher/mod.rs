@@ -24,23 +24,23 @@ use thiserror::Error;
 /// The first and the longest pause between attempts to record a job's result.
 const RECORD_RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// What a cluster takes.
+/// The number of jobs that a cluster runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Any number of jobs.
+    /// The cluster runs any number of jobs.
     Session,
-    /// The one job of its application; its end ends the cluster.
+    /// The cluster runs its application's one job and ends with it.
     Application,
-    /// The one job that it was started with; its end ends the cluster.
+    /// The cluster runs the one job that it was started with and ends with it.
     PerJob,
 }
 
 impl Mode {
-    /// Whether the cluster runs one job.
+    /// Returns true if the cluster runs only one job.
     pub fn is_single(self) -> bool {
         self != Self::Session
     }
-    /// For people.
+    /// Returns the mode's name, for messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -50,16 +50,16 @@ impl Mode {
     }
 }
 
-/// Who brings a job.
+/// The origin of a submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A client.
+    /// A client submits the job.
     Client,
-    /// The cluster itself: the job it was started for.
+    /// The cluster submits the job that it was started for.
     Own,
 }
 
-/// Why a job is not taken in. Nothing of it was kept.
+/// The reason why a job is refused. Nothing of it was stored.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
     /// The job is being recovered, built or stored, or it is running or ending.
@@ -68,7 +68,7 @@ pub enum Refusal {
     /// The job has ended, now or under an earlier Dispatcher.
     #[error("it has already ended as {0}")]
     DuplicateTerminated(JobStatus),
-    /// Some vertices have resource specs and these do not.
+    /// Some vertices have resource specs and the listed ones have none.
     #[error("some vertices have resource specs, these do not: {}", .0.join(", "))]
     PartialResources(Vec<String>),
     /// The graph is malformed.
@@ -109,7 +109,7 @@ pub enum EndStep {
     DeleteBlobs,
     /// End the job's program host, once no client collects results from it.
     ReleaseHost,
-    /// The cluster has nothing left to do.
+    /// End the cluster, because its only job has ended in this state.
     EndCluster(JobStatus),
 }
 

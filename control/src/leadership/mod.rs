@@ -27,7 +27,7 @@ pub fn job_session(dispatcher: DispatcherId, job: JobId, nth: u8) -> JobMasterId
     JobMasterId(LeaderSession { epoch: Epoch { store: epoch.store, process }, nonce })
 }
 
-/// What is to be done, in this order.
+/// A command for the caller; commands are carried out in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command<C> {
     /// Tell the contender that it leads.
@@ -37,7 +37,7 @@ pub enum Command<C> {
         /// Under which session.
         session: LeaderSession,
     },
-    /// Tell the contender that it leads no more; it answers when it has stopped.
+    /// Tell the contender that it no longer leads; it answers when it has stopped.
     Revoke {
         /// Who.
         component: C,
@@ -51,11 +51,11 @@ pub enum Command<C> {
         /// Its session.
         session: LeaderSession,
     },
-    /// Nobody leads the component (any more).
+    /// Withdraw the component's published address: the session no longer leads it.
     Retract {
         /// Who.
         component: C,
-        /// Whose address goes.
+        /// The session whose address is withdrawn.
         session: LeaderSession,
     },
 }
@@ -81,13 +81,14 @@ pub struct Leaderships<C> {
 }
 
 impl<C: Ord + Copy> Leaderships<C> {
-    /// Without a lease and without contenders. `seed`: random, once; nonces are drawn from it.
+    /// Returns a state without a lease and without contenders. `seed` is a random number, drawn once, from which nonces
+    /// are derived.
     pub fn new(seed: u128, mutation: Mutation) -> Self {
         Self { lease: None, granted: 0, seed, mutation, contenders: BTreeMap::new() }
     }
 
-    /// The process holds the lease, with this counter of the store. A lease that was held already under
-    /// another counter was lost in between.
+    /// Records that the process holds the lease with this counter of the store. A lease held under another counter was
+    /// lost in between.
     pub fn lease_granted(&mut self, store_epoch: u64) -> Vec<Command<C>> {
         if self.lease == Some(store_epoch) {
             return Vec::new();
@@ -98,7 +99,7 @@ impl<C: Ord + Copy> Leaderships<C> {
         commands
     }
 
-    /// The process holds the lease no more.
+    /// Records that the process no longer holds the lease.
     pub fn lease_lost(&mut self) -> Vec<Command<C>> {
         self.lease = None;
         let mut commands = Vec::new();
@@ -114,7 +115,7 @@ impl<C: Ord + Copy> Leaderships<C> {
         commands
     }
 
-    /// A component stands for election; one that stood before is replaced, and has ended.
+    /// Adds a contender. An earlier contender for the same component is replaced and counts as ended.
     pub fn contend(&mut self, component: C) -> Vec<Command<C>> {
         let mut commands = self.withdraw(component);
         self.contenders.insert(component, Contender::Waiting);
@@ -122,7 +123,7 @@ impl<C: Ord + Copy> Leaderships<C> {
         commands
     }
 
-    /// A component stands no more, and has ended.
+    /// Removes a contender, which has ended.
     pub fn withdraw(&mut self, component: C) -> Vec<Command<C>> {
         match self.contenders.remove(&component) {
             Some(Contender::Leading { session, confirmed: true }) => {
@@ -132,7 +133,7 @@ impl<C: Ord + Copy> Leaderships<C> {
         }
     }
 
-    /// What the component had started under a revoked session has ended.
+    /// Records that everything that the component had started under a revoked session has ended.
     pub fn ended(&mut self, component: C, session: LeaderSession) -> Vec<Command<C>> {
         match self.contenders.get_mut(&component) {
             Some(contender) if *contender == (Contender::Ending { session }) => {
@@ -143,7 +144,8 @@ impl<C: Ord + Copy> Leaderships<C> {
         }
     }
 
-    /// The component answers under `session`. `None`: that does not lead; nothing is published.
+    /// Records that the component answers under `session`. Returns `None` if that session does not lead; nothing is
+    /// published then.
     pub fn confirm(&mut self, component: C, session: LeaderSession) -> Option<Vec<Command<C>>> {
         match self.contenders.get_mut(&component) {
             Some(Contender::Leading { session: leads, confirmed }) if *leads == session => {
@@ -154,13 +156,13 @@ impl<C: Ord + Copy> Leaderships<C> {
         }
     }
 
-    /// Whether `session` leads `component`.
+    /// Returns true if `session` leads `component`.
     pub fn leads(&self, component: C, session: LeaderSession) -> bool {
         matches!(self.contenders.get(&component),
             Some(Contender::Leading { session: leads, .. }) if *leads == session)
     }
 
-    /// The counter of the lease that is held.
+    /// Returns the counter of the held lease.
     pub fn lease(&self) -> Option<u64> {
         self.lease
     }

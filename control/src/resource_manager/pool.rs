@@ -15,17 +15,17 @@ use std::time::Duration;
 
 /// Failures are counted over this time.
 const RATE_WINDOW: Duration = Duration::from_secs(60);
-/// The pause after failures grows up to so many times the first.
+/// The longest pause after failed starts, as a multiple of the first.
 const BACKOFF_MAX: u32 = 32;
 
-/// What a pool is made with.
+/// The settings of a pool of workers.
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
     /// `resourcemanager.start-worker.retry-interval`.
     pub retry_interval: Duration,
     /// `resourcemanager.start-worker.max-failure-rate`, per minute.
     pub max_failures_per_minute: f64,
-    /// How long a started worker may take to register.
+    /// Maximum time between a worker's start and its registration.
     pub registration_timeout: Duration,
     /// `resourcemanager.late-worker.grace-period`: the time in which a worker may still be reported after its request
     /// was cancelled or failed, or, for a worker of an earlier ResourceManager, after this one started.
@@ -43,7 +43,7 @@ pub struct RecoveredWorker {
     pub host: String,
 }
 
-/// What a driver reports.
+/// An event that a driver reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DriverEvent {
     /// Workers of an earlier ResourceManager of this application were found, at the start or later. Workers that are
@@ -65,9 +65,9 @@ pub enum DriverEvent {
     StartFailed {
         /// The request.
         request: u64,
-        /// Its node, if it got that far.
+        /// The node of the worker, if it was known already.
         host: Option<String>,
-        /// Why.
+        /// The reason, for messages.
         cause: String,
     },
     /// A request can never be met, nor can any other request for its spec: for example, the container would be larger
@@ -80,14 +80,14 @@ pub enum DriverEvent {
     },
     /// A worker has ended.
     Lost {
-        /// Which.
+        /// The worker.
         resource_id: ResourceId,
-        /// Why.
+        /// The reason, for messages.
         cause: String,
     },
     /// The connection to the external resource system is lost for good.
     Error {
-        /// Why.
+        /// The reason, for messages.
         cause: String,
     },
 }
@@ -120,7 +120,7 @@ pub struct Pool {
     mutation: Mutation,
     wanted: BTreeMap<WorkerResourceSpec, u32>,
     under_way: UnderWay,
-    /// Registered once, and what was asked for: these may register again (after a lost connection).
+    /// Workers that have registered, with the spec that they count as. They may register again after a lost connection.
     ours: BTreeMap<ResourceId, WorkerResourceSpec>,
     given_up: GivenUp,
     /// End of the time in which workers of an earlier ResourceManager are taken over; `None` before the driver's first
@@ -215,8 +215,8 @@ impl Pool {
         self.recovering_until.is_none_or(|until| now < until)
     }
 
-    /// A registered worker is dead as far as anybody can tell: it is ended, so that its replacement does not
-    /// come on top of it.
+    /// Handles that a registered worker is considered dead: it is ended through the driver, so that the worker and its
+    /// replacement do not both run.
     pub(super) fn gone(&mut self, resource_id: &ResourceId) -> Vec<Command> {
         if self.ours.remove(resource_id).is_none() {
             return Vec::new();
@@ -306,7 +306,7 @@ impl Pool {
     ) -> Vec<Command> {
         let open = self.under_way.take_request(request);
         if self.is_known(&resource_id) {
-            // Reported twice.
+            // The driver reported the start twice.
             self.ended.extend(open.map(|_| request));
             return Vec::new();
         }

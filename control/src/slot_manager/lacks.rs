@@ -1,5 +1,5 @@
-//! What is said of requirements that can't be met: when, to whom, in which words. It must never say so of
-//! slots that are merely on their way back.
+//! Reports of requirements that cannot be met: their time, receiver and text. This module must never report slots that
+//! are merely about to be returned.
 
 use super::workers::{Slot, SlotState, Worker};
 use super::{
@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-/// A lack is told again after so long while it lasts: what told it first may have been lost.
+/// Interval at which a shortage is reported again while it lasts, because a report may be lost.
 const TELL_AGAIN: Duration = Duration::from_secs(5);
-/// A requirement counts as not met after so long: slots of a job that just ended may be coming back.
+/// Time after which a requirement counts as unfulfilled: slots of a job that has just ended may still be returned.
 pub(super) const LACK_GRACE: Duration = Duration::from_millis(500);
 
 /// The times at which jobs are to be checked for a shortage. Each job has at most one entry.

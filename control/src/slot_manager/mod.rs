@@ -50,9 +50,9 @@ struct Job {
     requirements: Vec<ResourceRequirement>,
     lacking_since: Option<Duration>,
     told_at: Option<Duration>,
-    /// When it was last asked to give way, and whether it did.
+    /// The last time when the job was asked to yield, and whether it did.
     asked: Option<Asked>,
-    /// When others were asked to give way to it.
+    /// The last time when other jobs were asked to yield to this job.
     promised_at: Option<Duration>,
 }
 
@@ -80,7 +80,7 @@ pub struct SlotManager {
     drawn: u64,
     changes: u64,
     dirty: bool,
-    /// When it was last looked who might give way.
+    /// The last time when it was decided which jobs should yield.
     queue_seen_at: Option<Duration>,
     needed: Option<(u64, BTreeMap<WorkerResourceSpec, u32>)>,
 }
@@ -182,7 +182,7 @@ impl SlotManager {
     /// job was removed meanwhile.
     pub fn slot_granted(&mut self, now: Duration, request: &SlotRequest) -> Option<Command> {
         let SlotRequest { instance_id, index, job_id, allocation_id, .. } = *request;
-        // A notice that the slot is free again may have come first.
+        // A notice that the slot is free again may have arrived first.
         if !self.workers.is_held_under(instance_id, index, allocation_id) {
             return None;
         }
@@ -235,7 +235,7 @@ impl SlotManager {
         self.wanting -= u32::from(!job.requirements.is_empty());
         self.wanting += u32::from(!requirements.is_empty());
         job.requirements = requirements;
-        // What was told before was an answer to another declaration.
+        // Earlier reports and requests answered another declaration.
         (job.told_at, job.asked) = (None, None);
         self.ended.remove(&job_id);
         self.declared.insert(job_id);

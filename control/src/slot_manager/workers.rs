@@ -13,21 +13,21 @@ use model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What is known of one slot.
+/// The known state of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotState {
-    /// Nobody's.
+    /// No job holds the slot.
     Free,
-    /// Requested from its TaskExecutor, not answered yet.
+    /// The slot is requested from its TaskExecutor, which has not answered yet.
     Pending(SlotAllocation),
-    /// Its TaskExecutor gave it to a job.
+    /// The TaskExecutor has allocated the slot to a job.
     Allocated(SlotAllocation),
-    /// A request for it came to nothing that is known; the next report tells.
+    /// A request for the slot ended without a known result; the next report tells its state.
     Unknown,
 }
 
 impl SlotState {
-    /// Whom it is held by.
+    /// Returns the allocation that holds the slot; `None` if it is free or its state is unknown.
     pub fn holder(&self) -> Option<SlotAllocation> {
         match self {
             Self::Pending(held) | Self::Allocated(held) => Some(*held),
@@ -36,29 +36,29 @@ impl SlotState {
     }
 }
 
-/// One slot.
+/// One slot of a worker.
 #[derive(Debug, Clone)]
 pub struct Slot {
-    /// What it offers.
+    /// The resources that the slot offers.
     pub profile: ResourceProfile,
     /// Its state.
     pub state: SlotState,
-    /// When its TaskExecutor last answered about it: older reports may still be under way.
+    /// Time of the TaskExecutor's last answer about the slot, monotonic: older reports may still be on their way.
     pub settled_at: Duration,
 }
 
-/// A worker as it is registered.
+/// A worker at its registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWorker {
     /// Its incarnation.
     pub instance_id: InstanceId,
     /// The process.
     pub resource_id: ResourceId,
-    /// Node.
+    /// The worker's node.
     pub host: String,
-    /// What it is made of.
+    /// The worker's spec.
     pub spec: WorkerResourceSpec,
-    /// Its slots.
+    /// The state of its slots.
     pub report: SlotReport,
 }
 
@@ -67,15 +67,15 @@ pub struct NewWorker {
 pub struct Worker {
     /// The process.
     pub resource_id: ResourceId,
-    /// Node.
+    /// The worker's node.
     pub host: String,
-    /// What it is made of.
+    /// The worker's spec.
     pub spec: WorkerResourceSpec,
-    /// By index.
+    /// The slots by index.
     pub slots: BTreeMap<u32, Slot>,
-    /// Since when every slot is free.
+    /// Time since when every slot is free, monotonic; `None` if a slot is not free.
     pub idle_since: Option<Duration>,
-    /// Whether it is being released: nothing new goes there.
+    /// True if the worker is being released: none of its slots is given to a job any more.
     pub releasing: bool,
     /// True if the worker's node is blocked: no new slots on it are given to jobs.
     pub blocked: bool,

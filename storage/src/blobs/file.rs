@@ -52,7 +52,8 @@ struct Folder {
     changes: Mutex<()>,
 }
 
-/// A file as it stands: whoever writes to it afterwards changes this. Links to one content share it.
+/// The identity of a file's content: it changes whenever somebody writes to the file. Links to the same content share
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Stamp {
     size: u64,
@@ -124,7 +125,7 @@ impl Folder {
         self.of_job(job).join(format!("{}-{hash}", kind_name(kind)))
     }
 
-    /// The blob's file, its content read and checked once per process, and again when it was changed.
+    /// Returns the blob's file. The content is read and checked once per process, and again after it was changed.
     fn checked(&self, key: &BlobKey) -> Result<PathBuf, BlobStoreError> {
         let path = self.file(key.job, key.kind, key.hash);
         if self.is_verified(key, self.stamp(key)?) {
@@ -138,7 +139,8 @@ impl Folder {
         }
         let (actual, _) = hash_file_now(&path)?;
         if actual != key.hash {
-            // Gone, the next upload puts it right; kept, it would answer "is here" for ever.
+            // The damaged file is removed, so that the next upload replaces it. If it stayed, `find` would report it
+            // for ever.
             fs::remove_file(&path).map_err(|e| StoreError::from_io(&path, &e))?;
             return Err(BlobStoreError::WrongHash { expected: key.hash, actual });
         }
@@ -165,19 +167,19 @@ impl Folder {
         stamp.size == key.size && self.verified().contains(&(key.hash, stamp))
     }
 
-    /// The content is known to be right; what was known of former files of it is of no use any more.
+    /// Records that the content of a file is verified; what was known of earlier files with the same hash is dropped.
     fn verify(&self, hash: ContentHash, stamp: Stamp) {
         let mut verified = self.verified();
         verified.retain(|(known, old)| *known != hash || old.inode != stamp.inode);
         verified.insert((hash, stamp));
     }
 
-    /// A file of it is gone. Other files of it are read once more when they are asked for.
+    /// Records that a file with this content was removed. Its other links are verified again on their next use.
     fn forget(&self, hash: ContentHash) {
         self.verified().retain(|(known, _)| *known != hash);
     }
 
-    /// A verified file of that content under any job, to link to.
+    /// Returns a verified file with that content under any job, to link to.
     fn same_content(&self, hash: ContentHash) -> Option<PathBuf> {
         let keys = self.keys().ok()?;
         let mut same = keys.iter().filter(|key| key.hash == hash);
@@ -256,7 +258,7 @@ impl Folder {
                 let Some((kind, hash)) = name.to_str().and_then(parse_file) else {
                     continue;
                 };
-                // A blob that goes while the folder is read is not here.
+                // A blob that is removed while the folder is read is left out.
                 let Ok(meta) = file.metadata() else { continue };
                 keys.push(BlobKey { job, hash, kind, size: meta.len() });
             }
@@ -313,7 +315,7 @@ impl BlobStore for FileBlobs {
     }
 }
 
-/// A temporary file that grows; it goes when it is dropped.
+/// A temporary file that is being written. It is removed when this value is dropped.
 struct Incoming {
     store: FileBlobs,
     /// The temporary file; `None` once a call has taken it over, to write it, finish it or remove it.

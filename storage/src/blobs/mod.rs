@@ -64,7 +64,7 @@ pub trait BlobStore: Send + Sync + fmt::Debug {
     fn location(&self) -> String;
 }
 
-/// A blob that is coming in. Dropped before [`BlobWriter::finish`], it leaves nothing.
+/// A blob that is being written. Dropping it before [`BlobWriter::finish`] leaves nothing behind.
 pub trait BlobWriter: Send {
     /// Writes the next bytes and returns the writer once they are written. After an error nothing of the blob remains.
     fn append(self: Box<Self>, bytes: Bytes) -> BlobFuture<Box<dyn BlobWriter>>;
@@ -77,26 +77,26 @@ pub trait BlobWriter: Send {
     ) -> BlobFuture<BlobKey>;
 }
 
-/// Why a blob could not be kept or given out.
+/// The reason why a blob could not be stored or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobStoreError {
-    /// It is not here.
+    /// The store does not have the blob.
     #[error("there is no blob {0} here")]
     NotFound(ContentHash),
-    /// Its content is not what its name says. A kept blob that turns out so is removed.
+    /// The blob's content does not match its name. A stored blob found to be so is removed.
     #[error("the content of the blob has hash {actual}, not {expected}")]
     WrongHash {
-        /// As named.
+        /// The hash in the blob's name.
         expected: ContentHash,
-        /// As computed.
+        /// The hash of the actual content.
         actual: ContentHash,
     },
-    /// The file system failed; a full disk among other things.
+    /// The file system failed, for example because the disk is full.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The content hash of some bytes.
+/// Returns the content hash of some bytes.
 pub fn hash_bytes(bytes: &[u8]) -> ContentHash {
     ContentHash(Sha256::digest(bytes).into())
 }

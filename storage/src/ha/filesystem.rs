@@ -29,16 +29,16 @@ use std::time::Duration;
 
 /// Records of so many earlier epochs are kept, for people.
 const EPOCHS_KEPT: u64 = 3;
-/// No election gets here by counting. An object that says more was not made by one and is not looked at:
-/// above it there would be nothing left to claim.
+/// Upper limit of valid epochs, which no election reaches by counting. A higher one was not made by an election and is
+/// ignored, because no epoch above it would be left to claim.
 const EPOCH_MAX: u64 = u64::MAX / 2;
 
-/// `high-availability.filesystem.*`.
+/// The settings `high-availability.filesystem.*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileElectionSettings {
-    /// How long a lease is valid without being renewed.
+    /// Time for which a lease is valid without being renewed.
     pub lease_duration: Duration,
-    /// How often it is renewed, and looked at by the others.
+    /// Interval at which the holder renews the lease and the others look at it.
     pub renew_interval: Duration,
 }
 
@@ -54,9 +54,9 @@ struct Inner {
     settings: FileElectionSettings,
     leader: watch::Sender<Option<LeaderRecord>>,
     lease: Lease,
-    /// The highest epoch that was ever seen here; 0: none.
+    /// The highest epoch that this process has ever seen; 0 if none.
     highest: AtomicU64,
-    /// Whether an epoch above the bound was told.
+    /// True once an epoch above the limit was logged.
     told_beyond: AtomicBool,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Debug for FileElection {
 }
 
 impl FileElection {
-    /// An election in `store`, which is the cluster's own.
+    /// Returns an election in `store`, which must be the cluster's own.
     pub fn new(
         platform: Platform,
         store: Arc<dyn ObjectStore>,
@@ -263,7 +263,7 @@ impl Inner {
     }
 }
 
-/// One process's part in the election.
+/// One process's candidacy in the election.
 struct Contender {
     inner: Arc<Inner>,
     candidate: Candidate,

@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-/// Temporary files older than this belong to nobody: a write takes milliseconds.
+/// Age from which a temporary file counts as abandoned; a write takes milliseconds.
 pub(crate) const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
 /// Graphs hold arguments and environments: they are for this user alone. A folder that is there already
@@ -35,7 +35,7 @@ static TEMPORARY_COUNTER: AtomicU64 = AtomicU64::new(0);
 /// Maximum number of times that another call may remove a folder between its creation and its use.
 const CREATE_TRIES: u32 = 100;
 
-/// A store in a directory of a local (or mounted) file system.
+/// An object store in a directory of a local (or mounted) file system.
 #[derive(Debug)]
 pub struct FileObjects {
     folder: Arc<Folder>,
@@ -53,7 +53,7 @@ impl FileObjects {
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let folder = Folder { root: root.into() };
         create_dirs(&folder.root)?;
-        // The probe shows that the directory takes writes, and its time is "now" on that file system.
+        // The probe shows that the directory is writable, and its time is "now" on that file system.
         let (probe, file) = create_temporary(&folder.root)?;
         let now = file.metadata().and_then(|m| m.modified());
         drop(file);
@@ -157,7 +157,7 @@ impl Folder {
 
     fn put_new(&self, name: &str, bytes: &[u8]) -> Result<PutNew, StoreError> {
         let target = self.path(name)?;
-        // Cheap when it exists; the link below decides when two come at once.
+        // A cheap check for an existing object; the link below decides between two concurrent calls.
         if target.exists() {
             return Ok(PutNew::Exists);
         }
@@ -196,7 +196,7 @@ impl Folder {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        // Start at the deepest folder that the prefix names whole.
+        // The listing starts at the deepest folder that the prefix names completely.
         let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
         if !folder.is_empty() {
             check_name(folder)?;
@@ -264,7 +264,7 @@ impl ObjectStore for FileObjects {
     }
 }
 
-/// A temporary file that goes when it goes out of scope; after a rename there is nothing to remove.
+/// A temporary file that is removed when this value is dropped; after a rename nothing is left to remove.
 pub(crate) struct Temporary {
     pub(crate) path: PathBuf,
 }
@@ -281,7 +281,8 @@ pub(crate) fn create_temporary(folder: &Path) -> Result<(PathBuf, File), StoreEr
         let path = folder.join(format!("{TEMPORARY_PREFIX}{}-{n}", std::process::id()));
         match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&path) {
             Ok(file) => return Ok((path, file)),
-            // Left by another process of that id, or by another host on a shared disk: take the next.
+            // The name was left by another process of that id, or is used by another host on a shared disk: try the
+            // next.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(StoreError::from_io(folder, &e)),
         }
@@ -309,7 +310,7 @@ pub(crate) fn sync_folder_of(path: &Path) -> Result<(), StoreError> {
     File::open(folder).and_then(|f| f.sync_all()).map_err(|e| StoreError::from_io(folder, &e))
 }
 
-/// Whether the error says that there is no such file: a missing one, or a file where a folder would be.
+/// Returns true if the error says that there is no such file: it is missing, or a file is where a folder would be.
 pub(crate) fn absent(error: &io::Error) -> bool {
     matches!(
         error.kind(),

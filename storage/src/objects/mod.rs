@@ -30,7 +30,7 @@ use platform::Platform;
 use std::{fmt, io, path::Path, sync::Arc};
 use thiserror::Error;
 
-/// Most bytes in an object's name.
+/// Maximum length of an object's name in bytes.
 pub const NAME_BYTES_MAX: usize = 512;
 
 /// The future answer of an object store. Dropping the future gives up waiting; a write that has begun may still take
@@ -56,23 +56,23 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     fn location(&self) -> String;
 }
 
-/// What became of a create-if-absent.
+/// The outcome of a create-if-absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "an object that exists already was not written"]
 pub enum PutNew {
-    /// It was not there and is now.
+    /// There was no such object; now it exists.
     Created,
-    /// It is there already and was left as it is.
+    /// The object exists already and was left unchanged.
     Exists,
 }
 
-/// Why a store could not do what was asked.
+/// The reason why a store call failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoreError {
     /// The disk is full, or a quota is used up.
     #[error("the disk of {path} is full")]
     DiskFull {
-        /// Where.
+        /// The object or directory.
         path: String,
     },
     /// A remote system refuses connections or does not answer in time.
@@ -83,29 +83,29 @@ pub enum StoreError {
         /// The system's message.
         why: String,
     },
-    /// What must be there is not.
+    /// A required file or directory does not exist.
     #[error("{path} does not exist")]
     NotFound {
-        /// What.
+        /// The missing file or directory.
         path: String,
     },
     /// Access refused by the system.
     #[error("no permission to use {path}: {why}")]
     Permission {
-        /// What.
+        /// The object or directory.
         path: String,
-        /// The system's words.
+        /// The system's message.
         why: String,
     },
-    /// Damaged or truncated.
+    /// The object is damaged or truncated.
     #[error("{path} is corrupt: {why}")]
     Corrupt {
-        /// What.
+        /// The object.
         path: String,
-        /// How that was seen.
+        /// A description of the damage.
         why: String,
     },
-    /// Not a name that objects can have.
+    /// The name is not allowed for objects.
     #[error(
         "'{name}' is not an object name: segments of A-Z a-z 0-9 . _ - separated by /, none starting with a dot"
     )]
@@ -113,15 +113,15 @@ pub enum StoreError {
         /// The name, cut to 100 characters.
         name: String,
     },
-    /// Nothing here opens such a URI.
+    /// No store can be opened from the URI.
     #[error(
         "'{uri}' can't be used as storage: {why}; there are: a plain absolute path, file:///directory, \
          s3://bucket/prefix, hdfs://nameservice/path"
     )]
     UnknownUri {
-        /// As given.
+        /// The URI as given, cut to 200 characters.
         uri: String,
-        /// What is wrong with it.
+        /// A description of what is wrong with the URI.
         why: String,
     },
     /// Any other failure that the system reports.
@@ -129,13 +129,13 @@ pub enum StoreError {
     Io {
         /// The object or directory.
         path: String,
-        /// The system's words.
+        /// The system's message.
         why: String,
     },
 }
 
 impl StoreError {
-    /// The typed form of a system error about `path`.
+    /// Converts a system error about `path`.
     pub fn from_io(path: &Path, error: &io::Error) -> Self {
         let path = path.display().to_string();
         match error.kind() {
@@ -266,7 +266,7 @@ fn unknown(uri: &str, why: String) -> StoreError {
     StoreError::UnknownUri { uri: uri.chars().take(200).collect(), why }
 }
 
-/// The directory that a `file:` URI or a plain path names.
+/// Returns the directory that a `file:` URI or a plain path names.
 pub fn local_path(uri: &str) -> Result<std::path::PathBuf, StoreError> {
     let wrong = |why: String| unknown(uri, why);
     let text = uri.trim();
@@ -300,7 +300,7 @@ pub fn local_path(uri: &str) -> Result<std::path::PathBuf, StoreError> {
     Ok(path.into())
 }
 
-/// What precedes the colon, if that is a URI scheme (a letter, then letters, digits, `+ - .`).
+/// Returns the text before the colon if it is a URI scheme (a letter, then letters, digits, `+ - .`).
 fn scheme(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once(':')?;
     let mut chars = scheme.chars();
