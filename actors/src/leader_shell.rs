@@ -1,9 +1,9 @@
-//! The leader shell: one actor that stands for the leadership of one component, whichever it is, and has
-//! one leader actor for as long as it leads.
+//! The leader shell: an actor that stands for the leadership of one component of any kind, and runs one leader actor
+//! while it leads.
 //!
-//! The order of steps is `control::leader_process`'s: the shell starts a leader after the one before it has
-//! ended, has its address published after it answers, stops it when the leadership is revoked, and looks
-//! after its death. The shell must never decide anything that the component itself is for.
+//! `control::leader_process` decides the order of steps: the shell starts a leader after the previous one has ended,
+//! has its address published after it answers, stops it when the leadership is revoked, and notices when it dies. The
+//! shell must never decide anything that is the component's own business.
 
 #[cfg(test)]
 #[path = "leader_shell_tests.rs"]
@@ -24,60 +24,60 @@ use std::fmt;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How often a shell looks whether its leader has died.
+/// Interval between two checks whether the leader has died.
 const LOOK_AFTER: Duration = Duration::from_secs(1);
-/// The pause before a lost probe or confirmation is repeated: the first one, which doubles, and the longest.
+/// The first and the longest pause before a lost probe or confirmation is repeated; the pause doubles each time.
 const RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// A component that is led: what its shell has to know about it.
+/// A component that needs leadership: the part of its leader shell that depends on the kind of component.
 pub trait Led: Sized + Unpin + 'static {
     /// The actor that leads.
     type Leader: Actor<Context = Context<Self::Leader>> + Handler<Stop>;
-    /// A call that a leader answers as soon as it works; its refusal is an answer too.
+    /// A call that a leader answers as soon as it works; a refusal counts as an answer.
     type Probe: Call;
 
-    /// Names the component.
+    /// Returns the component.
     fn component(&self) -> Component;
     /// Returns the services of the process.
     fn services(&self) -> &ProcessServices;
-    /// Stands for leadership: `shell` is told of grants and revocations until the returned contention is
-    /// dropped, which also takes back what was published.
+    /// Stands for leadership. `shell` receives grants and revocations until the returned contention is dropped, which
+    /// also withdraws a published address.
     fn contend(&self, shell: Recipient<Leadership>) -> Contention;
-    /// Has the address of a leader that answers published, if its session still leads.
+    /// Publishes the address of a leader that answers, if its session still leads.
     fn confirm(&self, leader: LeaderInformation) -> BoxFuture<'static, Result<(), ConfirmError>>;
-    /// Starts a leader and serves it under `session`, on the shell's own lane. The shell drops the future if
-    /// the leadership is revoked before the future is ready. A leader that cannot start reports a fatal
-    /// error; its future never becomes ready.
+    /// Starts a leader and serves it under `session`, on the shell's own lane. The shell drops the future if the
+    /// leadership is revoked first. A leader that cannot start reports a fatal error, and its future never becomes
+    /// ready.
     fn start(&self, session: LeaderSession) -> BoxFuture<'static, Running<Self::Leader>>;
-    /// Makes the call that asks whether a leader works.
+    /// Returns the call that checks whether a leader works.
     fn probe(&self) -> Self::Probe;
-    /// Lets go what belongs to a session besides its leader. Polled after the leader has taken its last turn
-    /// or its start was given up; the next leader starts after it.
+    /// Releases what belongs to a session besides its leader. Polled after the leader has taken its last turn or its
+    /// start was given up; the next leader starts after it.
     fn release(&self, _session: LeaderSession) -> BoxFuture<'static, ()> {
         Box::pin(std::future::ready(()))
     }
-    /// Says what becomes of the component whose leader died of a panic. Half of what the leader was doing is
-    /// unknown, so by default the process starts over.
+    /// Decides what follows when the leader has died of a panic. By default the process ends, because the leader's work
+    /// may be half done.
     fn died(&mut self, session: LeaderSession) -> Death {
         Death::EndProcess(format!("its actor of session {session} died, see the panic above"))
     }
 }
 
-/// What the death of a leader entails.
+/// The consequence of a leader's death.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Death {
-    /// The process ends with this cause.
+    /// End the process with this cause.
     EndProcess(String),
-    /// The component stands for leadership anew.
+    /// Stand for leadership again.
     LeadAgain,
-    /// Nothing: the leader had done all that it was for.
+    /// Do nothing, because the leader's work was done.
     Ignore,
 }
 
-/// Starts a shell on the work lane. Its own death ends the process (I-9).
+/// Starts a shell on the work lane. If the shell itself dies, the process ends (I-9).
 ///
 /// # Errors
-/// The lane has ended.
+/// [`LaneEnded`] if the lane has ended.
 pub async fn start<L: Led + Send>(led: L) -> Result<Running<LeaderShell<L>>, LaneEnded> {
     let services = led.services().clone();
     let name = services.rpc.address_of(&format!("leader_shell/{}", led.component()));
@@ -86,29 +86,30 @@ pub async fn start<L: Led + Send>(led: L) -> Result<Running<LeaderShell<L>>, Lan
     Ok(Running::unserved(name, addr).guarded(&services.platform, &services.fatal))
 }
 
-/// The leader of a session, from its start until it is told to stop or has died.
+/// The leader of a session, from its start until it is told to stop or dies.
 struct Live<A: Actor<Context = Context<A>> + Handler<Stop>> {
     session: LeaderSession,
     stage: Stage<A>,
 }
 
 enum Stage<A: Actor<Context = Context<A>> + Handler<Stop>> {
-    /// Dropping the sender gives the start up.
+    /// Dropping the sender gives up the start.
     Starting {
         _give_up: oneshot::Sender<()>,
     },
     Running(Running<A>),
 }
 
-/// The actor.
+/// The actor of a leader shell.
 pub struct LeaderShell<L: Led> {
     led: L,
     hand_over: HandOver,
     live: Option<Live<L::Leader>>,
     contention: Option<Contention>,
-    /// Dropped when nothing of the revoked session is left: elections wait for that.
+    /// Revocations that have not been answered. A sender is dropped when nothing of its session is left; the election
+    /// waits for that.
     revocations: Vec<(LeaderSession, oneshot::Sender<()>)>,
-    /// Dropped when everything has ended: callers of [`Stop`] wait for that.
+    /// Callers of [`Stop`], which wait until the shell has ended and drops these senders.
     closings: Vec<oneshot::Sender<()>>,
 }
 
@@ -118,7 +119,7 @@ impl<L: Led> fmt::Debug for LeaderShell<L> {
     }
 }
 
-/// A step towards the publication of a leader, as it is repeated.
+/// A step of publishing a leader that is repeated until it succeeds.
 type Step<L> = fn(&LeaderShell<L>, LeaderSession, Duration, &mut Context<LeaderShell<L>>);
 
 impl<L: Led> LeaderShell<L> {
@@ -133,12 +134,12 @@ impl<L: Led> LeaderShell<L> {
         }
     }
 
-    /// The component.
+    /// Returns the component's part of the shell.
     pub(crate) fn led(&mut self) -> &mut L {
         &mut self.led
     }
 
-    /// Returns the session that runs and was not told to stop, and its leader once that answers.
+    /// Returns the session whose leader runs and was not told to stop, and that leader once it answers.
     pub(crate) fn leading(&self) -> Option<(LeaderSession, Option<&Running<L::Leader>>)> {
         let (session, answers) = self.hand_over.leading()?;
         Some((session, self.running(session).filter(|_| answers)))
@@ -152,7 +153,7 @@ impl<L: Led> LeaderShell<L> {
     }
 
     fn contend(&mut self, ctx: &Context<Self>) {
-        // Withdrawn before the new one stands.
+        // The old contention is withdrawn before the new one begins.
         self.contention = None;
         self.contention = Some(self.led.contend(ctx.address().recipient()));
     }
@@ -198,12 +199,13 @@ impl<L: Led> LeaderShell<L> {
     fn stop_leader(&mut self, session: LeaderSession, ctx: &mut Context<Self>) {
         match self.live.take_if(|live| live.session == session).map(|live| live.stage) {
             Some(Stage::Running(running)) => self.end(session, Some(running), ctx),
-            // Dropping the stage gives the start up, and its future goes on; a dead leader's end is under way.
+            // Dropping the stage gives up the start, whose future then ends the session; a dead leader is being ended
+            // already.
             Some(Stage::Starting { .. }) | None => {}
         }
     }
 
-    /// Ends a leader and all that belongs to its session.
+    /// Stops a leader and releases everything that belongs to its session.
     fn end(
         &self,
         session: LeaderSession,
@@ -223,7 +225,7 @@ impl<L: Led> LeaderShell<L> {
         }));
     }
 
-    /// Asks a leader whether it works, until it answers or is not running any more.
+    /// Asks a leader whether it works, until it answers or no longer runs.
     fn probe(&self, session: LeaderSession, pause: Duration, ctx: &mut Context<Self>) {
         let Some(running) = self.running(session) else { return };
         let fence = <<L::Probe as Call>::Gateway as Gateway>::Fence::from_session(session);
@@ -242,7 +244,7 @@ impl<L: Led> LeaderShell<L> {
         }));
     }
 
-    /// Has the address of a leader that answers published, unless it leads no more.
+    /// Has the address of a leader that answers published, unless it no longer leads.
     fn confirm(&self, session: LeaderSession, pause: Duration, ctx: &mut Context<Self>) {
         let Some(running) = self.running(session) else { return };
         let component = self.led.component();
@@ -250,7 +252,7 @@ impl<L: Led> LeaderShell<L> {
         let confirmed = self.led.confirm(leader);
         ctx.spawn(confirmed.into_actor(self).map(move |confirmed, shell, ctx| match confirmed {
             Ok(()) => tracing::info!(%component, %session, "leads"),
-            // A revocation is on its way.
+            // The revocation will follow.
             Err(ConfirmError::NotLeader(_)) => {
                 tracing::info!(%component, %session, "does not lead any more");
             }
@@ -310,7 +312,7 @@ impl<L: Led> Actor for LeaderShell<L> {
     }
 }
 
-/// A revocation is answered when nothing of its session is left.
+/// Handles grants and revocations. A revocation is answered when nothing of its session is left.
 impl<L: Led> Handler<Leadership> for LeaderShell<L> {
     type Result = ResponseFuture<()>;
 
@@ -332,7 +334,7 @@ impl<L: Led> Handler<Leadership> for LeaderShell<L> {
     }
 }
 
-/// Withdraws, stops the leader, then the shell.
+/// Withdraws the contention, stops the leader, then ends the shell.
 impl<L: Led> Handler<Stop> for LeaderShell<L> {
     type Result = ResponseFuture<()>;
 
@@ -346,7 +348,7 @@ impl<L: Led> Handler<Stop> for LeaderShell<L> {
     }
 }
 
-/// Waits until the shell drops the sender, because what is waited for is over or the shell itself is gone.
+/// Waits until the shell drops the sender: the session or the shell itself has ended.
 async fn dropped(sender: oneshot::Receiver<()>) {
     let _ = sender.await;
 }

@@ -9,7 +9,7 @@ use model::ProcessSession;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Ends the leader of a shell behind the shell's back.
+/// Stops the leader of a shell without the shell's knowledge.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 pub(crate) struct KillLeader;
@@ -21,7 +21,7 @@ impl<L: Led> Handler<KillLeader> for LeaderShell<L> {
         let leader = self.leading().and_then(|(_, leader)| leader).expect("a leader answers");
         let leader = leader.addr().clone();
         Box::pin(async move {
-            // Also where it is too late for an answer.
+            // The leader may have ended before it can answer.
             let _ = leader.send(Stop).await;
         })
     }
@@ -40,17 +40,17 @@ enum Seen {
 }
 use Seen::*;
 
-/// What the test decides, and what it sees.
+/// The behaviour that a test sets, and the steps that it observes.
 #[derive(Clone)]
 struct Script {
     process: TestProcess,
     steps: Calls<Seen>,
     probed_at: Calls<Duration>,
-    /// Starts do not come to an end.
+    /// True if starts never finish.
     start_hangs: Arc<AtomicBool>,
-    /// Probes are not answered.
+    /// True if probes are not answered.
     deaf: Arc<AtomicBool>,
-    /// Confirmations whose answer is lost, and afterwards what the election says.
+    /// Number of confirmations to come whose answer is lost; `refuse` decides about those after them.
     confirms_lost: Arc<AtomicU64>,
     refuse: Arc<AtomicBool>,
     release_hangs: Arc<AtomicBool>,
@@ -142,7 +142,7 @@ impl Led for Script {
     fn services(&self) -> &ProcessServices {
         &self.process.services
     }
-    /// From its second time on, grants at once.
+    /// Grants leadership at once from the second call on.
     fn contend(&self, shell: Recipient<Leadership>) -> Contention {
         let n = self.contentions.fetch_add(1, Ordering::Relaxed);
         if n > 0 {

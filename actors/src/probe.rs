@@ -175,7 +175,7 @@ pub enum Fact {
         /// Who is there.
         current: LeaderSession,
     },
-    /// A JobMaster believes an attempt to be in another state than before.
+    /// A JobMaster records a new state of an attempt.
     TaskState {
         /// The JobMaster's session.
         session: LeaderSession,
@@ -183,18 +183,18 @@ pub enum Fact {
         job_id: JobId,
         /// The attempt.
         attempt: ExecutionAttemptId,
-        /// Its new state.
+        /// The attempt's new state.
         state: ExecutionState,
     },
-    /// A JobMaster's job is in another state than before.
+    /// A JobMaster's job has a new state.
     JobStatusChanged {
         /// The JobMaster's session.
         session: LeaderSession,
         /// The job.
         job_id: JobId,
-        /// Its new state.
+        /// The job's new state.
         status: JobStatus,
-        /// [`model::FailureCause::kind`] of the job's newest failure so far; `None`: there was none.
+        /// [`model::FailureCause::kind`] of the job's newest failure; `None` if there was none.
         cause: Option<String>,
     },
     /// A call came from a session that is not the current one and was refused; nothing changed.
@@ -222,7 +222,7 @@ impl Fact {
 pub trait Probe: Send + Sync + fmt::Debug {
     /// A fact, in the order in which facts of one thread happen.
     fn note(&self, fact: Fact);
-    /// Returns whether the probe wants [`Fact::TaskState`]; asked once by each JobMaster.
+    /// Returns true if the probe wants [`Fact::TaskState`]. Each JobMaster asks once.
     fn watches_tasks(&self) -> bool {
         false
     }

@@ -94,7 +94,7 @@ impl<A: Actor<Context = Context<A>> + Handler<Stop>> Running<A> {
         Self { address, addr, registration: Some(registration), guard: None }
     }
 
-    /// An actor that answers no calls from elsewhere. `address` names it in messages; nothing is served there.
+    /// Wraps an actor that is not served to callers elsewhere. `address` only names it in messages.
     pub fn unserved(address: EndpointAddress, addr: Addr<A>) -> Self {
         Self { address, addr, registration: None, guard: None }
     }

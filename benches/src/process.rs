@@ -56,21 +56,21 @@ pub fn rss_mib(pid: u32) -> io::Result<f64> {
     Ok(kib / 1024.0)
 }
 
-/// Number of threads of a process.
+/// Returns the number of threads of a process.
 pub fn threads_of(pid: u32) -> io::Result<usize> {
     Ok(fs::read_dir(format!("/proc/{pid}/task"))?.count())
 }
 
-/// Number of open descriptors of a process.
+/// Returns the number of open descriptors of a process.
 pub fn descriptors_of(pid: u32) -> io::Result<usize> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }
 
-/// Number of children of a process that were not reaped.
+/// Returns the number of children of a process that were not reaped.
 pub fn children_of(pid: u32) -> io::Result<usize> {
     let mut children = 0;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
-        // Absent where the thread has ended since.
+        // The file is absent if the thread has ended since.
         let of_thread = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
         children += of_thread.split_whitespace().count();
     }

@@ -3,7 +3,7 @@
 //! Without the feature `mutants` only [`Mutation::None`] can be made, so a product's build holds no
 //! broken rule. A core asks `mutation.is(…)` at the one place where the rule stands.
 
-/// Which rule is broken.
+/// A rule that the simulation breaks on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Mutation {
     /// None: every rule holds.
@@ -12,40 +12,40 @@ pub enum Mutation {
     /// The election grants without a new epoch, so that two leaders act under one.
     #[cfg(feature = "mutants")]
     EpochNotRaised,
-    /// The SlotManager takes a slot with a request under way for a free one.
+    /// The SlotManager counts a slot with a pending request as free.
     #[cfg(feature = "mutants")]
     PendingSlotIsFree,
-    /// The ResourceManager takes declarations from a JobMaster that was superseded.
+    /// The ResourceManager accepts declarations of a superseded JobMaster.
     #[cfg(feature = "mutants")]
     StaleJobMasterDeclares,
     /// A component's address is published when leadership is granted, before it answers.
     #[cfg(feature = "mutants")]
     PublishAtGrant,
-    /// What a lost TaskExecutor held is not matched again.
+    /// The slots of a lost TaskExecutor are not replaced.
     #[cfg(feature = "mutants")]
     LostSlotsForgotten,
     /// Workers that are under way are not counted when new ones are asked for.
     #[cfg(feature = "mutants")]
     PendingWorkersUncounted,
-    /// The fabric hands a call to an endpoint whatever session its caller meant.
+    /// The fabric delivers a call to an endpoint even if the caller meant another session.
     #[cfg(feature = "mutants")]
     FenceIgnored,
-    /// A TaskExecutor gives slots at the word of a ResourceManager that it does not follow.
+    /// A TaskExecutor allocates slots for a ResourceManager that it does not follow.
     #[cfg(feature = "mutants")]
     StaleManagerObeyed,
     /// Jobs that wait for slots keep those they have, whoever could run with them.
     #[cfg(feature = "mutants")]
     WaitingJobsHold,
-    /// The JobMaster takes subtasks of a lost slot for finished.
+    /// The JobMaster counts the subtasks of a lost slot as finished.
     #[cfg(feature = "mutants")]
     LostTasksFinish,
-    /// A call that found an endpoint before it was withdrawn is let in afterwards.
+    /// A call that found an endpoint before it was withdrawn is still let in afterwards.
     #[cfg(feature = "mutants")]
     WithdrawalIgnored,
-    /// A region starts again while attempts of it still run.
+    /// A region restarts while some of its attempts still run.
     #[cfg(feature = "mutants")]
     RestartBeforeEnd,
-    /// The store replaces a record of a job's log that is there already.
+    /// The store overwrites an existing record of a job's log.
     #[cfg(feature = "mutants")]
     RecordsReplaced,
 }
@@ -53,13 +53,13 @@ pub enum Mutation {
 /// The rules, by name, for code that exists with and without the feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// Every grant has a higher epoch than all before.
+    /// Every grant has a higher epoch than all earlier ones.
     EpochRises,
-    /// A slot with a request under way is not free.
+    /// A slot with a pending request is not free.
     PendingSlotIsTaken,
-    /// Only the JobMaster that leads declares.
+    /// Only the JobMaster that leads a job may declare its requirements.
     OnlyLeaderDeclares,
-    /// Published after the component answers.
+    /// An address is published only after the component answers.
     PublishAfterAnswer,
     /// Slots of a lost TaskExecutor are replaced.
     LostSlotsReplaced,
@@ -67,28 +67,28 @@ pub enum Rule {
     PendingWorkersCount,
     /// A call reaches an endpoint only in the session that its caller meant.
     FencesCompared,
-    /// A TaskExecutor does what the ResourceManager says that it is registered at, and no other.
+    /// A TaskExecutor obeys only the ResourceManager at which it is registered.
     OnlyFollowedObeyed,
-    /// Of jobs that wait for slots, those that are served later give theirs back.
+    /// Among waiting jobs, those that are served later yield their slots.
     WaitingJobsGiveWay,
-    /// Subtasks of a lost slot have failed.
+    /// Subtasks of a lost slot count as failed.
     LostTasksFail,
-    /// Nothing is let in by an endpoint that was withdrawn.
+    /// A withdrawn endpoint lets no call in.
     WithdrawnLetsNothingIn,
-    /// A region starts again only after each of its attempts has ended.
+    /// A region restarts only after all of its attempts have ended.
     EndBeforeRestart,
-    /// A record of a job's log is written once.
+    /// A record of a job's log is never overwritten.
     RecordsStay,
 }
 
 impl Mutation {
-    /// Whether `rule` holds.
+    /// Returns true if `rule` holds.
     #[cfg(not(feature = "mutants"))]
     pub fn keeps(self, _rule: Rule) -> bool {
         true
     }
 
-    /// Whether `rule` holds.
+    /// Returns true if `rule` holds.
     #[cfg(feature = "mutants")]
     pub fn keeps(self, rule: Rule) -> bool {
         let broken = match self {

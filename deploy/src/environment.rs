@@ -1,5 +1,5 @@
-//! What a process runs in, prepared and logged once at its start: version, commit, system, user, limits, container,
-//! options that were set. Values of secrets are masked.
+//! Prepares a process's environment at its start and logs it once: version, commit, system, user, limits, container and
+//! the options that were set. Values of secrets are masked.
 
 use crate::version;
 use conf::Options;
@@ -36,26 +36,26 @@ pub(crate) fn describe(role: &str, options: &Options) -> String {
     text
 }
 
-/// Prepares the process for a role that serves others: raises the soft limit of open files to the hard one, then
-/// logs the environment at info.
+/// Prepares the process of a serving role: raises the soft limit of open files to the hard one, then logs the
+/// environment at info.
 pub(crate) fn prepare(role: &str, options: &Options) {
     raise_open_files();
     tracing::info!("starting\n{}", describe(role, options).trim_end());
 }
 
-/// Raises the soft limit of open files to the hard one: a JobManager holds a descriptor per TaskManager, client and
-/// program host, and the usual soft limit is 1024. Where that fails the limit stays, which is logged.
+/// Raises the soft limit of open files to the hard one: a JobManager needs a descriptor per TaskManager, client and
+/// program host, and the usual soft limit is 1024. If that fails, logs a warning and leaves the limit as it is.
 pub(crate) fn raise_open_files() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| match soft < hard {
         true => setrlimit(Resource::RLIMIT_NOFILE, hard, hard),
         false => Ok(()),
     });
     if let Err(error) = raised {
-        tracing::warn!(%error, "the limit of open files stays as it is");
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
 }
 
-/// Logs the environment at debug, for a client.
+/// Logs the environment of a client at debug.
 pub(crate) fn log_client(options: &Options) {
     tracing::debug!("starting\n{}", describe("client", options).trim_end());
 }

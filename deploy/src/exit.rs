@@ -18,8 +18,8 @@ pub enum Exit {
     Success,
     /// It could not start: configuration, ports, files, an unreachable cluster.
     StartUpFailed,
-    /// A component failed in a way that the process cannot survive; or the application has ended and could not be
-    /// unregistered at the external resource system, which may start it again.
+    /// A component failed in a way that the process cannot survive; or the application has ended but could not be
+    /// deregistered at the external resource system, which may start it again.
     Fatal,
     /// The job failed.
     JobFailed,

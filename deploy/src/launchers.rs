@@ -101,14 +101,14 @@ impl Places {
     }
 }
 
-/// The folder of one launch. Goes with this value: when its host is gone, or the launch is given up.
+/// The folder of one launch. It is removed when this value is dropped: its host is gone, or the launch was given up.
 struct Root(PathBuf);
 
 impl Drop for Root {
     fn drop(&mut self) {
         match std::fs::remove_dir_all(&self.0) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::warn!(%error, folder = %self.0.display(), "a program host's folder stays");
+                tracing::warn!(%error, folder = %self.0.display(), "cannot remove a program host's folder");
             }
             _ => {}
         }

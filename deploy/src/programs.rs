@@ -19,7 +19,8 @@ use tokio::sync::Semaphore;
 
 /// How long a program may take to name its jobs. Whoever uploads waits for it.
 const DESCRIBED_WITHIN: Duration = Duration::from_secs(10);
-/// Most programs that are asked at once: each is a process beside those of `jobmanager.program-hosts.max`.
+/// Maximum number of uploaded programs that run at the same time to name their jobs. Each is a process in addition to
+/// those of `jobmanager.program-hosts.max`.
 const DESCRIBED_AT_ONCE: usize = 2;
 
 /// Looks at uploaded programs: reads their ELF note without executing anything, then has those that carry it name

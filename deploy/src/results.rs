@@ -18,7 +18,7 @@ use thiserror::Error;
 const COLLECTING: &str = "collect";
 /// Bytes that one request asks for.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Requests in a row that may stay without an answer before the reading is given up.
+/// Number of consecutive requests without an answer after which reading is given up.
 const FAILURES_MAX: u32 = 200;
 
 /// Why results can't be read any further.
@@ -50,10 +50,10 @@ impl ResultsError {
 /// Why one request has no answer.
 #[derive(Debug)]
 pub(crate) enum RequestFailure {
-    /// Answered: the coordinators do not run now, because the job waits for slots or restarts. Ask again for as
-    /// long as the job has not ended; whoever waits for its end stops the reading then.
+    /// The answer says that the coordinators do not run now, because the job waits for slots or restarts. The reader
+    /// asks again until the job has ended; whoever waits for the job's end stops the reader then.
     NotNow,
-    /// Nobody answered. Ask again a few times.
+    /// No answer came. The reader asks again a limited number of times.
     Transient(String),
     /// Asking again is of no use.
     Final(String),
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(*lines.borrow(), [b"one".to_vec(), b"two".to_vec()]);
     }
 
-    /// A job that waits for slots for ten minutes; then nobody answers.
+    /// The coordinators of a job that waits for slots for ten minutes; after that no request is answered.
     #[derive(Default)]
     struct Waiting {
         asked: Cell<u32>,

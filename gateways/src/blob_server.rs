@@ -97,7 +97,8 @@ pub enum BlobError {
     /// Bytes came in the wrong order, or for an upload that is unknown.
     #[error("no such upload, or the chunk does not follow the last one")]
     BadChunk,
-    /// Too many uploads or calls wait for the store, or the last chunk of this upload does: try again.
+    /// Too many uploads or calls wait for the store, or the last chunk of this upload is still being written: try
+    /// again.
     #[error("the blob server is busy: too many uploads or calls wait for its store")]
     Busy,
     /// The store's disk is full.

@@ -1,5 +1,5 @@
-//! Carries facts to one receiver by the delivery rule of [`crate::delivery`]. It must never reorder them, nor
-//! give one up while both sides live.
+//! Delivers facts to one receiver by the delivery rule of [`crate::delivery`]. This module must never reorder facts,
+//! nor give one up while both sides live.
 
 use crate::{
     call::{Call, Gateway, Never},
@@ -13,14 +13,14 @@ use std::{
     time::Duration,
 };
 
-/// Pauses between two tries: first, longest.
+/// The first and the longest pause between two attempts.
 const RETRY: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// Makes a call until it is answered, for calls that may be executed twice. Pauses between tries grow from 20 ms to
-/// 1 s. Returns `None` as soon as `wanted` says, after a failure, that nobody wants the answer any more.
+/// Repeats a call until it is answered, for calls that may be executed twice. Pauses between attempts grow from 20 ms
+/// to 1 s. Returns `None` if `wanted` returns false after a failure: nobody needs the answer any more.
 ///
 /// # Errors
-/// The callee's refusal, or a failure of the fabric that no repetition mends.
+/// The callee's refusal, or a failure of the fabric that no repetition can mend.
 pub async fn until_answered<C: Call + Clone>(
     remote: &Remote<C::Gateway>,
     call: &C,
@@ -42,9 +42,8 @@ pub async fn until_answered<C: Call + Clone>(
 }
 
 impl<G: Gateway> Remote<G> {
-    /// Delivers one fact that stands alone: nothing has to arrive before or after it, and taking it twice does no more
-    /// than taking it once. Returns at once; the call is repeated until it is answered or the callee is in another
-    /// session.
+    /// Delivers one independent fact: nothing has to arrive before or after it, and executing it twice has the same
+    /// effect as once. Returns at once; the call is repeated until it is answered or the callee is in another session.
     pub fn insist<C: Call<Gateway = G> + Clone + Sync>(&self, fact: C) {
         let remote = self.clone();
         self.spawn_here(async move {
@@ -55,9 +54,9 @@ impl<G: Gateway> Remote<G> {
     }
 }
 
-/// A type of facts and the call that brings them.
+/// A type of facts that a call can deliver.
 pub trait Deliverable: Clone + Send + 'static {
-    /// `Facts<Self>`.
+    /// The delivering call, `Facts<Self>`.
     type Delivery: Call<Reply = u64, Error = Never> + Clone + From<Facts<Self>>;
 }
 
@@ -68,33 +67,33 @@ where
     type Delivery = Facts<F>;
 }
 
-/// The gateway that takes facts of type `F`.
+/// The gateway that receives facts of type `F`.
 type To<F> = <<F as Deliverable>::Delivery as Call>::Gateway;
 
-/// The sender's end of a pair: delivers facts of type `F` to one endpoint. What is not acknowledged when the courier
-/// is dropped is dropped with it: its session is over.
+/// The sender's side of a pair: delivers facts of type `F` to one endpoint. Dropping the courier drops the facts that
+/// are not acknowledged, because its session has ended.
 pub struct Courier<F: Deliverable> {
     pair: Arc<Pair<F>>,
     remote: Remote<To<F>>,
 }
 
 struct Pair<F> {
-    /// `None`: the pair is over or broken.
+    /// The unacknowledged facts; `None` once the pair has ended or broken.
     outbox: Mutex<Option<Outbox<F>>>,
     on_break: Box<dyn Fn(String) + Send + Sync>,
 }
 
 impl<F: Deliverable> Courier<F> {
-    /// Makes the sender's end of a new pair with `remote`. `on_break` is called at most once, with the reason: the
-    /// receiver lives but takes facts no more, so the sender must end and be replaced under a new session. It is
-    /// not called where the receiver is in another session: then the sender's own is over.
+    /// Returns the sender's side of a new pair with `remote`. `on_break` is called at most once, with the reason, if
+    /// the receiver lives but no longer takes facts: the sender must then end and be replaced under a new session. It
+    /// is not called if the receiver is in another session, because the sender's own session has ended then.
     pub fn new(remote: Remote<To<F>>, on_break: impl Fn(String) + Send + Sync + 'static) -> Self {
         let outbox = Mutex::new(Some(Outbox::default()));
         Self { pair: Arc::new(Pair { outbox, on_break: Box::new(on_break) }), remote }
     }
 
-    /// Delivers a fact behind all that were delivered before. Returns at once; the call is made on this thread's
-    /// lane after the present turn, together with those of other facts of the turn.
+    /// Delivers a fact after all facts delivered before it. Returns at once. The call is made on this thread's lane
+    /// after the current turn and carries the other facts of that turn too.
     pub fn deliver(&self, fact: impl Into<F>) {
         let added = self.pair.lock().as_mut().map(|outbox| outbox.push(fact.into()));
         match added {
@@ -119,7 +118,7 @@ impl<F: Deliverable> Pair<F> {
     }
 
     fn breaks(&self, remote: &Remote<To<F>>, why: &str) {
-        // Taken first: the lock is not held while somebody else's code runs.
+        // The outbox is taken out first, so that the lock is not held while `on_break` runs.
         let was_whole = self.lock().take().is_some();
         if was_whole {
             (self.on_break)(format!("facts for {} cannot be delivered: {why}", remote.address()));
@@ -127,7 +126,7 @@ impl<F: Deliverable> Pair<F> {
     }
 }
 
-/// Makes one call after the other until everything is acknowledged, the pair breaks, or its courier is dropped.
+/// Makes one call after another until everything is acknowledged, the pair breaks, or its courier is dropped.
 async fn carry<F: Deliverable>(pair: Weak<Pair<F>>, remote: Remote<To<F>>) {
     let mut pause = RETRY.0;
     loop {
@@ -164,7 +163,7 @@ async fn carry<F: Deliverable>(pair: Weak<Pair<F>>, remote: Remote<To<F>>) {
     }
 }
 
-/// Waits for the present pause; the next one is twice as long.
+/// Waits for `pause`, then doubles it up to the longest pause.
 async fn rest(pause: &mut Duration) {
     tokio::time::sleep(*pause).await;
     *pause = pause.saturating_mul(2).min(RETRY.1);

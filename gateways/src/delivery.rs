@@ -1,69 +1,70 @@
-//! The delivery rule: how a fact that must arrive gets from one component to another. Pure: it decides what is
-//! sent and taken; [`crate::Courier`] sends. It must never know what a fact means.
+//! The delivery rule: how a fact that must arrive gets from one component to another. Pure: this module decides what is
+//! sent and accepted, and [`crate::Courier`] sends. It must never know what a fact means.
 //!
-//! What one component says to another is one of three things:
+//! A message from one component to another is one of three things:
 //!
 //! - a *call* ([`crate::Remote::ask`]): the caller waits for the answer and decides what a failure means;
-//! - a *hint* ([`crate::Remote::tell`]): it may be lost, because something else says the same again (a report in a
-//!   heartbeat, a time-out). Every place that tells names what that is;
-//! - a *fact*: nothing says it again, so it has to arrive, exactly once and behind the facts before it.
+//! - a *hint* ([`crate::Remote::tell`]): it may be lost, because something else has the same effect later (a report in
+//!   a heartbeat, a time-out). Every place that sends a hint names what that is;
+//! - a *fact*: nothing repeats it, so it has to arrive exactly once and after the facts before it.
 //!
 //! Facts obey five rules:
 //!
 //! 1. A sender numbers its facts for one receiver from 0, and keeps each until the receiver has acknowledged it.
-//! 2. One call with facts is under way at a time; facts that are added meanwhile wait for the next one.
+//! 2. Only one call with facts is pending at a time; facts that are added meanwhile wait for the next one.
 //! 3. A call that failed is made again with the same numbers.
-//! 4. The receiver takes the number that it expects next, skips lower ones, and answers with the number that it
+//! 4. The receiver accepts the number that it expects next, skips lower ones, and answers with the number that it
 //!    expects then.
-//! 5. Numbers live as long as the pair of leader sessions. Where a pair breaks (the receiver is in another session,
-//!    or has left [`KEPT_MAX`] facts unacknowledged), nothing is repaired: a new session starts with full state, as
-//!    every TaskExecutor and JobMaster registers again.
+//! 5. Numbers live as long as the pair of leader sessions. If a pair breaks (the receiver is in another session, or has
+//!    left [`KEPT_MAX`] facts unacknowledged), nothing is repaired: a new session starts with full state, because every
+//!    TaskExecutor and JobMaster registers again.
 //!
-//! A fact that stands alone (nothing has to arrive before or after it, and taking it twice does no more than taking it
-//! once) needs no number: [`crate::Remote::insist`] makes its call until it is answered.
+//! An independent fact (nothing has to arrive before or after it, and executing it twice has the same effect as once)
+//! needs no number: [`crate::Remote::insist`] repeats its call until it is answered.
 //!
-//! Example: the ResourceManager adds TaskExecutor A (fact 12). The call is executed, but its deadline passes, so
-//! that the ResourceManager cannot know. Meanwhile A is lost (fact 13). The next call carries 12 and 13; the
-//! SlotManager skips 12 and removes A. With two independent calls, the removal could have been lost, and slots of
-//! a dead process would be requested for ever.
+//! Example: the ResourceManager adds TaskExecutor A (fact 12). The call is executed, but its deadline passes, so the
+//! ResourceManager does not know that. Meanwhile A is lost (fact 13). The next call carries 12 and 13; the SlotManager
+//! skips 12 and removes A. With two independent calls, the removal could have been lost, and the SlotManager would
+//! request slots of a dead process for ever.
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use thiserror::Error;
 
-/// Facts that one call carries at most, so that taking them is a short turn.
+/// Maximum number of facts in one call, so that handling a call is a short turn.
 const BATCH_MAX: usize = 256;
-/// Facts that a sender keeps at most: those of 100,000 slots and 10,000 TaskExecutors several times over.
+/// Maximum number of unacknowledged facts that a sender keeps: several times the facts of 100,000 slots and 10,000
+/// TaskExecutors.
 pub const KEPT_MAX: usize = 1 << 20;
 
-/// Successive facts of one sender: the message of a gateway that takes facts.
+/// Consecutive facts of one sender: the message of a gateway that receives facts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts<F> {
-    /// The number of the first one.
+    /// The number of the first fact.
     pub first: u64,
-    /// In the order in which they were sent.
+    /// The facts, in the order in which they were added.
     pub facts: Vec<F>,
 }
 
-/// Why a pair of sender and receiver is broken.
+/// The reason why a pair of sender and receiver is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BrokenPair {
-    /// The receiver acknowledges nothing, for too long.
+    /// The receiver has left [`KEPT_MAX`] facts unacknowledged.
     #[error("{KEPT_MAX} facts are not acknowledged")]
     Full,
-    /// The receiver expects a number that was acknowledged before, or never sent.
+    /// The receiver expects a number that it acknowledged earlier, or that was never sent.
     #[error("the receiver expects fact {expected}, kept are {first} to {end} (exclusive)")]
     OutOfStep {
-        /// What the receiver expects next.
+        /// The number that the receiver expects next.
         expected: u64,
-        /// The oldest kept fact.
+        /// The number of the oldest kept fact.
         first: u64,
-        /// Behind the newest kept fact.
+        /// The number after the newest kept fact.
         end: u64,
     },
 }
 
-/// The sender's side of a pair: facts that are not acknowledged.
+/// The sender's side of a pair: the facts that are not acknowledged.
 #[derive(Debug)]
 pub struct Outbox<F> {
     first: u64,
@@ -78,10 +79,10 @@ impl<F> Default for Outbox<F> {
 }
 
 impl<F: Clone> Outbox<F> {
-    /// Adds a fact. Returns true if no call is under way: the caller then starts one with [`Outbox::next_call`].
+    /// Adds a fact. Returns true if no call is pending: the caller then starts one with [`Outbox::next_call`].
     ///
     /// # Errors
-    /// [`BrokenPair::Full`]: the fact was not added.
+    /// [`BrokenPair::Full`] if too many facts are unacknowledged; the fact was not added.
     pub fn push(&mut self, fact: F) -> Result<bool, BrokenPair> {
         if self.kept.len() >= KEPT_MAX {
             return Err(BrokenPair::Full);
@@ -90,18 +91,18 @@ impl<F: Clone> Outbox<F> {
         Ok(!std::mem::replace(&mut self.under_way, true))
     }
 
-    /// Returns what the next call carries: the oldest kept facts, at most 256. `None`: everything is acknowledged,
-    /// and no call is under way any more.
+    /// Returns the facts of the next call: the oldest kept ones, at most 256. Returns `None` if everything is
+    /// acknowledged; no call is pending then.
     pub fn next_call(&mut self) -> Option<Facts<F>> {
         self.under_way = !self.kept.is_empty();
         let facts = self.kept.iter().take(BATCH_MAX).cloned().collect();
         self.under_way.then_some(Facts { first: self.first, facts })
     }
 
-    /// Takes the receiver's answer: it has every fact below `expected`, which are kept no longer.
+    /// Applies the receiver's answer: drops every fact below `expected`, because the receiver has it.
     ///
     /// # Errors
-    /// [`BrokenPair::OutOfStep`]: nothing changed.
+    /// [`BrokenPair::OutOfStep`] if the number cannot be right; nothing changes.
     pub fn acknowledged(&mut self, expected: u64) -> Result<(), BrokenPair> {
         let end = self.first + self.kept.len() as u64;
         let taken = expected.checked_sub(self.first).and_then(|taken| usize::try_from(taken).ok());
@@ -121,8 +122,8 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Returns those facts that were not taken before, in order; they count as taken. Facts behind a gap are not
-    /// taken: the answer tells their sender that it is out of step.
+    /// Returns those facts that were not accepted before, in order, and counts them as accepted. Facts after a gap are
+    /// not accepted: the answer then tells the sender that it is out of step.
     pub fn take<F>(&mut self, facts: Facts<F>) -> Vec<F> {
         let Some(known) = self.expected.checked_sub(facts.first) else {
             return Vec::new();
@@ -133,14 +134,14 @@ impl Inbox {
         fresh
     }
 
-    /// The number of the fact that is expected next: the answer to every call with facts.
+    /// Returns the number of the fact that is expected next, which is the answer to every call with facts.
     pub fn expected(&self) -> u64 {
         self.expected
     }
 }
 
-/// Declares the facts that a gateway takes as one enum, so that they have one order: each variant is the message of
-/// that name, declared beside it, and is made from it.
+/// Declares the facts that a gateway receives as one enum, so that they have one order. Each variant holds the message
+/// of the same name, which is declared beside it, and can be made from it.
 #[macro_export]
 macro_rules! facts {
     ($(#[$doc:meta])* $vis:vis enum $name:ident { $($fact:ident,)+ }) => {
@@ -201,7 +202,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever calls and answers are lost, delayed or executed twice: facts are taken once, in order, all.
+        /// Calls and answers are lost, delayed or executed twice: each fact is still accepted once, in order.
         #[test]
         fn facts_arrive_once_and_in_order(fates in proptest::collection::vec((0u8..4, 0usize..3), 0..200)) {
             let (mut outbox, mut inbox) = (Outbox::default(), Inbox::default());

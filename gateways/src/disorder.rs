@@ -1,8 +1,8 @@
-//! Lets the simulation deliver calls late wherever the fabric promises no order, so that one call overtakes
-//! another. A process without a [`Disorder`] in its options pays one comparison per call.
+//! Lets the simulation deliver calls late wherever the fabric promises no order, so that one call overtakes another.
+//! Without a [`Disorder`] in a process's options this costs one comparison per call.
 //!
-//! It must never reorder what the fabric keeps in order: calls from one process to one endpoint of this process,
-//! and calls of one connection to one endpoint.
+//! This module must never reorder what the fabric keeps in order: calls from one process to one endpoint of this
+//! process, and calls of one connection to one endpoint.
 
 use std::{
     collections::BTreeMap,
@@ -15,35 +15,36 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Says how late calls and answers arrive.
+/// Decides how late calls and answers arrive.
 pub trait Disorder: Send + Sync + fmt::Debug {
-    /// Draws how long the next call, or the next answer, is held back; mostly zero.
+    /// Draws the time for which the next call or answer is held back; mostly zero.
     fn hold(&self) -> Duration;
-    /// Called when a call is delivered after one that came later: the one to `endpoint` was overtaken.
+    /// Reports that a call to `endpoint` was overtaken: it is delivered after a call that arrived later.
     fn overtaken(&self, endpoint: &str);
 }
 
-/// The calls that are held back between two sides: one line per endpoint, first come, first served.
+/// The calls between two sides that are held back. There is one line per endpoint, first come, first served.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     by_endpoint: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
     came: AtomicU64,
-    /// The highest number, in the order in which calls came, that was delivered.
+    /// The highest number of a delivered call; calls are numbered in the order of their arrival.
     delivered: AtomicU64,
 }
 
 impl Lines {
-    /// Waits for the call's turn. The caller delivers the call before it waits for anything else; calls to one
+    /// Waits for the call's turn. The caller must deliver the call before it waits for anything else; calls to one
     /// endpoint that begin to wait one after the other are then delivered in that order.
     pub(crate) async fn pass(&self, disorder: &dyn Disorder, endpoint: &str) {
         let number = self.came.fetch_add(1, Ordering::Relaxed);
-        // Each call is late by itself: one that was held back does not slow down all that follow it.
+        // The time is drawn before the call waits in line, so one late call does not add its delay to all that follow
+        // it.
         let due = Instant::now() + disorder.hold();
         let line = {
             let mut lines = self.by_endpoint.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(lines.entry(endpoint.to_owned()).or_default())
         };
-        // Fair: whoever asked first has it first.
+        // The lock is fair: callers get it in the order in which they asked for it.
         let turn = line.lock().await;
         if due > Instant::now() {
             tokio::time::sleep_until(due).await;
@@ -55,7 +56,7 @@ impl Lines {
     }
 }
 
-/// Holds an answer back. Answers have no order among each other or with calls.
+/// Holds an answer back. Answers have no promised order among each other or with calls.
 pub(crate) async fn hold(disorder: &dyn Disorder) {
     let hold = disorder.hold();
     if !hold.is_zero() {
@@ -69,7 +70,7 @@ mod tests {
     use futures::future::join_all;
     use std::sync::atomic::AtomicUsize;
 
-    /// Holds each call back by the next of its times.
+    /// Holds calls back by the given times, the last one first.
     #[derive(Debug)]
     struct Holds {
         millis: Mutex<Vec<u64>>,

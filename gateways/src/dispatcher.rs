@@ -89,7 +89,7 @@ pub enum SubmitError {
     /// The program could not be run or its `build` failed.
     #[error("the program could not be built into a job: {0}")]
     Build(String),
-    /// There is no room for the process that builds the program's graph. The same request may succeed later.
+    /// There is no room now for the process that builds the program's graph. The same request may succeed later.
     #[error("the program cannot be built into a job now: {0}")]
     NoRoom(String),
     /// The program refuses its arguments, or was asked for help: what it says, as it says it.

@@ -159,7 +159,7 @@ pub(crate) struct Registered {
     in_flight_max: u64,
     counts: Counts,
     panicked: AtomicBool,
-    /// Its registration is gone: calls that had found it before are not let in any more.
+    /// True once the registration is dropped: calls that had found the endpoint before are no longer let in.
     withdrawn: AtomicBool,
     watch: Watch,
     pub(crate) died: Notify,
@@ -275,7 +275,7 @@ impl Registered {
         self.watch.sees(FabricFact::Served { endpoint: &self.name, session: self.fence });
     }
 
-    /// From now on nothing is let in, whoever found the endpoint before.
+    /// Lets no call in from now on, not even one that had found the endpoint before.
     pub(crate) fn withdraw(&self) {
         self.withdrawn.store(true, Ordering::Relaxed);
     }

@@ -1,8 +1,9 @@
 //! The heartbeat gateway: one per process, on a lane of its own.
 //!
-//! A beat carries the newest payload that the actor behind it published, unless the other side has said that it has
-//! that one: most beats change nothing, and 8,000 unchanged slot reports a second cost a tenth of a core to encode,
-//! decode and compare. Nobody is asked. Heartbeat actors decide nothing: they report (resource, incarnation, lost).
+//! A beat carries the newest payload that the sending actor published, unless the other side has confirmed that it has
+//! that payload. Most beats therefore carry none: 8,000 unchanged slot reports a second would cost a tenth of a core to
+//! encode, decode and compare. No actor is asked for its payload. Heartbeat actors decide nothing: they report
+//! (resource, incarnation, lost).
 
 use crate::job_master::TaskStateUpdate;
 use crate::{Never, gateway};
@@ -34,17 +35,17 @@ pub struct Beat {
 /// One side's newest payload.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Newest {
-    /// The payload's number. Every payload that a process publishes has a higher one; 0: nothing was published.
+    /// The payload's version. It rises with every payload that a process publishes; 0 means that nothing was published.
     pub version: u64,
-    /// The payload. `None`: nothing was published, or the other side has this version.
+    /// The payload; `None` if nothing was published or the other side has this version.
     pub payload: Option<BeatPayload>,
-    /// The number of the other side's newest payload that this side has.
+    /// The version of the other side's newest payload that this side has.
     pub heard: u64,
 }
 
 impl Newest {
-    /// Returns what a beat carries of payload `version` where the other side has the payload `peer_has`, and this side
-    /// has the payload `heard` of it.
+    /// Returns the payload part of a beat. `version` is the version of this side's payload, `peer_has` the version that
+    /// the other side has of it, and `heard` the version that this side has of the other side's payload.
     pub fn of(
         version: u64,
         payload: impl FnOnce() -> BeatPayload,

@@ -81,7 +81,7 @@ impl Incoming {
         self.last = Some(registered);
     }
 
-    /// Delivers a call when its turn has come: only in the simulation, where all lanes are one thread.
+    /// Delivers a call when its turn has come. Called only in the simulation, where all lanes are one thread.
     fn hold_back(
         &self,
         from: &Origin<'_>,

@@ -95,16 +95,16 @@ pub struct UpdateTaskStates {
     pub updates: Vec<TaskStateUpdate>,
 }
 
-/// A slot is lost though its TaskExecutor lives: its program host died, or could not be started.
+/// A slot is lost although its TaskExecutor lives: its program host died or could not be started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FailSlot {
     /// The process.
     pub resource_id: ResourceId,
     /// Which slot.
     pub allocation_id: AllocationId,
-    /// Whether the TaskExecutor knows that the JobMaster accepted the slot. A slot whose host could not be started was
-    /// never offered: then the regions that wait for slots fail with the cause. Of an accepted slot that the job does
-    /// not hold any more the word is late, and changes nothing.
+    /// True if the TaskExecutor knows that the JobMaster accepted the slot. A slot whose host could not be started was
+    /// never offered: then the regions that wait for slots fail with the cause. For an accepted slot that the job no
+    /// longer holds the report is late and changes nothing.
     pub accepted: bool,
     /// Why.
     pub cause: FailureCause,

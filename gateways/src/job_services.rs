@@ -20,12 +20,12 @@ gateway! {
     FollowJobs => u64, Never;
 }
 
-/// TaskExecutor → its JobLeaderService: whom to follow. The answer is the number of the fact that is expected next
+/// TaskExecutor → its JobLeaderService: the jobs to follow. The answer is the number of the fact that is expected next
 /// (see [`crate::delivery`]).
 pub type FollowJobs = Facts<JobLeaderFact>;
 
 facts! {
-    /// What the JobLeaderService hears of its TaskExecutor, in order.
+    /// The facts that the JobLeaderService receives from its TaskExecutor, in order.
     pub enum JobLeaderFact {
         WatchJob,
         ForgetJob,
@@ -44,7 +44,7 @@ gateway! {
     ReleaseHost => (), Never;
 }
 
-/// Who is this job's JobMaster now.
+/// Ask for this job's current JobMaster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestJobMaster {}
 
@@ -57,14 +57,14 @@ pub struct JobMasterAddress {
     pub job_master_id: JobMasterId,
 }
 
-/// JobMaster → its runner.
+/// JobMaster → its runner: the job has reached a terminal state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobReachedTerminalState {
-    /// The JobMaster's session: one that no longer leads is not believed.
+    /// The JobMaster's session. The runner ignores a session that no longer leads.
     pub job_master_id: JobMasterId,
-    /// What it was.
+    /// All details of the job at its end.
     pub details: Box<crate::job_master::JobDetails>,
-    /// Shortcut of `details.status`.
+    /// The same as `details.status`.
     pub status: JobStatus,
 }
 
@@ -73,28 +73,28 @@ pub struct JobReachedTerminalState {
 pub struct WatchJob {
     /// Which.
     pub job_id: JobId,
-    /// Where it was when the slot was requested.
+    /// The JobMaster's address when the slot was requested.
     pub hint: Option<LeaderInformation>,
-    /// The TaskExecutor's incarnation, under which it registers there from now on.
+    /// The TaskExecutor's incarnation, under which it registers at the JobMaster from now on.
     pub instance_id: model::InstanceId,
 }
 
-/// The last slot of the job is gone.
+/// Stop following a job: its last slot is gone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ForgetJob {
     /// Which.
     pub job_id: JobId,
 }
 
-/// The connection was lost: register again at the current leader.
+/// Register again at the current leader, because the connection was lost.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Reconnect {
     /// Which.
     pub job_id: JobId,
 }
 
-/// Start a child (JobManager side), have it build the graph and keep it for the job's coordinators, in case the job
-/// gets its slots at once: the child is ended when another build needs its place, or after a while.
+/// Start a child (JobManager side) that builds the graph, and keep it for the job's coordinators in case the job gets
+/// its slots at once. The child is ended when another build needs its place, or after a while.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuildInHost {
     /// The program and its inputs.
@@ -103,20 +103,20 @@ pub struct BuildInHost {
     pub job_id: JobId,
     /// `parallelism.default`.
     pub parallelism: u32,
-    /// What shapes the graph.
+    /// The options that shape the graph.
     pub options: BTreeMap<String, String>,
-    /// Whether the child is kept for the job's coordinators, or ended.
+    /// True if the child is kept for the job's coordinators; otherwise it is ended.
     pub keep: bool,
 }
 
-/// The graph and the child that built it.
+/// The graph that the child built.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BuiltInHost {
     /// The graph.
     pub graph: JobGraph,
 }
 
-/// The host of a job in this process: the one that is there, or a new one.
+/// Provide the host of a job in this process: the existing one or a new one.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LaunchHost {
     /// Which job.
@@ -136,15 +136,14 @@ pub struct HostAddress {
     pub pid: Option<u32>,
 }
 
-/// The host of a job in this process, if one is up; none is started.
+/// Find the host of a job in this process, if one is up; none is started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FindHost {
     /// Which job.
     pub job_id: JobId,
 }
 
-/// Answered when the host of a job is gone, or at `wait_ms` with `None` while it lives. A host that is not
-/// known is gone.
+/// Wait until the host of a job is gone; after `wait_ms` the answer is `None`. An unknown host counts as gone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct AwaitHostExit {
     /// Which job.
@@ -164,8 +163,8 @@ pub struct HostExit {
     pub released: bool,
 }
 
-/// The job has finished, and its host serves what the job collected. The host may be ended when its place is needed;
-/// the one whose latest `ServeCollected` is the oldest goes first.
+/// The job has finished, and its host serves the results that the job collected. The host may be ended when its place
+/// is needed; the host whose latest `ServeCollected` is the oldest is ended first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ServeCollected {
     /// The finished job.

@@ -1,8 +1,8 @@
-//! Leader election and retrieval gateways.
+//! The gateways of leader election and retrieval.
 //!
-//! Election is one per process: its driver holds one lease for all components, each of which is granted a
-//! session of its own. A job is not elected: its JobMaster's session follows from the Dispatcher's. Retrieval
-//! answers who leads a component, from inside and from other processes.
+//! A process has one election: its driver holds one lease for all components, and each component is granted a session
+//! of its own. JobMasters are not elected: a JobMaster's session follows from the Dispatcher's. Retrieval answers which
+//! leader a component has, for callers inside and outside of the process.
 
 use crate::{EndpointAddress, Never, gateway};
 use model::{JobId, LeaderSession, ProcessSession};

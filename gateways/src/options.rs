@@ -61,7 +61,7 @@ pub struct RpcOptions {
     /// The rule that fences are compared is broken, for the simulation to find.
     #[cfg(feature = "mutants")]
     pub fences_ignored: bool,
-    /// The rule that a withdrawn endpoint lets nothing in is broken, for the simulation to find.
+    /// True if a withdrawn endpoint wrongly lets calls in: a broken rule that the simulation must find.
     #[cfg(feature = "mutants")]
     pub withdrawal_ignored: bool,
 }

@@ -41,9 +41,9 @@ pub enum PeerEvent {
     },
 }
 
-/// All processes that are connected, are being connected, or could not be connected a moment ago. A process that
-/// is gone leaves the table when its loss is confirmed, at the latest 1 s ([`RpcOptions::reconnect_max`]) after the
-/// pause that follows the last attempt to connect.
+/// All processes that are connected, are being connected, or could recently not be connected. A process that is gone
+/// leaves the table when its loss is confirmed, at the latest 1 s ([`RpcOptions::reconnect_max`]) after the pause that
+/// follows the last attempt to connect.
 #[derive(Default)]
 pub(crate) struct Peers(DashMap<NodeAddress, Arc<Peer>, DefaultHashBuilder>);
 
@@ -135,15 +135,15 @@ impl Peers {
         }
     }
 
-    /// Forgets a process to which an attempt to connect failed, unless it was called again: `until` is the end of the
-    /// pause after that attempt.
+    /// Removes a process that could not be connected, unless it was called again since: `until` is the end of the pause
+    /// after the failed attempt.
     fn forget_failed(&self, node: &NodeAddress, until: Instant) {
         self.0.remove_if(node, |_, peer| {
             matches!(&*peer.state(), State::Down { until: newest, .. } if *newest == until)
         });
     }
 
-    /// Returns how many processes are known: connected, being connected, or failed a moment ago.
+    /// Returns the number of known processes: connected, being connected, or recently failed.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -234,7 +234,7 @@ impl Inner {
             let until = Instant::now() + pause;
             dialling.outcome = State::Down { until, pause, error };
             drop(dialling);
-            // Its back-off is of no use to anybody once nobody has called it for longer than any pause.
+            // Once nobody has called the process for longer than any pause, its back-off is no longer needed.
             let (forget_at, service) =
                 (until + service.options.reconnect_max, Arc::downgrade(&service));
             tokio::time::sleep_until(forget_at).await;

@@ -73,8 +73,8 @@ pub enum BuildError {
     /// The process could not be started or died.
     #[error("the program's process failed: {0}")]
     Process(String),
-    /// There is no room for another process now: no place among the program hosts of the JobManager, or too few
-    /// descriptors, processes or memory on its machine. The same request may succeed later.
+    /// There is no room for another process now: no place among the JobManager's program hosts, or too few descriptors,
+    /// processes or too little memory on its machine. The same request may succeed later.
     #[error("the program's process cannot be started now: {0}")]
     NoRoom(String),
 }

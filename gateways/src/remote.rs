@@ -109,9 +109,10 @@ impl<G: Gateway> Remote<G> {
         self.shared.ask(body, context, now).await
     }
 
-    /// Sends a hint without waiting for its answer: a failure is only logged, at debug. For what something else says
-    /// again; what must arrive is a fact (see [`crate::delivery`]). Calls told one after the other arrive in that
-    /// order, but may overtake an `ask`, or be overtaken. Bounded like every call.
+    /// Sends a hint without waiting for its answer; a failure is only logged, at debug. Use it only for messages whose
+    /// loss something else makes up for; what must arrive is a fact (see [`crate::delivery`]). Hints sent one after the
+    /// other arrive in that order, but may overtake an `ask` or be overtaken by one. Hints are limited in number like
+    /// every call.
     pub fn tell<C: Call<Gateway = G>>(&self, body: C) {
         let gateway = self.clone();
         let told = async move { gateway.ask(body).await.err().map(|error| error.to_string()) };
@@ -120,7 +121,7 @@ impl<G: Gateway> Remote<G> {
 }
 
 impl<G: Gateway> Remote<G> {
-    /// Runs a task on this thread's lane; outside of the lanes, on that of the sockets.
+    /// Runs a task on this thread's lane; on a thread without a lane, on the lane of the sockets.
     pub(crate) fn spawn_here(&self, task: impl Future<Output = ()> + Send + 'static) {
         let service = &self.shared.service;
         let lane = Lane::of_this_thread().unwrap_or(service.options.io_lane);
@@ -149,7 +150,7 @@ impl Shared {
         answer?.open::<C>()
     }
 
-    /// Shows a witness how a call to another process ended.
+    /// Shows a witness the end of a call to another process.
     fn ended(&self, call: &'static str, asked: Instant, error: Option<&FabricError>) {
         if let Some(witness) = &self.service.options.witness {
             let lost = matches!(

@@ -211,35 +211,35 @@ pub struct ResourceOverview {
     pub blocked_free_slots: u32,
 }
 
-/// Blocks a node: its TaskManagers get no new slots, and no worker is started there. Slots in use stay. A block of the
-/// node that ends later stands as it is. The answer is the block that holds from now on.
+/// Blocks a node: its TaskManagers get no new slots, and no worker is started there. Slots in use stay. An existing
+/// block of the node that ends later stays too. The answer is the block that holds from now on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BlockNode {
-    /// Host name, as the node's TaskManagers register with it.
+    /// The node's host name, as its TaskManagers register with it.
     pub host: String,
     /// Duration of the block in milliseconds.
     pub for_ms: u64,
-    /// The reason, for people.
+    /// The reason, for the list of blocked nodes.
     pub cause: String,
 }
 
-/// A node that is blocked.
+/// A blocked node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockedNode {
-    /// Host name.
+    /// The node's host name.
     pub host: String,
-    /// Milliseconds until the block ends.
+    /// Time until the block ends, in milliseconds.
     pub remaining_ms: u64,
-    /// The reason that was given.
+    /// The reason that was given for the block.
     pub cause: String,
-    /// TaskManagers that are registered on the node.
+    /// Number of TaskManagers that are registered on the node.
     pub task_managers: u32,
 }
 
-/// A node cannot be blocked.
+/// The reason why a node cannot be blocked.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum BlockNodeError {
-    /// The name is empty or longer than a host name can be.
+    /// The name is empty or too long for a host name.
     #[error("'{0}' cannot be a host name: 1 to 255 bytes are allowed")]
     InvalidName(String),
     /// Too many other nodes are blocked.
@@ -247,20 +247,19 @@ pub enum BlockNodeError {
     TooMany(u64),
 }
 
-/// Ends the block of a node, and forgets that workers failed to start there. The answer says whether the node was
-/// blocked.
+/// Unblocks a node and forgets that workers failed to start there. The answer is true if the node was blocked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UnblockNode {
-    /// Host name.
+    /// The node's host name.
     pub host: String,
 }
 
-/// All blocked nodes, by name.
+/// Asks for all blocked nodes, which are listed by name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RequestBlockedNodes {}
 
-/// The application has ended: unregisters it at the external resource system, or, where there is none, lets all
-/// TaskManagers go. Takes up to `resourcemanager.deregister.timeout`.
+/// The application has ended: deregister it at the external resource system, or, without one, release all TaskManagers.
+/// Takes up to `resourcemanager.deregister.timeout`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeregisterApplication {
     /// How it ended.
@@ -269,7 +268,8 @@ pub struct DeregisterApplication {
     pub diagnostics: Option<String>,
 }
 
-/// The external resource system still takes the application for a running one, and may start it a second time.
+/// The application could not be deregistered: the external resource system still considers it running, and may start it
+/// a second time.
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error(
     "the application was not unregistered within {within_ms} ms, in {attempts} attempts: {cause}"
@@ -277,7 +277,7 @@ pub struct DeregisterApplication {
 pub struct DeregisterError {
     /// `resourcemanager.deregister.timeout` in milliseconds.
     pub within_ms: u64,
-    /// Attempts that were made.
+    /// Number of attempts that were made.
     pub attempts: u32,
     /// The error of the last attempt.
     pub cause: String,
@@ -296,12 +296,12 @@ pub enum ApplicationStatus {
     Unknown,
 }
 
-/// SlotManager → its ResourceManager: what it has decided. The answer is the number of the fact that is expected
-/// next (see [`crate::delivery`]).
+/// SlotManager → its ResourceManager: its decisions. The answer is the number of the fact that is expected next (see
+/// [`crate::delivery`]).
 pub type TakeFacts = Facts<ResourceManagerFact>;
 
 facts! {
-    /// What the ResourceManager hears of its SlotManager, in order.
+    /// The facts that the ResourceManager receives from its SlotManager, in order.
     pub enum ResourceManagerFact {
         DeclareNeededWorkers,
         ReleaseIdleWorker,

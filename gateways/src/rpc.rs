@@ -233,7 +233,7 @@ impl RpcService {
         self.0.connection_count()
     }
 
-    /// Returns how many other processes are known: connected, being connected, or failed a moment ago.
+    /// Returns the number of other processes that are known: connected, being connected, or recently failed.
     pub fn known_peers(&self) -> usize {
         self.0.peers.len()
     }

@@ -1,7 +1,7 @@
-//! The SlotManager's gateway: called by its ResourceManager alone, inside one process.
+//! The SlotManager's gateway, which only its ResourceManager calls, inside one process.
 //!
 //! Everything about a TaskExecutor reaches the SlotManager through the ResourceManager, in order, stamped with its
-//! InstanceId, as facts (see [`crate::delivery`]); both live and die in one session.
+//! InstanceId, as facts (see [`crate::delivery`]); both components live in the same session.
 
 use crate::{EndpointAddress, Facts, Never, facts, gateway, resource_manager::ResourceOverview};
 use model::{
@@ -17,11 +17,11 @@ gateway! {
     RequestSlotOverview => SlotOverview, Never;
 }
 
-/// ResourceManager → its SlotManager: what has happened. The answer is the number of the fact that is expected next.
+/// ResourceManager → its SlotManager: events. The answer is the number of the fact that is expected next.
 pub type TakeFacts = Facts<SlotManagerFact>;
 
 facts! {
-    /// What the SlotManager hears of its ResourceManager, in order.
+    /// The facts that the SlotManager receives from its ResourceManager, in order.
     pub enum SlotManagerFact {
         AddTaskExecutor,
         RemoveTaskExecutor,
@@ -111,10 +111,11 @@ pub struct BlockHosts {
     pub hosts: Vec<String>,
 }
 
-/// Workers that the external resource system can never provide, whole: jobs that wait for them are told at once.
+/// The complete list of workers that the external resource system can never provide. Jobs that wait for them are
+/// notified at once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RefuseWorkers {
-    /// Each with the reason, for people.
+    /// The specs of these workers, each with the reason.
     pub specs: Vec<(WorkerResourceSpec, String)>,
 }
 

@@ -1,6 +1,5 @@
-//! Lets a witness see what the fabric serves, lets in and keeps out, each in the one place where that is
-//! decided, and how calls to other processes ended. A witness sees; it must never wait, call back or change what
-//! happens.
+//! Shows a witness what the fabric serves, lets in and keeps out, each in the one place where that is decided, and how
+//! calls to other processes ended. A witness must never wait, call back or change what happens.
 
 use crate::address::NodeAddress;
 use model::LeaderSession;
@@ -43,23 +42,23 @@ pub enum FabricFact<'a> {
         /// Who is there.
         current: LeaderSession,
     },
-    /// A call was answered `Overloaded` by its endpoint: the mailbox, or the number of calls under way, is at its
-    /// bound. Nothing changed.
+    /// An endpoint answered a call with `Overloaded`: its mailbox or its number of pending calls has reached the limit.
+    /// Nothing changed.
     Overloaded {
         /// The endpoint's name.
         endpoint: &'a str,
-        /// Which call.
+        /// The name of the call.
         call: &'static str,
     },
-    /// A call to another process has ended at its caller. Calls that the caller gave up are not seen.
+    /// A call to another process has ended at its caller. Calls that the caller gave up are not shown.
     Asked {
         /// The process that was called.
         to: &'a NodeAddress,
-        /// Which call.
+        /// The name of the call.
         call: &'static str,
-        /// From the caller's turn to the answer, or to the failure.
+        /// Time from the call to the answer or failure.
         took: Duration,
-        /// Whether the fabric failed to bring an answer: unreachable, or the deadline passed.
+        /// True if the fabric brought no answer: the process was unreachable or the deadline passed.
         lost: bool,
     },
 }

@@ -200,7 +200,7 @@ impl Handler<Ask<StartCoordinators>> for ProgramHost {
         let round = start.round;
         let on_failure = Box::new(move |why: String| {
             let cause = FailureCause::recoverable("CoordinatorFailed", why);
-            // A repeated report does no harm: the round says which start it is about.
+            // Executing the call twice has no effect: the round says which start it is about.
             job_master.insist(CoordinatorFailed { round, cause });
         });
         match self.coordination() {

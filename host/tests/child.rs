@@ -302,7 +302,7 @@ fn open_files() -> u64 {
     std::fs::read_dir("/proc/self/fd").unwrap().count() as u64
 }
 
-/// Connections are closed by a task of their own.
+/// Waits until exactly `files` descriptors are open, because a background task closes connections.
 async fn only_open(files: u64) {
     let begin = Instant::now();
     while open_files() != files {
@@ -316,7 +316,8 @@ async fn a_launch_without_descriptors_left_is_told_apart_and_leaves_none_open() 
     let cluster = Cluster::start().await;
     let before = open_files();
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-    // None, then one more each time: every step of a launch finds none left once.
+    // The limit rises by one descriptor each time, from none free, so that each step of a launch once finds no
+    // descriptor.
     let mut refused = 0;
     for more in 0..64 {
         let next = spec(&cluster, std::env::current_exe().unwrap(), 950 + more);

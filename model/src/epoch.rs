@@ -12,8 +12,8 @@ use std::fmt;
 pub struct Epoch {
     /// The HA store's counter; without HA the process's start time in ms; on YARN the attempt number.
     pub store: u64,
-    /// A counter of the process that grows with every grant. A JobMaster's is derived from its Dispatcher's
-    /// and grows with every JobMaster of the job.
+    /// A counter of the process that grows with every grant. For a JobMaster it is derived from its Dispatcher's and
+    /// grows with every JobMaster of the job.
     pub process: u64,
 }
 

@@ -16,9 +16,9 @@ const ARGS_MAX: usize = 10_000;
 /// Most subtasks that a client may ask for by `parallelism`.
 const PARALLELISM_MAX: i64 = 1 << 15;
 
-/// How many milliseconds a node is blocked for where a request does not say.
+/// Duration of a block in milliseconds if the request does not give one.
 const BLOCK_MS: u64 = 600_000;
-/// Longest reason for a block in bytes.
+/// Maximum length of the reason for a block in bytes.
 const CAUSE_MAX: usize = 1_000;
 
 /// What `/jars/:jarid/run` and `…/plan` are asked for.
@@ -49,7 +49,7 @@ pub fn program_request(
     check_request(merged)
 }
 
-/// Decodes a JSON body; an empty one is a body without fields.
+/// Decodes a JSON body; an empty body counts as one without fields.
 fn or_default<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(T::default());
@@ -58,12 +58,12 @@ fn or_default<T: DeserializeOwned + Default>(body: &[u8]) -> Result<T, ApiError>
         .map_err(|e| ApiError::bad_request(format!("the request body is not understood: {e}")))
 }
 
-/// What `POST /blocklist/nodes/:node` is asked for.
+/// The decoded body of `POST /blocklist/nodes/:node`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockRequest {
-    /// Milliseconds that the node is blocked for; at least 1.
+    /// Duration of the block in milliseconds; at least 1.
     pub for_ms: u64,
-    /// The reason, for people.
+    /// The reason, for the list of blocked nodes.
     pub cause: String,
 }
 

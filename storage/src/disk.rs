@@ -1,32 +1,32 @@
 //! Disk work of the file stores, on tokio's blocking threads.
 //!
-//! It must never run disk work on the thread that polls the future: that may be a lane's.
+//! This module must never run disk work on the thread that polls the future: that thread may be a lane's.
 
 use crate::objects::StoreError;
 use futures::future::BoxFuture;
 use std::{path::Path, sync::Arc};
 use tokio::sync::Semaphore;
 
-/// Calls of one store that may occupy a blocking thread at a time. Enough to keep a disk's queue busy;
-/// with a directory that hangs, the number of threads that hang with it.
+/// Maximum number of calls of one store that occupy a blocking thread at a time. Eight calls keep a disk's queue busy;
+/// if the directory hangs, no more than eight threads hang with it.
 const CALLS_MAX: usize = 8;
 
-/// The places for the calls of one store; clones share them.
+/// The limit on concurrent disk calls of one store; clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct DiskCalls {
     places: Arc<Semaphore>,
-    /// The store's directory, for messages.
+    /// The store's directory, for error messages.
     root: Arc<Path>,
 }
 
 impl DiskCalls {
-    /// Makes the places of the store in the directory `root`.
+    /// Returns a limit of [`CALLS_MAX`] concurrent calls for the store in the directory `root`.
     pub(crate) fn new(root: &Path) -> Self {
         Self { places: Arc::new(Semaphore::new(CALLS_MAX)), root: root.into() }
     }
 
-    /// Runs `work` on a blocking thread once a place is free. Dropping the future before that drops `work`;
-    /// later, `work` goes on to its end.
+    /// Runs `work` on a blocking thread once fewer than [`CALLS_MAX`] calls are running. Dropping the future before
+    /// that drops `work`; afterwards `work` runs to its end.
     pub(crate) fn run<T, E>(
         &self,
         work: impl FnOnce() -> Result<T, E> + Send + 'static,
@@ -39,7 +39,7 @@ impl DiskCalls {
         Box::pin(async move {
             let failed =
                 |why: String| E::from(StoreError::Io { path: root.display().to_string(), why });
-            // Never closed.
+            // The semaphore is never closed, so this does not fail.
             let place = places.acquire_owned().await.map_err(|e| failed(e.to_string()))?;
             let done = tokio::task::spawn_blocking(move || {
                 let done = work();

@@ -1,4 +1,4 @@
-//! For tests and fuzz targets: stores without `await`, and the contract that every store keeps to.
+//! Helpers for tests and fuzz targets: stores without `await`, and the contract that every store must keep.
 
 pub mod contract;
 
@@ -6,17 +6,17 @@ use crate::objects::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// Waits for a future on a runtime of its own.
+/// Runs a future to its end on a runtime of its own.
 ///
 /// # Panics
-/// No runtime can be made.
+/// If no runtime can be made.
 #[expect(clippy::expect_used, reason = "tests only")]
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     runtime.expect("a runtime").block_on(future)
 }
 
-/// A store whose calls block until they are done.
+/// An object store whose calls block the calling thread.
 #[derive(Debug, Clone)]
 pub struct Blocking(pub Arc<dyn ObjectStore>);
 

@@ -1,4 +1,4 @@
-//! A cluster whose storage hangs or is damaged: what it costs, and what it does not.
+//! A cluster whose storage hangs or is damaged: which jobs and requests suffer, and which do not.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,11 +27,12 @@ use storage::jobs::{JobFact, JobRecord};
 use storage::objects::{FileObjects, ObjectStore, StoreError};
 
 const LEASE: Duration = Duration::from_secs(10);
-/// A leader stops 0.6 of the lease after its last renewal began; renewals are a second apart.
+/// Minimum time for which a leader keeps its lease after the storage hangs. It stops 0.6 of the lease duration (10 s)
+/// after its last renewal began, and renewals are a second apart.
 const LEASE_HELD_AT_LEAST: Duration = Duration::from_secs(4);
 /// Time between two requests of the load on the leader: 50 a second.
 const PACE: Duration = Duration::from_millis(20);
-/// Longest time by which a busy machine may delay something that a process does by its own clock.
+/// Maximum time by which a busy machine may delay what a process does by its own clock.
 const MARGIN: Duration = Duration::from_secs(20);
 const SLOTS: (&str, &str) = ("taskmanager.numberOfTaskSlots", "4");
 const DIR: &str = "high-availability.storageDir";
@@ -39,7 +40,7 @@ const DIR: &str = "high-availability.storageDir";
 const DEFAULT: &str = "default";
 const ENDLESS: [&str; 4] = ["--count", "1000000000", "--rate", "100"];
 
-/// The records of a job's log in order, each with its number.
+/// Returns the records of a job's log in order, each with its object's name.
 fn records(cluster: &Cluster, folder: &Path, job: &str) -> Vec<(String, JobRecord)> {
     let store = FileObjects::open(folder).unwrap();
     let names = cluster.block_on(store.list(&format!("jobs/{job}/"))).unwrap();
@@ -65,9 +66,9 @@ fn start_standby(cluster: &mut Cluster) -> (Process, u16) {
     (standby, rest)
 }
 
-/// Latencies of `GET /overview`, one request every [`PACE`] whether the last was answered or not, until `until`
-/// says true. Every answer must count a running job. The second list has the times, since the beginning, of requests
-/// that were answered by an error.
+/// Sends `GET /overview` every [`PACE`], whether or not the last request was answered, until `until` returns true.
+/// Every successful answer must count a running job. Returns the latencies, and the times since the beginning of the
+/// requests that were answered by an error.
 fn load(port: u16, mut until: impl FnMut() -> bool) -> (Vec<Duration>, Vec<Duration>) {
     let runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = { runtime }.worker_threads(1).enable_all().build().unwrap();
@@ -148,7 +149,7 @@ fn a_leader_whose_storage_hangs_serves_until_its_lease_is_over_and_then_nothing_
     let leader_rest = f.cluster.rest_port;
     let program = bin("sequence_sum");
     let endless = f.cluster.submit(&program, &request(&ENDLESS, 1));
-    // Ends while the storage hangs: the leader tries to record its result.
+    // This job ends while the storage hangs: the leader tries to record its result.
     let out = f.cluster.folder.path().join("sums");
     let ends = ["--count", "3000", "--rate", "1000", "--output", out.to_str().unwrap()];
     let uploaded = f.cluster.block_on(client(leader_rest).upload(&program, |_| ())).unwrap();
@@ -219,7 +220,7 @@ fn a_leader_whose_storage_hangs_serves_until_its_lease_is_over_and_then_nothing_
         if let Some(status) = old.child.try_wait().unwrap() {
             return Some(Err(status));
         }
-        // It answers again, out of the new leader's knowledge.
+        // The process answers again, from the new leader's knowledge.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let jobs = runtime.block_on(client(leader_rest).jobs_overview()).ok()?.jobs;
         jobs.iter().any(|job| job.jid == short && job.state == "FINISHED").then_some(Ok(()))
@@ -251,7 +252,7 @@ fn a_leader_whose_storage_hangs_serves_until_its_lease_is_over_and_then_nothing_
     }
 }
 
-/// Changes one bit of the content, which begins behind a header of 48 bytes.
+/// Changes one bit of the content, which follows a header of 48 bytes.
 fn damage(path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();
     let at = 48 + (bytes.len() - 48) / 2;
@@ -306,7 +307,7 @@ fn a_damaged_record_costs_its_job_and_no_other() {
     cluster.await_taskmanagers(2);
     cluster.await_state(&healthy, "RUNNING", SOON);
     for (job, path) in &damaged {
-        // 503 only while the jobs are being read.
+        // The JobManager answers 503 only while the jobs are being read.
         let details = eventually(SOON, &format!("job {job} is answered"), || {
             cluster.block_on(cluster.client().job(job)).ok()
         });

@@ -1,4 +1,4 @@
-//! A storage directory that hangs, as a network file system does whose server is gone.
+//! A storage directory that hangs, as on a network file system whose server is gone.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,11 +20,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// How long a frozen mount is watched for an operation that should not return.
+/// Time for which a frozen mount is watched for an operation that should not return.
 const WATCHED: Duration = Duration::from_millis(500);
 
-/// What the file object store does to create an object: a temporary file, flushed, linked under its name unless
-/// there is one.
+/// Creates an object as the file object store does: writes and flushes a temporary file, then links it under its name
+/// unless the name exists.
 fn create(folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     let temporary = folder.join(format!(".{name}.part"));
@@ -54,7 +54,7 @@ fn every_operation_passes_through() {
         fs::read_dir(&stored).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["two"]);
 
-    // What another process does to the directory is seen at once: nothing is cached.
+    // A change that another process makes in the directory is seen at once, because nothing is cached.
     fs::write(stored.join("two"), b"changed behind the mount").unwrap();
     assert_eq!(fs::read(shown.join("two")).unwrap(), b"changed behind the mount");
     assert_eq!(
@@ -69,7 +69,7 @@ fn every_operation_passes_through() {
     fs::remove_dir_all(&shown).unwrap();
     assert!(!stored.exists());
 
-    // The mount is gone with its guard.
+    // Dropping the guard has unmounted the directory.
     let path = mount.path().to_owned();
     drop(mount);
     assert!(!path.exists());
@@ -120,7 +120,7 @@ fn the_guard_ends_operations_that_hang() {
     mount.freeze();
     let hanging = thread::spawn(move || open.write_all(b"never"));
     drop(mount);
-    // The file was opened before: its write fails whether it had begun or not.
+    // The file was opened before, so its write fails whether or not it had begun.
     assert!(hanging.join().unwrap().is_err());
     assert_eq!(fs::read(dir.path().join("open")).unwrap(), b"");
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use storage::objects::{self, ObjectStore, PutNew, S3Settings, StoreError};
 use storage::testing::contract;
 
-/// A directory that no other run has; `hdfs:///` is the file system that `fs.defaultFS` names.
+/// Opens a directory that no other run uses; `hdfs:///` is the file system that `fs.defaultFS` names.
 fn open(path: &str) -> Arc<dyn ObjectStore> {
     assert!(std::env::var_os("HADOOP_CONF_DIR").is_some(), "HADOOP_CONF_DIR names no cluster");
     let uri = format!("hdfs:///tmp/flott-objects-{}/{path}", std::process::id());
@@ -54,7 +54,7 @@ async fn creators_leave_no_temporary_file_and_no_empty_folder() {
     assert_eq!(modes, [0; 3], "others can read what is stored");
     assert_eq!(store.delete("jobs/1/0").await, Ok(true));
     assert!(hdfs.list_status(&folder, true).await.unwrap().is_empty());
-    // A file that was cut is seen.
+    // A truncated file is detected.
     store.put("jobs/1/0", "content".into()).await.unwrap();
     let path = format!("{folder}/jobs/1/0");
     let options = hdfs_native::WriteOptions::default().overwrite(true);

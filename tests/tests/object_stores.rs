@@ -1,5 +1,5 @@
-//! Objects in an S3 server: the contract of all stores, what servers refuse, a cluster that survives in one, and what the crate `object_store`
-//! does, on which everything that is stored there relies.
+//! Objects in an S3 server: the contract of all stores, requests that servers refuse, a cluster that survives in one,
+//! and the behaviour of the crate `object_store` on which everything stored there relies.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ use storage::testing::contract;
 use tokio_rustls::rustls::crypto::ring;
 
 fn client(endpoint: &str, secret: &str) -> AmazonS3 {
-    // The HTTP client has no cryptography of its own. There may be a provider already: then it is this one.
+    // The HTTP client has no cryptography of its own. If a provider is installed already, it is this one.
     let _ = ring::default_provider().install_default();
     AmazonS3Builder::new()
         .with_bucket_name(BUCKET)
@@ -86,7 +86,7 @@ async fn a_wrong_secret_is_refused() {
     assert!(matches!(error, Error::NotFound { .. }), "{error:?}");
 }
 
-/// The store of a URI, as processes open it.
+/// Opens the store of a URI as processes do.
 fn open(server: &S3Server, uri: &str, secret: &str) -> Arc<dyn objects::ObjectStore> {
     let settings = S3Settings {
         endpoint: Some(server.endpoint.clone()),

@@ -1,5 +1,5 @@
-//! Jobs that wait for slots cost the JobManager no process: program hosts stay within their bound, and every job
-//! gets one together with its slots.
+//! Jobs that wait for slots cost the JobManager no process: the number of program hosts stays within its limit, and
+//! every job gets a host together with its slots.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use std::time::Duration;
 const JOBS: usize = 40;
 const HOSTS_MAX: usize = 4;
 
-/// Children of a process that have not been reaped; none where the process itself is gone.
+/// Returns the number of children of a process that have not been reaped; 0 if the process itself is gone.
 fn children(pid: u32) -> usize {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
     let of_threads = threads.flatten().map(|thread| {
@@ -31,7 +31,7 @@ fn children(pid: u32) -> usize {
     of_threads.sum()
 }
 
-/// Looks at a process's children until it is stopped; returns the most that were there at once.
+/// Watches a process's children until it is stopped. The thread returns the highest number at one time.
 fn watch_children(pid: u32, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<usize> {
     std::thread::spawn(move || {
         let most = AtomicUsize::new(0);
@@ -45,7 +45,7 @@ fn watch_children(pid: u32, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<us
 
 #[test]
 fn forty_waiting_jobs_that_collect_share_four_hosts_and_all_finish() {
-    // Nothing is hopeless while TaskManagers may still come.
+    // While TaskManagers may still come, no requirement counts as unfulfillable.
     let start_up = ("resourcemanager.standalone.start-up-time", "10 min");
     let max = HOSTS_MAX.to_string();
     let hosts_max = ("jobmanager.program-hosts.max", max.as_str());
@@ -63,7 +63,7 @@ fn forty_waiting_jobs_that_collect_share_four_hosts_and_all_finish() {
         .map(|_| cluster.block_on(client.run(jar.jar_id(), &asked)).unwrap().jobid)
         .collect();
     eventually(SOON, "no host for jobs that wait", || (children(jobmanager) == 0).then_some(()));
-    // One with a client, which reads its result once there is one.
+    // One more job has a client, which reads the result once there is one.
     let sum = bin("sequence_sum");
     let mut attached = cluster.command(&bin("flott"), &["run", "-p", "1"]);
     attached.args([sum.to_str().unwrap(), "--count", "1000", "--keys", "1"]);
@@ -85,6 +85,6 @@ fn forty_waiting_jobs_that_collect_share_four_hosts_and_all_finish() {
     assert_eq!(result, format!("0\t1000\t{}\n", (0..1000).sum::<u64>()));
     stop.store(true, Ordering::Relaxed);
     let most = watched.join().unwrap();
-    // The attached client uploads its program, which is asked for its jobs in a process of its own.
+    // The attached client uploads its program, which runs in a process of its own to name its jobs.
     assert!((2..=HOSTS_MAX + 1).contains(&most), "{most} children at once");
 }

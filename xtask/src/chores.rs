@@ -87,12 +87,12 @@ pub(crate) fn bench(name: &str, args: &[String]) -> Result<()> {
     let measured = ["-p", "benches", "-p", "deploy", "-p", "examples"];
     run(cargo(&["build", "--release", "--bins"]).args(measured))?;
     if name == "startup" {
-        // Its sizes are those of programs as they are handed out.
+        // The benchmark reports the sizes of programs in the form in which they are distributed.
         crate::dist::dist(&["flott", "word_count"].map(str::to_owned))?;
     }
     run(Command::new(release(&metadata, bin)).args(args))?;
     if name == "deploy" {
-        // The same way without programs, with more TaskExecutors than a machine has room for.
+        // Measures the control plane without programs, with more TaskExecutors than fit on one machine as processes.
         let large = ["--only", "8k,20k"];
         run(Command::new(release(&metadata, "control_plane")).args(large))?;
     }

@@ -1,8 +1,8 @@
 //! The blob cache of a process: blobs that were fetched from the BlobServer, as verified local files.
 //!
-//! Fetches of one blob at the same time are one fetch. Who uses a blob holds a lease; without one a
-//! transient blob goes at once, a permanent one after `blob.cleanup-interval` or when room is needed.
-//! It must never give out a file whose content it has not checked.
+//! Concurrent fetches of one blob share one download. A user of a blob holds a lease; without one a transient blob is
+//! removed at once, a permanent one after `blob.cleanup-interval` or when room is needed. The cache must never give out
+//! a file whose content it has not checked.
 
 use super::client::{BlobClient, BlobClientError};
 use futures::FutureExt as _;
@@ -22,18 +22,18 @@ use thiserror::Error;
 
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Why a blob is not here.
+/// The reason why a blob cannot be provided.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobFetchError {
-    /// No BlobServer is known (yet).
+    /// No BlobServer is known yet.
     #[error("no blob server is known")]
     NoServer,
-    /// Fetching or keeping it failed.
+    /// The blob could not be fetched or stored.
     #[error("blob {hash} could not be fetched: {cause}")]
     Failed {
         /// Which.
         hash: model::ContentHash,
-        /// Why, after the last try.
+        /// The error of the last try.
         cause: BlobClientError,
     },
     /// This cache keeps no files.
@@ -45,8 +45,9 @@ pub enum BlobFetchError {
 }
 
 impl BlobFetchError {
-    /// Whether the BlobServer itself does not have it, or something else in its place: fetching again will not
-    /// help. The blob's hash is taken of what came, so content that is wrong each time was sent so.
+    /// Returns true if the BlobServer does not have the blob, or has other content in its place: fetching again will
+    /// not help. The cache computes the hash of what arrived, so content that is wrong at each try was wrong at the
+    /// server.
     pub fn is_gone(&self) -> bool {
         let Self::Failed { cause, .. } = self else {
             return false;
@@ -62,16 +63,16 @@ impl BlobFetchError {
 /// `blob.*`.
 #[derive(Debug, Clone, Copy)]
 pub struct CacheSettings {
-    /// How often a fetch is tried.
+    /// Maximum number of tries of a fetch.
     pub tries: u32,
-    /// How long a permanent blob without a lease is kept.
+    /// Time for which a permanent blob without a lease is kept.
     pub cleanup_interval: Duration,
-    /// Above so many bytes, blobs without a lease go at once, the longest unused first.
+    /// Total size in bytes above which blobs without a lease are removed at once, the longest unused first.
     pub bytes_max: u64,
 }
 
 impl CacheSettings {
-    /// From the options.
+    /// Reads the settings from the options `blob.*`.
     pub fn from_options(options: &conf::Options) -> Self {
         Self {
             tries: options.get(&conf::rpc::BLOB_FETCH_RETRIES).saturating_add(1),
@@ -92,7 +93,7 @@ struct Inner {
     platform: Platform,
     store: Arc<dyn BlobStore>,
     settings: CacheSettings,
-    /// `None`: the store is the server's own, nothing is ever fetched or cleaned up here.
+    /// `None` if the store is the server's own: nothing is ever fetched or cleaned up here.
     rpc: Option<RpcService>,
     state: Mutex<State>,
 }
@@ -102,7 +103,7 @@ struct State {
     server: Option<(EndpointAddress, ProcessSession)>,
     fetching: BTreeMap<BlobKey, Fetch>,
     uses: BTreeMap<BlobKey, Use>,
-    /// Being removed: whoever wants one of these waits for that, then fetches it anew.
+    /// Blobs that are being removed. A caller that needs one of them waits for the removal, then fetches the blob anew.
     leaving: BTreeMap<BlobKey, Removal>,
     sweeping: bool,
 }
@@ -110,7 +111,7 @@ struct State {
 #[derive(Clone, Copy)]
 struct Use {
     leases: usize,
-    /// When the last lease ended.
+    /// Time when the last lease ended, monotonic.
     unused_since: Duration,
 }
 
@@ -134,7 +135,7 @@ impl Drop for BlobLease {
 }
 
 impl BlobCache {
-    /// A cache that fetches over the fabric into `store`.
+    /// Returns a cache that fetches over the fabric into `store`.
     pub fn new(
         platform: Platform,
         rpc: RpcService,
@@ -144,7 +145,7 @@ impl BlobCache {
         Self::make(platform, Some(rpc), store, settings)
     }
 
-    /// The cache of the BlobServer's own process: its store.
+    /// Returns the cache of the BlobServer's own process, which reads the server's store.
     pub fn of_server(platform: Platform, store: Arc<dyn BlobStore>) -> Self {
         let settings =
             CacheSettings { tries: 1, cleanup_interval: Duration::MAX, bytes_max: u64::MAX };
@@ -160,13 +161,13 @@ impl BlobCache {
         Self(Arc::new(Inner { platform, store, settings, rpc, state: Mutex::default() }))
     }
 
-    /// Where blobs are fetched from now on.
+    /// Sets the BlobServer from which blobs are fetched from now on.
     pub fn set_server(&self, address: EndpointAddress, session: ProcessSession) {
         self.lock().server = Some((address, session));
     }
 
-    /// The blob's file: readable and executable, its content checked. Fetched if it is not here. It may go
-    /// again unless a lease is held.
+    /// Returns the blob's file, readable and executable, with checked content. Fetches the blob if it is not here. The
+    /// file may be removed again unless a lease is held.
     pub async fn fetch(&self, key: &BlobKey) -> Result<PathBuf, BlobFetchError> {
         let leaving = self.lock().leaving.get(key).cloned();
         if let Some(leaving) = leaving {
@@ -193,8 +194,8 @@ impl BlobCache {
         BlobLease { cache: self.clone(), key: *key }
     }
 
-    /// Begins to remove what has not been used for long, or more than there is room for, unless an earlier
-    /// sweep is under way. It goes on if the returned future, which ends with it, is dropped.
+    /// Begins to remove blobs that have not been used for long or exceed the size limit, unless an earlier sweep is
+    /// still running. The returned future resolves at the end of the sweep; the sweep goes on if the future is dropped.
     pub fn sweep(&self) -> BoxFuture<'static, ()> {
         let busy = self.0.rpc.is_none() || std::mem::replace(&mut self.lock().sweeping, true);
         if busy {
@@ -203,7 +204,7 @@ impl BlobCache {
         let cache = self.clone();
         let swept = self.0.platform.lane(Lane::Blob).run(move || async move {
             match cache.0.store.keys().await {
-                // All are marked before the first one goes.
+                // All blobs to remove are marked before the first one is removed.
                 Ok(keys) => futures::future::join_all(cache.remove_unused(&keys)).await,
                 Err(error) => {
                     tracing::warn!(%error, "the blob cache can't be listed");
@@ -212,7 +213,7 @@ impl BlobCache {
             };
             cache.lock().sweeping = false;
         });
-        // An error: the lane has ended.
+        // An error means that the lane has ended.
         swept.map(drop).boxed()
     }
 
@@ -257,7 +258,7 @@ impl BlobCache {
         }
     }
 
-    /// Removes a blob in the background. It has left for everybody at once.
+    /// Removes a blob in the background. From now on no caller can use the blob.
     fn remove(&self, state: &mut State, key: &BlobKey) -> Removal {
         state.uses.remove(key);
         let (cache, key) = (self.clone(), *key);
@@ -267,14 +268,14 @@ impl BlobCache {
             }
             cache.lock().leaving.remove(&key);
         });
-        // An error: the lane has ended.
+        // An error means that the lane has ended.
         let removal = removed.map(drop).boxed().shared();
         state.leaving.insert(key, removal.clone());
         removal
     }
 
-    /// The fetch of this blob that is under way, or a new one. It runs on the blob lane, and to its end
-    /// even if nobody waits for it any more.
+    /// Returns the running fetch of this blob, or begins one. A fetch runs on the blob lane, and to its end even if
+    /// nobody waits for it any more.
     fn joined(&self, key: &BlobKey) -> Fetch {
         let mut state = self.lock();
         if let Some(fetch) = state.fetching.get(key) {

@@ -1,4 +1,4 @@
-//! The calls that the BlobServer answers. Each waits for the store in a future of its own.
+//! The handlers of the BlobServer's calls. Each call waits for the store in a future of its own.
 
 use super::BlobServer;
 use super::removals::after;
@@ -16,9 +16,9 @@ use std::time::Duration;
 use storage::blobs::{BlobStore, BlobStoreError, BlobWriter};
 use storage::objects::StoreError;
 
-/// A transient blob that was read to its end is kept so long for a reader whose last answer was lost.
+/// Time for which a transient blob is kept after it was read to its end, for a reader whose last answer was lost.
 const FETCHED_KEPT: Duration = Duration::from_secs(60);
-/// Most calls that may wait for the store, apart from uploads, which have a bound of their own.
+/// Maximum number of calls that wait for the store, besides uploads, which have their own limit.
 const WAITING_MAX: usize = gateways::MAILBOX_CAPACITY;
 
 type Reply<T> = ResponseActFuture<BlobServer, Result<T, BlobError>>;
@@ -32,7 +32,7 @@ impl BlobServer {
         self.waiting >= WAITING_MAX
     }
 
-    /// Counts a call while it waits for the store; `then` answers it, in the actor.
+    /// Counts the call as waiting until the store has finished `work`, then passes the result to `then` in the actor.
     fn wait<T: 'static, R: 'static>(
         &mut self,
         work: impl Future<Output = Result<T, BlobStoreError>> + 'static,
@@ -47,7 +47,7 @@ impl BlobServer {
         }))
     }
 
-    /// Hands the writer back to an upload that goes on, or ends the upload.
+    /// Returns the writer to an open upload, or ends the upload if writing failed.
     fn resume(
         &mut self,
         id: UploadId,
@@ -73,7 +73,7 @@ impl Handler<Ask<OpenUpload>> for BlobServer {
     fn handle(&mut self, ask: Ask<OpenUpload>, _: &mut Self::Context) -> Reply<UploadId> {
         let now = self.platform.now();
         self.uploads.drop_abandoned(now);
-        // Not guessable, so that a chunk can't get into another sender's upload by mistake.
+        // The id is random, so that a chunk cannot get into another sender's upload by mistake.
         let id = UploadId(self.platform.random_u64());
         if let Err(busy) = self.uploads.open(now, id, ask.body.job, ask.body.kind) {
             return at_once(Err(busy));
@@ -155,7 +155,8 @@ impl Handler<Ask<HasBlob>> for BlobServer {
     }
 }
 
-/// Finds a blob. Whoever asks is about to rely on it: one that is damaged is not here.
+/// Finds a blob and verifies it, because the caller is about to rely on it. Returns `None` if the blob is missing or
+/// damaged.
 async fn whole(
     store: &dyn BlobStore,
     job: Option<JobId>,
@@ -211,7 +212,7 @@ impl Handler<Ask<DeleteJobBlobs>> for BlobServer {
     }
 }
 
-/// What a caller is told of a store's failure.
+/// Translates a store error into the error that the caller gets.
 fn wire_error(store: &dyn BlobStore, error: BlobStoreError) -> BlobError {
     match error {
         BlobStoreError::NotFound(hash) => BlobError::NotFound(hash.to_string()),

@@ -1,40 +1,40 @@
-//! Which permanent blobs somebody needs: the programs of the jobs and the blobs of the jobs themselves, as the
-//! leading Dispatcher of this process knows; programs that are uploaded here; programs for which a job is about to
-//! come. And which programs were needed and are not any more.
+//! The permanent blobs that are needed: the programs and blobs of jobs, as the leading Dispatcher of this process knows
+//! them; programs that are uploaded here; programs for which a job is about to come. Also the programs that were needed
+//! and no longer are.
 //!
-//! Where no Dispatcher of this process leads, nothing is known and everything is kept: the store may be
-//! shared with the process that does lead.
+//! While no Dispatcher of this process leads, the needs are unknown and everything is kept: the store may be shared
+//! with the process that leads.
 
 use model::{BlobKey, BlobKind, ContentHash, JobId};
 use platform::watch;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Most jobs that are waited for with one program: whoever asks more often has asked long enough ago.
+/// Maximum number of expected jobs per program. Of more, the earliest were expected long enough ago.
 const EXPECTED_MAX: usize = 64;
 
-/// What the jobs need.
+/// The blobs that the jobs need.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Needed {
     /// Programs of all jobs that are being built, run, or put in order.
     pub programs: BTreeMap<JobId, ContentHash>,
-    /// These jobs.
+    /// The jobs whose own blobs are needed.
     pub jobs: BTreeSet<JobId>,
 }
 
-/// What is needed now; the Dispatcher's, the endpoint's and the BlobServer's common knowledge. A cheap handle.
+/// A cheap handle to the record of needed blobs, which the Dispatcher, the REST endpoint and the BlobServer share.
 #[derive(Debug, Clone, Default)]
 pub struct BlobsInUse(watch::Sender<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
     needed: Option<Needed>,
-    /// Jobs of `needed` by their program: no program is there without a job.
+    /// Number of jobs in `needed` by their program. A program without a job has no entry.
     users: BTreeMap<ContentHash, u32>,
     uploaded: BTreeSet<ContentHash>,
-    /// For each job that is about to come with a program: until when it is waited for.
+    /// For each program, the times until which jobs that are about to come with it are waited for.
     expected: BTreeMap<ContentHash, VecDeque<Duration>>,
-    /// Needed or uploaded before; looked at when there is nothing left that keeps them.
+    /// Programs that were needed or uploaded before; they are removed once nothing keeps them.
     released: BTreeSet<ContentHash>,
 }
 
@@ -57,7 +57,7 @@ impl Known {
         self.expected.get(&hash).is_some_and(|jobs| jobs.iter().any(|until| *until > now))
     }
 
-    /// A job with this program has come: one less is waited for.
+    /// Records that a job with this program has come, so one job less is expected.
     fn come(&mut self, hash: ContentHash) {
         if let Some(jobs) = self.expected.get_mut(&hash) {
             jobs.pop_front();
@@ -74,7 +74,8 @@ impl Known {
         for hash in now.programs.values() {
             *self.users.entry(*hash).or_default() += 1;
         }
-        // A leadership begins with the jobs of the last one, and ends without ending jobs.
+        // Without an earlier set (a leadership begins) or without a new one (it ends) no job has ended, so no program
+        // is released.
         let Some(before) = before else { return };
         let left = before.programs.values().filter(|hash| !self.users.contains_key(hash));
         self.released.extend(left);
@@ -84,7 +85,7 @@ impl Known {
         }
     }
 
-    /// Replaces the program of one job.
+    /// Replaces the program of one job; `None` if the job has ended or its program is not known.
     fn set_program(&mut self, job: JobId, program: Option<ContentHash>) {
         let Some(needed) = &mut self.needed else { return };
         let before = match program {
@@ -113,7 +114,7 @@ impl Known {
 }
 
 impl BlobsInUse {
-    /// From now on the jobs need this and nothing else; `None`: that is not known here.
+    /// Replaces everything that the jobs need; `None` if that is unknown here.
     pub fn set(&self, needed: Option<Needed>) {
         self.0.send_if_modified(|known| {
             let changed = known.needed != needed;
@@ -124,13 +125,13 @@ impl BlobsInUse {
         });
     }
 
-    /// Sets what one job needs from now on, besides its own blobs: its program, if that is known. Does
-    /// nothing while it is not known what jobs need.
+    /// Records that a job exists: its own blobs and its program, if that is known, must be kept from now on. Does
+    /// nothing while the needs of jobs are unknown.
     pub fn set_job(&self, job: JobId, program: Option<ContentHash>) {
         self.change_job(job, |needed| needed.jobs.insert(job), program);
     }
 
-    /// From now on nothing is needed for this job.
+    /// Records that nothing is needed for this job any more.
     pub fn remove_job(&self, job: JobId) {
         self.change_job(job, |needed| needed.jobs.remove(&job), None);
     }
@@ -149,12 +150,12 @@ impl BlobsInUse {
         });
     }
 
-    /// What the jobs need.
+    /// Returns everything that the jobs need; `None` if that is unknown here.
     pub fn get(&self) -> Option<Needed> {
         self.0.borrow().needed.clone()
     }
 
-    /// From now on these programs are uploaded here, and no other.
+    /// Replaces the set of programs that are uploaded here.
     pub fn set_uploaded(&self, programs: BTreeSet<ContentHash>) {
         self.0.send_if_modified(|known| {
             let before = std::mem::replace(&mut known.uploaded, programs);
@@ -164,7 +165,7 @@ impl BlobsInUse {
         });
     }
 
-    /// A program was put here or asked for: a job will come with it, before `until`.
+    /// Records that a program was uploaded or asked for: a job will come with it before `until`.
     pub(super) fn expect(&self, program: ContentHash, now: Duration, until: Duration) {
         self.0.send_if_modified(|known| {
             known.expected.retain(|_, jobs| {
@@ -180,13 +181,13 @@ impl BlobsInUse {
         });
     }
 
-    /// Whether a blob has to stay whatever its age.
+    /// Returns true if a blob has to stay whatever its age.
     pub(super) fn keeps(&self, key: &BlobKey, now: Duration) -> bool {
         key.kind == BlobKind::Permanent && self.0.borrow().keeps(key, now)
     }
 
-    /// Takes the programs that nothing keeps any more, each once. Those that wait for a job, and those that
-    /// are `relied_on` for the moment, are returned by a later call.
+    /// Removes and returns the programs that nothing keeps any more, each once. Programs that wait for a job, and those
+    /// for which `relied_on` is true, are returned by a later call.
     pub(super) fn take_released(
         &self,
         now: Duration,
@@ -199,7 +200,7 @@ impl BlobsInUse {
             }
             for hash in std::mem::take(&mut known.released) {
                 if known.keeps_program(hash) {
-                    // It will be released once more.
+                    // The program will be released again later.
                 } else if known.expects(hash, now) || relied_on(&hash) {
                     known.released.insert(hash);
                 } else {
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn each_job_that_is_on_its_way_keeps_its_program_until_it_has_come_and_ended() {
         let in_use = with_jobs(&[]);
-        // Two were told that the program is here; the first job is over before the second one comes.
+        // Two callers were told that the program is here; the first job ends before the second one comes.
         in_use.expect(PROGRAM, NOW, LATER);
         in_use.expect(PROGRAM, NOW, LATER);
         in_use.set(jobs(&[1]));

@@ -1,10 +1,10 @@
-//! The BlobServer: takes in and gives out content-addressed bytes in chunks, and drops what nobody needs.
+//! The BlobServer: receives and sends content-addressed bytes in chunks, and removes blobs that nobody needs.
 //!
-//! It runs on the blob lane and never waits for the store there: each call waits in a future of its own, at
-//! most so many at a time; what comes beyond that is refused as busy. With a blob directory that hangs, only the
-//! calls that need the directory hang, and they go on with it. It must never show a blob before its
-//! content was checked against its name, never keep an upload that its sender has given up, and never drop
-//! what a job needs or one that is being submitted may need.
+//! It runs on the blob lane and never waits for the store there: each call waits in a future of its own. The number of
+//! waiting calls is limited, and calls beyond it are refused as busy. If the blob directory hangs, only the calls that
+//! need the directory hang, until it answers again. The BlobServer must never show a blob before its content is checked
+//! against its name, never keep an upload that its sender has given up, and never remove a blob that a job needs or
+//! that a job under submission may need.
 
 mod cache;
 mod calls;
@@ -37,12 +37,12 @@ use uploads::{Limits, Uploads};
 pub const ENDPOINT: &str = "blob_server";
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(20);
-/// A program that was put here or asked for is kept at least so long for the job that is submitted with it.
+/// Minimum time for which a program that was uploaded or asked for is kept for the job that is submitted with it.
 const SUBMITTED_WITHIN: Duration = Duration::from_secs(60);
-/// Longest time that the end of a process waits for the removal of what was uploaded to it.
+/// Maximum time that a stopping process waits for the removal of the programs uploaded to it.
 const FORGET_WITHIN: Duration = Duration::from_secs(2);
 
-/// A running BlobServer; it ends when this is dropped.
+/// A running BlobServer; dropping this stops it.
 #[derive(Debug)]
 pub struct BlobServerHandle {
     /// Its endpoint.
@@ -55,18 +55,18 @@ pub struct BlobServerHandle {
 }
 
 impl BlobServerHandle {
-    /// What it serves, for components of its own process.
+    /// Returns the store that the server serves, for components of its own process.
     pub fn store(&self) -> Arc<dyn BlobStore> {
         Arc::clone(&self.store)
     }
 
-    /// Where the Dispatcher of this process says what it needs, and the endpoint what is uploaded.
+    /// Returns the record of needed blobs, which the Dispatcher of this process and the REST endpoint update.
     pub fn in_use(&self) -> BlobsInUse {
         self.in_use.clone()
     }
 
-    /// Removes the programs that were uploaded here and that no job needs: they go with this process. A store
-    /// that hangs is waited for 2 s.
+    /// Removes the programs that were uploaded to this process and that no job needs. Waits for the store for at most 2
+    /// s.
     pub async fn forget_uploads(&self) {
         self.in_use.set_uploaded(BTreeSet::new());
         removals::removed(self.running.addr(), FORGET_WITHIN).await;
@@ -114,12 +114,12 @@ struct BlobServer {
     platform: Platform,
     store: Arc<dyn BlobStore>,
     uploads: Uploads,
-    /// What the jobs need.
+    /// The record of the blobs that jobs need.
     in_use: BlobsInUse,
-    /// When each blob that nothing keeps is to go: transient ones, and permanent ones that no job needs.
+    /// The time at which each blob that nothing keeps expires: transient ones, and permanent ones that no job needs.
     leaving: BTreeMap<BlobKey, Duration>,
     removals: Removals,
-    /// Calls that wait for the store.
+    /// Number of calls that wait for the store.
     waiting: usize,
     cleanup_interval: Duration,
 }
@@ -135,7 +135,7 @@ impl Actor for BlobServer {
 }
 
 impl BlobServer {
-    /// Somebody relies on a blob from now on: a job is to come with it.
+    /// Records that a job is about to come that relies on a blob.
     fn expect(&self, key: &BlobKey) {
         if key.job.is_none() && key.kind == BlobKind::Permanent {
             let now = self.platform.now();
@@ -143,17 +143,17 @@ impl BlobServer {
         }
     }
 
-    /// When a blob goes that is wanted now and not again.
+    /// Returns the time at which a blob expires that is used now and not again.
     fn until(&self, key: &BlobKey) -> Duration {
         let kept = match key.kind {
             BlobKind::Transient => self.cleanup_interval,
-            // Who has put it here is about to submit the job that needs it, however short the interval is.
+            // The uploader is about to submit the job that needs the blob, even if the interval is shorter.
             BlobKind::Permanent => self.cleanup_interval.max(SUBMITTED_WITHIN),
         };
         self.platform.now().saturating_add(kept)
     }
 
-    /// A blob is wanted now: its time starts anew.
+    /// Restarts a blob's time because it is used now.
     fn wanted(&mut self, key: &BlobKey) {
         let until = self.until(key);
         if let Some(at) = self.leaving.get_mut(key) {

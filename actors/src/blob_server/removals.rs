@@ -1,10 +1,10 @@
-//! What the BlobServer removes: blobs that nothing keeps any more, one batch at a time, in the background.
+//! The BlobServer's removals: blobs that nothing keeps any more are removed in the background, one batch at a time.
 //!
-//! The actor decides, the store then takes its time. Between the two nobody may be told that such a blob is
-//! here: a call about it waits until its removal has ended, and what a call under way is about to give out
-//! is not removed. Example: a HasBlob for program P comes while P's file is being deleted in a directory that
-//! hangs. Answered at once, it would say "here", and the job that comes with P would find nothing; so it is
-//! answered "not here" when the directory goes on.
+//! The actor decides what to remove, and the store then takes its time. Meanwhile the BlobServer must never answer that
+//! such a blob is here: a call about it waits until its removal has ended, and a blob that a pending call is about to
+//! name is not removed. Example: a HasBlob for program P arrives while P's file is being deleted in a directory that
+//! hangs. An immediate answer would be "here", and the job that comes with P would not find it. The call is therefore
+//! answered "not here" once the directory works again.
 
 use super::{BlobServer, BlobsInUse};
 use actix::{ActorFutureExt as _, AsyncContext as _, Context, Handler, WrapFuture as _};
@@ -18,46 +18,46 @@ use std::time::Duration;
 use storage::blobs::BlobStore;
 use tokio::sync::oneshot;
 
-/// Most blobs whose time is up that are removed in one batch: so many removals a call may have to wait for.
+/// Maximum number of expired blobs in one batch. A call may have to wait for a whole batch.
 const BATCH_MAX: usize = 64;
 
-/// What a caller names a blob by.
+/// The job and content hash by which callers name a blob.
 pub(super) type Name = (Option<JobId>, ContentHash);
 
-/// Ends when a batch has: with an error if the BlobServer has ended first.
+/// Resolves when a batch has ended, with an error if the BlobServer has ended first.
 pub(super) type BatchEnd = Shared<oneshot::Receiver<()>>;
 
-/// Waits for a batch, if there is one.
+/// Waits for the end of a batch; returns at once for `None`.
 pub(super) async fn after(batch: Option<BatchEnd>) {
     if let Some(batch) = batch {
-        // Ended either way.
+        // The batch has ended in either case.
         let _ = batch.await;
     }
 }
 
-/// The removals under way and to come.
+/// The removals that are running and those to come.
 #[derive(Debug, Default)]
 pub(super) struct Removals {
-    /// The blobs that calls under way are about to name as being here, with the number of these calls.
+    /// Blobs that pending calls are about to report as present, with the number of these calls.
     relied_on: BTreeMap<Name, usize>,
-    /// Blobs whose time was up when the store was last listed.
+    /// Blobs that had expired when the store was last listed.
     due: VecDeque<BlobKey>,
     listing: bool,
     batch: Option<Batch>,
 }
 
-/// What is being removed.
+/// The batch that is being removed.
 #[derive(Debug)]
 struct Batch {
     names: BTreeSet<Name>,
     end: BatchEnd,
-    /// Dropped with the batch: whoever waits for its end goes on.
+    /// Dropped with the batch, which wakes those that wait for its end.
     _ends: oneshot::Sender<()>,
 }
 
 impl Removals {
-    /// Keeps the blob of this name from being removed until [`BlobServer::let_go`]. If it is being removed,
-    /// returns the end of that, to be waited for before the store is asked.
+    /// Protects the blob of this name from removal until [`BlobServer::let_go`]. If the blob is being removed already,
+    /// returns the end of that batch; the caller must wait for it before it asks the store.
     pub(super) fn rely_on(&mut self, name: Name) -> Option<BatchEnd> {
         *self.relied_on.entry(name).or_default() += 1;
         self.batch
@@ -82,8 +82,8 @@ impl Removals {
 }
 
 impl BlobServer {
-    /// Drops uploads that were given up, and removes what nothing keeps. If the store has not answered the last
-    /// sweep, it is not asked once more.
+    /// Drops abandoned uploads and removes the blobs that nothing keeps. Does not list the store again while an earlier
+    /// listing is unanswered.
     pub(super) fn sweep(&mut self, ctx: &mut Context<Self>) {
         self.uploads.drop_abandoned(self.platform.now());
         self.remove_next(ctx);
@@ -105,28 +105,28 @@ impl BlobServer {
         ctx.spawn(listed);
     }
 
-    /// Takes note of what is in the store. `known` was leaving when the listing began: what came later may be
-    /// here though it is not listed.
+    /// Updates the expiring blobs from a listing of the store. `known` are those that were expiring when the listing
+    /// began: a blob that was added later may exist although it is not listed.
     fn listed(&mut self, keys: BTreeSet<BlobKey>, known: &BTreeSet<BlobKey>) {
         let now = self.platform.now();
         self.leaving.retain(|key, _| {
             (keys.contains(key) || !known.contains(key)) && !self.in_use.keeps(key, now)
         });
         for key in keys.into_iter().filter(|key| !self.in_use.keeps(key, now)) {
-            // Also those of an earlier process: their time starts when they are first seen.
+            // This includes blobs of an earlier process, whose time starts when they are first seen.
             let until = self.until(&key);
             self.leaving.entry(key).or_insert(until);
         }
     }
 
-    /// A call that relied on this blob has its answer.
+    /// Ends the protection of a blob: the call that relied on it has been answered.
     pub(super) fn let_go(&mut self, name: Name, ctx: &mut Context<Self>) {
         self.removals.let_go(name);
         self.remove_next(ctx);
     }
 
-    /// Begins to remove the programs that were released and some of the blobs whose time is up, unless a batch
-    /// is under way: the next one follows it.
+    /// Begins to remove the released programs and some of the expired blobs. Does nothing while a batch is running; the
+    /// next batch follows it.
     fn remove_next(&mut self, ctx: &mut Context<Self>) {
         if self.removals.batch.is_some() {
             return;
@@ -139,7 +139,7 @@ impl BlobServer {
         while late.len() < BATCH_MAX
             && let Some(key) = due.pop_front()
         {
-            // Since the store was listed a job may have come, or somebody may have asked for it.
+            // A job or a call may have come to need the blob after the store was listed.
             let wanted = self.leaving.get(&key).is_none_or(|at| now < *at);
             let relied_on = relied_on.contains_key(&(key.job, key.hash));
             if !wanted && !relied_on && !self.in_use.keeps(&key, now) {
@@ -167,7 +167,7 @@ impl BlobServer {
     }
 }
 
-/// Removes a batch, outside of the actor's turns.
+/// Removes a batch outside the actor.
 struct Remover {
     platform: Platform,
     store: Arc<dyn BlobStore>,
@@ -175,7 +175,7 @@ struct Remover {
 }
 
 impl Remover {
-    /// Removes programs and other blobs; returns those that are not there any more.
+    /// Removes programs and other blobs. Returns those that do not exist any more.
     async fn remove(self, programs: Vec<ContentHash>, mut keys: Vec<BlobKey>) -> Vec<BlobKey> {
         for hash in programs {
             match self.store.find(None, hash).await {
@@ -185,7 +185,7 @@ impl Remover {
         }
         let mut gone = Vec::new();
         for key in keys {
-            // The Dispatcher, on another lane, may need it since the batch was begun.
+            // The Dispatcher, on another lane, may need the blob since the batch was begun.
             if self.in_use.keeps(&key, self.platform.now()) {
                 continue;
             }
@@ -203,8 +203,8 @@ impl Remover {
     }
 }
 
-/// Something may have been released. Returns the end of the batch that is under way afterwards; `None`:
-/// nothing is left to remove.
+/// Begins a removal if something was released. Returns the end of the running batch; `None` if nothing is left to
+/// remove.
 #[derive(actix::Message)]
 #[rtype(result = "Option<BatchEnd>")]
 pub(super) struct DropReleased;
@@ -218,10 +218,10 @@ impl Handler<DropReleased> for BlobServer {
     }
 }
 
-/// Waits until the BlobServer has removed what was released; at most `within`.
+/// Waits at most `within` until the BlobServer has removed everything that was released.
 pub(super) async fn removed(server: &actix::Addr<BlobServer>, within: Duration) {
     let removed = async {
-        // An error: it has ended, and with it what it served.
+        // An error means that the BlobServer has ended, so nothing is left to wait for.
         while let Ok(Some(batch)) = server.send(DropReleased).await {
             after(Some(batch)).await;
         }

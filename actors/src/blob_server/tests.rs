@@ -28,7 +28,7 @@ async fn server() -> Server {
     server_of(store.clone(), Arc::new(store)).await
 }
 
-/// A server of `outer`, which keeps its blobs in `store`.
+/// Starts a server on `outer`, a wrapper around `store`.
 async fn server_of(store: MemoryBlobs, outer: Arc<dyn BlobStore>) -> Server {
     let world = World::new(&[("blob.cleanup-interval", "300 s")]).await;
     let handle = start(&world.services, outer).await.unwrap();

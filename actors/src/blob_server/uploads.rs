@@ -1,7 +1,7 @@
-//! Uploads under way: bounded in number, each fed in order, dropped when its sender stops.
+//! Open uploads: limited in number, each receives its chunks in order and is dropped when its sender stops.
 //!
-//! An upload's writer is either here or with the store, for one call at a time: that keeps the order of its
-//! chunks. Bytes go to the writer at once; nothing is held here.
+//! An upload's writer is either here or in use by one call to the store; that keeps the order of the chunks. Bytes go
+//! to the writer at once, and none are buffered here.
 
 use gateways::blob_server::{BlobError, UploadId};
 use model::{BlobKind, JobId};
@@ -36,9 +36,9 @@ pub(super) struct Uploads {
 struct Upload {
     job: Option<JobId>,
     kind: BlobKind,
-    /// `None` while the store begins, feeds or finishes the upload.
+    /// `None` while the store begins, writes or finishes the upload.
     writer: Option<Box<dyn BlobWriter>>,
-    /// Bytes that the store has taken.
+    /// Number of bytes that the store has written.
     written: u64,
     touched: Duration,
 }
@@ -49,7 +49,7 @@ impl fmt::Debug for Upload {
     }
 }
 
-/// An upload whose last chunk has come.
+/// An upload whose last chunk has been written.
 pub(super) struct Closed {
     pub(super) job: Option<JobId>,
     pub(super) kind: BlobKind,
@@ -61,8 +61,8 @@ impl Uploads {
         Self { limits, open: BTreeMap::new() }
     }
 
-    /// Keeps a place for an upload that the store is to begin: [`Uploads::resume`] or [`Uploads::remove`]
-    /// follows.
+    /// Reserves a place for an upload that the store is about to begin. The caller then calls [`Uploads::resume`] or
+    /// [`Uploads::remove`].
     pub(super) fn open(
         &mut self,
         now: Duration,
@@ -78,12 +78,12 @@ impl Uploads {
         Ok(())
     }
 
-    /// Returns the writer that takes a chunk of `size` bytes: [`Uploads::resume`] or [`Uploads::remove`]
-    /// follows. `None`: the chunk is the last one once more, whose answer was lost, and nothing is to do.
+    /// Takes the writer for a chunk of `size` bytes; the caller then calls [`Uploads::resume`] or [`Uploads::remove`].
+    /// Returns `None` if the chunk repeats the last one, whose answer was lost, and nothing is to be done.
     ///
     /// # Errors
-    /// [`BlobError::BadChunk`]: no such upload, or the chunk does not follow the last one.
-    /// [`BlobError::Busy`]: the store has not finished with the last one.
+    /// [`BlobError::BadChunk`] if there is no such upload, or the chunk does not follow the last one.
+    /// [`BlobError::Busy`] if the store is still writing the last one.
     pub(super) fn take_writer(
         &mut self,
         id: UploadId,
@@ -103,7 +103,7 @@ impl Uploads {
         Ok(upload.writer.take())
     }
 
-    /// The store has taken `size` more bytes; the next chunk may come.
+    /// Returns the writer after the store has written `size` more bytes; the next chunk may come.
     pub(super) fn resume(
         &mut self,
         now: Duration,
@@ -118,22 +118,23 @@ impl Uploads {
         }
     }
 
-    /// Takes an upload to be finished. Its place is kept until [`Uploads::remove`].
+    /// Takes the writer of an upload that is to be finished. Its place is kept until [`Uploads::remove`].
     ///
     /// # Errors
-    /// As of [`Uploads::take_writer`].
+    /// As for [`Uploads::take_writer`].
     pub(super) fn close(&mut self, id: UploadId) -> Result<Closed, BlobError> {
         let upload = self.open.get_mut(&id).ok_or(BlobError::BadChunk)?;
         let writer = upload.writer.take().ok_or(BlobError::Busy)?;
         Ok(Closed { job: upload.job, kind: upload.kind, writer })
     }
 
-    /// Ends an upload that is finished or has failed.
+    /// Removes an upload that is finished or has failed.
     pub(super) fn remove(&mut self, id: UploadId) {
         self.open.remove(&id);
     }
 
-    /// Drops the uploads whose sender has stopped. For one that waits for the store, the sender may wait too.
+    /// Drops the uploads whose sender has stopped. An upload that waits for the store is kept, because its sender may
+    /// be waiting too.
     pub(super) fn drop_abandoned(&mut self, now: Duration) {
         let after = self.limits.abandoned_after;
         self.open.retain(|_, upload| {

@@ -1,4 +1,4 @@
-//! The Dispatcher's calls, but those about programs.
+//! Handlers of the Dispatcher's calls, except those about programs.
 
 use super::ended::summary_of;
 use super::leader::Dispatcher;
@@ -16,11 +16,11 @@ use gateways::{Answer, Ask, CallError, Deadline, Remote};
 use model::{JobId, JobStatus};
 use std::time::Duration;
 
-/// How long the overview waits for one JobMaster.
+/// Maximum time for which the overview waits for one JobMaster.
 const SUMMARY_WITHIN: Duration = Duration::from_secs(2);
-/// How long the end of a cluster waits for its jobs to be cancelled.
+/// Maximum time for which the end of a cluster waits until its jobs are cancelled.
 const CANCEL_WITHIN: Duration = Duration::from_secs(30);
-/// Longest one question waits for the end of a job.
+/// Maximum time for which one question waits for the end of a job.
 const RESULT_WAIT_MAX: Duration = Duration::from_secs(300);
 
 impl Handler<Ask<SubmitJob>> for Dispatcher {
@@ -162,7 +162,7 @@ impl Handler<Ask<DeliverCoordinationRequest>> for Dispatcher {
 }
 
 impl Dispatcher {
-    /// From the host of a finished job.
+    /// Forwards a request for collected results to the host of a finished job.
     fn ask_collected(
         &self,
         job_id: JobId,
@@ -216,7 +216,7 @@ impl Handler<Ask<ShutDownCluster>> for Dispatcher {
     }
 }
 
-/// The cluster's jobs have ended, or did not within the time they had.
+/// The cluster's jobs have ended, or did not end in time.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct AllCancelled;

@@ -1,5 +1,5 @@
-//! Ended jobs: what is said about them, and when they are forgotten. Their results are in memory, their details
-//! in the store. A job is deleted only after its log says so (`storage::jobs::JobLogs`).
+//! Ended jobs: the answers about them, and when they are forgotten. Their results are in memory, their details in the
+//! store. A job's objects are deleted only after its log says that it is removed (`storage::jobs::JobLogs`).
 
 use super::leader::Dispatcher;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
@@ -10,14 +10,14 @@ use model::JobId;
 use std::collections::BTreeMap;
 use storage::jobs::{AppendError, DetailsStore, JobFact, JobResultEntry, LogEnd};
 
-/// An ended job.
+/// The Dispatcher's record of an ended job.
 pub(super) struct Ended {
     pub(super) entry: JobResultEntry,
-    /// The place of the next record in the job's log.
+    /// The position of the next record in the job's log.
     pub(super) log_end: LogEnd,
 }
 
-/// Returns an ended job in one line.
+/// Returns the summary of an ended job.
 pub(super) fn summary_of(entry: &JobResultEntry) -> JobSummary {
     JobSummary {
         job_id: entry.job_id,
@@ -30,7 +30,8 @@ pub(super) fn summary_of(entry: &JobResultEntry) -> JobSummary {
     }
 }
 
-/// Reads everything about an ended job. Of a job whose details are gone, or cannot be read, only the state is known.
+/// Reads the details of an ended job. If they are gone or cannot be read, the error names the state in which the job
+/// ended.
 pub(super) async fn details_of(
     entry: &JobResultEntry,
     details: &DetailsStore,
@@ -48,7 +49,7 @@ pub(super) async fn details_of(
     }
 }
 
-/// Returns how an ended job ended.
+/// Returns the result of an ended job.
 pub(super) fn result_of(entry: &JobResultEntry) -> JobResult {
     JobResult {
         job_id: entry.job_id,
@@ -59,7 +60,7 @@ pub(super) fn result_of(entry: &JobResultEntry) -> JobResult {
     }
 }
 
-/// What the table remembers of a result.
+/// Returns the facts that the table of jobs keeps about an ended job.
 pub(super) fn ended_job(entry: &JobResultEntry) -> EndedJob {
     EndedJob {
         status: entry.status,
@@ -68,7 +69,7 @@ pub(super) fn ended_job(entry: &JobResultEntry) -> EndedJob {
     }
 }
 
-/// Makes the record of a job's end from its details; where these are stored is not known yet.
+/// Returns the record of a job's end, made from its details. The name of the stored details is not filled in yet.
 pub(super) fn entry_of(details: &JobDetails) -> JobResultEntry {
     let mut tasks = BTreeMap::new();
     let mut changed = details.timestamps.values().copied().max().unwrap_or_default();
@@ -90,7 +91,7 @@ pub(super) fn entry_of(details: &JobDetails) -> JobResultEntry {
 }
 
 impl Dispatcher {
-    /// Returns how a job ended that does not run here.
+    /// Returns the result of a job that does not run here.
     pub(super) fn ended_result(&self, job: JobId) -> Result<JobResult, JobError> {
         if let Some(ended) = self.ended.get(&job) {
             return Ok(result_of(&ended.entry));
@@ -101,7 +102,7 @@ impl Dispatcher {
         Err(JobError::NotFound { job })
     }
 
-    /// Reads everything about a job that does not run here.
+    /// Reads the details of a job that does not run here.
     pub(super) fn ended_details(&self, job: JobId) -> ResponseFuture<Result<JobDetails, JobError>> {
         let entry = self.ended.get(&job).map(|ended| ended.entry.clone());
         let (unknown, details) = (self.ended_result(job), self.details.clone());
@@ -113,13 +114,13 @@ impl Dispatcher {
         })
     }
 
-    /// Remembers an ended job, and forgets those that are too many or too old.
+    /// Remembers an ended job, and forgets jobs beyond the limits of number and age.
     pub(super) fn remember(&mut self, ended: Ended, ctx: &mut Context<Self>) {
         self.ended.insert(ended.entry.job_id, ended);
         self.forget_old_jobs(ctx);
     }
 
-    /// Forgets ended jobs that are too many or too old.
+    /// Deletes details beyond the limit of size, and forgets ended jobs beyond the limits of number and age.
     pub(super) fn forget_old_jobs(&mut self, ctx: &mut Context<Self>) {
         let now_ms = self.deps.services.platform.unix_millis();
         let ended_jobs = self.table.ended_jobs_mut();
@@ -138,7 +139,7 @@ impl Dispatcher {
         self.forget_next(ctx);
     }
 
-    /// Deletes what is stored of the next job that is to be forgotten; one at a time, in the background.
+    /// Deletes the stored objects of the next job to be forgotten. One job at a time is deleted, in the background.
     fn forget_next(&mut self, ctx: &mut Context<Self>) {
         if self.deleting || self.stopping {
             return;
@@ -161,7 +162,7 @@ impl Dispatcher {
     }
 }
 
-/// What is stored of an ended job was deleted, or could not be.
+/// The outcome of deleting an ended job's objects.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct Forgotten {

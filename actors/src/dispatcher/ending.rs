@@ -1,5 +1,5 @@
-//! What is done when a job has ended: its details and its result are stored, then its blobs are deleted and its
-//! host is ended. `control::dispatcher` gives the order.
+//! The steps after a job has ended: its details and its result are stored, then its blobs are deleted and its host is
+//! ended. `control::dispatcher` decides the order.
 
 use super::ended::{Ended, ended_job, entry_of};
 use super::leader::{DETAILS_BYTES_MAX, Dispatcher};
@@ -13,12 +13,12 @@ use std::time::Duration;
 use storage::jobs::{AppendError, DetailsStore, JobFact, JobResultEntry, LogEnd, archive_name};
 use storage::objects::StoreError;
 
-/// How long the host of a finished job serves what was collected, after the last request for it.
+/// Time for which the host of a finished job serves collected results after the last request for them.
 const COLLECT_FOR: Duration = Duration::from_secs(60);
-/// Most hosts that are kept for that.
+/// Maximum number of hosts that are kept for that.
 const COLLECT_HOSTS_MAX: usize = 16;
 
-/// A job has ended for good.
+/// A job has reached a terminal state.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 pub(super) struct JobEnded {
@@ -37,7 +37,7 @@ impl Handler<JobEnded> for Dispatcher {
     }
 }
 
-/// An ended job whose end is being stored.
+/// An ended job whose end steps are being done.
 pub(super) struct Ending {
     details: Box<JobDetails>,
     entry: JobResultEntry,
@@ -45,7 +45,7 @@ pub(super) struct Ending {
 }
 
 impl Dispatcher {
-    /// Stores the end of a job that runs for the table, and does what else is due then.
+    /// Begins the end steps of a job that has reached a terminal state. Does nothing if the job is not running.
     pub(super) fn job_ended(
         &mut self,
         details: Box<JobDetails>,
@@ -59,7 +59,7 @@ impl Dispatcher {
         self.do_steps(job, Some(first), ctx);
     }
 
-    /// Does steps until one has to wait for the store, or none is left.
+    /// Does the end steps until one has to wait for the store, or none is left.
     fn do_steps(&mut self, job: JobId, first: Option<EndStep>, ctx: &mut Context<Self>) {
         let mut next = first;
         while let Some(step) = next {
@@ -125,8 +125,8 @@ impl Dispatcher {
         });
     }
 
-    /// Leaves a job to the leader that owns it now. Its blobs are that leader's too, so this process must
-    /// not say any more which blobs are needed.
+    /// Leaves a job to the leader that owns it now. The job's blobs belong to that leader too, so this process must no
+    /// longer declare which blobs are needed.
     fn give_up(&mut self, job: JobId) {
         self.table.forget(job);
         self.superseded = true;
@@ -141,7 +141,7 @@ impl Dispatcher {
         self.say_needed_by(job);
     }
 
-    /// The host of a job that collected its result serves it for a while; any other ends.
+    /// Keeps the host of a job that collected its result for a while; releases any other host.
     fn release_or_keep_host(&mut self, job: JobId) {
         let finished = self.jobs.get(&job).is_some_and(|job| {
             job.end.borrow().as_ref().is_some_and(|end| end.status == model::JobStatus::Finished)
@@ -162,7 +162,7 @@ impl Dispatcher {
         }
     }
 
-    /// What a finished job collected is served for a while from now on.
+    /// Starts the time again for which a finished job's collected results are served.
     pub(super) fn keep_collected(&mut self, job: JobId) {
         let until = self.deps.services.platform.now() + COLLECT_FOR;
         self.deps.hosts().tell(ServeCollected { job_id: job });
@@ -185,7 +185,7 @@ impl Dispatcher {
     }
 }
 
-/// The details of an ended job are stored, under this name and with this size, or could not be.
+/// The outcome of storing the details of an ended job: the object's name and its size in bytes.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct DetailsStored {
@@ -207,7 +207,7 @@ impl Handler<DetailsStored> for Dispatcher {
     }
 }
 
-/// The result of a job is in its log, or could not be recorded.
+/// The outcome of recording a job's result in its log.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct ResultRecorded {
@@ -236,7 +236,7 @@ impl Handler<ResultRecorded> for Dispatcher {
                 ctx.run_later(pause, move |actor, ctx| actor.record_result(job, ctx));
             }
             Err(error) => {
-                tracing::warn!(%job, %error, "the end of the job is not this leader's to record");
+                tracing::warn!(%job, %error, "this leader must not record the end of the job");
                 self.endings.remove(&job);
                 self.give_up(job);
             }
@@ -244,7 +244,7 @@ impl Handler<ResultRecorded> for Dispatcher {
     }
 }
 
-/// Whether a client may read the job's result from a coordinator.
+/// Returns true if a client may read the job's result from a coordinator.
 fn collects(graph: &JobGraph) -> bool {
     graph.nodes.iter().any(|node| node.coordinated && node.kind.contains("collect"))
 }

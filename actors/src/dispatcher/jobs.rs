@@ -1,4 +1,4 @@
-//! Taking jobs in and running them, and which blobs they need.
+//! Accepts and runs jobs, and tells the BlobServer which blobs they need.
 
 use super::leader::{Dispatcher, Job};
 use super::{ClusterEnd, ClusterMode};
@@ -18,8 +18,8 @@ use std::sync::Arc;
 use storage::jobs::{AppendError, LogEnd};
 
 impl Dispatcher {
-    /// In application and per-job mode, submits the job that the cluster is for, unless it was recovered or
-    /// has ended already. To be called when recovery is over.
+    /// In application and per-job mode, submits the cluster's job unless it was recovered or has ended already. To be
+    /// called when recovery is done.
     pub(super) fn run_own_job(&mut self, ctx: &mut Context<Self>) {
         match self.deps.mode.clone() {
             ClusterMode::Session => {}
@@ -56,7 +56,7 @@ impl Dispatcher {
                 self.end_cluster(Some((job, *status)), None);
                 return;
             }
-            // An earlier leader has submitted it, or the next one will.
+            // An earlier leader has submitted the job, or the next leader will.
             SubmitError::DuplicateRunning { .. } | SubmitError::ShuttingDown => return,
             _ => {}
         }
@@ -64,7 +64,7 @@ impl Dispatcher {
         self.end_cluster(Some((job, JobStatus::Failed)), Some(error.to_string()));
     }
 
-    /// The cluster has nothing left to do.
+    /// Ends the cluster, because it has nothing left to do.
     pub(super) fn end_cluster(&self, job: Option<(JobId, JobStatus)>, diagnostics: Option<String>) {
         let status = match job.map(|(_, status)| status) {
             None | Some(JobStatus::Finished) => ApplicationStatus::Succeeded,
@@ -76,8 +76,8 @@ impl Dispatcher {
         self.deps.end.set_first(ClusterEnd { status, job, diagnostics });
     }
 
-    /// Takes a graph in: checks it, stores it, then runs it. The answer comes when the graph is stored; the
-    /// job runs also if nobody waits for the answer.
+    /// Checks and stores a graph, then runs the job. The answer comes when the graph is stored; the job runs even if
+    /// the caller does not wait for the answer.
     pub(super) fn submit(
         &mut self,
         graph: JobGraph,
@@ -109,13 +109,13 @@ impl Dispatcher {
         Box::pin(async move { stored.await.unwrap_or(Err(SubmitError::ShuttingDown)) })
     }
 
-    /// Whether this Dispatcher knows which blobs have to stay. As long as jobs are being recovered nobody
-    /// does, and every blob stays.
+    /// Returns true if this Dispatcher knows which blobs jobs need. While jobs are being recovered it does not, and no
+    /// blob is removed.
     fn knows_needed(&self) -> bool {
         !self.stopping && !self.superseded && self.table.recovery_progress().is_none()
     }
 
-    /// Lets the BlobServer know which blobs a job needs. To be called whenever a job has come or gone.
+    /// Tells the BlobServer which blobs a job needs. To be called whenever a job was added or removed.
     pub(super) fn say_needed_by(&self, job: JobId) {
         if !self.knows_needed() {
             return;
@@ -129,7 +129,7 @@ impl Dispatcher {
         }
     }
 
-    /// Lets the BlobServer know which blobs all jobs need. To be called when recovery is over.
+    /// Tells the BlobServer which blobs all jobs need. To be called when recovery is done.
     pub(super) fn say_needed(&self) {
         if !self.knows_needed() {
             return;
@@ -142,14 +142,14 @@ impl Dispatcher {
         self.deps.in_use.set(Some(Needed { programs, jobs }));
     }
 
-    /// Lays a job's own options over the cluster's.
+    /// Returns the cluster's options with a job's own options applied over them.
     pub(super) fn merged(&self, own: &BTreeMap<String, String>) -> Result<Options, SubmitError> {
         let own = own.iter().map(|(key, value)| (key.as_str(), value.clone()));
         let merged = self.deps.services.options.overlaid(own, "the job");
         merged.map_err(|error| SubmitError::InvalidGraph(error.to_string()))
     }
 
-    /// Gives a job its runner. `options` are the job's over the cluster's.
+    /// Starts the runner of a job. `options` are the cluster's with the job's own applied over them.
     pub(super) fn run(
         &mut self,
         graph: Arc<JobGraph>,
@@ -162,7 +162,7 @@ impl Dispatcher {
         let job = graph.job_id;
         let coordinated = graph.nodes.iter().any(|node| node.coordinated);
         if !coordinated {
-            // Nothing runs in the host that built the graph.
+            // No coordinator will run in the host that built the graph.
             self.deps.hosts().insist(ReleaseHost { job_id: job, at_once: false });
         }
         let StartedRunner { running, end: ended } = job_manager_runner::start(RunnerDeps {
@@ -182,20 +182,20 @@ impl Dispatcher {
         self.jobs.insert(job, known);
         let addr = ctx.address();
         actix::spawn(async move {
-            // No end comes where the runner is stopped before.
+            // No end comes if the runner is stopped before.
             if let Ok(details) = ended.await {
                 let _ = addr.send(super::ending::JobEnded { job, details }).await;
             }
         });
     }
 
-    /// The keeper's host of a job goes.
+    /// Releases a job's program host.
     pub(super) fn release_host(&self, job: JobId, at_once: bool) {
         self.deps.hosts().insist(ReleaseHost { job_id: job, at_once });
     }
 }
 
-/// A submitted graph is in its job's log, or could not be stored.
+/// The outcome of storing a submitted graph in its job's log.
 #[derive(actix::Message)]
 #[rtype(result = "Result<JobId, SubmitError>")]
 struct GraphStored {
@@ -238,7 +238,7 @@ impl Handler<GraphStored> for Dispatcher {
     }
 }
 
-/// The cluster's own job was not taken.
+/// The cluster's own job was refused.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct OwnJobRefused {
@@ -253,7 +253,7 @@ impl Handler<OwnJobRefused> for Dispatcher {
     }
 }
 
-/// In the words of the call.
+/// Translates a refusal into the call's error.
 pub(super) fn refused(job: JobId, why: Refusal) -> SubmitError {
     match why {
         Refusal::DuplicateRunning => SubmitError::DuplicateRunning { job },

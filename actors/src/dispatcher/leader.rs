@@ -1,4 +1,4 @@
-//! The Dispatcher of one leadership: recovers what an earlier one left, runs jobs until it is stopped.
+//! The Dispatcher of one leadership: recovers the jobs of an earlier one and runs jobs until it is stopped.
 
 use super::ended::Ended;
 use super::ending::Ending;
@@ -21,27 +21,27 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::jobs::{DetailsStore, JobLogs, JobResultEntry, LogEnd, Writer};
 
-/// How often ended jobs are looked through for old ones.
+/// Interval between two checks for ended jobs that are to be forgotten.
 const EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
-/// Most bytes of the details of all ended jobs together.
+/// Maximum size of the details of all ended jobs together, in bytes.
 pub(super) const DETAILS_BYTES_MAX: u64 = 64 << 20;
 
-/// A job that runs, or whose end is being stored.
+/// A job that runs or whose end steps are being done.
 pub(super) struct Job {
     pub(super) graph: Arc<JobGraph>,
-    /// The place of the next record in the job's log.
+    /// The position of the next record in the job's log.
     pub(super) log_end: LogEnd,
     pub(super) submitted_ms: u64,
     pub(super) runner: Running<JobManagerRunner>,
     pub(super) gateway: Remote<JobManagerRunnerGateway>,
-    /// How it ended, once that was recorded.
+    /// The recorded end of the job; `None` until it is recorded.
     pub(super) end: watch::Sender<Option<JobResultEntry>>,
 }
 
-/// A job whose graph a child builds.
+/// A job whose graph is being built by a child process.
 pub(super) struct Building {
     pub(super) program: ContentHash,
-    /// The job's own options, and these over the cluster's.
+    /// The job's own options, and the cluster's with these applied over them.
     pub(super) options: (BTreeMap<String, String>, conf::Options),
 }
 
@@ -52,24 +52,24 @@ pub struct Dispatcher {
     pub(super) table: JobTable,
     pub(super) logs: JobLogs,
     pub(super) details: DetailsStore,
-    /// What this Dispatcher signs its records with.
+    /// The identity with which this Dispatcher writes records.
     pub(super) writer: Writer,
-    /// Jobs whose graph is being stored, and the Unix milliseconds of their submission.
+    /// Jobs whose graph is being stored, with the time of their submission in Unix milliseconds.
     pub(super) persisting: BTreeMap<JobId, (Arc<JobGraph>, u64)>,
     pub(super) jobs: BTreeMap<JobId, Job>,
-    /// Jobs whose end is being stored.
+    /// Jobs whose end steps are being done.
     pub(super) endings: BTreeMap<JobId, Ending>,
-    /// Ended jobs that are remembered.
+    /// Ended jobs that the Dispatcher remembers.
     pub(super) ended: BTreeMap<JobId, Ended>,
-    /// Ended jobs that are to be forgotten, and whether one of them is being deleted.
+    /// Ended jobs that are to be forgotten; `deleting` is true while one of them is being deleted.
     pub(super) leaving: VecDeque<JobId>,
     pub(super) deleting: bool,
     /// Programs of jobs whose graph is being built.
     pub(super) building: BTreeMap<JobId, Building>,
-    /// Ended jobs whose host still serves what was collected, and until when (monotonic).
+    /// Ended jobs whose host still serves collected results, each with the time until when (monotonic).
     pub(super) collected: BTreeMap<JobId, Duration>,
     pub(super) stopping: bool,
-    /// Whether another leader was found to own a job: from then on that leader knows which blobs are needed.
+    /// True once another leader was found to own a job: from then on that leader knows which blobs are needed.
     pub(super) superseded: bool,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn start(deps: DispatcherDeps, session: DispatcherId) -> Running<Disp
     Running::new(rpc.address_of(ENDPOINT), addr, registration)
 }
 
-/// `jobstore.*`.
+/// Returns the limits from the options `jobstore.*`.
 fn retention(options: &conf::Options) -> Retention {
     let age: Duration = options.get(&conf::jobmanager::STORE_EXPIRATION);
     Retention {
@@ -149,7 +149,7 @@ impl Handler<Stop> for Dispatcher {
     fn handle(&mut self, _: Stop, _: &mut Context<Self>) -> Self::Result {
         self.table.close();
         self.stopping = true;
-        // From here on another process may know better.
+        // From here on another process may be the one that knows which blobs are needed.
         self.deps.in_use.set(None);
         let jobs = std::mem::take(&mut self.jobs);
         let stops: Vec<_> = jobs.into_values().map(|job| job.runner.stop()).collect();

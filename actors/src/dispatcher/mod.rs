@@ -1,9 +1,9 @@
-//! The Dispatcher of a JobManager takes jobs in, stores and runs them, answers questions about them, cancels
-//! them, and records how they ended. `runner` stands for election and has one Dispatcher for as long as it
-//! leads; `leader` is that Dispatcher.
+//! The Dispatcher of a JobManager accepts jobs, stores and runs them, answers questions about them, cancels them, and
+//! records their results. `runner` stands for election and runs one Dispatcher while it leads; `leader` is that
+//! Dispatcher.
 //!
-//! What is taken and what an end entails is decided in `control::dispatcher`. No handler waits for storage:
-//! a write is a future whose outcome comes back as a message. Nothing here may know what a job does.
+//! `control::dispatcher` decides which jobs are accepted and which steps follow an end. No handler waits for storage: a
+//! write is a future whose outcome comes back as a message. Nothing here may know what a job does.
 
 mod calls;
 mod ended;
@@ -38,58 +38,58 @@ use storage::objects::ObjectStore;
 /// The name that the Dispatcher is served under.
 pub const ENDPOINT: &str = "dispatcher";
 
-/// What the cluster runs.
+/// The jobs that the cluster runs.
 #[derive(Debug, Clone)]
 pub enum ClusterMode {
     /// Any number of jobs, from clients.
     Session,
-    /// The job of the program that this JobManager is (or is given); built here. Its id must be the same
-    /// after a restart, so it is given.
+    /// The job of the program that this JobManager is (or is given), which builds its graph. The job's id is given,
+    /// because it must be the same after a restart.
     Application(Box<SubmitProgram>),
     /// A job whose graph the client made.
     PerJob(Box<JobGraph>),
 }
 
-/// Why the cluster has nothing left to do.
+/// The reason why the cluster has nothing left to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterEnd {
-    /// For the external resource system and the exit code.
+    /// The final status, for the external resource system and the exit code.
     pub status: ApplicationStatus,
     /// The job that it ran (application and per-job mode).
     pub job: Option<(JobId, JobStatus)>,
-    /// For people.
+    /// An explanation, for messages.
     pub diagnostics: Option<String>,
 }
 
-/// What a Dispatcher is made with. The stores are those of the cluster; with high availability they
-/// outlive the process.
+/// The dependencies of a Dispatcher. The stores are those of the cluster; with high availability they outlive the
+/// process.
 #[derive(Clone)]
 pub struct DispatcherDeps {
     /// The process.
     pub services: ProcessServices,
-    /// Where the Dispatcher stands for election.
+    /// The election in which the Dispatcher stands.
     pub election: Arc<dyn LeaderElection>,
-    /// Where the JobMasters of its jobs are made known.
+    /// The table in which the JobMasters of its jobs are published.
     pub leaders: LeaderTable,
     /// The keeper of program hosts of this process, and its fence.
     pub hosts: (EndpointAddress, ProcessSession),
-    /// Whose blobs go with their job.
+    /// The BlobServer that deletes a job's blobs when the job has ended.
     pub blobs: Option<Remote<BlobServerGateway>>,
-    /// Told what blobs jobs need, while a Dispatcher of this process leads.
+    /// The record of the blobs that jobs need, updated while a Dispatcher of this process leads.
     pub in_use: BlobsInUse,
-    /// The logs of jobs; with high availability, shared with the other JobManagers.
+    /// The store of the jobs' logs; with high availability, shared with the other JobManagers.
     pub objects: Arc<dyn ObjectStore>,
-    /// The details of ended jobs; with high availability the same store.
+    /// The store of the details of ended jobs; with high availability, the same store as `objects`.
     pub details: Arc<dyn ObjectStore>,
-    /// The leader's lease: nothing is written after its end.
+    /// The leader's lease; nothing is written after its end.
     pub lease: Lease,
     /// What the cluster runs.
     pub mode: ClusterMode,
-    /// Told once, when the cluster has nothing left to do.
+    /// Set once, when the cluster has nothing left to do.
     pub end: watch::Sender<Option<ClusterEnd>>,
-    /// Whether TaskManagers fetch programs from here; false where every process is the program.
+    /// True if TaskManagers fetch programs from here; false if every process is the program.
     pub ship_programs: bool,
-    /// Whether programs may use relative paths (embedded mode).
+    /// True if programs may use relative paths (embedded mode).
     pub embedded: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Programs: a child process builds the graph, which is then submitted; or only looked at.
+//! Submitted programs: a child process builds the graph, which is then submitted or only shown.
 
 use super::jobs::refused;
 use super::leader::{Building, Dispatcher};
@@ -13,12 +13,12 @@ use model::{JobGraph, JobId, ProgramRef};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Longest the start of the child and its build may take together.
+/// Maximum time that the start of the child and its build may take together.
 const BUILD_WITHIN: Duration = Duration::from_secs(150);
 
 impl Dispatcher {
-    /// What a child is asked to build. Options of the job are checked first: they name what is wrong
-    /// without starting anything.
+    /// Returns the request to build a job. The job's options are checked first, so that an invalid option is reported
+    /// without starting a process.
     fn build_request(
         &self,
         job_id: JobId,
@@ -33,7 +33,7 @@ impl Dispatcher {
         Ok((BuildInHost { program, job_id, parallelism, options, keep }, merged))
     }
 
-    /// Has a child build a job's graph.
+    /// Records the build of a job's graph and requests it from a child process.
     fn begin_build(
         &mut self,
         (request, merged): (BuildInHost, Options),
@@ -86,7 +86,7 @@ impl Dispatcher {
     }
 }
 
-/// The program's own words come first; they name what is wrong.
+/// Translates a build error. The program's own message comes first, because it names what is wrong.
 fn not_built(error: BuildError) -> SubmitError {
     match error {
         BuildError::Program(why) | BuildError::Invalid(why) => SubmitError::Build(why),
@@ -114,7 +114,7 @@ impl Handler<Ask<SubmitProgram>> for Dispatcher {
             }
         };
         let (built, addr) = (self.begin_build(request), ctx.address());
-        // Not part of the answer's future: the job runs also when the client is gone by then.
+        // A task of its own, so that the job runs even if the client has gone.
         let submitted = actix::spawn(async move {
             let built = Built { job, graph: built.await, origin: Origin::Client };
             addr.send(built).await.unwrap_or(Err(SubmitError::ShuttingDown))
@@ -123,7 +123,7 @@ impl Handler<Ask<SubmitProgram>> for Dispatcher {
     }
 }
 
-/// A child has built a graph, or could not.
+/// The outcome of building a graph in a child.
 #[derive(actix::Message)]
 #[rtype(result = "Result<JobId, SubmitError>")]
 struct Built {
@@ -154,7 +154,7 @@ impl Handler<Built> for Dispatcher {
     }
 }
 
-/// A job whose graph a child has built runs, or does not.
+/// The outcome of building and submitting a job whose program was submitted.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct Submitted {
@@ -189,7 +189,7 @@ impl Handler<Ask<PlanProgram>> for Dispatcher {
     fn handle(&mut self, ask: Ask<PlanProgram>, _: &mut Context<Self>) -> Self::Result {
         let PlanProgram { program, parallelism, options } = ask.body;
         let mode = self.table.mode();
-        // A host of its own, under an id that no job has.
+        // The graph is built in a host of its own, under an id that no job has.
         let job = JobId(self.deps.services.platform.random_u128());
         let request = if mode == Mode::Session {
             self.build_request(job, program, parallelism, options, false)

@@ -1,5 +1,5 @@
-//! Questions about running jobs: they are asked of the job's JobMaster. A job may end while a question about it is
-//! under way; then its recorded end answers. A question must never be refused because the job has just ended.
+//! Questions about running jobs, which the job's JobMaster answers. If a job ends while a question about it is pending,
+//! its recorded end answers. A question must never be refused because the job has just ended.
 
 use super::ended::{details_of, result_of, summary_of};
 use super::leader::Dispatcher;
@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use storage::jobs::{DetailsStore, JobResultEntry};
 
-/// Between looks for the JobMaster of a job that is changing leaders.
+/// Pause between two looks for the JobMaster of a job whose leader is changing.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// A running job, as a question needs it: nothing of the actor's.
+/// Everything that a question about a running job needs, independent of the actor.
 #[derive(Clone)]
 pub(super) struct Asked {
     pub(super) job: JobId,
@@ -31,8 +31,8 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Returns the JobMaster that leads now; waits for it until the deadline. For a job that has ended
-    /// meanwhile it is an error that says so.
+    /// Returns the JobMaster that leads, waiting for one until the deadline. Returns [`JobError::Terminated`] if the
+    /// job has ended meanwhile.
     pub(super) async fn job_master(
         &self,
         deadline: Deadline,
@@ -51,13 +51,13 @@ impl Asked {
         }
     }
 
-    /// Returns how the job ended, if that was recorded after the question was taken in: its JobMaster answers no
-    /// longer then.
+    /// Returns the job's end if it was recorded after the question arrived; the JobMaster does not answer any more
+    /// then.
     fn end(&self) -> Option<JobResultEntry> {
         self.end.borrow().clone()
     }
 
-    /// Asks the JobMaster that leads. For a job that has ended meanwhile it is an error that says so.
+    /// Asks the leading JobMaster. Returns [`JobError::Terminated`] if the job has ended meanwhile.
     pub(super) async fn ask<C: Call<Gateway = JobMasterGateway>>(
         &self,
         message: C,
@@ -80,7 +80,7 @@ impl Asked {
         }
     }
 
-    /// Returns the job in one line; while it has no JobMaster, what the Dispatcher knows.
+    /// Returns the job's summary; if no JobMaster answers within `within`, the part that the Dispatcher knows.
     pub(super) async fn summary(&self, within: Duration) -> JobSummary {
         let found = self.ask(RequestSummary {}, Deadline::after(within)).await;
         match (found, self.end()) {
@@ -90,10 +90,10 @@ impl Asked {
         }
     }
 
-    /// Returns how the job ended, or after `wait` what is known.
+    /// Returns the job's result; if the job has not ended after `wait`, its current state.
     pub(super) async fn result(&self, wait: Duration, now_ms: impl Fn() -> u64) -> JobResult {
         let mut end = self.end.clone();
-        // A sender that is gone has left its last value.
+        // An error means that the sender is gone; its last value can still be read.
         let _ = tokio::time::timeout(wait, end.wait_for(Option::is_some)).await;
         if let Some(end) = self.end() {
             return result_of(&end);
@@ -108,7 +108,7 @@ impl Asked {
         }
     }
 
-    /// Returns everything about the job.
+    /// Returns all details of the job.
     pub(super) async fn details(&self, deadline: Deadline) -> Result<JobDetails, JobError> {
         match (self.ask(RequestDetails {}, deadline).await, self.end()) {
             (Ok(details), _) => Ok(JobDetails { status: unrecorded(details.status), ..details }),
@@ -118,8 +118,8 @@ impl Asked {
     }
 }
 
-/// The state that is told of a job whose result is not recorded: it has not ended before that, because
-/// another leader may have to run it again.
+/// Returns the state to report for a job whose result is not recorded yet. Until then the job does not count as ended,
+/// because another leader may have to run it again.
 pub(super) fn unrecorded(status: JobStatus) -> JobStatus {
     match status {
         JobStatus::Finished => JobStatus::Running,
@@ -129,7 +129,7 @@ pub(super) fn unrecorded(status: JobStatus) -> JobStatus {
     }
 }
 
-/// A job that has no JobMaster yet.
+/// Returns the summary of a job that has no JobMaster yet.
 fn initializing(job_id: JobId, name: &str, submitted_ms: u64) -> JobSummary {
     JobSummary {
         job_id,
@@ -143,13 +143,13 @@ fn initializing(job_id: JobId, name: &str, submitted_ms: u64) -> JobSummary {
 }
 
 impl Dispatcher {
-    /// Lists the jobs whose graph is being stored.
+    /// Returns the summaries of the jobs whose graph is being stored.
     pub(super) fn persisting(&self) -> Vec<JobSummary> {
         let persisting = self.persisting.iter();
         persisting.map(|(job, (graph, at))| initializing(*job, &graph.name, *at)).collect()
     }
 
-    /// A job that runs here.
+    /// Returns the job if it runs here.
     pub(super) fn asked(&self, job: JobId) -> Option<Asked> {
         let known = self.jobs.get(&job)?;
         Some(Asked {
@@ -163,7 +163,7 @@ impl Dispatcher {
         })
     }
 
-    /// All jobs that run here.
+    /// Returns all jobs that run here.
     pub(super) fn all_asked(&self) -> Vec<Asked> {
         self.jobs.keys().filter_map(|job| self.asked(*job)).collect()
     }
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// A question about a job whose JobMaster and runner are gone.
+    /// Returns a question about a job whose JobMaster and runner are gone.
     fn asked(
         process: &TestProcess,
         details: DetailsStore,

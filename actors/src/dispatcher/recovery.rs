@@ -1,6 +1,6 @@
-//! What a new Dispatcher does with the jobs that an earlier one left: it reads their logs in the background,
-//! runs the jobs that have not ended and remembers the others. A stored job that cannot run again has failed,
-//! and that is its result: it must never just be gone.
+//! Recovery: a new Dispatcher reads the logs of the jobs that an earlier one left, in the background, runs the jobs
+//! that have not ended and remembers the others. A stored job that cannot run again fails, and that is recorded as its
+//! result: it must never just disappear.
 
 use super::ended::{Ended, ended_job};
 use super::leader::Dispatcher;
@@ -15,17 +15,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::jobs::{AppendError, JobLogs, JobState, LogEnd, TakenOver, Writer};
 
-/// The name of a job whose graph, which has its name, cannot be read.
+/// Name shown for a job whose stored graph, which contains its name, cannot be read.
 const UNKNOWN_NAME: &str = "(unknown: its stored graph is damaged)";
-/// Most logs that are read at a time.
+/// Maximum number of logs that are read at the same time.
 const READS_MAX: usize = 16;
-/// Pauses between tries to read.
+/// The first and the longest pause between attempts to read.
 const READ_RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
-/// Logs between two messages about the progress.
+/// Number of logs between two messages about the progress.
 const PROGRESS_EVERY: usize = 100;
 
 impl Dispatcher {
-    /// Begins to take over.
+    /// Lists the logs of all jobs in the background; [`Listed`] follows.
     pub(super) fn recover(&mut self, ctx: &mut Context<Self>) {
         let (logs, session, addr) = (self.logs.clone(), self.writer.session, ctx.address());
         actix::spawn(async move {
@@ -42,8 +42,8 @@ impl Dispatcher {
         });
     }
 
-    /// Reads the log of a job that a superseded leader has created after this one had taken over: a client
-    /// submits the same job once more.
+    /// Reads the log of a job that a superseded leader created after this one had taken over. Called when a client
+    /// submits the same job id again.
     pub(super) fn adopt(&mut self, job: JobId, ctx: &mut Context<Self>) {
         if self.table.adopt(job) {
             self.read_logs(vec![job], None, ctx);
@@ -89,12 +89,12 @@ impl Dispatcher {
                 logs.delete(job).await
             };
             if let Err(error) = deleted.await {
-                tracing::warn!(%job, %error, "cannot delete what is stored of a job that is no more");
+                tracing::warn!(%job, %error, "cannot delete the objects of a removed job");
             }
         });
     }
 
-    /// Ends a stored job as FAILED that can never run again.
+    /// Ends a stored job as FAILED because it can never run again.
     fn fail_stored(
         &mut self,
         graph: Arc<JobGraph>,
@@ -151,7 +151,7 @@ fn nameless(job_id: JobId) -> JobGraph {
     }
 }
 
-/// Repeats a read until it succeeds, or fails for a reason that is not the store's.
+/// Repeats a read after pauses until it succeeds or fails for another reason than a store error.
 async fn retried<T, F>(what: &str, read: impl Fn() -> F) -> Result<T, AppendError>
 where
     F: Future<Output = Result<T, AppendError>>,
@@ -205,7 +205,7 @@ impl Handler<Listed> for Dispatcher {
     }
 }
 
-/// A job's log was read.
+/// The outcome of reading a job's log.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct LogRead {
@@ -239,7 +239,7 @@ impl Handler<LogRead> for Dispatcher {
 }
 
 impl Dispatcher {
-    /// Takes in a job that an earlier Dispatcher left.
+    /// Handles the log of a job that an earlier Dispatcher left.
     fn take_in(&mut self, job: JobId, state: JobState, end: LogEnd, ctx: &mut Context<Self>) {
         let found = match &state {
             JobState::Running(graph) => Found::Running(graph),
@@ -251,14 +251,14 @@ impl Dispatcher {
             (Recovered::Run, JobState::Running(graph)) => {
                 tracing::info!(%job, name = %graph.name, "job recovered");
                 let options = self.merged(&graph.options).unwrap_or_else(|error| {
-                    // They were valid for the version that took the job in.
+                    // The options were valid for the version that accepted the job.
                     tracing::warn!(%job, %error, "the job's own options are ignored");
                     self.deps.services.options.as_ref().clone()
                 });
                 self.run(graph, options, end, ctx);
             }
             (Recovered::Keep, JobState::Ended(entry)) => {
-                // Blobs that its earlier Dispatcher did not delete go because no job needs them.
+                // No job needs the blobs that the earlier Dispatcher did not delete, so the BlobServer removes them.
                 self.ended.insert(job, Ended { entry: *entry, log_end: end });
             }
             (Recovered::Fail(Some(error)), JobState::Running(graph)) => {
@@ -271,7 +271,7 @@ impl Dispatcher {
                 self.fail_stored(graph, cause, end, ctx);
             }
             (Recovered::Delete, _) => {
-                tracing::info!(%job, "deleting what is stored of a job that is no more");
+                tracing::info!(%job, "deleting the objects of a removed job");
                 self.delete_stored(job);
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! What the leader shell has to know about the Dispatcher.
+//! The Dispatcher's part of the leader shell.
 
 use super::{Dispatcher, DispatcherDeps, leader};
 use crate::leader_shell::{self, LeaderShell, Led};
@@ -10,14 +10,14 @@ use gateways::leader_election::{Component, LeaderInformation};
 use model::{DispatcherId, Fence, JobId, LeaderSession};
 use platform::LaneEnded;
 
-/// A running shell. Stopping it stops the Dispatcher and the JobMasters of its jobs (jobs are suspended);
-/// dropping it does the same without waiting.
+/// A running leader shell of the Dispatcher. Stopping it stops the Dispatcher and the JobMasters of its jobs, which are
+/// suspended; dropping it does the same without waiting.
 pub type DispatcherHandle = Running<LeaderShell<DispatcherDeps>>;
 
 /// Stands for election and runs a Dispatcher whenever this process leads, on the work lane.
 ///
 /// # Errors
-/// The lane has ended.
+/// [`LaneEnded`] if the lane has ended.
 pub async fn start(deps: DispatcherDeps) -> Result<DispatcherHandle, LaneEnded> {
     leader_shell::start(deps).await
 }
@@ -48,7 +48,7 @@ impl Led for DispatcherDeps {
     }
 
     fn probe(&self) -> RequestJobStatus {
-        // Any answer will do; this one waits for no job.
+        // Any answer will do, and this question does not wait for a job.
         RequestJobStatus { job_id: JobId(0) }
     }
 }

@@ -31,7 +31,7 @@ struct Fixture {
     election: Arc<ElectionDouble>,
     hosts: HostsDouble,
     objects: MemoryObjects,
-    /// What lies between the Dispatcher and `objects`.
+    /// The faulty store between the Dispatcher and `objects`.
     store: FaultyObjects,
     lease: Lease,
     end: watch::Receiver<Option<ClusterEnd>>,
@@ -121,7 +121,7 @@ impl Fixture {
         self.process.services.rpc.gateway(&leader.address, fence)
     }
 
-    /// As other components see it.
+    /// Returns the job's JobMaster as other components see it.
     fn known_job_master(&self, n: u128) -> Option<LeaderInformation> {
         self.process.leaders.watch(Component::JobMaster(job(n))).borrow().clone()
     }
@@ -149,13 +149,13 @@ impl Fixture {
         settle().await;
     }
 
-    /// Names of the records in a job's log.
+    /// Returns the names of the records in a job's log.
     async fn stored(&self, n: u128) -> Vec<String> {
         self.objects.list(&format!("jobs/{}/", job(n))).await.unwrap()
     }
 
     async fn log_says(&self, n: u128) -> JobState {
-        // Reads as a later leader would.
+        // Reads a copy of the log as a later leader would.
         let newer = LeaderSession { epoch: model::Epoch { store: u64::MAX, process: 0 }, nonce: 0 };
         let writer = Writer { session: newer, address: String::new() };
         let copy = MemoryObjects::new();
@@ -173,12 +173,12 @@ fn logs(objects: &MemoryObjects) -> JobLogs {
     JobLogs::new(Arc::new(objects.clone()), platform, Lease::endless())
 }
 
-/// The leader before the one that is tested.
+/// Returns the identity of the leader before the tested one.
 fn earlier() -> Writer {
     Writer { session: LeaderSession::default(), address: "old:6123".into() }
 }
 
-/// A job that an earlier leader left.
+/// Creates the log of a job that an earlier leader left.
 async fn left_behind(objects: &MemoryObjects, graph: JobGraph) -> storage::jobs::LogEnd {
     logs(objects).create(Arc::new(graph), 7, earlier()).await.unwrap()
 }
@@ -349,7 +349,7 @@ async fn a_store_that_hangs_delays_a_submission_and_nothing_else() {
     .await;
 }
 
-/// Restart strategy `none`: leader A is stopped before it writes that the job has failed; B recovers the job.
+/// Restart strategy `none`: leader A is stopped before it records that the job has failed; B recovers the job.
 #[tokio::test(start_paused = true)]
 async fn a_superseded_leader_neither_records_an_end_nor_deletes_anything() {
     local(async {
@@ -364,7 +364,7 @@ async fn a_superseded_leader_neither_records_an_end_nor_deletes_anything() {
         let taken = logs(&f.objects).take_over(job(1), None, b).await.unwrap();
         assert!(matches!(taken.state, JobState::Running(_)), "{:?}", taken.state);
         let before = f.stored(1).await;
-        // The deadline is not looked at: the lease of this test has no end.
+        // The lease of this test has no end, so it is the log alone that stops A.
         assert!(f.lease.holds(Duration::MAX));
         f.store.set_writes(Fault::None);
         seconds(60).await;
@@ -557,7 +557,7 @@ async fn recovery_runs_what_has_not_ended_and_lists_what_has() {
         };
         let fact = JobFact::Result(Box::new(entry));
         logs(&objects).append(end, fact, earlier()).await.unwrap();
-        // A log without a first record: what a superseded leader wrote when the job was deleted already.
+        // A log without record 0, as a superseded leader leaves it by appending after the job's log was deleted.
         let end = left_behind(&objects, graph(3, 1, false)).await;
         logs(&objects).append(end, JobFact::Owner, earlier()).await.unwrap();
         objects.delete(&format!("jobs/{}/0000000000", job(3))).await.unwrap();

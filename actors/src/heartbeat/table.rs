@@ -27,16 +27,16 @@ pub(super) struct Pair {
     report_to: Recipient<HeartbeatReport>,
     liveness: Liveness,
     payload: BeatPayload,
-    /// Number of `payload`.
+    /// The version of `payload`.
     version: u64,
-    /// Number of the newest payload that the peer said it has.
+    /// The version of the newest payload that the peer has confirmed.
     peer_has: u64,
     due_at: Duration,
     in_flight: bool,
     /// Its place in the agenda, if it is there.
     look_at: Option<Duration>,
     heard: BeatPayload,
-    /// Number of `heard`.
+    /// The version of `heard`.
     heard_version: u64,
     unchanged: u32,
     unsent: Unsent,
@@ -132,7 +132,7 @@ impl Pair {
         Some((to, beat))
     }
 
-    /// What the next beat or answer carries.
+    /// Returns the part of the next beat or answer that carries the payload.
     fn newest(&self) -> Newest {
         Newest::of(self.version, || self.payload.clone(), self.peer_has, self.heard_version)
     }
@@ -148,7 +148,7 @@ impl Pair {
         let changed = newest.version != self.heard_version
             && (newest.payload.is_some() || newest.version == 0);
         if changed {
-            // Without a payload the peer has begun anew and has published nothing yet.
+            // The peer has started anew and has not published a payload yet.
             self.heard = newest.payload.unwrap_or_default();
             self.heard_version = newest.version;
         }
@@ -214,7 +214,7 @@ pub(super) struct Table {
     /// The last turn.
     turned_at: Duration,
     next: u64,
-    /// Payloads published so far, of all pairs: a pair that is made anew never uses a number again.
+    /// Number of payloads published so far by all pairs, so that a pair that is made anew never uses a version again.
     published: u64,
     turns: Vec<(Weak<Turns>, TurnAge)>,
     observed_at: Duration,

@@ -114,7 +114,7 @@ async fn a_side_that_is_made_anew_hears_what_the_other_has_not_published_again()
         watch.publish(deployed());
         expect.publish(job(1));
         seconds(3).await;
-        // Within one turn: the other side notices nothing.
+        // The pair is replaced within one turn, so that the other side does not notice.
         let (to_worker, mut at_worker) = owner();
         drop(expect);
         let expect = make_expect(to_worker);

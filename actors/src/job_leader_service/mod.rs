@@ -163,7 +163,7 @@ struct JobLeaderService {
     introduction: Introduction,
     report_to: mpsc::UnboundedSender<JobLeaderReport>,
     jobs: BTreeMap<JobId, Watched>,
-    /// Facts of the TaskExecutor.
+    /// The inbox for facts from the TaskExecutor.
     facts: Inbox,
     watches: u64,
 }

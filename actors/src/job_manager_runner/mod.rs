@@ -1,9 +1,8 @@
-//! The runner of one job at its Dispatcher: has a JobMaster for the job for as long as the Dispatcher leads,
-//! and hands over how the job ended. It is the job's leader shell.
+//! The runner of one job at its Dispatcher: runs a JobMaster for the job while the Dispatcher leads, and delivers the
+//! job's end. It is the job's leader shell.
 //!
-//! A job is led where its Dispatcher is: the session of a JobMaster follows from the Dispatcher's, and its
-//! address is known only while the Dispatcher's is. The runner must never decide anything about the job
-//! itself.
+//! A job is led by the process that leads its Dispatcher: the session of a JobMaster follows from the Dispatcher's, and
+//! its address is published only while the Dispatcher's is. The runner must never decide anything about the job itself.
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +32,7 @@ pub fn endpoint_name(job: JobId) -> String {
     format!("job_manager_runner/{job}")
 }
 
-/// JobMasters of a job that may die of a panic before the process is given up.
+/// Number of JobMasters of one job that die of a panic before the process ends.
 const DEATHS_MAX: u8 = 3;
 
 /// What a runner is made with.
@@ -41,13 +40,13 @@ const DEATHS_MAX: u8 = 3;
 pub struct RunnerDeps {
     /// The process.
     pub services: ProcessServices,
-    /// Where the JobMaster is made known.
+    /// The table in which the JobMaster is published.
     pub leaders: LeaderTable,
     /// The Dispatcher that it belongs to.
     pub dispatcher: DispatcherId,
     /// The job; it passed `control::job_graph::check`.
     pub graph: Arc<JobGraph>,
-    /// The job's options over the cluster's.
+    /// The cluster's options with the job's own applied over them.
     pub options: conf::Options,
     /// Unix milliseconds of the submission.
     pub submitted_ms: u64,
@@ -65,7 +64,7 @@ impl fmt::Debug for RunnerDeps {
     }
 }
 
-/// The runner of a job. Stopping it stops the JobMaster: the job is suspended, not ended.
+/// The runner of a job. Stopping it stops the JobMaster, which suspends the job but does not end it.
 pub type JobManagerRunner = LeaderShell<JobLeader>;
 
 /// A running runner, and how its job ends. The end never comes where the runner is stopped before.
@@ -94,12 +93,12 @@ pub fn start(deps: RunnerDeps) -> StartedRunner {
     StartedRunner { running: running.guarded(&platform, &fatal), end }
 }
 
-/// The JobMaster of a job as its shell sees it.
+/// A job's part of its leader shell.
 pub struct JobLeader {
     deps: RunnerDeps,
-    /// Who waits for the end of the job; taken when it is told.
+    /// The channel for the job's end; `None` once the end was sent.
     end: Option<oneshot::Sender<Box<JobDetails>>>,
-    /// JobMasters that died of a panic.
+    /// Number of JobMasters that died of a panic.
     deaths: u8,
 }
 
@@ -127,14 +126,14 @@ impl Led for JobLeader {
         &self.deps.services
     }
 
-    /// Leads at once: this runner lives no longer than the Dispatcher leads.
+    /// Grants leadership at once: this runner lives no longer than the Dispatcher leads.
     fn contend(&self, shell: Recipient<Leadership>) -> Contention {
         let (job, component) = (self.job_id(), self.component());
         let session = job_session(self.deps.dispatcher, job, self.deaths).session();
         let (leaders, probe) = (self.deps.leaders.clone(), self.deps.services.probe.clone());
         probe.note(Fact::LeadershipGranted { component, session });
         actix::spawn(async move {
-            // An error says that the shell has ended.
+            // An error means that the shell has ended.
             let _ = shell.send(Leadership::Granted(session)).await;
         });
         Contention::new(move || {
@@ -177,8 +176,8 @@ impl Led for JobLeader {
         Box::pin(async move { probe.note(Fact::LeadershipEnded { component, session }) })
     }
 
-    /// A JobMaster that panicked has left nothing that could go on: the job starts over under a new session,
-    /// unless it had ended. A job that kills its JobMaster again and again is a fault that people must see.
+    /// Restarts the job under a new session, because a JobMaster that panicked has left nothing that could continue;
+    /// does nothing if the job had ended. After `DEATHS_MAX` deaths the process ends, so that people notice the fault.
     fn died(&mut self, _: LeaderSession) -> Death {
         self.deaths = self.deaths.saturating_add(1);
         if self.deaths >= DEATHS_MAX {
@@ -209,7 +208,7 @@ impl Handler<Ask<JobReachedTerminalState>> for JobManagerRunner {
         let leads = self.leading().map(|(session, _)| session);
         let job = self.led().job_id();
         if leads != Some(job_master_id.session()) {
-            tracing::warn!(%job, %job_master_id, "the end of the job is told by one that does not lead");
+            tracing::warn!(%job, %job_master_id, "ignored a job end reported by an old JobMaster");
             return Ok(());
         }
         tracing::info!(%job, %status, "the job has ended");

@@ -41,7 +41,7 @@ fn launch(process: &TestProcess, hosts: &HostsDouble, dispatcher: DispatcherId) 
 }
 
 impl Fixture {
-    /// A runner under a Dispatcher that is known.
+    /// Starts a runner under a Dispatcher that is published.
     async fn start() -> Self {
         let f = Self::hidden().await;
         f.dispatcher_is(Some(f.dispatcher));
@@ -49,7 +49,7 @@ impl Fixture {
         f
     }
 
-    /// A runner under a Dispatcher that is not known yet.
+    /// Starts a runner under a Dispatcher that is not published yet.
     async fn hidden() -> Self {
         let process = TestProcess::start(&[]).await;
         let hosts = HostsDouble::start(&process, HostSide::JobManager).await;
@@ -67,7 +67,7 @@ impl Fixture {
         self.process.leaders.set(Component::Dispatcher, leader);
     }
 
-    /// The JobMaster as other components see it.
+    /// Returns the JobMaster as other components see it.
     fn known(&self) -> Option<LeaderInformation> {
         self.process.leaders.watch(COMPONENT).borrow().clone()
     }
@@ -80,7 +80,7 @@ impl Fixture {
         self.process.services.rpc.gateway(&found.address, found.job_master_id)
     }
 
-    /// Facts about the job's leadership, in order.
+    /// Returns the recorded facts about the job's leadership, in order.
     fn leadership(&self) -> Vec<(&'static str, LeaderSession)> {
         let of_job = |fact: Fact| match fact {
             Fact::LeadershipGranted { component: COMPONENT, session } => Some(("granted", session)),

@@ -71,7 +71,7 @@ impl Handler<Ask<FailSlot>> for JobMaster {
         let Some(link) = self.task_managers.get_mut(&resource_id) else {
             return Err(not_registered(&resource_id));
         };
-        // The slot's program host may be gone, and another one answer under its address without the graph.
+        // The slot's program host may be gone, and another host without the graph may answer at its address.
         link.graph_at = None;
         let now = self.now();
         self.core.slot_failed(now, &resource_id, allocation_id, accepted, &cause);

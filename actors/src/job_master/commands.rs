@@ -52,14 +52,15 @@ impl JobMaster {
             Command::Deploy(deployment) => self.deploy(deployment, tables, ctx),
             Command::CancelTasks { worker, attempts } => {
                 if let Some(link) = self.task_managers.get(&worker.resource_id) {
-                    // A hint: while a report lists the task as running, the core gives the command again.
+                    // A hint that may be lost: while a report lists the task as running, the core gives the command
+                    // again.
                     link.gateway.tell(CancelTasks { job_id: self.job_id(), attempts });
                 }
             }
             Command::FreeSlot { worker, allocation } => {
                 if let Some(link) = self.task_managers.get(&worker.resource_id) {
                     let cause = "the job does not hold this slot any more".to_owned();
-                    // A hint: while a report lists the slot, the core gives the command again.
+                    // A hint that may be lost: while a report lists the slot, the core gives the command again.
                     link.gateway.tell(FreeSlot { allocation_id: allocation, cause });
                 }
             }
@@ -150,7 +151,7 @@ impl JobMaster {
         actix::spawn(async move {
             let report = JobReachedTerminalState { job_master_id, details, status };
             if let Some(Err(error)) = until_answered(&runner, &report, || addr.connected()).await {
-                tracing::warn!(%error, "the runner does not take how the job ended");
+                tracing::warn!(%error, "cannot report the job's end to its runner");
             }
         });
     }

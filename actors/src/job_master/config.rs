@@ -1,4 +1,4 @@
-//! A job's settings, from its options.
+//! The configuration of a job's core, made from the job's options.
 
 use super::JobMasterDeps;
 use conf::{Options, restart as keys, restart::Strategy};

@@ -89,7 +89,7 @@ impl JobMaster {
     /// The job ends without results.
     pub(super) fn abandon_results(&self) {
         if let Some(host) = &self.host {
-            // A hint: the Dispatcher ends the host with the job.
+            // A hint that may be lost: the Dispatcher ends the host with the job.
             host.gateway.tell(JobEnded { finished: false });
         }
     }

@@ -52,7 +52,7 @@ pub struct JobMasterDeps {
     pub services: ProcessServices,
     /// The job; it passed `control::job_graph::check`.
     pub graph: Arc<JobGraph>,
-    /// The job's options over the cluster's.
+    /// The cluster's options with the job's own applied over them.
     pub options: conf::Options,
     /// Its leadership.
     pub session: JobMasterId,

@@ -42,12 +42,12 @@ struct Connected {
 }
 
 impl JobMaster {
-    /// Watches who leads the ResourceManager, for as long as the JobMaster lives.
+    /// Follows the leading ResourceManager as long as the JobMaster lives.
     pub(super) fn follow_resource_manager(&self, ctx: &mut Context<Self>) {
         let mut leader = self.deps.services.retrieval.watch(Component::ResourceManager);
         let addr = ctx.address();
-        // The JobMaster's own future: the leader outlives most jobs, and a task that waits for the next one would
-        // stay for ever.
+        // The future belongs to the JobMaster: a spawned task would wait for the next leader long after the JobMaster
+        // has ended, because one ResourceManager outlives most jobs.
         let follow = async move {
             loop {
                 let newest = leader.borrow_and_update().clone();
@@ -182,7 +182,8 @@ impl JobMaster {
         self.resource_manager.leader = None;
         self.note_left();
         if let Some(connected) = self.resource_manager.connected.take() {
-            // A hint: the silence of the heartbeats ends the requirements, `resourcemanager.job.timeout` the job.
+            // A hint that may be lost: the ResourceManager drops the requirements when the heartbeats stop, and the job
+            // after `resourcemanager.job.timeout`.
             connected.gateway.tell(DisconnectJobMaster {
                 job_id: self.job_id(),
                 job_master_id: self.deps.session,

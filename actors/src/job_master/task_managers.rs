@@ -120,8 +120,8 @@ impl JobMaster {
             return;
         }
         if let Some(link) = self.task_managers.remove(resource) {
-            // A hint. A TaskExecutor that lives and was cut off learns here, or by the silence of the heartbeats, that
-            // the connection is over.
+            // A hint that may be lost. A TaskExecutor that lives but was cut off learns from it, or from the missing
+            // heartbeats, that the connection has ended.
             link.gateway.tell(self.disconnect(&cause));
         }
         let job = self.job_id();
@@ -149,11 +149,11 @@ impl JobMaster {
         for (resource, link) in std::mem::take(&mut self.task_managers) {
             if free {
                 for allocation_id in self.core.holdings(&resource).0 {
-                    // A hint: a slot without a JobMaster is freed after `taskmanager.slot.timeout`.
+                    // A hint that may be lost: a slot without a JobMaster is freed after `taskmanager.slot.timeout`.
                     link.gateway.tell(FreeSlot { allocation_id, cause: cause.message.clone() });
                 }
             }
-            // A hint: the silence of the heartbeats says the same.
+            // A hint that may be lost: the missing heartbeats have the same effect.
             link.gateway.tell(self.disconnect(cause));
         }
     }

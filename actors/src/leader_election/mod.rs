@@ -52,7 +52,7 @@ pub struct ElectionDeps {
     pub probe: Arc<dyn Probe>,
     /// Where the service's own death is reported.
     pub fatal: FatalErrorHandler,
-    /// The process's watchdog: it sees an election lane that is blocked.
+    /// The process's watchdog, which notices a blocked election lane.
     pub heartbeat: HeartbeatHandle,
 }
 
@@ -254,7 +254,7 @@ async fn forward(
             biased;
             _ = &mut resign => break,
             event = campaign.next() => match event {
-                // An actor that has ended is told nothing; the lease is given up below.
+                // An actor that has ended cannot receive the event; the lease is given up below.
                 Some(event) => {
                     let _ = to.send(Lease(event)).await;
                 }

@@ -1,4 +1,4 @@
-//! The leaders that this process's own election has published, and the JobMasters of its Dispatcher.
+//! The leaders that this process's election has published, and the JobMasters of its Dispatcher.
 
 use crate::services::LeaderRetrieval;
 use gateways::leader_election::{Component, LeaderInformation};
@@ -7,7 +7,7 @@ use platform::watch;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Entries up to which nothing is forgotten.
+/// Number of entries up to which none is removed.
 const FORGET_FROM: usize = 64;
 
 /// A shared table. Cheap to clone.
@@ -19,15 +19,15 @@ pub struct LeaderTable {
 #[derive(Debug, Default)]
 struct Leaders {
     known: BTreeMap<Component, watch::Sender<Option<LeaderInformation>>>,
-    /// JobMasters that answer, each with the Dispatcher that it belongs to.
+    /// JobMasters that answer, each with its Dispatcher.
     jobs: BTreeMap<JobId, (DispatcherId, LeaderInformation)>,
-    /// Entries from which what nobody leads and nobody watches is looked for.
+    /// Number of entries from which unused ones are removed.
     forget_from: usize,
 }
 
 impl LeaderTable {
-    /// Makes a leader known, or that nobody leads. With the Dispatcher its JobMasters become known, and are
-    /// taken back.
+    /// Publishes a component's leader, or withdraws it (`None`). Publishing a Dispatcher also publishes its JobMasters,
+    /// and withdrawing it withdraws them.
     pub fn set(&self, component: Component, leader: Option<LeaderInformation>) {
         let mut leaders = self.lock();
         leaders.tell(component, leader);
@@ -38,14 +38,14 @@ impl LeaderTable {
         }
     }
 
-    /// Makes a JobMaster known that answers, for as long as `dispatcher` is the Dispatcher that is known.
+    /// Adds a JobMaster that answers. It is published while `dispatcher` is the published Dispatcher.
     pub fn add_job(&self, dispatcher: DispatcherId, job: JobId, leader: LeaderInformation) {
         let mut leaders = self.lock();
         leaders.jobs.insert(job, (dispatcher, leader));
         leaders.tell_job(job);
     }
 
-    /// Takes a JobMaster back; does nothing if a later one of the job is known.
+    /// Withdraws a JobMaster; does nothing if the job has a later one.
     pub fn remove_job(&self, job: JobId, session: LeaderSession) {
         let mut leaders = self.lock();
         if leaders.jobs.get(&job).is_some_and(|(_, leader)| leader.session == session) {
@@ -80,7 +80,7 @@ impl Leaders {
         self.tell(Component::JobMaster(job), leader);
     }
 
-    /// Jobs come and go: what nobody leads and nobody watches is forgotten, whenever the entries have doubled.
+    /// Removes the entries that have neither a leader nor a watcher, each time the number of entries has doubled.
     fn forget(&mut self) {
         if self.known.len() >= self.forget_from {
             self.known.retain(|_, leader| leader.borrow().is_some() || !leader.is_closed());

@@ -16,11 +16,11 @@ use tokio::sync::oneshot;
 
 /// Longest a build of a graph may take.
 const BUILD_WITHIN: Duration = Duration::from_secs(120);
-/// Longest a build waits for a place among the program hosts.
+/// Maximum time for which a build waits for a place among the program hosts.
 const BUILD_WAITS: Duration = Duration::from_secs(30);
-/// Longest coordinators wait for a place, with their job's slots.
+/// Maximum time for which coordinators wait for a place; the job keeps its slots meanwhile.
 const COORDINATORS_WAIT: Duration = Duration::from_secs(10);
-/// Longest tasks wait for the end of their job's former host.
+/// Maximum time for which tasks wait for the end of their job's previous host.
 const TASKS_WAIT: Duration = Duration::from_secs(120);
 /// Longest one call waits for the end of a host.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -144,7 +144,7 @@ impl Handler<Ask<ServeCollected>> for ProgramHosts {
 }
 
 impl ProgramHosts {
-    /// Ends a job's host and takes back requests for another one; the future resolves when the host is gone.
+    /// Ends a job's host and withdraws requests for another one. The future resolves when the host is gone.
     fn release(
         &mut self,
         job: JobId,
@@ -152,7 +152,7 @@ impl ProgramHosts {
         ctx: &mut Context<Self>,
     ) -> ResponseFuture<()> {
         for ticket in self.places.withdraw(job) {
-            // Dropped: who waits for the answer is told that the host was released.
+            // Dropping the request tells its caller that the host was released.
             self.requests.remove(&ticket);
         }
         let ending = self.end(job, at_once);
@@ -212,7 +212,7 @@ impl Handler<End> for ProgramHosts {
     }
 }
 
-/// The host of a job has built its graph.
+/// The host of a job has built the job's graph.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 struct HostBuilt(JobId);

@@ -1,10 +1,9 @@
-//! The keeper of a process's program hosts: starts, counts and ends them, one per job. On the JobManager
-//! the keeper has a job's graph built in a host and lends that host to the job's coordinators if the job gets
-//! its slots at once; on a TaskManager the host runs the job's tasks. How many hosts there may be, and which of
-//! them goes for another, is decided in `control::program_hosts`.
+//! The keeper of a process's program hosts: starts, counts and ends them, one per job. On the JobManager, a host builds
+//! a job's graph and then serves the job's coordinators if the job gets its slots at once; on a TaskManager the host
+//! runs the job's tasks. `control::program_hosts` decides how many hosts may exist and which of them ends to make room.
 //!
-//! The keeper never restarts a host by itself: that its host is gone is a fact for the job's owner, who asks
-//! again if it wants another one.
+//! The keeper must never restart a host by itself: it reports that the host is gone, and the job's owner requests
+//! another one if it needs it.
 
 mod calls;
 mod launcher;
@@ -77,9 +76,9 @@ type Kill = Arc<dyn Fn() + Send + Sync>;
 /// What a launch led to.
 type Launched = Result<HostAddress, BuildError>;
 
-/// Most hosts on the JobManager that have built a graph and wait for their job's slots.
+/// Maximum number of hosts on the JobManager that have built a graph and wait for their job's slots.
 const IDLE_MAX: usize = 4;
-/// Longest time that such a host waits.
+/// Maximum time for which such a host waits.
 const IDLE_FOR: Duration = Duration::from_secs(10);
 
 /// A request for a job's host that has no place yet.
@@ -100,7 +99,7 @@ struct Entry {
 enum State {
     /// Being started; dropping `give_up` ends that.
     Launching { waiting: Vec<oneshot::Sender<Launched>>, _give_up: oneshot::Sender<()> },
-    /// It answers; `ending` once it was told to end.
+    /// The host answers; `ending` is true once it was told to end.
     Up { address: HostAddress, kill: Kill, ending: bool },
 }
 
@@ -137,9 +136,8 @@ impl ProgramHosts {
         }
     }
 
-    /// Returns the job's host once it has a place: the one that is there, the one that is coming, or a new
-    /// one; a new one after the one that is being ended. Without a place `within` that time the answer is
-    /// [`BuildError::NoRoom`].
+    /// Requests a job's host. The receiver gets the existing or starting host, or a new one; if the host is being
+    /// ended, a new one after it. Without a place `within` that time the receiver gets [`BuildError::NoRoom`].
     fn launch(
         &mut self,
         (job, program): (JobId, Option<BlobKey>),
@@ -155,7 +153,7 @@ impl ProgramHosts {
         launched
     }
 
-    /// Does what follows from a change of places, and sets the timer for the next decision.
+    /// Carries out the decisions that follow from a change of places, and sets the timer for the next decision.
     fn turn(&mut self, ctx: &mut Context<Self>) {
         for command in self.places.decide(self.deps.services.platform.now()) {
             match command {
@@ -260,7 +258,7 @@ impl ProgramHosts {
         });
     }
 
-    /// Forgets a host that is gone, and tells who waits for that. Its place is free.
+    /// Removes a host that is gone, frees its place and notifies those that wait for its end.
     fn forget(&mut self, job: JobId, exit: HostExit) -> Option<State> {
         self.places.gone(job);
         let entry = self.hosts.remove(&job)?;
@@ -269,7 +267,8 @@ impl ProgramHosts {
     }
 }
 
-/// Only child processes of a JobManager are bounded: those of a TaskManager are by its slots.
+/// Returns the limits on hosts. Only child processes of a JobManager are limited; those of a TaskManager are limited by
+/// its slots.
 fn bounds(deps: &HostsDeps) -> Option<Bounds> {
     let children = deps.own_program.is_none() && !deps.embedded;
     (deps.side == HostSide::JobManager && children).then(|| Bounds {

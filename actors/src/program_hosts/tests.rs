@@ -258,7 +258,7 @@ async fn a_build_that_fails_leaves_no_host() {
     .await;
 }
 
-/// A keeper of a JobManager with so many places.
+/// Starts a keeper of a JobManager with this many places.
 async fn places(max: &str) -> (TestProcess, HostsDouble) {
     let process = TestProcess::start(&[("jobmanager.program-hosts.max", max)]).await;
     let hosts = HostsDouble::start(&process, HostSide::JobManager).await;

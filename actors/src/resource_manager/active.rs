@@ -1,6 +1,7 @@
-//! The driver's side of an active ResourceManager: its events in, requests and releases out, and the application's end.
+//! The driver's side of an active ResourceManager: events from the driver, requests and releases to it, and the
+//! application's deregistration.
 //!
-//! It must never decide which worker is needed.
+//! This module must never decide which worker is needed.
 
 use super::driver::{ResourceManagerDriver, WorkerRequest};
 use super::handlers::millis;
@@ -17,10 +18,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// The pause before the application is unregistered again; doubles up to [`RETRY_LONGEST`].
+/// The pause before the first repetition of a deregistration; it doubles up to [`RETRY_LONGEST`].
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_LONGEST: Duration = Duration::from_secs(5);
-/// An attempt to unregister that does not answer leaves time for so many of its length.
+/// An attempt to deregister gets the whole time divided by this, so that an unanswered attempt leaves time for others.
 const ATTEMPTS_MIN: u32 = 4;
 
 /// The driver reports.
@@ -69,7 +70,8 @@ impl ResourceManagerActor {
         self.obey(commands);
     }
 
-    /// Hands a command on to the driver. Returns what the driver would say of one that never reaches it.
+    /// Passes a command on to the driver. Returns the event that the driver would have reported if the command cannot
+    /// reach it.
     pub(super) fn obey_driver(&self, command: Command) -> Option<DriverEvent> {
         let Mode::Active { driver, .. } = &self.deps.mode else {
             return None;
@@ -100,7 +102,7 @@ impl ResourceManagerActor {
                 driver.request(WorkerRequest { request, spec, memory });
                 None
             }
-            // The options were checked when the process started, but not for this spec.
+            // The options were checked at the start of the process, but not for this spec.
             Err(error) => {
                 let cause = format!("its memory cannot be laid out: {error}");
                 Some(DriverEvent::NeverMet { request, cause })
@@ -115,7 +117,7 @@ impl Handler<Ask<DeregisterApplication>> for ResourceManagerActor {
     fn handle(&mut self, ask: Ask<DeregisterApplication>, _: &mut Context<Self>) -> Self::Result {
         let DeregisterApplication { status, diagnostics } = ask.body;
         let Mode::Active { driver, .. } = &self.deps.mode else {
-            // Nobody else ends workers that were started by hand, and there is nothing left for them.
+            // Workers that were started by hand have nothing left to do, and nobody else ends them.
             let cause = diagnostics.unwrap_or_else(|| "the application has ended".to_owned());
             let goodbyes = self.release_all(&cause);
             return Box::pin(async move {
@@ -128,8 +130,8 @@ impl Handler<Ask<DeregisterApplication>> for ResourceManagerActor {
     }
 }
 
-/// Unregisters the application at the external system, again after an error or an attempt that takes too long, until
-/// `within` is over.
+/// Deregisters the application at the external system. Repeats this after an error or an attempt that takes too long,
+/// until `within` has passed.
 async fn deregister(
     driver: Arc<dyn ResourceManagerDriver>,
     status: ApplicationStatus,

@@ -1,5 +1,5 @@
-//! What an active ResourceManager asks from an external resource system. Implemented for each deployment
-//! target; a driver decides nothing.
+//! The interface of external resource systems for an active ResourceManager, implemented for each deployment target. A
+//! driver decides nothing.
 
 use conf::memory::TaskManagerMemory;
 use control::resource_manager::pool::{DriverEvent, RecoveredWorker};
@@ -10,17 +10,17 @@ use std::fmt;
 use thiserror::Error;
 use tokio::sync::mpsc;
 
-/// A driver's events that wait for their ResourceManager.
+/// Maximum number of a driver's events that wait for their ResourceManager.
 pub const EVENTS_MAX: usize = 4096;
 
-/// One TaskManager to be started.
+/// A request for one TaskManager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerRequest {
     /// Names the request in events.
     pub request: u64,
-    /// What it offers.
+    /// The spec of the worker.
     pub spec: WorkerResourceSpec,
-    /// What its process (and so its container) takes.
+    /// The memory of its process, and so of its container.
     pub memory: TaskManagerMemory,
 }
 
@@ -31,41 +31,41 @@ pub struct DriverError(pub String);
 
 /// An external resource system, for one leadership at a time.
 ///
-/// Contract: `initialize` comes first; events come in the order in which things happened, `Started` before
-/// the worker is launched where the system allows that; a request ends in one `Started`, `StartFailed` or `NeverMet`, but
-/// none has to come. `Started` may follow a `StartFailed` or a cancellation: the ResourceManager uses the worker if it
-/// needs one and `resourcemanager.late-worker.grace-period` is not over, else it releases it. A worker that was `Started`
-/// or recovered ends in one `Lost`. Calls return at once.
+/// Contract: `initialize` is called first. Events come in the order in which things happened, `Started` before the
+/// worker is launched where the system allows that. A request ends in one `Started`, `StartFailed` or `NeverMet`, or in
+/// no event at all. `Started` may follow a `StartFailed` or a cancellation: the ResourceManager uses the worker if it
+/// needs one and `resourcemanager.late-worker.grace-period` has not passed, otherwise it releases the worker. A worker
+/// that was `Started` or recovered ends in one `Lost`. Calls return at once.
 pub trait ResourceManagerDriver: Send + Sync + fmt::Debug {
-    /// Connects, with no node to avoid. Events go to `events` from now on. Answers the workers that an earlier
-    /// ResourceManager of this application has left, as far as the external system knows them; those that it finds later
-    /// come as [`DriverEvent::Recovered`].
+    /// Connects to the external system, with an empty list of nodes to avoid. Events go to `events` from now on.
+    /// Returns the workers that an earlier ResourceManager of this application has left, as far as the external system
+    /// knows them; those found later come as [`DriverEvent::Recovered`].
     fn initialize(
         &self,
         events: mpsc::Sender<DriverEvent>,
     ) -> BoxFuture<'static, Result<Vec<RecoveredWorker>, DriverError>>;
 
-    /// Replaces the nodes on which no worker should be started, where the external system can do that. Holds for open
-    /// requests, too: with an empty list they may be met on every node again.
+    /// Replaces the list of nodes on which no worker should be started, if the external system supports that. The list
+    /// applies to open requests too: with an empty list they may be met on every node again.
     fn avoid(&self, hosts: Vec<String>);
 
     /// Asks for a worker.
     fn request(&self, request: WorkerRequest);
 
-    /// A request is not needed any more; it may be too late.
+    /// Cancels a request that is no longer needed; the worker may have started already.
     fn cancel(&self, request: u64);
 
     /// Ends a worker, started or recovered. One that is not known is ended already.
     fn release(&self, resource_id: &ResourceId);
 
-    /// The application has ended: its entry in the external system is closed. Called again after an error, and after
-    /// an attempt that took too long and was dropped.
+    /// Closes the application's entry in the external system, because the application has ended. Called again after an
+    /// error, and after an attempt that took too long and was dropped.
     fn deregister(
         &self,
         status: ApplicationStatus,
         diagnostics: Option<String>,
     ) -> BoxFuture<'static, Result<(), DriverError>>;
 
-    /// Disconnects. Workers stay. No event comes after it.
+    /// Disconnects. Workers stay. No event comes afterwards.
     fn terminate(&self) -> BoxFuture<'static, ()>;
 }

@@ -21,7 +21,7 @@ use model::{Fence, InstanceId, JobId, ResourceId, ResourceProfile};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Free slots, and allocated ones by job, of each TaskExecutor.
+/// The number of free slots of each TaskExecutor, and its allocated slots with their jobs.
 type SlotsByWorker = BTreeMap<InstanceId, (u32, Vec<(JobId, ResourceProfile)>)>;
 pub(super) type ActorAnswer<C> = ResponseActFuture<ResourceManagerActor, Answer<C>>;
 

@@ -1,4 +1,5 @@
-//! What the ResourceManager's own SlotManager tells it. It must never believe anybody else.
+//! Handlers of the messages from the ResourceManager's own SlotManager. They must never accept a message from anybody
+//! else.
 
 use super::ResourceManagerActor;
 use actix::{Context, Handler};

@@ -1,6 +1,6 @@
-//! Follows who leads each job, and registers the JobMasters that do.
+//! Follows the leader of each job, and registers the JobMasters that lead.
 //!
-//! Whether a JobMaster leads is decided in `control::resource_manager`; it must never be taken from the JobMaster's word.
+//! `control::resource_manager` decides whether a JobMaster leads; a JobMaster's own claim must never count.
 
 use super::handlers::{ActorAnswer, refused};
 use super::{JobConnection, ResourceManagerActor};
@@ -15,7 +15,8 @@ use platform::watch;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// A job's first leader may be published a moment after its JobMaster registers.
+/// Maximum time for which a registration waits for the job's first leader, which may be published after its JobMaster
+/// registers.
 const FIRST_LEADER_WITHIN: Duration = Duration::from_secs(1);
 
 type Leader = watch::Receiver<Option<LeaderInformation>>;
@@ -24,7 +25,7 @@ type Leader = watch::Receiver<Option<LeaderInformation>>;
 #[derive(Debug)]
 pub(super) struct Watched {
     leader: Leader,
-    /// Dropping it ends the task that follows the leader.
+    /// Dropping the sender ends the task that follows the leader.
     _until: oneshot::Sender<()>,
 }
 
@@ -53,7 +54,7 @@ async fn follow(
     }
 }
 
-/// Retrieval says who leads a job.
+/// The retrieval service reports the leader of a job.
 #[derive(Debug, actix::Message)]
 #[rtype(result = "()")]
 struct LeaderSeen {
@@ -77,7 +78,7 @@ impl Handler<Ask<RegisterJobMaster>> for ResourceManagerActor {
         let registering = ask.body;
         let mut leader = self.leader_of(registering.job_id, ctx);
         let known = async move {
-            // None by then is an answer, too.
+            // A time-out is fine: then no leader is known.
             let first = leader.wait_for(Option::is_some);
             let _ = tokio::time::timeout(FIRST_LEADER_WITHIN, first).await;
             session_of(&leader.borrow())
@@ -98,7 +99,7 @@ impl Handler<Ask<RegisterJobMaster>> for ResourceManagerActor {
 }
 
 impl ResourceManagerActor {
-    /// The leader of a job, watched from now on.
+    /// Returns the watch of a job's leader; begins to watch the job if nobody does.
     fn leader_of(&mut self, job_id: JobId, ctx: &Context<Self>) -> Leader {
         if !self.core.watch_job(self.now(), job_id)
             && let Some(watched) = self.watched.get(&job_id)
@@ -128,7 +129,7 @@ impl ResourceManagerActor {
         let watch = services.heartbeat.watch(self.me(), target, &self.marker, report_to);
         let gateway =
             services.rpc.gateway(&address, job_master_id).with_session(self.fence.session());
-        // Of the same JobMaster: the connection of another one was closed when it led no more.
+        // The removed connection is of the same JobMaster: that of another one was closed when it lost its leadership.
         let declared = self.jobs.remove(&job_id).and_then(|job| job.declared);
         let connection = JobConnection { job_master_id, gateway, _watch: watch, declared };
         self.jobs.insert(job_id, connection);

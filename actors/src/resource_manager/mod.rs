@@ -1,8 +1,8 @@
-//! The ResourceManager: TaskExecutors and JobMasters register here, jobs declare what they need.
+//! The ResourceManager: TaskExecutors and JobMasters register here, and jobs declare their requirements.
 //!
-//! It owns registrations and workers; everything about a TaskExecutor reaches the SlotManager through it, in
-//! order, stamped with the incarnation. Decisions are `control::resource_manager`'s. It must never deploy
-//! a task or know what a job does.
+//! It owns registrations and workers; everything about a TaskExecutor reaches the SlotManager through it, in order,
+//! stamped with the incarnation. `control::resource_manager` decides. It must never deploy a task or know what a job
+//! does.
 
 mod active;
 pub mod driver;
@@ -46,35 +46,35 @@ use tokio::sync::mpsc;
 /// The name that it is served under.
 pub const ENDPOINT: &str = "resource_manager";
 
-/// How often pauses and blocks are looked at.
+/// Interval at which pauses and blocks are checked.
 const TICK: Duration = Duration::from_millis(250);
-/// How long a worker may take to hear that it is released.
+/// Maximum time for telling a worker that it is released.
 const RELEASED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Where workers come from.
+/// The source of workers.
 #[derive(Debug, Clone)]
 pub enum Mode {
-    /// TaskExecutors come from outside.
+    /// TaskExecutors are started from outside.
     Standalone,
-    /// Asked from an external system.
+    /// Workers are requested from an external system.
     Active {
-        /// It.
+        /// The driver of the external system.
         driver: Arc<dyn ResourceManagerDriver>,
-        /// What one worker is made of, unless a requirement asks for larger slots.
+        /// The default spec of a worker; a requirement of larger slots gets larger workers.
         worker: WorkerResourceSpec,
     },
 }
 
-/// What ResourceManagers of a process are made with.
+/// The dependencies of a process's ResourceManagers.
 #[derive(Debug, Clone)]
 pub struct ResourceManagerDeps {
     /// The process.
     pub services: ProcessServices,
-    /// Where workers come from.
+    /// The source of workers.
     pub mode: Mode,
-    /// Where TaskManagers fetch programs.
+    /// The BlobServer from which TaskManagers fetch programs.
     pub blob_server: EndpointAddress,
-    /// Its fence.
+    /// The BlobServer's fence.
     pub blob_session: ProcessSession,
 }
 
@@ -92,7 +92,7 @@ struct JobConnection {
     job_master_id: JobMasterId,
     gateway: Remote<JobMasterGateway>,
     _watch: PeerWatch,
-    /// As it was declared last.
+    /// The job's last declaration.
     declared: Option<ProcessRequirements>,
 }
 
@@ -107,17 +107,17 @@ pub struct ResourceManagerActor {
     jobs: BTreeMap<JobId, JobConnection>,
     slot_manager: Remote<SlotManagerGateway>,
     to_slot_manager: Courier<SlotManagerFact>,
-    /// Facts of the SlotManager.
+    /// The inbox for facts from the SlotManager.
     facts: Inbox,
-    /// The leaders of jobs, as retrieval tells them.
+    /// The watched jobs, with their leaders according to the retrieval service.
     watched: BTreeMap<JobId, job_leaders::Watched>,
-    /// Lives and dies with the ResourceManager.
+    /// The SlotManager, which lives as long as the ResourceManager.
     running_slot_manager: Option<Running<slot_manager::SlotManagerActor>>,
     events: Option<mpsc::Receiver<DriverEvent>>,
     recovered: Vec<RecoveredWorker>,
 }
 
-/// Starts the ResourceManager of one leadership with its SlotManager, on the current thread. The driver of an active one
+/// Starts the ResourceManager of one leadership with its SlotManager, on the current thread. In active mode the driver
 /// is initialised first.
 async fn lead(
     deps: ResourceManagerDeps,
@@ -230,7 +230,7 @@ impl Actor for ResourceManagerActor {
     }
 
     fn stopped(&mut self, _: &mut Context<Self>) {
-        // Peers look for the next one at once instead of finding out by themselves.
+        // Peers then look for the next ResourceManager at once.
         for worker in self.workers.values() {
             worker.gateway.tell(DisconnectResourceManager {
                 resource_manager_id: self.fence,
@@ -267,7 +267,7 @@ impl ResourceManagerActor {
     }
 
     fn obey(&mut self, commands: Vec<Command>) {
-        // Before the requests that take their place.
+        // Ended requests are recorded before the requests that replace them.
         let session = self.fence.session();
         for request in self.core.take_ended_requests() {
             self.note(Fact::WorkerRequestEnded { session, request });
@@ -289,7 +289,7 @@ impl ResourceManagerActor {
                 Command::BlockHosts(hosts) => self.to_slot_manager.deliver(BlockHosts { hosts }),
                 Command::NeverMet(specs) => {
                     for (spec, cause) in &specs {
-                        tracing::error!(?spec, cause, "such a worker can never be started");
+                        tracing::error!(?spec, cause, "workers of this spec can never start");
                     }
                     self.to_slot_manager.deliver(RefuseWorkers { specs });
                 }
@@ -362,12 +362,14 @@ impl ResourceManagerActor {
         });
     }
 
-    /// Forgets a job. Its JobMaster, if it is still registered, is not told: it has ended the job.
+    /// Removes a job. A JobMaster that is still registered is not notified, because it has ended the job itself or lost
+    /// its leadership.
     fn remove_job(&mut self, job_id: JobId, reason: &str) {
         tracing::info!(%job_id, reason, "job removed");
         self.jobs.remove(&job_id);
         self.watched.remove(&job_id);
-        // A slot given at the last moment reaches a JobMaster that has ended: nobody else frees it.
+        // The SlotManager frees a slot that was given at the last moment: the JobMaster has ended, so nobody else
+        // would.
         self.to_slot_manager.deliver(RemoveJob { job_id });
     }
 }
@@ -381,7 +383,7 @@ impl Handler<HeartbeatReport> for ResourceManagerActor {
                 party: Party::TaskExecutor { resource_id, instance_id, .. },
                 payload: BeatPayload::Slots(report),
             } => {
-                // Before its own first report the SlotManager does not know it.
+                // The SlotManager does not know a worker before the worker's first own report.
                 let known = self.core.get(&resource_id);
                 if known.is_some_and(|w| w.instance_id == instance_id && w.reported) {
                     self.to_slot_manager.deliver(ReportSlots { instance_id, report });

@@ -1,4 +1,4 @@
-//! Blocking and unblocking nodes, as people ask for it by REST and the command line.
+//! Handlers for blocking and unblocking nodes, which operators do through REST and the command line.
 
 use super::ResourceManagerActor;
 use super::handlers::millis;
@@ -11,7 +11,7 @@ use gateways::{Answer, Ask};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Longest host name in bytes.
+/// Maximum length of a host name in bytes.
 const HOST_NAME_MAX: usize = 255;
 
 impl Handler<Ask<BlockNode>> for ResourceManagerActor {

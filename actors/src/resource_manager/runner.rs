@@ -1,4 +1,4 @@
-//! What the leader shell has to know about the ResourceManager.
+//! The ResourceManager's part of the leader shell.
 
 use super::{ENDPOINT, Mode, ResourceManagerActor, ResourceManagerDeps, lead};
 use crate::leader_shell::{self, LeaderShell, Led};
@@ -14,8 +14,8 @@ use platform::LaneEnded;
 use std::fmt;
 use std::sync::Arc;
 
-/// A process's ResourceManager, whether it leads or not. Stopping it ends what leads; dropping it does the
-/// same without waiting.
+/// A process's leader shell of the ResourceManager, whether the process leads or not. Stopping it stops a leading
+/// ResourceManager; dropping it does the same without waiting.
 pub type ResourceManagerService = Running<LeaderShell<ResourceManagerLeader>>;
 
 /// Stands for election and runs a ResourceManager whenever this process leads, on the work lane.
@@ -29,7 +29,7 @@ pub async fn start(
     leader_shell::start(ResourceManagerLeader { deps, election }).await
 }
 
-/// The ResourceManager as its shell sees it.
+/// The ResourceManager's part of its leader shell.
 pub struct ResourceManagerLeader {
     deps: ResourceManagerDeps,
     election: Arc<dyn LeaderElection>,
@@ -78,7 +78,7 @@ impl Led for ResourceManagerLeader {
         RequestResourceOverview {}
     }
 
-    /// Lets the external system go, also where its driver was still being initialised.
+    /// Terminates the driver, even if it was still being initialised.
     fn release(&self, _: LeaderSession) -> BoxFuture<'static, ()> {
         match &self.deps.mode {
             Mode::Active { driver, .. } => {

@@ -30,13 +30,13 @@ struct FakeDriver(Arc<Mutex<FakeState>>);
 struct FakeState {
     events: Option<mpsc::Sender<DriverEvent>>,
     recovered: Vec<RecoveredWorker>,
-    /// Every list of nodes to avoid that was told.
+    /// Every list of nodes to avoid that the driver received.
     avoided: Vec<Vec<String>>,
     requests: Vec<WorkerRequest>,
     cancelled: Vec<u64>,
     released: Vec<ResourceId>,
     deregistered: Vec<ApplicationStatus>,
-    /// What attempts to deregister come to, the next one first; those beyond succeed.
+    /// The outcomes of the next attempts to deregister, in order; further attempts succeed.
     deregistering: VecDeque<Deregistering>,
     terminated: u32,
     /// Initialisation waits for it.
@@ -44,7 +44,7 @@ struct FakeState {
     failure: Option<DriverError>,
 }
 
-/// What one attempt to deregister comes to, unless it succeeds.
+/// The outcome of an attempt to deregister that does not succeed.
 #[derive(Debug, Clone, Copy)]
 enum Deregistering {
     Fails,

@@ -1,8 +1,8 @@
 //! The SlotManager: matches declared requirements with slots and requests them from TaskExecutors.
 //!
-//! Its ResourceManager alone calls it, with facts (see `gateways::delivery`), and hears from it what is missing; whom
-//! a slot goes to is decided in `control::slot_manager`. It must never talk to a JobMaster or to an external resource
-//! system.
+//! Only its ResourceManager calls it, with facts (see `gateways::delivery`), and receives what is missing;
+//! `control::slot_manager` decides which job gets a slot. The SlotManager must never talk to a JobMaster or to an
+//! external resource system.
 
 #[cfg(test)]
 mod tests;
@@ -72,10 +72,10 @@ pub struct SlotManagerActor {
     core: SlotManager,
     services: ProcessServices,
     resource_manager_id: ResourceManagerId,
-    /// For hints.
+    /// The gateway for hints to the ResourceManager.
     resource_manager: Remote<ResourceManagerGateway>,
     to_resource_manager: Courier<ResourceManagerFact>,
-    /// Facts of the ResourceManager.
+    /// The inbox for facts from the ResourceManager.
     facts: Inbox,
     /// As they were declared last: what a slot request needs to know.
     jobs: BTreeMap<JobId, ProcessRequirements>,
@@ -177,7 +177,7 @@ impl SlotManagerActor {
             Command::FreeSlot { instance_id, allocation_id } => {
                 if let Some(worker) = self.workers.get(&instance_id) {
                     let cause = "its job has ended, or nobody has led it for too long".to_owned();
-                    // A hint: while the slot is reported as held, the core gives the command again.
+                    // A hint that may be lost: while the slot is reported as held, the core gives the command again.
                     worker.gateway.tell(task_executor::FreeSlot { allocation_id, cause });
                 }
             }
@@ -185,7 +185,7 @@ impl SlotManagerActor {
             Command::AskToGiveWay { job_id, job_master_id, slots } => {
                 let count: u32 = slots.iter().map(|need| need.slots).fold(0, u32::saturating_add);
                 tracing::info!(%job_id, slots = count, "asked to give way: another job could run");
-                // A hint: a job that keeps others waiting is asked again.
+                // A hint that may be lost: a job that keeps others waiting is asked again.
                 self.resource_manager.tell(AskToGiveWay { job_id, job_master_id, slots });
             }
             Command::NeedWorkers { seen, missing } => {
@@ -203,7 +203,7 @@ impl SlotManagerActor {
         let name = self.jobs.get(&job_id).map_or("", |job| job.job_name.as_str());
         tracing::warn!(%job_id, name, message, "requirements can't be met");
         let lack = ReportLackOfSlots { job_id, job_master_id, acquired, message };
-        // A hint: said again every few seconds while it lasts.
+        // A hint that may be lost: the shortage is reported again every few seconds while it lasts.
         self.resource_manager.tell(lack);
     }
 
@@ -351,7 +351,7 @@ impl SlotManagerActor {
     fn require(&mut self, declared: ProcessRequirements) {
         let (job_id, master) = (declared.job_id, declared.job_master_id);
         let requirements = declared.requirements.clone();
-        // An earlier JobMaster's declaration may come late: it must not direct offers to itself.
+        // A declaration of an earlier JobMaster may arrive late: it must not direct slot offers to that JobMaster.
         if self.jobs.get(&job_id).is_none_or(|job| job.job_master_id <= master) {
             self.jobs.insert(job_id, declared);
         }

@@ -1,7 +1,7 @@
-//! The calls that a TaskExecutor answers.
+//! The handlers of a TaskExecutor's calls.
 //!
-//! A call of a ResourceManager or JobMaster is believed only from the session that is connected: [`TaskExecutor::of`]
-//! finds out for whom a call speaks, the core compares that session with the connected one.
+//! A call of a ResourceManager or JobMaster counts only if it comes from the connected session: [`TaskExecutor::of`]
+//! determines the session of a call, and the core compares it with the connected one.
 
 use super::{JobShell, TaskExecutor};
 use crate::probe::Fact;
@@ -83,13 +83,13 @@ impl TaskExecutor {
         self.services.probe.note(Fact::StaleCallerRefused { call: C::NAME, caller });
     }
 
-    /// Returns the session of the leader for whom a call speaks. The one place where a leader's token is read: every
-    /// call of a leader carries its session, and where its message names one (`named`), it is the same. `None`: it
-    /// speaks for nobody, and changes nothing.
+    /// Returns the session of the leader that makes a call. This is the only place that reads a leader's token: every
+    /// call of a leader carries its session, and if the message names a session too (`named`), the two must be equal.
+    /// Returns `None` if the call has no valid session; it must then change nothing.
     fn of<C: Call>(&self, caller: &Caller, named: Option<LeaderSession>) -> Option<LeaderSession> {
         let session = caller.session.filter(|session| named.is_none_or(|named| named == *session));
         if session.is_none() {
-            tracing::debug!(call = C::NAME, ?named, carried = ?caller.session, "refused: no leader's");
+            tracing::debug!(call = C::NAME, ?named, carried = ?caller.session, "refused: not a leader");
             if let Some(caller) = caller.session.or(named) {
                 self.note_stale::<C>(caller);
             }

@@ -55,7 +55,8 @@ async fn deploy(
         Err(CallError::Refused(error)) => Err(error),
         Err(CallError::Fabric(error)) => {
             if error.may_have_run() {
-                // "Nothing of it runs" has to be true, and nobody says it again.
+                // The host must carry this out, because the error says that nothing of the deployment runs and nobody
+                // repeats the command.
                 host.insist(CancelOnHost { attempts });
             }
             Err(DeployError::Host(error.to_string()))

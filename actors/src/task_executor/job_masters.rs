@@ -101,7 +101,7 @@ impl TaskExecutor {
         let connection = self.jobs.get_mut(&job).and_then(|shell| shell.connection.take());
         if let (Some(connection), Some(cause)) = (connection, tell) {
             let resource_id = self.services.resource_id.clone();
-            // A hint: the silence of the heartbeats says the same.
+            // A hint that may be lost: the missing heartbeats have the same effect.
             connection.remote.tell(DisconnectTaskManager { resource_id, instance_id, cause });
         }
     }

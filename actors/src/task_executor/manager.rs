@@ -149,7 +149,7 @@ impl TaskExecutor {
         if let Some((_, manager)) = registered {
             let resource_id = self.services.resource_id.clone();
             let slot_id = SlotId { resource_id, index };
-            // A hint: the next heartbeat's report says the same.
+            // A hint that may be lost: the next heartbeat's report contains the same.
             manager.remote.tell(NotifySlotAvailable { instance_id, slot_id, allocation_id });
         }
     }

@@ -38,9 +38,9 @@ const RUNS: usize = 5;
 const WORKERS: usize = 500;
 /// Those that only beat, and their slots.
 const BEATING: (usize, u32) = (8_000, 8);
-/// TaskExecutors, and their slots, that one job holds while others wait for them.
+/// The number of TaskExecutors, and of slots on each, that one job holds while others wait for them.
 const HELD: (usize, u32) = (4, 8);
-/// How many jobs wait when submissions are measured.
+/// Numbers of waiting jobs beside which submissions are measured.
 const WAITING: [u32; 2] = [10, 1_000];
 /// How long CPU is counted at a time.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -57,7 +57,7 @@ struct Cli {
 }
 
 impl Cli {
-    /// Returns whether one of `metrics` is wanted.
+    /// Returns true if one of `metrics` was asked for, or none in particular.
     fn wants(&self, metrics: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| metrics.contains(only.as_str()))
     }
@@ -170,7 +170,7 @@ impl Rig {
     }
 }
 
-/// What a submission costs beside each of these numbers of waiting jobs.
+/// Measures the cost of a submission beside each of these numbers of waiting jobs.
 async fn submissions() -> Result<Vec<(u32, Submissions)>> {
     let (count, slots) = HELD;
     let mut rig = Rig::start(count, slots).await?;

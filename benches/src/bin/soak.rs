@@ -1,8 +1,8 @@
-//! What thousands of tiny jobs leave behind in one session: memory, threads, descriptors, processes and files of
-//! every role, after the first jobs and after all of them, each time after a rest.
+//! Measures what thousands of tiny jobs leave behind in one session: memory, threads, descriptors, processes and files
+//! of every role, after the first jobs and after all of them, each time after a rest.
 //!
 //! `soak [--first 300] [--jobs 3000] [--rest-s 120] [--at-once 6]`. Every second job collects its result, the others
-//! write a file. The goal is that nothing has grown by more than 10 % between the two looks.
+//! write a file. The goal is that nothing has grown by more than 10 % between the two measurements.
 
 #![expect(clippy::print_stderr, reason = "progress is for people; figures go to standard output")]
 
@@ -21,9 +21,9 @@ use tokio::time::Instant;
 const OPTIONS: &str =
     "taskmanager.numberOfTaskSlots: 4\njobstore.max-capacity: 100\nlog.jobs.max: 20\n";
 const TASK_MANAGERS: usize = 2;
-/// Pause between two looks whether a job has ended.
+/// Pause between two checks whether a job has ended.
 const POLL: Duration = Duration::from_millis(20);
-/// How long one job may take.
+/// Maximum duration of one job.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Parser)]
@@ -72,7 +72,7 @@ async fn main() -> Result<()> {
     if let [first, last] = looks.as_slice() {
         for (metric, (value, _)) in last {
             let before = first.get(metric).map_or(0.0, |(value, _)| *value);
-            // None before and none now is no growth.
+            // Zero before and zero now counts as no growth.
             let growth = if before == *value { 1.0 } else { value / before };
             report.value(&format!("{metric}_growth"), growth, "ratio")?;
         }
@@ -80,7 +80,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Runs one job to its end; milliseconds of its submission.
+/// Runs one job to its end. Returns the duration of its submission in milliseconds.
 async fn run(cluster: &Cluster, jar: &str, n: usize, results: &Path) -> Result<f64> {
     let mut args = vec!["--count".to_owned(), "100".to_owned()];
     let output = results.join(format!("sums-{n}"));
@@ -103,7 +103,7 @@ async fn run(cluster: &Cluster, jar: &str, n: usize, results: &Path) -> Result<f
     }
 }
 
-/// Figures and their units, by metric.
+/// The measured values and their units, by metric.
 type Look = BTreeMap<String, (f64, &'static str)>;
 
 fn look(cluster: &Cluster) -> Result<Look> {
@@ -125,7 +125,7 @@ fn look(cluster: &Cluster) -> Result<Look> {
     Ok(look)
 }
 
-/// Files and folders below a path, itself included.
+/// Counts the files and folders below a path, including itself.
 fn files_below(path: &Path) -> Result<usize> {
     if !path.is_dir() || path.is_symlink() {
         return Ok(1);

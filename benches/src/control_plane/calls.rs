@@ -178,7 +178,7 @@ impl Handler<Ask<Beat>> for VirtualWorker {
                 let master = self.core.job_master(job_id);
                 let (allocations, tasks) = self.core.job_report(job_id);
                 let known = master.is_some_and(|master| master.id.session() == session);
-                // Nobody counts what it publishes: each is taken for a new one.
+                // The benchmark keeps no versions of its payloads, so each counts as a new one.
                 let payload = BeatPayload::Job { allocations, tasks };
                 let version = theirs.heard + 1;
                 (known, Newest::of(version, || payload, theirs.heard, theirs.version))

@@ -1,4 +1,4 @@
-//! Jobs that wait for slots behind one that holds all of them, and what one more submission costs beside them.
+//! The cost of one more submission beside jobs that wait for the slots of a job that holds all of them.
 
 use super::graph;
 use crate::cluster::{Cluster, millis, wait_a_moment};
@@ -10,25 +10,25 @@ use model::{JobId, JobStatus};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Submissions that are measured one by one.
+/// Number of submissions that are measured one by one.
 const SAMPLES: u32 = 20;
-/// How long the JobManager's CPU is counted while nothing is submitted.
+/// Time for which the JobManager's CPU is measured while nothing is submitted.
 const IDLE: Duration = Duration::from_secs(5);
-/// From one measured submission to the next: longer than the SlotManager waits before it matches again.
+/// Pause between two measured submissions, longer than the SlotManager waits before it matches again.
 const PACE: Duration = Duration::from_millis(100);
 
-/// What submissions cost beside so many waiting jobs.
+/// The measured cost of submissions beside waiting jobs.
 #[derive(Debug, Default)]
 pub struct Submissions {
-    /// Milliseconds from the SubmitJob call to its answer.
+    /// Milliseconds from each SubmitJob call to its answer.
     pub millis: Vec<f64>,
-    /// CPU of the JobManager, in milliseconds for one submission, without what it uses for the same time when idle.
+    /// CPU time of the JobManager for one submission in milliseconds, without what it uses in the same time when idle.
     pub cpu_millis: f64,
-    /// CPU of the JobManager while nothing is submitted, in percent of a core.
+    /// CPU usage of the JobManager while nothing is submitted, in percent of a core.
     pub idle_percent: f64,
 }
 
-/// Who submits jobs that wait.
+/// Submits jobs that wait for slots.
 pub struct Queue<'a> {
     dispatcher: &'a Remote<DispatcherGateway>,
     cluster: &'a Cluster,
@@ -37,7 +37,7 @@ pub struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// Each job needs `parallelism` slots; job 1 has them.
+    /// Returns an empty queue. Each job needs `parallelism` slots, which job 1 holds.
     pub fn new(
         dispatcher: &'a Remote<DispatcherGateway>,
         cluster: &'a Cluster,
@@ -70,7 +70,7 @@ impl<'a> Queue<'a> {
         Ok(cpu_of(pid)?.0)
     }
 
-    /// Lets the queue grow to `waiting` jobs, then measures.
+    /// Submits jobs until `waiting` jobs wait, then measures.
     pub async fn measure(&mut self, waiting: u32) -> Result<Submissions> {
         while self.submitted <= waiting {
             let job = self.submit().await?;

@@ -60,7 +60,7 @@ pub(super) struct VirtualWorker {
     pub(super) leader: LeaderInformation,
     pub(super) manager: Option<Remote<ResourceManagerGateway>>,
     pub(super) report: SlotReport,
-    /// Reports so far: the number of the newest one.
+    /// Number of reports published so far, which is the version of the newest one.
     pub(super) reports: u64,
     pub(super) jobs: BTreeMap<JobId, Job>,
     pub(super) tally: Arc<Tally>,
@@ -248,7 +248,7 @@ impl VirtualWorker {
         );
     }
 
-    /// The next beat brings what the slots are now.
+    /// Publishes the current state of the slots with the next beat.
     pub(super) fn publish_slots(&mut self) {
         self.report = self.core.slot_report();
         self.reports += 1;

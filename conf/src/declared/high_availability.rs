@@ -17,9 +17,10 @@ options! {
     /// What survives a JobManager: `none`, or `filesystem` (jobs, checkpoints' pointers and the election itself in
     /// `high-availability.storageDir`).
     TYPE: HaType = "high-availability.type" => HaType::None, other ["high-availability"];
-    /// Where it survives: a path or a URI that every JobManager and TaskManager can reach. `s3://bucket/prefix` and
-    /// `hdfs://nameservice/path` need a build with the cargo feature `s3` or `hdfs`, and `blob.storage.directory`. A server
-    /// of S3 must know conditional writes (`If-None-Match`), as Amazon's does.
+    /// The storage for everything that must survive a JobManager: a path or a URI that every JobManager and TaskManager
+    /// can reach. `s3://bucket/prefix` and `hdfs://nameservice/path` need a build with the cargo feature `s3` or
+    /// `hdfs`, and `blob.storage.directory`. An S3 server must support conditional writes (`If-None-Match`), as
+    /// Amazon's does.
     STORAGE_DIR: Option<String> = "high-availability.storageDir" => None;
     /// The cluster's own name under `high-availability.storageDir`.
     CLUSTER_ID: String = "high-availability.cluster-id" => "default".to_owned();

@@ -38,11 +38,12 @@ options! {
     /// The overhead as a fraction of the process' memory.
     OVERHEAD_FRACTION: f64 = "jobmanager.memory.overhead.fraction" => 0.1,
         other ["jobmanager.memory.jvm-overhead.fraction"], must be_a_fraction;
-    /// Most program hosts of the JobManager at once: child processes that build job graphs, run the coordinators of
-    /// jobs (file sources, collected results) and serve the collected results of finished jobs. Each takes about
-    /// 13 MiB of `jobmanager.memory.process.size` beside what the program allocates. One of them is reserved for
-    /// builds: at most one job less than this runs coordinators, others wait without slots. A submission waits up to
-    /// 30 s for a host. In embedded and application mode, where the process is the program, it does nothing.
+    /// Maximum number of program hosts of the JobManager at the same time: child processes that build job graphs, run
+    /// the coordinators of jobs (file sources, collected results) and serve the collected results of finished jobs.
+    /// Each takes about 13 MiB of `jobmanager.memory.process.size` in addition to the memory that the program
+    /// allocates. One host is reserved for builds, so at most one job less than this number runs coordinators; other
+    /// jobs wait without slots. A submission waits up to 30 s for a host. The option has no effect in embedded and
+    /// application mode, where the process itself is the program.
     PROGRAM_HOSTS_MAX: u32 = "jobmanager.program-hosts.max" => 64, must be_at_least_two;
     /// How many finished jobs the JobManager keeps for REST.
     STORE_CAPACITY: u32 = "jobstore.max-capacity" => 1000;

@@ -24,8 +24,9 @@ options! {
     /// On YARN and Kubernetes: a worker that started but does not register for so long is given up.
     WORKER_REGISTRATION_TIMEOUT: Duration = "resourcemanager.taskmanager-registration.timeout" =>
         Duration::from_secs(300), must be_longer_than_zero;
-    /// On YARN and Kubernetes: how long a worker may be reported late and still be used: after its request was cancelled
-    /// or has failed, or, for workers of an earlier JobManager, after the start of this one. Later it is released.
+    /// On YARN and Kubernetes: the time in which a worker that is reported late is still used, counted from the
+    /// cancellation or failure of its request or, for workers of an earlier JobManager, from the start of this one. A
+    /// worker that is reported later is released.
     LATE_WORKER_GRACE: Duration = "resourcemanager.late-worker.grace-period" => Duration::from_secs(60);
     /// On YARN and Kubernetes: how long the JobManager tries to unregister an application that has ended. If that fails,
     /// its exit code is 2: the external system may start the application again.

@@ -23,9 +23,9 @@ options! {
     MAILBOX_SIZE: NonZeroU32 = "rpc.mailbox-size" => NonZeroU32::new(4096).unwrap_or(NonZeroU32::MIN);
     /// The most connections at once.
     CONNECTIONS_MAX: u32 = "rpc.connections-max" => 16_384;
-    /// Where a JobManager makes a directory of its own for blobs; under `io.tmp.dirs` where it is not set. With high
-    /// availability they are kept in `high-availability.storageDir` if that is a directory; if it is an object store,
-    /// they are kept here, in a directory that every JobManager must reach.
+    /// The directory in which a JobManager makes a directory of its own for blobs; by default under `io.tmp.dirs`. With
+    /// high availability, blobs are kept in `high-availability.storageDir` if that is a directory; if it is an object
+    /// store, blobs are kept here, in a directory that every JobManager must reach.
     BLOB_DIRECTORY: Option<PathBuf> = "blob.storage.directory" => None;
     /// How long a blob is kept that no job has come for, and one that a cache has fetched and nobody uses. Blobs of a job
     /// go with it.

@@ -1,45 +1,46 @@
-//! Which ended jobs are remembered. Their ids are refused until they are forgotten. It must never delete
-//! anything itself: it names what is to go.
+//! The ended jobs that a Dispatcher remembers; a submission with one of their ids is refused. This module must never
+//! delete anything itself: it returns the jobs whose stored data the caller has to delete.
 
 use model::{JobId, JobStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long ended jobs are remembered.
+/// Limits on how many ended jobs are remembered, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Most jobs (`jobstore.max-capacity`); the job that ended first goes first.
+    /// Maximum number of jobs (`jobstore.max-capacity`); the job that ended first is forgotten first.
     pub jobs_max: usize,
-    /// Most bytes of all details together; the details of the job that ended first go first.
+    /// Maximum size of the details of all jobs together, in bytes; the details of the job that ended first are deleted
+    /// first.
     pub details_bytes_max: u64,
-    /// Milliseconds from a job's end (`jobstore.expiration-time`).
+    /// Time after a job's end for which the job is remembered, in milliseconds (`jobstore.expiration-time`).
     pub age_ms_max: u64,
 }
 
-/// An ended job.
+/// The facts that the Dispatcher keeps in memory about an ended job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedJob {
-    /// How it ended.
+    /// The terminal state in which the job ended.
     pub status: JobStatus,
-    /// Unix milliseconds of its end.
+    /// The time of the job's end, in Unix milliseconds.
     pub end_ms: u64,
-    /// Bytes of its stored details; 0 if there are none.
+    /// Size of the job's stored details in bytes; 0 if there are none.
     pub details_bytes: u64,
 }
 
-/// The ended jobs of a cluster.
+/// The ended jobs that a Dispatcher remembers.
 #[derive(Debug, Clone)]
 pub struct EndedJobs {
     retention: Retention,
     jobs: BTreeMap<JobId, EndedJob>,
-    /// Jobs that are not on their way out, by end.
+    /// Jobs that [`EndedJobs::take_due`] has not returned yet, by the time of their end.
     by_age: BTreeSet<(u64, JobId)>,
-    /// Jobs with details, by end.
+    /// Jobs with stored details, by the time of their end.
     with_details: BTreeSet<(u64, JobId)>,
     details_bytes: u64,
 }
 
 impl EndedJobs {
-    /// Returns an empty set.
+    /// Returns an empty set with these limits.
     pub fn new(retention: Retention) -> Self {
         Self {
             retention,
@@ -50,7 +51,7 @@ impl EndedJobs {
         }
     }
 
-    /// Returns an ended job.
+    /// Returns what is remembered of a job; `None` if it has not ended or is forgotten.
     pub fn get(&self, job: JobId) -> Option<&EndedJob> {
         self.jobs.get(&job)
     }
@@ -66,8 +67,8 @@ impl EndedJobs {
         }
     }
 
-    /// Returns the jobs that are to be forgotten at `now_ms` (Unix), each once: the caller deletes what is
-    /// stored of them, then calls [`EndedJobs::forget`] or [`EndedJobs::forget_failed`].
+    /// Returns the jobs that are to be forgotten at `now_ms` (Unix), each once. The caller deletes what is stored about
+    /// each job, then calls [`EndedJobs::forget`] or [`EndedJobs::forget_failed`].
     pub fn take_due(&mut self, now_ms: u64) -> Vec<JobId> {
         let mut due = Vec::new();
         while let Some((end_ms, job)) = self.by_age.first().copied() {
@@ -81,8 +82,8 @@ impl EndedJobs {
         due
     }
 
-    /// Returns the jobs whose details are to be deleted because all details together are too large. From now
-    /// on they have none.
+    /// Returns the jobs whose details are to be deleted because all details together exceed the limit. From then on
+    /// these jobs count as having no details.
     pub fn take_excess_details(&mut self) -> Vec<JobId> {
         let mut excess = Vec::new();
         while self.details_bytes > self.retention.details_bytes_max {
@@ -93,7 +94,7 @@ impl EndedJobs {
         excess
     }
 
-    /// Forgets a job: its id may be used again.
+    /// Forgets a job; its id may be used again.
     pub fn forget(&mut self, job: JobId) {
         self.drop_details(job);
         if let Some(ended) = self.jobs.remove(&job) {
@@ -101,7 +102,7 @@ impl EndedJobs {
         }
     }
 
-    /// Takes note that what is stored of a job could not be deleted: the job is due again.
+    /// Records that what is stored about a job could not be deleted. [`EndedJobs::take_due`] will return the job again.
     pub fn forget_failed(&mut self, job: JobId) {
         if let Some(ended) = self.jobs.get(&job) {
             self.by_age.insert((ended.end_ms, job));

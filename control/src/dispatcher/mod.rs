@@ -1,9 +1,9 @@
-//! The Dispatcher's table of jobs: which submissions are taken, what recovery runs, and what is done when a job
-//! has ended.
+//! The Dispatcher's table of jobs: which submissions are accepted, which jobs recovery runs, and which steps follow
+//! when a job has ended.
 //!
-//! Everything that must survive is stored by commands with a completion event: a job is
-//! [`JobPhase::Persisting`] until [`JobTable::stored`], and [`JobPhase::Ending`] until its result is recorded.
-//! A slow store delays that one job and nothing else. The table must never store or start anything itself.
+//! Everything that must survive is stored by a command whose completion comes back as an event: a job is
+//! [`JobPhase::Persisting`] until [`JobTable::stored`], and [`JobPhase::Ending`] until its last end step is done. A
+//! slow store delays only the job that waits for it. The table must never store or start anything itself.
 
 mod ended;
 mod recovery;
@@ -21,26 +21,26 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Pauses between the tries to record a job's result.
+/// The first and the longest pause between attempts to record a job's result.
 const RECORD_RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// What a cluster takes.
+/// The number of jobs that a cluster runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Any number of jobs.
+    /// The cluster runs any number of jobs.
     Session,
-    /// The one job of its application; its end ends the cluster.
+    /// The cluster runs its application's one job and ends with it.
     Application,
-    /// The one job that it was started with; its end ends the cluster.
+    /// The cluster runs the one job that it was started with and ends with it.
     PerJob,
 }
 
 impl Mode {
-    /// Whether the cluster runs one job.
+    /// Returns true if the cluster runs only one job.
     pub fn is_single(self) -> bool {
         self != Self::Session
     }
-    /// For people.
+    /// Returns the mode's name, for messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Session => "session",
@@ -50,25 +50,25 @@ impl Mode {
     }
 }
 
-/// Who brings a job.
+/// The origin of a submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A client.
+    /// A client submits the job.
     Client,
-    /// The cluster itself: the job it was started for.
+    /// The cluster submits the job that it was started for.
     Own,
 }
 
-/// Why a job is not taken in. Nothing of it was kept.
+/// The reason why a job is refused. Nothing of it was stored.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// The job is being built, stored, recovered or run.
+    /// The job is being recovered, built or stored, or it is running or ending.
     #[error("it is running already")]
     DuplicateRunning,
     /// The job has ended, now or under an earlier Dispatcher.
     #[error("it has already ended as {0}")]
     DuplicateTerminated(JobStatus),
-    /// Some vertices have resource specs and these do not.
+    /// Some vertices have resource specs and the listed ones have none.
     #[error("some vertices have resource specs, these do not: {}", .0.join(", "))]
     PartialResources(Vec<String>),
     /// The graph is malformed.
@@ -82,43 +82,43 @@ pub enum Refusal {
     Closing,
 }
 
-/// The stage that a job has reached.
+/// The phase of a job that has not ended, or whose end steps are not all done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobPhase {
-    /// An earlier Dispatcher left the job; its log is being read.
+    /// An earlier Dispatcher left the job, and its log is being read.
     Recovering,
     /// A child process builds the job's graph.
     Building,
-    /// The graph is being stored. The job runs once [`JobTable::stored`] says so.
+    /// The graph is being stored. The job runs once [`JobTable::stored`] is called.
     Persisting,
-    /// The job has a runner.
+    /// The job has a runner, which starts and watches its JobMaster.
     Running,
-    /// The job's tasks have ended; its result is being stored.
+    /// The job has ended, and its end steps are being done.
     Ending,
 }
 
-/// What is done when a job has ended, in this order.
+/// The steps that follow when a job has ended, in the order in which they are done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndStep {
-    /// Store the job's details, then call [`JobTable::step_done`] whether that worked or not.
+    /// Store the job's details, then call [`JobTable::step_done`] even if storing failed.
     StoreDetails,
-    /// Record how the job ended, then call [`JobTable::step_done`], [`JobTable::record_failed`] or
-    /// [`JobTable::superseded`]. The job has ended for every later Dispatcher once this is done.
+    /// Record the job's result, then call [`JobTable::step_done`], [`JobTable::record_failed`] or
+    /// [`JobTable::superseded`]. Once the result is recorded, every later Dispatcher knows that the job has ended.
     RecordResult,
     /// Delete the job's blobs.
     DeleteBlobs,
-    /// End the job's program host, once nobody collects from it.
+    /// End the job's program host, once no client collects results from it.
     ReleaseHost,
-    /// The cluster has nothing left to do.
+    /// End the cluster, because its only job has ended in this state.
     EndCluster(JobStatus),
 }
 
 #[derive(Debug, Clone)]
 struct Entry {
     phase: JobPhase,
-    /// What is left to do for an ended job; the first step is under way.
+    /// The remaining steps of an ended job; the first one is being done.
     steps: VecDeque<EndStep>,
-    /// Tries to record the result that have failed.
+    /// Number of failed attempts to record the result.
     failures: u32,
 }
 
@@ -128,7 +128,7 @@ impl Entry {
     }
 }
 
-/// The jobs of one Dispatcher.
+/// The jobs of one Dispatcher: those it runs and the ended ones it remembers.
 #[derive(Debug, Clone)]
 pub struct JobTable {
     mode: Mode,
@@ -139,7 +139,7 @@ pub struct JobTable {
 }
 
 impl JobTable {
-    /// Returns an empty table, whose recovery has not begun.
+    /// Returns an empty table. Recovery begins with [`JobTable::listed`].
     pub fn new(mode: Mode, retention: Retention) -> Self {
         Self {
             mode,
@@ -150,7 +150,7 @@ impl JobTable {
         }
     }
 
-    /// Returns what the cluster takes.
+    /// Returns how many jobs the cluster runs.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -160,36 +160,36 @@ impl JobTable {
         self.jobs.get(&job).map(|entry| entry.phase)
     }
 
-    /// Lists the jobs that [`JobTable::phase`] knows, by id.
+    /// Lists the jobs that have a phase, in ascending order of their ids.
     pub fn jobs(&self) -> impl Iterator<Item = (JobId, JobPhase)> {
         self.jobs.iter().map(|(id, entry)| (*id, entry.phase))
     }
 
-    /// Returns the ended jobs that are remembered.
+    /// Returns the ended jobs that the table remembers.
     pub fn ended_jobs(&self) -> &EndedJobs {
         &self.ended
     }
 
-    /// Returns the ended jobs that are remembered, to let some go.
+    /// Returns the ended jobs that the table remembers, to forget some of them.
     pub fn ended_jobs_mut(&mut self) -> &mut EndedJobs {
         &mut self.ended
     }
 
-    /// Keeps a place for a job whose graph has to be built first.
+    /// Reserves the id of a job whose graph has to be built first.
     ///
     /// # Errors
-    /// The reason why the job is not taken.
+    /// The reason why the job is refused.
     pub fn reserve(&mut self, job: JobId, origin: Origin) -> Result<(), Refusal> {
         self.check_id(job, origin)?;
         self.jobs.insert(job, Entry::new(JobPhase::Building));
         Ok(())
     }
 
-    /// Takes a graph in. On `Ok` the caller stores the graph, then calls [`JobTable::stored`] or
+    /// Accepts a job graph. On `Ok` the caller stores the graph, then calls [`JobTable::stored`] or
     /// [`JobTable::forget`].
     ///
     /// # Errors
-    /// The reason why the job is not taken.
+    /// The reason why the job is refused.
     pub fn admit(&mut self, graph: &JobGraph, origin: Origin) -> Result<(), Refusal> {
         if self.phase(graph.job_id) != Some(JobPhase::Building) {
             self.check_id(graph.job_id, origin)?;
@@ -221,8 +221,8 @@ impl JobTable {
         Ok(())
     }
 
-    /// Takes note that the graph is stored. Returns whether the job is to be run: `false` if it is not
-    /// [`JobPhase::Persisting`] any more.
+    /// Records that the graph is stored. Returns true if the caller has to run the job; false if the job is no longer
+    /// [`JobPhase::Persisting`].
     pub fn stored(&mut self, job: JobId) -> bool {
         match self.jobs.get_mut(&job) {
             Some(entry) if entry.phase == JobPhase::Persisting => {
@@ -233,13 +233,14 @@ impl JobTable {
         }
     }
 
-    /// Forgets a job that did not come to run, or that another leader owns: nothing may be done for it any more.
+    /// Removes a job that never started to run, or that another leader owns. This Dispatcher must not do anything for it
+    /// any more.
     pub fn forget(&mut self, job: JobId) {
         self.jobs.remove(&job);
     }
 
-    /// Takes note that a running job has ended for good. Returns the first step; `None` if the job does
-    /// not run (any more).
+    /// Records that a running job has reached a terminal state. Returns the first end step; `None` if the job was not
+    /// running.
     pub fn ended(&mut self, job: JobId, status: JobStatus) -> Option<EndStep> {
         let steps = self.end_steps(status);
         let entry = self.jobs.get_mut(&job).filter(|entry| entry.phase == JobPhase::Running)?;
@@ -248,8 +249,8 @@ impl JobTable {
         entry.steps.front().copied()
     }
 
-    /// Takes note that the first step of an ended job is done. Returns the next one; `None` when nothing is
-    /// left: the job is remembered as `ended`.
+    /// Records that the current end step is done. Returns the next step, or `None` if that was the last one. Once its
+    /// result is recorded, the job is remembered as `ended`.
     pub fn step_done(&mut self, job: JobId, ended: EndedJob) -> Option<EndStep> {
         let entry = self.jobs.get_mut(&job).filter(|entry| entry.phase == JobPhase::Ending)?;
         let done = entry.steps.pop_front();
@@ -263,8 +264,8 @@ impl JobTable {
         next
     }
 
-    /// Takes note that a result could not be recorded. Returns the pause before the next try. Without a
-    /// recorded result the next Dispatcher would run the job again, so the tries never end.
+    /// Records that a result could not be stored. Returns the pause before the next attempt. The attempts never end:
+    /// without a recorded result the next Dispatcher would run the job again.
     pub fn record_failed(&mut self, job: JobId) -> Option<Duration> {
         let entry = self.jobs.get_mut(&job).filter(|entry| entry.phase == JobPhase::Ending)?;
         let pause = backoff(RECORD_RETRY.0, RECORD_RETRY.1, entry.failures);
@@ -285,7 +286,7 @@ impl JobTable {
         steps
     }
 
-    /// Takes no further job.
+    /// Refuses all further submissions.
     pub fn close(&mut self) {
         self.closing = true;
     }

@@ -1,22 +1,22 @@
-//! How a new Dispatcher takes over the jobs that an earlier one left: the logs are listed, then read in the
-//! background, several at a time. New jobs are taken meanwhile. It must never read anything itself.
+//! Take-over of the jobs that an earlier Dispatcher left: their logs are listed, then read in the background, several
+//! at a time. New jobs are accepted meanwhile. This module must never read anything itself.
 
 use super::{EndedJob, Entry, JobPhase, JobTable};
 use crate::job_graph;
 use model::{JobGraph, JobId};
 
-/// How far recovery has come.
+/// The progress of recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Recovery {
     /// The logs are being listed.
     Listing,
-    /// So many of `total` logs have not been read yet; never 0.
+    /// `left` of `total` logs have not been read yet; `left` is never 0.
     Reading { left: usize, total: usize },
     /// Every job that an earlier Dispatcher left is known.
     Done,
 }
 
-/// What the log of a job that an earlier Dispatcher left says.
+/// The content of the log of a job that an earlier Dispatcher left.
 #[derive(Debug, Clone, Copy)]
 pub enum Found<'a> {
     /// The job has not ended, and this Dispatcher owns it now.
@@ -25,30 +25,30 @@ pub enum Found<'a> {
     Ended(EndedJob),
     /// The log is damaged, and this Dispatcher owns it now.
     Damaged,
-    /// There is no job: what is stored of it is to be deleted.
+    /// There is no such job: its remaining objects have to be deleted.
     Nothing,
     /// Another leader owns the job.
     Superseded,
 }
 
-/// What is done with a job that was recovered.
+/// The action that follows for a recovered job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovered {
-    /// Run it.
+    /// Run the job.
     Run,
-    /// Remember how it ended.
+    /// Remember the job's result.
     Keep,
     /// The job can never run again: it fails now, for this reason (`None`: its log is damaged).
     Fail(Option<job_graph::GraphError>),
-    /// Delete what is stored of it.
+    /// Delete the job's remaining objects.
     Delete,
-    /// Leave it to the other leader.
+    /// Do nothing: the job belongs to another leader, or is no longer recovering.
     Leave,
 }
 
 impl JobTable {
-    /// Takes the ids of all jobs that have a log. Returns those to read: a job that was submitted to this
-    /// Dispatcher in the meantime is known already.
+    /// Takes the ids of all jobs that have a log. Returns the jobs whose logs have to be read: those that the table
+    /// does not know, because a job that was submitted to this Dispatcher meanwhile has a log too.
     pub fn listed(&mut self, jobs: &[JobId]) -> Vec<JobId> {
         let known =
             |table: &Self, job| table.jobs.contains_key(&job) || table.ended.get(job).is_some();
@@ -61,8 +61,8 @@ impl JobTable {
         left
     }
 
-    /// Takes in a job whose log was found after recovery: a superseded leader has written it late, and a
-    /// client submits the same id again. Returns whether its log is to be read.
+    /// Adds a job whose log was found after recovery: a superseded leader wrote it late, and a client now submits the
+    /// same id again. Returns true if the log has to be read, false if the job is known already.
     pub fn adopt(&mut self, job: JobId) -> bool {
         if self.jobs.contains_key(&job) || self.ended.get(job).is_some() {
             return false;
@@ -75,7 +75,7 @@ impl JobTable {
         true
     }
 
-    /// Takes what a log says.
+    /// Records the content of a job's log and returns the action that follows.
     pub fn recovered(&mut self, job: JobId, found: Found<'_>) -> Recovered {
         if self.phase(job) != Some(JobPhase::Recovering) {
             return Recovered::Leave;
@@ -115,7 +115,8 @@ impl JobTable {
         }
     }
 
-    /// Returns how many logs were read, of how many; `None` once every job is known.
+    /// Returns the number of logs read and the total number; (0, 0) while the logs are being listed, `None` once
+    /// recovery is done.
     pub fn recovery_progress(&self) -> Option<(usize, usize)> {
         match self.recovery {
             Recovery::Listing => Some((0, 0)),
@@ -124,7 +125,7 @@ impl JobTable {
         }
     }
 
-    /// Returns whether a job of this id may turn up that is not known yet.
+    /// Returns true if recovery may still find a job of this id.
     pub fn may_turn_up(&self, job: JobId) -> bool {
         self.recovery == Recovery::Listing || self.phase(job) == Some(JobPhase::Recovering)
     }

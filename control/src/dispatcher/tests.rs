@@ -8,7 +8,7 @@ fn job(id: u128) -> JobGraph {
 
 const RETENTION: Retention = Retention { jobs_max: 3, details_bytes_max: 100, age_ms_max: 1000 };
 
-/// A table of a Dispatcher that found nothing to recover.
+/// Returns the table of a Dispatcher that found nothing to recover.
 fn table(mode: Mode) -> JobTable {
     let mut table = JobTable::new(mode, RETENTION);
     assert_eq!(table.listed(&[]), []);
@@ -134,7 +134,7 @@ fn recovery_runs_what_has_not_ended_and_remembers_the_rest() {
     let mut table = JobTable::new(Mode::Session, RETENTION);
     assert_eq!(table.recovery_progress(), Some((0, 0)));
     assert!(table.may_turn_up(JobId(9)), "the logs are not listed yet");
-    // A job of a client that did not wait for the list, in which it stands then.
+    // A client submits job 7 before the logs are listed, so the list contains it too.
     table.admit(&job(7), Origin::Client).unwrap();
     let ids: Vec<JobId> = (1..=7).map(JobId).collect();
     assert_eq!(table.listed(&ids), ids[..6]);

@@ -134,7 +134,7 @@ pub struct ExecutionGraph {
     counts: [u32; STATES],
     /// Unix milliseconds of the latest change of any state.
     modified_ms: u64,
-    /// Changes that nobody has taken yet; `None` unless somebody watches.
+    /// State changes that [`ExecutionGraph::take_changes`] has not returned yet; `None` unless they are watched.
     changes: Option<Vec<(ExecutionAttemptId, ExecutionState)>>,
 }
 
@@ -302,12 +302,12 @@ impl ExecutionGraph {
         self.note_change(index, ExecutionState::Created);
     }
 
-    /// Keeps each change of an attempt's state from now on, until [`ExecutionGraph::take_changes`].
+    /// Records every change of an attempt's state from now on, for [`ExecutionGraph::take_changes`].
     pub fn watch(&mut self) {
         self.changes.get_or_insert_default();
     }
 
-    /// Returns the changes since the last call, in order; none unless they are watched.
+    /// Returns the changes since the last call, in order; empty unless [`ExecutionGraph::watch`] was called.
     pub fn take_changes(&mut self) -> Vec<(ExecutionAttemptId, ExecutionState)> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }

@@ -30,7 +30,7 @@ impl JobCore {
                     served.push(to);
                 }
                 Retired::Free(worker, allocation) => {
-                    // Without a debt the slot goes back because nothing needs it.
+                    // If no slot is owed, this one is returned because nothing needs it.
                     self.owed -= u32::from(!pass_on);
                     freed.push((worker, allocation));
                 }
@@ -46,8 +46,8 @@ impl JobCore {
         self.deploy_ready(ready, now);
     }
 
-    /// Gives back the region's slots in which nothing runs. They are not declared before the region is scheduled
-    /// again.
+    /// Returns the region's slots in which no task runs. The job does not declare them again until the region is
+    /// scheduled.
     pub(super) fn give_back_idle(&mut self, region: RegionIndex) {
         let slots = self.states.get(region.0 as usize).map(|s| s.slots.clone()).unwrap_or_default();
         let mut freed = Vec::new();
@@ -56,14 +56,15 @@ impl JobCore {
                 freed.push((worker, allocation));
             }
         }
-        // Declared first: else the slots that go back would be requested for the job again.
+        // The declaration is sent first: otherwise the ResourceManager would request the returned slots for this job
+        // again.
         self.out.push(Command::Declare(self.pool.requirements()));
         for (worker, allocation) in freed {
             self.free(worker, allocation);
         }
     }
 
-    /// Returns whether a task was deployed into the slot and has not ended.
+    /// Returns true if a task was deployed into the slot and has not ended.
     fn is_live_in(&self, slot: SharedSlot) -> bool {
         let live = |index: TaskIndex| {
             let state = self.exec.task(index).map(|task| task.state);

@@ -78,7 +78,7 @@ pub enum Command {
         /// Which.
         allocation: AllocationId,
     },
-    /// Start all coordinators anew: their region has its slots. The outcome is
+    /// Restart all coordinators, because their region has its slots. The result comes back through
     /// [`JobCore::coordinators_started`].
     StartCoordinators {
         /// Names this start.
@@ -139,7 +139,7 @@ impl RegionState {
 enum Coordinators {
     /// The job has none.
     Absent,
-    /// They are to be started once the region they belong to has its slots.
+    /// The coordinators have to be started once their region has its slots.
     Down,
     /// Being started.
     Starting,
@@ -236,12 +236,13 @@ impl JobCore {
         commands
     }
 
-    /// Makes the core keep each change of an attempt's state until [`JobCore::take_task_changes`].
+    /// Records every change of an attempt's state from now on, for [`JobCore::take_task_changes`].
     pub fn watch_tasks(&mut self) {
         self.exec.watch();
     }
 
-    /// Returns the changes of attempts' states since the last call, in order; none unless they are watched.
+    /// Returns the changes of attempts' states since the last call, in order; empty unless [`JobCore::watch_tasks`] was
+    /// called.
     pub fn take_task_changes(&mut self) -> Vec<(ExecutionAttemptId, ExecutionState)> {
         self.exec.take_changes()
     }

@@ -8,11 +8,11 @@ use model::{ExecutionAttemptId, ExecutionState, FailureCause, JobStatus, Resourc
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Pause before slots are declared again for coordinators that found no place for their program host.
+/// Pause before the job declares its slots again, after no place was free for its coordinators' program host.
 pub(super) const PLACE_RETRY: Duration = Duration::from_secs(5);
 
 impl JobCore {
-    /// Starts the job: declares what it needs and waits for slots. Does nothing unless the job is `Created`.
+    /// Starts the job: declares its requirements and waits for slots. Does nothing unless the job is `Created`.
     pub fn start(&mut self, now: Now) {
         if self.status() != JobStatus::Created {
             return;
@@ -51,8 +51,8 @@ impl JobCore {
         }
     }
 
-    /// Deploys those of the regions that have all they need: one deployment per TaskExecutor for all. A region
-    /// with coordinators has them started once it has its slots: until then the job needs no program host.
+    /// Deploys the given regions that have everything they need, in one deployment per TaskExecutor. Starts the
+    /// coordinators of a region only once it has its slots: until then the job needs no program host.
     pub(super) fn deploy_ready(
         &mut self,
         regions: impl IntoIterator<Item = RegionIndex>,
@@ -74,13 +74,13 @@ impl JobCore {
         }
     }
 
-    /// Returns whether the region waits and all of its slots are served.
+    /// Returns true if the region waits and all of its slots are served.
     fn has_slots(&mut self, region: RegionIndex) -> bool {
         let waiting = self.is_live() && matches!(self.phase(region), Phase::Waiting { .. });
         waiting && self.first_unserved(region).is_none()
     }
 
-    /// Returns whether the region's coordinators answer, or it has none; starts them where they are down.
+    /// Returns true if the region has no coordinators or they are up. Starts them if they are down.
     fn has_coordinators(&mut self, region: RegionIndex) -> bool {
         if !self.regions.get(region).is_some_and(|r| r.coordinated) {
             return true;
@@ -198,9 +198,9 @@ impl JobCore {
         }
     }
 
-    /// There is no place for the coordinators' program host: the region's slots go back and are declared again
-    /// after [`PLACE_RETRY`]. A job that kept them could wait for a place that another job holds, which in turn
-    /// waits for these slots.
+    /// Returns the region's slots because no place is free for the coordinators' program host; the job declares them
+    /// again after [`PLACE_RETRY`]. If the job kept its slots, two jobs could wait for each other: this one for a place
+    /// that the other holds, the other for these slots.
     fn rest_without_host(&mut self, now: Now) {
         self.coordinators = Coordinators::Down;
         if let Some(region) = self.coordinated_region()

@@ -115,9 +115,9 @@ impl JobCore {
         self.slots_lost(&lost, cause, now);
     }
 
-    /// Takes the word that a slot is gone though its TaskExecutor lives. One that was not `accepted` (its program host
-    /// could not be started, so that it was never offered) fails those that wait for slots. The word about an
-    /// accepted slot that the job does not hold is late: nothing changes.
+    /// Handles a report that a slot is lost although its TaskExecutor lives. If `accepted` is false, the slot was never
+    /// offered because its program host could not be started, and the regions that wait for slots fail. If `accepted`
+    /// is true and the job does not hold the slot, the report is late and nothing changes.
     pub fn slot_failed(
         &mut self,
         now: Now,

@@ -94,7 +94,7 @@ pub enum Report {
     SlotFailed {
         /// Which.
         allocation: AllocationId,
-        /// Whether the JobMaster is known to have accepted it.
+        /// True if the JobMaster is known to have accepted the slot.
         accepted: bool,
         /// Why.
         cause: FailureCause,
@@ -110,7 +110,7 @@ pub enum Batch {
     SlotFailed {
         /// Which.
         allocation: AllocationId,
-        /// Whether the JobMaster is known to have accepted it.
+        /// True if the JobMaster is known to have accepted the slot.
         accepted: bool,
         /// Why.
         cause: FailureCause,
@@ -236,7 +236,7 @@ impl Job {
         }
     }
 
-    /// Adds a report that a slot is lost. `accepted`: the JobMaster is known to have accepted it.
+    /// Adds a report that a slot is lost. `accepted` is true if the JobMaster is known to have accepted the slot.
     pub fn slot_failed(&mut self, allocation: AllocationId, accepted: bool, cause: FailureCause) {
         let report = Report::SlotFailed { allocation, accepted, cause };
         self.outbox.waiting.push_back(report);

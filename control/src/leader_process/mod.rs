@@ -1,41 +1,41 @@
 //! The hand-over of a leadership from one leader process to the next, for one component of one process.
 //!
-//! A leader process is CREATED, RUNNING, STOPPED, in this order and never back. On a grant the old one is
-//! stopped and has ended before the new one starts; a leadership is confirmed only after its process
-//! answers and only while it still leads; a leadership that is revoked before its process started leaves
-//! nothing behind. Pure: what is to be done goes out as [`Order`]s.
+//! A leader process is CREATED, RUNNING, STOPPED, in this order and never back. On a grant the previous one is stopped
+//! and has ended before the new one starts; a leadership is confirmed only after its process answers and only while it
+//! still leads; if a leadership is revoked before its process started, the process never starts. Pure: the steps to
+//! take are returned as [`Order`]s.
 
 use model::LeaderSession;
 
 #[cfg(test)]
 mod tests;
 
-/// Where a leader process is in its life.
+/// The phase of a leader process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// Granted; an earlier one has not ended yet.
+    /// Leadership was granted; an earlier process has not ended yet.
     Created,
-    /// Started.
+    /// The process was started.
     Running,
-    /// Told to stop; it has not ended yet.
+    /// The process was told to stop; it has not ended yet.
     Stopped,
 }
 
-/// What is to be done, in order.
+/// An order for the leader shell; orders are carried out in sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Start a process under this session. [`HandOver::answers`] when it answers, [`HandOver::ended`] when
+    /// Start a process under this session, then call [`HandOver::answers`] when it answers and [`HandOver::ended`] when
     /// it has ended.
     Start(LeaderSession),
-    /// Stop it. [`HandOver::ended`] follows.
+    /// Stop the process; call [`HandOver::ended`] when it has ended.
     Stop(LeaderSession),
-    /// It answers and leads: have its address published.
+    /// Have the process's address published: it answers and leads.
     Confirm(LeaderSession),
-    /// Nothing of this session is left: the revocation is done.
+    /// Answer the revocation: nothing of this session is left.
     Revoked(LeaderSession),
-    /// It ended though nobody told it to.
+    /// The process ended although nobody told it to.
     Died(LeaderSession),
-    /// Everything has ended, as [`HandOver::close`] asked.
+    /// Everything has ended after [`HandOver::close`].
     Closed,
 }
 
@@ -51,35 +51,35 @@ struct Process {
 pub struct HandOver {
     /// The process that runs or is being stopped.
     live: Option<Process>,
-    /// The one to start when that has ended.
+    /// The process to start when the live one has ended.
     next: Option<Process>,
     /// Revocations to be answered when the live process has ended.
     revoking: Vec<LeaderSession>,
-    /// The highest session that was granted: an older grant comes too late.
+    /// The highest session that was granted; an older grant comes too late.
     newest: Option<LeaderSession>,
     closing: bool,
     out: Vec<Order>,
 }
 
 impl HandOver {
-    /// What is to be done, in order; empties the list.
+    /// Removes and returns the pending orders, in sequence.
     pub fn take_orders(&mut self) -> Vec<Order> {
         std::mem::take(&mut self.out)
     }
 
-    /// The session whose process is running (not stopped), and whether it answers.
+    /// Returns the session whose process is running (not stopped), and true if the process answers.
     pub fn leading(&self) -> Option<(LeaderSession, bool)> {
         let running = self.live.filter(|process| process.phase == Phase::Running);
         running.map(|process| (process.session, process.answers))
     }
 
-    /// The phase of a session's process; `None` where there is none (any more).
+    /// Returns the phase of a session's process; `None` if it has none (any more).
     pub fn phase(&self, session: LeaderSession) -> Option<Phase> {
         let mut known = self.live.iter().chain(&self.next);
         known.find(|process| process.session == session).map(|process| process.phase)
     }
 
-    /// Leadership was granted.
+    /// Records that leadership was granted.
     pub fn granted(&mut self, session: LeaderSession) {
         if self.closing || self.newest.is_some_and(|newest| newest >= session) {
             return;
@@ -90,19 +90,20 @@ impl HandOver {
         self.start_next();
     }
 
-    /// Leadership was revoked. [`Order::Revoked`] follows when nothing of the session is left.
+    /// Records that leadership was revoked. [`Order::Revoked`] follows when nothing of the session is left.
     pub fn revoked(&mut self, session: LeaderSession) {
         if self.next.is_some_and(|next| next.session == session) {
             self.next = None;
         }
         match self.live {
             None => self.out.push(Order::Revoked(session)),
-            // Another one leads by now, which says that this one has ended.
+            // A process of another session runs, which starts only after this session's process has ended.
             Some(live) if live.session != session && live.phase == Phase::Running => {
                 self.out.push(Order::Revoked(session));
             }
             Some(live) => {
-                // Also where another process is still ending: it must be gone before anybody else acts.
+                // This includes a process of another session that is still ending: it must be gone before anybody else
+                // acts.
                 self.revoking.push(session);
                 if live.session == session {
                     self.stop_live();
@@ -111,7 +112,7 @@ impl HandOver {
         }
     }
 
-    /// The process of a session answers.
+    /// Records that the process of a session answers.
     pub fn answers(&mut self, session: LeaderSession) {
         if let Some(live) = &mut self.live
             && live.session == session
@@ -123,7 +124,7 @@ impl HandOver {
         }
     }
 
-    /// The process of a session has ended.
+    /// Records that the process of a session has ended.
     pub fn ended(&mut self, session: LeaderSession) {
         let Some(live) = self.live.filter(|live| live.session == session) else {
             return;
@@ -140,7 +141,7 @@ impl HandOver {
         self.start_next();
     }
 
-    /// The component is shut down: stop what runs, take no further grant.
+    /// Shuts the component down: stops its process and ignores further grants.
     pub fn close(&mut self) {
         if self.closing {
             return;

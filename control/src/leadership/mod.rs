@@ -1,10 +1,10 @@
-//! The order of leaderships in one process: one lease, a session for each contender, hand-over; and the
-//! sessions of jobs, which follow from their Dispatcher's.
+//! The order of leaderships in one process (one lease, a session for each contender, hand-over), and the sessions of
+//! jobs, which follow from their Dispatcher's session.
 //!
-//! Rules: a contender is granted a session only after what it had under the one before has ended; every
-//! grant has a higher epoch than all before in this process, and a higher lease than any of another;
-//! an address is published only for the session that leads, and only after the component says that it
-//! answers; what is published is taken back before the contender is told to stop.
+//! Rules: a contender is granted a session only after everything that it ran under the previous session has ended;
+//! every grant has a higher epoch than all earlier ones in this process, and a higher lease epoch than any of another
+//! process; an address is published only for the session that leads, and only after the component has confirmed that it
+//! answers; a published address is withdrawn before the contender is told to stop.
 
 #[cfg(test)]
 mod tests;
@@ -13,13 +13,13 @@ use crate::mutation::{Mutation, Rule};
 use model::{DispatcherId, Epoch, Fence, JobId, JobMasterId, LeaderSession};
 use std::collections::BTreeMap;
 
-/// Sessions that one Dispatcher can give to the JobMasters of one job.
+/// Number of sessions that one Dispatcher can give to the JobMasters of one job.
 const SESSIONS_PER_JOB: u64 = 1 << u8::BITS;
 
-/// Returns the session of a job's `nth` JobMaster under a Dispatcher, counted from 0. A job's leadership
-/// follows from its Dispatcher's and is not elected. Epochs of one job rise from one JobMaster to the next
-/// and from one Dispatcher to the next: after the JobMasters 7.512 and 7.513 of Dispatcher 7.2 come 7.768 of
-/// Dispatcher 7.3 and 8.256 of Dispatcher 8.1. Jobs of one Dispatcher differ in the nonce.
+/// Returns the session of a job's `nth` JobMaster under a Dispatcher, counted from 0. A job's leadership follows from
+/// its Dispatcher's and is not elected. Epochs of one job rise from one JobMaster to the next and from one Dispatcher
+/// to the next: after the JobMasters 7.512 and 7.513 of Dispatcher 7.2 come 7.768 of Dispatcher 7.3 and 8.256 of
+/// Dispatcher 8.1. Jobs of one Dispatcher differ in the nonce.
 pub fn job_session(dispatcher: DispatcherId, job: JobId, nth: u8) -> JobMasterId {
     let LeaderSession { epoch, nonce } = dispatcher.session();
     let process = epoch.process.saturating_mul(SESSIONS_PER_JOB).saturating_add(u64::from(nth));
@@ -27,7 +27,7 @@ pub fn job_session(dispatcher: DispatcherId, job: JobId, nth: u8) -> JobMasterId
     JobMasterId(LeaderSession { epoch: Epoch { store: epoch.store, process }, nonce })
 }
 
-/// What is to be done, in this order.
+/// A command for the caller; commands are carried out in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command<C> {
     /// Tell the contender that it leads.
@@ -37,7 +37,7 @@ pub enum Command<C> {
         /// Under which session.
         session: LeaderSession,
     },
-    /// Tell the contender that it leads no more; it answers when it has stopped.
+    /// Tell the contender that it no longer leads; it answers when it has stopped.
     Revoke {
         /// Who.
         component: C,
@@ -51,11 +51,11 @@ pub enum Command<C> {
         /// Its session.
         session: LeaderSession,
     },
-    /// Nobody leads the component (any more).
+    /// Withdraw the component's published address: the session no longer leads it.
     Retract {
         /// Who.
         component: C,
-        /// Whose address goes.
+        /// The session whose address is withdrawn.
         session: LeaderSession,
     },
 }
@@ -81,13 +81,14 @@ pub struct Leaderships<C> {
 }
 
 impl<C: Ord + Copy> Leaderships<C> {
-    /// Without a lease and without contenders. `seed`: random, once; nonces are drawn from it.
+    /// Returns a state without a lease and without contenders. `seed` is a random number, drawn once, from which nonces
+    /// are derived.
     pub fn new(seed: u128, mutation: Mutation) -> Self {
         Self { lease: None, granted: 0, seed, mutation, contenders: BTreeMap::new() }
     }
 
-    /// The process holds the lease, with this counter of the store. A lease that was held already under
-    /// another counter was lost in between.
+    /// Records that the process holds the lease with this counter of the store. A lease held under another counter was
+    /// lost in between.
     pub fn lease_granted(&mut self, store_epoch: u64) -> Vec<Command<C>> {
         if self.lease == Some(store_epoch) {
             return Vec::new();
@@ -98,7 +99,7 @@ impl<C: Ord + Copy> Leaderships<C> {
         commands
     }
 
-    /// The process holds the lease no more.
+    /// Records that the process no longer holds the lease.
     pub fn lease_lost(&mut self) -> Vec<Command<C>> {
         self.lease = None;
         let mut commands = Vec::new();
@@ -114,7 +115,7 @@ impl<C: Ord + Copy> Leaderships<C> {
         commands
     }
 
-    /// A component stands for election; one that stood before is replaced, and has ended.
+    /// Adds a contender. An earlier contender for the same component is replaced and counts as ended.
     pub fn contend(&mut self, component: C) -> Vec<Command<C>> {
         let mut commands = self.withdraw(component);
         self.contenders.insert(component, Contender::Waiting);
@@ -122,7 +123,7 @@ impl<C: Ord + Copy> Leaderships<C> {
         commands
     }
 
-    /// A component stands no more, and has ended.
+    /// Removes a contender, which has ended.
     pub fn withdraw(&mut self, component: C) -> Vec<Command<C>> {
         match self.contenders.remove(&component) {
             Some(Contender::Leading { session, confirmed: true }) => {
@@ -132,7 +133,7 @@ impl<C: Ord + Copy> Leaderships<C> {
         }
     }
 
-    /// What the component had started under a revoked session has ended.
+    /// Records that everything that the component had started under a revoked session has ended.
     pub fn ended(&mut self, component: C, session: LeaderSession) -> Vec<Command<C>> {
         match self.contenders.get_mut(&component) {
             Some(contender) if *contender == (Contender::Ending { session }) => {
@@ -143,7 +144,8 @@ impl<C: Ord + Copy> Leaderships<C> {
         }
     }
 
-    /// The component answers under `session`. `None`: that does not lead; nothing is published.
+    /// Records that the component answers under `session`. Returns `None` if that session does not lead; nothing is
+    /// published then.
     pub fn confirm(&mut self, component: C, session: LeaderSession) -> Option<Vec<Command<C>>> {
         match self.contenders.get_mut(&component) {
             Some(Contender::Leading { session: leads, confirmed }) if *leads == session => {
@@ -154,7 +156,7 @@ impl<C: Ord + Copy> Leaderships<C> {
         }
     }
 
-    /// The counter of the lease that is held.
+    /// Returns the counter of the held lease.
     pub fn lease(&self) -> Option<u64> {
         self.lease
     }

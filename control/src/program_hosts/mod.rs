@@ -1,11 +1,11 @@
-//! The places of program hosts in one process: how many hosts may exist at once, which request gets the next
-//! place, and which host is ended to make room. It must never end a host that builds a graph or runs
-//! coordinators, and never let coordinators take the place that is reserved for builds.
+//! The places of program hosts in one process: how many hosts may exist at once, which request gets the next place, and
+//! which host is ended to make room. This module must never end a host that builds a graph or runs coordinators, and
+//! never let coordinators take the place that is reserved for builds.
 //!
-//! Example with `max` 4: three jobs run coordinators, the fourth place is left for builds. A submission builds
-//! its graph there and its host stays, idle, in case the job gets its slots at once. The next submission needs
-//! the place: the idle host is ended, and the first job gets a new one together with its slots, when one of
-//! the three has ended.
+//! Example with `max` 4: three jobs run coordinators, and the fourth place is left for builds. A submission builds its
+//! graph there, and its host stays, idle, in case the job gets its slots at once. The next submission needs the place,
+//! so the idle host is ended. When one of the three jobs has ended, the first submission's job gets its slots and a new
+//! host.
 
 #[cfg(test)]
 mod tests;
@@ -15,18 +15,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-/// How many hosts there may be.
+/// Limits on the number of program hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Most hosts at once, those that are being ended included. One place is for builds alone, so at least 2.
+    /// Maximum number of hosts at once, including those that are being ended; at least 2, because one place is reserved
+    /// for builds.
     pub max: usize,
-    /// Most hosts that have built a graph and wait for their job's slots.
+    /// Maximum number of hosts that have built a graph and wait for their job's slots.
     pub idle: usize,
-    /// Longest time that a host waits for its job's slots.
+    /// Maximum time for which such a host waits for its job's slots.
     pub idle_for: Duration,
 }
 
-/// What a host is wanted for.
+/// The purpose for which a host is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Building a job's graph.
@@ -35,37 +36,37 @@ pub enum Purpose {
     Run,
 }
 
-/// Names a request. Unique in the life of a [`Places`]; ascending in the order of the requests.
+/// Identifies a request. Unique within one [`Places`] and ascending in the order of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// What is to be done, in order.
+/// A command for the caller; commands are carried out in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// The request has its place: use the job's host, or start it.
+    /// The request has its place: use the job's host, or start one.
     Grant {
-        /// Which request.
+        /// The request.
         ticket: Ticket,
-        /// Its job.
+        /// The job of the request.
         job: JobId,
     },
-    /// No place became free in time.
+    /// No place became free before the request's deadline.
     Refuse {
-        /// Which request.
+        /// The request.
         ticket: Ticket,
-        /// Who holds the places.
+        /// How the places are used, as the reason.
         why: NoPlace,
     },
-    /// End this job's host. Its place is free at [`Places::gone`].
+    /// End this job's host. Its place becomes free with [`Places::gone`].
     End {
-        /// Whose host.
+        /// The job of the host.
         job: JobId,
-        /// Why, for the log.
+        /// The reason, for the log.
         why: &'static str,
     },
 }
 
-/// Who holds the places. Says so as an error's text.
+/// The reason why a request got no place: how the places are used. Its `Display` is the error's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoPlace {
     max: usize,
@@ -90,18 +91,19 @@ impl fmt::Display for NoPlace {
     }
 }
 
-/// What a host does.
+/// The current use of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// Starts and builds its job's graph.
+    /// The host starts or builds its job's graph.
     Building,
-    /// Has built the graph; its job has not asked for it yet. `since` is monotonic.
+    /// The host has built the graph, and its job has not requested it since. `since` is monotonic.
     Idle { since: Duration },
-    /// Runs coordinators or tasks.
+    /// The host runs coordinators or tasks.
     Running,
-    /// Serves what its finished job collected. `since` is the time of the latest request, monotonic.
+    /// The host serves the results that its finished job collected. `since` is the time of the latest request,
+    /// monotonic.
     Serving { since: Duration },
-    /// Is being ended.
+    /// The host is being ended.
     Ending,
 }
 
@@ -109,14 +111,14 @@ enum Use {
 struct Request {
     job: JobId,
     purpose: Purpose,
-    /// Monotonic.
+    /// Time at which the request is refused if it has no place, monotonic.
     deadline: Duration,
 }
 
-/// The places and who waits for one. At most one host per job.
+/// The places and the requests that wait for one. Each job has at most one host.
 #[derive(Debug)]
 pub struct Places {
-    /// `None`: as many hosts as are asked for.
+    /// The limits; `None` if any number of hosts is allowed.
     bounds: Option<Bounds>,
     held: BTreeMap<JobId, Use>,
     waiting: BTreeMap<Ticket, Request>,
@@ -124,13 +126,14 @@ pub struct Places {
 }
 
 impl Places {
-    /// All places free. Without bounds every request is granted as soon as the job's former host is gone.
+    /// Returns a state in which all places are free. Without limits, every request is granted as soon as the job's
+    /// previous host is gone.
     pub fn new(bounds: Option<Bounds>) -> Self {
         Self { bounds, held: BTreeMap::new(), waiting: BTreeMap::new(), tickets: 0 }
     }
 
-    /// Asks for the job's host. The answer is a command of [`Places::decide`], at `deadline` (monotonic) at
-    /// the latest.
+    /// Requests the job's host. [`Places::decide`] grants or refuses the request, at `deadline` (monotonic) at the
+    /// latest.
     pub fn request(&mut self, job: JobId, purpose: Purpose, deadline: Duration) -> Ticket {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
@@ -138,28 +141,29 @@ impl Places {
         ticket
     }
 
-    /// Takes back all requests for a job's host that have no answer yet, and returns them.
+    /// Removes all requests for a job's host that have not been answered, and returns their tickets.
     pub fn withdraw(&mut self, job: JobId) -> Vec<Ticket> {
         let gone = self.waiting.extract_if(.., |_, request| request.job == job);
         gone.map(|(ticket, _)| ticket).collect()
     }
 
-    /// The host has built its graph and stays in case its job gets its slots at once.
+    /// Records that the host has built its graph. The host stays in case its job gets its slots at once.
     pub fn built(&mut self, now: Duration, job: JobId) {
         self.change(job, Use::Idle { since: now }, |held| held == Use::Building);
     }
 
-    /// The job has finished and its host serves what it collected; also at each later request for that.
+    /// Records that the job has finished and its host serves the collected results. Also called at each later request
+    /// for these results.
     pub fn serving(&mut self, now: Duration, job: JobId) {
         self.change(job, Use::Serving { since: now }, |held| held != Use::Ending);
     }
 
-    /// The host is being ended.
+    /// Records that the host is being ended.
     pub fn ending(&mut self, job: JobId) {
         self.change(job, Use::Ending, |_| true);
     }
 
-    /// The host is gone, or was never started.
+    /// Records that the host is gone, or was never started.
     pub fn gone(&mut self, job: JobId) {
         self.held.remove(&job);
     }
@@ -170,7 +174,7 @@ impl Places {
         }
     }
 
-    /// When [`Places::decide`] is to be called again at the latest, monotonic.
+    /// Returns the time (monotonic) at which [`Places::decide`] has to be called again at the latest.
     pub fn next_deadline(&self) -> Option<Duration> {
         let waiting = self.waiting.values().map(|request| request.deadline);
         let idle_for = self.bounds.map(|bounds| bounds.idle_for);
@@ -181,8 +185,8 @@ impl Places {
         waiting.chain(idle).min()
     }
 
-    /// Answers what can be answered, and names the hosts that have to go. To be called after every change and
-    /// at [`Places::next_deadline`].
+    /// Grants and refuses requests and names the hosts that have to end. To be called after every change and at
+    /// [`Places::next_deadline`].
     pub fn decide(&mut self, now: Duration) -> Vec<Command> {
         let mut commands = Vec::new();
         let overdue = self.waiting.extract_if(.., |_, request| request.deadline <= now);
@@ -209,8 +213,8 @@ impl Places {
         }
     }
 
-    /// Jobs that have waited for their slots for a while, or behind which others were built, do not get them
-    /// at once.
+    /// Ends the hosts that have been idle for `idle_for`, and the longest idle ones beyond the limit `idle`: their jobs
+    /// have evidently not got their slots at once.
     fn end_idle(&mut self, now: Duration, commands: &mut Vec<Command>) {
         let Some(bounds) = self.bounds else { return };
         let mut idle: Vec<(Duration, JobId)> = self.since(|held| match held {
@@ -235,8 +239,8 @@ impl Places {
         commands.push(Command::End { job, why });
     }
 
-    /// Grants in the order of the requests, but coordinators before builds: they leave a place to builds,
-    /// builds leave none to them. Returns how many hosts would have to go so that all get a place that may.
+    /// Grants requests in their order, but runs before builds: runs always leave a place for builds, whereas builds may
+    /// take every place. Returns the number of places that are missing for the requests that may have one.
     fn grant(&mut self, commands: &mut Vec<Command>) -> usize {
         let mut short = BTreeSet::new();
         for purpose in [Purpose::Run, Purpose::Build] {
@@ -246,11 +250,12 @@ impl Places {
             for (ticket, job) in wanted {
                 let held = self.held.get(&job).copied();
                 if held == Some(Use::Ending) {
-                    // It gets the place when that host is gone.
+                    // The request is granted when that host is gone.
                     continue;
                 }
                 let may_run = self.bounds.is_none_or(|bounds| {
-                    // Those that are short of a place count: not more hosts go than may follow.
+                    // Jobs that still need a place count as running, so that no more hosts are ended than requests may
+                    // take their places.
                     self.count(Use::Running) + short.len() + 1 < bounds.max
                 });
                 if purpose == Purpose::Run && held != Some(Use::Running) && !may_run {
@@ -272,8 +277,8 @@ impl Places {
         short.len()
     }
 
-    /// Ends hosts until `short` places will be free: those first whose job only has to start another one, then
-    /// those that serve results, each the longest unused first.
+    /// Ends hosts until `short` places will be free: first idle hosts, whose jobs only have to start another host, then
+    /// hosts that serve results; in each group the longest unused first.
     fn make_room(&mut self, short: usize, commands: &mut Vec<Command>) {
         let missing = short.saturating_sub(self.count(Use::Ending));
         let mut idle = self.since(|held| match held {

@@ -16,13 +16,13 @@ fn places() -> Places {
     Places::new(Some(BOUNDS))
 }
 
-/// Asks and decides at once; true: granted.
+/// Makes a request and decides at once. Returns true if the request is granted.
 fn ask(places: &mut Places, n: u128, purpose: Purpose) -> bool {
     let ticket = places.request(job(n), purpose, at(100));
     places.decide(at(0)).contains(&Command::Grant { ticket, job: job(n) })
 }
 
-/// Jobs whose hosts are to be ended.
+/// Returns the jobs whose hosts the commands end.
 fn ended(commands: &[Command]) -> Vec<u128> {
     let ends = commands.iter().filter_map(|command| match command {
         Command::End { job, .. } => Some(job.0),
@@ -95,7 +95,7 @@ fn coordinators_leave_a_place_to_builds() {
         assert!(ask(&mut places, n, Purpose::Run));
     }
     assert!(!ask(&mut places, 4, Purpose::Run));
-    // Builds come and go beside them, one after the other; no idle host is in the way.
+    // Jobs 5 to 7 build beside them, one after the other; each build ends the idle host of the one before.
     for n in 5..=7 {
         let ticket = places.request(job(n), Purpose::Build, at(100));
         let commands = places.decide(at(0));
@@ -196,7 +196,7 @@ proptest! {
             prop_assert!(places.count(Use::Running) < max, "one is for builds");
             prop_assert_eq!(places.decide(now), [], "all was said");
         }
-        // Whatever is held, a build gets on once builds have ended and what is being ended is gone.
+        // In any state, a build is granted once other builds have ended and the hosts that are being ended are gone.
         let building: Vec<JobId> = places.held.keys().copied().collect();
         for job in building {
             if places.held.get(&job) == Some(&Use::Building) {

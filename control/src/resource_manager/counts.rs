@@ -1,12 +1,12 @@
-//! How many workers there are of each spec.
+//! The number of workers of each spec.
 //!
-//! It counts what its owner adds and removes, and must never count below zero: that would mean that the owner's
-//! books are wrong.
+//! The module counts what its owner adds and removes. A count must never go below zero: that would mean that the
+//! owner's records are wrong.
 
 use model::WorkerResourceSpec;
 use std::collections::BTreeMap;
 
-/// A count per spec. A spec whose count is zero is not held.
+/// A number of workers per spec. A spec with the count zero has no entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Counts(BTreeMap<WorkerResourceSpec, u32>);
 

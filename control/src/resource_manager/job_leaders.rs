@@ -1,6 +1,6 @@
-//! Which session leads each job, which JobMaster is registered for it, and which jobs nobody has led for too long.
+//! The leader of each job, whether that JobMaster is registered, and the jobs that have had no leader for too long.
 //!
-//! It must never take a JobMaster for registered that does not lead its job.
+//! This module must never treat a JobMaster as registered that does not lead its job.
 
 use model::Fence;
 use model::{JobId, JobMasterId, LeaderSession};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use thiserror::Error;
 
-/// A JobMaster that does not lead its job, as far as is known.
+/// A JobMaster may not register because it is not known to lead its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "JobMaster {job_master_id} does not lead job {job_id}; leader as far as known: {}",
@@ -17,18 +17,18 @@ use thiserror::Error;
 pub struct NotLeading {
     /// The job.
     pub job_id: JobId,
-    /// The JobMaster that wants to register.
+    /// The JobMaster that tried to register.
     pub job_master_id: JobMasterId,
-    /// The session that leads the job.
+    /// The session that leads the job; `None` if none is known.
     pub leader: Option<LeaderSession>,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
     leader: Option<LeaderSession>,
-    /// Whether the leader is registered.
+    /// True if the leader's JobMaster is registered.
     registered: bool,
-    /// Since when nobody leads; `None` exactly while somebody does.
+    /// The time since when the job has had no leader; `None` exactly while it has one.
     alone_since: Option<Duration>,
 }
 
@@ -37,17 +37,17 @@ struct Entry {
 pub(super) struct JobLeaders {
     timeout: Duration,
     jobs: BTreeMap<JobId, Entry>,
-    /// Jobs that nobody leads, by since when.
+    /// Jobs without a leader, by the time since when.
     alone: BTreeSet<(Duration, JobId)>,
 }
 
 impl JobLeaders {
-    /// `timeout`: `resourcemanager.job.timeout`.
+    /// Returns an empty set. `timeout` is `resourcemanager.job.timeout`.
     pub(super) fn new(timeout: Duration) -> Self {
         Self { timeout, jobs: BTreeMap::new(), alone: BTreeSet::new() }
     }
 
-    /// Watches a job from now on. Returns whether it was not watched before.
+    /// Watches a job from now on. Returns false if it was watched already.
     pub(super) fn watch(&mut self, now: Duration, job_id: JobId) -> bool {
         if self.jobs.contains_key(&job_id) {
             return false;
@@ -57,7 +57,7 @@ impl JobLeaders {
         true
     }
 
-    /// Ends the watch of a job.
+    /// Stops watching a job.
     pub(super) fn forget(&mut self, job_id: JobId) {
         let since = self.jobs.remove(&job_id).and_then(|entry| entry.alone_since);
         if let Some(since) = since {
@@ -65,8 +65,8 @@ impl JobLeaders {
         }
     }
 
-    /// Records who leads a job now. A session older than the known one changes nothing, nor does a job that is not
-    /// watched. Returns whether a registered JobMaster leads no more because of it.
+    /// Records the session that leads a job now. Ignores a session older than the known one, and a job that is not
+    /// watched. Returns true if a registered JobMaster has lost its leadership.
     pub(super) fn seen(
         &mut self,
         now: Duration,
@@ -96,7 +96,7 @@ impl JobLeaders {
         std::mem::take(&mut entry.registered)
     }
 
-    /// Registers the JobMaster that leads a job, again if it is registered already.
+    /// Registers the JobMaster that leads a job; does nothing if it is registered already.
     pub(super) fn register(
         &mut self,
         job_id: JobId,
@@ -115,13 +115,13 @@ impl JobLeaders {
         }
     }
 
-    /// Ends the registration of a JobMaster. Returns whether it was registered.
+    /// Ends the registration of a JobMaster. Returns true if it was registered.
     pub(super) fn deregister(&mut self, job_id: JobId, session: LeaderSession) -> bool {
         let entry = self.jobs.get_mut(&job_id).filter(|entry| entry.leader == Some(session));
         entry.is_some_and(|entry| std::mem::take(&mut entry.registered))
     }
 
-    /// Takes out a job that nobody has led for the time-out. `None`: there is none.
+    /// Removes a job that has had no leader for the time-out, and returns it; `None` if there is none.
     pub(super) fn take_timed_out(&mut self, now: Duration) -> Option<JobId> {
         let (since, job_id) = *self.alone.first()?;
         if now < since.saturating_add(self.timeout) {

@@ -1,18 +1,19 @@
-//! JobMasters at the ResourceManager: who may register, and when a registration or a job ends.
+//! JobMasters at the ResourceManager: which of them may register, and when a registration or a job ends.
 //!
-//! It must never believe a JobMaster that leads no more.
+//! This module must never trust a JobMaster that has lost its leadership.
 
 use super::{Command, NotLeading, ResourceManager};
 use model::{Fence, JobId, JobMasterId, LeaderSession};
 use std::time::Duration;
 
 impl ResourceManager {
-    /// Watches the leader of a job from now on. Returns whether it was not watched before.
+    /// Watches the leader of a job from now on. Returns false if it was watched already.
     pub fn watch_job(&mut self, now: Duration, job_id: JobId) -> bool {
         self.jobs.watch(now, job_id)
     }
 
-    /// Retrieval says who leads a job now; `None`: nobody. An older session than the known one is not believed.
+    /// Records the session that leads a job now; `None` if no session leads it. Ignores a session older than the known
+    /// one.
     pub fn leader_seen(
         &mut self,
         now: Duration,
@@ -24,10 +25,10 @@ impl ResourceManager {
         closed.then_some(Command::CloseJob { job_id, reason }).into_iter().collect()
     }
 
-    /// Registers the JobMaster that leads a watched job; one that is registered already stays so.
+    /// Registers the JobMaster that leads a watched job; does nothing if it is registered already.
     ///
     /// # Errors
-    /// Another session leads the job, or none, or the job is not watched.
+    /// [`NotLeading`] if another session or none leads the job, or the job is not watched.
     pub fn register_job_master(
         &mut self,
         job_id: JobId,
@@ -36,7 +37,7 @@ impl ResourceManager {
         self.jobs.register(job_id, job_master_id)
     }
 
-    /// A JobMaster has left or is not heard any more. Nothing follows for one that is not registered.
+    /// Handles that a JobMaster has disconnected or its heartbeats stopped. Does nothing if it is not registered.
     pub fn job_master_gone(
         &mut self,
         job_id: JobId,
@@ -47,7 +48,7 @@ impl ResourceManager {
         gone.then_some(Command::CloseJob { job_id, reason }).into_iter().collect()
     }
 
-    /// A JobMaster says that its job has ended. Nothing follows from one that is not registered.
+    /// Handles a JobMaster's report that its job has ended. Ignores a JobMaster that is not registered.
     pub fn job_ended(&mut self, job_id: JobId, job_master_id: JobMasterId) -> Vec<Command> {
         if !self.jobs.deregister(job_id, job_master_id.session()) {
             return Vec::new();

@@ -1,9 +1,9 @@
 //! Registrations of TaskExecutors and JobMasters, leaders of jobs, workers of the external resource system, blocked
 //! nodes.
 //!
-//! One session, one value. A TaskExecutor is registered under a new incarnation each time; what an
-//! earlier incarnation says is not heard any more. It must never decide which job gets a slot: that is the SlotManager's
-//! part.
+//! There is one value per leader session. A TaskExecutor is registered under a new incarnation each time; messages of
+//! an earlier incarnation are ignored. This module must never decide which job gets a slot: the SlotManager decides
+//! that.
 
 mod counts;
 mod job_leaders;
@@ -27,17 +27,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use thiserror::Error;
 
-/// What is to be done.
+/// A command for the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Ask the driver for a worker.
     RequestWorker {
         /// Names the request in the driver's answer.
         request: u64,
-        /// What it is to be made of.
+        /// The spec of the worker.
         spec: WorkerResourceSpec,
     },
-    /// A requested worker is not needed any more.
+    /// Cancel a request for a worker that is no longer needed.
     CancelRequest {
         /// Which.
         request: u64,
@@ -53,39 +53,40 @@ pub enum Command {
         resource_id: ResourceId,
         /// Its incarnation.
         instance_id: InstanceId,
-        /// Whether its SlotManager knew it.
+        /// True if the SlotManager knew the TaskExecutor.
         reported: bool,
-        /// Why.
+        /// The reason, for the TaskExecutor and the log.
         cause: String,
-        /// Whether it should end, rather than register again.
+        /// True if the TaskExecutor should end instead of registering again.
         terminate: bool,
     },
-    /// Tell the SlotManager which nodes are blocked: all of them.
+    /// Replace the SlotManager's set of blocked nodes with this one.
     BlockHosts(Vec<String>),
-    /// Tell the driver on which nodes no worker should be started: all of them. Comes whenever the set changes, also
+    /// Replace the driver's set of nodes on which no worker should be started. Given whenever the set changes, also
     /// when it becomes empty.
     AvoidHosts(Vec<String>),
-    /// Tell the SlotManager which of the workers that it wants can never be had, and why: all of them.
+    /// Tell the SlotManager which of the workers that it declared missing can never be provided, each with the reason.
+    /// The list is complete.
     NeverMet(Vec<(WorkerResourceSpec, String)>),
-    /// End the connection of the JobMaster that is registered for a job. What it declared goes with it.
+    /// Close the connection to the job's registered JobMaster. Its declared requirements are dropped too.
     CloseJob {
         /// The job.
         job_id: JobId,
-        /// Why.
+        /// The reason, for the JobMaster and the log.
         reason: String,
     },
-    /// The job is over: free its slots and watch its leader no longer.
+    /// The job is over: free its slots and stop watching its leader.
     RemoveJob {
         /// The job.
         job_id: JobId,
-        /// Why.
+        /// The reason, for the log.
         reason: &'static str,
     },
-    /// The process can't go on.
+    /// End the process with this cause.
     Fatal(String),
 }
 
-/// A TaskExecutor that may not register.
+/// The reason why a TaskExecutor may not register.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "TaskExecutor {resource_id} was neither requested by this ResourceManager nor recovered from an earlier one"
@@ -93,7 +94,7 @@ pub enum Command {
 pub struct NotAsked {
     /// The process.
     pub resource_id: ResourceId,
-    /// Whether asking again may help: a worker is under way, and this may be it.
+    /// True if registering again may succeed: a worker is under way, and this may be it.
     pub retry: bool,
 }
 
@@ -104,22 +105,22 @@ pub struct Registered {
     pub instance_id: InstanceId,
     /// Node.
     pub host: String,
-    /// What it is made of; of a requested worker, what was asked for.
+    /// The worker's spec; for a requested worker, the requested one.
     pub spec: WorkerResourceSpec,
-    /// Whether it has sent its slot report, so that the SlotManager knows it.
+    /// True if its first slot report has arrived, so that the SlotManager knows it.
     pub reported: bool,
 }
 
-/// What a ResourceManager is made with.
+/// The settings of a ResourceManager.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// `None`: passive, every TaskExecutor is welcome.
+    /// The settings of the pool of workers; `None` if passive: every TaskExecutor may register.
     pub pool: Option<PoolSettings>,
     /// `resourcemanager.job.timeout`.
     pub job_timeout: Duration,
-    /// Random, once: incarnations are drawn from it.
+    /// A random number, drawn once, from which incarnations are derived.
     pub seed: u128,
-    /// [`Mutation::None`].
+    /// [`Mutation::None`] outside of the simulation.
     pub mutation: Mutation,
 }
 
@@ -127,9 +128,9 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct ResourceManager {
     registered: BTreeMap<ResourceId, Registered>,
-    /// Whose incarnation each is, of those that are registered.
+    /// The resource id of each registered incarnation.
     incarnations: BTreeMap<InstanceId, ResourceId>,
-    /// Registered, and not yet reported.
+    /// Registered workers that the SlotManager does not know yet, because their first slot report is missing.
     unreported: Counts,
     jobs: JobLeaders,
     pool: Option<Pool>,
@@ -138,12 +139,12 @@ pub struct ResourceManager {
     drawn: u64,
     /// Workers that the SlotManager was told of, additions and removals.
     told: u64,
-    /// As of how many of them the SlotManager said what is missing.
+    /// The value of `told` when the SlotManager last declared the missing workers.
     said_at: Option<u64>,
 }
 
 impl ResourceManager {
-    /// Nobody is registered, nothing requested.
+    /// Returns a ResourceManager without registrations and requests.
     pub fn new(settings: Settings) -> Self {
         Self {
             registered: BTreeMap::new(),
@@ -159,46 +160,46 @@ impl ResourceManager {
         }
     }
 
-    /// Whether workers are asked from a driver.
+    /// Returns true if workers are requested from a driver.
     pub fn is_active(&self) -> bool {
         self.pool.is_some()
     }
 
-    /// Every registered TaskExecutor.
+    /// Returns every registered TaskExecutor.
     pub fn registered(&self) -> impl Iterator<Item = (&ResourceId, &Registered)> {
         self.registered.iter()
     }
 
-    /// The registration of a process.
+    /// Returns the registration of a process; `None` if it is not registered.
     pub fn get(&self, resource_id: &ResourceId) -> Option<&Registered> {
         self.registered.get(resource_id)
     }
 
-    /// The process of an incarnation that is registered now.
+    /// Returns the process of a registered incarnation.
     pub fn resource_of(&self, instance_id: InstanceId) -> Option<&ResourceId> {
         self.incarnations.get(&instance_id)
     }
 
-    /// Whether this is the incarnation that is registered.
+    /// Returns true if the process is registered under this incarnation.
     pub fn is_current(&self, resource_id: &ResourceId, instance_id: InstanceId) -> bool {
         self.registered.get(resource_id).is_some_and(|worker| worker.instance_id == instance_id)
     }
 
-    /// The driver's last error, for people.
+    /// Returns the driver's last error, for messages.
     pub fn last_driver_error(&self) -> Option<&str> {
         self.pool.as_ref().and_then(Pool::last_error)
     }
 
-    /// Returns the requests for workers that have ended since the last call: cancelled, failed, or their worker has
-    /// registered or is gone.
+    /// Returns the requests for workers that have ended since the last call: they were cancelled, they failed, or their
+    /// worker has registered or is gone.
     pub fn take_ended_requests(&mut self) -> Vec<u64> {
         self.pool.as_mut().map(Pool::take_ended).unwrap_or_default()
     }
 
-    /// A TaskExecutor introduces itself. It gets a new incarnation; an earlier one is closed.
+    /// Registers a TaskExecutor under a new incarnation and closes an earlier one.
     ///
     /// # Errors
-    /// An active ResourceManager refuses what it neither requested nor recovered.
+    /// [`NotAsked`] if an active ResourceManager neither requested nor recovered the worker.
     pub fn register(
         &mut self,
         now: Duration,
@@ -229,8 +230,8 @@ impl ResourceManager {
         Ok((instance_id, commands))
     }
 
-    /// A slot report came in. Answers `None` where its sender is not registered in this incarnation, else
-    /// whether it is the first one: then the SlotManager is to be told of the worker.
+    /// Records a slot report. Returns `None` if the sender is not registered under this incarnation, otherwise true if
+    /// this is its first report: then the SlotManager must be told of the worker.
     pub fn reported(&mut self, resource_id: &ResourceId, instance_id: InstanceId) -> Option<bool> {
         let worker = self.registered.get_mut(resource_id)?;
         if worker.instance_id != instance_id {
@@ -244,7 +245,7 @@ impl ResourceManager {
         Some(first)
     }
 
-    /// A TaskExecutor leaves: it may register again. Nothing follows for one that is not registered in this
+    /// Handles that a TaskExecutor leaves; it may register again. Does nothing if it is not registered under this
     /// incarnation.
     pub fn disconnect(&mut self, instance_id: InstanceId, cause: String) -> Vec<Command> {
         let Some(resource_id) = self.resource_of(instance_id).cloned() else {
@@ -253,7 +254,7 @@ impl ResourceManager {
         self.close(&resource_id, cause, false)
     }
 
-    /// A TaskExecutor is not heard any more.
+    /// Handles that a TaskExecutor's heartbeats have stopped.
     pub fn lost(&mut self, instance_id: InstanceId, cause: String) -> Vec<Command> {
         let Some(resource_id) = self.resource_of(instance_id).cloned() else {
             return Vec::new();
@@ -298,8 +299,9 @@ impl ResourceManager {
         }]
     }
 
-    /// The SlotManager says what is missing beyond the workers that it knows, having seen so many additions
-    /// and removals. What it says without the newest of them is not acted on: it will say it again.
+    /// Handles the SlotManager's declaration of workers that are missing beyond the known ones, made after it had seen
+    /// `seen` additions and removals. Ignores it if the newest of these is not included: the SlotManager will declare
+    /// again.
     pub fn need(
         &mut self,
         now: Duration,
@@ -316,7 +318,7 @@ impl ResourceManager {
         self.advance(now)
     }
 
-    /// The driver reports.
+    /// Handles an event of the driver.
     pub fn driver(&mut self, now: Duration, event: DriverEvent) -> Vec<Command> {
         let mut commands = Vec::new();
         if let DriverEvent::Lost { resource_id, cause } = &event {
@@ -329,10 +331,10 @@ impl ResourceManager {
         commands
     }
 
-    /// Blocks a node for `period`; a block that ends later stands as it is. Returns the block that holds from now on.
+    /// Blocks a node for `period`; an existing block that ends later stays. Returns the block that holds from now on.
     ///
     /// # Errors
-    /// [`BLOCKED_MAX`] other nodes are blocked.
+    /// [`TooManyBlocked`] if [`BLOCKED_MAX`] other nodes are blocked.
     pub fn block(
         &mut self,
         now: Duration,
@@ -344,7 +346,7 @@ impl ResourceManager {
         Ok((blocked, self.blocks_changed(now)))
     }
 
-    /// Ends the block of a node, and forgets that workers failed to start there. `None`: the node was not blocked.
+    /// Unblocks a node and forgets that workers failed to start there. Returns `None` if the node was not blocked.
     pub fn unblock(&mut self, now: Duration, node: &str) -> Option<Vec<Command>> {
         self.nodes.unblock(node).then(|| self.blocks_changed(now))
     }
@@ -359,12 +361,12 @@ impl ResourceManager {
         Command::BlockHosts(self.blocked().keys().cloned().collect())
     }
 
-    /// The blocked nodes by name.
+    /// Returns the blocked nodes by name.
     pub fn blocked(&self) -> &BTreeMap<String, Blocked> {
         self.nodes.blocked()
     }
 
-    /// Lets time pass.
+    /// Handles that time has passed.
     pub fn tick(&mut self, now: Duration) -> Vec<Command> {
         let mut commands = self.jobs_timed_out(now);
         if self.nodes.expire(now) {
@@ -380,7 +382,7 @@ impl ResourceManager {
             return Vec::new();
         };
         let mut commands = pool.give_up(now, &mut self.nodes);
-        // Before the requests, which are to be met elsewhere.
+        // The driver learns of the nodes to avoid before it gets the requests.
         commands.extend(self.nodes.newly_avoided().map(Command::AvoidHosts));
         if current {
             commands.extend(pool.request_missing(now, &self.unreported));
@@ -392,7 +394,7 @@ impl ResourceManager {
 
 #[cfg(test)]
 impl ResourceManager {
-    /// Recomputes every index from the registrations and compares.
+    /// Recomputes every index from the registrations and compares it.
     fn check(&self) {
         let unreported = self.registered.values().filter(|worker| !worker.reported);
         assert_eq!(self.unreported, unreported.map(|worker| &worker.spec).collect());

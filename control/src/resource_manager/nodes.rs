@@ -1,6 +1,6 @@
-//! Nodes that get no new slots or workers for a while: blocked by somebody, or because workers failed to start there.
+//! Nodes that get no new slots or workers for a while: an operator blocked them, or workers failed to start there.
 //!
-//! It must never keep a node for ever: each entry has an end.
+//! This module must never keep a node for ever: each entry has an end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,23 +14,23 @@ pub const BLOCKED_MAX: usize = 10_000;
 #[error("{BLOCKED_MAX} nodes are blocked already; unblock some of them first")]
 pub struct TooManyBlocked;
 
-/// A node that is blocked.
+/// The block of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocked {
-    /// When the block ends, on the monotonic clock.
+    /// The end of the block, monotonic.
     pub until: Duration,
-    /// The reason that was given for the block.
+    /// The reason that the operator gave.
     pub cause: String,
 }
 
-/// Blocked nodes and nodes with failed starts, each with the time when it is forgotten.
+/// Blocked nodes and nodes with failed starts, each with the end of its entry.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
     blocked: BTreeMap<String, Blocked>,
     failed: BTreeMap<String, Duration>,
-    /// Blocked and failed nodes together, as they were answered last by [`Nodes::newly_avoided`].
+    /// Blocked and failed nodes together, as [`Nodes::newly_avoided`] last returned them.
     avoided: BTreeSet<String>,
-    /// Whether an entry came or went since then.
+    /// True if an entry was added or removed since then.
     changed: bool,
 }
 
@@ -39,7 +39,7 @@ impl Nodes {
         &self.blocked
     }
 
-    /// Blocks a node for `period`; a block of the node that ends later stands as it is. Returns the block that holds.
+    /// Blocks a node for `period`; an existing block that ends later stays. Returns the block that holds.
     pub(super) fn block(
         &mut self,
         now: Duration,
@@ -61,7 +61,7 @@ impl Nodes {
         }
     }
 
-    /// Ends the block of a node, and forgets the failed starts there. Returns whether the node was blocked.
+    /// Unblocks a node and forgets the failed starts there. Returns true if the node was blocked.
     pub(super) fn unblock(&mut self, node: &str) -> bool {
         let failed = self.failed.remove(node).is_some();
         let blocked = self.blocked.remove(node).is_some();
@@ -69,12 +69,12 @@ impl Nodes {
         blocked
     }
 
-    /// Records that a worker failed to start on a node, which is avoided until `until`.
+    /// Records that a worker failed to start on a node; the node is avoided until `until` (monotonic).
     pub(super) fn fail(&mut self, node: String, until: Duration) {
         self.changed |= self.failed.insert(node, until).is_none();
     }
 
-    /// Forgets what is over at `now`. Returns whether a block ended.
+    /// Removes the entries that have ended at `now`. Returns true if a block ended.
     pub(super) fn expire(&mut self, now: Duration) -> bool {
         let before = (self.blocked.len(), self.failed.len());
         self.blocked.retain(|_, blocked| blocked.until > now);
@@ -83,7 +83,7 @@ impl Nodes {
         before.0 != self.blocked.len()
     }
 
-    /// Returns all nodes to be avoided if they are others than at the last call, else `None`.
+    /// Returns all nodes to be avoided if the set has changed since the last call, otherwise `None`.
     pub(super) fn newly_avoided(&mut self) -> Option<Vec<String>> {
         if !std::mem::take(&mut self.changed) {
             return None;

@@ -1,8 +1,8 @@
-//! The workers of an active ResourceManager: requested, starting, registered; failed starts back off.
+//! The workers of an active ResourceManager: requested, starting, registered. Failed starts are followed by a back-off.
 //!
-//! Laws: workers that are under way never exceed what was declared missing when they were requested;
-//! after a failed start nothing is requested before its pause is over; a worker that comes twice, unasked, or late
-//! and without need is released.
+//! Laws: requested and starting workers together never exceed the number that was declared missing when they were
+//! requested; after a failed start nothing is requested before the pause has ended; a worker is released if it comes a
+//! second time, without a request, or late and is not needed.
 
 use super::Command;
 use super::counts::Counts;
@@ -15,39 +15,39 @@ use std::time::Duration;
 
 /// Failures are counted over this time.
 const RATE_WINDOW: Duration = Duration::from_secs(60);
-/// The pause after failures grows up to so many times the first.
+/// The longest pause after failed starts, as a multiple of the first.
 const BACKOFF_MAX: u32 = 32;
 
-/// What a pool is made with.
+/// The settings of a pool of workers.
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
     /// `resourcemanager.start-worker.retry-interval`.
     pub retry_interval: Duration,
     /// `resourcemanager.start-worker.max-failure-rate`, per minute.
     pub max_failures_per_minute: f64,
-    /// How long a started worker may take to register.
+    /// Maximum time between a worker's start and its registration.
     pub registration_timeout: Duration,
-    /// `resourcemanager.late-worker.grace-period`: how long a worker may be reported late, after its request was
-    /// cancelled or failed, or, if an earlier ResourceManager left it, after the start of this one.
+    /// `resourcemanager.late-worker.grace-period`: the time in which a worker may still be reported after its request
+    /// was cancelled or failed, or, for a worker of an earlier ResourceManager, after this one started.
     pub late_grace: Duration,
-    /// What a recovered worker is counted as until its TaskManager registers.
+    /// The spec that a recovered worker counts as until its TaskManager registers.
     pub worker: WorkerResourceSpec,
 }
 
 /// A worker that an earlier ResourceManager of the application has left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveredWorker {
-    /// The worker.
+    /// The worker's id.
     pub resource_id: ResourceId,
-    /// Its node.
+    /// The worker's node.
     pub host: String,
 }
 
-/// What a driver reports.
+/// An event that a driver reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DriverEvent {
-    /// Workers of an earlier ResourceManager of this application, at the start or as the external system finds them.
-    /// Workers that are known change nothing.
+    /// Workers of an earlier ResourceManager of this application were found, at the start or later. Workers that are
+    /// known already change nothing.
     Recovered {
         /// The workers.
         workers: Vec<RecoveredWorker>,
@@ -61,42 +61,42 @@ pub enum DriverEvent {
         /// Its node.
         host: String,
     },
-    /// A request failed. Another one for the same spec may succeed.
+    /// A request failed. Another request for the same spec may succeed.
     StartFailed {
         /// The request.
         request: u64,
-        /// Its node, if it got that far.
+        /// The node of the worker, if it was known already.
         host: Option<String>,
-        /// Why.
+        /// The reason, for messages.
         cause: String,
     },
-    /// A request, like every other one for its spec, can never be met: for example, the container would be larger than
-    /// the external system's maximum.
+    /// A request can never be met, nor can any other request for its spec: for example, the container would be larger
+    /// than the external system's maximum.
     NeverMet {
         /// The request.
         request: u64,
-        /// Why, for people.
+        /// The reason, for messages.
         cause: String,
     },
     /// A worker has ended.
     Lost {
-        /// Which.
+        /// The worker.
         resource_id: ResourceId,
-        /// Why.
+        /// The reason, for messages.
         cause: String,
     },
     /// The connection to the external resource system is lost for good.
     Error {
-        /// Why.
+        /// The reason, for messages.
         cause: String,
     },
 }
 
-/// Requests that were cancelled or have failed, for as long as their worker may still be reported.
+/// Requests that were cancelled or have failed, kept as long as their worker may still be reported.
 #[derive(Debug, Default)]
 struct GivenUp {
     specs: BTreeMap<u64, WorkerResourceSpec>,
-    /// In the order of their ends.
+    /// The ends of these periods in ascending order.
     ends: VecDeque<(Duration, u64)>,
 }
 
@@ -120,16 +120,17 @@ pub struct Pool {
     mutation: Mutation,
     wanted: BTreeMap<WorkerResourceSpec, u32>,
     under_way: UnderWay,
-    /// Registered once, and what was asked for: these may register again (after a lost connection).
+    /// Workers that have registered, with the spec that they count as. They may register again after a lost connection.
     ours: BTreeMap<ResourceId, WorkerResourceSpec>,
     given_up: GivenUp,
-    /// Until when workers of an earlier ResourceManager are taken over; `None` before the driver has told of the first.
+    /// End of the time in which workers of an earlier ResourceManager are taken over; `None` before the driver's first
+    /// report of them.
     recovering_until: Option<Duration>,
-    /// Wanted specs that the external system can never provide, and why.
+    /// Wanted specs that the external system can never provide, each with the reason.
     never_met: BTreeMap<WorkerResourceSpec, String>,
-    /// Whether `never_met` was changed since [`Pool::newly_never_met`] was called.
+    /// True if `never_met` has changed since the last call of [`Pool::newly_never_met`].
     never_met_changed: bool,
-    /// Requests that have ended since [`Pool::take_ended`] was called.
+    /// Requests that have ended since the last call of [`Pool::take_ended`].
     ended: Vec<u64>,
     next_request: u64,
     failures: VecDeque<Duration>,
@@ -167,8 +168,8 @@ impl Pool {
         std::mem::take(&mut self.ended)
     }
 
-    /// Replaces what is wanted. A spec that nobody wants any more is no longer held for one that can never be met:
-    /// the next job that needs it asks the external system again.
+    /// Replaces the wanted workers. A spec that is no longer wanted is removed from those that can never be met, so the
+    /// next job that needs it asks the external system again.
     pub(super) fn want(&mut self, missing: BTreeMap<WorkerResourceSpec, u32>) {
         let before = self.never_met.len();
         self.never_met.retain(|spec, _| missing.contains_key(spec));
@@ -176,15 +177,16 @@ impl Pool {
         self.wanted = missing;
     }
 
-    /// Returns all specs that can never be met if they are others than at the last call, else `None`.
+    /// Returns all specs that can never be met if they have changed since the last call, otherwise `None`.
     pub(super) fn newly_never_met(&mut self) -> Option<Vec<(WorkerResourceSpec, String)>> {
         let changed = std::mem::take(&mut self.never_met_changed);
         let all = || self.never_met.iter().map(|(spec, cause)| (spec.clone(), cause.clone()));
         changed.then(|| all().collect())
     }
 
-    /// Records that a worker registered, whose TaskManager says that it is made of `own`. The first time, resets the
-    /// failure count and ends the back-off. Returns the spec that the worker counts as, `None` if it is not one of ours.
+    /// Records that a worker registered whose TaskManager reports the spec `own`. The first time, resets the failure
+    /// count and ends the back-off. Returns the spec that the worker counts as; `None` if the pool does not know the
+    /// worker.
     pub(super) fn registered(
         &mut self,
         now: Duration,
@@ -202,7 +204,7 @@ impl Pool {
         self.ours.get(resource_id)
     }
 
-    /// Whether a worker that is not known may become known soon: it can register before the driver tells of it.
+    /// Returns true if an unknown worker may become known soon, because it can register before the driver reports it.
     pub(super) fn expects_more(&self, now: Duration) -> bool {
         self.under_way.has_requests()
             || self.is_recovering(now)
@@ -213,8 +215,8 @@ impl Pool {
         self.recovering_until.is_none_or(|until| now < until)
     }
 
-    /// A registered worker is dead as far as anybody can tell: it is ended, so that its replacement does not
-    /// come on top of it.
+    /// Handles that a registered worker is considered dead: it is ended through the driver, so that the worker and its
+    /// replacement do not both run.
     pub(super) fn gone(&mut self, resource_id: &ResourceId) -> Vec<Command> {
         if self.ours.remove(resource_id).is_none() {
             return Vec::new();
@@ -226,7 +228,8 @@ impl Pool {
         self.ours.remove(resource_id);
     }
 
-    /// `unreported`: workers that are registered, but the SlotManager does not know them yet.
+    /// Handles an event of the driver. `unreported` counts the registered workers that the SlotManager does not know
+    /// yet.
     pub(super) fn event(
         &mut self,
         now: Duration,
@@ -303,7 +306,7 @@ impl Pool {
     ) -> Vec<Command> {
         let open = self.under_way.take_request(request);
         if self.is_known(&resource_id) {
-            // Reported twice.
+            // The driver reported the start twice.
             self.ended.extend(open.map(|_| request));
             return Vec::new();
         }
@@ -318,12 +321,12 @@ impl Pool {
             self.under_way.start(resource_id, self.starting(now, spec, host));
             return Vec::new();
         }
-        // Too late, not needed, or another worker for a request that was answered already.
+        // The worker is too late or not needed, or its request was answered with another worker already.
         vec![Command::ReleaseWorker { resource_id }]
     }
 
-    /// Whether more workers of a spec are wanted than have started. An open request for it does not count: the worker
-    /// that is there takes its place.
+    /// Returns true if more workers of a spec are wanted than have started. Open requests do not count: the worker that
+    /// is there replaces one of them.
     fn is_needed(&self, spec: &WorkerResourceSpec, unreported: &Counts) -> bool {
         self.under_way.starting_of(spec) + unreported.get(spec) < self.wanted_of(spec)
     }
@@ -352,7 +355,7 @@ impl Pool {
             self.settings.retry_interval.saturating_mul(times)
         };
         let (next, longest) = (pause(self.in_a_row), pause(BACKOFF_MAX));
-        // Beyond the longest pause it makes no difference.
+        // A higher count would not change the pause, which has reached its maximum.
         self.in_a_row = (self.in_a_row + 1).min(BACKOFF_MAX);
         self.not_before = self.not_before.max(now.saturating_add(next));
         self.failures.push_back(now);
@@ -362,7 +365,7 @@ impl Pool {
         self.last_error = Some(cause);
     }
 
-    /// Requests what is missing, cancels what is too much. `unreported`: as for [`Pool::event`].
+    /// Requests the missing workers and cancels requests beyond them. `unreported` is as for [`Pool::event`].
     pub(super) fn request_missing(&mut self, now: Duration, unreported: &Counts) -> Vec<Command> {
         let mut commands = self.cancel_surplus(now, unreported);
         if !self.may_request(now) {
@@ -380,7 +383,7 @@ impl Pool {
         commands
     }
 
-    /// Workers of a spec that will come without another request.
+    /// Returns the number of workers of a spec that will become available without another request.
     fn have(&self, spec: &WorkerResourceSpec, unreported: &Counts) -> u32 {
         let mut have = unreported.get(spec);
         if self.mutation.keeps(Rule::PendingWorkersCount) {
@@ -435,7 +438,7 @@ impl Pool {
         self.ours.contains_key(resource_id)
     }
 
-    /// Checks the books.
+    /// Checks that the indexes agree with one another.
     pub(super) fn check(&self) {
         self.under_way.check();
         assert!(self.ours.keys().all(|id| !self.under_way.is_starting(id)));

@@ -260,7 +260,7 @@ fn a_driver_that_is_lost_for_good_ends_the_process() {
 enum Op {
     Need(u32),
     Start(usize, u32),
-    /// A worker of a request that was cancelled or has failed.
+    /// Starts a worker for a request that was cancelled or has failed.
     StartLate(usize, u32),
     Fail(usize),
     Register(u32),
@@ -323,7 +323,7 @@ proptest! {
                 Op::Register(n) => {
                     if let Ok((id, commands)) = rm.register(now, &tm(n), "h".into(), spec()) {
                         if starting.remove(&n) {
-                            // A late one may come when no more is wanted.
+                            // A late worker may register when no more are wanted.
                             wanted -= u32::from(wanted > 0);
                             failed_at = None;
                         }

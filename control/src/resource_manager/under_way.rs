@@ -1,23 +1,24 @@
-//! Workers that were requested and have not registered yet: open requests, and workers that have started.
+//! Workers that were requested but have not registered yet: open requests, and workers that have started.
 //!
-//! Every question costs O(log n). It must never hold an entry in one index that is missing in another.
+//! Every query costs O(log n). This module must never hold an entry in one index that is missing in another.
 
 use super::counts::Counts;
 use model::{ResourceId, WorkerResourceSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// A worker that has started and has not registered yet.
+/// A worker that has started but has not registered yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Starting {
-    /// The request that it was started for; `None` for a recovered worker, and for one whose request was given up.
+    /// The request that the worker was started for; `None` for a recovered worker, and for one whose request was given
+    /// up.
     pub(super) request: Option<u64>,
-    /// What it is counted as.
+    /// The spec that the worker counts as.
     pub(super) spec: WorkerResourceSpec,
-    /// Whether it was left by an earlier ResourceManager: its TaskManager says what it really is made of.
+    /// True if an earlier ResourceManager left the worker: its TaskManager reports the real spec when it registers.
     pub(super) recovered: bool,
     pub(super) host: String,
-    /// When it is given up.
+    /// Time at which the worker is given up, monotonic.
     pub(super) until: Duration,
 }
 
@@ -36,7 +37,7 @@ impl UnderWay {
         !self.requested.is_empty()
     }
 
-    /// Specs with an open request.
+    /// Returns the specs that have an open request.
     pub(super) fn requested_specs(&self) -> impl Iterator<Item = &WorkerResourceSpec> {
         self.by_spec.keys()
     }
@@ -56,7 +57,7 @@ impl UnderWay {
         debug_assert_eq!(before, None, "request {request} was made twice");
     }
 
-    /// Takes an open request out. `None`: it is not open.
+    /// Removes an open request and returns its spec; `None` if the request is not open.
     pub(super) fn take_request(&mut self, request: u64) -> Option<WorkerResourceSpec> {
         let spec = self.requested.remove(&request)?;
         if let Some(requests) = self.by_spec.get_mut(&spec) {
@@ -69,7 +70,7 @@ impl UnderWay {
         Some(spec)
     }
 
-    /// Takes out the newest open requests of a spec, `most` at most; the newest comes first.
+    /// Removes the newest open requests of a spec, at most `most`, and returns them, newest first.
     pub(super) fn take_newest(&mut self, spec: &WorkerResourceSpec, most: u32) -> Vec<u64> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let newest = self.by_spec.get(spec).into_iter().flatten().rev();
@@ -89,7 +90,7 @@ impl UnderWay {
         debug_assert_eq!(before, None, "a worker has started twice");
     }
 
-    /// Takes a starting worker out. `None`: it is not starting.
+    /// Removes a starting worker and returns it; `None` if it is not starting.
     pub(super) fn take_starting(&mut self, resource_id: &ResourceId) -> Option<Starting> {
         let worker = self.starting.remove(resource_id)?;
         self.starting_by_spec.remove(&worker.spec);
@@ -98,7 +99,7 @@ impl UnderWay {
         Some(worker)
     }
 
-    /// Takes out a worker whose deadline is over at `now`. `None`: there is none.
+    /// Removes a worker whose deadline has passed at `now` and returns it; `None` if there is none.
     pub(super) fn take_late(&mut self, now: Duration) -> Option<(ResourceId, Starting)> {
         let (until, resource_id) = self.deadlines.first()?;
         if *until > now {
@@ -113,7 +114,7 @@ impl UnderWay {
 
 #[cfg(test)]
 impl UnderWay {
-    /// Recomputes every index from the two tables and compares.
+    /// Recomputes every index from the two tables and compares it.
     pub(super) fn check(&self) {
         let mut by_spec: BTreeMap<WorkerResourceSpec, BTreeSet<u64>> = BTreeMap::new();
         for (request, spec) in &self.requested {

@@ -1,16 +1,17 @@
-//! Which free slots a job gets for a need. It looks at as many workers as it chooses, and at those that the job is on
-//! already; it must never walk over all workers.
+//! Chooses the free slots that a job gets for a requirement. This module looks only at the workers that it chooses and
+//! at those on which the job holds slots; it must never iterate over all workers.
 
 use super::shelves::{Shelves, most_used_first};
 use super::workers::{Worker, Workers};
 use model::{InstanceId, JobId, ResourceProfile, ResourceRequirement};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A slot: worker, index.
+/// A slot: its worker and its index on that worker.
 type Place = (InstanceId, u32);
 
-/// Returns free slots for a need, at most as many as it asks for: the smallest that fulfil it. Workers that the job is
-/// on already come first, then those that are used most; with `spread_out` those that are used least, in turn.
+/// Returns free slots for a requirement, at most as many as it asks for, those with the smallest sufficient profile
+/// first. Within a profile, workers on which the job holds slots come first, then the workers with the most used slots.
+/// With `spread_out`, slots are taken in turn from the workers with the fewest used slots instead.
 pub(super) fn choose(
     workers: &Workers,
     job: JobId,
@@ -36,7 +37,7 @@ pub(super) fn choose(
     chosen
 }
 
-/// The free slots of a worker that offer `profile`, in order.
+/// Returns the indexes of a worker's free slots that offer `profile`, ascending.
 fn free_of<'w>(
     shelves: &'w Shelves,
     worker: &'w Worker,
@@ -71,8 +72,8 @@ fn one_after_the_other(
     chosen.extend(slots.take(wanted));
 }
 
-/// Where a worker stands when slots are taken in turn: slots that are used or chosen; first those that the job is on
-/// most.
+/// The order in which workers give slots in turn: used and newly chosen slots ascending, then the job's own slots
+/// descending (as `usize::MAX` minus their number), then the worker.
 type Rank = (u32, usize, InstanceId);
 
 fn in_turn(
@@ -89,7 +90,7 @@ fn in_turn(
         Some((worker.used(), usize::MAX - slots, instance))
     };
     let mut ranks: BTreeSet<Rank> = own.keys().filter_map(|instance| rank(*instance)).collect();
-    // In the order of their ranks: they are looked at only as far as they are needed.
+    // `others` is sorted by rank and read only as far as needed.
     let others = others.filter(|instance| !own.contains_key(instance));
     let mut others = others.filter_map(rank).peekable();
     let mut given: BTreeMap<InstanceId, Vec<u32>> = BTreeMap::new();

@@ -13,53 +13,53 @@ use super::matching::{Slots, unmet_by};
 use model::{JobId, ResourceRequirement};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A job that lacks slots.
+/// A waiting job, with its shortage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waiting<'a> {
     /// The job.
     pub job_id: JobId,
-    /// Its place in the queue.
+    /// The job's place in the order of service.
     pub turn: Turn,
-    /// What it lacks.
+    /// The unfulfilled requirements of the job.
     pub lacking: &'a [ResourceRequirement],
-    /// The slots that it may give.
+    /// The slots that the job may yield.
     pub held: Slots<'a>,
-    /// Whether it has waited for so long that others are asked.
+    /// True if the job has waited so long that others are asked to yield.
     pub is_due: bool,
 }
 
-/// When a job is served: those that could be met with all slots that are free or with jobs that wait go before
-/// those that can't be met before a running job ends, and must not keep the others waiting until then; then who
-/// declared first.
+/// A job's place in the order of service. Jobs that could be met with the free slots and those of waiting jobs come
+/// before jobs that cannot be met until a running job ends, so that the latter do not keep the others waiting. Among
+/// equals the job that declared first comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
-    /// Whether it needs more than that.
+    /// True if the job needs more than these slots.
     pub exceeds: bool,
-    /// The number of its first declaration.
+    /// The number of the job's first declaration.
     pub order: u64,
 }
 
-/// Who gives way to whom.
+/// The decision which jobs yield slots.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ways {
-    /// What each is asked for.
+    /// The slots that each yielding job is asked for.
     pub givers: BTreeMap<JobId, Vec<ResourceRequirement>>,
-    /// Those who will have all they need with that.
+    /// The jobs that will have all they need with these slots.
     pub receivers: BTreeSet<JobId>,
 }
 
-/// Who gives way, so that others can run.
+/// Decides which jobs yield slots so that other jobs can run.
 pub fn ways(mut waiting: Vec<Waiting<'_>>) -> Ways {
     waiting.sort_by_key(|job| job.turn);
     let mut ways = Ways::default();
-    // Those that could give and did not yet, the last one served first: it gives first.
+    // Jobs that hold slots which they may yield, the job that is served last first: it yields first.
     let mut holders: Vec<&Waiting<'_>> =
         waiting.iter().rev().filter(|job| !job.held.is_empty()).collect();
     for job in waiting.iter().filter(|job| job.is_due) {
         if holders.is_empty() {
             break;
         }
-        // It gave its own away.
+        // The job yields its own slots in this round.
         if ways.givers.contains_key(&job.job_id) {
             continue;
         }
@@ -85,7 +85,7 @@ pub fn ways(mut waiting: Vec<Waiting<'_>>) -> Ways {
     ways
 }
 
-/// What `left` has less than `of`, profile by profile.
+/// Returns the difference between `of` and `left` for each profile.
 fn less(of: &[ResourceRequirement], left: &[ResourceRequirement]) -> Vec<ResourceRequirement> {
     let slots_in = |all: &[ResourceRequirement], like: &ResourceRequirement| {
         let same = all.iter().filter(|r| r.profile == like.profile);
@@ -106,7 +106,7 @@ mod tests {
     use model::ResourceProfile;
     use proptest::prelude::*;
 
-    /// What a job lacks and holds, of any size.
+    /// A job's shortage and held slots, all of one profile.
     #[derive(Debug, Clone)]
     struct Job {
         id: u128,
@@ -136,7 +136,7 @@ mod tests {
         ways(waiting.collect())
     }
 
-    /// Who gives how much.
+    /// Returns the jobs that yield, each with its number of slots.
     fn gives(jobs: &[Job]) -> Vec<(u128, u32)> {
         let sum = |of: Vec<ResourceRequirement>| of.iter().map(|r| r.slots).sum();
         ways_of(jobs).givers.into_iter().map(|(id, of)| (id.0, sum(of))).collect()
@@ -191,7 +191,7 @@ mod tests {
             let lacks = |job: &Job| job.lacks[0].slots;
             let receives = |job: &&Job| ways.receivers.contains(&JobId(job.id));
             let place = |id| jobs.iter().position(|job| job.id == id).unwrap();
-            // What is given is what is lacked, and held.
+            // The yielded slots cover a shortage exactly, and were held.
             let given: u32 = gives.iter().map(|(_, slots)| slots).sum();
             prop_assert_eq!(given, jobs.iter().filter(receives).map(lacks).sum::<u32>());
             for (giver, slots) in &gives {
@@ -200,7 +200,7 @@ mod tests {
                 prop_assert!(before.any(|job| job.is_due), "{giver} gives way for nothing");
                 prop_assert!(!ways.receivers.contains(&JobId(*giver)));
             }
-            // Progress: the first that could be met with all that those behind it hold is met.
+            // Progress: the first job that could be met with everything that later jobs hold is met.
             let met = jobs.iter().enumerate().find(|(place, job)| {
                 let behind: u32 = jobs.iter().skip(place + 1).map(|j| j.held).sum();
                 job.is_due && lacks(job) <= behind

@@ -1,10 +1,10 @@
-//! Slots counted by what they offer. It must never hold a profile with a count of zero, so that "no slot" is "empty".
+//! Numbers of slots by profile. A profile with the count zero must never have an entry, so that "no slot" is "empty".
 
 use super::matching::Slots;
 use model::{ResourceProfile, ResourceRequirement};
 use std::collections::BTreeMap;
 
-/// How many slots there are of each profile.
+/// The number of slots of each profile.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
     of: BTreeMap<ResourceProfile, u32>,
@@ -12,12 +12,12 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Returns how many slots there are of all profiles.
+    /// Returns the number of slots of all profiles together.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Returns whether there is no slot.
+    /// Returns true if there is no slot.
     pub fn is_empty(&self) -> bool {
         self.total == 0
     }
@@ -34,7 +34,7 @@ impl Counts {
         }
     }
 
-    /// Takes slots of one profile away, which were added before.
+    /// Removes slots of one profile, which must have been added before.
     pub fn take(&mut self, profile: &ResourceProfile, slots: u32) {
         let Some(counted) = self.of.get_mut(profile).filter(|_| slots > 0) else {
             debug_assert!(slots == 0, "{slots} slots of {profile} leave that were not counted");
@@ -56,24 +56,24 @@ impl Counts {
         }
     }
 
-    /// Takes all slots of `other` away, which were added before.
+    /// Removes all slots of `other`, which must have been added before.
     pub fn take_all(&mut self, other: &Self) {
         for (profile, slots) in &other.of {
             self.take(profile, *slots);
         }
     }
 
-    /// Returns each profile with its slots, the least demanding profile first.
+    /// Returns each profile with its number of slots, the least demanding profile first.
     pub fn iter(&self) -> impl Iterator<Item = (&ResourceProfile, u32)> {
         self.of.iter().map(|(profile, slots)| (profile, *slots))
     }
 
-    /// Returns the counts for the functions of [`super::matching`].
+    /// Returns the counts in the form that the functions of [`super::matching`] take.
     pub fn as_slots(&self) -> Slots<'_> {
         self.iter().collect()
     }
 
-    /// Returns the counts as requirements of that many slots.
+    /// Returns the counts as requirements, one for each profile.
     pub fn as_requirements(&self) -> Vec<ResourceRequirement> {
         let each = |(profile, slots): (&ResourceProfile, u32)| ResourceRequirement {
             profile: profile.clone(),

@@ -1,4 +1,5 @@
-//! What each job holds, and what of it others could use. It must never decide who gets what.
+//! The slots that each job holds, and which of them other jobs could use. This module must never decide which job gets
+//! a slot.
 
 use super::counts::Counts;
 use super::workers::{Slot, SlotState};
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(super) struct Holdings {
     by_job: BTreeMap<JobId, Held>,
-    /// Jobs whose entry changed since that was last asked.
+    /// Jobs whose entry has changed since the last call of [`Holdings::take_touched`].
     touched: BTreeSet<JobId>,
 }
 
@@ -17,38 +18,38 @@ pub(super) struct Holdings {
 #[derive(Debug, Default)]
 pub(super) struct Held {
     slots: BTreeMap<InstanceId, BTreeSet<u32>>,
-    /// All of them.
+    /// All slots that the job holds.
     pub(super) all: Counts,
-    /// Those on usable workers.
+    /// The job's slots on usable workers.
     pub(super) usable: Counts,
-    /// Those on usable workers that their TaskExecutor has given.
+    /// The job's slots on usable workers that a TaskExecutor has allocated to it; pending ones do not count.
     pub(super) given: Counts,
 }
 
 impl Holdings {
-    /// Returns the slots of a job; `None`: it holds none.
+    /// Returns the slots of a job; `None` if it holds none.
     pub(super) fn of(&self, job: JobId) -> Option<&Held> {
         self.by_job.get(&job)
     }
 
-    /// Returns where the slots of a job are, workers in order.
+    /// Returns the worker and index of each slot of a job, ascending.
     pub(super) fn slots_of(&self, job: JobId) -> impl Iterator<Item = (InstanceId, u32)> {
         let workers = self.by_job.get(&job).into_iter().flat_map(|held| &held.slots);
         workers.flat_map(|(instance, slots)| slots.iter().map(move |index| (*instance, *index)))
     }
 
-    /// Returns the workers that a job holds slots of, in order, and how many.
+    /// Returns the workers on which a job holds slots, ascending, and the number of its slots on each.
     pub(super) fn workers_of(&self, job: JobId) -> impl Iterator<Item = (InstanceId, usize)> {
         let workers = self.by_job.get(&job).into_iter().flat_map(|held| &held.slots);
         workers.map(|(instance, slots)| (*instance, slots.len()))
     }
 
-    /// Returns the jobs whose slots changed since this was last called.
+    /// Returns the jobs whose slots have changed since the last call.
     pub(super) fn take_touched(&mut self) -> BTreeSet<JobId> {
         std::mem::take(&mut self.touched)
     }
 
-    /// Counts a slot for the job that holds it; without a holder nothing changes.
+    /// Adds a slot to the job that holds it; does nothing if no job holds it.
     pub(super) fn add_slot(&mut self, place: (InstanceId, u32), slot: &Slot, usable: bool) {
         let Some(holder) = slot.state.holder() else {
             return;
@@ -62,7 +63,7 @@ impl Holdings {
         self.touched.insert(holder.job_id);
     }
 
-    /// Counts a slot no longer for the job that holds it; without a holder nothing changes.
+    /// Removes a slot from the job that holds it; does nothing if no job holds it.
     pub(super) fn drop_slot(&mut self, place: (InstanceId, u32), slot: &Slot, usable: bool) {
         let Some(holder) = slot.state.holder() else {
             return;
@@ -88,7 +89,7 @@ impl Holdings {
         self.touched.insert(holder.job_id);
     }
 
-    /// Notes that a slot's worker is usable now, or is not any more.
+    /// Records that a slot's worker has become usable or unusable.
     pub(super) fn set_usable(&mut self, slot: &Slot, usable: bool) {
         if let Some(holder) = slot.state.holder()
             && let Some(held) = self.by_job.get_mut(&holder.job_id)

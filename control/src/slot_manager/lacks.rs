@@ -1,5 +1,5 @@
-//! What is said of requirements that can't be met: when, to whom, in which words. It must never say so of
-//! slots that are merely on their way back.
+//! Reports of requirements that cannot be met: their time, receiver and text. This module must never report slots that
+//! are merely about to be returned.
 
 use super::workers::{Slot, SlotState, Worker};
 use super::{
@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-/// A lack is told again after so long while it lasts: what told it first may have been lost.
+/// Interval at which a shortage is reported again while it lasts, because a report may be lost.
 const TELL_AGAIN: Duration = Duration::from_secs(5);
-/// A requirement counts as not met after so long: slots of a job that just ended may be coming back.
+/// Time after which a requirement counts as unfulfilled: slots of a job that has just ended may still be returned.
 pub(super) const LACK_GRACE: Duration = Duration::from_millis(500);
 
-/// When to look at which job. A job is in it once at most.
+/// The times at which jobs are to be checked for a shortage. Each job has at most one entry.
 #[derive(Debug, Default)]
 pub(super) struct Agenda {
     by_time: BTreeSet<(Duration, JobId)>,
@@ -24,14 +24,14 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// Plans a look at a job, in place of an earlier plan.
+    /// Schedules a check of a job, replacing an earlier one.
     pub(super) fn plan(&mut self, job: JobId, at: Duration) {
         self.cancel(job);
         self.of_job.insert(job, at);
         self.by_time.insert((at, job));
     }
 
-    /// Cancels the look at a job, if one is planned.
+    /// Cancels the scheduled check of a job, if there is one.
     pub(super) fn cancel(&mut self, job: JobId) {
         if let Some(at) = self.of_job.remove(&job) {
             let was_planned = self.by_time.remove(&(at, job));
@@ -39,7 +39,7 @@ impl Agenda {
         }
     }
 
-    /// Takes the jobs out whose time has come, in the order of their ids.
+    /// Removes the jobs whose time has come and returns them.
     fn take_due(&mut self, now: Duration) -> BTreeSet<JobId> {
         let mut due = BTreeSet::new();
         while let Some((at, job)) = self.by_time.first().copied().filter(|(at, _)| *at <= now) {
@@ -51,7 +51,8 @@ impl Agenda {
     }
 }
 
-/// Returns when to look at a job that waits since `since`: not before its requirements may count as not met.
+/// Returns the time of the first check of a job that has waited since `since`. Before that time its requirements do not
+/// count as unfulfillable.
 pub(super) fn first_look(supply: &Supply, since: Duration) -> Duration {
     let grace = since.saturating_add(LACK_GRACE);
     match supply {
@@ -60,13 +61,13 @@ pub(super) fn first_look(supply: &Supply, since: Duration) -> Duration {
     }
 }
 
-/// Whether a job waits in vain.
+/// The prospect of a waiting job.
 enum Outlook {
-    /// It does.
+    /// Its requirements cannot be met.
     Hopeless,
-    /// Not before this time.
+    /// Its requirements may still be met until this time.
     HopefulUntil(Duration),
-    /// Not before slots are lost.
+    /// Its requirements can be met unless slots are lost.
     Hopeful,
 }
 
@@ -76,7 +77,7 @@ impl SlotManager {
         let passive = matches!(self.settings.supply, Supply::Passive { .. });
         let refused = std::mem::take(&mut self.refusals_changed);
         if refused || (self.workers.take_shrunk() && passive) {
-            // Those that had hope may have none now.
+            // A job that was `Hopeful` may be `Hopeless` now.
             for job_id in self.queue.jobs() {
                 let since = self.jobs.get(&job_id).and_then(|job| job.lacking_since);
                 let first = first_look(&self.settings.supply, since.unwrap_or(now));
@@ -121,7 +122,8 @@ impl SlotManager {
             return Outlook::Hopeful;
         };
         match &self.settings.supply {
-            // What others hold comes back, and is waited for: how long, the JobMaster knows.
+            // Slots that other jobs hold will be returned, so the job may wait for them. Its JobMaster decides how
+            // long.
             Supply::Passive { .. } => {
                 let all = self.workers.shelves().usable().as_slots();
                 match unmet_by(&job.requirements, all).is_empty() {
@@ -142,8 +144,9 @@ impl SlotManager {
         }
     }
 
-    /// "needs 8 slots of …, 12 registered, 0 free (held: 4 by this job, 8 by others that wait for slots)", for
-    /// each profile that lacks. `tallies` keeps what was counted for other jobs of the same check.
+    /// Returns the message about a job's shortage, for each unfulfilled profile: "needs 8 slots of …, 12 registered, 0
+    /// free (held: 4 by this job, 8 by others that wait for slots)". `tallies` caches the counts for the other jobs of
+    /// the same check.
     fn lack_message(
         &self,
         job_id: JobId,
@@ -170,7 +173,8 @@ impl SlotManager {
         parts.join("; ")
     }
 
-    /// Counts the slots that fulfil a profile, by who has them: no job's own are told apart.
+    /// Counts the slots that fulfil a profile, by the kind of their holder. The slots of all waiting jobs are counted
+    /// together.
     fn tally(&self, profile: &ResourceProfile) -> Tally {
         let mut tally = Tally::default();
         for (_, worker) in self.workers.iter() {
@@ -201,7 +205,7 @@ impl SlotManager {
         }
     }
 
-    /// Tells the own slots of a job that waits from those of the others that wait.
+    /// Splits a waiting job's own slots off from those of all waiting jobs.
     fn seen_by(&self, job_id: JobId, profile: &ResourceProfile, mut tally: Tally) -> Tally {
         let held = self.workers.holdings().of(job_id);
         let own = held.into_iter().flat_map(|held| held.all.iter());

@@ -1,14 +1,14 @@
-//! Matches what jobs declare with what TaskExecutors have, and says what is missing.
+//! Matches the requirements that jobs declare with the slots of TaskExecutors, and reports what is missing.
 //!
-//! One session, one value: it is made with its ResourceManager and dropped with it. Everything comes in
-//! through the ResourceManager, stamped with the worker's incarnation. It never calls anybody: each
-//! method changes state, and [`SlotManager::check`] returns the commands that follow.
+//! There is one value per session of its ResourceManager, and it is dropped with that session. All input comes through
+//! the ResourceManager, with the worker's incarnation. The SlotManager never calls anybody: each method changes state,
+//! and [`SlotManager::check`] returns the commands that follow.
 //!
-//! Every method costs a time that grows with what it is given (a report, a job's slots), or with the logarithm of
-//! the numbers of jobs, workers and slots: a submission costs the same with 10 and with 1,000 jobs waiting.
+//! The cost of every method grows with its own input (a report, a job's slots) or with the logarithm of the numbers of
+//! jobs, workers and slots: a submission costs the same with 10 and with 1,000 jobs waiting.
 //!
-//! Laws: a slot is never given twice; a requirement is never exceeded by what is requested for it;
-//! workers asked for never exceed what is declared; what one incarnation says never touches another's.
+//! Laws: a slot is never given twice; the slots requested for a requirement never exceed it; the workers asked for
+//! never exceed what is declared; a report of one incarnation never changes another's slots.
 
 mod choosing;
 pub mod contention;
@@ -45,14 +45,14 @@ use yielding::Asked;
 #[derive(Debug)]
 struct Job {
     job_master_id: JobMasterId,
-    /// The number of its first declaration.
+    /// The number of the job's first declaration, which gives its place in the queue.
     order: u64,
     requirements: Vec<ResourceRequirement>,
     lacking_since: Option<Duration>,
     told_at: Option<Duration>,
-    /// When it was last asked to give way, and whether it did.
+    /// The last time when the job was asked to yield, and whether it did.
     asked: Option<Asked>,
-    /// When others were asked to give way to it.
+    /// The last time when other jobs were asked to yield to this job.
     promised_at: Option<Duration>,
 }
 
@@ -62,31 +62,31 @@ pub struct SlotManager {
     settings: Settings,
     workers: Workers,
     jobs: BTreeMap<JobId, Job>,
-    /// Workers that can never be had, each with the reason.
+    /// Workers that can never be provided, each with the reason.
     never_met: BTreeMap<WorkerResourceSpec, String>,
-    /// Whether `never_met` changed since the last check.
+    /// True if `never_met` has changed since the last check.
     refusals_changed: bool,
-    /// Jobs that need something.
+    /// Number of jobs with requirements.
     wanting: u32,
-    /// Jobs whose requirements changed since the last check.
+    /// Jobs whose requirements have changed since the last check.
     declared: BTreeSet<JobId>,
-    /// Those that lack something, as of the last check.
+    /// Jobs with a shortage, as of the last check.
     queue: Queue,
-    /// When to look whether a job's requirements can be met.
+    /// Times at which jobs are to be checked for requirements that cannot be met.
     agenda: Agenda,
-    /// Jobs that are gone and whose slots were not all reported free: their slots are freed as they turn up.
+    /// Removed jobs whose slots were not all reported free: these slots are freed when they are reported.
     ended: BTreeSet<JobId>,
     next_order: u64,
     drawn: u64,
     changes: u64,
     dirty: bool,
-    /// When it was last looked who might give way.
+    /// The last time when it was decided which jobs should yield.
     queue_seen_at: Option<Duration>,
     needed: Option<(u64, BTreeMap<WorkerResourceSpec, u32>)>,
 }
 
 impl SlotManager {
-    /// Makes a value without workers and jobs.
+    /// Returns a SlotManager without workers and jobs.
     pub fn new(settings: Settings) -> Self {
         Self {
             workers: Workers::new(settings.mutation.keeps(Rule::PendingSlotIsTaken)),
@@ -108,7 +108,8 @@ impl SlotManager {
         }
     }
 
-    /// Returns whether [`SlotManager::check`] has something to look at, time aside.
+    /// Returns true if something has changed that [`SlotManager::check`] must look at. Time that has passed does not
+    /// count.
     pub fn is_dirty(&self) -> bool {
         self.dirty
     }
@@ -118,12 +119,12 @@ impl SlotManager {
         &self.workers
     }
 
-    /// Returns what is missing beyond the known workers, as it was last told.
+    /// Returns the workers that are missing beyond the known ones, as last declared.
     pub fn missing_workers(&self) -> BTreeMap<WorkerResourceSpec, u32> {
         self.needed.as_ref().map(|(_, missing)| missing.clone()).unwrap_or_default()
     }
 
-    /// Adds a TaskExecutor that was registered.
+    /// Adds a TaskExecutor that has registered.
     pub fn add_worker(&mut self, now: Duration, worker: NewWorker) {
         self.workers.add(now, worker);
         self.changes += 1;
@@ -139,8 +140,8 @@ impl SlotManager {
         self.dirty = true;
     }
 
-    /// Takes a TaskExecutor's report of its slots. Returns a [`Command::FreeSlot`] for each slot of a job that was
-    /// removed: the first word about it was lost, or the job got the slot after that.
+    /// Applies a TaskExecutor's slot report. Returns a [`Command::FreeSlot`] for each reported slot of a removed job:
+    /// an earlier command was lost, or the job got the slot after its removal.
     pub fn report(
         &mut self,
         now: Duration,
@@ -160,7 +161,7 @@ impl SlotManager {
         held.into_iter().map(free).collect()
     }
 
-    /// Takes a TaskExecutor's word that an allocation has ended.
+    /// Handles a TaskExecutor's notice that an allocation has ended.
     pub fn free_slot(
         &mut self,
         now: Duration,
@@ -177,11 +178,11 @@ impl SlotManager {
         }
     }
 
-    /// Takes a TaskExecutor's word that it gave the slot that it was asked for. Returns [`Command::FreeSlot`] if the
+    /// Handles a TaskExecutor's answer that it has allocated the requested slot. Returns [`Command::FreeSlot`] if the
     /// job was removed meanwhile.
     pub fn slot_granted(&mut self, now: Duration, request: &SlotRequest) -> Option<Command> {
         let SlotRequest { instance_id, index, job_id, allocation_id, .. } = *request;
-        // A notice that the slot is free again may have come first.
+        // A notice that the slot is free again may have arrived first.
         if !self.workers.is_held_under(instance_id, index, allocation_id) {
             return None;
         }
@@ -191,7 +192,8 @@ impl SlotManager {
         ended.then_some(Command::FreeSlot { instance_id, allocation_id })
     }
 
-    /// Takes a TaskExecutor's word that it did not give the slot, or that nothing is known of the request.
+    /// Handles a TaskExecutor's answer that it did not allocate the slot, or a request that failed without a known
+    /// result.
     pub fn slot_refused(&mut self, now: Duration, request: &SlotRequest, refusal: Refusal) {
         let (instance, index) = (request.instance_id, request.index);
         if self.workers.is_held_under(instance, index, request.allocation_id) {
@@ -204,7 +206,7 @@ impl SlotManager {
         }
     }
 
-    /// Takes all that a job needs. An earlier JobMaster's declaration is not taken any more.
+    /// Replaces a job's requirements. Ignores the declaration of an earlier JobMaster.
     pub fn require(
         &mut self,
         job_id: JobId,
@@ -233,16 +235,16 @@ impl SlotManager {
         self.wanting -= u32::from(!job.requirements.is_empty());
         self.wanting += u32::from(!requirements.is_empty());
         job.requirements = requirements;
-        // What was told before was an answer to another declaration.
+        // Earlier reports and requests answered another declaration.
         (job.told_at, job.asked) = (None, None);
         self.ended.remove(&job_id);
         self.declared.insert(job_id);
         self.dirty = true;
     }
 
-    /// Removes a job. Returns a [`Command::FreeSlot`] for each slot that a TaskExecutor gave it: nobody else frees
-    /// them. Slots whose request is under way follow when it is answered, so that no TaskExecutor is asked to free a
-    /// slot before it is asked to give it.
+    /// Removes a job. Returns a [`Command::FreeSlot`] for each slot that is allocated to it, because nobody else frees
+    /// these slots. Slots whose request is pending are freed when the request is answered: otherwise a TaskExecutor
+    /// could be asked to free a slot before it is asked to allocate it.
     pub fn remove_job(&mut self, job_id: JobId) -> Vec<Command> {
         if let Some(job) = self.jobs.remove(&job_id) {
             self.wanting -= u32::from(!job.requirements.is_empty());
@@ -262,14 +264,14 @@ impl SlotManager {
         .collect()
     }
 
-    /// Replaces the blocked nodes.
+    /// Replaces the set of blocked nodes.
     pub fn block_hosts(&mut self, hosts: impl IntoIterator<Item = String>) {
         self.workers.block_hosts(hosts.into_iter().collect());
         self.dirty = true;
     }
 
-    /// Replaces the workers that can never be had, each with the reason. A job that needs one of them is told so at the
-    /// next [`SlotManager::check`], not only after `slot.request.timeout`.
+    /// Replaces the set of workers that can never be provided, each with the reason. The next [`SlotManager::check`]
+    /// reports this to the jobs that need one of them, instead of only after `slot.request.timeout`.
     pub fn refuse_workers(
         &mut self,
         specs: impl IntoIterator<Item = (WorkerResourceSpec, String)>,
@@ -278,7 +280,7 @@ impl SlotManager {
         self.refusals_changed = true;
     }
 
-    /// Matches, and returns everything that follows at `now`.
+    /// Assigns free slots and returns all commands that follow at `now`.
     pub fn check(&mut self, now: Duration) -> Vec<Command> {
         let mut commands = Vec::new();
         let mut changed = self.refresh();
@@ -292,12 +294,12 @@ impl SlotManager {
         self.release_idle(now, &mut commands);
         self.declare_workers(&mut commands);
         let Self { ended, workers, .. } = self;
-        // A slot of unknown state may turn out to be theirs.
+        // A slot in an unknown state may turn out to belong to one of these jobs.
         ended.retain(|job| workers.holdings().of(*job).is_some() || workers.unknown() > 0);
         commands
     }
 
-    /// Reckons anew what the jobs lack that declared or whose slots changed. Returns them.
+    /// Recomputes the shortage of the jobs that declared or whose slots changed, and returns these jobs.
     fn refresh(&mut self) -> BTreeSet<JobId> {
         let mut changed = std::mem::take(&mut self.declared);
         changed.append(&mut self.workers.take_touched());
@@ -323,7 +325,7 @@ impl SlotManager {
         changed
     }
 
-    /// Notes since when jobs wait, and when to look whether they wait in vain.
+    /// Records since when jobs have waited, and schedules their checks for requirements that cannot be met.
     fn note_waiting(&mut self, now: Duration, changed: &BTreeSet<JobId>) {
         for job_id in changed {
             let Some(job) = self.jobs.get_mut(job_id) else {
@@ -339,15 +341,15 @@ impl SlotManager {
         }
     }
 
-    /// The slots that jobs which wait could be given, their own among them.
+    /// Returns the slots that waiting jobs could be given: the free ones and those that waiting jobs hold.
     fn pool(&self) -> Counts {
         let mut pool = self.workers.shelves().free().clone();
         pool.add_all(self.queue.own());
         pool
     }
 
-    /// Gives the free slots to jobs that lack some: first, in the order in which they declared, to those that can be
-    /// met without a running job's end, then to the others. Ends with the last free slot that fits somebody.
+    /// Gives free slots to waiting jobs in the order of their declarations: first to jobs that can be met without the
+    /// end of a running job, then to the others. Stops when no free slot fits any job.
     fn serve(&mut self, now: Duration, commands: &mut Vec<Command>) {
         let mut open = self.queue.lacking().clone();
         if !self.fits_somebody(&open) {
@@ -380,13 +382,13 @@ impl SlotManager {
         }
     }
 
-    /// Whether a free slot fulfils one of the needs in `open`.
+    /// Returns true if a free slot fulfils one of the requirements in `open`.
     fn fits_somebody(&self, open: &Counts) -> bool {
         let free = self.workers.shelves();
         open.iter().any(|(need, _)| free.fulfilling(need).next().is_some())
     }
 
-    /// Requests free slots for all that a job lacks; takes what is requested from `open`.
+    /// Requests free slots for a job's whole shortage, and removes the requested slots from `open`.
     fn serve_job(
         &mut self,
         now: Duration,
@@ -403,7 +405,7 @@ impl SlotManager {
         }
     }
 
-    /// Requests free slots for a need. Returns how many.
+    /// Requests free slots for a requirement. Returns the number of slots requested.
     fn request_slots(
         &mut self,
         now: Duration,
@@ -435,7 +437,7 @@ impl SlotManager {
         AllocationId(crate::ids::nth_id(self.settings.seed, self.drawn))
     }
 
-    /// Returns sums over all workers.
+    /// Returns the sums over all workers.
     pub fn overview(&self) -> Overview {
         let (workers, slots, free_slots) = self.workers.totals();
         let mut sums = Overview { workers, slots, free_slots, ..Overview::default() };

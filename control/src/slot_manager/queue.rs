@@ -1,5 +1,6 @@
-//! The jobs that lack slots, in the order in which they are served, with the sums that say who can be met. It must
-//! never be walked over for the sake of one job: with a thousand jobs waiting, one more costs as much as with ten.
+//! The jobs with a shortage, in the order in which they are served, with sums that show which of them can be met. No
+//! operation on one job may iterate over the whole queue: one more job costs the same with ten and with a thousand jobs
+//! waiting.
 
 use super::contention::Turn;
 use super::counts::Counts;
@@ -8,16 +9,16 @@ use model::{JobId, ResourceRequirement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-/// What the queue knows of one job.
+/// The queue's entry for one job.
 #[derive(Debug)]
 pub(super) struct Waiter {
-    /// The number of its first declaration.
+    /// The number of the job's first declaration.
     pub(super) order: u64,
-    /// What it lacks; not empty.
+    /// The job's unfulfilled requirements; not empty.
     pub(super) lacking: Vec<ResourceRequirement>,
-    /// What it holds on usable workers.
+    /// The slots that the job holds on usable workers.
     pub(super) own: Counts,
-    /// Whether some of that was given by a TaskExecutor: then others may have use for it.
+    /// True if a TaskExecutor has allocated some of these slots, so that other jobs could use them.
     pub(super) gives: bool,
 }
 
@@ -26,16 +27,16 @@ impl Waiter {
         self.lacking.iter().map(|need| u64::from(need.slots)).sum()
     }
 
-    /// How many slots it must find in the pool, its own among them.
+    /// Returns the number of slots that the pool must contain for this job, its own included.
     fn demand(&self) -> u64 {
         self.lacks() + self.own.total()
     }
 }
 
-/// Jobs by a number of slots, then by their order.
+/// Jobs by a number of slots, then by the order of their declarations.
 type BySlots = BTreeMap<u64, BTreeMap<u64, JobId>>;
 
-/// All jobs that lack slots.
+/// All jobs with a shortage.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiters: BTreeMap<JobId, Waiter>,
@@ -43,49 +44,49 @@ pub(super) struct Queue {
     by_demand: BySlots,
     by_lack: BySlots,
     givers: BTreeSet<JobId>,
-    /// What all of them lack.
+    /// The unfulfilled requirements of all waiting jobs together.
     lacking: Counts,
-    /// What all of them hold on usable workers.
+    /// The slots that all waiting jobs hold on usable workers.
     own: Counts,
 }
 
 impl Queue {
-    /// Returns how many jobs wait.
+    /// Returns the number of waiting jobs.
     pub(super) fn len(&self) -> usize {
         self.waiters.len()
     }
 
-    /// Returns whether nobody waits.
+    /// Returns true if no job waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }
 
-    /// Returns a job that waits.
+    /// Returns the entry of a job; `None` if it does not wait.
     pub(super) fn get(&self, job: JobId) -> Option<&Waiter> {
         self.waiters.get(&job)
     }
 
-    /// Returns every job that waits.
+    /// Returns all waiting jobs.
     pub(super) fn jobs(&self) -> impl Iterator<Item = JobId> {
         self.waiters.keys().copied()
     }
 
-    /// Returns the jobs that hold slots for which others may have use.
+    /// Returns the waiting jobs that hold slots which other jobs could use.
     pub(super) fn givers(&self) -> impl Iterator<Item = JobId> {
         self.givers.iter().copied()
     }
 
-    /// Returns what all jobs lack together.
+    /// Returns the unfulfilled requirements of all waiting jobs together.
     pub(super) fn lacking(&self) -> &Counts {
         &self.lacking
     }
 
-    /// Returns what all jobs that wait hold on usable workers.
+    /// Returns the slots that all waiting jobs hold on usable workers.
     pub(super) fn own(&self) -> &Counts {
         &self.own
     }
 
-    /// Puts a job in its place, or in another one.
+    /// Inserts a job, or replaces its entry.
     pub(super) fn put(&mut self, job: JobId, waiter: Waiter) {
         self.remove(job);
         self.by_order.insert(waiter.order, job);
@@ -99,7 +100,7 @@ impl Queue {
         self.waiters.insert(job, waiter);
     }
 
-    /// Takes a job out; nothing happens where it does not wait.
+    /// Removes a job; does nothing if it does not wait.
     pub(super) fn remove(&mut self, job: JobId) {
         let Some(waiter) = self.waiters.remove(&job) else {
             return;
@@ -112,22 +113,22 @@ impl Queue {
         self.own.take_all(&waiter.own);
     }
 
-    /// Returns the first job behind `last` (a number of a declaration), in order.
+    /// Returns the first job behind the declaration number `last`, in the order of declarations.
     pub(super) fn next(&self, last: Option<u64>) -> Option<(u64, JobId)> {
         behind(&self.by_order, last)
     }
 
-    /// Returns the first job behind `last` that a pool of so many slots might meet, by their number.
+    /// Returns the first job behind `last` whose demand is at most `pool` slots. Profiles are not compared.
     pub(super) fn next_within(&self, pool: u64, last: Option<u64>) -> Option<(u64, JobId)> {
         self.by_demand.range(..=pool).filter_map(|(_, jobs)| behind(jobs, last)).min()
     }
 
-    /// Returns the jobs that lack so many slots at most.
+    /// Returns the jobs with a shortage of at most `slots` slots.
     pub(super) fn lacking_at_most(&self, slots: u64) -> impl Iterator<Item = JobId> {
         self.by_lack.range(..=slots).flat_map(|(_, jobs)| jobs.values().copied())
     }
 
-    /// Returns whether a job needs more than the slots of `pool` that are not its own: then it cannot be met before
+    /// Returns true if a job needs more than the slots of `pool` that are not its own. Such a job cannot be met before
     /// a running job ends.
     pub(super) fn exceeds(waiter: &Waiter, pool: &Counts) -> bool {
         if waiter.demand() > pool.total() {
@@ -143,7 +144,7 @@ impl Queue {
         !unmet_by(&waiter.lacking, others).is_empty()
     }
 
-    /// Returns when a job is served, in a pool of these slots.
+    /// Returns a job's place in the order of service, given a pool of these slots.
     pub(super) fn turn(waiter: &Waiter, pool: &Counts) -> Turn {
         Turn { exceeds: Self::exceeds(waiter, pool), order: waiter.order }
     }

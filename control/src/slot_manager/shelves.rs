@@ -1,5 +1,5 @@
-//! The free slots of usable workers, by what they offer and how much of their worker is used, so that the slots for
-//! a need are found without looking at the others; and the workers that nobody uses. It must never hold a slot of
+//! The free slots of usable workers, by profile and by the number of used slots of their worker, so that the slots for
+//! a requirement are found without looking at the others; and the idle workers. This module must never offer a slot of
 //! a worker that is being released or whose node is blocked.
 
 use super::counts::Counts;
@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
-/// Usable workers with free slots of one profile: used slots, worker.
+/// Usable workers with free slots of one profile, as (used slots of the worker, worker).
 type Shelf = BTreeSet<(u32, InstanceId)>;
 
-/// What can be given.
+/// The slots that can be given to jobs.
 #[derive(Debug)]
 pub(super) struct Shelves {
     pending_is_taken: bool,
@@ -21,16 +21,16 @@ pub(super) struct Shelves {
     free: Counts,
     /// All slots of usable workers.
     usable: Counts,
-    /// Workers without a held slot that are not being released, longest idle first.
+    /// Workers that hold no job's slot and are not being released, the longest idle first.
     idle: BTreeSet<(Duration, InstanceId)>,
-    /// Those of them that are usable.
+    /// Number of idle workers that are usable.
     idle_usable: u32,
-    /// Slots of usable workers went away since that was last asked.
+    /// True if slots of usable workers were lost since the last call of [`Shelves::take_shrunk`].
     shrunk: bool,
 }
 
 impl Shelves {
-    /// Makes empty shelves; see [`super::workers::Workers::new`] for `pending_is_taken`.
+    /// Returns empty shelves; see [`super::workers::Workers::new`] for `pending_is_taken`.
     pub(super) fn new(pending_is_taken: bool) -> Self {
         Self {
             pending_is_taken,
@@ -58,22 +58,22 @@ impl Shelves {
         self.idle.iter().copied()
     }
 
-    /// Returns how many workers are idle, and how many of them are usable.
+    /// Returns the number of idle workers and the number of usable ones among them.
     pub(super) fn idle_counts(&self) -> (usize, u32) {
         (self.idle.len(), self.idle_usable)
     }
 
-    /// Returns whether usable slots were lost since this was last called.
+    /// Returns true if usable slots were lost since the last call.
     pub(super) fn take_shrunk(&mut self) -> bool {
         std::mem::take(&mut self.shrunk)
     }
 
-    /// Notes that slots of usable workers were lost.
+    /// Records that slots of usable workers were lost.
     pub(super) fn shrinks(&mut self) {
         self.shrunk = true;
     }
 
-    /// Returns whether a slot may be given to a job.
+    /// Returns true if a slot may be given to a job.
     pub(super) fn is_free(&self, slot: &Slot) -> bool {
         match slot.state {
             SlotState::Free => true,
@@ -90,12 +90,12 @@ impl Shelves {
         self.by_profile.iter().filter(|(profile, _)| profile.fulfils(need))
     }
 
-    /// Takes a worker away that is about to change; [`Shelves::put`] follows with what it became.
+    /// Removes a worker that is about to change; the caller then calls [`Shelves::put`] with the changed worker.
     pub(super) fn take(&mut self, instance: InstanceId, worker: &Worker) {
         self.place(instance, worker, false);
     }
 
-    /// Puts a worker in its place.
+    /// Inserts a worker.
     pub(super) fn put(&mut self, instance: InstanceId, worker: &Worker) {
         self.place(instance, worker, true);
     }
@@ -114,7 +114,7 @@ impl Shelves {
         if !worker.usable() {
             return;
         }
-        // Nearly always one: the slots of a worker are equal.
+        // Nearly always one profile, because the slots of a worker are equal.
         let mut profiles: Vec<(&ResourceProfile, u32, u32)> = Vec::new();
         for slot in worker.slots.values() {
             let free = u32::from(self.is_free(slot));
@@ -154,7 +154,8 @@ impl Shelves {
     }
 }
 
-/// Returns the workers of a shelf that are used most first, among equally used ones in their order.
+/// Returns the workers of a shelf in descending order of their used slots; equally used workers come in ascending
+/// order.
 pub(super) fn most_used_first(shelf: &Shelf) -> impl Iterator<Item = InstanceId> + '_ {
     let highest = shelf.last().map(|(used, _)| *used);
     let levels = std::iter::successors(highest, |used| {

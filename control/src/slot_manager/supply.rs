@@ -1,4 +1,4 @@
-//! Workers of an external resource system: which are missing, and which are not needed any more.
+//! Workers of an external resource system: which are missing, and which are no longer needed.
 
 use super::matching::workers_for;
 use super::{Command, SlotManager, Supply};
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 impl SlotManager {
-    /// Releases workers that were idle for their time, the longest idle first, but for the spare ones.
+    /// Releases workers that have been idle for the idle time-out, the longest idle first, except the redundant ones.
     pub(super) fn release_idle(&mut self, now: Duration, commands: &mut Vec<Command>) {
         let Supply::Active { idle_timeout, redundant, .. } = &self.settings.supply else {
             return;
@@ -15,7 +15,8 @@ impl SlotManager {
         let shelves = self.workers.shelves();
         let keep = usize::try_from(*redundant).unwrap_or(usize::MAX);
         let spare = shelves.idle_counts().0.saturating_sub(keep);
-        // What lacks slots would be given these, were they good for it; on a blocked node they are not.
+        // While jobs wait, an idle usable worker is kept, because its slots may be given to them. A worker on a blocked
+        // node gets no jobs and is released.
         let needed = !self.queue.is_empty();
         let useless = |instance: &InstanceId| {
             !needed || self.workers.get(*instance).is_some_and(|worker| !worker.usable())
@@ -33,7 +34,7 @@ impl SlotManager {
         }
     }
 
-    /// Says which workers are missing, if that has changed.
+    /// Declares the missing workers if they have changed.
     pub(super) fn declare_workers(&mut self, commands: &mut Vec<Command>) {
         let Supply::Active { worker, slots_max, redundant, .. } = &self.settings.supply else {
             return;
@@ -58,7 +59,7 @@ impl SlotManager {
     }
 }
 
-/// Cuts workers so that they have `slots` slots at most.
+/// Reduces the numbers of workers so that they have at most `slots` slots together.
 fn cap(workers: &mut BTreeMap<WorkerResourceSpec, u32>, mut slots: u32) {
     for (spec, n) in workers.iter_mut() {
         let each = spec.slots.max(1);

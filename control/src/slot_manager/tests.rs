@@ -689,7 +689,7 @@ impl World {
     }
 }
 
-/// Every count and index that is kept with each change is what counting gives.
+/// Checks that every count and index that is updated with each change equals the recomputed one.
 fn recount(sm: &SlotManager) -> Result<(), TestCaseError> {
     let usable = || sm.workers().iter().filter(|(_, worker)| worker.usable());
     let free: usize = usable().map(|(_, worker)| worker.free().count()).sum();

@@ -1,4 +1,4 @@
-//! What a SlotManager is made with, what it commands and what it shows.
+//! The SlotManager's settings, its commands and its overview.
 
 use crate::mutation::Mutation;
 use model::slots::SlotAllocation;
@@ -9,17 +9,17 @@ use model::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Where workers come from.
+/// The source of workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Supply {
-    /// From outside, when they please (standalone): requirements wait until then.
+    /// Workers come from outside at any time (standalone): requirements wait for them.
     Passive {
-        /// End of the start-up period.
+        /// End of the start-up period, monotonic.
         start_up_until: Duration,
     },
-    /// Asked for.
+    /// Workers are requested from an external resource system.
     Active {
-        /// What one is made of.
+        /// The default spec of a worker.
         worker: WorkerResourceSpec,
         /// `slot.request.timeout`.
         request_timeout: Duration,
@@ -32,94 +32,94 @@ pub enum Supply {
     },
 }
 
-/// What a SlotManager is made with.
+/// The settings of a SlotManager.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Where workers come from.
+    /// The source of workers.
     pub supply: Supply,
     /// `cluster.evenly-spread-out-slots`.
     pub spread_out: bool,
-    /// How long what a TaskExecutor answered stands against its reports: two heartbeats.
+    /// Time for which an answer of a TaskExecutor overrides its reports: two heartbeats.
     pub settle: Duration,
-    /// Random, once: allocation ids are drawn from it.
+    /// A random number, drawn once, from which allocation ids are derived.
     pub seed: u128,
-    /// [`Mutation::None`].
+    /// [`Mutation::None`] outside of the simulation.
     pub mutation: Mutation,
 }
 
-/// What is to be done.
+/// A command for the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Ask a TaskExecutor to give a slot to a job.
+    /// Ask a TaskExecutor to allocate a slot to a job.
     RequestSlot(SlotRequest),
-    /// Tell a TaskExecutor to free a slot of a job that is gone. May be lost: the TaskExecutor's next report shows the
-    /// slot still, and the command is given again.
+    /// Tell a TaskExecutor to free a slot of a removed job. The message may be lost: then the TaskExecutor's next
+    /// report still shows the slot, and the command is given again.
     FreeSlot {
         /// The worker.
         instance_id: InstanceId,
-        /// What ends.
+        /// The allocation to end.
         allocation_id: AllocationId,
     },
     /// Tell a job's JobMaster that its requirements can't be met.
     TellLack(Lack),
-    /// Ask a job's JobMaster for slots that it holds and can't use yet: with them another job could run.
+    /// Ask a job's JobMaster to yield slots that it holds and cannot use yet, so that another job can run with them.
     AskToGiveWay {
-        /// Whose.
+        /// The job that is asked.
         job_id: JobId,
         /// Its JobMaster.
         job_master_id: JobMasterId,
-        /// How many, by what they must offer.
+        /// The numbers of slots by the profile that they must fulfil.
         slots: Vec<ResourceRequirement>,
     },
-    /// Active supply: beyond the workers that are known, so many are missing (the whole amount). `seen` is
-    /// the number of workers that were ever added and removed.
+    /// Active supply: request this many workers beyond the known ones (the whole amount). `seen` is the number of
+    /// additions and removals of workers so far.
     NeedWorkers {
         /// Additions and removals that this takes into account.
         seen: u64,
-        /// By spec; empty: none.
+        /// The number of missing workers by spec; empty if none are missing.
         missing: BTreeMap<WorkerResourceSpec, u32>,
     },
-    /// Active supply: this worker has been idle for long enough.
+    /// Active supply: release a worker that has been idle for long enough.
     ReleaseWorker {
         /// Its incarnation.
         instance_id: InstanceId,
     },
 }
 
-/// A slot request.
+/// A request for a slot of a TaskExecutor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotRequest {
     /// The worker.
     pub instance_id: InstanceId,
-    /// Its slot.
+    /// The index of the slot on the worker.
     pub index: u32,
-    /// For whom.
+    /// The job that the slot is for.
     pub job_id: JobId,
     /// The allocation.
     pub allocation_id: AllocationId,
-    /// What is needed.
+    /// The profile that the slot must fulfil.
     pub profile: ResourceProfile,
 }
 
 /// Requirements that can't be met.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lack {
-    /// Whose.
+    /// The job with the shortage.
     pub job_id: JobId,
     /// Its JobMaster.
     pub job_master_id: JobMasterId,
-    /// What it has.
+    /// The slots that the job holds.
     pub acquired: Vec<ResourceRequirement>,
-    /// "needs 8 slots of …, 4 registered, 0 free", and who has the others.
+    /// The shortage as text: "needs 8 slots of …, 4 registered, 0 free", and who holds the others.
     pub message: String,
 }
 
-/// Why a slot was not given.
+/// The reason why a slot was not allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// Somebody else has it.
+    /// Another allocation holds the slot.
     Occupied(SlotAllocation),
-    /// The TaskExecutor knows no such slot, or is not registered here any more, or did not answer.
+    /// The TaskExecutor does not know the slot, is not registered here any more, or did not answer.
     NotKnown,
 }
 
@@ -128,12 +128,12 @@ pub enum Refusal {
 pub struct Overview {
     /// Registered workers.
     pub workers: u32,
-    /// Their slots.
+    /// Number of slots of all registered workers.
     pub slots: u32,
-    /// Free ones.
+    /// Number of free slots.
     pub free_slots: u32,
     /// Workers on blocked nodes.
     pub blocked_workers: u32,
-    /// Free slots there.
+    /// Number of free slots on these workers.
     pub blocked_free_slots: u32,
 }

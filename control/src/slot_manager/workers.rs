@@ -1,8 +1,8 @@
-//! The registered workers and the states of their slots. Every change keeps the counts and indexes of `Shelves`
-//! and `Holdings` up to date, so that nothing has to be counted later.
+//! The registered workers and the states of their slots. Every change updates the counts and indexes of `Shelves` and
+//! `Holdings`, so that nothing has to be counted later.
 //!
-//! A TaskExecutor is the truth about its slots; this is what is known of it. Nothing here decides whom
-//! a slot is given to.
+//! A TaskExecutor is the authority on its slots; this module keeps what the SlotManager knows of them. It must never
+//! decide which job a slot is given to.
 
 use super::holdings::Holdings;
 use super::shelves::Shelves;
@@ -13,21 +13,21 @@ use model::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What is known of one slot.
+/// The known state of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotState {
-    /// Nobody's.
+    /// No job holds the slot.
     Free,
-    /// Requested from its TaskExecutor, not answered yet.
+    /// The slot is requested from its TaskExecutor, which has not answered yet.
     Pending(SlotAllocation),
-    /// Its TaskExecutor gave it to a job.
+    /// The TaskExecutor has allocated the slot to a job.
     Allocated(SlotAllocation),
-    /// A request for it came to nothing that is known; the next report tells.
+    /// A request for the slot ended without a known result; the next report tells its state.
     Unknown,
 }
 
 impl SlotState {
-    /// Whom it is held by.
+    /// Returns the allocation that holds the slot; `None` if it is free or its state is unknown.
     pub fn holder(&self) -> Option<SlotAllocation> {
         match self {
             Self::Pending(held) | Self::Allocated(held) => Some(*held),
@@ -36,29 +36,29 @@ impl SlotState {
     }
 }
 
-/// One slot.
+/// One slot of a worker.
 #[derive(Debug, Clone)]
 pub struct Slot {
-    /// What it offers.
+    /// The resources that the slot offers.
     pub profile: ResourceProfile,
     /// Its state.
     pub state: SlotState,
-    /// When its TaskExecutor last answered about it: older reports may still be under way.
+    /// Time of the TaskExecutor's last answer about the slot, monotonic: older reports may still be on their way.
     pub settled_at: Duration,
 }
 
-/// A worker as it is registered.
+/// A worker at its registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWorker {
     /// Its incarnation.
     pub instance_id: InstanceId,
     /// The process.
     pub resource_id: ResourceId,
-    /// Node.
+    /// The worker's node.
     pub host: String,
-    /// What it is made of.
+    /// The worker's spec.
     pub spec: WorkerResourceSpec,
-    /// Its slots.
+    /// The state of its slots.
     pub report: SlotReport,
 }
 
@@ -67,26 +67,26 @@ pub struct NewWorker {
 pub struct Worker {
     /// The process.
     pub resource_id: ResourceId,
-    /// Node.
+    /// The worker's node.
     pub host: String,
-    /// What it is made of.
+    /// The worker's spec.
     pub spec: WorkerResourceSpec,
-    /// By index.
+    /// The slots by index.
     pub slots: BTreeMap<u32, Slot>,
-    /// Since when every slot is free.
+    /// Time since when every slot is free, monotonic; `None` if a slot is not free.
     pub idle_since: Option<Duration>,
-    /// Whether it is being released: nothing new goes there.
+    /// True if the worker is being released: none of its slots is given to a job any more.
     pub releasing: bool,
-    /// Whether its node is blocked: nothing new goes there.
+    /// True if the worker's node is blocked: no new slots on it are given to jobs.
     pub blocked: bool,
-    /// Slots that are not free.
+    /// Number of slots that are not free.
     occupied: u32,
-    /// Slots that a job holds.
+    /// Number of slots that jobs hold.
     used: u32,
 }
 
 impl Worker {
-    /// Returns its free slots.
+    /// Returns the worker's free slots with their indexes.
     pub fn free(&self) -> impl Iterator<Item = (u32, &Slot)> {
         self.slots
             .iter()
@@ -94,12 +94,12 @@ impl Worker {
             .map(|(index, slot)| (*index, slot))
     }
 
-    /// Returns whether its free slots may be given to jobs.
+    /// Returns true if the worker's free slots may be given to jobs.
     pub fn usable(&self) -> bool {
         !self.releasing && !self.blocked
     }
 
-    /// Returns how many of its slots jobs hold.
+    /// Returns the number of the worker's slots that jobs hold.
     pub fn used(&self) -> u32 {
         self.used
     }
@@ -120,8 +120,8 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Makes an empty value. `pending_is_taken` is true but for the simulation's broken rule, by which slots with a
-    /// request under way are given again.
+    /// Returns an empty set. `pending_is_taken` is false only under a simulated mutation, in which slots with a pending
+    /// request are given again.
     pub fn new(pending_is_taken: bool) -> Self {
         Self {
             all: BTreeMap::new(),
@@ -141,37 +141,37 @@ impl Workers {
         self.all.iter()
     }
 
-    /// Returns how many workers, slots, and free slots there are.
+    /// Returns the numbers of workers, slots and free slots.
     pub fn totals(&self) -> (u32, u32, u32) {
         (u32::try_from(self.all.len()).unwrap_or(u32::MAX), self.slots, self.free)
     }
 
-    /// Returns how many slots are in [`SlotState::Unknown`].
+    /// Returns the number of slots in [`SlotState::Unknown`].
     pub fn unknown(&self) -> u32 {
         self.unknown
     }
 
-    /// Returns one worker.
+    /// Returns the worker of an incarnation; `None` if it is not registered.
     pub fn get(&self, instance_id: InstanceId) -> Option<&Worker> {
         self.all.get(&instance_id)
     }
 
-    /// Returns the free slots of usable workers, ordered for choosing.
+    /// Returns the index of free slots of usable workers.
     pub(super) fn shelves(&self) -> &Shelves {
         &self.shelves
     }
 
-    /// Returns what jobs hold.
+    /// Returns the slots that each job holds.
     pub(super) fn holdings(&self) -> &Holdings {
         &self.holdings
     }
 
-    /// Returns whether usable slots were lost since this was last called.
+    /// Returns true if usable slots were lost since the last call.
     pub(super) fn take_shrunk(&mut self) -> bool {
         self.shelves.take_shrunk()
     }
 
-    /// Returns the jobs whose holdings changed since this was last called.
+    /// Returns the jobs whose slots have changed since the last call.
     pub(super) fn take_touched(&mut self) -> BTreeSet<JobId> {
         self.holdings.take_touched()
     }
@@ -182,7 +182,7 @@ impl Workers {
         hosts.flatten().filter_map(|instance| self.all.get(instance))
     }
 
-    /// Returns the slots that `job` holds: allocated, or requested for it.
+    /// Returns the slots that `job` holds, allocated or with a pending request.
     pub fn held_by(&self, job: JobId) -> impl Iterator<Item = (InstanceId, u32, &Slot)> {
         self.holdings.slots_of(job).filter_map(|(instance, index)| {
             let slot = self.all.get(&instance)?.slots.get(&index)?;
@@ -243,7 +243,7 @@ impl Workers {
         self.change(instance_id, |worker| worker.releasing = true);
     }
 
-    /// Replaces the blocked nodes. Only workers on nodes that were or become blocked are looked at.
+    /// Replaces the set of blocked nodes. Only workers on nodes that were or become blocked are updated.
     pub fn block_hosts(&mut self, hosts: BTreeSet<String>) {
         let before = std::mem::replace(&mut self.blocked_hosts, hosts);
         let changed: Vec<(InstanceId, bool)> = before
@@ -256,7 +256,7 @@ impl Workers {
         }
     }
 
-    /// Changes whether a worker is usable.
+    /// Applies a change of the flags that make a worker usable or not, and updates the indexes.
     fn change(&mut self, instance_id: InstanceId, change: impl FnOnce(&mut Worker)) {
         let Some(worker) = self.all.get_mut(&instance_id) else {
             return;
@@ -275,8 +275,8 @@ impl Workers {
         }
     }
 
-    /// Sets a slot's state as its TaskExecutor answered, or as it was requested. Returns false if there is no
-    /// such slot.
+    /// Sets a slot's state, as its TaskExecutor answered or as it was requested. Returns false if there is no such
+    /// slot.
     pub fn set(
         &mut self,
         now: Duration,
@@ -311,7 +311,7 @@ impl Workers {
         true
     }
 
-    /// Counts a slot's state, or counts it no longer.
+    /// Adds a slot's state to the counts, or removes it.
     fn count(&mut self, state: SlotState, added: bool) {
         let of = match state {
             SlotState::Free => &mut self.free,
@@ -322,21 +322,20 @@ impl Workers {
         *of = if added { *of + 1 } else { *of - 1 };
     }
 
-    /// Returns the state of a slot.
+    /// Returns the state of a slot; `None` if there is no such slot.
     pub fn state(&self, instance_id: InstanceId, index: u32) -> Option<SlotState> {
         Some(self.all.get(&instance_id)?.slots.get(&index)?.state)
     }
 
-    /// Returns whether a slot is held under this allocation.
+    /// Returns true if a slot is held under this allocation.
     pub fn is_held_under(&self, instance_id: InstanceId, index: u32, of: AllocationId) -> bool {
         self.state(instance_id, index)
             .and_then(|state| state.holder())
             .is_some_and(|held| held.allocation_id == of)
     }
 
-    /// Takes a full report. What a TaskExecutor answered less than `settle` ago stands against it (the
-    /// report may have been made before), and so does a request that is still under way. Returns whether
-    /// anything changed.
+    /// Applies a full slot report. An answer of the TaskExecutor that is less than `settle` old overrides the report,
+    /// which may have been made before it; so does a pending request. Returns true if anything changed.
     pub fn reconcile(
         &mut self,
         now: Duration,

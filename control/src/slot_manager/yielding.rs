@@ -1,5 +1,5 @@
-//! Asks jobs that wait to give slots to others that wait. Who gives to whom is decided in [`super::contention`]. It
-//! must never ask a job again that was asked a moment ago.
+//! Asks waiting jobs to yield slots to other waiting jobs. [`super::contention`] decides which job yields to which.
+//! This module must never ask a job again that was asked a moment ago.
 
 use super::contention::{Waiting, ways};
 use super::lacks::LACK_GRACE;
@@ -11,26 +11,27 @@ use model::JobId;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// A job that was asked has freed slots by then.
+/// Time within which a job that was asked to yield frees its slots.
 pub(super) const GIVES_WITHIN: Duration = Duration::from_secs(2);
-/// A job that has freed nothing could not: it runs in all it has. By then that may have changed, and the first
-/// question may have been lost.
+/// Time after which a job that was asked and freed nothing is asked again. It may have used all of its slots then, or
+/// the first message may have been lost.
 const ASK_AGAIN: Duration = Duration::from_secs(15);
-/// Workers that were asked for have had time to come.
+/// Time that requested workers are given to register before waiting jobs are asked to yield.
 const WORKERS_COME: Duration = Duration::from_secs(15);
-/// From one look at who might give way to the next.
+/// Minimum time between two evaluations of which jobs should yield.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// That a job was asked to give way.
+/// The last time when a job was asked to yield.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked {
     at: Duration,
-    /// Whether a slot of it was freed since.
+    /// True if one of the job's slots was freed since.
     gave: bool,
 }
 
 impl Asked {
-    /// Whether the job may give some. Until it has had time to, it is counted on.
+    /// Returns true if the job can be expected to yield slots. This holds until [`GIVES_WITHIN`] has passed, even if
+    /// the job has freed nothing.
     fn may_give(self, now: Duration) -> bool {
         let waited = now.saturating_sub(self.at);
         self.gave || waited < GIVES_WITHIN || waited >= ASK_AGAIN
@@ -42,22 +43,22 @@ impl Asked {
 }
 
 impl Job {
-    /// Notes that one of the job's slots was freed.
+    /// Records that one of the job's slots was freed.
     pub(super) fn gave(&mut self) {
         if let Some(asked) = &mut self.asked {
             asked.gave = true;
         }
     }
 
-    /// Returns until when others that were asked to give way to the job have time to.
+    /// Returns the time until which jobs that were asked to yield to this job may free their slots.
     pub(super) fn promised_until(&self) -> Option<Duration> {
         self.promised_at.map(|at| at.saturating_add(GIVES_WITHIN))
     }
 }
 
 impl SlotManager {
-    /// Jobs that hold parts of what they need must not wait for each other. Without a job that holds such a part
-    /// nothing is looked at.
+    /// Asks jobs to yield, so that jobs which each hold a part of what they need do not wait for each other for ever.
+    /// Does nothing if no waiting job holds slots that others could use.
     pub(super) fn ask_to_give_way(&mut self, now: Duration, commands: &mut Vec<Command>) {
         let seen = self.queue_seen_at.is_some_and(|at| now.saturating_sub(at) < LOOK_EVERY);
         let nobody = self.queue.len() < 2 || self.queue.givers().next().is_none();
@@ -83,7 +84,7 @@ impl SlotManager {
         }
     }
 
-    /// The jobs that may give, and those that lack no more than all of these hold.
+    /// Returns the jobs that may yield, and the jobs whose shortage is at most the number of slots that these hold.
     fn who_might(&self, now: Duration) -> Vec<Waiting<'_>> {
         let grace = match self.settings.supply {
             Supply::Passive { .. } => LACK_GRACE,

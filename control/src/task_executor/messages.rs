@@ -291,7 +291,7 @@ pub enum Command {
         to: Connection,
         /// Which.
         allocation: AllocationId,
-        /// Whether the JobMaster is known to have accepted it.
+        /// True if the JobMaster is known to have accepted the slot.
         accepted: bool,
         /// Why.
         cause: FailureCause,

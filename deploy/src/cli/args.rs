@@ -319,7 +319,7 @@ pub struct Cancel {
     pub cluster: ClusterArgs,
 }
 
-/// `flott block-node`.
+/// The arguments of `flott block-node`.
 #[derive(Debug, Args)]
 pub struct BlockNode {
     /// Host names of the nodes, as their TaskManagers register with them (taskmanager.host)
@@ -342,7 +342,7 @@ pub struct BlockNode {
     pub cluster: ClusterArgs,
 }
 
-/// A time that something is to last: longer than zero.
+/// Parses a duration of at least 1 ms.
 fn period(text: &str) -> Result<Duration, String> {
     let period = conf::parse_duration(text).filter(|period| period.as_millis() > 0);
     period.ok_or_else(|| "a duration of at least 1 ms is needed, e.g. 30s, 10min or 2h".to_owned())

@@ -1,4 +1,4 @@
-//! `flott block-node`.
+//! The command `flott block-node`.
 
 use super::args::BlockNode;
 use super::output::{duration, table};

@@ -37,9 +37,9 @@ pub struct JobManagerParts {
     pub standby: bool,
     /// Where the REST endpoint answers, for the leader's record; empty: there is none.
     pub rest: String,
-    /// The logs of jobs; with high availability, shared with the other JobManagers.
+    /// The store of the jobs' logs; with high availability, shared with the other JobManagers.
     pub objects: Arc<dyn ObjectStore>,
-    /// Details of ended jobs; with high availability the same store.
+    /// The store of the details of ended jobs; with high availability, the same store as `objects`.
     pub details: Arc<dyn ObjectStore>,
     /// Blobs.
     pub blobs: Arc<dyn BlobStore>,
@@ -242,7 +242,7 @@ fn retrieval_of(parts: &JobManagerParts, own: &LeaderTable) -> Arc<dyn LeaderRet
     ))
 }
 
-/// Programs out of the BlobServer's own store. The first look at one reads it to its end to check it.
+/// Programs from the BlobServer's own store. The first access to a program reads all of it to check it.
 struct StoredPrograms(Arc<dyn BlobStore>);
 
 impl Programs for StoredPrograms {

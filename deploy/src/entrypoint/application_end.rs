@@ -1,6 +1,6 @@
-//! An application's last call to its ResourceManager, and what its outcome does to the JobManager's exit code.
+//! An application's last call to its ResourceManager, and the effect of its outcome on the JobManager's exit code.
 //!
-//! It must never report success for an application that the external resource system may start again.
+//! This module must never report success for an application that the external resource system may start again.
 
 use crate::cli;
 use crate::exit::Exit;
@@ -11,23 +11,23 @@ use model::{Fence, ResourceManagerId};
 use platform::watch;
 use std::time::Duration;
 
-/// How much longer than `resourcemanager.deregister.timeout` the ResourceManager may take to say that it failed.
+/// Additional time after `resourcemanager.deregister.timeout` in which the ResourceManager may report that it failed.
 const SLACK: Duration = Duration::from_secs(5);
 
 /// An application that has ended.
 pub(super) struct ApplicationEnd {
-    /// Who leads the ResourceManager.
+    /// The leader of the ResourceManager.
     pub(super) leader: watch::Receiver<Option<LeaderInformation>>,
-    /// How the application has ended.
+    /// The call that ends the application, with its final status.
     pub(super) goodbye: DeregisterApplication,
     /// `resourcemanager.deregister.timeout`.
     pub(super) within: Duration,
-    /// Whether an external resource system runs the application, and starts it again unless it is unregistered.
+    /// True if an external resource system runs the application and starts it again unless it is deregistered.
     pub(super) external: bool,
 }
 
 impl ApplicationEnd {
-    /// Has the ResourceManager unregister the application and let its TaskManagers go. Returns the exit code of the
+    /// Has the ResourceManager deregister the application and release its TaskManagers. Returns the exit code of the
     /// JobManager: `exit`, or [`Exit::Fatal`] if the external resource system may start the application again.
     pub(super) async fn deregister(self, rpc: &RpcService, exit: Exit) -> Exit {
         let external = self.external;
@@ -46,7 +46,8 @@ impl ApplicationEnd {
     }
 
     async fn ask(mut self, rpc: &RpcService) -> Result<(), String> {
-        // TaskManagers that were started by hand find out by themselves: nobody waits for a leader on their behalf.
+        // TaskManagers that were started by hand notice the end by themselves, so without an external system nobody
+        // waits for a leader.
         let wait = if self.external { self.within } else { Duration::ZERO };
         let known = tokio::time::timeout(wait, self.leader.wait_for(Option::is_some)).await;
         let leader = known.ok().and_then(Result::ok).and_then(|leader| leader.clone());
@@ -68,7 +69,7 @@ mod tests {
     use platform::Platform;
     use tokio::task::LocalSet;
 
-    /// Unregisters, or fails to.
+    /// A ResourceManager that deregisters the application, or fails to.
     struct Manager {
         fails: bool,
     }
@@ -99,7 +100,7 @@ mod tests {
         UnblockNode, RequestBlockedNodes, TakeFacts, ReportLackOfSlots, AskToGiveWay,
     }
 
-    /// When the ResourceManager leads.
+    /// The time at which the ResourceManager leads.
     #[derive(Clone, Copy, PartialEq)]
     enum Leads {
         Now,

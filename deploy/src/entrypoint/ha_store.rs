@@ -1,5 +1,5 @@
-//! Where `high-availability.storageDir` is: the cluster's store of objects, and the folder of its programs.
-//! It must never put a key of S3 into an error or a log.
+//! The cluster's part of `high-availability.storageDir`: its object store and the folder of its programs. This module
+//! must never put an S3 key into an error or a log.
 
 use super::StartError;
 use conf::high_availability as ha;
@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use storage::objects::{self, ObjectStore, S3Settings, StoreError};
 
-/// Opens the cluster's part of `high-availability.storageDir`. A directory is created; a remote system is not asked.
+/// Opens the cluster's part of `high-availability.storageDir`. A directory is created; a remote system is not
+/// contacted.
 pub(super) fn open(
     options: &Options,
     platform: &Platform,
@@ -26,8 +27,8 @@ pub(super) fn open(
     objects::open(&uri, platform, &settings).map_err(failed)
 }
 
-/// Checks a remote store before anything depends on it. One that cannot be reached now is only warned about: the
-/// election asks it again and again.
+/// Checks a remote store before anything depends on it. If it cannot be reached now, there is only a warning: the
+/// election tries again until it can.
 pub(super) async fn check(
     options: &Options,
     store: &dyn ObjectStore,
@@ -39,15 +40,15 @@ pub(super) async fn check(
     let name = format!("probe/{:016x}", platform.random_u64());
     match objects::probe(store, &name).await {
         Err(error @ StoreError::Unreachable { .. }) => {
-            tracing::warn!(%error, "high-availability.storageDir is not checked; no leader is elected without it");
+            tracing::warn!(%error, "cannot check high-availability.storageDir; no leader is elected without it");
             Ok(())
         }
         outcome => outcome.map_err(failed),
     }
 }
 
-/// Returns the folder of the cluster's blobs. Programs are executed from there, so it is a directory also where
-/// the storage is remote: `blob.storage.directory`, which every JobManager must reach.
+/// Returns the folder of the cluster's blobs. Programs are executed from there, so it must be a directory even if the
+/// storage is remote: then it is in `blob.storage.directory`, which every JobManager must reach.
 pub(super) fn blob_folder(options: &Options) -> Result<PathBuf, StartError> {
     let uri = storage_dir(options)?;
     let folder = if objects::is_remote(&uri) {
@@ -63,7 +64,7 @@ pub(super) fn blob_folder(options: &Options) -> Result<PathBuf, StartError> {
     Ok(folder.join(options.get(&ha::CLUSTER_ID)).join("blobs"))
 }
 
-/// The URI or path, which names something.
+/// Returns the configured URI or path, after checking that a local path is valid.
 fn storage_dir(options: &Options) -> Result<String, StartError> {
     let Some(uri) = options.get(&ha::STORAGE_DIR) else {
         return Err(StartError::Invalid(

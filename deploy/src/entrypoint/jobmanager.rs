@@ -150,7 +150,7 @@ struct Running {
     ha: HaData,
     /// The job of an application or per-job cluster.
     own_job: Option<JobId>,
-    /// Whether an external resource system runs this application, and starts it again unless it is unregistered.
+    /// True if an external resource system runs this application and starts it again unless it is deregistered.
     external: bool,
 }
 
@@ -280,8 +280,8 @@ impl Running {
         })
     }
 
-    /// Ends everything in reverse order, each step and the whole bounded. Unregistering the application comes first and
-    /// has a time-out of its own. Returns the exit code.
+    /// Ends all components in reverse order; each step and the whole have a time limit. Deregistering the application
+    /// comes first and has its own time-out. Returns the exit code.
     async fn shut_down(self, stop: Stop, within: Duration) -> Exit {
         tracing::info!(reason = %stop, exit = stop.exit.code(), "JobManager is shutting down");
         let Self { work, rpc, rest, components, ha, own_job, external } = self;
@@ -316,25 +316,25 @@ impl Running {
     }
 }
 
-/// Time that a store has for the removal of HA data.
+/// Maximum time that the removal of HA data may take.
 const CLEAN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Removes what was kept for another JobManager: the application is over. The leader's record stays, so that
-/// epochs go on rising. In a cluster of one job the job's log stays, so that a supervisor that starts the
-/// process again does not run the job again.
+/// Removes the data for other JobManagers, because the application has ended. The leader's record stays, so that epochs
+/// continue to rise. In a cluster of one job the job's log stays, so that a supervisor that restarts the process does
+/// not run the job again.
 async fn clean(ha: &HaData, single_job: bool) {
     if !single_job {
         let cleared = storage::jobs::clear(&*ha.objects);
         match tokio::time::timeout(CLEAN_WITHIN, cleared).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "HA data stays behind"),
-            Err(_) => tracing::warn!("the HA store does not answer; HA data stays behind"),
+            Ok(Err(error)) => tracing::warn!(%error, "cannot remove the HA data"),
+            Err(_) => tracing::warn!("cannot remove the HA data: the store does not answer"),
         }
     }
     if let Some(blobs) = &ha.blobs
         && let Err(error) = std::fs::remove_dir_all(blobs)
     {
-        tracing::warn!(%error, folder = %blobs.display(), "blobs stay behind");
+        tracing::warn!(%error, folder = %blobs.display(), "cannot remove the blobs");
     }
 }
 
@@ -400,7 +400,7 @@ async fn stores(
             })
         }
         HaType::Filesystem => {
-            // The election has a store of its own: its calls do not queue behind those of jobs.
+            // The election has its own store, so that its calls do not queue behind those of jobs.
             let leaders = ha_store::open(options, platform)?;
             let objects = ha_store::open(options, platform)?;
             ha_store::check(options, &*objects, platform).await?;

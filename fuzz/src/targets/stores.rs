@@ -1,5 +1,5 @@
-//! What a store gives back after its disk had its own ideas: job records, details of ended jobs, leader
-//! records, checksummed files.
+//! Reading stores with arbitrary bytes on their disk: job records, details of ended jobs, leader records, checksummed
+//! files.
 
 use super::{Target, law, sample, scratch};
 use crate::{mutate::mutate, rng::Rng};
@@ -50,7 +50,7 @@ fn graph(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// What the log of a job says whose first records are these.
+/// Returns the state of a job whose log begins with these records.
 fn taken_over(records: &[&[u8]]) -> Result<JobState, String> {
     let store: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::new());
     wait(async {
@@ -68,7 +68,7 @@ fn taken_over(records: &[&[u8]]) -> Result<JobState, String> {
     })
 }
 
-/// A first record is this job's graph, or the job is damaged: it is never just gone.
+/// Checks that a job with any record 0 is running or damaged: it must never disappear.
 fn check_graph(input: &[u8]) -> Result<bool, String> {
     match taken_over(&[input])? {
         JobState::Running(graph) => {
@@ -91,7 +91,7 @@ fn result(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Whatever follows the graph, a job is only taken as running if nothing that follows is damaged.
+/// Checks that a job counts as running only if no record after its graph is damaged.
 fn check_result(input: &[u8]) -> Result<bool, String> {
     let graph = (0..64).find_map(|seed| some_graph(&mut Rng::new(seed))).ok_or("no graph")?;
     let first = record(JobFact::Graph(Arc::new(graph)));

@@ -1,4 +1,4 @@
-//! Facts on their way between two processes.
+//! Delivery of facts between two processes.
 
 use crate::fixture::*;
 use actix::prelude::*;
@@ -10,7 +10,7 @@ use model::{Fence, SlotManagerId};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Takes facts; the first call is executed at once and answered much too late.
+/// A receiver of facts. It executes the first call at once and answers it much too late.
 struct Receiver {
     inbox: Inbox,
     taken: Arc<Mutex<Vec<String>>>,
@@ -68,13 +68,13 @@ fn facts_arrive_once_and_in_order_whatever_becomes_of_the_calls() {
         for host in names(0..300) {
             courier.deliver(BlockHosts { hosts: vec![host] });
         }
-        // Nobody serves the name yet: the calls fail.
+        // No endpoint has the name yet, so the calls fail.
         tokio::time::sleep(Duration::from_secs(3)).await;
         let taken = Arc::new(Mutex::new(Vec::new()));
         let receiver = Receiver { inbox: Inbox::default(), taken: Arc::clone(&taken), calls: 0 };
         let endpoint = SlotManagerGateway::endpoint(receiver.start());
         let _registration = server.serve("slot_manager", fence(), endpoint);
-        // The first call is taken, and its answer comes when the sender has given it up.
+        // The first call is executed, and its answer comes after the sender has given the call up.
         tokio::time::sleep(Duration::from_secs(3)).await;
         assert_eq!(*taken.lock().unwrap(), names(0..256), "one call with as many as it may bring");
         for host in names(300..310) {

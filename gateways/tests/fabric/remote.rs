@@ -324,7 +324,7 @@ impl gateways::disorder::Disorder for Late {
     fn overtaken(&self, _: &str) {}
 }
 
-/// A JobManager that is revoked withdraws its endpoints while calls are on their way between two lanes.
+/// A JobManager that loses its leadership withdraws its endpoints while calls are on their way between two lanes.
 #[test]
 fn a_call_that_found_its_endpoint_before_it_was_withdrawn_is_not_let_in() {
     simulated(|world| async move {

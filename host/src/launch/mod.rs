@@ -94,7 +94,7 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// Returns whether the system has no room for another process now: too few descriptors, processes or
+    /// Returns true if the system has no room for another process now: too few descriptors or processes, or too little
     /// memory. The same launch may succeed later.
     pub fn is_no_room(&self) -> bool {
         match self {
@@ -107,7 +107,7 @@ impl LaunchError {
     }
 }
 
-/// Returns whether the system refused something for want of descriptors, processes or memory.
+/// Returns true if the system refused something for lack of descriptors, processes or memory.
 pub fn is_no_room(error: &io::Error) -> bool {
     use nix::errno::Errno;
     let errno = error.raw_os_error().map(Errno::from_raw);

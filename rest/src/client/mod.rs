@@ -165,11 +165,11 @@ impl RestClient {
     pub async fn task_manager(&self, id: &str) -> Result<TaskManagerInfo, ClientError> {
         self.get(&format!("/taskmanagers/{}", escape(id))).await
     }
-    /// `GET /blocklist/nodes`.
+    /// Calls `GET /blocklist/nodes`.
     pub async fn blocked_nodes(&self) -> Result<BlockedNodes, ClientError> {
         self.get("/blocklist/nodes").await
     }
-    /// `POST /blocklist/nodes/:node`.
+    /// Calls `POST /blocklist/nodes/:node`.
     pub async fn block_node(
         &self,
         node: &str,
@@ -178,7 +178,7 @@ impl RestClient {
         let path = format!("/blocklist/nodes/{}", escape(node));
         self.call(Method::POST, &path, Some(body), self.timeouts.answer).await
     }
-    /// `DELETE /blocklist/nodes/:node`.
+    /// Calls `DELETE /blocklist/nodes/:node`.
     pub async fn unblock_node(&self, node: &str) -> Result<(), ClientError> {
         let path = format!("/blocklist/nodes/{}", escape(node));
         let _: EmptyBody =

@@ -101,7 +101,7 @@ async fn shipped(
     let unreadable =
         |e: std::io::Error| ApiError::internal(format!("'{}' cannot be read: {e}", stored.name));
     let (hash, size) = state.programs.content(stored).await.map_err(unreadable)?;
-    // A store that is slow delays the submission; it does not refuse it.
+    // The limit is that of a build, so that a slow store delays the submission instead of failing it.
     let within = state.settings.build_within;
     let present = state.blobs.ask_within(HasBlob { job: None, hash }, within).await?;
     if present.is_none() {

@@ -1,4 +1,4 @@
-//! `/blocklist/nodes*`: nodes that get no new slots and workers for a while.
+//! Handlers of `/blocklist/nodes*`: nodes that get no new slots and workers for a while.
 
 use super::{Answer, State, ok, on, resource};
 use crate::decode;

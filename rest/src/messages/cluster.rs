@@ -106,11 +106,11 @@ pub struct MetricSample {
     pub value: Option<String>,
 }
 
-/// The body of `POST /blocklist/nodes/:node`. An empty one is a body without fields.
+/// The body of `POST /blocklist/nodes/:node`. An empty body counts as one without fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BlockNodeBody {
-    /// Milliseconds that the node is blocked for, at least 1; absent: 600,000 (10 min).
+    /// Duration of the block in milliseconds, at least 1; absent: 600,000 (10 min).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<u64>,
     /// The reason, which the list of blocked nodes shows.
@@ -118,22 +118,22 @@ pub struct BlockNodeBody {
     pub cause: Option<String>,
 }
 
-/// A node that gets no new slots and workers: the answer to `POST /blocklist/nodes/:node`.
+/// A blocked node, which gets no new slots and workers: the answer to `POST /blocklist/nodes/:node`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BlockedNodeInfo {
-    /// Host name, as the node's TaskManagers register with it.
+    /// The node's host name, as its TaskManagers register with it.
     pub node: String,
-    /// Milliseconds until the block ends.
+    /// Time until the block ends, in milliseconds.
     pub remaining: u64,
-    /// The reason that was given.
+    /// The reason that was given for the block.
     pub cause: String,
-    /// TaskManagers that are registered on the node.
+    /// Number of TaskManagers that are registered on the node.
     pub taskmanagers: u32,
 }
 
-/// `GET /blocklist/nodes`.
+/// The answer to `GET /blocklist/nodes`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct BlockedNodes {
-    /// By name.
+    /// The blocked nodes, sorted by name.
     pub nodes: Vec<BlockedNodeInfo>,
 }

@@ -1,4 +1,4 @@
-//! Blocking nodes, in front of a ResourceManager that is a test double.
+//! Tests of blocking nodes, with a test double of the ResourceManager.
 
 use super::{in_world, world};
 use actix::{Actor, Context, Handler, ResponseFuture};
@@ -8,7 +8,7 @@ use gateways::{Answer, Ask, Registration, RpcService};
 use model::{LeaderSession, ResourceManagerId};
 use rest::messages::{BlockNodeBody, BlockedNodeInfo};
 
-/// Keeps what it is told; refuses to block more than one node.
+/// A ResourceManager that stores its blocks and refuses to block more than one node.
 #[derive(Default)]
 struct ResourceManager {
     blocked: Vec<BlockedNode>,
@@ -50,7 +50,7 @@ impl Handler<Ask<RequestBlockedNodes>> for ResourceManager {
     }
 }
 
-/// Calls that no test here makes.
+/// Implements calls that no test here makes.
 macro_rules! never_answers {
     ($($call:ty),+ $(,)?) => {$(
         impl Handler<Ask<$call>> for ResourceManager {
@@ -82,7 +82,7 @@ fn a_node_is_blocked_listed_and_unblocked() {
         let world = world(|_| ()).await;
         let client = &world.client;
         assert_eq!(client.blocked_nodes().await.unwrap().nodes, []);
-        // A name is one part of the path, whatever is in it.
+        // A name is one segment of the path, even if it contains a slash.
         let node = "rack 1/node.example";
         let body = BlockNodeBody { duration: Some(30_000), cause: Some("disk".to_owned()) };
         let blocked = client.block_node(node, &body).await.unwrap();

@@ -1,7 +1,7 @@
-//! A blob store that is slow, hangs or fails on demand, around any other one: for tests and simulations.
+//! A blob store that is slow, hangs or fails on demand. It wraps any other blob store and is for tests and simulations
+//! only.
 //!
-//! A call that hangs takes effect when the store goes on, as with
-//! [`FaultyObjects`](crate::objects::FaultyObjects).
+//! A call that hangs takes effect once the fault is lifted, as with [`FaultyObjects`](crate::objects::FaultyObjects).
 
 use super::{BlobFuture, BlobStore, BlobWriter};
 use crate::objects::{
@@ -13,7 +13,7 @@ use futures::TryFutureExt as _;
 use model::{BlobKey, BlobKind, ContentHash, JobId};
 use std::{path::PathBuf, sync::Arc};
 
-/// A store with faults; clones share them.
+/// A blob store with faults that a test sets; clones share the store and its faults.
 #[derive(Debug, Clone)]
 pub struct FaultyBlobs {
     inner: Arc<dyn BlobStore>,
@@ -21,12 +21,12 @@ pub struct FaultyBlobs {
 }
 
 impl FaultyBlobs {
-    /// Wraps a store, for the present without a fault.
+    /// Wraps `inner`; no fault is set at first.
     pub fn new(inner: Arc<dyn BlobStore>) -> Self {
         Self { inner, faults: FaultSwitch::new() }
     }
 
-    /// Sets the fault of all calls that change nothing, from now on.
+    /// Sets the fault of all calls that only read, from now on.
     pub fn set_reads(&self, fault: Fault) {
         self.faults.set_reads(fault);
     }
@@ -42,7 +42,7 @@ impl FaultyBlobs {
         self.set_writes(fault);
     }
 
-    /// Counts the calls that a fault holds up.
+    /// Returns the number of calls that a fault is holding up now.
     pub fn waiting(&self) -> usize {
         self.faults.waiting()
     }
@@ -105,7 +105,7 @@ struct FaultyWriter {
     faults: FaultSwitch,
 }
 
-/// The writer that comes of `inner` has these faults, too.
+/// Wraps the writer that `inner` resolves to, so that its calls have the same faults.
 fn faulty(
     inner: BlobFuture<Box<dyn BlobWriter>>,
     faults: FaultSwitch,

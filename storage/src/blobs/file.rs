@@ -1,10 +1,11 @@
-//! Blobs as files: `<root>/<job id or "shared">/<permanent or transient>-<hash>`, content and nothing else.
+//! Blobs as files `<root>/<job id or "shared">/<permanent or transient>-<hash>`. A file holds the blob's content and
+//! nothing else.
 //!
-//! The directory is the only truth, so that processes may share it. One content under several jobs is one
-//! inode with several links: the link count is the reference count, kept by the file system through any
+//! All state is in the directory, so several processes may share it. The same content under several jobs is one inode
+//! with several hard links: the link count is the reference count, which the file system keeps correct through any
 //! crash. The disk work of a call runs on tokio's blocking threads, a bounded number of calls at a time
-//! ([`DiskCalls`]): a directory that hangs holds up these calls and no lane. It must never give a file its
-//! name before its content is synced.
+//! ([`DiskCalls`]): a directory that hangs holds up these calls but no lane. This module must never give a file its
+//! final name before its content is synced.
 
 use super::{BlobFuture, BlobStore, BlobStoreError, BlobWriter, hash_file_now};
 use crate::disk::DiskCalls;
@@ -32,26 +33,27 @@ const SHARED: &str = "shared";
 /// Programs are started from their blobs; nobody else needs to read them.
 const MODE: u32 = 0o700;
 
-/// A store in a directory; clones are handles to the same one.
+/// A blob store in a directory; clones are handles to the same store.
 #[derive(Debug, Clone)]
 pub struct FileBlobs {
     folder: Arc<Folder>,
     calls: DiskCalls,
 }
 
-/// The directory; its methods block.
+/// The store's directory and what this process knows about its files. All methods block the calling thread.
 #[derive(Debug)]
 struct Folder {
     root: PathBuf,
     /// Contents that this process has written or read to the end and found right, and the files as they
     /// were then.
     verified: Mutex<BTreeSet<(ContentHash, Stamp)>>,
-    /// Held by a call while it verifies a file or changes names: a file that several calls ask for is read
-    /// once, and a damaged one that is replaced meanwhile is not removed in place of the new one.
+    /// A call holds this lock while it verifies a file or changes names. Several calls for one file then read it once,
+    /// and a call that found a damaged file cannot remove the good file that an upload has put in its place since.
     changes: Mutex<()>,
 }
 
-/// A file as it stands: whoever writes to it afterwards changes this. Links to one content share it.
+/// The identity of a file's content: it changes whenever somebody writes to the file. Links to the same content share
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Stamp {
     size: u64,
@@ -93,7 +95,7 @@ impl FileBlobs {
         Ok(Self { folder: Arc::new(folder), calls })
     }
 
-    /// Runs `work` on a blocking thread once one of the store's places is free.
+    /// Runs `work` on a blocking thread once one of the store's `CALLS_MAX` places is free.
     fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Folder) -> Result<T, BlobStoreError> + Send + 'static,
@@ -123,21 +125,22 @@ impl Folder {
         self.of_job(job).join(format!("{}-{hash}", kind_name(kind)))
     }
 
-    /// The blob's file, its content read and checked once per process, and again when it was changed.
+    /// Returns the blob's file. The content is read and checked once per process, and again after it was changed.
     fn checked(&self, key: &BlobKey) -> Result<PathBuf, BlobStoreError> {
         let path = self.file(key.job, key.kind, key.hash);
         if self.is_verified(key, self.stamp(key)?) {
             return Ok(path);
         }
         let _changes = self.changes();
-        // Meanwhile another call may have verified it, removed it or put another file in its place.
+        // While this call waited for the lock, another call may have verified the file, removed it or replaced it.
         let stamp = self.stamp(key)?;
         if self.is_verified(key, stamp) {
             return Ok(path);
         }
         let (actual, _) = hash_file_now(&path)?;
         if actual != key.hash {
-            // Gone, the next upload puts it right; kept, it would answer "is here" for ever.
+            // The damaged file is removed, so that the next upload replaces it. If it stayed, `find` would report it
+            // for ever.
             fs::remove_file(&path).map_err(|e| StoreError::from_io(&path, &e))?;
             return Err(BlobStoreError::WrongHash { expected: key.hash, actual });
         }
@@ -164,19 +167,19 @@ impl Folder {
         stamp.size == key.size && self.verified().contains(&(key.hash, stamp))
     }
 
-    /// The content is known to be right; what was known of former files of it is of no use any more.
+    /// Records that the content of a file is verified; what was known of earlier files with the same hash is dropped.
     fn verify(&self, hash: ContentHash, stamp: Stamp) {
         let mut verified = self.verified();
         verified.retain(|(known, old)| *known != hash || old.inode != stamp.inode);
         verified.insert((hash, stamp));
     }
 
-    /// A file of it is gone. Other files of it are read once more when they are asked for.
+    /// Records that a file with this content was removed. Its other links are verified again on their next use.
     fn forget(&self, hash: ContentHash) {
         self.verified().retain(|(known, _)| *known != hash);
     }
 
-    /// A verified file of that content under any job, to link to.
+    /// Returns a verified file with that content under any job, to link to.
     fn same_content(&self, hash: ContentHash) -> Option<PathBuf> {
         let keys = self.keys().ok()?;
         let mut same = keys.iter().filter(|key| key.hash == hash);
@@ -206,7 +209,7 @@ impl Folder {
         let mut bytes = vec![0; max.min(usize::try_from(left).unwrap_or(usize::MAX))];
         let file = match File::open(&path) {
             Ok(file) => file,
-            // Removed by another call since it was checked.
+            // Another call removed the file after it was checked.
             Err(e) if absent(&e) => return Err(BlobStoreError::NotFound(key.hash)),
             Err(e) => return Err(failed(e)),
         };
@@ -255,7 +258,7 @@ impl Folder {
                 let Some((kind, hash)) = name.to_str().and_then(parse_file) else {
                     continue;
                 };
-                // A blob that goes while the folder is read is not here.
+                // A blob that is removed while the folder is read is left out.
                 let Ok(meta) = file.metadata() else { continue };
                 keys.push(BlobKey { job, hash, kind, size: meta.len() });
             }
@@ -312,10 +315,10 @@ impl BlobStore for FileBlobs {
     }
 }
 
-/// A temporary file that grows; it goes when it is dropped.
+/// A temporary file that is being written. It is removed when this value is dropped.
 struct Incoming {
     store: FileBlobs,
-    /// `None`: a call has taken it to its end.
+    /// The temporary file; `None` once a call has taken it over, to write it, finish it or remove it.
     open: Option<(Temporary, File)>,
     hasher: Sha256,
     written: u64,
@@ -326,7 +329,7 @@ impl Incoming {
         let Some((temporary, mut file)) = self.open.take() else {
             return Ok(());
         };
-        // If this fails, the file goes here: this thread may block.
+        // If the write fails, the temporary file is removed on this thread, which may block.
         file.write_all(bytes).map_err(|e| StoreError::from_io(&self.store.folder.root, &e))?;
         self.open = Some((temporary, file));
         self.hasher.update(bytes);
@@ -334,7 +337,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Gives the content its name.
+    /// Checks the content's hash, syncs the file and gives it its final name.
     fn name(
         mut self,
         job: Option<JobId>,
@@ -353,7 +356,7 @@ impl Incoming {
         let failed = |e| StoreError::from_io(&target, &e);
         file.set_permissions(Permissions::from_mode(MODE)).map_err(failed)?;
         file.sync_all().map_err(failed)?;
-        // Closed before it has a name: a file that is open for writing can't be executed.
+        // The file is closed before it gets its name: a file that is open for writing cannot be executed.
         drop(file);
         let key = BlobKey { job, hash: expected, kind, size: self.written };
         let there = folder.checked(&key).is_ok();
@@ -396,7 +399,8 @@ impl BlobWriter for Incoming {
 impl Drop for Incoming {
     fn drop(&mut self) {
         let Some(open) = self.open.take() else { return };
-        // An actor may have dropped it; without a runtime there is none, and `open` goes here.
+        // An actor may have dropped the writer, so a blocking thread removes the file. Without a runtime the caller is
+        // no actor, and `open` is dropped here.
         if let Ok(runtime) = Handle::try_current() {
             let gone = self.store.call(move |_| {
                 drop(open);

@@ -1,11 +1,10 @@
-//! Blobs: content-addressed bytes of any size, each kept for a job (or for none) permanently or for a
-//! while.
+//! Blobs: content-addressed bytes of any size, each kept for one job (or for no job), permanently or transiently.
 //!
-//! A blob's name is the SHA-256 of its content, so what is read can be checked by its name alone. One
-//! content that several jobs use is kept once; it goes with its last user. Every call returns a future at
-//! once and waits for the storage inside it, so that no actor's thread waits (I-12). A store must never
-//! give out content that it has not verified in this process, and never read a clock: the BlobServer
-//! decides when a transient blob is old.
+//! A blob's name is the SHA-256 of its content, so a reader can check the content by the name alone. Content that
+//! several jobs use is stored once and removed with its last reference. Every call returns a future at once, and only
+//! the future waits for the storage, so that no actor's thread waits (I-12). A store must never give out content that
+//! it has not verified in this process, and never read a clock: the BlobServer decides when a transient blob has
+//! expired.
 
 #[cfg(any(test, feature = "testing"))]
 mod faulty;
@@ -36,39 +35,38 @@ use tokio::io::AsyncReadExt as _;
 /// Bytes that are hashed or copied at a time.
 const STEP_BYTES: usize = 1 << 18;
 
-/// The answer of a store, in some time. Dropping it gives up waiting; a change that has begun may still
-/// take effect.
+/// The future answer of a blob store. Dropping the future gives up waiting; a change that has begun may still take
+/// effect.
 pub type BlobFuture<T> = BoxFuture<'static, Result<T, BlobStoreError>>;
 
-/// Content-addressed bytes. Calls at the same time do not disturb one another: each change of a blob's name
-/// happens before or after any other.
+/// A store of content-addressed bytes. Concurrent calls are safe: each change of a blob's name happens wholly before or
+/// wholly after any other.
 pub trait BlobStore: Send + Sync + fmt::Debug {
     /// Begins to take in a blob; nothing of it is visible before [`BlobWriter::finish`].
     fn begin(&self) -> BlobFuture<Box<dyn BlobWriter>>;
-    /// Looks for a blob of that content for that job: the permanent one before the transient one. `None` if
-    /// there is neither. Not verified.
+    /// Looks up a blob by content and job, the permanent one before the transient one. Returns `None` if there is
+    /// neither. Does not verify the content.
     fn find(&self, job: Option<JobId>, hash: ContentHash) -> BlobFuture<Option<BlobKey>>;
-    /// Reads at most `max` bytes from `offset` on; empty at or beyond the end. Verified.
+    /// Verifies the blob and reads at most `max` bytes from `offset` on. Returns no bytes at or beyond the end.
     fn read(&self, key: &BlobKey, offset: u64, max: usize) -> BlobFuture<Bytes>;
-    /// Returns a file that holds exactly the blob, readable and executable by this user, valid while the
-    /// blob is here; `None` if this store has no files. Verified.
+    /// Verifies the blob and returns a file that holds exactly its content, readable and executable by this user. The
+    /// file is valid until the blob is removed. Returns `None` if this store has no files.
     fn path(&self, key: &BlobKey) -> BlobFuture<Option<PathBuf>>;
-    /// Counts the jobs and kinds that hold this content.
+    /// Returns the number of references to this content: one for each job and kind that holds it.
     fn references(&self, key: &BlobKey) -> BlobFuture<u64>;
-    /// Ends one reference; returns whether there was one. The content goes with the last.
+    /// Removes one reference; returns false if there was none. The content is removed with its last reference.
     fn remove(&self, key: &BlobKey) -> BlobFuture<bool>;
     /// Ends all references of a job.
     fn remove_job(&self, job: JobId) -> BlobFuture<()>;
-    /// Lists all blobs, ascending.
+    /// Lists all blobs in ascending order.
     fn keys(&self) -> BlobFuture<Vec<BlobKey>>;
-    /// The store's place, for messages.
+    /// Returns where the store is, for messages.
     fn location(&self) -> String;
 }
 
-/// A blob that is coming in. Dropped before [`BlobWriter::finish`], it leaves nothing.
+/// A blob that is being written. Dropping it before [`BlobWriter::finish`] leaves nothing behind.
 pub trait BlobWriter: Send {
-    /// Writes the next bytes; the writer comes back once they are written. After an error nothing of the
-    /// blob stays.
+    /// Writes the next bytes and returns the writer once they are written. After an error nothing of the blob remains.
     fn append(self: Box<Self>, bytes: Bytes) -> BlobFuture<Box<dyn BlobWriter>>;
     /// Checks the content against its expected name, makes it durable and visible.
     fn finish(
@@ -79,31 +77,31 @@ pub trait BlobWriter: Send {
     ) -> BlobFuture<BlobKey>;
 }
 
-/// Why a blob could not be kept or given out.
+/// The reason why a blob could not be stored or read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BlobStoreError {
-    /// It is not here.
+    /// The store does not have the blob.
     #[error("there is no blob {0} here")]
     NotFound(ContentHash),
-    /// Its content is not what its name says. A kept blob that turns out so is removed.
+    /// The blob's content does not match its name. A stored blob found to be so is removed.
     #[error("the content of the blob has hash {actual}, not {expected}")]
     WrongHash {
-        /// As named.
+        /// The hash in the blob's name.
         expected: ContentHash,
-        /// As computed.
+        /// The hash of the actual content.
         actual: ContentHash,
     },
-    /// The file system failed; a full disk among other things.
+    /// The file system failed, for example because the disk is full.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// The content hash of some bytes.
+/// Returns the content hash of some bytes.
 pub fn hash_bytes(bytes: &[u8]) -> ContentHash {
     ContentHash(Sha256::digest(bytes).into())
 }
 
-/// Computes the content hash and size of a file, on a blocking thread.
+/// Computes the content hash and the size in bytes of a file, on a blocking thread.
 pub async fn hash_file(path: &Path) -> Result<(ContentHash, u64), StoreError> {
     let (file, failed) = (path.to_owned(), path.display().to_string());
     let hashed = tokio::task::spawn_blocking(move || hash_file_now(&file));
@@ -111,7 +109,7 @@ pub async fn hash_file(path: &Path) -> Result<(ContentHash, u64), StoreError> {
     hashed.await.map_err(ended)?
 }
 
-/// [`hash_file`] for those that block already.
+/// Does the work of [`hash_file`] on the calling thread, which it blocks.
 fn hash_file_now(path: &Path) -> Result<(ContentHash, u64), StoreError> {
     let failed = |e| StoreError::from_io(path, &e);
     let mut file = File::open(path).map_err(failed)?;

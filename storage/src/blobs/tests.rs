@@ -16,7 +16,7 @@ fn both(check: impl AsyncFn(&dyn BlobStore)) {
     });
 }
 
-/// Waits for what the store does by itself.
+/// Waits up to 5 s for something that the store does in the background.
 async fn until(done: impl Fn() -> bool) {
     for _ in 0..500 {
         if done() {
@@ -203,7 +203,7 @@ async fn a_file_that_hangs_holds_up_only_the_calls_for_it() {
     let hung = store_bytes(&store, b"hung", None, BlobKind::Permanent).await.unwrap();
     let path = store.path(&hung).await.unwrap().unwrap();
     fs::remove_file(&path).unwrap();
-    // Opening it waits for somebody who writes to it.
+    // Opening a FIFO to read it waits until a writer opens it.
     nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let mut waits = Box::pin(store.path(&hung));
     let short = Duration::from_millis(50);

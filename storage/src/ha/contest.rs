@@ -1,40 +1,40 @@
-//! One process's decisions in an election over a store: when to renew, look and claim, and when its lease is
-//! over. Pure: reads and writes are [`Step`]s, their results come back as [`Done`]; it must never wait or
-//! read a clock. All times are on this process's monotonic clock.
+//! One process's decisions in an election over a store: when to renew, look and claim, and when its lease has ended.
+//! Pure: reads and writes are [`Step`]s, and their results come back as [`Done`]. This module must never wait or read a
+//! clock. All times are on this process's monotonic clock.
 
 use super::{LeaderRecord, LeaseEvent, is_gone};
 use bytes::Bytes;
 use std::time::Duration;
 
-/// The newest epoch as it stands in the store.
+/// The state of the newest epoch in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) record: LeaderRecord,
-    /// The holder's last beat; its content only has to differ from the one before.
+    /// The content of the holder's last beat; only a change of it means anything.
     pub(super) beat: Option<Bytes>,
-    /// Whether the holder gave the lease up.
+    /// True if the holder has resigned.
     pub(super) resigned: bool,
 }
 
-/// The next thing to do with the store.
+/// The next read or write that the driver does on the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Renew the lease that is held.
+    /// Renew the lease that this process holds.
     Renew { epoch: u64, beat: u64 },
     /// Read the newest epoch.
     Look,
-    /// Create the record of this epoch.
+    /// Create the record of `epoch`, if no process has created it.
     Claim { epoch: u64 },
 }
 
 /// The result of a [`Step`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Done {
-    /// The newest epoch; the beat was written if that is the held one.
+    /// The newest epoch in the store. The beat was written if this is the epoch that the process holds.
     Renewed(Option<u64>),
-    /// The newest epoch, if there is any.
+    /// The newest epoch's state; `None` if the store has no epoch.
     Looked(Option<Seen>),
-    /// Whether the claimed epoch is this process's, and still the newest.
+    /// True if this process created the epoch's record and no higher epoch exists.
     Claimed(bool),
 }
 
@@ -45,26 +45,26 @@ struct Held {
     deadline: Duration,
 }
 
-/// The state of one contender.
+/// The election state of one candidate process.
 #[derive(Debug)]
 pub(super) struct Contest {
     lease_duration: Duration,
     epoch_max: u64,
     held: Option<Held>,
-    /// The rival's state, and the time since when it has not changed.
+    /// The rival's state as last seen, and the time since when it has not changed.
     rival: Option<(Seen, Duration)>,
-    /// The newest epoch that the last look showed, if this process may claim the one after it.
+    /// The newest epoch that the last look showed, if this process may claim the epoch after it.
     free: Option<u64>,
 }
 
 impl Contest {
-    /// Returns a contender that holds nothing. No epoch above `epoch_max` is ever claimed.
+    /// Returns a contest in which this process holds no lease. It never claims an epoch above `epoch_max`.
     pub(super) fn new(lease_duration: Duration, epoch_max: u64) -> Self {
         Self { lease_duration, epoch_max, held: None, rival: None, free: None }
     }
 
-    /// Returns the next step; `None` if there is no epoch left to claim. `highest` is the highest epoch
-    /// that this process has ever seen: the claimed one is above it.
+    /// Returns the next step, or `None` if no epoch is left to claim. `highest` is the highest epoch that this process
+    /// has ever seen; a claimed epoch is always above it.
     pub(super) fn next_step(&self, highest: u64) -> Option<Step> {
         match (&self.held, self.free) {
             (Some(held), _) => Some(Step::Renew { epoch: held.epoch, beat: held.beats + 1 }),
@@ -76,7 +76,7 @@ impl Contest {
         }
     }
 
-    /// Takes the result of a step that began at `started`.
+    /// Applies the result of a step that began at `started`. Returns the change of the lease, if there is one.
     pub(super) fn done(
         &mut self,
         step: Step,
@@ -103,8 +103,8 @@ impl Contest {
                 self.free = None;
                 self.rival = None;
                 let deadline = self.deadline_after(started);
-                // A claim that took longer than the lease would be over already: rivals count from its
-                // appearance, so this process leaves it unused.
+                // Rivals count the lease from the time when they first see the claim. A claim that took longer than the
+                // lease would have ended already, so this process does not use it.
                 if !won || now >= deadline {
                     return None;
                 }
@@ -115,7 +115,8 @@ impl Contest {
         }
     }
 
-    /// Takes note that a step failed: whether a claim has taken effect is unknown, so the next step looks.
+    /// Records that a step failed. After a failed claim it is unknown whether the claim took effect, so the next step
+    /// is to look.
     pub(super) fn failed(&mut self, step: Step) {
         if matches!(step, Step::Claim { .. }) {
             self.free = None;
@@ -123,22 +124,22 @@ impl Contest {
         }
     }
 
-    /// Ends the lease if its deadline has passed.
+    /// Ends the lease if its deadline has passed at `now`.
     pub(super) fn expire(&mut self, now: Duration) -> Option<LeaseEvent> {
         self.held.as_ref().is_some_and(|held| now >= held.deadline).then(|| self.lose())?
     }
 
-    /// Returns the end of the lease that is held.
+    /// Returns the deadline of the lease that this process holds.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.held.as_ref().map(|held| held.deadline)
     }
 
-    /// Returns the epoch that is held.
+    /// Returns the epoch that this process holds.
     pub(super) fn held(&self) -> Option<u64> {
         self.held.as_ref().map(|held| held.epoch)
     }
 
-    /// Returns whether the next step must not wait for the renewal interval.
+    /// Returns true if the next step is a claim, which must not wait for the renewal interval.
     pub(super) fn is_urgent(&self) -> bool {
         self.free.is_some()
     }
@@ -165,7 +166,8 @@ impl Contest {
         self.held.take().map(|_| LeaseEvent::Lost)
     }
 
-    /// The holder stops before a rival may claim, with a margin of 0.4 of the lease's duration.
+    /// Returns the holder's deadline: 0.6 of the lease duration after `started`. A rival may claim only after the whole
+    /// duration, so the margin between the two is 0.4 of it.
     fn deadline_after(&self, started: Duration) -> Duration {
         started.saturating_add(self.lease_duration.saturating_mul(3) / 5)
     }
@@ -189,7 +191,7 @@ mod tests {
         Seen { record, beat: Some(beat.into()), resigned: false }
     }
 
-    /// A contender that holds epoch 1 until 6 s (duration 10 s, claimed at 0 s).
+    /// Returns a contest that holds epoch 1 until 6 s (duration 10 s, claim begun at 0 s).
     fn holder() -> Contest {
         let mut contest = Contest::new(s(10), u64::MAX);
         assert_eq!(contest.next_step(0), Some(Step::Look));
@@ -223,7 +225,7 @@ mod tests {
         assert_eq!(contest.expire(s(6)), Some(LeaseEvent::Lost));
         assert_eq!(contest.done(renew, Done::Renewed(Some(1)), s(2), s(60)), None);
         assert_eq!(contest.held(), None);
-        // The whole process was stopped meanwhile: the deadline was not looked at before the result.
+        // The whole process was stopped meanwhile, so the result arrives before anything has checked the deadline.
         let mut stopped = holder();
         let lost = stopped.done(renew, Done::Renewed(Some(1)), s(2), s(60));
         assert_eq!((lost, stopped.held()), (Some(LeaseEvent::Lost), None));

@@ -1,16 +1,17 @@
-//! An election over an object store: leaders are create-if-absent objects named by epoch.
+//! A leader election over an object store. Each epoch is an object that the winning process creates with
+//! create-if-absent.
 //!
-//! `leader/epoch-<n>` names the process that won epoch n; the process that creates it has won. The holder
-//! replaces `leader/beat-<n>` regularly. A rival claims n + 1 when it sees no new beat for the lease's
-//! duration *by its own clock*, when the holder resigned (`leader/end-<n>`), or when the holder's process
-//! is gone. The highest epoch wins: a holder that sees a higher one has lost. A process never claims an
-//! epoch at or below one that it has seen, also where the objects were removed: other processes remember
-//! the higher epoch and would take the new leader for an old one for good.
+//! `leader/epoch-<n>` names the process that won epoch n; the process that creates it has won. The holder replaces
+//! `leader/beat-<n>` at every renewal. A rival claims n + 1 when it sees no new beat for the lease duration *by its own
+//! clock*, when the holder has resigned (`leader/end-<n>`), or when the holder's process is gone. The highest epoch
+//! wins: a holder that sees a higher one has lost. A process never claims an epoch at or below one that it has seen,
+//! even if the objects were removed: other processes remember the higher epoch and would reject the new leader as an
+//! old one for good.
 //!
-//! The holder's lease ends at a deadline on its own clock, 0.6 of the lease's duration after the *start* of
-//! the last renewal that succeeded. A store that hangs therefore cannot prolong a lease: with a duration of
-//! 5 s the holder stops 3 s after it began its last good renewal, and a rival claims at the earliest 5 s
-//! after it saw that renewal. The decisions are `contest`'s; this module does the reads and writes.
+//! The holder's lease ends at a deadline on its own clock, 0.6 of the lease duration after the *start* of the last
+//! renewal that succeeded. A store that hangs therefore cannot prolong a lease: with a duration of 5 s the holder stops
+//! 3 s after it began its last successful renewal, and a rival claims at the earliest 5 s after it saw that renewal.
+//! `contest` decides; this module reads and writes.
 
 use super::contest::{Contest, Done, Seen, Step};
 use super::{
@@ -28,16 +29,16 @@ use std::time::Duration;
 
 /// Records of so many earlier epochs are kept, for people.
 const EPOCHS_KEPT: u64 = 3;
-/// No election gets here by counting. An object that says more was not made by one and is not looked at:
-/// above it there would be nothing left to claim.
+/// Upper limit of valid epochs, which no election reaches by counting. A higher one was not made by an election and is
+/// ignored, because no epoch above it would be left to claim.
 const EPOCH_MAX: u64 = u64::MAX / 2;
 
-/// `high-availability.filesystem.*`.
+/// The settings `high-availability.filesystem.*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileElectionSettings {
-    /// How long a lease is valid without being renewed.
+    /// Time for which a lease is valid without being renewed.
     pub lease_duration: Duration,
-    /// How often it is renewed, and looked at by the others.
+    /// Interval at which the holder renews the lease and the others look at it.
     pub renew_interval: Duration,
 }
 
@@ -53,9 +54,9 @@ struct Inner {
     settings: FileElectionSettings,
     leader: watch::Sender<Option<LeaderRecord>>,
     lease: Lease,
-    /// The highest epoch that was ever seen here; 0: none.
+    /// The highest epoch that this process has ever seen; 0 if none.
     highest: AtomicU64,
-    /// Whether an epoch above the bound was told.
+    /// True once an epoch above the limit was logged.
     told_beyond: AtomicBool,
 }
 
@@ -66,7 +67,7 @@ impl fmt::Debug for FileElection {
 }
 
 impl FileElection {
-    /// An election in `store`, which is the cluster's own.
+    /// Returns an election in `store`, which must be the cluster's own.
     pub fn new(
         platform: Platform,
         store: Arc<dyn ObjectStore>,
@@ -79,10 +80,10 @@ impl FileElection {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Reads the newest leader's record.
+    /// Reads the newest leader's record; `None` if the store has none.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// The store's error if it cannot be read.
     pub async fn read_leader(&self) -> Result<Option<LeaderRecord>, StoreError> {
         Ok(self.inner.look().await?.map(|seen| seen.record))
     }
@@ -155,7 +156,7 @@ impl Inner {
         let Some(epoch) = self.newest_epoch().await? else {
             return Ok(None);
         };
-        // A record that cannot be read still counts as an epoch: its holder may be alive.
+        // A record that cannot be read still counts as an epoch, because its holder may be alive.
         let unreadable = || LeaderRecord {
             store_epoch: epoch,
             node: String::new(),
@@ -176,7 +177,7 @@ impl Inner {
         Ok(Some(Seen { record: LeaderRecord { store_epoch: epoch, ..record }, beat, resigned }))
     }
 
-    /// Tells watchers the newest record for as long as there are any.
+    /// Sends the newest record to the watchers at every renewal interval until no watcher is left.
     async fn follow(&self) {
         loop {
             match self.look().await {
@@ -208,13 +209,14 @@ impl Inner {
         for name in names {
             let of = name.rsplit_once('-').and_then(|(_, n)| n.parse::<u64>().ok());
             if of.is_some_and(|of| of < epoch.saturating_sub(EPOCHS_KEPT)) {
-                // An object that stays is read by nobody; the next epoch's winner tries again.
+                // If the delete fails, the object does no harm: nobody reads it, and the next epoch's winner tries
+                // again.
                 let _ = self.store.delete(&name).await;
             }
         }
     }
 
-    /// Renews the lease of `epoch` unless a higher epoch exists. Returns the newest epoch.
+    /// Renews the lease of `epoch` unless a higher epoch exists. Returns the newest epoch in the store.
     async fn renew(&self, epoch: u64, beat: u64) -> Result<Option<u64>, StoreError> {
         let newest = self.newest_epoch().await?;
         if newest == Some(epoch) {
@@ -223,7 +225,7 @@ impl Inner {
         Ok(newest)
     }
 
-    /// Tries to win `epoch`. Returns whether this process holds it.
+    /// Tries to win `epoch`. Returns true if this process holds it.
     async fn claim(&self, candidate: &Candidate, epoch: u64) -> Result<bool, StoreError> {
         let record = LeaderRecord {
             store_epoch: epoch,
@@ -236,7 +238,7 @@ impl Inner {
         if self.store.put_new(&epoch_name(epoch), bytes.into()).await? == PutNew::Exists {
             return Ok(false);
         }
-        // A process that slept between looking and claiming may have made an epoch that is long over.
+        // If this process slept between looking and claiming, the epoch that it created may be lower than the newest.
         if self.newest_epoch().await? != Some(epoch) {
             return Ok(false);
         }
@@ -252,7 +254,7 @@ impl Inner {
         }
     }
 
-    /// No epoch is left to claim.
+    /// Logs that no epoch is left to claim.
     fn exhausted(&self) {
         tracing::error!(
             store = self.store.location(),
@@ -261,7 +263,7 @@ impl Inner {
     }
 }
 
-/// One process's part in the election.
+/// One process's candidacy in the election.
 struct Contender {
     inner: Arc<Inner>,
     candidate: Candidate,
@@ -300,12 +302,12 @@ impl Contender {
             }
         }
         self.resign().await;
-        // Dropped last: whoever waits for the resignation goes on now.
+        // `run` is dropped last because `Campaign::resign` waits for that.
         drop(run);
     }
 
-    /// Does one step, and ends the lease at its deadline however long the step takes. `None`: the
-    /// campaign is over.
+    /// Does one step; the lease ends at its deadline however long the step takes. Returns `None` once the campaign is
+    /// over.
     async fn perform(
         &mut self,
         step: Step,
@@ -332,7 +334,8 @@ impl Contender {
         Some(if self.contest.is_urgent() { Pause::None } else { Pause::Interval })
     }
 
-    /// Waits for `work`, and meanwhile ends the lease when its deadline passes. `None`: the campaign is over.
+    /// Waits for `work` and ends the lease meanwhile when its deadline passes. Returns `None` once the campaign is
+    /// over.
     async fn until<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -359,7 +362,7 @@ impl Contender {
         }
     }
 
-    /// Makes the lease's state known. `None`: nobody stands any more.
+    /// Publishes the lease's deadline and the event, if any. Returns `None` if the campaign was dropped.
     async fn publish(&self, event: Option<LeaseEvent>, run: &CampaignRun) -> Option<()> {
         self.inner.lease.set(self.contest.deadline());
         match event {
@@ -375,8 +378,8 @@ impl Contender {
         }
     }
 
-    /// Gives the lease up, so that a rival need not wait for its end. A store that does not answer before
-    /// the lease is over has nothing left to be told.
+    /// Gives the lease up, so that a rival need not wait until it ends. Waits for the store no longer than the lease
+    /// duration: after that the lease has ended anyway.
     async fn resign(&mut self) {
         self.inner.lease.set(None);
         let Some(epoch) = self.contest.held() else { return };
@@ -391,10 +394,10 @@ impl Contender {
     }
 }
 
-/// What follows a step.
+/// The pause after a step.
 enum Pause {
-    /// The next step at once.
+    /// The next step follows at once.
     None,
-    /// The next step after the renewal interval.
+    /// The next step follows after the renewal interval.
     Interval,
 }

@@ -1,5 +1,5 @@
-//! The end of the leader's lease, for everything that writes as the leader. It must never be prolonged by
-//! anybody but the election driver that owns it.
+//! The leader's lease, shared with everything that writes as the leader. Only the election driver that owns the lease
+//! may prolong it.
 
 use std::{
     sync::{
@@ -9,18 +9,18 @@ use std::{
     time::Duration,
 };
 
-/// The lease of one process; clones share it. It is not held at first.
+/// The lease of one process; clones share it. A new lease is not held.
 ///
-/// A process that was stopped (SIGSTOP) for longer than its lease finds [`Lease::holds`] false in the first
-/// instruction that it runs, before its election driver had a turn to say so.
+/// A process that was stopped (SIGSTOP) for longer than its lease finds [`Lease::holds`] false in the first check that
+/// it makes, before its election driver has run again and reported the loss.
 #[derive(Debug, Clone, Default)]
 pub struct Lease {
-    /// Nanoseconds of the monotonic clock; 0: not held.
+    /// The deadline in nanoseconds of the monotonic clock; 0 if the lease is not held.
     until: Arc<AtomicU64>,
 }
 
 impl Lease {
-    /// Returns a lease that is held for as long as the process lives.
+    /// Returns a lease that is held as long as the process lives.
     pub fn endless() -> Self {
         let lease = Self::default();
         lease.set(Some(Duration::MAX));
@@ -33,7 +33,7 @@ impl Lease {
         self.until.store(until.map_or(0, nanos), Ordering::Release);
     }
 
-    /// Returns whether the lease is held at `now` (monotonic).
+    /// Returns true if the lease is held at `now` (monotonic).
     pub fn holds(&self, now: Duration) -> bool {
         let until = self.until.load(Ordering::Acquire);
         until == u64::MAX || now < Duration::from_nanos(until)

@@ -1,7 +1,8 @@
-//! Election drivers: one lease per process for all components that it leads, and the record of who holds it.
+//! Election drivers: one lease per process for all components that it leads, and the record of the process that holds
+//! it.
 //!
-//! A driver hands out the lease with a counter that only grows, and says where the holder's process is.
-//! It must never know which components are led, and never decide what a lost lease means.
+//! A driver grants the lease with a counter that only rises, and publishes the address of the holder. It must never
+//! know which components lead, and never decide what a lost lease means.
 
 mod contest;
 mod embedded;
@@ -27,34 +28,34 @@ const EVENTS_MAX: usize = 16;
 /// The process that holds, or last held, the lease.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LeaderRecord {
-    /// The store's counter: the highest one wins, a lower one is refused.
+    /// The store's counter. The record with the highest counter is valid; lower ones are refused.
     pub store_epoch: u64,
-    /// Where its fabric answers, `host:port`.
+    /// The address of the process's fabric, `host:port`.
     pub node: String,
-    /// Where its REST endpoint answers, for clients; empty where it has none.
+    /// The address of its REST endpoint, for clients; empty if it has none.
     pub rest: String,
-    /// Which process it is on its machine, see [`process_identity`]; empty: not known.
+    /// The identity of the process on its machine, see [`process_identity`]; empty if unknown.
     pub identity: String,
 }
 
-/// Who stands for the lease.
+/// A process that stands for the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Where its fabric answers, `host:port`.
+    /// The address of the process's fabric, `host:port`.
     pub node: String,
-    /// Where its REST endpoint answers; empty where it has none.
+    /// The address of its REST endpoint; empty if it has none.
     pub rest: String,
 }
 
-/// What happened to the lease.
+/// A change of the lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseEvent {
-    /// It is held from now on, with this counter: higher than any before.
+    /// The process holds the lease from now on, with a higher counter than any before.
     Granted {
         /// The store's counter.
         store_epoch: u64,
     },
-    /// It is held no more. It may be granted again, with a higher counter.
+    /// The process no longer holds the lease. It may be granted again, with a higher counter.
     Lost,
 }
 
@@ -62,17 +63,17 @@ pub enum LeaseEvent {
 pub trait ElectionDriver: Send + Sync + fmt::Debug {
     /// Stands for the lease until the answer is dropped or resigned.
     fn campaign(&self, candidate: Candidate) -> Campaign;
-    /// Watches the record of the process that holds the lease; `None` before any is known.
+    /// Watches the record of the process that holds the lease; `None` until a record is known.
     fn leader(&self) -> watch::Receiver<Option<LeaderRecord>>;
     /// Returns the lease of this process's campaign.
     fn lease(&self) -> Lease;
 }
 
-/// A process's place in the election. Dropping it gives the lease up.
+/// A process's candidacy in the election. Dropping it gives the lease up.
 #[derive(Debug)]
 pub struct Campaign {
     events: mpsc::Receiver<LeaseEvent>,
-    /// Dropped: stop.
+    /// Dropping the sender tells the driver to stop.
     stop: Option<oneshot::Sender<()>>,
     stopped: oneshot::Receiver<()>,
 }
@@ -80,16 +81,16 @@ pub struct Campaign {
 /// The driver's side of a [`Campaign`].
 #[derive(Debug)]
 pub struct CampaignRun {
-    /// Where events go, in order. Closed when nobody stands any more.
+    /// The channel for the lease's events, in order. Closed when the campaign is dropped.
     pub events: mpsc::Sender<LeaseEvent>,
     /// Ends when the lease is to be given up.
     pub stop: oneshot::Receiver<()>,
-    /// Dropped once it is.
+    /// Dropped once the lease is given up.
     pub stopped: oneshot::Sender<()>,
 }
 
 impl Campaign {
-    /// Both sides.
+    /// Returns both sides of a new campaign.
     pub fn new() -> (Self, CampaignRun) {
         let (events_in, events) = mpsc::channel(EVENTS_MAX);
         let (stop, stop_seen) = oneshot::channel();
@@ -99,7 +100,7 @@ impl Campaign {
         (campaign, run)
     }
 
-    /// The next event; `None` when the driver has ended.
+    /// Waits for the next event; returns `None` when the driver has ended.
     pub async fn next(&mut self) -> Option<LeaseEvent> {
         self.events.recv().await
     }
@@ -107,7 +108,7 @@ impl Campaign {
     /// Gives the lease up and waits until that is done.
     pub async fn resign(mut self) {
         self.stop.take();
-        // Dropped or sent: either way the driver has finished.
+        // The driver has finished in either case.
         let _ = (&mut self.stopped).await;
     }
 }

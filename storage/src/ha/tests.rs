@@ -192,13 +192,13 @@ async fn a_holder_whose_store_hangs_stops_at_its_deadline_and_a_rival_leads_afte
         nothing(&mut rival, Duration::from_millis(2_500)).await;
         assert!(first.lease().holds(first.now()));
         slow.set(Fault::Hang);
-        // The last renewal before it began at most 1 s ago; 0.6 of 5 s after it the lease is over.
+        // The last renewal began at most 1 s before the hang; the lease ends 0.6 of 5 s after that renewal began.
         let lost = timeout(Duration::from_secs(3), campaign.next()).await;
         assert_eq!(lost, Ok(Some(LeaseEvent::Lost)));
         assert!(!first.lease().holds(first.now()));
         let granted = timeout(Duration::from_secs(5), rival.next()).await;
         assert_eq!(granted, Ok(Some(LeaseEvent::Granted { store_epoch: 2 })));
-        // The renewal that hung takes effect now, and brings nothing back.
+        // The renewal that hung takes effect now; it must not revive the lease.
         slow.set(Fault::None);
         nothing(&mut campaign, Duration::from_secs(60)).await;
         nothing(&mut rival, Duration::from_secs(60)).await;

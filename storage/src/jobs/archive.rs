@@ -1,5 +1,5 @@
-//! Details of ended jobs as bytes in a store of objects, each under a name that no two leaders share. How many
-//! are kept, and for how long, is the Dispatcher's decision; this must never delete on its own.
+//! Details of ended jobs as bytes in an object store, each under a name that no two leaders share. The Dispatcher
+//! decides how many are kept and for how long; this module must never delete on its own.
 
 use crate::objects::{ObjectStore, StoreError};
 use model::{JobId, LeaderSession};
@@ -8,45 +8,45 @@ use std::sync::Arc;
 
 pub(super) const PREFIX: &str = "archive/";
 
-/// Details of ended jobs. Clones share the store.
+/// The store of the details of ended jobs. Clones share it.
 #[derive(Debug, Clone)]
 pub struct DetailsStore {
     objects: Arc<dyn ObjectStore>,
 }
 
-/// Returns the name of the object that the leader of `writer` stores a job's details in: a leader that was
-/// superseded cannot replace the details of the one that recorded the result.
+/// Returns the name of the object in which the leader `writer` stores a job's details. The name contains the leader's
+/// session, so a superseded leader cannot overwrite the details of the leader that recorded the result.
 pub fn archive_name(job: JobId, writer: LeaderSession) -> String {
     let LeaderSession { epoch, nonce } = writer;
     format!("{PREFIX}{job}/{:020}-{:020}-{nonce:016x}", epoch.store, epoch.process)
 }
 
 impl DetailsStore {
-    /// Returns the details in `objects`.
+    /// Returns the details store in `objects`.
     pub fn new(objects: Arc<dyn ObjectStore>) -> Self {
         Self { objects }
     }
 
-    /// Encodes details, to be stored with [`DetailsStore::put`].
+    /// Encodes details for [`DetailsStore::put`].
     ///
     /// # Errors
-    /// The encoder's words.
+    /// The encoder's message.
     pub fn encode<T: Serialize>(details: &T) -> Result<bytes::Bytes, String> {
         rmp_serde::to_vec_named(details).map(Into::into).map_err(|e| e.to_string())
     }
 
-    /// Stores encoded details.
+    /// Stores encoded details under `name`.
     ///
     /// # Errors
-    /// As the store's.
+    /// The object store's error.
     pub async fn put(self, name: String, details: bytes::Bytes) -> Result<(), StoreError> {
         self.objects.put(&name, details).await
     }
 
-    /// Reads details; `None` if there are none of that name.
+    /// Reads the details of that name; `None` if there are none.
     ///
     /// # Errors
-    /// As the store's; [`StoreError::Corrupt`] if the bytes are not details.
+    /// The object store's error; [`StoreError::Corrupt`] if the bytes cannot be decoded.
     pub async fn get<T: DeserializeOwned>(self, name: String) -> Result<Option<T>, StoreError> {
         let Some(bytes) = self.objects.get(&name).await? else {
             return Ok(None);
@@ -57,18 +57,18 @@ impl DetailsStore {
         })
     }
 
-    /// Deletes the details of one name; deleting what is not there is no error.
+    /// Deletes the details of that name; it is no error if there are none.
     ///
     /// # Errors
-    /// As the store's.
+    /// The object store's error.
     pub async fn delete(self, name: String) -> Result<(), StoreError> {
         self.objects.delete(&name).await.map(|_| ())
     }
 
-    /// Deletes everything that any leader stored about a job.
+    /// Deletes all details that any leader stored for a job.
     ///
     /// # Errors
-    /// As the store's; details that were deleted stay deleted.
+    /// The object store's error; objects that were deleted before it stay deleted.
     pub async fn delete_job(self, job: JobId) -> Result<(), StoreError> {
         for name in self.objects.list(&format!("{PREFIX}{job}/")).await? {
             self.objects.delete(&name).await?;

@@ -1,17 +1,16 @@
-//! Each job's facts as a numbered log of small objects, `jobs/<job id>/<number>`, made by create-if-absent.
+//! Each job's facts as a numbered log of small objects, `jobs/<job id>/<number>`, written by create-if-absent.
 //!
-//! A new leader appends its own [`JobFact::Owner`] record first. Suppose leader A has read a log up to record
-//! 4 and is stopped before it writes record 5 (job FAILED). Leader B takes over and appends record 5 (Owner).
-//! When A goes on, its append finds number 5 taken and fails with [`AppendError::Superseded`]: A's result
-//! never becomes visible. Objects are deleted only after the log says [`JobFact::Removed`], record 0 first; a
-//! log without record 0 is no job, so a record that an old leader appends even later is ignored, and deleted
-//! when the log is read next.
+//! A new leader appends its own [`JobFact::Owner`] record first. Suppose leader A has read a log up to record 4 and is
+//! stopped before it writes record 5 (job FAILED). Leader B takes over and appends record 5 (Owner). When A continues,
+//! its append finds number 5 taken and fails with [`AppendError::Superseded`]: A's result never becomes visible.
+//! Objects are deleted only after the log says [`JobFact::Removed`], record 0 first. A log without record 0 is no job,
+//! so a record that an old leader appends even later is ignored, and deleted when the log is read next.
 //!
-//! A record 0 that an old leader writes after a new one has taken over all jobs would be a job that nobody
-//! runs until the leader after that finds it. So each leader, when it has taken over, leaves a mark
-//! (`jobs/taken-over/<epoch>`), and a job whose records are all older than the newest mark is a ghost.
+//! Suppose an old leader writes record 0 of a new job after the new leader has taken over all jobs. No leader would run
+//! that job before the next take-over. Each leader therefore writes a mark (`jobs/taken-over/<session>`) once it has
+//! taken over, and a job whose records are all older than the newest mark is a ghost.
 //!
-//! It must never retry a failed write by itself: the caller repeats the same append, which succeeds if the
+//! This module must never retry a failed write by itself: the caller repeats the same append, which succeeds if the
 //! first one took effect after all.
 
 use super::record::{JobFact, JobRecord, Writer};
@@ -28,22 +27,22 @@ use thiserror::Error;
 
 pub(super) const PREFIX: &str = "jobs/";
 const MARKS: &str = "taken-over";
-/// Records of other logs that an append passes over, and times that a take-over starts again, before it gives up.
+/// Maximum number of records of earlier logs that an append skips, and of attempts of one take-over.
 const TRIES_MAX: u32 = 100;
 
-/// The place of a log's next record.
+/// The position of a log's next record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
-    /// The job.
+    /// The job that the log belongs to.
     pub job: JobId,
     log: u64,
     next: u64,
 }
 
-/// Why a fact was not recorded.
+/// The reason why a fact was not recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AppendError {
-    /// Another leader has written to the log: this one must not act for the job any more.
+    /// Another leader has written to the log: this leader must not act for the job any more.
     #[error("job {job} belongs to another leader{}; this leader's record is not kept", writer_text(.by))]
     Superseded {
         /// The job.
@@ -51,7 +50,7 @@ pub enum AppendError {
         /// The other leader, if its record can be read.
         by: Option<Writer>,
     },
-    /// The process does not hold the leader's lease any more; nothing counts that it writes.
+    /// The process no longer holds the leader's lease, so the record does not count even if it was written.
     #[error("the leader's lease is over; nothing is recorded about job {job}")]
     LeaseOver {
         /// The job.
@@ -68,10 +67,10 @@ pub enum AppendError {
     Encode {
         /// The job.
         job: JobId,
-        /// The encoder's words.
+        /// The encoder's message.
         why: String,
     },
-    /// The store failed. The record may or may not have been written: repeat the same append.
+    /// The store failed. The record may or may not have been written; the caller should repeat the same append.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -81,16 +80,16 @@ fn writer_text(writer: &Option<Writer>) -> String {
     writer.as_ref().map(by).unwrap_or_default()
 }
 
-/// A log that a leader has read, and owns if its job has not ended.
+/// A log as a leader has read it. If the job is running or damaged, the leader owns the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TakenOver {
-    /// What the log says.
+    /// The job's state according to the log.
     pub state: JobState,
-    /// The place of the next record.
+    /// The position of the next record.
     pub end: LogEnd,
 }
 
-/// The logs of all jobs of a cluster, for one leader. Clones share the store.
+/// The logs of all jobs of a cluster, as one leader uses them. Clones share the store.
 #[derive(Clone)]
 pub struct JobLogs {
     objects: Arc<dyn ObjectStore>,
@@ -105,18 +104,17 @@ impl fmt::Debug for JobLogs {
 }
 
 impl JobLogs {
-    /// Returns the logs in `objects`. Nothing is written unless `lease` is held then.
+    /// Returns the logs in `objects`. Each write first checks that `lease` is held.
     pub fn new(objects: Arc<dyn ObjectStore>, platform: Platform, lease: Lease) -> Self {
         Self { objects, platform, lease }
     }
 
-    /// Creates the log of a new job; `log` is a random number. If the store fails, the log is withdrawn
-    /// again as far as the store lets it be: a job whose submitter is told of a failure should not run under
-    /// the next leader.
+    /// Creates the log of a new job; `log` is a random number that identifies it. If the store fails, this tries to
+    /// withdraw the log again: the submitter is told of a failure, so the next leader should not run the job.
     ///
     /// # Errors
-    /// [`AppendError::Exists`] if there is a log of this job id; [`AppendError::LeaseOver`] also if the lease
-    /// ended while the record was written.
+    /// [`AppendError::Exists`] if there is a log of this job id; [`AppendError::LeaseOver`] if the lease ended before
+    /// or while the record was written.
     pub async fn create(
         self,
         graph: Arc<JobGraph>,
@@ -127,8 +125,8 @@ impl JobLogs {
         let record = JobRecord { job, log, writer, fact: JobFact::Graph(graph) };
         let end = LogEnd { job, log, next: 1 };
         match self.put(&record, 0).await {
-            // A leader that was stopped meanwhile does not know whether its successor has listed the jobs
-            // before this one appeared: it must not say that the job is taken.
+            // A leader whose lease ended during the write does not know whether its successor listed the jobs before
+            // this record appeared, so it must not report the job as accepted.
             Ok(Put::Written) if !self.lease.holds(self.platform.now()) => {
                 Err(AppendError::LeaseOver { job })
             }
@@ -137,7 +135,7 @@ impl JobLogs {
             Err(error @ AppendError::Store(_)) => {
                 let removed = self.clone().append(end, JobFact::Removed, record.writer).await;
                 if removed.is_ok() {
-                    // What is left is a ghost, or says that it is removed.
+                    // If this fails, the objects that remain are a ghost or say that the job is removed.
                     let _ = self.delete(job).await;
                 }
                 Err(error)
@@ -146,10 +144,10 @@ impl JobLogs {
         }
     }
 
-    /// Appends a fact. Returns the place of the record after it.
+    /// Appends a fact. Returns the position after it.
     ///
     /// # Errors
-    /// [`AppendError::Superseded`] if another leader has appended since `end` was known.
+    /// [`AppendError::Superseded`] if another leader has appended since `end` was read.
     pub async fn append(
         self,
         mut end: LogEnd,
@@ -163,7 +161,7 @@ impl JobLogs {
             end.next = number.saturating_add(1);
             match self.put(&record, number).await? {
                 Put::Written => return Ok(end),
-                // Left behind by an earlier log of this job id.
+                // The record was left behind by an earlier log of this job id.
                 Put::Taken(Some(other)) if other.log != end.log => {}
                 Put::Taken(other) => {
                     return Err(AppendError::Superseded { job, by: other.map(|r| r.writer) });
@@ -173,10 +171,10 @@ impl JobLogs {
         Err(AppendError::Superseded { job, by: None })
     }
 
-    /// Lists the jobs that have records.
+    /// Lists the jobs that have records, in ascending order of their ids.
     ///
     /// # Errors
-    /// As the store's.
+    /// The store's error.
     pub async fn list(self) -> Result<Vec<JobId>, StoreError> {
         let names = self.objects.list(PREFIX).await?;
         let mut jobs: Vec<JobId> =
@@ -185,10 +183,10 @@ impl JobLogs {
         Ok(jobs)
     }
 
-    /// Returns the newest epoch below `session`'s whose leader had taken over all jobs.
+    /// Returns the newest session below `session` whose leader had taken over all jobs; `None` if there is none.
     ///
     /// # Errors
-    /// As the store's.
+    /// The store's error.
     pub async fn newest_mark(
         self,
         session: LeaderSession,
@@ -197,10 +195,10 @@ impl JobLogs {
         Ok(names.iter().filter_map(|name| mark_of(name)).filter(|mark| *mark < session).max())
     }
 
-    /// Marks that the leader of this session has taken over all jobs, and removes older marks.
+    /// Records that the leader with this session has taken over all jobs, and removes older marks.
     ///
     /// # Errors
-    /// As the store's.
+    /// The store's error.
     pub async fn mark_taken_over(self, session: LeaderSession) -> Result<(), StoreError> {
         let _ = self.objects.put_new(&mark_name(session), Bytes::new()).await?;
         for name in self.objects.list(&format!("{PREFIX}{MARKS}/")).await? {
@@ -211,8 +209,8 @@ impl JobLogs {
         Ok(())
     }
 
-    /// Reads a job's log, and makes `writer` the owner of a job that has not ended. A job whose records are
-    /// all older than `mark` (see [`JobLogs::newest_mark`]) is a ghost.
+    /// Reads a job's log and makes `writer` the owner if the job has not ended. A job whose records are all older than
+    /// `mark` (see [`JobLogs::newest_mark`]) is a ghost.
     ///
     /// # Errors
     /// [`AppendError::Superseded`] if a leader with a higher session owns the job.
@@ -238,7 +236,7 @@ impl JobLogs {
             }
             match self.clone().append(end, JobFact::Owner, writer.clone()).await {
                 Ok(end) => return Ok(TakenOver { state, end }),
-                // The last leader was quicker: what it wrote counts.
+                // Another leader appended since the read, so the log is read again.
                 Err(AppendError::Superseded { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -246,10 +244,10 @@ impl JobLogs {
         Err(AppendError::Superseded { job, by: None })
     }
 
-    /// Deletes a log that says [`JobFact::Removed`], or that is a ghost: record 0 first.
+    /// Deletes the log of a removed or ghost job, record 0 first.
     ///
     /// # Errors
-    /// As the store's, or [`AppendError::LeaseOver`]; records that were deleted stay deleted.
+    /// The store's error, or [`AppendError::LeaseOver`]; records that were deleted before it stay deleted.
     pub async fn delete(self, job: JobId) -> Result<(), AppendError> {
         for (_, name) in self.names(job).await? {
             if !self.lease.holds(self.platform.now()) {
@@ -266,7 +264,7 @@ impl JobLogs {
             let record = match self.objects.get(&name).await {
                 Ok(Some(bytes)) => JobRecord::try_decode(&bytes)
                     .map_err(|why| format!("{}/{name}: {why}", self.objects.location())),
-                // Deleted since it was listed.
+                // The record was deleted after it was listed.
                 Ok(None) => continue,
                 Err(error @ StoreError::Corrupt { .. }) => Err(error.to_string()),
                 Err(error) => return Err(error.into()),
@@ -276,7 +274,7 @@ impl JobLogs {
         Ok(replay(job, &records))
     }
 
-    /// The numbers and names of a job's records, ascending.
+    /// Returns the numbers and object names of a job's records, ascending.
     async fn names(&self, job: JobId) -> Result<BTreeMap<u64, String>, StoreError> {
         let names = self.objects.list(&format!("{PREFIX}{job}/")).await?;
         let own = names.into_iter().filter_map(|name| Some((numbered(&name)?.1, name)));
@@ -294,7 +292,7 @@ impl JobLogs {
             return Ok(Put::Written);
         }
         match self.objects.get(&name).await {
-            // An earlier try of this append whose answer was lost.
+            // The object is from an earlier try of this append whose answer was lost.
             Ok(Some(there)) if there == bytes => Ok(Put::Written),
             Ok(there) => Ok(Put::Taken(there.and_then(|b| JobRecord::try_decode(&b).ok()))),
             Err(StoreError::Corrupt { .. }) => Ok(Put::Taken(None)),
@@ -303,11 +301,11 @@ impl JobLogs {
     }
 }
 
-/// What came of a create-if-absent.
+/// The outcome of a create-if-absent.
 enum Put {
     /// The record is in the log.
     Written,
-    /// The number is taken, by this record if it can be read.
+    /// The number is taken, by the given record if it can be decoded.
     Taken(Option<JobRecord>),
 }
 
@@ -315,7 +313,7 @@ fn name_of(job: JobId, number: u64) -> String {
     format!("{PREFIX}{job}/{number:010}")
 }
 
-/// The job and number that an object is named after.
+/// Returns the job and the record number that an object's name contains; `None` if it is no record's name.
 fn numbered(name: &str) -> Option<(JobId, u64)> {
     let (job, number) = name.strip_prefix(PREFIX)?.split_once('/')?;
     let (job, number) = (job.parse().ok()?, number.parse().ok()?);

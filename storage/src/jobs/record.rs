@@ -1,23 +1,22 @@
-//! One record of a job's log, and its bytes.
+//! One record of a job's log and its encoding.
 //!
-//! Format: `FJL1`, then a MessagePack map of the record's fields by name. Unknown fields are skipped, so
-//! that a newer JobManager's records can be read; an unknown fact is an error. Decoding must never panic,
-//! whatever the bytes are.
+//! Format: `FJL1`, then a MessagePack map of the record's fields by name. Unknown fields are skipped, so that a newer
+//! JobManager's records can be read; an unknown fact is an error. Decoding must never panic, whatever the bytes are.
 
 use bytes::Bytes;
 use model::{ExecutionState, FailureCause, JobGraph, JobId, JobStatus, LeaderSession};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// First bytes of a record: magic and version of the format.
+/// The first four bytes of a record: magic and version of the format.
 const MAGIC: &[u8; 4] = b"FJL1";
 
-/// The leader that writes a record.
+/// The leader that wrote a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Writer {
     /// The Dispatcher's session. A record of a lower epoch never follows one of a higher epoch.
     pub session: LeaderSession,
-    /// The node that the Dispatcher's process answers at, for people; empty if it has none.
+    /// The address of the Dispatcher's node, for messages; empty if it has none.
     pub address: String,
 }
 
@@ -34,45 +33,45 @@ pub enum JobFact {
     Removed,
 }
 
-/// How a job ended.
+/// The result of an ended job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobResultEntry {
     /// The job's id.
     pub job_id: JobId,
     /// The job's name.
     pub name: String,
-    /// A globally terminal state.
+    /// The globally terminal state in which the job ended.
     pub status: JobStatus,
-    /// The reason why the job failed.
+    /// The reason why the job failed; `None` if it did not fail.
     pub cause: Option<FailureCause>,
-    /// Unix milliseconds of the job's submission.
+    /// The time of the job's submission, in Unix milliseconds.
     pub start_ms: u64,
-    /// Unix milliseconds of the job's end.
+    /// The time of the job's end, in Unix milliseconds.
     pub end_ms: u64,
-    /// Unix milliseconds of the job's last change of state.
+    /// The time of the job's last change of state, in Unix milliseconds.
     pub last_modification_ms: u64,
-    /// Subtasks by the state that they ended in.
+    /// The number of subtasks by the state in which they ended.
     pub tasks: BTreeMap<ExecutionState, u32>,
     /// Name and size in bytes of the object with the job's details; `None` if they could not be stored.
     pub details: Option<(String, u64)>,
 }
 
-/// One record.
+/// One record of a job's log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
-    /// The job.
+    /// The job that the record is about.
     pub job: JobId,
-    /// The log's own id, drawn with record 0. A record that carries another one was meant for an earlier log
-    /// of the same job id, and is ignored.
+    /// The log's own id, drawn at random with record 0. A record with another id was meant for an earlier log of the
+    /// same job id and is ignored.
     pub log: u64,
-    /// The record's writer.
+    /// The leader that wrote the record.
     pub writer: Writer,
-    /// The fact.
+    /// The fact that the record states.
     pub fact: JobFact,
 }
 
 impl JobRecord {
-    /// Returns the record's bytes.
+    /// Returns the encoded record.
     ///
     /// # Errors
     /// The reason why a field cannot be encoded.
@@ -83,10 +82,10 @@ impl JobRecord {
         Ok(bytes.into())
     }
 
-    /// Reads a record.
+    /// Decodes a record.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// A description of what is wrong with the bytes.
     pub fn try_decode(bytes: &[u8]) -> Result<Self, String> {
         let body = bytes
             .strip_prefix(MAGIC)

@@ -1,45 +1,46 @@
-//! What a job's records say together. Pure: it must never read or write anything.
+//! The state of a job according to all records of its log. Pure: it must never read or write anything.
 
 use super::record::{JobFact, JobRecord, JobResultEntry, Writer};
 use model::{JobGraph, JobId};
 use std::sync::Arc;
 
-/// What a log says about its job.
+/// A job's state according to its log.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobState {
-    /// The log has no first record: it is no job. Its records may be deleted.
+    /// The log has no record 0, or an old leader wrote it after a take-over: there is no job. Its records may be
+    /// deleted.
     Ghost,
     /// The job has not ended.
     Running(Arc<JobGraph>),
     /// The job has ended.
     Ended(Box<JobResultEntry>),
-    /// The job is forgotten; its objects are to be deleted.
+    /// The job is forgotten; its objects are still to be deleted.
     Removed,
-    /// A record cannot be read, and without it nobody can tell whether the job may run.
+    /// A record cannot be read, and without it nobody can decide whether the job may run.
     Damaged {
-        /// The graph, if it is not the damaged one.
+        /// The job's graph, if its record can be read.
         graph: Option<Arc<JobGraph>>,
-        /// The names of the damaged objects and what is wrong with each.
+        /// The names of the damaged objects and what is wrong with each of them.
         why: String,
     },
 }
 
-/// A log as it was read.
+/// The result of replaying a log's records.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Replayed {
     pub(super) state: JobState,
-    /// The log's id; `None` if no record says it.
+    /// The log's id; `None` if record 0 cannot be read or is missing.
     pub(super) log: Option<u64>,
     /// The number of the next record.
     pub(super) next: u64,
-    /// The writer with the highest session.
+    /// The writer with the highest session; `None` if no record can be read.
     pub(super) newest: Option<Writer>,
 }
 
-/// One object of a log: its number and its content, or why it cannot be read.
+/// One object of a log: its number, and its record or the reason why it cannot be read.
 pub(super) type Numbered = (u64, Result<JobRecord, String>);
 
-/// Reads a log's records, which are in ascending order of their numbers.
+/// Derives a job's state from its log's records, which must be in ascending order of their numbers.
 pub(super) fn replay(job: JobId, records: &[Numbered]) -> Replayed {
     let next = records.last().map_or(0, |(number, _)| number.saturating_add(1));
     let ghost = Replayed { state: JobState::Ghost, log: None, next, newest: None };
@@ -53,7 +54,8 @@ pub(super) fn replay(job: JobId, records: &[Numbered]) -> Replayed {
         },
         Err(why) => (None, Err(why.clone())),
     };
-    // With an unreadable first record every record counts: that of an earlier log cannot be told.
+    // If record 0 cannot be read, the log's id is unknown and records of an earlier log cannot be recognised, so every
+    // record counts.
     let readable = records.iter().filter_map(|(_, record)| record.as_ref().ok());
     let own: Vec<&JobRecord> =
         readable.filter(|r| r.job == job && log.is_none_or(|log| r.log == log)).collect();

@@ -70,7 +70,7 @@ fn memory() -> Arc<dyn ObjectStore> {
     Arc::new(MemoryObjects::new())
 }
 
-/// A job that leader 1 has submitted.
+/// Creates the log of a job that leader 1 has submitted.
 async fn submitted(objects: &Arc<dyn ObjectStore>) -> LogEnd {
     logs(objects).create(graph(1), 500, leader(1)).await.unwrap()
 }
@@ -111,7 +111,7 @@ async fn a_job_is_created_once_owned_ended_and_removed() {
     }
 }
 
-/// Leader A has looked at the log and is stopped before it writes; B takes over meanwhile.
+/// Leader A has read the log and is stopped before it writes; B takes over meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_was_stopped_between_look_and_write_is_superseded() {
     let objects = memory();
@@ -176,10 +176,10 @@ async fn what_is_appended_to_a_log_that_was_deleted_is_no_job_and_does_not_reach
     let end = submitted(&objects).await;
     logs.clone().append(end, JobFact::Removed, leader(1)).await.unwrap();
     logs.clone().delete(JobId(1)).await.unwrap();
-    // An old leader that knows nothing of it.
+    // An old leader appends without knowing that the job was removed.
     logs.clone().append(end, result(JobStatus::Failed), leader(1)).await.unwrap();
     assert_eq!(state(&objects, 2).await, JobState::Ghost);
-    // The id is used again: the old record counts for nothing and is in nobody's way.
+    // The id is used again: the old record is ignored and does not block the new log.
     let end = logs.clone().create(graph(1), 501, leader(2)).await.unwrap();
     logs.clone().append(end, result(JobStatus::Finished), leader(2)).await.unwrap();
     let ended = JobState::Ended(entry(1, JobStatus::Finished));
@@ -219,7 +219,7 @@ async fn an_older_leader_takes_nothing_over() {
     assert_eq!(late, Err(AppendError::Superseded { job: JobId(1), by }));
 }
 
-/// Replaces an object by bytes that are no record.
+/// Overwrites a record's object with bytes that are no record.
 async fn damage(objects: &Arc<dyn ObjectStore>, number: u64) {
     let name = format!("jobs/{}/{number:010}", JobId(1));
     objects.put(&name, "FJL1 nonsense".into()).await.unwrap();
@@ -298,7 +298,7 @@ async fn clearing_removes_everything_about_jobs() {
 enum Move {
     /// A leader takes the job over.
     TakeOver(u64),
-    /// A leader that has taken over records an end.
+    /// A leader that has taken over records the job's end: finished if true, failed otherwise.
     End(u64, bool),
 }
 
@@ -311,8 +311,8 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 }
 
 proptest! {
-    /// Whatever leaders do in whatever order: the first result stays, and nobody records one after a
-    /// leader with a higher session has taken over.
+    /// In any order of take-overs and ends, the first result stays, and no leader records a result after one with a
+    /// higher session has taken over.
     #[test]
     fn the_first_result_of_the_newest_owner_wins(moves in moves()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -1,7 +1,8 @@
-//! A store that is slow, hangs or fails on demand, around any other store: for tests and simulations.
+//! An object store that is slow, hangs or fails on demand. It wraps any other store and is for tests and simulations
+//! only.
 //!
-//! A call that hangs takes effect when the store goes on, however late that is, as a write does whose process
-//! or file system was stopped in the middle.
+//! A call that hangs takes effect once the fault is lifted, however late that is. A write behaves the same if its
+//! process or file system was stopped in the middle of it.
 
 use super::{ObjectStore, PutNew, StoreError, StoreFuture};
 use bytes::Bytes;
@@ -9,13 +10,13 @@ use futures::future::BoxFuture;
 use platform::watch;
 use std::{sync::Arc, time::Duration};
 
-/// The behaviour of a [`FaultyObjects`].
+/// The fault that calls of a [`FaultyObjects`] have.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Fault {
     /// Calls go through.
     #[default]
     None,
-    /// Each call takes so much longer.
+    /// Each call takes this much longer.
     Slow(Duration),
     /// Calls wait until the fault has changed, then take effect.
     Hang,
@@ -23,41 +24,41 @@ pub enum Fault {
     Fail(StoreError),
 }
 
-/// Which calls a fault concerns.
+/// The current faults of a store's reads and of its writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Faults {
     pub(crate) reads: Fault,
     pub(crate) writes: Fault,
 }
 
-/// The faults of one store, of objects or of blobs; clones share them.
+/// The faults of one object or blob store; clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct FaultSwitch(Arc<watch::Sender<Faults>>);
 
 impl FaultSwitch {
-    /// Makes a switch, for the present without a fault.
+    /// Returns a switch with no fault set.
     pub(crate) fn new() -> Self {
         Self(Arc::new(watch::Sender::new(Faults::default())))
     }
 
-    /// Sets the fault of calls that change nothing.
+    /// Sets the fault of calls that only read.
     pub(crate) fn set_reads(&self, fault: Fault) {
         let faults = Faults { reads: fault, ..self.0.borrow().clone() };
         self.0.send_replace(faults);
     }
 
-    /// Sets the fault of all other calls.
+    /// Sets the fault of calls that write or delete.
     pub(crate) fn set_writes(&self, fault: Fault) {
         let faults = Faults { writes: fault, ..self.0.borrow().clone() };
         self.0.send_replace(faults);
     }
 
-    /// Counts the calls that a fault holds up.
+    /// Returns the number of calls that a fault is holding up now.
     pub(crate) fn waiting(&self) -> usize {
         self.0.receiver_count()
     }
 
-    /// Begins `work` once the fault lets the call pass.
+    /// Waits until the fault lets the call pass, then runs `work`.
     pub(crate) fn call<T, E: From<StoreError>>(
         &self,
         of: fn(&Faults) -> &Fault,
@@ -84,7 +85,7 @@ impl FaultSwitch {
     }
 }
 
-/// A store with faults; clones share them.
+/// An object store with faults that a test sets; clones share the store and its faults.
 #[derive(Debug, Clone)]
 pub struct FaultyObjects {
     inner: Arc<dyn ObjectStore>,
@@ -92,7 +93,7 @@ pub struct FaultyObjects {
 }
 
 impl FaultyObjects {
-    /// Wraps a store, for the present without a fault.
+    /// Wraps `inner`; no fault is set at first.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
         Self { inner, faults: FaultSwitch::new() }
     }

@@ -1,10 +1,9 @@
 //! Objects as files below one directory: written to a temporary name, synced, then linked or renamed.
 //!
-//! Each file begins with a header (`frame.rs`) of magic `FLOTTOB1`. The disk work of a call runs on tokio's
-//! blocking threads, a bounded number of calls at a time ([`DiskCalls`]): a directory that
-//! hangs (NFS, a full device queue) holds up these calls and no lane. It must never show a file that was
-//! not written to its end, never leave its directory, and never let other users of the machine read what
-//! it makes.
+//! Each file begins with a header (`frame.rs`) of magic `FLOTTOB1`. The disk work of a call runs on tokio's blocking
+//! threads, a bounded number of calls at a time ([`DiskCalls`]): a directory that hangs (NFS, a full device queue)
+//! holds up these calls but no lane. This module must never show a file that was not written to its end, never leave
+//! its directory, and never let other users of the machine read its files.
 
 use super::frame::{self, FILE_MAGIC};
 use super::{ObjectStore, PutNew, StoreError, StoreFuture, check_name};
@@ -22,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-/// Temporary files older than this belong to nobody: a write takes milliseconds.
+/// Age from which a temporary file counts as abandoned; a write takes milliseconds.
 pub(crate) const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 pub(crate) const TEMPORARY_PREFIX: &str = ".tmp-";
 /// Graphs hold arguments and environments: they are for this user alone. A folder that is there already
@@ -33,17 +32,17 @@ const FILE_MODE: u32 = 0o600;
 /// Distinguishes temporary files of one process; `create_new` does so among processes.
 static TEMPORARY_COUNTER: AtomicU64 = AtomicU64::new(0);
 
-/// Times that a folder may vanish before it is used.
+/// Maximum number of times that another call may remove a folder between its creation and its use.
 const CREATE_TRIES: u32 = 100;
 
-/// A store in a directory of a local (or mounted) file system.
+/// An object store in a directory of a local (or mounted) file system.
 #[derive(Debug)]
 pub struct FileObjects {
     folder: Arc<Folder>,
     calls: DiskCalls,
 }
 
-/// The directory; its methods block.
+/// The store's directory. All methods block the calling thread.
 #[derive(Debug)]
 struct Folder {
     root: PathBuf,
@@ -54,7 +53,7 @@ impl FileObjects {
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let folder = Folder { root: root.into() };
         create_dirs(&folder.root)?;
-        // The probe shows that the directory takes writes, and its time is "now" on that file system.
+        // The probe shows that the directory is writable, and its time is "now" on that file system.
         let (probe, file) = create_temporary(&folder.root)?;
         let now = file.metadata().and_then(|m| m.modified());
         drop(file);
@@ -65,7 +64,7 @@ impl FileObjects {
         Ok(Self { calls: DiskCalls::new(&folder.root), folder: Arc::new(folder) })
     }
 
-    /// Runs `work` on a blocking thread once one of the store's places is free.
+    /// Runs `work` on a blocking thread once one of the store's `CALLS_MAX` places is free.
     fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Folder) -> Result<T, StoreError> + Send + 'static,
@@ -102,8 +101,8 @@ impl Folder {
         Ok(self.root.join(name))
     }
 
-    /// Creates a temporary file beside `target`, and the folders above it: a [`Folder::delete`] may remove a
-    /// folder just before it is used.
+    /// Creates the folders above `target` and a temporary file beside it. Tries again if a concurrent
+    /// [`Folder::delete`] removes a folder in between.
     fn create_beside(&self, target: &Path) -> Result<(PathBuf, File), StoreError> {
         let folder = target.parent().unwrap_or(&self.root);
         let mut tries = 0;
@@ -115,10 +114,10 @@ impl Folder {
         }
     }
 
-    /// Removes the folders above a deleted object that hold nothing any more.
+    /// Removes the empty folders above a deleted object.
     fn remove_empty_folders(&self, path: &Path) {
         for folder in path.ancestors().skip(1).take_while(|folder| **folder != *self.root) {
-            // A folder that holds something is refused; so are those above it.
+            // The system refuses to remove a folder that is not empty; the folders above it are not empty either.
             if fs::remove_dir(folder).is_err() {
                 return;
             }
@@ -158,7 +157,7 @@ impl Folder {
 
     fn put_new(&self, name: &str, bytes: &[u8]) -> Result<PutNew, StoreError> {
         let target = self.path(name)?;
-        // Cheap when it exists; the link below decides when two come at once.
+        // A cheap check for an existing object; the link below decides between two concurrent calls.
         if target.exists() {
             return Ok(PutNew::Exists);
         }
@@ -184,7 +183,7 @@ impl Folder {
         match fs::remove_file(&path) {
             Ok(()) => {
                 match sync_folder_of(&path) {
-                    // Another call has removed the folder: the object is gone with it.
+                    // Another call has removed the folder, and the object with it.
                     Ok(()) | Err(StoreError::NotFound { .. }) => {}
                     Err(error) => return Err(error),
                 }
@@ -197,7 +196,7 @@ impl Folder {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        // Start at the deepest folder that the prefix names whole.
+        // The listing starts at the deepest folder that the prefix names completely.
         let folder = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
         if !folder.is_empty() {
             check_name(folder)?;
@@ -265,7 +264,7 @@ impl ObjectStore for FileObjects {
     }
 }
 
-/// A temporary file that goes when it goes out of scope; after a rename there is nothing to remove.
+/// A temporary file that is removed when this value is dropped; after a rename nothing is left to remove.
 pub(crate) struct Temporary {
     pub(crate) path: PathBuf,
 }
@@ -282,7 +281,8 @@ pub(crate) fn create_temporary(folder: &Path) -> Result<(PathBuf, File), StoreEr
         let path = folder.join(format!("{TEMPORARY_PREFIX}{}-{n}", std::process::id()));
         match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&path) {
             Ok(file) => return Ok((path, file)),
-            // Left by another process of that id, or by another host on a shared disk: take the next.
+            // The name was left by another process of that id, or is used by another host on a shared disk: try the
+            // next.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(StoreError::from_io(folder, &e)),
         }
@@ -310,7 +310,7 @@ pub(crate) fn sync_folder_of(path: &Path) -> Result<(), StoreError> {
     File::open(folder).and_then(|f| f.sync_all()).map_err(|e| StoreError::from_io(folder, &e))
 }
 
-/// Whether the error says that there is no such file: a missing one, or a file where a folder would be.
+/// Returns true if the error says that there is no such file: it is missing, or a file is where a folder would be.
 pub(crate) fn absent(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,17 +1,17 @@
-//! The bytes of a stored object: a header that shows whether the object is whole, then its content.
+//! The encoding of a stored object: a header that shows whether the object is whole, then its content.
 //!
-//! Format: magic (8 bytes), length of the content (u64, big-endian), SHA-256 of the content, content. It must
-//! never give out content that the header does not vouch for.
+//! Format: magic (8 bytes), length of the content in bytes (u64, big-endian), SHA-256 of the content, content. This
+//! module must never give out content that does not match its header.
 
 use super::StoreError;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-/// Begins an object in a file.
+/// The first eight bytes of an object that is stored as a file.
 pub(super) const FILE_MAGIC: &[u8; 8] = b"FLOTTOB1";
 const HEADER_BYTES: usize = 8 + 8 + 32;
 
-/// Returns the header of an object whose content is `content`.
+/// Returns the header for the given content.
 pub(super) fn header(magic: &[u8; 8], content: &[u8]) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     let length = (content.len() as u64).to_be_bytes();
@@ -21,7 +21,7 @@ pub(super) fn header(magic: &[u8; 8], content: &[u8]) -> [u8; HEADER_BYTES] {
     header
 }
 
-/// Returns the content of a stored object, or [`StoreError::Corrupt`] with the object's `place`.
+/// Checks a stored object and returns its content, or [`StoreError::Corrupt`] that names `place`.
 pub(super) fn checked(magic: &[u8; 8], place: &str, object: Bytes) -> Result<Bytes, StoreError> {
     let corrupt = |why: String| StoreError::Corrupt { path: place.to_owned(), why };
     if object.len() < HEADER_BYTES {

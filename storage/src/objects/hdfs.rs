@@ -1,8 +1,8 @@
 //! Objects as files below one directory of HDFS.
 //!
-//! A write goes to a temporary file in the object's folder, which is then renamed, without overwriting where
-//! the object must be new: the NameNode decides between two writers. The configuration is Hadoop's own, in
-//! `HADOOP_CONF_DIR`. This module must never rename a file that was not written to its end.
+//! A write goes to a temporary file in the object's folder, which is then renamed. A create-if-absent renames without
+//! overwriting, so the NameNode decides between two writers. The configuration is Hadoop's own, in `HADOOP_CONF_DIR`.
+//! This module must never rename a file that was not written to its end.
 
 use super::StoreError;
 use super::file::TEMPORARY_PREFIX;
@@ -12,17 +12,18 @@ use hdfs_native::client::FileStatus;
 use hdfs_native::{Client, ClientBuilder, HdfsError, WriteOptions};
 use platform::Platform;
 
-/// For the user alone, as files have it: graphs hold arguments and environments.
+/// Only the user may read folders and files, as in the file store: graphs contain arguments and environments.
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// A temporary file is abandoned when something in the listing was modified so many milliseconds later, by the
-/// NameNode's clock: a write takes far less.
+/// Age in milliseconds at which a temporary file counts as abandoned; a write takes far less. The age is measured
+/// against the newest modification time in the listing, so only the NameNode's clock is involved.
 const ABANDONED_AFTER_MS: u64 = 3_600_000;
-/// Times that a folder may vanish before it is used, and a file be replaced while it is read.
+/// Maximum number of attempts: to create a file whose folder is removed again before its use, and to read a file that
+/// is replaced meanwhile.
 const TRIES: u32 = 20;
 
-/// Bounds of the client, over what Hadoop's files say: a NameNode that refuses connections is given up after
-/// about five seconds, a DataNode that does not answer after ten.
+/// Limits of the HDFS client, which override Hadoop's configuration files: the client gives up on a NameNode that
+/// refuses connections after about five seconds, and on a DataNode that does not answer after ten.
 const LIMITS: [(&str, &str); 4] = [
     ("dfs.client.failover.max.attempts", "6"),
     ("dfs.client.failover.sleep.base.millis", "200"),
@@ -30,19 +31,19 @@ const LIMITS: [(&str, &str); 4] = [
     ("dfs.client.socket-timeout", "10000"),
 ];
 
-/// A directory of HDFS.
+/// An object store in a directory of HDFS.
 #[derive(Debug)]
 pub(super) struct Hdfs {
     client: Client,
-    /// `hdfs://nameservice`.
+    /// The URI `hdfs://nameservice`.
     service: String,
-    /// Absolute, without a slash at its end.
+    /// The directory's absolute path, without a slash at its end.
     root: String,
     platform: Platform,
 }
 
 impl Hdfs {
-    /// Makes a client; connects to nothing. An empty `nameservice` is that of `fs.defaultFS`.
+    /// Makes a client without connecting. If `nameservice` is empty, the client uses that of `fs.defaultFS`.
     pub(super) fn open(
         uri: &str,
         nameservice: &str,
@@ -69,7 +70,7 @@ impl Hdfs {
     fn error(&self, name: &str, error: &HdfsError) -> StoreError {
         let path = self.place(name);
         let why = match error {
-            // Java's messages go on with a stack.
+            // Java's messages contain a stack trace after the first line.
             HdfsError::RPCError(class, text) | HdfsError::FatalRPCError(class, text) => {
                 let text = text.lines().next().unwrap_or_default();
                 format!("{}: {text}", class.rsplit('.').next().unwrap_or_default())
@@ -93,7 +94,7 @@ impl Hdfs {
         }
     }
 
-    /// Writes a temporary file beside the object and renames it; on failure the temporary file is deleted.
+    /// Writes a temporary file beside the object and renames it. On failure it deletes the temporary file.
     async fn put(&self, name: &str, object: Bytes, overwrite: bool) -> Result<(), HdfsError> {
         let folder = self.path(folder_of(name));
         let temporary = format!(
@@ -107,19 +108,19 @@ impl Hdfs {
         };
         let done = put.await;
         if done.is_err() {
-            // If this fails too, `list` removes it some time.
+            // If this fails too, a later `list` removes the file.
             let _ = self.client.delete(&temporary, false).await;
         }
         done
     }
 
-    /// Writes a file that is not there yet, to the disks of its DataNodes.
+    /// Creates a file and its folders, writes it and syncs it to the disks of its DataNodes.
     async fn write(&self, folder: &str, path: &str, object: Bytes) -> Result<(), HdfsError> {
         let options = WriteOptions::default().permission(FILE_MODE).create_parent(false);
         let mut tries = 1;
         let mut file = loop {
             match self.client.create(path, &options).await {
-                // A removal of the folder's last object may remove the folder before it is used.
+                // A concurrent removal of the folder's last object may remove the folder before it is used.
                 Err(error) if absent(&error) && tries < TRIES => tries += 1,
                 created => break created?,
             }
@@ -142,7 +143,7 @@ impl Hdfs {
             !file.isdir && newest.saturating_sub(file.modification_time) > ABANDONED_AFTER_MS
         };
         for file in seen.iter().filter(temporary).filter(old) {
-            // It is only tidiness.
+            // A file that cannot be deleted only takes up space, so the error is ignored.
             let _ = self.client.delete(&file.path, false).await;
         }
     }
@@ -155,7 +156,7 @@ impl Backend for Hdfs {
             match self.read_once(name).await {
                 Ok(bytes) => return Ok(Some(bytes)),
                 Err(error) if absent(&error) => return Ok(None),
-                // Replaced since it was opened: its blocks are gone.
+                // The file was replaced after it was opened, and its blocks were deleted.
                 Err(
                     HdfsError::DataTransferError(_)
                     | HdfsError::BlocksNotFound(_)
@@ -173,7 +174,7 @@ impl Backend for Hdfs {
         };
         match error {
             StoreError::Permission { .. } | StoreError::DiskFull { .. } => Err(error),
-            // The rename may have been carried out.
+            // The NameNode may have carried out the rename.
             error => Ok(Create::Unclear(error)),
         }
     }
@@ -189,7 +190,7 @@ impl Backend for Hdfs {
         }
         let mut folder = folder_of(name);
         while !folder.is_empty() {
-            // A folder that holds something is refused; so are those above it.
+            // HDFS refuses to remove a folder that is not empty; the folders above it are not empty either.
             if !matches!(self.client.delete(&self.path(folder), false).await, Ok(true)) {
                 break;
             }
@@ -236,7 +237,7 @@ fn last_segment(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// Whether the error says that there is no such file: a missing one, or a file where a folder would be.
+/// Returns true if the error says that there is no such file: it is missing, or a file is where a folder would be.
 fn absent(error: &HdfsError) -> bool {
     match error {
         HdfsError::FileNotFound(_) | HdfsError::IsADirectoryError(_) => true,

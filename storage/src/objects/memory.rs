@@ -1,7 +1,7 @@
-//! Objects in memory: for clusters whose facts need not survive the process, for simulations and tests.
-//! Clones share one store, as hosts share a disk.
+//! Objects in memory, for tests, simulations and clusters whose facts need not survive the process. Clones share one
+//! store, as hosts share a disk.
 //!
-//! It keeps no checksum because memory does not rot. It must never be used where a fact has to survive the
+//! The store keeps no checksums, because memory does not rot. It must never be used where a fact has to survive the
 //! process.
 
 use super::{ObjectStore, PutNew, StoreError, StoreFuture, check_name};
@@ -19,7 +19,7 @@ pub struct MemoryObjects {
 }
 
 impl MemoryObjects {
-    /// Makes an empty store.
+    /// Returns an empty store.
     pub fn new() -> Self {
         Self::default()
     }
@@ -29,7 +29,7 @@ impl MemoryObjects {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers at once with what `work` does to the objects.
+    /// Checks `name`, runs `work` on the objects at once and returns its result as a finished future.
     fn call<T: Send + 'static>(
         &self,
         name: &str,

@@ -1,9 +1,9 @@
 //! Object stores: small named byte strings that survive a process, opened from a URI.
 //!
-//! Every call returns a future at once and waits for the storage inside it, so that no actor's thread
-//! waits (I-12). A read returns exactly the bytes that were written, or an error that names the object.
-//! [`ObjectStore::put_new`] is create-if-absent, the one conditional call that local files, S3 and HDFS
-//! share; fencing is built on it alone. A store must never interpret what it keeps.
+//! Every call returns a future at once, and only the future waits for the storage, so that no actor's thread waits
+//! (I-12). A read returns exactly the bytes that were written, or an error that names the object.
+//! [`ObjectStore::put_new`] is create-if-absent, the one conditional call that local files, S3 and HDFS share; fencing
+//! is built on it alone. A store must never interpret the bytes that it keeps.
 
 #[cfg(any(test, feature = "testing"))]
 pub(crate) mod faulty;
@@ -32,82 +32,82 @@ use platform::Platform;
 use std::{fmt, io, path::Path, sync::Arc};
 use thiserror::Error;
 
-/// Most bytes in an object's name.
+/// Maximum length of an object's name in bytes.
 pub const NAME_BYTES_MAX: usize = 512;
 
-/// The answer of a store, in some time. Dropping it gives up waiting; a write that has begun may still
-/// take effect.
+/// The future answer of an object store. Dropping the future gives up waiting; a write that has begun may still take
+/// effect.
 pub type StoreFuture<T> = BoxFuture<'static, Result<T, StoreError>>;
 
-/// Named byte strings. A write is durable when its future ends with `Ok`; a write whose future ended with
-/// an error or was dropped may or may not have taken effect.
+/// A store of named byte strings. A write is durable when its future returns `Ok`; a write whose future returned an
+/// error or was dropped may or may not have taken effect.
 ///
 /// A name is one or more segments of `A-Z a-z 0-9 . _ -` separated by `/`; no segment starts with a dot.
 pub trait ObjectStore: Send + Sync + fmt::Debug {
-    /// Reads the whole object; `None` if there is none of that name.
+    /// Reads the whole object; returns `None` if there is no object of that name.
     fn get(&self, name: &str) -> StoreFuture<Option<Bytes>>;
     /// Creates the object unless one of that name exists; atomic among all processes on the store.
     fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew>;
     /// Creates or replaces the object; a reader sees the old or the new one, never a mixture.
     fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()>;
-    /// Removes the object. Returns whether there was one; a store that cannot tell returns `true`.
+    /// Removes the object. Returns true if there was one; a store that cannot tell always returns true.
     fn delete(&self, name: &str) -> StoreFuture<bool>;
-    /// Lists the names that start with `prefix` (a text prefix, not only whole segments), ascending.
+    /// Lists the names that start with `prefix` in ascending order. `prefix` may end within a segment.
     fn list(&self, prefix: &str) -> StoreFuture<Vec<String>>;
-    /// The store's place, for messages.
+    /// Returns where the store is, for messages.
     fn location(&self) -> String;
 }
 
-/// What became of a create-if-absent.
+/// The outcome of a create-if-absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "an object that exists already was not written"]
 pub enum PutNew {
-    /// It was not there and is now.
+    /// There was no such object; now it exists.
     Created,
-    /// It is there already and was left as it is.
+    /// The object exists already and was left unchanged.
     Exists,
 }
 
-/// Why a store could not do what was asked.
+/// The reason why a store call failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoreError {
-    /// No room on the disk, or none left of a quota.
+    /// The disk is full, or a quota is used up.
     #[error("the disk of {path} is full")]
     DiskFull {
-        /// Where.
+        /// The object or directory.
         path: String,
     },
-    /// A remote system that cannot be connected to or does not answer in time.
+    /// A remote system refuses connections or does not answer in time.
     #[error("{path} can't be reached: {why}; check the address and whether the server runs")]
     Unreachable {
         /// The URI of the object or store.
         path: String,
-        /// The system's words.
+        /// The system's message.
         why: String,
     },
-    /// What must be there is not.
+    /// A required file or directory does not exist.
     #[error("{path} does not exist")]
     NotFound {
-        /// What.
+        /// The missing file or directory.
         path: String,
     },
     /// Access refused by the system.
     #[error("no permission to use {path}: {why}")]
     Permission {
-        /// What.
+        /// The object or directory.
         path: String,
-        /// The system's words.
+        /// The system's message.
         why: String,
     },
-    /// Damaged or truncated.
+    /// The object is damaged or truncated.
     #[error("{path} is corrupt: {why}")]
     Corrupt {
-        /// What.
+        /// The object.
         path: String,
-        /// How that was seen.
+        /// A description of the damage.
         why: String,
     },
-    /// Not a name that objects can have.
+    /// The name is not allowed for objects.
     #[error(
         "'{name}' is not an object name: segments of A-Z a-z 0-9 . _ - separated by /, none starting with a dot"
     )]
@@ -115,15 +115,15 @@ pub enum StoreError {
         /// The name, cut to 100 characters.
         name: String,
     },
-    /// Nothing here opens such a URI.
+    /// No store can be opened from the URI.
     #[error(
         "'{uri}' can't be used as storage: {why}; there are: a plain absolute path, file:///directory, \
          s3://bucket/prefix, hdfs://nameservice/path"
     )]
     UnknownUri {
-        /// As given.
+        /// The URI as given, cut to 200 characters.
         uri: String,
-        /// What is wrong with it.
+        /// A description of what is wrong with the URI.
         why: String,
     },
     /// A system that replaces an object where it was told to create it.
@@ -140,13 +140,13 @@ pub enum StoreError {
     Io {
         /// The object or directory.
         path: String,
-        /// The system's words.
+        /// The system's message.
         why: String,
     },
 }
 
 impl StoreError {
-    /// The typed form of a system error about `path`.
+    /// Converts a system error about `path`.
     pub fn from_io(path: &Path, error: &io::Error) -> Self {
         let path = path.display().to_string();
         match error.kind() {
@@ -162,18 +162,18 @@ impl StoreError {
     }
 }
 
-/// How to reach a server that speaks S3. What is not set comes from the environment (`AWS_…`).
+/// Settings for reaching a server that speaks S3. The environment (`AWS_…`) supplies what is not set.
 #[derive(Clone, Default)]
 pub struct S3Settings {
-    /// `http://host:port`; by default Amazon's for the region.
+    /// The server's `http://host:port` or `https://host:port`; by default Amazon's endpoint for the region.
     pub endpoint: Option<String>,
     /// The region that requests are signed for.
     pub region: Option<String>,
-    /// The access key's id.
+    /// The id of the access key.
     pub access_key: Option<String>,
-    /// The secret that belongs to it; never shown.
+    /// The secret of the access key; never shown in logs or `Debug` output.
     pub secret_key: Option<String>,
-    /// Whether the bucket is the first segment of the path instead of a part of the host name.
+    /// True if requests name the bucket as the first segment of the path instead of in the host name.
     pub path_style_access: bool,
 }
 
@@ -188,12 +188,12 @@ impl fmt::Debug for S3Settings {
 }
 
 /// Opens the store that a URI names: a plain absolute path or `file:///dir` (the directory is created),
-/// `s3://bucket/prefix`, `hdfs://nameservice/path`. Only a directory is touched; a remote system is first asked
+/// `s3://bucket/prefix`, `hdfs://nameservice/path`. A directory is checked at once; a remote system is contacted only
 /// by the first call.
 ///
 /// # Errors
-/// [`StoreError::UnknownUri`], also if the program was built without the cargo feature that the URI needs; or
-/// the reason why the directory cannot be written to.
+/// [`StoreError::UnknownUri`], also if the program was built without the cargo feature that the URI needs; or the
+/// reason why the directory cannot be written to.
 pub fn open(
     uri: &str,
     platform: &Platform,
@@ -205,7 +205,7 @@ pub fn open(
     }
 }
 
-/// Returns the URI of a folder below the one that a URI or a plain path names.
+/// Returns the URI of `folder` below the given URI or plain path.
 pub fn below(uri: &str, folder: &str) -> String {
     format!("{}/{folder}", uri.trim().trim_end_matches('/'))
 }
@@ -215,17 +215,17 @@ pub fn is_remote(uri: &str) -> bool {
     !matches!(Remote::of(uri), Ok(None))
 }
 
-/// What the URI of a remote system names.
+/// The parts of a remote store's URI.
 struct Remote<'a> {
     scheme: &'a str,
     /// The bucket or the name service.
     host: &'a str,
-    /// With the slash that begins it; empty for none.
+    /// The path including its leading slash; empty if the URI has none.
     path: &'a str,
 }
 
 impl<'a> Remote<'a> {
-    /// `None` if the URI is of no scheme that is remote.
+    /// Parses the URI; returns `None` if its scheme is not a remote one.
     fn of(uri: &'a str) -> Result<Option<Self>, StoreError> {
         let text = uri.trim();
         let Some(scheme) = scheme(text).filter(|s| REMOTE.contains(s)) else { return Ok(None) };
@@ -270,14 +270,14 @@ impl<'a> Remote<'a> {
     }
 }
 
-/// The schemes of remote systems, each also the name of its cargo feature.
+/// The schemes of remote systems. Each is also the name of the cargo feature that supports it.
 const REMOTE: [&str; 2] = ["s3", "hdfs"];
 
 fn unknown(uri: &str, why: String) -> StoreError {
     StoreError::UnknownUri { uri: uri.chars().take(200).collect(), why }
 }
 
-/// The directory that a `file:` URI or a plain path names.
+/// Returns the directory that a `file:` URI or a plain path names.
 pub fn local_path(uri: &str) -> Result<std::path::PathBuf, StoreError> {
     let wrong = |why: String| unknown(uri, why);
     let text = uri.trim();
@@ -311,7 +311,7 @@ pub fn local_path(uri: &str) -> Result<std::path::PathBuf, StoreError> {
     Ok(path.into())
 }
 
-/// What precedes the colon, if that is a URI scheme (a letter, then letters, digits, `+ - .`).
+/// Returns the text before the colon if it is a URI scheme (a letter, then letters, digits, `+ - .`).
 fn scheme(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once(':')?;
     let mut chars = scheme.chars();

@@ -1,10 +1,11 @@
-//! Objects in a remote system: what S3 and HDFS share. Each object has a header as files have, every call has
-//! a time limit, and [`ObjectStore::put_new`] is exact.
+//! Objects in a remote system: the part that S3 and HDFS share. Each object has a header as in the file store, every
+//! call has a time limit, and [`ObjectStore::put_new`] is exact.
 //!
-//! A remote system may carry out a write and lose the answer; the write sent again is then refused, because the
-//! object exists. Each write therefore has a random id, stored between the header and the content (format
-//! `FLOTTOB2`; the header covers the id too). Whoever is refused reads the object back: its own id means that it
-//! created the object. This module must never report a write of its own as somebody else's, nor the reverse.
+//! A remote system may carry out a write and lose the answer; when the write is sent again, the system refuses it
+//! because the object exists. Each write therefore has a random id, stored between the header and the content (format
+//! `FLOTTOB2`; the header covers the id too). A writer whose create was refused reads the object back: if the object
+//! has the writer's own id, the writer created it. This module must never report its own write as another writer's, nor
+//! the reverse.
 
 use super::frame;
 use super::{ObjectStore, PutNew, StoreError, StoreFuture, check_name};
@@ -12,24 +13,24 @@ use bytes::Bytes;
 use platform::Platform;
 use std::{fmt, sync::Arc, time::Duration};
 
-/// Begins an object in a remote system.
+/// The first eight bytes of an object in a remote system.
 const MAGIC: &[u8; 8] = b"FLOTTOB2";
 const WRITE_ID_BYTES: usize = 16;
 
-/// Longest time of a call, whatever happens inside it. Small objects take milliseconds; a client of HDFS alone
-/// would wait for minutes. A leader's lease does not depend on it: a lease has a deadline of its own.
+/// Maximum duration of a call. Small objects take milliseconds, but an HDFS client without this limit would wait for
+/// minutes. A leader's lease does not depend on it: a lease has a deadline of its own.
 const CALL_LIMIT: Duration = Duration::from_secs(30);
-/// Times that a create-if-absent is sent that was refused although there is no object: S3 answers so (409)
-/// while another conditional write of the same name is under way.
+/// Maximum number of times that a create-if-absent is sent. S3 refuses it (409) while another conditional write of the
+/// same name is under way, although there may be no object in the end.
 const CREATE_TRIES: u32 = 6;
-/// Pause before the second of these tries; it doubles with each.
+/// Pause before the second try; it doubles with each further one.
 const CREATE_PAUSE: Duration = Duration::from_millis(50);
 
-/// The calls of one remote system. Names have been checked; objects are opaque.
+/// The calls of one remote system. The caller has checked the names; a backend does not interpret the objects.
 pub(super) trait Backend: Send + Sync + fmt::Debug + 'static {
-    /// Reads a whole object; `None` if there is none.
+    /// Reads a whole object; returns `None` if there is none.
     fn read(&self, name: &str) -> impl Future<Output = Result<Option<Bytes>, StoreError>> + Send;
-    /// Creates an object unless there is one.
+    /// Creates an object unless one of that name exists.
     fn create(
         &self,
         name: &str,
@@ -41,23 +42,24 @@ pub(super) trait Backend: Send + Sync + fmt::Debug + 'static {
         name: &str,
         object: Bytes,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
-    /// Removes an object; returns whether there was one, `true` where the system cannot tell.
+    /// Removes an object. Returns true if there was one, or if the system cannot tell.
     fn remove(&self, name: &str) -> impl Future<Output = Result<bool, StoreError>> + Send;
     /// Lists at least the objects whose names start with `prefix`, in any order.
     fn list(&self, prefix: &str) -> impl Future<Output = Result<Vec<String>, StoreError>> + Send;
-    /// The URI of the object, or of the whole store for an empty name.
+    /// Returns the URI of the object, or of the whole store for an empty name.
     fn place(&self, name: &str) -> String;
 }
 
 /// The answer to a create-if-absent.
 pub(super) enum Create {
-    /// The object is there and is this writer's.
+    /// This call created the object.
     Done,
-    /// The object may be there, written by this writer or by another one; with the reason in case there is none.
+    /// The object may exist, written by this call or by another one. The error is reported if it turns out that there
+    /// is no object.
     Unclear(StoreError),
 }
 
-/// A store in a remote system.
+/// An object store in a remote system.
 #[derive(Debug)]
 pub(super) struct RemoteObjects<B> {
     backend: Arc<B>,
@@ -70,13 +72,13 @@ impl<B: Backend> RemoteObjects<B> {
         Self { backend: Arc::new(backend), platform }
     }
 
-    /// The stored form of `bytes`, unlike that of any other write.
+    /// Returns the stored form of `bytes`, with a random id that makes it different from any other write.
     fn object(&self, bytes: &[u8]) -> Bytes {
         let content = [&self.platform.random_bytes::<WRITE_ID_BYTES>(), bytes].concat();
         [frame::header(MAGIC, &content).as_slice(), &content].concat().into()
     }
 
-    /// Runs `work` within [`CALL_LIMIT`], unless `name` is no name.
+    /// Runs `work` within [`CALL_LIMIT`]; returns an error if `name` is not a valid name.
     fn call<T: Send + 'static, F: Future<Output = Result<T, StoreError>> + Send + 'static>(
         &self,
         name: &str,
@@ -102,7 +104,7 @@ impl<B: Backend> RemoteObjects<B> {
     }
 }
 
-/// Creates an object and finds out who did, if the system leaves that open.
+/// Creates an object. If the system's answer leaves open who created it, reads the object back to find out.
 async fn put_new(
     backend: Arc<impl Backend>,
     name: String,
@@ -114,7 +116,7 @@ async fn put_new(
             break;
         };
         match backend.read(&name).await? {
-            // A write that is under way still has the same id if it takes effect later.
+            // If the write is still under way and takes effect later, the object has the same id.
             None if attempt >= CREATE_TRIES => return Err(why),
             None => {
                 tokio::time::sleep(pause).await;
@@ -134,7 +136,7 @@ impl<B: Backend> ObjectStore for RemoteObjects<B> {
             let place = backend.place(&name);
             let content = frame::checked(MAGIC, &place, object)?;
             if content.len() < WRITE_ID_BYTES {
-                let why = "it has no id of its write".to_owned();
+                let why = "it has no write id".to_owned();
                 return Err(StoreError::Corrupt { path: place, why });
             }
             Ok(Some(content.slice(WRITE_ID_BYTES..)))
@@ -173,7 +175,7 @@ impl<B: Backend> ObjectStore for RemoteObjects<B> {
     }
 }
 
-/// The deepest folder that a text prefix names whole; empty for the root.
+/// Returns the deepest folder that `prefix` names completely; empty for the root.
 pub(super) fn folder_of(prefix: &str) -> &str {
     prefix.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
@@ -184,13 +186,13 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// A system that carries writes out and answers as told.
+    /// A system that carries out writes and answers as the test demands.
     #[derive(Debug, Default)]
     struct Forgetful {
         stored: MemoryObjects,
-        /// Answers to creation that are lost after the write took effect.
+        /// The number of creations to come whose answer is lost after the write took effect.
         lost: AtomicU32,
-        /// Creations that are refused without an object being there.
+        /// The number of creations to come that are refused although there is no object.
         conflicts: AtomicU32,
         hangs: bool,
     }
@@ -246,7 +248,7 @@ mod tests {
     async fn a_write_whose_answer_was_lost_is_this_writers() {
         let store = store(Forgetful { lost: 1.into(), ..Forgetful::default() });
         assert_eq!(store.put_new("a", "mine".into()).await, Ok(PutNew::Created));
-        // The same bytes by another write are another object.
+        // The same bytes written by another call are another object.
         assert_eq!(store.put_new("a", "mine".into()).await, Ok(PutNew::Exists));
     }
 
@@ -278,7 +280,7 @@ mod tests {
             bytes[at] ^= 1;
             bytes.into()
         }));
-        // Whole, but of a file: there is no id of a write in it.
+        // A whole object of the file store: it contains no write id.
         damaged.push([frame::header(MAGIC, b"short").as_slice(), b"short"].concat().into());
         for bytes in damaged {
             stored.put("a", bytes).await.unwrap();

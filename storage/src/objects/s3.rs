@@ -1,7 +1,7 @@
 //! Objects in a bucket of S3 or of a compatible server.
 //!
-//! `If-None-Match: *` is the create-if-absent. The crate `object_store` sends requests again after lost answers
-//! and reports 409 as "exists already", so its "exists already" is never taken at its word (see
+//! `If-None-Match: *` is the create-if-absent. The crate `object_store` repeats requests whose answers were lost and
+//! reports 409 as "exists already". That answer is therefore always checked by reading the object back (see
 //! [`Create::Unclear`]). This module must never log or show a key.
 
 use super::remote::{Backend, Create, folder_of};
@@ -19,14 +19,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 use tokio_rustls::rustls::crypto::ring;
 
-/// Longest time to connect: a server that is up accepts within a round trip.
+/// Maximum duration of connecting: a running server accepts within one round trip.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
-/// Longest time of one request.
+/// Maximum duration of one request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);
-/// Time after which no request is sent again; [`REQUEST_LIMIT`] later the call has ended.
+/// Time after which no request is repeated; the call ends at most [`REQUEST_LIMIT`] later.
 const RETRY_LIMIT: Duration = Duration::from_secs(10);
-/// Times that a request is sent again: with the pauses below, a server that refuses connections is given
-/// up after two seconds at most.
+/// Maximum number of repetitions of a request. With the pauses below, the client gives up on a server that refuses
+/// connections after two seconds at most.
 const RETRIES: usize = 4;
 const PAUSES: BackoffConfig = BackoffConfig {
     init_backoff: Duration::from_millis(50),
@@ -34,24 +34,24 @@ const PAUSES: BackoffConfig = BackoffConfig {
     base: 2.0,
 };
 
-/// A folder of a bucket.
+/// An object store in a folder of a bucket.
 #[derive(Debug)]
 pub(super) struct S3 {
     client: AmazonS3,
     bucket: String,
-    /// Empty, or ends with a slash.
+    /// The prefix of all names: empty, or ends with a slash.
     folder: String,
 }
 
 impl S3 {
-    /// Makes a client; sends nothing. `folder` is the path of the URI.
+    /// Makes a client without sending a request. `folder` is the path of the URI.
     pub(super) fn open(
         uri: &str,
         bucket: &str,
         folder: &str,
         settings: &S3Settings,
     ) -> Result<Self, StoreError> {
-        // The HTTP client has no cryptography of its own; a provider that is there already does as well.
+        // The HTTP client has no cryptography of its own. If a provider is installed already, that one is used.
         let _ = ring::default_provider().install_default();
         let options = ClientOptions::new()
             .with_connect_timeout(CONNECT_LIMIT)
@@ -139,7 +139,7 @@ impl Backend for S3 {
                 refused @ (StoreError::Permission { .. }
                 | StoreError::NotFound { .. }
                 | StoreError::DiskFull { .. }) => Err(refused),
-                // The request may have been carried out.
+                // The server may have carried out the request.
                 unclear => Ok(Create::Unclear(unclear)),
             },
         }
@@ -152,7 +152,7 @@ impl Backend for S3 {
 
     async fn remove(&self, name: &str) -> Result<bool, StoreError> {
         match self.client.delete(&self.path(name)).await {
-            // S3 does not say whether there was one.
+            // S3 does not say whether the object existed.
             Ok(()) => Ok(true),
             Err(Error::NotFound { .. }) => Ok(false),
             Err(error) => Err(self.error(name, &error)),
@@ -171,16 +171,16 @@ impl Backend for S3 {
     }
 }
 
-/// A bucket that is missing is no object that is missing.
+/// Returns true if the bucket itself is missing, which is not the same as a missing object.
 fn no_bucket(error: &Error) -> bool {
     matches!(error, Error::NotFound { .. }) && cause(error).contains("NoSuchBucket")
 }
 
-/// The codes by which servers say that there is no room.
+/// Texts in error answers by which servers say that the storage is full.
 const NO_ROOM: [&str; 4] = ["QuotaExceeded", "StorageFull", "507 ", "Insufficient Storage"];
 
-/// The endpoint as the client wants it, and whether it is that of the bucket alone
-/// (`https://bucket.host`). An address cannot have the bucket as a subdomain.
+/// Returns the endpoint in the form that the client needs, and true if it is the bucket's own (`https://bucket.host`).
+/// An IP address cannot have the bucket as a subdomain.
 fn endpoint_of(endpoint: &str, bucket: &str, path_style: bool) -> (String, bool) {
     let (scheme, host) = endpoint.split_once("://").unwrap_or(("https", endpoint));
     let host = host.trim_end_matches('/');
@@ -197,7 +197,7 @@ fn no_answer(kind: HttpErrorKind) -> bool {
     matches!(kind, Connect | Interrupted | Timeout)
 }
 
-/// The errors below `error`, itself first.
+/// Returns `error` and its chain of sources.
 fn chain<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
@@ -208,7 +208,7 @@ fn http_error(error: &Error) -> Option<&HttpError> {
     chain(error).find_map(|error| error.downcast_ref())
 }
 
-/// The server's own code and message, or the innermost error's text.
+/// Returns the server's own code and message, or the innermost error's text.
 fn cause(error: &Error) -> String {
     let between = |text: &str, tag: &str| {
         let (_, rest) = text.split_once(&format!("<{tag}>"))?;

@@ -306,8 +306,7 @@ async fn a_call_that_hangs_takes_effect_when_the_store_goes_on() {
     assert_eq!(memory.get("a").await, Ok(Some("x".into())));
 }
 
-/// A directory on a file system that answers nobody, as far as the store can tell: opening a pipe that
-/// nobody reads waits for ever.
+/// A FIFO stands for a file system that does not answer: opening it to read waits until a writer opens it.
 #[tokio::test]
 async fn calls_that_hang_hold_up_their_own_kind_and_not_the_thread() {
     let dir = tempfile::tempdir().unwrap();
@@ -322,7 +321,7 @@ async fn calls_that_hang_hold_up_their_own_kind_and_not_the_thread() {
         panic!("the calls that hang were answered, or held up the one that does not");
     };
     assert_eq!(good, "x");
-    // Every reader sees the end of the pipe once a writer has come and gone.
+    // Every reader sees the end of the FIFO once a writer has opened and closed it.
     let found = loop {
         drop(fs::File::options().read(true).write(true).open(&pipe).unwrap());
         match futures::future::select(&mut hung, std::pin::pin!(tokio::task::yield_now())).await {

@@ -1,4 +1,4 @@
-//! What every object store keeps to, whatever it stands on: the same checks for memory, files, S3 and HDFS.
+//! The contract of every object store: the same checks for memory, files, S3 and HDFS.
 //!
 //! A check that only one kind of store can pass does not belong here.
 
@@ -14,7 +14,7 @@ type Store = Arc<dyn ObjectStore>;
 /// Runs every check, each on an empty store that `make` returns.
 ///
 /// # Panics
-/// The store does not keep to the contract.
+/// If the store does not keep to the contract.
 pub async fn check(make: impl AsyncFn() -> Store) {
     an_object_is_created_once_and_read_back(make().await).await;
     listing_takes_a_text_prefix_in_order(make().await).await;
@@ -23,11 +23,11 @@ pub async fn check(make: impl AsyncFn() -> Store) {
     large_and_empty_objects_are_read_back(make().await).await;
 }
 
-/// Checks that neither the folder of an object nor a name below it is one. Not part of [`check`]: the server of
-/// the tests of S3 keeps files, and fails where Amazon's finds nothing.
+/// Checks that neither the folder of an object nor a name below an object exists as an object. Not part of [`check`]:
+/// the S3 server of the tests stores files and returns an error where Amazon's finds nothing.
 ///
 /// # Panics
-/// It is.
+/// If such an object exists.
 pub async fn folders_are_no_objects(store: Store) {
     assert_eq!(store.put_new("jobs/1", "one".into()).await, Ok(PutNew::Created));
     assert_eq!(store.get("jobs").await, Ok(None));
@@ -43,7 +43,7 @@ async fn an_object_is_created_once_and_read_back(store: Store) {
     assert_eq!(store.put("jobs/1", "three".into()).await, Ok(()));
     assert_eq!(store.get("jobs/1").await, Ok(Some("three".into())));
     assert_eq!(store.delete("jobs/1").await, Ok(true));
-    // S3 cannot tell.
+    // S3 cannot tell whether there was an object.
     let again = store.location().starts_with("s3:");
     assert_eq!(store.delete("jobs/1").await, Ok(again));
     assert_eq!(store.get("jobs/1").await, Ok(None));

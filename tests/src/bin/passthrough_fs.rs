@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 use tracing::{Level, warn};
 
-/// Threads that answer the kernel, so that one slow operation (an fsync) does not hold up all others.
+/// Number of threads that answer the kernel, so that one slow operation (an fsync) does not hold up all others.
 const THREADS: usize = 4;
 
 #[derive(Debug, Parser)]
@@ -34,7 +34,7 @@ struct Args {
 fn main() -> Result<()> {
     tracing_subscriber::fmt().with_max_level(Level::WARN).with_writer(std::io::stderr).init();
     let args = Args::parse();
-    // Blocked before the first thread starts, because threads inherit it.
+    // The signals are blocked before the first thread starts, because threads inherit the mask.
     let ends: SigSet = [Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
     ends.thread_block().context("cannot block SIGTERM")?;
     let mut session = mount(&args)?;

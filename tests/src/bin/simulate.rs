@@ -45,9 +45,10 @@ const MUST_HAPPEN: &[&str] = &[
     "shortages after the start-up time",
     "registrations that timed out",
 ];
-/// Seeds of a run that names no number.
+/// Number of seeds of a run that names no number.
 const SEEDS: u64 = 50;
-/// Seeds that are tried for a broken rule before it counts as not found. The first that finds it ends the search.
+/// Number of seeds that are tried for a broken rule before it counts as not found. The first seed that finds it ends
+/// the search.
 const MUTANT_SEEDS: u64 = 500;
 /// A run of fewer seeds is a replay: not everything has to happen in it.
 const SEEDS_THAT_SHOW: u64 = 20;
@@ -175,7 +176,8 @@ fn invariants(cli: &Cli) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Faults as those that a component observed, of those that were begun; everything else as it was seen.
+/// Prints for each kind of fault how many were observed by a component, of those that were begun; prints all other
+/// counts as they are.
 fn print_counts(counts: &BTreeMap<&'static str, u64>, begun: &BTreeMap<&'static str, u64>) {
     for (what, n) in counts.iter().filter(|(what, _)| !begun.contains_key(*what)) {
         println!("{n:>10} {what}");
@@ -269,7 +271,7 @@ fn mutants(cli: &Cli) -> Result<ExitCode> {
     let mut missed = Vec::new();
     for Mutant { rule, invariant, seed } in mutants() {
         let mut found: Option<(u64, String)> = None;
-        // The seed that is known to find it comes first: others are tried only if it does not any more.
+        // The seed that is known to find the broken rule comes first; others are tried only if it no longer does.
         let mut seeds = vec![seed];
         if !cli.recorded {
             seeds.extend(cli.seeds().into_iter().filter(|other| *other != seed));

@@ -41,7 +41,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A gateway to the Dispatcher that is said to lead; `None`: nobody is.
+    /// Returns a gateway to the published Dispatcher; `None` if none is published.
     pub fn gateway(&self) -> Option<Remote<DispatcherGateway>> {
         let leader = self.dispatcher.borrow().clone()?;
         Some(self.rpc.gateway(&leader.address, DispatcherId::from_session(leader.session)))

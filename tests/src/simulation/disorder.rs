@@ -1,6 +1,6 @@
-//! Draws how late the calls and answers of one process arrive: most at once, some behind younger ones.
+//! Draws how late the calls and answers of one process arrive: most at once, some after later ones.
 //!
-//! Where the fabric promises an order, the fabric keeps it whatever is drawn here.
+//! The fabric keeps the order that it promises, whatever is drawn here.
 
 use super::observer::Observer;
 use gateways::disorder::Disorder;
@@ -10,14 +10,14 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The longest that a call or an answer is held back. Far less than [`super::observed::SLOW`]: what is observed
-/// of other faults is not the work of this one.
+/// Maximum time in milliseconds for which a call or an answer is held back. It is far below [`super::observed::SLOW`],
+/// so that this disorder is not mistaken for another fault.
 const LONGEST_MS: u64 = 400;
 
-/// Of one process.
+/// The disorder of one process.
 pub struct Late {
     rng: Mutex<ChaCha8Rng>,
-    /// How many of a thousand calls are held back.
+    /// Number of calls out of a thousand that are held back.
     per_mille: u32,
     observer: Observer,
 }
@@ -29,7 +29,7 @@ impl fmt::Debug for Late {
 }
 
 impl Late {
-    /// Holds back so many of a thousand calls, drawn from `seed` alone.
+    /// Returns a disorder that holds back `per_mille` of a thousand calls, drawn from `seed` alone.
     pub fn new(seed: u64, per_mille: u32, observer: Observer) -> Self {
         Self { rng: Mutex::new(ChaCha8Rng::seed_from_u64(seed)), per_mille, observer }
     }
@@ -41,7 +41,7 @@ impl Disorder for Late {
         if !rng.random_ratio(self.per_mille, 1_000) {
             return Duration::ZERO;
         }
-        // Most of those that are held back only miss the next few calls.
+        // Most calls that are held back miss only the next few calls.
         let longest = if rng.random_bool(0.8) { 40 } else { LONGEST_MS };
         Duration::from_millis(rng.random_range(1..=longest))
     }

@@ -14,7 +14,7 @@ const LATENCY_MAX: Duration = Duration::from_millis(60);
 
 struct UnderWay {
     until: Duration,
-    /// As the observer numbers it.
+    /// The number that the observer gave the fault.
     number: u64,
     fault: Fault,
 }

@@ -1,6 +1,6 @@
-//! A client that calls the leaders more often than their mailboxes hold.
+//! A client that makes more calls to the leaders than their mailboxes hold.
 //!
-//! It only asks: what is answered, and what is refused, changes nothing.
+//! The client only asks questions, so neither an answer nor a refusal changes anything.
 
 use super::client::Client;
 use super::observer::Observer;
@@ -13,16 +13,17 @@ use model::{Fence, ResourceManagerId};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Calls of one burst.
+/// Number of calls in one burst.
 const CALLS: usize = 100;
 /// Pause between two bursts.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Of so many calls of the ResourceManager one is of the Dispatcher too, which asks every JobMaster for it.
+/// One of this many calls to the ResourceManager is accompanied by a call to the Dispatcher, which then asks every
+/// JobMaster.
 const PER_OVERVIEW: usize = 20;
-/// How soon a flood begins after its time has come.
+/// Maximum time between the planned and the real beginning of a flood.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The floods that are under way.
+/// The numbers of the floods that have begun and not ended.
 #[derive(Debug, Clone, Default)]
 pub struct Flood(Arc<Mutex<Vec<u64>>>);
 
@@ -31,17 +32,17 @@ impl Flood {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A flood begins, as the fault of this number.
+    /// Begins a flood, for the fault of this number.
     pub fn begin(&self, number: u64) {
         self.with(|floods| floods.push(number));
     }
 
-    /// The flood of this number is over.
+    /// Ends the flood of this number.
     pub fn end(&self, number: u64) {
         self.with(|floods| floods.retain(|flood| *flood != number));
     }
 
-    /// The client's part.
+    /// Makes the calls of the current flood, for as long as the run lasts.
     pub async fn run(self, client: Client, observer: Observer) {
         let managers = client.retrieval.watch(Component::ResourceManager);
         loop {
@@ -64,7 +65,7 @@ impl Flood {
                             observer.fault_observed(number);
                         }
                         if let Some(dispatcher) = dispatcher {
-                            // Whatever it answers.
+                            // The answer does not matter.
                             let _ = dispatcher.ask(RequestJobsOverview {}).await;
                         }
                     });

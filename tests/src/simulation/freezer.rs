@@ -1,7 +1,7 @@
-//! Freezes simulated processes: as after SIGSTOP all lanes of the process stop, while its clock goes on and its
-//! sockets take what comes; after the thaw the process does everything that is due at once.
+//! Freezes simulated processes: as after SIGSTOP, all lanes of the process stop while its clock goes on and its sockets
+//! receive; after the thaw the process at once does everything that is due.
 //!
-//! It must never drop or reorder anything of the process.
+//! The freezer must never drop or reorder anything of the process.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -12,13 +12,13 @@ use tokio::task::LocalSet;
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many faults keep the host frozen.
+    /// Number of faults that keep the host frozen.
     faults: u32,
-    /// Wakes the process's gate.
+    /// Wakes the process when the host thaws.
     waker: Option<Waker>,
 }
 
-/// All hosts of a run.
+/// The frozen hosts of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Freezer(Arc<Mutex<BTreeMap<String, State>>>);
 
@@ -28,12 +28,12 @@ impl Freezer {
         f(hosts.entry(host.to_owned()).or_default())
     }
 
-    /// Stops a host's process, also one that starts while the host is frozen.
+    /// Freezes a host's process, or one that starts while the host is frozen.
     pub fn freeze(&self, host: &str) {
         self.with(host, |s| s.faults += 1);
     }
 
-    /// Takes one [`Freezer::freeze`] back; the process goes on after the last.
+    /// Undoes one [`Freezer::freeze`]; the process goes on after the last one.
     pub fn thaw(&self, host: &str) {
         let waker = self.with(host, |s| {
             s.faults = s.faults.saturating_sub(1);
@@ -49,7 +49,7 @@ impl Freezer {
         })
     }
 
-    /// Runs a process with everything that it spawns; all of it ends with the process.
+    /// Runs a process with all tasks that it spawns; they end with the process.
     pub async fn run<T: 'static>(
         &self,
         host: &str,
@@ -61,7 +61,7 @@ impl Freezer {
             if self.is_frozen(host, cx.waker()) {
                 return Poll::Pending;
             }
-            // Ready: nothing is left to do but to see how the process ended.
+            // If all tasks are done, the process has ended, which the next line finds.
             let _ = Pin::new(&mut tasks).poll(cx);
             process.as_mut().poll(cx).map(|ended| Ok(ended?))
         })

@@ -1,8 +1,8 @@
-//! A program host without a program: tasks initialise, run for the time that the job's options say, and
-//! finish or fail as these say; coordinators say yes to everything.
+//! A program host without a program: tasks initialise, run for the time that the job's options give, and finish or fail
+//! as these say; coordinators accept everything.
 //!
-//! It stands where user code would: everything above it is the real thing. It reports in order and tries
-//! each report until its parent answers, as a host does.
+//! The double replaces the user code; everything above it is real. It reports in order and repeats each report until
+//! its parent answers, as a host does.
 
 use super::observer::{Noticed, Observer};
 use super::plan::{PlannedJob, Trouble};
@@ -26,8 +26,8 @@ use std::time::Duration;
 /// Option of a job: milliseconds that each task runs; absent: until it is cancelled.
 const TASK_MS: &str = "program.task-ms";
 
-/// Options of a job whose first subtask fails: in how many attempts, after how many milliseconds each, and
-/// whether for good (`true` or `false`).
+/// Options of a job whose first subtask fails: the number of attempts that fail, the milliseconds that each runs
+/// before, and whether the failure is fatal (`true` or `false`).
 const FAIL_ATTEMPTS: &str = "program.fail-attempts";
 const FAIL_AFTER_MS: &str = "program.fail-after-ms";
 const FAIL_FATALLY: &str = "program.fail-fatally";
@@ -183,7 +183,7 @@ impl HostDouble {
 /// The vertex whose first subtask fails.
 const FIRST_VERTEX: JobVertexId = JobVertexId(1);
 
-/// The options of a job, as the double reads them again.
+/// Returns the options of a job in the form that the double reads.
 pub fn options_of(job: &PlannedJob) -> BTreeMap<String, String> {
     let task_ms = job.task_time.map(|time| (TASK_MS, time.as_millis().to_string()));
     let trouble = job.trouble.map(|trouble| {

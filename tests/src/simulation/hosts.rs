@@ -43,7 +43,7 @@ pub struct World {
     pub mutation: Mutation,
     /// Sees everything.
     pub observer: Observer,
-    /// Leaders and the logs of jobs.
+    /// The store of leaders and job logs.
     pub storage: SharedStorage,
     /// Starts workers, in runs whose ResourceManager is active.
     pub system: ExternalSystem,
@@ -51,9 +51,9 @@ pub struct World {
     pub freezer: Freezer,
     /// Resets connections.
     pub connections: Connections,
-    /// Lets program hosts crash.
+    /// Makes program hosts crash.
     pub programs: Programs,
-    /// Has the client call too often.
+    /// Makes the client call too often.
     pub flood: Flood,
     starts: Arc<Mutex<BTreeMap<String, u32>>>,
 }

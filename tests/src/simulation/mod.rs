@@ -43,9 +43,9 @@ pub struct Outcome {
     pub trace: String,
     /// What did not hold.
     pub violations: Vec<Violation>,
-    /// How many faults of each kind were begun.
+    /// Number of faults of each kind that were begun.
     pub begun: BTreeMap<&'static str, u64>,
-    /// What was counted; a fault only if a component observed it.
+    /// All counts; a fault is counted only if a component observed it.
     pub counts: BTreeMap<&'static str, u64>,
     /// The trace itself, if it was to be kept.
     pub lines: Vec<String>,

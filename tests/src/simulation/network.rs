@@ -1,6 +1,6 @@
 //! The network of one simulated host: turmoil's, with connections that a fault can reset while both hosts live.
 //!
-//! It must never change or reorder the bytes of a connection.
+//! This module must never change or reorder the bytes of a connection.
 
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection, as whoever resets it knows it.
+/// The state of a connection through which a fault resets it.
 #[derive(Debug, Default)]
 struct Line {
     is_cut: AtomicBool,
@@ -27,7 +27,7 @@ struct Dialled {
     line: Weak<Line>,
 }
 
-/// All connections of a run, by the host that dialled.
+/// All connections of a run, with the hosts at both ends.
 #[derive(Debug, Clone, Default)]
 pub struct Connections(Arc<Mutex<Vec<Dialled>>>);
 
@@ -36,7 +36,7 @@ impl Connections {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Resets every connection between two hosts; returns whether there was one.
+    /// Resets every connection between two hosts. Returns false if there was none.
     pub fn reset(&self, a: &str, b: &str) -> bool {
         let lines: Vec<Arc<Line>> = self.with(|all| {
             all.retain(|dialled| dialled.line.strong_count() > 0);
@@ -51,7 +51,7 @@ impl Connections {
         !lines.is_empty()
     }
 
-    /// The network of a host.
+    /// Returns the network of a host.
     pub fn network_of(&self, host: &str) -> Arc<dyn Network> {
         Arc::new(HostNetwork { connections: self.clone(), host: host.to_owned() })
     }

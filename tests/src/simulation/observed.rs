@@ -1,16 +1,16 @@
-//! Which of the faults that were begun a component observed: a fault that nobody noticed has tested nothing.
+//! Finds the begun faults that a component observed: a fault that nothing noticed has tested nothing.
 //!
-//! A fault of hosts or links is observed by a call between two hosts that it concerns, if the call was under way
-//! during the fault and was lost or took longer than [`SLOW`]. Other faults are observed where they are
-//! caused, by whoever gets the error.
+//! A fault of hosts or links is observed by a call between two hosts that it concerns, if the call was pending during
+//! the fault and was lost or took longer than [`SLOW`]. Other faults are observed where they are caused, by the
+//! component that gets the error.
 
 use super::plan::Fault;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A call that takes longer is slow. Without faults none does.
+/// Duration from which a call counts as slow. Without faults no call is slow.
 pub const SLOW: Duration = Duration::from_secs(1);
-/// A call that was under way during a fault has ended so long after it.
+/// Maximum time after a fault in which a call ends that was pending during the fault.
 const AFTERMATH: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
@@ -20,17 +20,17 @@ struct Begun {
     until: Option<Duration>,
 }
 
-/// Faults of one run.
+/// The faults of one run.
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// Those that may still be observed, by number.
+    /// Faults that may still be observed, by number.
     open: BTreeMap<u64, Begun>,
     begun: BTreeMap<&'static str, u64>,
     last: u64,
 }
 
 impl Faults {
-    /// A fault begins; returns its number.
+    /// Records that a fault begins. Returns its number.
     pub fn begin(&mut self, fault: &Fault, now: Duration) -> u64 {
         self.last += 1;
         *self.begun.entry(fault.kind()).or_default() += 1;
@@ -38,7 +38,7 @@ impl Faults {
         self.last
     }
 
-    /// A fault is over.
+    /// Records that a fault has ended.
     pub fn end(&mut self, number: u64, now: Duration) {
         if let Some(begun) = self.open.get_mut(&number) {
             begun.until = Some(now);
@@ -46,12 +46,13 @@ impl Faults {
         self.open.retain(|_, begun| begun.until.is_none_or(|until| now <= until + AFTERMATH));
     }
 
-    /// A component got this fault's error; returns the fault's kind the first time.
+    /// Records that a component got this fault's error. Returns the fault's kind the first time, then `None`.
     pub fn observe(&mut self, number: u64) -> Option<&'static str> {
         self.open.remove(&number).map(|begun| begun.fault.kind())
     }
 
-    /// A call from one host to another was lost or slow; returns the kinds of faults that are observed with it.
+    /// Records that a call from one host to another was lost or slow. Returns the kinds of faults that are observed
+    /// with it.
     pub fn bad_call(
         &mut self,
         (from, to): (&str, &str),
@@ -67,7 +68,7 @@ impl Faults {
         seen.into_iter().filter_map(|number| self.observe(number)).collect()
     }
 
-    /// How many faults of each kind have begun.
+    /// Returns the number of begun faults of each kind.
     pub fn begun(&self) -> BTreeMap<&'static str, u64> {
         self.begun.clone()
     }

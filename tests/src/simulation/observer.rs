@@ -29,15 +29,15 @@ pub enum Noticed {
     JobWanted {
         /// Which.
         job_id: JobId,
-        /// How many subtasks it has.
+        /// Number of the job's subtasks.
         subtasks: usize,
     },
-    /// In a program host an attempt has ended by itself, and well.
+    /// An attempt has ended by itself, and successfully, in its program host.
     AttemptFinished {
-        /// Which.
+        /// The attempt.
         attempt: ExecutionAttemptId,
     },
-    /// A record has appeared in a job's log.
+    /// A new record appears in a job's log.
     Recorded {
         /// The job.
         job_id: JobId,
@@ -45,7 +45,7 @@ pub enum Noticed {
         number: u64,
         /// The leader that wrote it.
         session: LeaderSession,
-        /// Whether it says how the job ended.
+        /// True if the record is the job's result.
         result: bool,
     },
     /// A job was taken.
@@ -195,17 +195,17 @@ impl Observer {
         self.with(|s| *s.counts.entry(what).or_default() += n);
     }
 
-    /// A fault begins; returns its number.
+    /// Records that a fault begins. Returns its number.
     pub fn fault_begins(&self, fault: &Fault, now: Duration) -> u64 {
         self.with(|s| s.faults.begin(fault, now))
     }
 
-    /// A fault is over.
+    /// Records that a fault has ended.
     pub fn fault_ends(&self, number: u64, now: Duration) {
         self.with(|s| s.faults.end(number, now));
     }
 
-    /// A component got the error of a fault: the fault is counted, once.
+    /// Records that a component got the error of a fault; counts each fault once.
     pub fn fault_observed(&self, number: u64) {
         self.with(|s| {
             if let Some(kind) = s.faults.observe(number) {
@@ -214,7 +214,7 @@ impl Observer {
         });
     }
 
-    /// How many faults of each kind have begun, whether they were observed or not.
+    /// Returns the number of begun faults of each kind, observed or not.
     pub fn faults_begun(&self) -> BTreeMap<&'static str, u64> {
         self.with(|s| s.faults.begun())
     }
@@ -297,7 +297,7 @@ impl State {
         }
     }
 
-    /// Most calls end well and at once: they are in the trace where they were let in.
+    /// Handles the end of a call. A call that succeeds quickly is ignored: the trace contains it where it was let in.
     fn see_asked(&mut self, host: &str, fact: FabricFact<'_>) {
         let FabricFact::Asked { to, call, took, lost } = fact else { return };
         if !lost && took < SLOW {
@@ -306,7 +306,7 @@ impl State {
         let to = to.host();
         let (at, took_s) = (self.now.as_secs_f64(), took.as_secs_f64());
         self.line(&format!("{at:>9.3} {host} {call} to {to} took {took_s:.3} s, lost: {lost}"));
-        // The client is no component, and whoever asks for a leader waits until there is another one.
+        // The client is no component, and a request for a leader is slow because it waits until there is a new leader.
         if host == super::plan::CLIENT || !lost && call == RequestLeader::NAME {
             return;
         }

@@ -24,7 +24,7 @@ pub struct Plan {
     pub seed: u64,
     /// Whether the ResourceManager starts its workers itself.
     pub active: bool,
-    /// What the processes of the run are configured with.
+    /// The configuration of the run's processes.
     pub settings: Settings,
     /// By time.
     pub jobs: Vec<PlannedJob>,
@@ -32,7 +32,7 @@ pub struct Plan {
     pub faults: Vec<PlannedFault>,
 }
 
-/// Settings that all processes of a run share.
+/// The settings that all processes of a run share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// `resourcemanager.standalone.start-up-time`.
@@ -41,20 +41,20 @@ pub struct Settings {
     pub slot_request: Duration,
     /// `taskmanager.registration.timeout`.
     pub registration: Duration,
-    /// Calls that wait in one endpoint's mailbox; further ones are refused.
+    /// Number of calls that wait in one endpoint's mailbox; further calls are refused.
     pub mailbox_max: u64,
-    /// How many of a thousand calls and answers arrive late, where no order is promised.
+    /// Number of calls and answers out of a thousand that arrive late, where no order is promised.
     pub late_per_mille: u32,
 }
 
-/// What a job's program does wrong, in its first vertex's first subtask.
+/// The failure of a job's program, in the first subtask of its first vertex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trouble {
-    /// How many attempts of each JobMaster fail.
+    /// Number of attempts under each JobMaster that fail.
     pub attempts: u32,
-    /// How long each of them runs before.
+    /// Time that each of them runs before it fails.
     pub after: Duration,
-    /// Whether no restart would help.
+    /// True if no restart would help.
     pub fatal: bool,
 }
 
@@ -69,19 +69,19 @@ pub struct PlannedJob {
     pub task_time: Option<Duration>,
     /// Whether the client cancels it, and when.
     pub cancel_at: Option<Duration>,
-    /// Why it fails, if it does.
+    /// The failure of its program, if it fails.
     pub trouble: Option<Trouble>,
-    /// How often its restart strategy starts it again; `None`: without end.
+    /// Number of restarts that its restart strategy allows; `None` if there is no limit.
     pub restarts: Option<u32>,
-    /// Whether its first vertex has a coordinator.
+    /// True if its first vertex has a coordinator.
     pub coordinated: bool,
 }
 
-/// From this parallelism on a job needs more than half of all slots.
+/// Parallelism from which on a job needs more than half of all slots.
 const WIDE: u32 = 7;
 
 impl PlannedJob {
-    /// Whether two such jobs can't run beside each other.
+    /// Returns true if two such jobs cannot run at the same time.
     fn is_wide(&self) -> bool {
         self.parallelism.iter().any(|parallelism| *parallelism >= WIDE)
     }
@@ -98,12 +98,12 @@ pub struct PlannedFault {
     pub fault: Fault,
 }
 
-/// What is wrong with a host's storage.
+/// The fault of a host's storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StorageFault {
-    /// Each call takes so much longer.
+    /// Each call takes this much longer.
     Slow(Duration),
-    /// Calls take effect only after the fault is over.
+    /// Calls take effect only after the fault has ended.
     Hang,
     /// Calls fail.
     Fail,
@@ -130,7 +130,7 @@ pub enum Fault {
         /// One way.
         latency: Duration,
     },
-    /// Segments between two hosts are held back and then delivered at once, in their order.
+    /// Segments between two hosts are held back and then delivered all at once, in their order.
     Hold {
         /// One side.
         a: String,
@@ -161,14 +161,14 @@ pub enum Fault {
         /// Which.
         host: String,
     },
-    /// The object store, as one host sees it, does not work as it should.
+    /// The object store is slow, hangs or fails for one host.
     Storage {
         /// The host.
         host: String,
-        /// What is wrong with its calls.
+        /// The fault of its calls.
         how: StorageFault,
     },
-    /// A process stops as a whole and then goes on: its clock went on meanwhile.
+    /// A process stops as a whole and then continues; its clock has gone on meanwhile.
     Freeze {
         /// Which.
         host: String,
@@ -182,10 +182,10 @@ pub enum Fault {
     },
     /// The program hosts of a process crash.
     HostCrash {
-        /// Whose.
+        /// The host of the process.
         host: String,
     },
-    /// The client calls the leaders more often than their mailboxes hold.
+    /// The client makes more calls to the leaders than their mailboxes hold.
     Flood,
 }
 
@@ -210,7 +210,7 @@ impl Fault {
         }
     }
 
-    /// The same fault with [`LEADER`] replaced.
+    /// Returns the fault with [`LEADER`] replaced by the given host.
     #[must_use]
     pub fn aimed_at(mut self, leader: &str) -> Self {
         let hosts = match &mut self {
@@ -230,7 +230,7 @@ impl Fault {
         self
     }
 
-    /// Whether calls between two hosts may suffer from it.
+    /// Returns true if calls between two hosts may suffer from the fault.
     pub fn concerns(&self, from: &str, to: &str) -> bool {
         let both = |a: &str, b: &str| (from, to) == (a, b) || (to, from) == (a, b);
         match self {
@@ -263,7 +263,7 @@ pub fn worker(i: usize) -> String {
     format!("taskmanager-{i}")
 }
 
-/// Stands for the host of whoever leads when the fault begins.
+/// Stands for the host of the process that leads when the fault begins.
 pub const LEADER: &str = "the leader";
 
 /// Host name of the client.
@@ -282,7 +282,8 @@ impl Plan {
         let active = rng.random_bool(0.5);
         jobs.extend(draw_wide_jobs(&mut rng));
         jobs.sort_by_key(|j| j.at);
-        // From numbers of their own: a further kind of fault leaves the others of a seed as they are.
+        // These faults are drawn from random numbers of their own, so that a further kind of fault does not change the
+        // other faults of a seed.
         let more = &mut ChaCha8Rng::seed_from_u64(seed ^ 0x0b5e_17ed);
         faults.extend((0..more.random_range(7..=10)).map(|i| draw_process_fault(more, i)));
         faults.extend((0..more.random_range(4..=6)).map(|i| draw_storage_fault(more, i)));
@@ -345,7 +346,7 @@ fn draw_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
     // Every kind comes up in every run; the rest of the run's faults are of any kind.
     let kind = if i < 8 { i } else { rng.random_range(0..8) };
     let (mut a, mut b) = pair(rng);
-    // TaskManagers have nothing to say to each other here: most links that fail lead to whoever leads.
+    // TaskManagers do not call each other here, so most failing links lead to the leader.
     match rng.random_range(0..3) {
         0 => a = LEADER.to_owned(),
         1 => b = LEADER.to_owned(),
@@ -364,7 +365,7 @@ fn draw_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
     PlannedFault { at, lasts, fault }
 }
 
-/// A fault of storage, mostly longer than a lease; each kind comes up in every run.
+/// Draws a storage fault, mostly longer than a lease. The first three of a run are one of each kind.
 fn draw_storage_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
     let (at, lasts) = (millis(rng, 5_000, 370_000), millis(rng, 1_000, 25_000));
     let fault = match (i, draw_storage(rng)) {
@@ -378,7 +379,7 @@ fn draw_storage_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
     PlannedFault { at, lasts, fault }
 }
 
-/// What happens to processes whose hosts and links are well.
+/// Draws a fault of a process whose hosts and links work.
 fn draw_process_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
     let at = millis(rng, 5_000, 380_000);
     let lasts = millis(rng, 1_000, 18_000);
@@ -400,14 +401,14 @@ fn draw_process_fault(rng: &mut ChaCha8Rng, i: usize) -> PlannedFault {
     PlannedFault { at, lasts, fault }
 }
 
-/// Whoever leads is revoked while many calls are under way to it.
+/// Draws a revocation: the leader loses its storage while many calls to it are pending.
 fn draw_revocation(rng: &mut ChaCha8Rng) -> [PlannedFault; 2] {
     let (at, lasts) = (millis(rng, 5_000, 360_000), millis(rng, 10_000, 18_000));
     let lost = Fault::Storage { host: LEADER.to_owned(), how: StorageFault::Fail };
     [lost, Fault::Flood].map(|fault| PlannedFault { at, lasts, fault })
 }
 
-/// Some programs fail; some of those for good.
+/// Lets some programs fail, some of them fatally.
 fn draw_trouble(rng: &mut ChaCha8Rng, job: &mut PlannedJob) {
     job.coordinated = rng.random_bool(0.4);
     job.restarts = rng.random_bool(0.12).then(|| rng.random_range(0..=4));
@@ -422,7 +423,8 @@ fn draw_trouble(rng: &mut ChaCha8Rng, job: &mut PlannedJob) {
     }
 }
 
-/// Half of all runs never reach a time-out; in the others most are shorter than many faults.
+/// Draws the settings. Half of all runs never reach a time-out; in the others most time-outs are shorter than many
+/// faults.
 fn draw_settings(rng: &mut ChaCha8Rng) -> Settings {
     let patient = rng.random_bool(0.5);
     let short = |rng: &mut ChaCha8Rng, from, to| match !patient && rng.random_bool(0.7) {
@@ -434,7 +436,7 @@ fn draw_settings(rng: &mut ChaCha8Rng) -> Settings {
         slot_request: short(rng, 10_000, 40_000),
         registration: short(rng, 8_000, 20_000),
         mailbox_max: if rng.random_bool(0.75) { 48 } else { 256 },
-        // Calls that come in a burst are late one by one: only without that is a mailbox ever full.
+        // Late calls of a burst arrive one by one, so a mailbox is full only in runs without late calls.
         late_per_mille: if rng.random_bool(0.4) { 0 } else { rng.random_range(1..=150) },
     }
 }
@@ -445,8 +447,7 @@ fn draw_last_crash(rng: &mut ChaCha8Rng) -> PlannedFault {
     PlannedFault { at, lasts, fault: Fault::Crash { host: worker(rng.random_range(0..WORKERS)) } }
 }
 
-/// A JobManager a third of the time: there are fewer of them, and they have more to lose.
-/// Mostly the leader's storage: what others do with theirs is to look for the leader.
+/// Draws a storage fault, mostly of the leader: the other processes use their storage only to find the leader.
 fn draw_storage(rng: &mut ChaCha8Rng) -> Fault {
     let host = if rng.random_bool(0.6) { LEADER.to_owned() } else { draw_host(rng) };
     let how = match rng.random_range(0..4) {
@@ -457,6 +458,7 @@ fn draw_storage(rng: &mut ChaCha8Rng) -> Fault {
     Fault::Storage { host, how }
 }
 
+/// Draws a host, in a third of all cases a JobManager: there are fewer of them, and they have more to lose.
 fn draw_host(rng: &mut ChaCha8Rng) -> String {
     if rng.random_bool(0.34) {
         match rng.random_bool(0.5) {

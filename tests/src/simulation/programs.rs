@@ -1,6 +1,6 @@
-//! Starts program host doubles, and lets those of a process crash.
+//! Starts program host doubles and makes those of a process crash.
 //!
-//! A crash is what the process sees of it: a host that is gone without a word.
+//! As in a real crash, the process only sees that the host is gone.
 
 use super::host_double::{self, RunningHost};
 use super::observer::Observer;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long a double takes to start.
+/// Time that a double takes to start.
 const START: Duration = Duration::from_millis(50);
 
 /// The program hosts of a run, by the simulated host of their parents.
@@ -28,10 +28,10 @@ impl Programs {
         f(hosts.entry(host.to_owned()).or_default())
     }
 
-    /// Lets every program host of a process crash, as the fault of this number.
+    /// Makes every program host of a process crash, for the fault of this number.
     pub fn crash(&self, host: &str, fault: u64) {
         for program in self.with(host, std::mem::take) {
-            // It may have ended already.
+            // The program may have ended already.
             let _ = program.send(fault);
         }
     }
@@ -56,7 +56,7 @@ pub struct Doubles {
 }
 
 impl Doubles {
-    /// For the process on `host` whose fabric is `rpc`.
+    /// Returns the launcher of the process on `host` whose fabric is `rpc`.
     pub fn new(rpc: RpcService, host: &str, programs: Programs, observer: Observer) -> Self {
         Self { rpc, host: host.to_owned(), programs, observer, serial: AtomicU64::new(0) }
     }
@@ -90,7 +90,7 @@ fn launched(
         exited: async move {
             tokio::select! {
                 biased;
-                // Dropped: it was killed.
+                // The sender was dropped because the program was killed.
                 _ = gone => ExitCause("killed".to_owned()),
                 Ok(fault) = crashed => {
                     crashing.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,8 +1,8 @@
-//! The object store that all hosts of a run share, as each of them sees it: slow, hanging or failing by host. The
-//! observer is told of every record that appears in a job's log.
+//! The object store that all hosts of a run share, as each host sees it: it can be slow, hang or fail for one host. The
+//! observer is notified of every record that appears in a job's log.
 //!
-//! It must never lose or invent an object: a call that hangs takes effect when the store goes on, however
-//! late that is.
+//! The store must never lose or invent an object: a call that hangs takes effect once the fault is lifted, however late
+//! that is.
 
 use super::observer::{Noticed, Observer};
 use super::plan::StorageFault;
@@ -21,13 +21,13 @@ use storage::objects::{
     Fault, FaultyObjects, MemoryObjects, ObjectStore, PutNew, StoreError, StoreFuture,
 };
 
-/// A holder whose renewals do not succeed stops after 4.8 s of these.
+/// The lease settings of all processes. A holder whose renewals fail stops after 4.8 s (0.6 of the duration).
 const LEASE: FileElectionSettings = FileElectionSettings {
     lease_duration: Duration::from_secs(8),
     renew_interval: Duration::from_secs(1),
 };
 
-/// The store itself: outlives every host of the run. Cheap to clone.
+/// The shared store, which outlives every host of the run. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct SharedStorage {
     objects: MemoryObjects,
@@ -48,12 +48,12 @@ impl SharedStorage {
         Arc::new(self.host(host))
     }
 
-    /// Returns the election of a host's process, and with it the way to find the leader.
+    /// Returns the election of a host's process, which also finds the leader.
     pub fn election(&self, platform: &Platform, host: &str) -> FileElection {
         FileElection::new(platform.clone(), self.of(host), LEASE)
     }
 
-    /// Sets what a host's calls suffer from now on: the fault and its number, or none.
+    /// Sets the fault of a host's calls from now on, with its number; `None` ends it.
     pub fn set_fault(&self, host: &str, fault: Option<(StorageFault, u64)>) {
         let host = self.host(host);
         let number = fault.map(|(_, number)| number);
@@ -91,7 +91,7 @@ impl SharedStorage {
 #[derive(Clone)]
 struct HostStorage {
     faulty: FaultyObjects,
-    /// The fault that its calls suffer.
+    /// The number of the fault that the host's calls have now.
     number: Arc<Mutex<Option<u64>>>,
     observer: Observer,
 }
@@ -103,7 +103,7 @@ impl fmt::Debug for HostStorage {
 }
 
 impl HostStorage {
-    /// The store, for one call: a fault is observed by the first one.
+    /// Returns the store for one call. The first call under a fault observes the fault.
     fn reached(&self) -> &FaultyObjects {
         let number = *self.number.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = number {
@@ -134,7 +134,7 @@ impl ObjectStore for HostStorage {
     }
 }
 
-/// The objects, with a word to the observer about each new record of a job.
+/// The objects; every new record of a job is reported to the observer.
 #[derive(Clone)]
 struct Recorded {
     inner: MemoryObjects,
@@ -148,7 +148,7 @@ impl fmt::Debug for Recorded {
     }
 }
 
-/// What a new object records about a job; `None` if it is no record.
+/// Returns the fact that a new object records about a job; `None` if the object is no record.
 fn recorded(name: &str, bytes: &[u8]) -> Option<Noticed> {
     let (job, number) = name.strip_prefix("jobs/")?.split_once('/')?;
     let (job_id, number) = (job.parse::<JobId>().ok()?, number.parse().ok()?);

@@ -25,7 +25,7 @@ struct State {
     running: BTreeMap<String, ResourceId>,
     /// Requests that were taken back before they were served.
     cancelled: BTreeSet<u64>,
-    /// The newest connection's events.
+    /// The channel for the newest connection's events.
     events: Option<mpsc::Sender<DriverEvent>>,
     /// The newest connection's number.
     connections: u64,
@@ -49,7 +49,7 @@ impl ExternalSystem {
         })))
     }
 
-    /// A driver for a process of its own.
+    /// Returns a driver for one process.
     pub fn driver(&self) -> Driver {
         Driver { system: self.clone(), connection: AtomicU64::new(0) }
     }
@@ -107,8 +107,8 @@ impl State {
     }
 }
 
-/// One process's way to the system. A newer connection takes its place; what it does then about its own end
-/// changes nothing for the newer one.
+/// The connection of one process to the system. A newer connection replaces it; what the older process then does has no
+/// effect on the newer one.
 #[derive(Debug)]
 pub struct Driver {
     system: ExternalSystem,
@@ -117,7 +117,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Does something for the newest connection; an older one is refused.
+    /// Runs `f` if this is the newest connection; calls of an older one are ignored.
     fn with(&self, f: impl FnOnce(&mut State)) {
         let mine = self.connection.load(Ordering::Relaxed);
         self.system.with(|s| {
@@ -147,7 +147,7 @@ impl ResourceManagerDriver for Driver {
         async move { Ok(workers) }.boxed()
     }
 
-    // Any host may be the only one that is free: none is avoided.
+    // No host is avoided, because any host may be the only free one.
     fn avoid(&self, _: Vec<String>) {}
 
     fn request(&self, request: WorkerRequest) {

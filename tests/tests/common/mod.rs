@@ -31,8 +31,8 @@ pub fn bin_folder() -> PathBuf {
     folder
 }
 
-/// Builds `flott` and the examples in the same profile, with the features that this crate asks for, unless whoever
-/// runs the tests has done so.
+/// Builds `flott` and the examples in the same profile, with the features that this crate asks for, unless
+/// `FLOTT_TESTS_PREBUILT` says that this was done.
 fn build(folder: &Path) {
     if std::env::var_os("FLOTT_TESTS_PREBUILT").is_some() {
         return;

@@ -1,4 +1,4 @@
-//! A storage directory that can hang: a directory mounted a second time through a process that can be stopped.
+//! A storage directory that can hang: it is mounted a second time through a process that can be stopped.
 
 use nix::mount::{MntFlags, umount2};
 use nix::sys::signal::{Signal, kill};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// A directory mounted through the program `passthrough_fs`, until dropped.
+/// A directory mounted through the program `passthrough_fs`. Dropping this value unmounts it.
 pub struct PassthroughMount {
     server: Child,
     mountpoint: TempDir,
@@ -25,7 +25,8 @@ impl PassthroughMount {
         let mut errors = tempfile::tempfile().map_err(temporary)?;
         let server = Command::new(env!("CARGO_BIN_EXE_passthrough_fs"))
             .args([dir, mountpoint.path()])
-            // When the test dies, the system continues a stopped process of a group that nobody controls any more.
+            // The process has a group of its own: if the test dies, that group is orphaned, and the system continues
+            // its stopped process.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -45,7 +46,7 @@ impl PassthroughMount {
         }
     }
 
-    /// The directory on which everything goes through the process.
+    /// Returns the directory whose operations go through the process.
     pub fn path(&self) -> &Path {
         self.mountpoint.path()
     }
@@ -57,7 +58,7 @@ impl PassthroughMount {
         assert_eq!(status, WaitStatus::Stopped(self.pid(), Signal::SIGSTOP));
     }
 
-    /// Continues the process; operations that hung go on.
+    /// Continues the process, and with it the operations that hung.
     pub fn thaw(&self) {
         kill(self.pid(), Signal::SIGCONT).unwrap();
     }
@@ -68,7 +69,7 @@ impl PassthroughMount {
 }
 
 impl Drop for PassthroughMount {
-    /// Kills the process even while it is frozen. Operations that still hang then fail, and nobody waits for them.
+    /// Kills the process even while it is frozen. Operations that still hang then fail.
     fn drop(&mut self) {
         let _ = umount2(self.mountpoint.path(), MntFlags::MNT_DETACH);
         let _ = self.server.kill();

@@ -1,8 +1,8 @@
 //! An S3 server for tests: the crate `s3s` with its files in a temporary directory, on a free port of loopback.
 //!
-//! It checks signatures, and `If-None-Match: *` is atomic as it is with Amazon. The crate itself looks for the
-//! object and only then writes it, so two writers could both win; the server therefore lets conditional requests
-//! in one after the other.
+//! The server checks signatures, and `If-None-Match: *` is atomic as it is with Amazon. The crate itself looks for the
+//! object and only then writes it, so two writers could both win; the server therefore handles conditional requests one
+//! at a time.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
@@ -22,12 +22,12 @@ use tokio::sync::Mutex;
 pub const BUCKET: &str = "flott-tests";
 /// The one access key that the server knows.
 pub const ACCESS_KEY: &str = "access-of-tests";
-/// The secret key that belongs to it.
+/// The secret of this access key.
 pub const SECRET_KEY: &str = "secret-of-tests";
 
-/// A running server, until dropped; its objects are deleted with it.
+/// A running server. Dropping it stops the server and deletes its objects.
 pub struct S3Server {
-    /// What clients use as endpoint: `http://127.0.0.1:PORT`.
+    /// The endpoint for clients: `http://127.0.0.1:PORT`.
     pub endpoint: String,
     /// The directory that holds a directory for each bucket, with a file for each object.
     pub folder: TempDir,
@@ -52,7 +52,7 @@ impl S3Server {
 }
 
 impl Drop for S3Server {
-    /// Ends the server without waiting for requests.
+    /// Stops the server without waiting for requests.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

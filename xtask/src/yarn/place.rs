@@ -90,8 +90,8 @@ mod tests {
         for place in [&first, &second, &third] {
             fs::create_dir(&place.dir).unwrap();
         }
-        // The second run has gone, the third has not. Dropping the handles would not do: a child that another
-        // test forks at this moment holds copies of them until it has become another program.
+        // The second run has ended, the third has not. Dropping the handles would not release the locks: a child that
+        // another test forks at this moment holds copies of them until it executes another program.
         first.lock.unlock().unwrap();
         second.lock.unlock().unwrap();
         let (mine, left) = take(&home).unwrap();

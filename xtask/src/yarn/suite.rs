@@ -1,4 +1,5 @@
-//! Tests against Hadoop's real daemons, those of hadoop and of what is stored in HDFS: each cluster is brought up, tested and taken down, whatever comes.
+//! Tests against Hadoop's real daemons: those of hadoop and those of objects in HDFS. Each cluster is started, tested
+//! and stopped, even after a failure.
 
 use super::{Users, place, with_cluster};
 use crate::run::{Result, cargo, run};
@@ -14,7 +15,7 @@ struct Target {
     filters: &'static [&'static str],
     who: Who,
     reads_logs: bool,
-    /// Whether it belongs to hadoop, which is also tested alone.
+    /// True if the target belongs to hadoop, which is also tested alone.
     of_hadoop: bool,
 }
 
@@ -71,7 +72,7 @@ const TESTS: &[Tests] = &[
     },
 ];
 
-/// What selects hadoop alone.
+/// Selects hadoop alone.
 const ALONE: [&str; 2] = ["-p", "hadoop"];
 
 /// Builds hadoop alone, and runs its tests against this version of Hadoop.

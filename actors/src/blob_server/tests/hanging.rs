@@ -9,7 +9,7 @@ struct Hanging {
     faults: FaultyBlobs,
 }
 
-/// A server whose store can be made to hang. A Dispatcher leads here and has no job.
+/// Starts a server whose store can be made to hang, under a leading Dispatcher without jobs.
 async fn hanging() -> Hanging {
     let store = MemoryBlobs::new();
     let faults = FaultyBlobs::new(Arc::new(store.clone()));
@@ -18,7 +18,7 @@ async fn hanging() -> Hanging {
     Hanging { server, faults }
 }
 
-/// What it answers within a second; `None`: it hangs.
+/// Returns the answer if it comes within a second; `None` if the call hangs.
 async fn soon<T>(answer: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(Duration::from_secs(1), answer).await.ok()
 }
@@ -28,7 +28,7 @@ impl Hanging {
         self.server.client().upload_bytes(text, None, BlobKind::Permanent).await.unwrap()
     }
     async fn has_program(&self, hash: ContentHash) -> Option<BlobKey> {
-        // As patient as it takes: the test says when the store goes on.
+        // The time-out is long because the test decides when the store answers again.
         let within = Duration::from_secs(3600);
         self.server.remote.ask_within(HasBlob { job: None, hash }, within).await.unwrap()
     }
@@ -55,7 +55,7 @@ fn a_chunk_that_hangs_delays_its_own_upload_and_is_not_lost() {
             assert_eq!(h.has_program(kept.hash).await, Some(kept));
             let read = ReadBlob { key: kept, offset: 0, max: 9 };
             assert_eq!(s.remote.ask(read).await.unwrap().as_ref(), b"kept");
-            // Its sender has given up waiting; the store has not.
+            // The sender has given up waiting; the store still works on the chunk.
         }
         secs(200).await;
         h.faults.set_writes(Fault::None);
@@ -159,7 +159,7 @@ fn a_program_that_is_uploaded_while_it_is_being_removed_is_here_afterwards() {
         h.faults.set_writes(Fault::Slow(Duration::from_secs(5)));
         in_use.set(Some(Needed::default()));
         secs(1).await;
-        // From here on uploads are faster than the removal that has begun.
+        // From here on uploads do not hang, but the removal that has begun still does.
         h.faults.set_writes(Fault::None);
         let close = CloseUpload { upload, hash: key.hash };
         assert_eq!(s.remote.ask_within(close, Duration::from_secs(60)).await, Ok(key));

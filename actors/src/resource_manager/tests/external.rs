@@ -1,4 +1,5 @@
-//! The external resource system: nodes to avoid, late workers, workers that can never be had, the application's end.
+//! Tests of the external resource system: nodes to avoid, late workers, workers that can never be provided,
+//! deregistration.
 
 use super::*;
 
@@ -24,7 +25,7 @@ async fn the_driver_hears_which_nodes_to_avoid_also_when_there_are_none_left() {
         world.driver.say(failed(1, "node-2")).await;
         seconds(11).await;
         assert_eq!(world.driver.requests(), [1, 2]);
-        // 32 times the pause of 3 s.
+        // The longest pause is 32 times the first pause of 3 s.
         seconds(90).await;
         let told = world.driver.state().avoided.clone();
         assert_eq!(told, [vec!["node-1"], vec!["node-1", "node-2"], vec!["node-2"], vec![]]);
@@ -168,7 +169,8 @@ async fn an_application_is_deregistered_again_until_it_is() {
         let goodbye = DeregisterApplication { status, diagnostics: None };
         world.rm.ask_within(goodbye, Duration::from_secs(60)).await.expect("done");
         assert_eq!(world.driver.state().deregistered, [status; 4]);
-        // Pauses of 0.5, 1 and 2 s, and a quarter of the time for the one that never answers.
+        // The time consists of pauses of 0.5, 1 and 2 s, and a quarter of the whole time for the attempt that is never
+        // answered.
         assert_eq!(before.elapsed().as_millis() / 100, 135);
     })
     .await;

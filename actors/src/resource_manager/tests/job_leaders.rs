@@ -31,7 +31,7 @@ async fn a_job_master_that_is_superseded_is_told_so_and_its_successor_registers(
         settle().await;
         assert_eq!(first.disconnects.all().len(), 1);
         assert!(world.require(master(7), 2).await.is_err());
-        // Both live in one process here, under one name: the first has to go before the second comes.
+        // Both JobMasters live in one process here, under one name, so the first must end before the second starts.
         drop(first);
         let second = world.job(master(8)).await;
         world.require(master(8), 2).await.expect("taken");
@@ -56,7 +56,7 @@ async fn a_job_that_has_a_leader_does_not_time_out_and_one_that_lost_it_does() {
         assert_eq!(worker.freed.all().len(), 0);
         seconds(2).await;
         assert_eq!(worker.freed.all().len(), 1);
-        // Afterwards it is a new job again: watched from its first JobMaster on.
+        // Afterwards the job is new again: it is watched from the registration of its next JobMaster on.
         world.process.publish_job_master(JOB, master(9));
         world.introduce(master(9)).await.expect("it leads");
     })

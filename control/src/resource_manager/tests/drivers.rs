@@ -1,4 +1,4 @@
-//! What drivers are told, and what they tell late, twice, or never.
+//! Commands to drivers, and reports of drivers that come late, twice or never.
 
 use super::*;
 
@@ -69,7 +69,7 @@ fn the_only_node_of_a_cluster_is_tried_again_after_it_failed() {
     let commands = rm.driver(s(0), failed(1));
     assert_eq!(commands, [avoid(&["bad"])]);
     assert_eq!(requested(&rm.tick(s(3))), [2]);
-    // The external system has nowhere to start it, and waits.
+    // The request stays open in the external system, which has no node left to start the worker on.
     assert_eq!(rm.tick(s(95)), []);
     assert_eq!(rm.tick(s(96)), [avoid(&[])], "the open request can be met now");
     assert_eq!(rm.driver(s(97), started(2, 1)), []);
@@ -97,7 +97,7 @@ fn a_recovered_worker_counts_as_the_default_until_its_task_manager_says_what_it_
     let lost = DriverEvent::Lost { resource_id: tm(2), cause: "exit code 1".into() };
     let commands = rm.driver(s(2), lost);
     assert_eq!(avoided(&commands), Some(&vec!["host2".to_owned()]), "its node is known");
-    // Registering again does not change what it counts as.
+    // Registering again does not change the spec that the worker counts as.
     rm.disconnect(id, "restarting".into());
     rm.register(s(3), &tm(1), "host1".into(), spec()).expect("ours");
     assert_eq!(rm.get(&tm(1)).map(|worker| &worker.spec), Some(&large()));
@@ -165,7 +165,7 @@ fn what_can_never_be_met_is_told_and_not_asked_for_again_while_it_is_wanted() {
     assert_eq!(rm.tick(s(500)), [], "neither asked for again nor counted as a failure");
     assert_eq!(rm.last_driver_error(), None);
     assert_eq!(rm.need(s(501), 0, wanted.clone()), []);
-    // The job that needed them is gone; the next one tries anew.
+    // The job that needed these workers is gone; the next job requests them anew.
     assert_eq!(rm.need(s(502), 0, workers(1)), [Command::NeverMet(vec![])]);
     assert_eq!(requested(&rm.need(s(503), 0, wanted)), [4, 5]);
     let again = DriverEvent::NeverMet { request: 4, cause: "maximum is 8 GiB".into() };

@@ -18,7 +18,7 @@ fn closed(reason: &str) -> Command {
 fn removed(job_id: JobId) -> Command {
     Command::RemoveJob { job_id, reason: "nobody has led it for too long" }
 }
-/// A ResourceManager with a JobMaster that leads [`JOB`] and is registered.
+/// Returns a ResourceManager at which a JobMaster that leads [`JOB`] is registered.
 fn with_master(process: u64) -> ResourceManager {
     let mut rm = passive();
     assert!(rm.watch_job(s(0), JOB));

@@ -1,6 +1,6 @@
-//! A job is FINISHED only if every subtask ended by itself in exactly one attempt: the JobMaster that says so
-//! believes one attempt of each subtask FINISHED and all others ended or replaced, and each attempt that it
-//! believes FINISHED did end by itself in its program host.
+//! A job is FINISHED only if every subtask ended by itself in exactly one attempt: the JobMaster that reports it
+//! believes one attempt of each subtask FINISHED and all others ended or replaced, and each attempt that it believes
+//! FINISHED did end by itself in its program host.
 
 use super::Invariant;
 use crate::simulation::observer::{Noticed, Seen, What};
@@ -10,21 +10,21 @@ use control::mutation::Mutation;
 use model::{ExecutionAttemptId, ExecutionState, JobId, JobStatus, JobVertexId, LeaderSession};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What it must find, and where it does.
+/// The broken rule that this invariant must find, and a seed in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::LostTasksFinish, 1)];
 
 /// The newest attempt of each subtask and its state.
 type Newest = BTreeMap<(JobVertexId, u32), (u32, ExecutionState)>;
 
-/// See the module.
+/// The state of this invariant; see the module.
 #[derive(Default)]
 pub struct FinishedByItself {
-    /// Subtasks of each job.
+    /// Number of subtasks of each job.
     subtasks: BTreeMap<JobId, usize>,
-    /// Attempts that ended by themselves, as their program hosts know.
+    /// Attempts that ended by themselves, according to their program hosts.
     finished: BTreeSet<ExecutionAttemptId>,
-    /// What each JobMaster believes.
+    /// The newest attempts according to each JobMaster.
     believed: BTreeMap<(LeaderSession, JobId), Newest>,
 }
 
@@ -90,7 +90,8 @@ mod tests {
         ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask, attempt }
     }
 
-    /// A job of two subtasks is FINISHED: attempts that their hosts finished, and what the JobMaster believes.
+    /// Returns the number of violations when a job of two subtasks is FINISHED, given the attempts that ended by
+    /// themselves and those that the JobMaster believes FINISHED.
     fn found(by_themselves: &[ExecutionAttemptId], believed: &[ExecutionAttemptId]) -> usize {
         let observer = Observer::new(Trace::Hashed);
         observer.notice(&Noticed::JobWanted { job_id: JOB, subtasks: 2 });

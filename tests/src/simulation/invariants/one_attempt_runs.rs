@@ -1,5 +1,5 @@
-//! At most one attempt of a subtask is believed to run by its JobMaster: from the moment that an attempt is
-//! deployed until the JobMaster knows that it has ended, no other attempt of the subtask is deployed.
+//! At most one attempt of a subtask runs as far as its JobMaster knows: from the moment that an attempt is deployed
+//! until the JobMaster knows that it has ended, no other attempt of the subtask is deployed.
 
 use super::Invariant;
 use crate::simulation::observer::{Seen, What};
@@ -9,17 +9,17 @@ use control::mutation::Mutation;
 use model::{ExecutionState, JobId, JobVertexId, LeaderSession};
 use std::collections::BTreeMap;
 
-/// What it must find, and where it does.
+/// The broken rule that this invariant must find, and a seed in which it does.
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RestartBeforeEnd, 2)];
 
-/// A subtask as one JobMaster knows it.
+/// A subtask of one JobMaster.
 type Subtask = (LeaderSession, JobId, JobVertexId, u32);
 
-/// See the module.
+/// The state of this invariant; see the module.
 #[derive(Default)]
 pub struct OneAttemptRuns {
-    /// The attempt of each subtask that runs, and its state.
+    /// The running attempt of each subtask, and its state.
     running: BTreeMap<Subtask, (u32, ExecutionState)>,
 }
 
@@ -63,7 +63,7 @@ mod tests {
     use actors::probe::Probe;
     use model::{Epoch, ExecutionAttemptId};
 
-    /// What is found in changes of one subtask's attempts.
+    /// Returns the number of violations found in these changes of one subtask's attempts.
     fn found(changes: &[(u32, ExecutionState)]) -> usize {
         let session = LeaderSession { epoch: Epoch { store: 1, process: 1 }, nonce: 1 };
         let observer = Observer::new(Trace::Hashed);

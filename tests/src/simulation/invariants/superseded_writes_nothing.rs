@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "mutants")]
 pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RecordsReplaced, 27)];
 
-/// See the module.
+/// The state of this invariant; see the module.
 #[derive(Default)]
 pub struct SupersededWritesNothing {
     /// The newest leader that has written to each job's log.
