@@ -100,7 +100,8 @@ impl LaunchPlan {
         for (key, value) in std::iter::once(own).chain(self.jobmanager.clone()).chain(sizes) {
             command.push_str(&format!(" -D {key}={value}"));
         }
-        command.push_str(" 1><LOG_DIR>/taskmanager.out 2><LOG_DIR>/taskmanager.err");
+        // Nodes put the end of a file that is called like this into the diagnostics of a container that failed.
+        command.push_str(" 1><LOG_DIR>/taskmanager.out 2><LOG_DIR>/taskmanager.stderr");
         let mut launch = ContainerLaunchContext::of_command(command).with_tokens(&self.credentials);
         for (name, value) in &self.env {
             launch = launch.with_env(name, env_value(value));

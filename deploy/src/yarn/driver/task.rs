@@ -247,7 +247,9 @@ impl Task {
             }
             MasterEvent::Refused { requests, reason } => self.refuse(&requests, &reason),
             MasterEvent::Registered(response) => {
-                tracing::info!(maximum = ?response.maximum_capability, "registered at YARN's ResourceManager");
+                let maximum = response.maximum_capability.unwrap_or_default();
+                let (memory_mib, vcores) = (maximum.memory(), maximum.virtual_cores());
+                tracing::info!(memory_mib, vcores, "YARN grants containers of up to this size");
             }
             MasterEvent::Shutdown => self.fatal.report(
                 COMPONENT,

@@ -1,55 +1,35 @@
-//! Applications on YARN, submitted by hand as the client does it: a session, and a program as its own JobManager. Against
-//! the daemons of `cargo xtask yarn`. `cargo xtask test` runs it. By hand:
-//!
-//! ```text
-//! eval "$(cargo xtask yarn up | tail -1)"
-//! cargo test -p tests --test yarn -- --ignored --test-threads 1
-//! cargo xtask yarn down
-//! ```
+//! An application that a test stages and submits as the client does it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    clippy::print_stderr,
-    reason = "a test fails loudly, and measures real time"
-)]
-
-mod common;
-
-use common::{bin, eventually, expected_counts, output_lines, repository_text};
+use super::common::eventually;
 use hadoop::conf::Configuration;
 use hadoop::login::Login;
 use hadoop::tokens::{Credentials, Secret};
 use hadoop::yarn::YarnClient;
 use hadoop::yarn::messages::{
     ApplicationId, ApplicationReport, ApplicationSubmissionContext, ContainerLaunchContext,
-    FinalApplicationStatus, LocalResource, Resource, YarnApplicationState,
+    LocalResource, Resource, YarnApplicationState,
 };
 use hdfs_native::{Client, ClientBuilder, WriteOptions};
-use rest::client::{ClientTimeouts, RestClient};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long an application may take to get somewhere on a busy machine.
-const WITHIN: Duration = Duration::from_secs(120);
+pub(super) const WITHIN: Duration = Duration::from_secs(120);
 /// The cluster's secret. It must be nowhere but in credentials.
-const SECRET: &str = "b5c0ffee00112233445566778899aabb";
+pub(super) const SECRET: &str = "b5c0ffee00112233445566778899aabb";
 /// Of the ApplicationMaster and of a TaskManager, MiB.
 const MEMORY: i64 = 512;
 
 /// An application that is staged and submitted; killed when dropped.
-struct Application {
+pub(super) struct Application {
     runtime: tokio::runtime::Runtime,
-    yarn: YarnClient,
+    pub(super) yarn: YarnClient,
     hdfs: Client,
-    id: ApplicationId,
+    pub(super) id: ApplicationId,
     /// In HDFS.
     staging: String,
-    submitted: Instant,
+    pub(super) submitted: Instant,
 }
 
 /// What a container's file is made of.
@@ -70,7 +50,7 @@ fn quoted(text: &str) -> String {
 }
 
 impl Application {
-    fn submit(
+    pub(super) fn submit(
         command: &str,
         env: &[(&str, &str)],
         options: &[(&str, &str)],
@@ -84,12 +64,12 @@ impl Application {
         Self { runtime, yarn, hdfs, id, staging, submitted: Instant::now() }
     }
 
-    fn report(&self) -> ApplicationReport {
+    pub(super) fn report(&self) -> ApplicationReport {
         self.runtime.block_on(self.yarn.report(self.id)).unwrap()
     }
 
     /// Waits until it runs; where its REST endpoint answers.
-    fn rest(&self) -> (String, u16) {
+    pub(super) fn rest(&self) -> (String, u16) {
         let report = eventually(WITHIN, "the application runs", || {
             let report = self.report();
             let state = report.state();
@@ -107,7 +87,7 @@ impl Application {
     }
 
     /// Waits for the end; its report.
-    fn ended(&self) -> ApplicationReport {
+    pub(super) fn ended(&self) -> ApplicationReport {
         eventually(WITHIN, "the application ends", || {
             let report = self.report();
             let state = report.state();
@@ -121,12 +101,12 @@ impl Application {
         })
     }
 
-    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+    pub(super) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
 
     /// Processes of its containers: from `/proc`, by their environment.
-    fn processes(&self) -> Vec<(u32, String)> {
+    pub(super) fn processes(&self) -> Vec<(u32, String)> {
         let (time, number) = (self.id.cluster_timestamp(), self.id.id());
         let mark = format!("_{time}_{number:04}_");
         let of = |entry: std::fs::DirEntry| {
@@ -143,8 +123,28 @@ impl Application {
         std::fs::read_dir("/proc").unwrap().flatten().filter_map(of).collect()
     }
 
+    /// The NodeManager that its ApplicationMaster is on, as `cargo xtask yarn` calls it.
+    pub(super) fn master_node(&self) -> String {
+        let attempts = self.block_on(self.yarn.attempts(self.id)).unwrap();
+        let id = attempts.first().unwrap().am_container_id.unwrap();
+        let node = self.block_on(self.yarn.container(id)).unwrap().node_id.unwrap();
+        // Ports of the nodes go up with their numbers.
+        let nodes = self.block_on(self.yarn.nodes(&[])).unwrap();
+        let mut ports: Vec<i32> =
+            nodes.iter().map(|node| node.node_id.as_ref().unwrap().port()).collect();
+        ports.sort_unstable();
+        let place = ports.iter().position(|port| *port == node.port()).unwrap();
+        format!("nodemanager{}", place + 1)
+    }
+
     /// Nothing of it is left: no process, no staged file.
-    fn is_gone(&self) {
+    pub(super) fn is_gone(&self) {
+        self.has_no_process();
+        let left = self.block_on(self.hdfs.get_file_info(&self.staging));
+        assert!(left.is_err(), "{} stays behind: {left:?}", self.staging);
+    }
+
+    pub(super) fn has_no_process(&self) {
         let began = Instant::now();
         eventually(WITHIN, "its processes end", || {
             let left = self.processes();
@@ -153,8 +153,6 @@ impl Application {
             }
             left.is_empty().then_some(())
         });
-        let left = self.block_on(self.hdfs.get_file_info(&self.staging));
-        assert!(left.is_err(), "{} stays behind: {left:?}", self.staging);
     }
 }
 
@@ -236,7 +234,7 @@ async fn staged_and_submitted(
 }
 
 /// Containers that are small and quickly asked for.
-fn options<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+pub(super) fn options<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let mut all = vec![
         ("jobmanager.memory.process.size", "512m"),
         ("taskmanager.memory.process.size", "512m"),
@@ -244,124 +242,14 @@ fn options<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
         ("yarn.heartbeat.interval", "500 ms"),
         ("resourcemanager.taskmanager-timeout", "5 s"),
     ];
+    all.retain(|(key, _)| more.iter().all(|(other, _)| key != other));
     all.extend(more);
     all
 }
 
-fn jobmanager(binary: &str, mode: &str) -> String {
+pub(super) fn jobmanager(binary: &str, mode: &str) -> String {
     format!(
         "./{binary} jobmanager --mode {mode} --config-dir . \
          1><LOG_DIR>/jobmanager.out 2><LOG_DIR>/jobmanager.err"
     )
-}
-
-/// Neither arguments nor environments show the secret.
-fn shows_no_secret(processes: &[(u32, String)]) {
-    for (pid, command) in processes {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let environment = String::from_utf8_lossy(&environment).into_owned();
-        assert!(!command.contains(SECRET) && !environment.contains(SECRET), "{command}");
-        // A program host knows nothing that leads to the container's credentials.
-        if environment.contains("FLOTT_ROLE=program-host") {
-            let tokens =
-                environment.split('\0').find(|v| v.starts_with("HADOOP_TOKEN_FILE_LOCATION="));
-            assert!(tokens.is_none_or(|file| file.ends_with("/host-tokens")), "{tokens:?}");
-        }
-    }
-}
-
-#[test]
-#[ignore = "needs the YARN of `cargo xtask yarn`"]
-fn a_session_runs_two_jobs_lets_its_containers_go_and_ends() {
-    let flott = bin("flott");
-    let application = Application::submit(
-        &jobmanager("flott", "session"),
-        &[],
-        &options(&[]),
-        &[("flott", &flott)],
-    );
-    let (host, port) = application.rest();
-    let client = RestClient::new(&host, port, ClientTimeouts::default());
-    let text = repository_text();
-    let folder = tempfile::tempdir().unwrap();
-    for round in ["first", "second"] {
-        let out = folder.path().join(round);
-        let began = Instant::now();
-        let run = Command::new(&flott)
-            .args(["run", "-p", "4", "-m", &format!("{host}:{port}")])
-            .arg(bin("word_count"))
-            .args(["--input", text.to_str().unwrap(), "--output", out.to_str().unwrap()])
-            .env_remove("FLOTT_CONF_DIR")
-            .output()
-            .unwrap();
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        eprintln!("{round} job: {:?}", began.elapsed());
-        assert_eq!(output_lines(&out), expected_counts(&text));
-        let workers = application.block_on(client.task_managers()).unwrap().taskmanagers;
-        assert_eq!(workers.len(), 2, "two containers of two slots");
-        shows_no_secret(&application.processes());
-        if round == "first" {
-            eventually(WITHIN, "idle containers are let go", || {
-                let workers = application.block_on(client.task_managers()).ok()?.taskmanagers;
-                let processes = application.processes();
-                let left = processes.iter().filter(|(_, c)| c.contains("taskmanager")).count();
-                (workers.is_empty() && left == 0).then_some(())
-            });
-        }
-    }
-    application.block_on(client.shut_down_cluster()).unwrap();
-    let report = application.ended();
-    assert_eq!(
-        report.final_status(),
-        FinalApplicationStatus::Succeeded,
-        "{}",
-        report.diagnostics()
-    );
-    application.is_gone();
-}
-
-#[test]
-#[ignore = "needs the YARN of `cargo xtask yarn`"]
-fn an_application_ends_with_its_job() {
-    let (text, folder) = (repository_text(), tempfile::tempdir().unwrap());
-    let out = folder.path().join("counts");
-    let args = json!(["--input", text, "--output", out]).to_string();
-    let options = options(&[("pipeline.program-args", &args), ("parallelism.default", "4")]);
-    let program = bin("word_count");
-    let application = Application::submit(
-        &jobmanager("program", "application"),
-        &[("FLOTT_ROLE", "cluster")],
-        &options,
-        &[("program", &program)],
-    );
-    let report = application.ended();
-    eprintln!("ended after {:?}", application.submitted.elapsed());
-    assert_eq!(
-        report.final_status(),
-        FinalApplicationStatus::Succeeded,
-        "{}",
-        report.diagnostics()
-    );
-    assert_eq!(output_lines(&out), expected_counts(&text));
-    application.is_gone();
-}
-
-#[test]
-#[ignore = "needs the YARN of `cargo xtask yarn`"]
-fn an_application_whose_job_fails_has_failed_and_says_why() {
-    let options = options(&[
-        ("pipeline.program-args", r#"["--input", "/no/such/file"]"#),
-        ("restart-strategy.type", "none"),
-    ]);
-    let program = bin("word_count");
-    let application = Application::submit(
-        &jobmanager("program", "application"),
-        &[("FLOTT_ROLE", "cluster")],
-        &options,
-        &[("program", &program)],
-    );
-    let report = application.ended();
-    assert_eq!(report.final_status(), FinalApplicationStatus::Failed, "{}", report.diagnostics());
-    assert!(report.diagnostics().contains("/no/such/file"), "{}", report.diagnostics());
-    application.is_gone();
 }
