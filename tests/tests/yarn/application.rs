@@ -7,7 +7,7 @@ use hadoop::tokens::{Credentials, Secret};
 use hadoop::yarn::YarnClient;
 use hadoop::yarn::messages::{
     ApplicationId, ApplicationReport, ApplicationSubmissionContext, ContainerLaunchContext,
-    LocalResource, Resource, YarnApplicationState,
+    LocalResource, NodeState, Resource, YarnApplicationState,
 };
 use hdfs_native::{Client, ClientBuilder, WriteOptions};
 use serde_json::json;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How long an application may take to get somewhere on a busy machine.
 pub(super) const WITHIN: Duration = Duration::from_secs(120);
 /// The cluster's secret. It must be nowhere but in credentials.
-pub(super) const SECRET: &str = "b5c0ffee00112233445566778899aabb";
+const SECRET: &str = "b5c0ffee00112233445566778899aabb";
 /// Of the ApplicationMaster and of a TaskManager, MiB.
 const MEMORY: i64 = 512;
 
@@ -105,17 +105,14 @@ impl Application {
         self.runtime.block_on(future)
     }
 
-    /// Processes of its containers: from `/proc`, by their environment.
+    /// Processes of its containers and their program hosts: from `/proc`, by directories of the application in their
+    /// environment.
     pub(super) fn processes(&self) -> Vec<(u32, String)> {
-        let (time, number) = (self.id.cluster_timestamp(), self.id.id());
-        let mark = format!("_{time}_{number:04}_");
+        let mark = self.id.to_string();
         let of = |entry: std::fs::DirEntry| {
             let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
             let environment = std::fs::read(entry.path().join("environ")).ok()?;
-            let ours = environment.split(|byte| *byte == 0).any(|pair| {
-                let pair = String::from_utf8_lossy(pair);
-                pair.starts_with("CONTAINER_ID=container_") && pair.contains(&mark)
-            });
+            let ours = String::from_utf8_lossy(&environment).contains(&mark);
             let command = std::fs::read(entry.path().join("cmdline")).ok()?;
             let command = String::from_utf8_lossy(&command).replace('\0', " ");
             ours.then_some((pid, command))
@@ -123,17 +120,40 @@ impl Application {
         std::fs::read_dir("/proc").unwrap().flatten().filter_map(of).collect()
     }
 
-    /// The NodeManager that its ApplicationMaster is on, as `cargo xtask yarn` calls it.
-    pub(super) fn master_node(&self) -> String {
+    /// Neither arguments nor environments show the secret, and program hosts, of which there are some, are not led to the
+    /// container's credentials. Returns how many hosts there are.
+    pub(super) fn shows_no_secret(&self) -> usize {
+        let mut hosts = 0;
+        for (pid, command) in self.processes() {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let environment = String::from_utf8_lossy(&environment).into_owned();
+            assert!(!command.contains(SECRET) && !environment.contains(SECRET), "{command}");
+            let of = |name: &str| {
+                let start = format!("{name}=");
+                environment.split('\0').find_map(|pair| pair.strip_prefix(&start))
+            };
+            if of("FLOTT_ROLE") == Some("program-host") {
+                hosts += 1;
+                let tokens = of("HADOOP_TOKEN_FILE_LOCATION").unwrap();
+                assert!(tokens.ends_with("/host-tokens"), "{tokens}");
+                let read = Credentials::read_file(Path::new(tokens)).unwrap();
+                assert_eq!(read.secrets().count(), 0);
+            }
+        }
+        hosts
+    }
+
+    /// The NodeManager of two that its ApplicationMaster is not on, as `cargo xtask yarn` calls it.
+    pub(super) fn other_node(&self) -> String {
         let attempts = self.block_on(self.yarn.attempts(self.id)).unwrap();
         let id = attempts.first().unwrap().am_container_id.unwrap();
         let node = self.block_on(self.yarn.container(id)).unwrap().node_id.unwrap();
         // Ports of the nodes go up with their numbers.
-        let nodes = self.block_on(self.yarn.nodes(&[])).unwrap();
+        let nodes = self.block_on(self.yarn.nodes(&[NodeState::Running])).unwrap();
         let mut ports: Vec<i32> =
             nodes.iter().map(|node| node.node_id.as_ref().unwrap().port()).collect();
         ports.sort_unstable();
-        let place = ports.iter().position(|port| *port == node.port()).unwrap();
+        let place = ports.iter().position(|port| *port != node.port()).unwrap();
         format!("nodemanager{}", place + 1)
     }
 
