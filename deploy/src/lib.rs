@@ -21,8 +21,11 @@ mod results;
 mod roles;
 mod settings;
 mod stop;
+mod target;
 mod version;
 mod work_folder;
+#[cfg(feature = "yarn")]
+mod yarn;
 
 pub use cli::main as flott_main;
 pub use entrypoint::StartError;
