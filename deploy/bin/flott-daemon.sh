@@ -83,7 +83,7 @@ note_pids() {
 # Whether a process has said that it is up; one that is there for a job, that the job is submitted.
 is_up() {
     local out="$1"
-    grep -qE '^(JobManager is up: |TaskManager is up: |\{"(rest|rpc)":)' "$out" || return 1
+    grep -sqE '^(JobManager is up: |TaskManager is up: |\{"(rest|rpc)":)' "$out" || return 1
     [ "$daemon" != standalone-job ] || grep -qE "^job [0-9a-f]{32} '.*' is submitted$" "$out"
 }
 

@@ -218,4 +218,14 @@ pub enum JobError {
         /// How.
         status: JobStatus,
     },
+    /// It has ended, and nothing but its result can be told.
+    #[error("job {job} has ended as {status}, and its details are gone: {why}")]
+    DetailsGone {
+        /// The id.
+        job: JobId,
+        /// The state in which it ended.
+        status: JobStatus,
+        /// The reason.
+        why: String,
+    },
 }

@@ -118,6 +118,7 @@ impl AnswerStatus for JobError {
             Self::NotFound { .. } => StatusCode::NOT_FOUND,
             Self::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Terminated { .. } => StatusCode::CONFLICT,
+            Self::DetailsGone { .. } => StatusCode::GONE,
         }
     }
 }

@@ -4,12 +4,28 @@
 
 use crate::objects::StoreError;
 use futures::future::BoxFuture;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{path::Path, sync::Arc};
 use tokio::sync::Semaphore;
 
 /// Maximum number of calls of one store that occupy a blocking thread at a time. Eight calls keep a disk's queue busy;
 /// if the directory hangs, no more than eight threads hang with it.
 const CALLS_MAX: usize = 8;
+
+/// Runs `work` on one of tokio's blocking threads. A system that gives no thread for it is an error like any other; tokio
+/// panics then.
+///
+/// # Errors
+/// Why `work` did not run or did not end, in words.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let queued = catch_unwind(AssertUnwindSafe(|| tokio::task::spawn_blocking(work)));
+    match queued {
+        Ok(done) => done.await.map_err(|error| error.to_string()),
+        Err(_) => Err("the system gives this process no thread for it (ulimit -u)".to_owned()),
+    }
+}
 
 /// The limit on concurrent disk calls of one store; clones share it.
 #[derive(Debug, Clone)]
@@ -41,12 +57,12 @@ impl DiskCalls {
                 |why: String| E::from(StoreError::Io { path: root.display().to_string(), why });
             // The semaphore is never closed, so this does not fail.
             let place = places.acquire_owned().await.map_err(|e| failed(e.to_string()))?;
-            let done = tokio::task::spawn_blocking(move || {
+            let done = blocking(move || {
                 let done = work();
                 drop(place);
                 done
             });
-            done.await.unwrap_or_else(|e| Err(failed(e.to_string())))
+            done.await.unwrap_or_else(|why| Err(failed(why)))
         })
     }
 }

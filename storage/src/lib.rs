@@ -2,7 +2,7 @@
 //! drivers. It must never know actors.
 
 pub mod blobs;
-mod disk;
+pub mod disk;
 pub mod ha;
 pub mod jobs;
 pub mod objects;

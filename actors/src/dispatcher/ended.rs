@@ -3,7 +3,7 @@
 
 use super::leader::Dispatcher;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
-use control::dispatcher::EndedJob;
+use control::dispatcher::{EndedJob, JobPhase};
 use gateways::dispatcher::{JobError, JobResult, JobSummary};
 use gateways::job_master::JobDetails;
 use model::JobId;
@@ -37,14 +37,16 @@ pub(super) async fn details_of(
     details: &DetailsStore,
 ) -> Result<JobDetails, JobError> {
     let job = entry.job_id;
-    let terminated = JobError::Terminated { job, status: entry.status };
-    let Some((name, _)) = entry.details.clone() else { return Err(terminated) };
-    match details.clone().get::<JobDetails>(name).await {
+    let gone = |why: String| JobError::DetailsGone { job, status: entry.status, why };
+    let Some((name, _)) = entry.details.clone() else {
+        return Err(gone("they were not stored, or had to make room for newer ones".to_owned()));
+    };
+    match details.clone().get::<JobDetails>(name.clone()).await {
         Ok(Some(details)) => Ok(details),
-        Ok(None) => Err(terminated),
+        Ok(None) => Err(gone(format!("{name} is not in the store any more"))),
         Err(error) => {
             tracing::error!(%job, %error, "cannot read the details of an ended job");
-            Err(terminated)
+            Err(gone(error.to_string()))
         }
     }
 }
@@ -96,9 +98,11 @@ impl Dispatcher {
         if let Some(ended) = self.ended.get(&job) {
             return Ok(result_of(&ended.entry));
         }
-        if self.table.phase(job).is_some() || self.table.may_turn_up(job) {
+        let building = self.table.phase(job) == Some(JobPhase::Building);
+        if self.table.phase(job).is_some() && !building || self.table.may_turn_up(job) {
             return Err(JobError::Unavailable { job });
         }
+        // A job whose graph is being built is not accepted yet, and may never be.
         Err(JobError::NotFound { job })
     }
 

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::jobs::{DetailsStore, JobLogs, JobResultEntry, LogEnd, Writer};
 
-/// Interval between two checks for ended jobs that are to be forgotten.
-const EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
+/// Shortest and longest interval between two checks for ended jobs that are to be forgotten: a quarter of their time.
+const EXPIRY_INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// Maximum size of the details of all ended jobs together, in bytes.
 pub(super) const DETAILS_BYTES_MAX: u64 = 64 << 20;
 
@@ -135,7 +135,9 @@ impl Actor for Dispatcher {
         marker.tick(ctx, self.deps.services.heartbeat.limits().interval);
         tracing::info!(session = %self.session, mode = self.table.mode().as_str(), "Dispatcher started");
         self.recover(ctx);
-        ctx.run_interval(EXPIRY_INTERVAL, |actor, ctx| {
+        let age: Duration = self.deps.services.options.get(&conf::jobmanager::STORE_EXPIRATION);
+        let (shortest, longest) = EXPIRY_INTERVAL;
+        ctx.run_interval((age / 4).clamp(shortest, longest), |actor, ctx| {
             actor.forget_old_jobs(ctx);
             actor.release_collected();
         });

@@ -197,7 +197,7 @@ impl Handler<Listed> for Dispatcher {
             return;
         }
         let left = self.table.listed(&jobs);
-        if left.is_empty() {
+        if self.table.recovery_progress().is_none() {
             return self.recovered_all(ctx);
         }
         tracing::info!(jobs = left.len(), "recovering jobs");
@@ -222,7 +222,10 @@ impl Handler<LogRead> for Dispatcher {
         }
         let was_recovering = self.table.recovery_progress().is_some();
         match outcome {
-            Ok(TakenOver { state, end }) => self.take_in(job, state, end, ctx),
+            Ok(TakenOver { state, end }) => {
+                self.take_in(job, state, end, ctx);
+                self.say_needed_by(job);
+            }
             Err(error) => {
                 tracing::warn!(%job, %error, "the job is left to another leader");
                 self.table.recovered(job, Found::Superseded);

@@ -55,12 +55,12 @@ impl LogFolder {
     ) -> Result<T, LogError> {
         let failed = |why: String| LogError::Io(why);
         let place = self.places.clone().acquire_owned().await.map_err(|e| failed(e.to_string()))?;
-        let done = tokio::task::spawn_blocking(move || {
+        let done = storage::disk::blocking(move || {
             let done = work(&self);
             drop(place);
             done
         });
-        done.await.unwrap_or_else(|e| Err(failed(e.to_string())))
+        done.await.unwrap_or_else(|why| Err(failed(why)))
     }
 
     fn list_now(&self) -> Result<Vec<LogFile>, LogError> {

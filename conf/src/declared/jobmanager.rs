@@ -38,14 +38,16 @@ options! {
     /// The overhead as a fraction of the process' memory.
     OVERHEAD_FRACTION: f64 = "jobmanager.memory.overhead.fraction" => 0.1,
         other ["jobmanager.memory.jvm-overhead.fraction"], must be_a_fraction;
-    /// Maximum number of program hosts of the JobManager at the same time: child processes that build job graphs, run
+    /// Maximum number of program hosts of the JobManager at the same time, at least 2: child processes that build job graphs, run
     /// the coordinators of jobs (file sources, collected results) and serve the collected results of finished jobs.
     /// Each takes about 13 MiB of `jobmanager.memory.process.size` in addition to the memory that the program
     /// allocates. One host is reserved for builds, so at most one job less than this number runs coordinators; other
     /// jobs wait without slots. A submission waits up to 30 s for a host. The option has no effect in embedded and
-    /// application mode, where the process itself is the program.
+    /// application mode, where the process itself is the program. Collected results are served for 60 s after the last
+    /// request for them, of 16 jobs at most; another job may take the host's place after 5 s.
     PROGRAM_HOSTS_MAX: u32 = "jobmanager.program-hosts.max" => 64, must be_at_least_two;
-    /// How many finished jobs the JobManager keeps for REST.
+    /// How many finished jobs the JobManager keeps for REST. Their details have 64 MiB together; of the oldest beyond that
+    /// only the results are kept.
     STORE_CAPACITY: u32 = "jobstore.max-capacity" => 1000;
     /// How long a finished job is kept for REST.
     STORE_EXPIRATION: Duration = "jobstore.expiration-time" => Duration::from_secs(3600), must be_longer_than_zero;

@@ -103,7 +103,7 @@ pub enum EndStep {
     /// Store the job's details, then call [`JobTable::step_done`] even if storing failed.
     StoreDetails,
     /// Record the job's result, then call [`JobTable::step_done`], [`JobTable::record_failed`] or
-    /// [`JobTable::superseded`]. Once the result is recorded, every later Dispatcher knows that the job has ended.
+    /// [`JobTable::forget`]. Once the result is recorded, every later Dispatcher knows that the job has ended.
     RecordResult,
     /// Delete the job's blobs.
     DeleteBlobs,

@@ -53,8 +53,10 @@ impl JobTable {
         let known =
             |table: &Self, job| table.jobs.contains_key(&job) || table.ended.get(job).is_some();
         let left: Vec<JobId> = jobs.iter().copied().filter(|job| !known(self, *job)).collect();
+        // Jobs that were adopted while the logs were being listed are being read too.
+        let adopted = self.jobs.values().filter(|job| job.phase == JobPhase::Recovering).count();
         self.jobs.extend(left.iter().map(|job| (*job, Entry::new(JobPhase::Recovering))));
-        self.recovery = match left.len() {
+        self.recovery = match left.len() + adopted {
             0 => Recovery::Done,
             total => Recovery::Reading { left: total, total },
         };

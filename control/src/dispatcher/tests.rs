@@ -180,6 +180,24 @@ fn a_log_that_turns_up_late_is_read_before_its_job_runs() {
 }
 
 #[test]
+fn recovery_is_not_done_before_every_job_is_known_though_one_was_adopted_while_logs_were_listed() {
+    let mut table = JobTable::new(Mode::Session, RETENTION);
+    assert!(table.adopt(JobId(1)));
+    assert!(table.adopt(JobId(4)));
+    assert_eq!(table.recovered(JobId(4), Found::Running(&job(4))), Recovered::Run);
+    assert_eq!(table.listed(&[JobId(1), JobId(2), JobId(3), JobId(4)]), [JobId(2), JobId(3)]);
+    assert_eq!(table.recovered(JobId(2), Found::Nothing), Recovered::Delete);
+    assert_eq!(table.recovered(JobId(1), Found::Running(&job(1))), Recovered::Run);
+    assert_eq!(table.recovery_progress(), Some((2, 3)), "nothing is known of job 3");
+    assert_eq!(table.recovered(JobId(3), Found::Nothing), Recovered::Delete);
+    assert_eq!(table.recovery_progress(), None);
+    let mut none_left = JobTable::new(Mode::Session, RETENTION);
+    assert!(none_left.adopt(JobId(1)));
+    assert_eq!(none_left.listed(&[JobId(1)]), []);
+    assert_eq!(none_left.recovery_progress(), Some((0, 1)));
+}
+
+#[test]
 fn a_closing_dispatcher_takes_nothing() {
     let mut table = table(Mode::Session);
     table.reserve(JobId(1), Origin::Client).unwrap();

@@ -15,6 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+/// Time for which a host serves results, after its job has finished and after each request for them, before another job
+/// may take its place. A client that waits for the job asks for the results at once and again until it has them all.
+pub const SERVES_AT_LEAST: Duration = Duration::from_secs(5);
+
 /// Limits on the number of program hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
@@ -123,13 +127,21 @@ pub struct Places {
     held: BTreeMap<JobId, Use>,
     waiting: BTreeMap<Ticket, Request>,
     tickets: u64,
+    /// Time of the last [`Places::decide`], monotonic.
+    decided: Duration,
 }
 
 impl Places {
     /// Returns a state in which all places are free. Without limits, every request is granted as soon as the job's
     /// previous host is gone.
     pub fn new(bounds: Option<Bounds>) -> Self {
-        Self { bounds, held: BTreeMap::new(), waiting: BTreeMap::new(), tickets: 0 }
+        Self {
+            bounds,
+            held: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            tickets: 0,
+            decided: Duration::ZERO,
+        }
     }
 
     /// Requests the job's host. [`Places::decide`] grants or refuses the request, at `deadline` (monotonic) at the
@@ -180,6 +192,10 @@ impl Places {
         let idle_for = self.bounds.map(|bounds| bounds.idle_for);
         let idle = self.held.values().filter_map(|held| match held {
             Use::Idle { since } => idle_for.map(|time| since.saturating_add(time)),
+            // From then on the place may be taken for a request that waits.
+            Use::Serving { since } if !self.waiting.is_empty() => {
+                Some(since.saturating_add(SERVES_AT_LEAST)).filter(|due| *due > self.decided)
+            }
             _ => None,
         });
         waiting.chain(idle).min()
@@ -188,6 +204,7 @@ impl Places {
     /// Grants and refuses requests and names the hosts that have to end. To be called after every change and at
     /// [`Places::next_deadline`].
     pub fn decide(&mut self, now: Duration) -> Vec<Command> {
+        self.decided = now;
         let mut commands = Vec::new();
         let overdue = self.waiting.extract_if(.., |_, request| request.deadline <= now);
         let overdue: Vec<_> = overdue.map(|(ticket, request)| (ticket, request.purpose)).collect();
@@ -196,7 +213,7 @@ impl Places {
         }
         self.end_idle(now, &mut commands);
         let short = self.grant(&mut commands);
-        self.make_room(short, &mut commands);
+        self.make_room(short, now, &mut commands);
         commands
     }
 
@@ -278,15 +295,17 @@ impl Places {
     }
 
     /// Ends hosts until `short` places will be free: first idle hosts, whose jobs only have to start another host, then
-    /// hosts that serve results; in each group the longest unused first.
-    fn make_room(&mut self, short: usize, commands: &mut Vec<Command>) {
+    /// hosts that have served results for [`SERVES_AT_LEAST`]; in each group the longest unused first.
+    fn make_room(&mut self, short: usize, now: Duration, commands: &mut Vec<Command>) {
         let missing = short.saturating_sub(self.count(Use::Ending));
         let mut idle = self.since(|held| match held {
             Use::Idle { since } => Some(since),
             _ => None,
         });
         let mut serving = self.since(|held| match held {
-            Use::Serving { since } => Some(since),
+            Use::Serving { since } => {
+                Some(since).filter(|since| since.saturating_add(SERVES_AT_LEAST) <= now)
+            }
             _ => None,
         });
         idle.sort_unstable();

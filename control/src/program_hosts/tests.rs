@@ -89,6 +89,24 @@ fn the_idlest_host_goes_for_a_build_and_results_only_then() {
 }
 
 #[test]
+fn a_host_serves_the_results_of_its_job_for_a_while_before_its_place_is_taken() {
+    let mut places = places();
+    for n in 1..=4 {
+        assert!(ask(&mut places, n, Purpose::Build));
+    }
+    places.serving(at(1), job(1));
+    assert_eq!(places.next_deadline(), None, "nobody wants its place");
+    places.request(job(5), Purpose::Build, at(100));
+    assert_eq!(places.decide(at(2)), [], "its client has had no time to ask");
+    assert_eq!(places.next_deadline(), Some(at(6)));
+    places.serving(at(4), job(1));
+    assert_eq!(places.decide(at(6)), [], "its client has asked again");
+    assert_eq!(places.next_deadline(), Some(at(9)));
+    assert_eq!(ended(&places.decide(at(9))), [1]);
+    assert_eq!(places.next_deadline(), Some(at(100)));
+}
+
+#[test]
 fn coordinators_leave_a_place_to_builds() {
     let mut places = places();
     for n in 1..=3 {
@@ -204,6 +222,7 @@ proptest! {
             }
         }
         places.waiting.clear();
+        now += SERVES_AT_LEAST;
         let ticket = places.request(job(99), Purpose::Build, now + at(20));
         let mut commands = places.decide(now);
         let ending = places.since(|held| (held == Use::Ending).then_some(now));

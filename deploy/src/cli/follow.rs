@@ -59,7 +59,7 @@ impl Told {
         }
         self.waiting = self.waiting.saturating_add(1);
         (self.waiting == PATIENCE).then(|| {
-            format!("{waiting} of {total} tasks wait for slots (flott list; more TaskManagers give more slots)")
+            format!("{waiting} of {total} tasks wait for slots (more TaskManagers give more), or for a place for their program host (jobmanager.program-hosts.max)")
         })
     }
 

@@ -7,7 +7,12 @@ use conf::{Options, rpc, s3};
 use platform::Platform;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
+use storage::ha::FileElectionSettings;
 use storage::objects::{self, ObjectStore, S3Settings, StoreError};
+
+/// Shortest lease: below it, ordinary delays of a disk or of the scheduler end leaderships.
+const LEASE_MIN: Duration = Duration::from_millis(200);
 
 /// Opens the cluster's part of `high-availability.storageDir`. A directory is created; a remote system is not
 /// contacted.
@@ -73,10 +78,34 @@ fn storage_dir(options: &Options) -> Result<String, StartError> {
                 .to_owned(),
         ));
     };
-    if !objects::is_remote(&uri) {
-        objects::local_path(&uri).map_err(failed)?;
+    if !objects::is_remote(&uri) && !objects::local_path(&uri).map_err(failed)?.is_absolute() {
+        return Err(StartError::Invalid(format!(
+            "high-availability.storageDir '{uri}' is a relative path, which means another directory to each \
+             JobManager: give an absolute one"
+        )));
+    }
+    let cluster_id = options.get(&ha::CLUSTER_ID);
+    if !objects::is_segment(&cluster_id) {
+        return Err(StartError::Invalid(format!(
+            "high-availability.cluster-id '{cluster_id}' is not the name of a folder: give it letters, digits, '.', \
+             '_' and '-', the first no dot"
+        )));
     }
     Ok(uri)
+}
+
+/// Returns how long a lease lasts and how often it is renewed.
+pub(super) fn lease(options: &Options) -> Result<FileElectionSettings, StartError> {
+    let lease_duration = options.get(&ha::LEASE_DURATION);
+    let renew_interval = options.get(&ha::LEASE_RENEW_INTERVAL);
+    if lease_duration < LEASE_MIN || lease_duration < renew_interval.saturating_mul(3) {
+        let (lease, renew) = (ha::LEASE_DURATION.key(), ha::LEASE_RENEW_INTERVAL.key());
+        return Err(StartError::Invalid(format!(
+            "{lease} is {lease_duration:?} and {renew} {renew_interval:?}: a lease must last at least {LEASE_MIN:?} and \
+             three renewals, else leaders lose it while they are alive"
+        )));
+    }
+    Ok(FileElectionSettings { lease_duration, renew_interval })
 }
 
 fn failed(error: StoreError) -> StartError {
@@ -104,6 +133,29 @@ mod tests {
         for nothing in ["", "file://", "file://other/x"] {
             assert!(blob_folder(&options(&[(DIR, nothing)])).is_err(), "{nothing}");
             assert!(open(&options(&[(DIR, nothing)]), &Platform::production()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_storage_that_means_another_place_to_each_process_is_refused() {
+        let relative = blob_folder(&options(&[(DIR, "relative/dir")])).unwrap_err().to_string();
+        assert!(relative.contains("'relative/dir' is a relative path"), "{relative}");
+        for id in ["", "../../escaped", "a/b", ".hidden"] {
+            let set = [(DIR, "/shared/ha"), ("high-availability.cluster-id", id)];
+            let error = blob_folder(&options(&set)).unwrap_err().to_string();
+            assert!(error.contains("high-availability.cluster-id"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_lease_lasts_for_several_renewals() {
+        const LEASE: &str = "high-availability.filesystem.lease-duration";
+        const RENEW: &str = "high-availability.filesystem.renew-interval";
+        assert!(lease(&options(&[])).is_ok());
+        assert!(lease(&options(&[(LEASE, "3 s"), (RENEW, "1 s")])).is_ok());
+        for wrong in [[(LEASE, "1 s"), (RENEW, "2 s")], [(LEASE, "10 ms"), (RENEW, "1 ms")]] {
+            let error = lease(&options(&wrong)).unwrap_err().to_string();
+            assert!(error.contains(LEASE) && error.contains(RENEW), "{error}");
         }
     }
 

@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use storage::blobs::{BlobStore, FileBlobs};
-use storage::ha::{ElectionDriver, EmbeddedElection, FileElection, FileElectionSettings};
+use storage::ha::{ElectionDriver, EmbeddedElection, FileElection};
 use storage::objects::{FileObjects, MemoryObjects, ObjectStore};
 use streaming::ProgramEntry;
 
@@ -411,10 +411,7 @@ async fn stores(
             let objects = ha_store::open(options, platform)?;
             ha_store::check(options, &*objects, platform).await?;
             let folder = ha_store::blob_folder(options)?;
-            let settings = FileElectionSettings {
-                lease_duration: options.get(&ha::LEASE_DURATION),
-                renew_interval: options.get(&ha::LEASE_RENEW_INTERVAL),
-            };
+            let settings = ha_store::lease(options)?;
             Ok(Stores {
                 election: Arc::new(FileElection::new(platform.clone(), leaders, settings)),
                 standby: true,

@@ -104,9 +104,8 @@ pub fn hash_bytes(bytes: &[u8]) -> ContentHash {
 /// Computes the content hash and the size in bytes of a file, on a blocking thread.
 pub async fn hash_file(path: &Path) -> Result<(ContentHash, u64), StoreError> {
     let (file, failed) = (path.to_owned(), path.display().to_string());
-    let hashed = tokio::task::spawn_blocking(move || hash_file_now(&file));
-    let ended = |e: tokio::task::JoinError| StoreError::Io { path: failed, why: e.to_string() };
-    hashed.await.map_err(ended)?
+    let hashed = crate::disk::blocking(move || hash_file_now(&file)).await;
+    hashed.map_err(|why| StoreError::Io { path: failed, why })?
 }
 
 /// Does the work of [`hash_file`] on the calling thread, which it blocks.

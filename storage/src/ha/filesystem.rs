@@ -6,7 +6,7 @@
 //! clock*, when the holder has resigned (`leader/end-<n>`), or when the holder's process is gone. The highest epoch
 //! wins: a holder that sees a higher one has lost. A process never claims an epoch at or below one that it has seen,
 //! even if the objects were removed: other processes remember the higher epoch and would reject the new leader as an
-//! old one for good.
+//! old one for good. If the whole store was replaced by another one (`store_id`), it claims nothing.
 //!
 //! The holder's lease ends at a deadline on its own clock, 0.6 of the lease duration after the *start* of the last
 //! renewal that succeeded. A store that hangs therefore cannot prolong a lease: with a duration of 5 s the holder stops
@@ -14,6 +14,7 @@
 //! `contest` decides; this module reads and writes.
 
 use super::contest::{Contest, Done, Seen, Step};
+use super::store_id::StoreIdentity;
 use super::{
     Campaign, CampaignRun, Candidate, ElectionDriver, LeaderRecord, Lease, LeaseEvent,
     process_identity,
@@ -54,6 +55,7 @@ struct Inner {
     settings: FileElectionSettings,
     leader: watch::Sender<Option<LeaderRecord>>,
     lease: Lease,
+    identity: StoreIdentity,
     /// The highest epoch that this process has ever seen; 0 if none.
     highest: AtomicU64,
     /// True once an epoch above the limit was logged.
@@ -76,7 +78,9 @@ impl FileElection {
         let leader = watch::Sender::new(None);
         let (highest, told_beyond) = (AtomicU64::new(0), AtomicBool::new(false));
         let lease = Lease::default();
-        let inner = Inner { platform, store, settings, leader, lease, highest, told_beyond };
+        let identity = StoreIdentity::default();
+        let inner =
+            Inner { platform, store, settings, leader, lease, identity, highest, told_beyond };
         Self { inner: Arc::new(inner) }
     }
 
@@ -150,6 +154,18 @@ impl Inner {
             self.highest.fetch_max(newest, Ordering::Relaxed);
         }
         Ok(newest)
+    }
+
+    /// Reads the newest leader's record. A store that has none although this process has seen one may not be the
+    /// cluster's any more; that is an error.
+    async fn look_again(&self) -> Result<Option<Seen>, StoreError> {
+        let seen = self.look().await?;
+        if seen.is_some() {
+            self.identity.learn(&*self.store).await?;
+        } else if self.highest.load(Ordering::Relaxed) > 0 {
+            self.identity.check(&*self.store).await?;
+        }
+        Ok(seen)
     }
 
     async fn look(&self) -> Result<Option<Seen>, StoreError> {
@@ -235,6 +251,7 @@ impl Inner {
         };
         let bytes = serde_json::to_vec(&record)
             .map_err(|error| StoreError::Io { path: epoch_name(epoch), why: error.to_string() })?;
+        self.identity.establish(&*self.store, &self.platform).await?;
         if self.store.put_new(&epoch_name(epoch), bytes.into()).await? == PutNew::Exists {
             return Ok(false);
         }
@@ -249,7 +266,7 @@ impl Inner {
     async fn perform(&self, candidate: &Candidate, step: Step) -> Result<Done, StoreError> {
         match step {
             Step::Renew { epoch, beat } => self.renew(epoch, beat).await.map(Done::Renewed),
-            Step::Look => self.look().await.map(Done::Looked),
+            Step::Look => self.look_again().await.map(Done::Looked),
             Step::Claim { epoch } => self.claim(candidate, epoch).await.map(Done::Claimed),
         }
     }

@@ -9,6 +9,7 @@ mod embedded;
 mod filesystem;
 mod identity;
 mod lease;
+mod store_id;
 #[cfg(test)]
 mod tests;
 

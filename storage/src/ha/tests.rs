@@ -276,6 +276,33 @@ async fn a_holder_whose_objects_were_removed_leads_again_above_all_that_it_has_s
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_empty_store_in_the_place_of_the_clusters_is_not_led_and_the_clusters_is_again() {
+    local(async {
+        let store = memory();
+        let mut leader = election(&store).campaign(candidate("a"));
+        assert_eq!(leader.next().await, Some(LeaseEvent::Granted { store_epoch: 1 }));
+        let mut standby = election(&store).campaign(candidate("b"));
+        nothing(&mut standby, Duration::from_secs(2)).await;
+        let mut everything = Vec::new();
+        for name in store.list("").await.expect("listed") {
+            everything.push((name.clone(), store.get(&name).await.expect("read").expect("there")));
+            store.delete(&name).await.expect("deleted");
+        }
+        assert_eq!(leader.next().await, Some(LeaseEvent::Lost));
+        nothing(&mut leader, Duration::from_secs(60)).await;
+        nothing(&mut standby, Duration::from_secs(60)).await;
+        for (name, bytes) in everything {
+            store.put(&name, bytes).await.expect("written");
+        }
+        tokio::select! {
+            event = leader.next() => assert_eq!(event, Some(LeaseEvent::Granted { store_epoch: 2 })),
+            event = standby.next() => assert_eq!(event, Some(LeaseEvent::Granted { store_epoch: 2 })),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_rival_claims_above_what_it_has_seen_where_the_objects_went_back() {
     local(async {
         let store = memory();

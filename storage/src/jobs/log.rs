@@ -133,14 +133,30 @@ impl JobLogs {
             Ok(Put::Written) => Ok(end),
             Ok(Put::Taken(_)) => Err(AppendError::Exists { job }),
             Err(error @ AppendError::Store(_)) => {
-                let removed = self.clone().append(end, JobFact::Removed, record.writer).await;
-                if removed.is_ok() {
-                    // If this fails, the objects that remain are a ghost or say that the job is removed.
-                    let _ = self.delete(job).await;
-                }
+                self.withdraw(end, record.writer).await;
                 Err(error)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Withdraws a log whose creation has failed. Its record 0 may be there all the same, may still appear, or may be
+    /// the record of a job that was accepted earlier under the same id: another log's objects are never touched, and
+    /// nothing is while nobody can say whose they are.
+    async fn withdraw(self, end: LogEnd, writer: Writer) {
+        let first = match self.objects.get(&name_of(end.job, 0)).await {
+            Ok(first) => first,
+            Err(_) => return,
+        };
+        let is_own = |bytes: &Bytes| JobRecord::try_decode(bytes).is_ok_and(|r| r.log == end.log);
+        let created = first.as_ref().is_some_and(is_own);
+        if first.is_some() && !created {
+            return;
+        }
+        let removed = self.clone().append(end, JobFact::Removed, writer).await;
+        if removed.is_ok() && created {
+            // If this fails, the objects that remain say that the job is removed.
+            let _ = self.delete(end.job).await;
         }
     }
 

@@ -170,6 +170,21 @@ async fn an_append_whose_answer_was_lost_succeeds_when_it_is_repeated() {
 }
 
 #[tokio::test]
+async fn a_refused_submission_never_touches_the_log_of_an_accepted_job() {
+    let objects = memory();
+    submitted(&objects).await;
+    let before = objects.list("").await.unwrap();
+    let faulty = FaultyObjects::new(Arc::clone(&objects));
+    let why = "permission denied".to_owned();
+    faulty.set_reads(Fault::Fail(StoreError::Io { path: "jobs".to_owned(), why }));
+    let store: Arc<dyn ObjectStore> = Arc::new(faulty);
+    let refused = logs(&store).create(graph(1), 600, leader(2)).await;
+    assert!(matches!(refused, Err(AppendError::Store(_))), "{refused:?}");
+    assert_eq!(objects.list("").await.unwrap(), before);
+    assert!(matches!(state(&objects, 3).await, JobState::Running(_)));
+}
+
+#[tokio::test]
 async fn what_is_appended_to_a_log_that_was_deleted_is_no_job_and_does_not_reach_the_next_one() {
     let objects = memory();
     let logs = logs(&objects);

@@ -207,7 +207,12 @@ pub fn open(
 
 /// Returns the URI of `folder` below the given URI or plain path.
 pub fn below(uri: &str, folder: &str) -> String {
-    format!("{}/{folder}", uri.trim().trim_end_matches('/'))
+    let uri = uri.trim();
+    match uri.trim_end_matches('/') {
+        // A scheme with nothing behind it is refused when the URI is opened, in the words that were given.
+        scheme if scheme.ends_with(':') => format!("{uri}/{folder}"),
+        whole => format!("{whole}/{folder}"),
+    }
 }
 
 /// Returns true if the URI names a remote system.
@@ -334,15 +339,15 @@ fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
+/// Returns true if the text may be a segment of an object's name: at most 200 of `A-Z a-z 0-9 . _ -`, the first no dot.
+pub fn is_segment(text: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    !text.is_empty() && !text.starts_with('.') && text.len() <= 200 && text.bytes().all(allowed)
+}
+
 /// Refuses what is not a name: whatever it becomes on disk, it stays inside the store.
 fn check_name(name: &str) -> Result<(), StoreError> {
-    let segment_ok = |s: &str| {
-        !s.is_empty()
-            && !s.starts_with('.')
-            && s.len() <= 200
-            && s.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
-    };
-    if name.len() <= NAME_BYTES_MAX && name.split('/').all(segment_ok) {
+    if name.len() <= NAME_BYTES_MAX && name.split('/').all(is_segment) {
         return Ok(());
     }
     Err(StoreError::BadName { name: name.chars().take(100).collect() })
