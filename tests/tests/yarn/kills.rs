@@ -292,3 +292,22 @@ fn nothing_runs_on_after_yarns_own_kill() {
     session.application.has_no_process();
     eprintln!("killed by YARN: no process after {:?}", killed.elapsed());
 }
+
+mod failover {
+    use super::*;
+
+    /// With two ResourceManagers: the application goes on below the other one.
+    #[test]
+    #[ignore = "needs the YARN of `cargo xtask yarn up --ha`"]
+    fn another_resourcemanager_takes_the_application_over() {
+        let session = Session::with(4 * COUNT);
+        // Whichever is the active one now, the other one is afterwards.
+        for name in ["resourcemanager1", "resourcemanager2"] {
+            drop(Daemon::kill(name));
+        }
+        let (pid, _) = session.taskmanagers()[0].clone();
+        let killed = Instant::now();
+        kill(pid, Signal::SIGKILL).unwrap();
+        session.survives("TaskManager killed after both ResourceManagers in turn", killed, true);
+    }
+}

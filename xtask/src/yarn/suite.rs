@@ -49,7 +49,7 @@ const TESTS: &[Tests] = &[
             },
             Target {
                 name: "yarn",
-                filters: &[],
+                filters: &["--skip", "failover::"],
                 who: Who::Owner,
                 reads_logs: false,
                 of_hadoop: false,
@@ -72,6 +72,13 @@ const TESTS: &[Tests] = &[
                 who: Who::User,
                 reads_logs: false,
                 of_hadoop: true,
+            },
+            Target {
+                name: "yarn",
+                filters: &["runs::", "failover::"],
+                who: Who::User,
+                reads_logs: false,
+                of_hadoop: false,
             },
             LOGS,
         ],
