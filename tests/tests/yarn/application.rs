@@ -80,10 +80,20 @@ impl Application {
         options: &[(&str, &str)],
         files: &[(&str, &Path)],
     ) -> Self {
+        Self::of_attempts(1, command, env, options, files)
+    }
+
+    pub(super) fn of_attempts(
+        attempts: i32,
+        command: &str,
+        env: &[(&str, &str)],
+        options: &[(&str, &str)],
+        files: &[(&str, &Path)],
+    ) -> Self {
         assert!(std::env::var_os("HADOOP_CONF_DIR").is_some(), "HADOOP_CONF_DIR names no cluster");
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let (yarn, hdfs, id, staging) =
-            runtime.block_on(staged_and_submitted(command, env, options, files));
+            runtime.block_on(staged_and_submitted(attempts, command, env, options, files));
         eprintln!("{id} is submitted");
         Self { runtime, yarn, hdfs, id, staging, submitted: Instant::now() }
     }
@@ -208,6 +218,7 @@ impl Drop for Application {
 }
 
 async fn staged_and_submitted(
+    attempts: i32,
     command: &str,
     env: &[(&str, &str)],
     options: &[(&str, &str)],
@@ -269,7 +280,7 @@ async fn staged_and_submitted(
             virtual_cores: Some(1),
             ..Resource::default()
         }),
-        max_app_attempts: Some(1),
+        max_app_attempts: Some(attempts),
         ..ApplicationSubmissionContext::default()
     };
     yarn.submit(context).await.unwrap();

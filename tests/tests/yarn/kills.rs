@@ -245,6 +245,58 @@ fn a_restarted_resourcemanager_is_not_noticed_by_the_job() {
     session.survives("TaskManager killed after a restart of the ResourceManager", killed, true);
 }
 
+/// Without high availability nothing is kept: the second attempt runs the job from its beginning, in containers of its
+/// own.
+fn second_attempt(what: &str, ends: impl Fn(&Application)) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("sums");
+    let arguments = serde_json::to_string(&arguments(&out, COUNT)).unwrap();
+    let options = options(&[("pipeline.program-args", &arguments), ("parallelism.default", "2")]);
+    let program = bin("sequence_sum");
+    let (command, role) = (jobmanager("program", "application"), [("FLOTT_ROLE", "cluster")]);
+    let files = [("program", program.as_path())];
+    let application = Application::of_attempts(2, &command, &role, &options, &files);
+    let first = application.rest();
+    let attempts = || application.block_on(application.yarn.attempts(application.id)).unwrap();
+    eventually(WITHIN, "its TaskManager runs", || {
+        let processes = application.processes();
+        processes.iter().any(|(_, c)| c.starts_with("./program taskmanager")).then_some(())
+    });
+    let killed = Instant::now();
+    ends(&application);
+    eventually(WITHIN, "the second attempt runs", || {
+        (attempts().len() == 2 && application.rest() != first).then_some(())
+    });
+    eprintln!("{what}: the second attempt runs after {:?}", killed.elapsed());
+    let report = application.ended();
+    let (status, why) = (report.final_status(), report.diagnostics());
+    assert_eq!(status, FinalApplicationStatus::Succeeded, "{why}");
+    assert_exact(&out, COUNT);
+    assert_eq!(attempts().len(), 2);
+    application.is_gone();
+}
+
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn a_killed_applicationmaster_is_started_again() {
+    second_attempt("ApplicationMaster killed", |application| {
+        let processes = application.processes();
+        let master = processes.iter().find(|(_, c)| c.starts_with("./program jobmanager")).unwrap();
+        kill(Pid::from_raw(i32::try_from(master.0).unwrap()), Signal::SIGKILL).unwrap();
+    });
+}
+
+/// It must not unregister the application, which goes on without it.
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn an_attempt_that_yarn_has_ended_leaves_the_application_to_the_next_one() {
+    second_attempt("attempt ended by YARN", |application| {
+        let attempts = application.block_on(application.yarn.attempts(application.id)).unwrap();
+        let first = attempts.first().unwrap().application_attempt_id.unwrap();
+        application.block_on(application.yarn.fail_attempt(first)).unwrap();
+    });
+}
+
 /// The application must not run a second time, although its goodbye finds nobody at first.
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
