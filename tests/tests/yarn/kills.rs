@@ -245,6 +245,50 @@ fn a_restarted_resourcemanager_is_not_noticed_by_the_job() {
     session.survives("TaskManager killed after a restart of the ResourceManager", killed, true);
 }
 
+/// Jobs are cancelled while their containers are asked for, granted, launched and registered.
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn cancelled_jobs_leave_no_container() {
+    let flott = bin("flott");
+    let command = jobmanager("flott", "session");
+    let options = options(&[
+        ("taskmanager.numberOfTaskSlots", "1"),
+        ("resourcemanager.taskmanager-timeout", "1 s"),
+    ]);
+    let application = Application::submit(&command, &[], &options, &[("flott", &flott)]);
+    let (host, port) = application.rest();
+    let client = RestClient::new(&host, port, ClientTimeouts::default());
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = arguments(&folder.path().join("sums"), 100 * COUNT);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let jar = application.block_on(client.upload(&bin("sequence_sum"), |_| ())).unwrap();
+    let attempts = application.block_on(application.yarn.attempts(application.id)).unwrap();
+    let attempt = attempts.first().unwrap().application_attempt_id.unwrap();
+    // The ApplicationMaster's is one of them.
+    let running = || {
+        let all = application.block_on(application.yarn.containers(attempt)).unwrap();
+        all.iter().filter(|container| container.finish_time() == 0).count()
+    };
+    let workers = || application.block_on(client.task_managers()).unwrap().taskmanagers.len();
+    let processes = || {
+        let all = application.processes();
+        all.iter().filter(|(_, c)| c.starts_with("./flott taskmanager")).count()
+    };
+    let stages: [&dyn Fn() -> bool; 5] =
+        [&|| true, &|| running() > 1, &|| running() > 3, &|| processes() > 0, &|| workers() > 1];
+    for stage in stages.iter().chain(&stages) {
+        let job = application.block_on(client.run(jar.jar_id(), &request(&arguments, 4))).unwrap();
+        eventually(WITHIN, "it has come so far", || stage().then_some(()));
+        application.block_on(client.cancel(&job.jobid)).unwrap();
+    }
+    eventually(WITHIN, "all containers are let go", || {
+        (running() == 1 && processes() == 0 && workers() == 0).then_some(())
+    });
+    application.block_on(client.shut_down_cluster()).unwrap();
+    application.ended();
+    application.is_gone();
+}
+
 /// Without high availability nothing is kept: the second attempt runs the job from its beginning, in containers of its
 /// own.
 fn second_attempt(what: &str, ends: impl Fn(&Application)) {
