@@ -21,9 +21,14 @@ pub(crate) fn dist(only: &[String]) -> Result<()> {
     }
     let wanted: Vec<&String> =
         all.into_iter().filter(|program| only.is_empty() || only.contains(program)).collect();
-    let mut build = cargo(&["build", "--profile", "dist", "-p", "deploy", "-p", "examples"]);
-    build.args(wanted.iter().flat_map(|program| ["--bin", program]));
-    run(&mut build)?;
+    // One after the other: together, programs would have the features that only `flott` is built with.
+    for member in members.iter().filter(|m| m.name == "deploy" || m.name == "examples") {
+        let bins: Vec<_> = member.bins.iter().filter(|bin| wanted.contains(bin)).collect();
+        if !bins.is_empty() {
+            let mut build = cargo(&["build", "--profile", "dist", "-p", &member.name]);
+            run(build.args(bins.into_iter().flat_map(|bin| ["--bin", bin])))?;
+        }
+    }
     let built = workspace::target_directory(&metadata).join("dist");
     let folder = built.join("programs");
     fs::create_dir_all(&folder)?;

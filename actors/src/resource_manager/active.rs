@@ -59,8 +59,11 @@ impl ResourceManagerActor {
                 tracing::warn!(request, cause, "worker could not be started");
             }
             DriverEvent::NeverMet { .. } | DriverEvent::Error { .. } => {}
-            DriverEvent::Lost { resource_id, cause } => {
+            DriverEvent::Lost { resource_id, cause } if self.core.is_wanted(resource_id) => {
                 tracing::warn!(%resource_id, cause, "worker has ended");
+            }
+            DriverEvent::Lost { resource_id, .. } => {
+                tracing::info!(%resource_id, "released worker has ended");
             }
             DriverEvent::Recovered { workers } => {
                 tracing::info!(workers = workers.len(), "workers of an earlier ResourceManager");

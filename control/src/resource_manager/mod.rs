@@ -185,6 +185,11 @@ impl ResourceManager {
         self.registered.get(resource_id).is_some_and(|worker| worker.instance_id == instance_id)
     }
 
+    /// Returns true if a worker of the driver is wanted: it is starting or has registered, and was not released.
+    pub fn is_wanted(&self, resource_id: &ResourceId) -> bool {
+        self.pool.as_ref().is_some_and(|pool| pool.is_known(resource_id))
+    }
+
     /// Returns the driver's last error, for messages.
     pub fn last_driver_error(&self) -> Option<&str> {
         self.pool.as_ref().and_then(Pool::last_error)

@@ -235,7 +235,9 @@ fn a_container_that_exits_closes_its_task_executor_at_once() {
         cause: "its worker has ended: exit code 137".into(),
         terminate: true,
     };
+    assert!(rm.is_wanted(&tm(1)));
     assert_eq!(rm.driver(s(2), lost), [closed]);
+    assert!(!rm.is_wanted(&tm(1)));
 }
 
 #[test]
@@ -247,6 +249,7 @@ fn an_idle_worker_is_told_to_end_and_released() {
     let commands = rm.release(id, "idle".into());
     assert!(matches!(commands[0], Command::CloseTaskExecutor { terminate: true, .. }));
     assert_eq!(commands[1], Command::ReleaseWorker { resource_id: tm(1) });
+    assert!(!rm.is_wanted(&tm(1)));
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use super::common::eventually;
 use hadoop::conf::Configuration;
+use hadoop::hdfs::HdfsTokens;
 use hadoop::login::Login;
 use hadoop::tokens::{Credentials, Secret};
-use hadoop::yarn::YarnClient;
 use hadoop::yarn::messages::{
     ApplicationId, ApplicationReport, ApplicationSubmissionContext, ContainerLaunchContext,
     LocalResource, NodeState, Resource, YarnApplicationState,
 };
+use hadoop::yarn::{YarnClient, renewer};
 use hdfs_native::{Client, ClientBuilder, WriteOptions};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,30 @@ enum Content {
 fn hdfs(conf: &Configuration, login: &Login) -> Client {
     let property = |name: &str| (name.to_owned(), conf.get(name).unwrap().unwrap_or_default());
     let properties: Vec<_> = conf.names().map(property).collect();
-    ClientBuilder::new().with_config(properties).with_user(login.user()).build().unwrap()
+    let hdfs = ClientBuilder::new().with_config(properties);
+    let hdfs = match login.keytab() {
+        Some((principal, keytab)) => {
+            hdfs.with_kerberos_principal(principal).with_kerberos_keytab(keytab.to_string_lossy())
+        }
+        None => hdfs.with_user(login.user()),
+    };
+    hdfs.build().unwrap()
+}
+
+/// What the application's processes prove who they are with.
+async fn credentials(conf: &Configuration, login: &Login, yarn: &YarnClient) -> Credentials {
+    let mut credentials = Credentials::new();
+    credentials.add_secret("flott.cluster.secret", Secret::new(SECRET.as_bytes().to_vec()));
+    if login.is_secure() {
+        let renewer = renewer(conf).await.unwrap();
+        let tokens = HdfsTokens::new(conf, login, None).await.unwrap();
+        let hdfs = tokens.get(&renewer).await.unwrap();
+        let yarn = yarn.delegation_token(&renewer).await.unwrap();
+        for token in [hdfs, yarn] {
+            credentials.add(token.service().to_owned(), token);
+        }
+    }
+    credentials
 }
 
 /// As NodeManagers' scripts want it.
@@ -56,10 +80,20 @@ impl Application {
         options: &[(&str, &str)],
         files: &[(&str, &Path)],
     ) -> Self {
+        Self::of_attempts(1, command, env, options, files)
+    }
+
+    pub(super) fn of_attempts(
+        attempts: i32,
+        command: &str,
+        env: &[(&str, &str)],
+        options: &[(&str, &str)],
+        files: &[(&str, &Path)],
+    ) -> Self {
         assert!(std::env::var_os("HADOOP_CONF_DIR").is_some(), "HADOOP_CONF_DIR names no cluster");
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let (yarn, hdfs, id, staging) =
-            runtime.block_on(staged_and_submitted(command, env, options, files));
+            runtime.block_on(staged_and_submitted(attempts, command, env, options, files));
         eprintln!("{id} is submitted");
         Self { runtime, yarn, hdfs, id, staging, submitted: Instant::now() }
     }
@@ -184,6 +218,7 @@ impl Drop for Application {
 }
 
 async fn staged_and_submitted(
+    attempts: i32,
     command: &str,
     env: &[(&str, &str)],
     options: &[(&str, &str)],
@@ -226,8 +261,7 @@ async fn staged_and_submitted(
             "name": name, "url": url, "size": size, "timestamp": time, "archive": false, "public": false
         }));
     }
-    let mut credentials = Credentials::new();
-    credentials.add_secret("flott.cluster.secret", Secret::new(SECRET.as_bytes().to_vec()));
+    let credentials = credentials(&conf, &login, &yarn).await;
     launch = launch
         .with_env("FLOTT_YARN_FILES", quoted(&json!(listed).to_string()))
         .with_env("FLOTT_YARN_STAGING", format!("{root}{staging}"))
@@ -246,7 +280,7 @@ async fn staged_and_submitted(
             virtual_cores: Some(1),
             ..Resource::default()
         }),
-        max_app_attempts: Some(1),
+        max_app_attempts: Some(attempts),
         ..ApplicationSubmissionContext::default()
     };
     yarn.submit(context).await.unwrap();

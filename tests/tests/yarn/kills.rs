@@ -245,6 +245,102 @@ fn a_restarted_resourcemanager_is_not_noticed_by_the_job() {
     session.survives("TaskManager killed after a restart of the ResourceManager", killed, true);
 }
 
+/// Jobs are cancelled while their containers are asked for, granted, launched and registered.
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn cancelled_jobs_leave_no_container() {
+    let flott = bin("flott");
+    let command = jobmanager("flott", "session");
+    let options = options(&[
+        ("taskmanager.numberOfTaskSlots", "1"),
+        ("resourcemanager.taskmanager-timeout", "1 s"),
+    ]);
+    let application = Application::submit(&command, &[], &options, &[("flott", &flott)]);
+    let (host, port) = application.rest();
+    let client = RestClient::new(&host, port, ClientTimeouts::default());
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = arguments(&folder.path().join("sums"), 100 * COUNT);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let jar = application.block_on(client.upload(&bin("sequence_sum"), |_| ())).unwrap();
+    let attempts = application.block_on(application.yarn.attempts(application.id)).unwrap();
+    let attempt = attempts.first().unwrap().application_attempt_id.unwrap();
+    // The ApplicationMaster's is one of them.
+    let running = || {
+        let all = application.block_on(application.yarn.containers(attempt)).unwrap();
+        all.iter().filter(|container| container.finish_time() == 0).count()
+    };
+    let workers = || application.block_on(client.task_managers()).unwrap().taskmanagers.len();
+    let processes = || {
+        let all = application.processes();
+        all.iter().filter(|(_, c)| c.starts_with("./flott taskmanager")).count()
+    };
+    let stages: [&dyn Fn() -> bool; 5] =
+        [&|| true, &|| running() > 1, &|| running() > 3, &|| processes() > 0, &|| workers() > 1];
+    for stage in stages.iter().chain(&stages) {
+        let job = application.block_on(client.run(jar.jar_id(), &request(&arguments, 4))).unwrap();
+        eventually(WITHIN, "it has come so far", || stage().then_some(()));
+        application.block_on(client.cancel(&job.jobid)).unwrap();
+    }
+    eventually(WITHIN, "all containers are let go", || {
+        (running() == 1 && processes() == 0 && workers() == 0).then_some(())
+    });
+    application.block_on(client.shut_down_cluster()).unwrap();
+    application.ended();
+    application.is_gone();
+}
+
+/// Without high availability nothing is kept: the second attempt runs the job from its beginning, in containers of its
+/// own.
+fn second_attempt(what: &str, ends: impl Fn(&Application)) {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("sums");
+    let arguments = serde_json::to_string(&arguments(&out, COUNT)).unwrap();
+    let options = options(&[("pipeline.program-args", &arguments), ("parallelism.default", "2")]);
+    let program = bin("sequence_sum");
+    let (command, role) = (jobmanager("program", "application"), [("FLOTT_ROLE", "cluster")]);
+    let files = [("program", program.as_path())];
+    let application = Application::of_attempts(2, &command, &role, &options, &files);
+    let first = application.rest();
+    let attempts = || application.block_on(application.yarn.attempts(application.id)).unwrap();
+    eventually(WITHIN, "its TaskManager runs", || {
+        let processes = application.processes();
+        processes.iter().any(|(_, c)| c.starts_with("./program taskmanager")).then_some(())
+    });
+    let killed = Instant::now();
+    ends(&application);
+    eventually(WITHIN, "the second attempt runs", || {
+        (attempts().len() == 2 && application.rest() != first).then_some(())
+    });
+    eprintln!("{what}: the second attempt runs after {:?}", killed.elapsed());
+    let report = application.ended();
+    let (status, why) = (report.final_status(), report.diagnostics());
+    assert_eq!(status, FinalApplicationStatus::Succeeded, "{why}");
+    assert_exact(&out, COUNT);
+    assert_eq!(attempts().len(), 2);
+    application.is_gone();
+}
+
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn a_killed_applicationmaster_is_started_again() {
+    second_attempt("ApplicationMaster killed", |application| {
+        let processes = application.processes();
+        let master = processes.iter().find(|(_, c)| c.starts_with("./program jobmanager")).unwrap();
+        kill(Pid::from_raw(i32::try_from(master.0).unwrap()), Signal::SIGKILL).unwrap();
+    });
+}
+
+/// It must not unregister the application, which goes on without it.
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn an_attempt_that_yarn_has_ended_leaves_the_application_to_the_next_one() {
+    second_attempt("attempt ended by YARN", |application| {
+        let attempts = application.block_on(application.yarn.attempts(application.id)).unwrap();
+        let first = attempts.first().unwrap().application_attempt_id.unwrap();
+        application.block_on(application.yarn.fail_attempt(first)).unwrap();
+    });
+}
+
 /// The application must not run a second time, although its goodbye finds nobody at first.
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
@@ -291,4 +387,23 @@ fn nothing_runs_on_after_yarns_own_kill() {
     session.application.ended();
     session.application.has_no_process();
     eprintln!("killed by YARN: no process after {:?}", killed.elapsed());
+}
+
+mod failover {
+    use super::*;
+
+    /// With two ResourceManagers: the application goes on below the other one.
+    #[test]
+    #[ignore = "needs the YARN of `cargo xtask yarn up --ha`"]
+    fn another_resourcemanager_takes_the_application_over() {
+        let session = Session::with(4 * COUNT);
+        // Whichever is the active one now, the other one is afterwards.
+        for name in ["resourcemanager1", "resourcemanager2"] {
+            drop(Daemon::kill(name));
+        }
+        let (pid, _) = session.taskmanagers()[0].clone();
+        let killed = Instant::now();
+        kill(pid, Signal::SIGKILL).unwrap();
+        session.survives("TaskManager killed after both ResourceManagers in turn", killed, true);
+    }
 }

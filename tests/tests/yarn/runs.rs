@@ -131,3 +131,28 @@ fn a_graph_that_the_client_built_runs_with_its_program() {
     assert_eq!(output_lines(&out), expected_counts(&text));
     application.is_gone();
 }
+
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn a_taskmanager_that_no_node_can_hold_fails_the_job_with_yarns_reason() {
+    let text = repository_text();
+    let args = json!(["--input", text]).to_string();
+    let options = options(&[
+        ("pipeline.program-args", &args),
+        ("taskmanager.memory.process.size", "1t"),
+        ("restart-strategy.type", "none"),
+    ]);
+    let program = bin("word_count");
+    let application = Application::submit(
+        &jobmanager("program", "application"),
+        &[("FLOTT_ROLE", "cluster")],
+        &options,
+        &[("program", &program)],
+    );
+    let began = Instant::now();
+    let report = application.ended();
+    eprintln!("refused after {:?}: {}", began.elapsed(), report.diagnostics());
+    assert_eq!(report.final_status(), FinalApplicationStatus::Failed, "{}", report.diagnostics());
+    assert!(report.diagnostics().contains("InvalidResourceRequest"), "{}", report.diagnostics());
+    application.is_gone();
+}

@@ -50,7 +50,7 @@ const TESTS: &[Tests] = &[
             },
             Target {
                 name: "yarn",
-                filters: &[],
+                filters: &["--skip", "failover::"],
                 who: Who::Owner,
                 reads_logs: false,
                 of_hadoop: false,
@@ -73,6 +73,13 @@ const TESTS: &[Tests] = &[
                 who: Who::User,
                 reads_logs: false,
                 of_hadoop: true,
+            },
+            Target {
+                name: "yarn",
+                filters: &["runs::", "failover::"],
+                who: Who::User,
+                reads_logs: false,
+                of_hadoop: false,
             },
             LOGS,
         ],

@@ -255,10 +255,8 @@ impl Task {
                 COMPONENT,
                 "YARN has ended this attempt of the application: it was killed, or another one runs",
             ),
-            MasterEvent::Preemption(message) => {
-                tracing::warn!(?message, "YARN is about to take containers away");
-            }
-            // Containers of lost nodes end; tokens are replaced by the library.
+            // Containers of lost nodes and containers that are taken away end, which is heard then; tokens are replaced by
+            // the library.
             _ => {}
         }
     }
