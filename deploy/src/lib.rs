@@ -21,6 +21,7 @@ mod results;
 mod roles;
 mod settings;
 mod stop;
+mod targets;
 mod version;
 mod work_folder;
 

@@ -13,12 +13,18 @@ choices! {
         Remote = "remote",
         /// Its own cluster of plain processes.
         Standalone = "standalone" | "standalone-application",
+        /// Its own cluster of YARN containers; the client builds the job graph.
+        YarnPerJob = "yarn-per-job",
+        /// Its own cluster of YARN containers, each of which runs the program; the JobManager builds the job graph.
+        YarnApplication = "yarn-application",
+        /// On a running session on YARN.
+        YarnSession = "yarn-session",
     }
 }
 
 options! {
-    /// Where the client runs a job; `local` for a program that is started by hand, `remote` for `flott run`, where it
-    /// is not set.
+    /// Where the client runs a job: `-t` on the command line. Where it is not set, `local` for a program that is started
+    /// by hand, `standalone` for `flott run-application`, `remote` (the session at `rest.address`) for the other commands.
     TARGET: Option<Target> = "execution.target" => None;
     /// Whether the client waits for the job and shows its results.
     ATTACHED: bool = "execution.attached" => true;

@@ -187,9 +187,6 @@ pub struct Run {
     /// Id of the job: 32 hexadecimal digits
     #[arg(long, value_name = "ID")]
     pub job_id: Option<JobId>,
-    /// Target: remote (a running session) [default: execution.target, else remote]
-    #[arg(short = 't', long, value_name = "TARGET")]
-    pub target: Option<String>,
     #[command(flatten)]
     pub(crate) refused: Refused,
 }
@@ -197,9 +194,10 @@ pub struct Run {
 /// `flott run-application`.
 #[derive(Debug, Args)]
 pub struct RunApplication {
-    /// Target: standalone (JobManager here, TaskManagers on the hosts of conf/workers)
-    #[arg(short = 't', long, value_name = "TARGET", default_value = "standalone")]
-    pub target: String,
+    /// Target: standalone (JobManager here, TaskManagers on the hosts of conf/workers) [default: execution.target, else
+    /// standalone]
+    #[arg(short = 't', long, value_name = "TARGET")]
+    pub target: Option<String>,
     /// The program and how it is run
     #[command(flatten)]
     pub program: ProgramArgs,
@@ -211,7 +209,7 @@ pub struct RunApplication {
 }
 
 /// A program and its arguments.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct ProgramArgs {
     /// Default parallelism of the job
     #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32_768))]
@@ -273,8 +271,12 @@ impl Refused {
 }
 
 /// Where a cluster's REST endpoint is.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct ClusterArgs {
+    /// Target: remote (the session at -m) or standalone (the cluster of an application) [default: execution.target,
+    /// else remote]
+    #[arg(short = 't', long, value_name = "TARGET")]
+    pub target: Option<String>,
     /// REST endpoint of the JobManager [default: rest.address and rest.port]
     #[arg(short = 'm', long = "jobmanager", value_name = "HOST:PORT")]
     pub jobmanager: Option<String>,
@@ -303,6 +305,10 @@ pub struct Info {
     /// Also write the job graph to a file: for jobmanager --mode per-job
     #[arg(long, value_name = "FILE")]
     pub job_graph: Option<PathBuf>,
+    /// Target for which the program is checked: all but local refuse relative paths [default: execution.target, else
+    /// local]
+    #[arg(short = 't', long, value_name = "TARGET")]
+    pub target: Option<String>,
     /// The program and how it would be run
     #[command(flatten)]
     pub program: ProgramArgs,

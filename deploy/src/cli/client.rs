@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// A client of the endpoint that `-m` names, or the options.
-pub(super) fn connect(context: &Context, cluster: &ClusterArgs) -> Result<RestClient, Failure> {
+pub(crate) fn connect(context: &Context, cluster: &ClusterArgs) -> Result<RestClient, Failure> {
     let options = &context.options;
     let default_port = options.get(&rest_options::PORT).first();
     let (host, port) = match &cluster.jobmanager {
@@ -34,7 +34,7 @@ pub(super) fn connect(context: &Context, cluster: &ClusterArgs) -> Result<RestCl
 }
 
 /// Why a request failed; where nobody answers, also where the address comes from and what to do.
-pub(super) fn failure(context: &Context, client: &RestClient, error: ClientError) -> Failure {
+pub(crate) fn failure(context: &Context, client: &RestClient, error: ClientError) -> Failure {
     match error {
         ClientError::Unreachable { .. } => {
             let folder = settings::config_folder(context.common.config_dir.clone());

@@ -7,13 +7,13 @@ mod attach;
 mod attend;
 mod block_node;
 mod cancel;
-mod client;
+pub(crate) mod client;
 mod follow;
 mod info;
 mod list;
 mod output;
 mod run;
-mod standalone;
+mod run_application;
 
 use crate::exit::Exit;
 use crate::results::ResultsError;
@@ -144,7 +144,7 @@ fn dispatch(cli: Cli) -> Outcome {
     let context = Context { print: Printer::new(common.output), options, overrides, common };
     match command {
         Command::Run(args) => block_on(run::run(&context, args)),
-        Command::RunApplication(args) => standalone::run_application(&context, args),
+        Command::RunApplication(args) => block_on(run_application::run_application(&context, args)),
         Command::List(args) => block_on(list::list(&context, args)),
         Command::Info(args) => block_on(info::info(&context, args)),
         Command::Cancel(args) => block_on(cancel::cancel(&context, args)),

@@ -5,7 +5,8 @@ use super::{Context, Failure, Outcome, attach, client};
 use crate::exit::Exit;
 use crate::programs;
 use crate::settings;
-use conf::execution::{self, Target};
+use crate::targets;
+use conf::execution;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::JobId;
 use rest::client::{ClientError, RestClient};
@@ -15,9 +16,10 @@ use std::path::{Path, PathBuf};
 
 pub(super) async fn run(context: &Context, args: Run) -> Outcome {
     refuse(&args.refused)?;
-    check_target(context, args.target.as_deref())?;
+    let given = args.cluster.target.as_deref();
+    let target = targets::choose(&context.options, given, &targets::RUN)?;
     let program = local_program(&args.program)?;
-    let client = client::connect(context, &args.cluster)?;
+    let client = targets::descriptor(context, target, &args.cluster)?.retrieve().await?;
     let request = request(context, &args.program, args.job_id);
     for note in without_effect(&context.overrides) {
         context.print.note(&note);
@@ -33,22 +35,6 @@ pub(super) async fn run(context: &Context, args: Run) -> Outcome {
     }
     context.print.note(&format!("submitted job {job}"));
     attach::attach(context, &client, &job).await
-}
-
-/// Jobs of `run` go to a running session.
-fn check_target(context: &Context, given: Option<&str>) -> Result<(), Failure> {
-    let options = match given {
-        Some(target) => context.options.with(execution::TARGET.key(), target)?,
-        None => context.options.clone(),
-    };
-    match options.get(&execution::TARGET) {
-        None | Some(Target::Remote) => Ok(()),
-        Some(other) => Err(Failure::usage(format!(
-            "target '{}' is not possible with run; possible: remote (start the program itself for \
-             an embedded run, use 'flott run-application -t standalone' for a cluster of its own)",
-            other.as_str()
-        ))),
-    }
 }
 
 /// Says what to use instead of an option of Flink that has no meaning here.

@@ -1,11 +1,14 @@
-//! `flott run-application -t standalone`: what `standalone-job.sh` does here, plus
-//! `taskmanager.sh start --program` on every line of `conf/workers`.
+//! The target `standalone`: what `standalone-job.sh` does here, plus `taskmanager.sh start --program` on every line of
+//! `conf/workers`.
 
-use super::args::{ClusterArgs, RunApplication};
-use super::client::connect;
-use super::{Context, Failure, Outcome, block_on, run};
+use super::{Application, ClusterDescriptor, ClusterSpecification, Deployed};
+use crate::cli::args::ClusterArgs;
+use crate::cli::{Context, Failure, client};
 use crate::exit::Exit;
 use crate::settings;
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use rest::client::RestClient;
 use serde_json::json;
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -21,35 +24,77 @@ const TASKMANAGER: &str = "taskmanager.sh";
 const REGISTERED_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-pub(super) fn run_application(context: &Context, args: RunApplication) -> Outcome {
-    run::refuse(&args.refused)?;
-    if args.target != "standalone" && args.target != "standalone-application" {
-        return Err(Failure::usage(format!(
-            "target '{}' is not possible with run-application; possible: standalone",
-            args.target
-        )));
+/// A cluster of plain processes for one program.
+pub(super) struct Standalone<'a> {
+    context: &'a Context,
+    cluster: ClusterArgs,
+}
+
+impl<'a> Standalone<'a> {
+    pub(super) fn new(context: &'a Context, cluster: &ClusterArgs) -> Self {
+        Self { context, cluster: cluster.clone() }
     }
-    let program = run::local_program(&args.program)?;
-    let program = std::path::absolute(&program).map_err(Failure::start)?;
-    let bin = scripts_folder()?;
-    let workers = workers(context)?;
-    let jobmanager = start_jobmanager(context, &bin, &program, &args)?;
-    let mut started = Vec::new();
-    for host in &workers {
-        // The job may have been a short one.
-        if !jobmanager.lives() {
-            break;
+
+    /// Starts a TaskManager on every host, unless the job ends before. Returns the hosts with their processes.
+    fn start_taskmanagers<'h>(
+        &self,
+        bin: &Path,
+        program: &Path,
+        hosts: &'h [String],
+        jobmanager: &Started,
+        started: &mut Vec<(&'h String, Option<u32>)>,
+    ) -> Result<(), Failure> {
+        for host in hosts {
+            if !jobmanager.lives() {
+                break;
+            }
+            let pid = start_taskmanager(self.context, bin, program, host)?;
+            started.push((host, pid));
         }
-        let pid = start_taskmanager(context, &bin, &program, host)?;
-        started.push((host, pid));
+        Ok(())
     }
-    let ended = has_ended(context, &jobmanager, started.len())?;
-    if ended {
-        // Those that had not registered by then would wait for it, and find the next cluster.
-        for (host, pid) in started {
-            stop_taskmanager(context, &bin, host, pid)?;
+
+    async fn start(&self, application: Application) -> Result<Deployed, Failure> {
+        let context = self.context;
+        let bin = scripts_folder()?;
+        let workers = workers(context)?;
+        let program = application.program.clone();
+        let jobmanager = start_jobmanager(context, &bin, &application)?;
+        let mut started = Vec::new();
+        let all = self.start_taskmanagers(&bin, &program, &workers, &jobmanager, &mut started);
+        let ended = match &all {
+            Ok(()) => has_ended(context, &jobmanager, started.len()).await?,
+            Err(_) => {
+                stop_jobmanager(context, &bin, &jobmanager)?;
+                true
+            }
+        };
+        if ended {
+            // Those that had not registered by then would wait for it, and find the next cluster.
+            for (host, pid) in started {
+                stop_taskmanager(context, &bin, host, pid)?;
+            }
         }
+        all?;
+        Ok(deployed(&program, &workers, &jobmanager, ended))
     }
+}
+
+impl ClusterDescriptor for Standalone<'_> {
+    fn deploy(
+        &self,
+        _: ClusterSpecification,
+        application: Application,
+    ) -> LocalBoxFuture<'_, Result<Deployed, Failure>> {
+        self.start(application).boxed_local()
+    }
+
+    fn retrieve(&self) -> LocalBoxFuture<'_, Result<RestClient, Failure>> {
+        std::future::ready(client::connect(self.context, &self.cluster)).boxed_local()
+    }
+}
+
+fn deployed(program: &Path, workers: &[String], jobmanager: &Started, ended: bool) -> Deployed {
     let value = json!({
         "program": program,
         "taskmanagers": workers,
@@ -58,20 +103,17 @@ pub(super) fn run_application(context: &Context, args: RunApplication) -> Outcom
         "log": jobmanager.log,
         "results": jobmanager.results,
     });
-    context.print.value(&value, || {
-        let program = program.display();
-        let hosts = workers.join(", ");
-        let what = match (ended, workers.is_empty()) {
-            (true, _) => "has ended already".to_owned(),
-            (false, true) => {
-                "started: JobManager here, TaskManagers on no host yet (conf/workers is empty)"
-                    .to_owned()
-            }
-            (false, false) => format!("started: JobManager here, TaskManagers on {hosts}"),
-        };
-        format!("application {program} {what}{jobmanager}")
-    })?;
-    Ok(Exit::Success)
+    let hosts = workers.join(", ");
+    let what = match (ended, workers.is_empty()) {
+        (true, _) => "has ended already".to_owned(),
+        (false, true) => {
+            "started: JobManager here, TaskManagers on no host yet (conf/workers is empty)"
+                .to_owned()
+        }
+        (false, false) => format!("started: JobManager here, TaskManagers on {hosts}"),
+    };
+    let text = format!("application {} {what}{jobmanager}", program.display());
+    Deployed { value, text }
 }
 
 /// A JobManager that a script started: its process, and where it writes to, as the script said it.
@@ -107,9 +149,10 @@ impl Started {
     }
 }
 
-/// Waits until so many TaskManagers are registered, which are told when the job ends, or it is over before that. Those
-/// of other hosts may take longer: nobody waits for them for long.
-fn has_ended(
+/// Waits until so many TaskManagers are registered, which are told when the job ends, or the JobManager has ended.
+/// Returns whether it has ended. TaskManagers of other hosts may take longer: the wait is bounded by
+/// [`REGISTERED_WITHIN`].
+async fn has_ended(
     context: &Context,
     jobmanager: &Started,
     taskmanagers: usize,
@@ -117,21 +160,20 @@ fn has_ended(
     let Some(url) = &jobmanager.rest else {
         return Ok(!jobmanager.lives());
     };
-    let client = connect(context, &ClusterArgs { jobmanager: Some(url.clone()) })?;
-    block_on(async {
-        let registered = async {
-            while jobmanager.lives() {
-                let known = client.task_managers().await;
-                if known.is_ok_and(|known| known.taskmanagers.len() >= taskmanagers) {
-                    return false;
-                }
-                tokio::time::sleep(LOOK_EVERY).await;
+    let place = ClusterArgs { jobmanager: Some(url.clone()), ..ClusterArgs::default() };
+    let client = client::connect(context, &place)?;
+    let registered = async {
+        while jobmanager.lives() {
+            let known = client.task_managers().await;
+            if known.is_ok_and(|known| known.taskmanagers.len() >= taskmanagers) {
+                return false;
             }
-            true
-        };
-        let ended = tokio::time::timeout(REGISTERED_WITHIN, registered).await;
-        Ok(ended.unwrap_or_else(|_| !jobmanager.lives()))
-    })
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        true
+    };
+    let ended = tokio::time::timeout(REGISTERED_WITHIN, registered).await;
+    Ok(ended.unwrap_or_else(|_| !jobmanager.lives()))
 }
 
 /// The process that a script speaks of: "started taskmanager on node-1 (pid 123, log /…)".
@@ -200,25 +242,31 @@ fn common_arguments(context: &Context) -> Vec<String> {
 fn start_jobmanager(
     context: &Context,
     bin: &Path,
-    program: &Path,
-    args: &RunApplication,
+    application: &Application,
 ) -> Result<Started, Failure> {
     let mut command = script(context, &bin.join(STANDALONE_JOB));
-    command.arg("start").arg("--program").arg(program);
-    if let Some(id) = &args.job_id {
+    command.arg("start").arg("--program").arg(&application.program);
+    if let Some(id) = &application.job_id {
         command.args(["--job-id", &id.to_string()]);
     }
-    if let Some(job) = &args.program.job {
+    if let Some(job) = &application.args.job {
         command.args(["--job", job]);
     }
-    if let Some(n) = args.program.parallelism {
+    if let Some(n) = application.args.parallelism {
         command.args(["-p", &n.to_string()]);
     }
     command.args(common_arguments(context));
-    command.arg("--").args(args.program.args());
+    command.arg("--").args(application.args.args());
     let mut started = Started::default();
     succeed(context, command, |line| started.hear(line))?;
     Ok(started)
+}
+
+/// Ends a JobManager that was started for nothing. One that has ended meanwhile is fine.
+fn stop_jobmanager(context: &Context, bin: &Path, jobmanager: &Started) -> Result<(), Failure> {
+    let mut command = script(context, &bin.join(STANDALONE_JOB));
+    command.arg("stop").args(jobmanager.pid.map(|pid| pid.to_string()));
+    succeed(context, command, |_| false)
 }
 
 fn start_taskmanager(
