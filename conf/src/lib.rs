@@ -31,3 +31,4 @@ pub use layer::nearest;
 pub use options::{LoadSources, Options};
 pub use reference::reference;
 pub use value::{List, LogFilter, OptionValue, Ports, parse_duration, show_duration};
+pub use yaml::to_yaml;

@@ -45,6 +45,10 @@ pub struct Common {
     /// Sets an option over those of flott.yaml and the environment
     #[arg(short = 'D', global = true, value_name = "KEY=VALUE", action = clap::ArgAction::Append)]
     pub define: Vec<String>,
+    /// Sets the options of a file in the format of flott.yaml, below -D; - reads them from standard input. For secrets:
+    /// arguments are visible to every user of the host
+    #[arg(long, global = true, value_name = "FILE")]
+    pub define_file: Option<PathBuf>,
     /// How results are printed
     #[arg(long, global = true, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
     pub output: Output,

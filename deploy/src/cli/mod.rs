@@ -137,7 +137,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::TaskManager(args) => return roles::taskmanager(&common, args, None),
         other => other,
     };
-    let overrides = settings::pairs(&common.define)?;
+    let overrides = settings::overrides(&common)?;
     let options = settings::load(common.config_dir.clone(), overrides.clone())?;
     logging::start_quiet(&options).map_err(Failure::usage)?;
     environment::log_client(&options);

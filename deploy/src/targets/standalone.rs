@@ -6,12 +6,13 @@ use crate::cli::args::ClusterArgs;
 use crate::cli::{Context, Failure, client};
 use crate::exit::Exit;
 use crate::settings;
+use conf::Options;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use rest::client::RestClient;
 use serde_json::json;
 use std::fmt;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -235,8 +236,16 @@ fn hosts(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn common_arguments(context: &Context) -> Vec<String> {
-    context.common.define.iter().flat_map(|pair| ["-D".to_owned(), pair.clone()]).collect()
+/// Returns the options of this command line for the standard input of a role: `-D` may hold secrets, and arguments are
+/// visible to every user of a host. Empty without options.
+fn definitions(context: &Context) -> Result<String, Failure> {
+    let options = Options::from_map(context.overrides.iter().cloned())?.to_map();
+    Ok(conf::to_yaml(options.iter().map(|(key, value)| (key.as_str(), value.as_str()))))
+}
+
+/// The arguments that go with [`definitions`].
+fn definition_arguments(definitions: &str) -> &'static [&'static str] {
+    if definitions.is_empty() { &[] } else { &["--define-file", settings::STANDARD_INPUT] }
 }
 
 fn start_jobmanager(
@@ -255,10 +264,11 @@ fn start_jobmanager(
     if let Some(n) = application.args.parallelism {
         command.args(["-p", &n.to_string()]);
     }
-    command.args(common_arguments(context));
+    let definitions = definitions(context)?;
+    command.args(definition_arguments(&definitions));
     command.arg("--").args(application.args.args());
     let mut started = Started::default();
-    succeed(context, command, |line| started.hear(line))?;
+    succeed(context, command, &definitions, |line| started.hear(line))?;
     Ok(started)
 }
 
@@ -266,7 +276,7 @@ fn start_jobmanager(
 fn stop_jobmanager(context: &Context, bin: &Path, jobmanager: &Started) -> Result<(), Failure> {
     let mut command = script(context, &bin.join(STANDALONE_JOB));
     command.arg("stop").args(jobmanager.pid.map(|pid| pid.to_string()));
-    succeed(context, command, |_| false)
+    succeed(context, command, "", |_| false)
 }
 
 fn start_taskmanager(
@@ -277,9 +287,10 @@ fn start_taskmanager(
 ) -> Result<Option<u32>, Failure> {
     let mut arguments =
         vec!["start".to_owned(), "--program".to_owned(), program.display().to_string()];
-    arguments.extend(common_arguments(context));
+    let definitions = definitions(context)?;
+    arguments.extend(definition_arguments(&definitions).iter().map(|word| (*word).to_owned()));
     let mut pid = None;
-    succeed(context, taskmanager(context, bin, host, &arguments), |line| {
+    succeed(context, taskmanager(context, bin, host, &arguments), &definitions, |line| {
         pid = pid.or(pid_in(line));
         false
     })?;
@@ -295,28 +306,27 @@ fn stop_taskmanager(
 ) -> Result<(), Failure> {
     let Some(pid) = pid else { return Ok(()) };
     let arguments = ["stop".to_owned(), pid.to_string()];
-    succeed(context, taskmanager(context, bin, host, &arguments), |_| false)
+    succeed(context, taskmanager(context, bin, host, &arguments), "", |_| false)
 }
 
 /// The script of TaskManagers on a host.
 fn taskmanager(context: &Context, bin: &Path, host: &str, arguments: &[String]) -> Command {
     let script_path = bin.join(TASKMANAGER);
     let local = matches!(host, "localhost" | "127.0.0.1" | "::1");
-    let mut command = if local {
+    let command = if local {
         let mut command = script(context, &script_path);
         command.args(arguments);
         command
     } else {
         let options = context.options.get(&conf::logging::SSH_OPTS);
         let mut command = Command::new("ssh");
-        command.args(options.split_whitespace()).arg("-n").arg(host);
+        command.args(options.split_whitespace()).arg(host);
         let words = std::iter::once(script_path.display().to_string());
         let words = words.chain(arguments.iter().cloned());
         command.arg("--").arg(words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" "));
         command
     };
     tracing::debug!(host, ?command, "the script of TaskManagers");
-    command.stdin(Stdio::null());
     command
 }
 
@@ -328,16 +338,21 @@ fn script(context: &Context, path: &Path) -> Command {
     command
 }
 
-/// Runs a script to its end. What it says and nobody hears is a note: standard output is for the result of
-/// this command.
+/// Runs a script to its end with `input` as its standard input. A line of its output that `hear` does not take is
+/// printed as a note: standard output is for the result of this command.
 fn succeed(
     context: &Context,
     mut command: Command,
+    input: &str,
     mut hear: impl FnMut(&str) -> bool,
 ) -> Result<(), Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
     let failed = |e: std::io::Error| Failure::start(format!("{name}: {e}"));
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A script that ends without reading has a reason, which it says.
+        let _ = stdin.write_all(input.as_bytes());
+    }
     if let Some(out) = child.stdout.take() {
         for line in BufReader::new(out).lines() {
             let line = line.map_err(failed)?;
