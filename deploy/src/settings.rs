@@ -68,8 +68,15 @@ pub(crate) fn config_folder(config_dir: Option<PathBuf>) -> Option<PathBuf> {
 pub(crate) fn job_options(
     overrides: &[(String, String)],
 ) -> std::collections::BTreeMap<String, String> {
-    const CLIENTS_OWN: [&str; 6] =
-        ["rest.", "client.", "log.", "execution.target", "execution.attached", "env."];
+    const CLIENTS_OWN: [&str; 7] = [
+        "rest.",
+        "client.",
+        "log.",
+        "execution.target",
+        "execution.attached",
+        "execution.shutdown-on-attached-exit",
+        "env.",
+    ];
     overrides
         .iter()
         .filter(|(key, _)| !CLIENTS_OWN.iter().any(|own| key.starts_with(own)))

@@ -244,6 +244,33 @@ fn an_application_that_has_ended_leaves_no_process_and_no_pid_file() {
 }
 
 #[test]
+fn a_job_bound_to_its_client_is_cancelled_when_the_client_is_killed() {
+    let mut cluster = Cluster::start(&[], 1);
+    let out = cluster.folder.path().join("sums");
+    let words = [
+        "run",
+        "-sae",
+        "-D",
+        "client.heartbeat.timeout=1 s",
+        "-D",
+        "client.heartbeat.interval=200 ms",
+    ];
+    let mut command = cluster.command(&bin("flott"), &words);
+    command.arg(bin("sequence_sum"));
+    command.args(["--count", "100000000", "--rate", "100", "--output", out.to_str().unwrap()]);
+    let mut client = cluster.spawn("client", command);
+    let list = || cluster.block_on(cluster.client().jobs_overview()).unwrap().jobs;
+    let job = eventually(SOON, "the job runs", || {
+        list().into_iter().find(|job| job.state == "RUNNING").map(|job| job.jid)
+    });
+    // Longer than the time-out: the client's beats arrive.
+    std::thread::sleep(Duration::from_secs(2));
+    cluster.await_state(&job, "RUNNING", SOON);
+    client.kill();
+    cluster.await_state(&job, "CANCELED", SOON);
+}
+
+#[test]
 fn no_value_of_an_option_is_an_argument_of_a_process() {
     const SECRET: &str = "correct horse battery staple";
     let cluster = Cluster::new(&[]);

@@ -157,9 +157,10 @@ impl Dispatcher {
         log_end: LogEnd,
         ctx: &mut Context<Self>,
     ) {
-        let services = &self.deps.services;
-        let submitted_ms = services.platform.unix_millis();
+        let submitted_ms = self.deps.services.platform.unix_millis();
         let job = graph.job_id;
+        self.bind_client(&graph, &options, ctx);
+        let services = &self.deps.services;
         let coordinated = graph.nodes.iter().any(|node| node.coordinated);
         if !coordinated {
             // Nothing runs in the host that built the graph.

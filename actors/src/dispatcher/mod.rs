@@ -6,6 +6,7 @@
 //! a write is a future whose outcome comes back as a message. Nothing here may know what a job does.
 
 mod calls;
+mod clients;
 mod ended;
 mod ending;
 mod jobs;

@@ -5,11 +5,13 @@
 //! [`JobPhase::Persisting`] until [`JobTable::stored`], and [`JobPhase::Ending`] until its result is recorded.
 //! A slow store delays that one job and nothing else. The table must never store or start anything itself.
 
+mod clients;
 mod ended;
 mod recovery;
 #[cfg(test)]
 mod tests;
 
+pub use clients::AttachedClients;
 pub use ended::{EndedJob, EndedJobs, Retention};
 pub use recovery::{Found, Recovered};
 

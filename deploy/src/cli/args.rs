@@ -110,6 +110,7 @@ Examples:
   flott run ./word_count --input /data/text              run and wait
   flott run -d ./word_count --input /data/text           submit, print the job's id, return
   flott run -p 8 -D restart-strategy.type=none ./prog    with parallelism and options of this job
+  flott run -sae ./word_count --input /data/text         cancel the job when this client goes away
   flott run --job second ./prog                          a program that registers several jobs
   flott run --output json ./word_count --input /data/text | jq -r 'select(.result).result'";
 
@@ -182,6 +183,9 @@ pub struct Run {
     /// Return as soon as the job is submitted
     #[arg(short = 'd', long)]
     pub detached: bool,
+    /// Cancel the job when this client goes away, however it ends; also -sae
+    #[arg(long = "shutdownOnAttachedExit")]
+    pub shutdown_on_attached_exit: bool,
     /// The program and how it is run
     #[command(flatten)]
     pub program: ProgramArgs,

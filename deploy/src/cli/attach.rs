@@ -20,7 +20,13 @@ use tokio::signal::unix::{SignalKind, signal};
 /// How long one question for the job's end stays open.
 const WAIT: Duration = Duration::from_secs(20);
 
-pub(super) async fn attach(context: &Context, client: &RestClient, job: &str) -> Outcome {
+/// Waits for a job. A `bound` job is cancelled when this client goes away, also where the user detaches.
+pub(super) async fn attach(
+    context: &Context,
+    client: &RestClient,
+    job: &str,
+    bound: bool,
+) -> Outcome {
     let coordinators = RestCoordinators::new(client.clone(), job);
     let json = context.print.is_json();
     let mut results = ResultReader::new(coordinators, move |line| print_result(json, line));
@@ -28,7 +34,7 @@ pub(super) async fn attach(context: &Context, client: &RestClient, job: &str) ->
     let mut waiting = Waiting {
         ending: job_end(context, client, job).boxed_local(),
         reading: results.read_all(poll).boxed_local(),
-        following: super::follow::follow(context.print, client, job).boxed_local(),
+        following: notes(context, client, job, bound).boxed_local(),
         signals: signals()?,
         keyboard: keyboard(),
         cancel: Box::new(|| client.cancel(job).boxed_local()),
@@ -38,7 +44,29 @@ pub(super) async fn attach(context: &Context, client: &RestClient, job: &str) ->
         print: context.print,
     };
     let end = attend(&mut waiting).await;
+    if bound && matches!(end, End::Detached) {
+        context.print.note("cancelling the job");
+        client.cancel(job).await.map_err(|error| client::failure(context, client, error))?;
+        return Ok(Exit::Unknown);
+    }
     report(context, client, job, end)
+}
+
+/// Says what happens to the job on its way, and lets a bound job know that this client lives.
+async fn notes(
+    context: &Context,
+    client: &RestClient,
+    job: &str,
+    bound: bool,
+) -> std::convert::Infallible {
+    let follow = super::follow::follow(context.print, client, job);
+    if !bound {
+        return follow.await;
+    }
+    tokio::select! {
+        never = follow => never,
+        never = super::beat::beat(&context.options, client, job) => never,
+    }
 }
 
 /// A line of a result.

@@ -5,6 +5,7 @@
 pub mod args;
 mod attach;
 mod attend;
+mod beat;
 mod block_node;
 mod cancel;
 pub(crate) mod client;

@@ -15,12 +15,15 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 
 pub(super) async fn run(context: &Context, args: Run) -> Outcome {
-    refuse(&args.refused)?;
+    let bound = bound(context, &args)?;
     let given = args.cluster.target.as_deref();
     let target = targets::choose(&context.options, given, &targets::RUN)?;
     let program = local_program(&args.program)?;
     let client = targets::descriptor(context, target, &args.cluster)?.retrieve().await?;
-    let request = request(context, &args.program, args.job_id);
+    let mut request = request(context, &args.program, args.job_id);
+    if bound {
+        bind(context, &mut request);
+    }
     for note in without_effect(&context.overrides) {
         context.print.note(&note);
     }
@@ -34,7 +37,32 @@ pub(super) async fn run(context: &Context, args: Run) -> Outcome {
         return Ok(Exit::Success);
     }
     context.print.note(&format!("submitted job {job}"));
-    attach::attach(context, &client, &job).await
+    attach::attach(context, &client, &job, bound).await
+}
+
+/// Whether the job is to be cancelled when this client goes away. Checks the options that have no meaning, too.
+fn bound(context: &Context, args: &Run) -> Result<bool, Failure> {
+    // Flink's -sae reads as -s with the value 'ae'.
+    let mut refused = args.refused.clone();
+    let short = refused.savepoint.take_if(|value| value == "ae").is_some();
+    refuse(&refused)?;
+    let attached = !args.detached && context.options.get(&execution::ATTACHED);
+    let asked = short || args.shutdown_on_attached_exit;
+    if asked && !attached {
+        return Err(Failure::usage(
+            "-sae needs a client that waits: drop -d and execution.attached",
+        ));
+    }
+    Ok(asked || attached && context.options.get(&execution::SHUTDOWN_ON_ATTACHED_EXIT))
+}
+
+/// Asks the Dispatcher to cancel the job when this client is silent for too long.
+fn bind(context: &Context, request: &mut JarRequest) {
+    let timeout = context.options.get(&execution::CLIENT_HEARTBEAT_TIMEOUT);
+    let options = request.flink_configuration.get_or_insert_default();
+    options.insert(execution::SHUTDOWN_ON_ATTACHED_EXIT.key().to_owned(), true.to_string());
+    let key = execution::CLIENT_HEARTBEAT_TIMEOUT.key().to_owned();
+    options.insert(key, conf::show_duration(timeout));
 }
 
 /// Says what to use instead of an option of Flink that has no meaning here.
