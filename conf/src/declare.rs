@@ -138,6 +138,13 @@ pub(crate) mod must {
     pub(crate) fn be_longer_than_zero(value: &Duration) -> Option<&'static str> {
         value.is_zero().then_some("a duration above zero")
     }
+    /// Flink counts `yarn.heartbeat.interval` in seconds; a bare number here is milliseconds.
+    pub(crate) fn be_a_heartbeat(value: &Duration) -> Option<&'static str> {
+        (*value < Duration::from_millis(100)).then_some("a duration from 100 ms, with its unit")
+    }
+    pub(crate) fn be_a_count(value: &Option<u32>) -> Option<&'static str> {
+        (*value == Some(0)).then_some("a whole number from 1")
+    }
     pub(crate) fn be_a_fraction(value: &f64) -> Option<&'static str> {
         (!(0.0..1.0).contains(value)).then_some("a fraction: from 0.0 to below 1.0")
     }

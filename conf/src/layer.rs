@@ -29,6 +29,8 @@ const NO_OPTIONS: &[&str] = &[
     "FLOTT_PID_FILE",
     "FLOTT_COMMIT",
     "FLOTT_TESTS_PREBUILT",
+    "FLOTT_YARN_FILES",
+    "FLOTT_YARN_STAGING",
 ];
 /// Variables under this are handed from process to process, never by users.
 const INTERNAL_PREFIX: &str = "FLOTT_INTERNAL_";

@@ -217,12 +217,12 @@ impl Options {
     }
 }
 
-/// Whether the value of `key` is to be masked: as declared; the user's own keys by what they are
-/// called.
+/// Whether the value of `key` is to be masked: as declared; keys that hold a name of the user's choice by what they
+/// are called.
 fn is_secret(key: &str) -> bool {
     const TELLING: [&str; 7] =
         ["password", "secret", "token", "apikey", "api-key", "credential", "access-key"];
-    match find(key) {
+    match find(key).filter(|option| !option.is_family()) {
         Some(option) => option.is_secret(),
         None => {
             let key = key.to_ascii_lowercase();

@@ -25,6 +25,9 @@ pub(crate) fn describe(role: &str, options: &Options) -> String {
     line("memory", memory());
     line("limits", limits());
     line("container", container());
+    for (name, value) in crate::target::describe(options) {
+        line(name, value);
+    }
     let set = options.to_masked_map();
     if set.is_empty() {
         line("options", "all at their defaults".to_owned());

@@ -191,5 +191,6 @@ pub(crate) fn environment(options: &Options) -> BTreeMap<String, String> {
         .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
         .collect();
     env.insert("RUST_LOG".to_owned(), crate::logging::level(options));
+    crate::target::host_environment(options, &mut env);
     env
 }

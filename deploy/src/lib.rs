@@ -21,9 +21,12 @@ mod results;
 mod roles;
 mod settings;
 mod stop;
+mod target;
 mod targets;
 mod version;
 mod work_folder;
+#[cfg(feature = "yarn")]
+mod yarn;
 
 pub use cli::main as flott_main;
 pub use entrypoint::StartError;

@@ -68,7 +68,7 @@ pub(crate) fn start(role: &str, options: &Options) -> Result<LogPlace, LogError>
     let place = LogPlace { file: file_of(role, options) };
     let json = options.get(&logging::FORMAT) == LogFormat::Json;
     match &place.file {
-        Some(path) => install(filter(&level)?, json, open(path)?),
+        Some(path) => install(filter(&level)?, json, open(path, crate::target::log_mode(options))?),
         None => install(filter(&level)?, json, std::io::stderr),
     }
     Ok(place)
@@ -108,14 +108,13 @@ fn file_of(role: &str, options: &Options) -> Option<PathBuf> {
     Some(folder.join(format!("flott-{role}-{}.log", std::process::id())))
 }
 
-fn open(path: &std::path::Path) -> Result<FileWriter, LogError> {
+fn open(path: &std::path::Path, mode: u32) -> Result<FileWriter, LogError> {
     let failed = |e: std::io::Error| LogError::File { path: path.to_owned(), why: e.to_string() };
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     }
-    // Logs name paths, arguments and addresses: they are for this user alone.
     let mut options = OpenOptions::new();
-    options.create(true).append(true).mode(0o600);
+    options.create(true).append(true).mode(mode);
     let file = options.open(path).map_err(failed)?;
     Ok(FileWriter(std::sync::Arc::new(file)))
 }
@@ -156,7 +155,7 @@ mod tests {
     fn logs_are_for_their_user_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("of/log/flott.log");
-        open(&path).unwrap();
+        open(&path, crate::target::log_mode(&Options::default())).unwrap();
         let mode =
             |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o600);

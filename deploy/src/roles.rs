@@ -11,6 +11,7 @@ use crate::entrypoint::{
 use crate::exit::Exit;
 use crate::programs::{self, OwnProgram};
 use crate::stop::Behaviour;
+use crate::target::{self, Role};
 use crate::{embedded, environment, logging, pid_file, settings};
 use clap::Parser;
 use conf::high_availability::{self as ha, HaType};
@@ -27,9 +28,9 @@ use std::process::ExitCode;
 use streaming::ProgramEntry;
 
 /// Says what a program is started as.
-const ROLE_VARIABLE: &str = host::child::ROLE_VARIABLE;
+pub(crate) const ROLE_VARIABLE: &str = host::child::ROLE_VARIABLE;
 /// A program that is started as JobManager or TaskManager.
-const CLUSTER_ROLE: &str = "cluster";
+pub(crate) const CLUSTER_ROLE: &str = "cluster";
 
 /// The main function of a program: takes the role that the environment says, else runs the job in an
 /// embedded cluster.
@@ -131,6 +132,7 @@ pub(crate) fn jobmanager(
     }
     let job_options = settings::job_options(&overrides);
     let options = settings::load(common.config_dir.clone(), overrides)?;
+    let options = target::adapt(options, Role::JobManager).map_err(Failure::start)?;
     let log = logging::start("jobmanager", &options).map_err(Failure::start)?;
     environment::prepare("JobManager", &options);
     let memory = conf::memory::job_manager_memory(&options, None).map_err(Failure::start)?;
@@ -293,6 +295,7 @@ pub(crate) fn taskmanager(
         overrides.push((taskmanager::HOST.key().to_owned(), host.clone()));
     }
     let options = settings::load(common.config_dir.clone(), overrides)?;
+    let options = target::adapt(options, Role::TaskManager).map_err(Failure::start)?;
     let log = logging::start("taskmanager", &options).map_err(Failure::start)?;
     environment::prepare("TaskManager", &options);
     let json = common.output == cli::args::Output::Json;

@@ -1,7 +1,17 @@
 //! Options of the cluster as a whole.
 
-use crate::{List, declare::options};
+use crate::{List, declare::options, value::choices};
 use std::{path::PathBuf, time::Duration};
+
+choices! {
+    /// What starts the cluster's processes.
+    pub enum Driver {
+        /// A person, a script or the client: TaskManagers come by themselves.
+        Standalone = "standalone",
+        /// YARN: each process is a container of one application.
+        Yarn = "yarn",
+    }
+}
 
 options! {
     /// The cluster's id. Processes of different clusters refuse each other. Made by `start-cluster.sh` or the
@@ -9,6 +19,8 @@ options! {
     ID: Option<String> = "cluster.id" => None;
     /// A file that holds the cluster's id; every role waits for it and reads it. Made by `start-cluster.sh`.
     ID_FILE: Option<PathBuf> = "cluster.id-file" => None;
+    /// What starts the cluster's processes. Set by the client that deploys a cluster, never by users.
+    DRIVER: Driver = "cluster.driver" => Driver::Standalone;
     /// How long a role waits for the files of `cluster.id-file` and `security.cluster-secret-file` to appear.
     FILES_TIMEOUT: Duration = "cluster.files-timeout" => Duration::from_secs(10);
     /// How long an ordered shutdown may take before the process ends anyway.

@@ -15,6 +15,7 @@ pub mod s3;
 pub mod security;
 pub mod taskmanager;
 pub mod taskmanager_memory;
+pub mod yarn_containers;
 
 use crate::Declaration;
 use std::{collections::BTreeMap, sync::LazyLock};
@@ -28,6 +29,7 @@ pub(crate) static SECTIONS: &[(&str, &[&[&dyn Declaration]])] = &[
     ("TaskManager memory", &[taskmanager_memory::ALL]),
     ("Network", &[network::ALL]),
     ("ResourceManager and slots", &[resourcemanager::ALL]),
+    ("YARN containers", &[yarn_containers::ALL, yarn_containers::FAMILIES]),
     ("Jobs", &[execution::ALL]),
     ("Restart strategies", &[restart::ALL]),
     ("Heartbeats", &[heartbeat::ALL]),

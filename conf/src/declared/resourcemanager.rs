@@ -30,7 +30,7 @@ options! {
     /// On YARN and Kubernetes: how long the JobManager tries to unregister an application that has ended. If that fails,
     /// its exit code is 2: the external system may start the application again.
     DEREGISTER_TIMEOUT: Duration = "resourcemanager.deregister.timeout" => Duration::from_secs(30),
-        must be_longer_than_zero;
+        other ["yarn.unregister-timeout"], must be_longer_than_zero;
     /// On YARN and Kubernetes: the most slots that are ever asked for.
     SLOTS_MAX: Option<u32> = "slotmanager.number-of-slots.max" => None;
     /// On YARN and Kubernetes: TaskManagers beyond what is needed, kept ready.

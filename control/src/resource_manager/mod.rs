@@ -320,7 +320,8 @@ impl ResourceManager {
     pub fn driver(&mut self, now: Duration, event: DriverEvent) -> Vec<Command> {
         let mut commands = Vec::new();
         if let DriverEvent::Lost { resource_id, cause } = &event {
-            commands = self.close(resource_id, format!("its worker has ended: {cause}"), false);
+            // The external system gives its resources to others, even where a process lives on: that of a lost node.
+            commands = self.close(resource_id, format!("its worker has ended: {cause}"), true);
         }
         if let Some(pool) = &mut self.pool {
             commands.extend(pool.event(now, event, &self.unreported, &mut self.nodes));

@@ -233,7 +233,7 @@ fn a_container_that_exits_closes_its_task_executor_at_once() {
         instance_id: id,
         reported: true,
         cause: "its worker has ended: exit code 137".into(),
-        terminate: false,
+        terminate: true,
     };
     assert_eq!(rm.driver(s(2), lost), [closed]);
 }

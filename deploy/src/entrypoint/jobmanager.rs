@@ -5,7 +5,6 @@ use super::application_end::ApplicationEnd;
 use super::rest_endpoint::{self, EndpointPlan};
 use super::{StartError, ha_store, rpc};
 use crate::cli;
-use crate::cluster_files::ClusterFiles;
 use crate::components::{
     BaseParts, ClusterEnd, ClusterMode, JobManagerComponents, JobManagerParts,
 };
@@ -14,9 +13,9 @@ use crate::launchers::{Launcher, LauncherParts};
 use crate::logging::LogPlace;
 use crate::results;
 use crate::stop::{Behaviour, Stop, StopTrigger};
+use crate::target::{self, External, ExternalParts, Role};
 use crate::work_folder::WorkFolder;
 use actors::program_hosts::ProgramHostLauncher;
-use actors::resource_manager;
 use actors::services::LeaderRetrieval;
 use conf::high_availability::{self as ha, HaType};
 use conf::resourcemanager::DEREGISTER_TIMEOUT;
@@ -150,16 +149,13 @@ struct Running {
     ha: HaData,
     /// The job of an application or per-job cluster.
     own_job: Option<JobId>,
-    /// Whether an external resource system runs this application, and starts it again unless it is unregistered.
-    external: bool,
+    external: External,
 }
 
 async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Running, StartError> {
     let platform = Platform::production();
     let options = process.options;
-    let files = ClusterFiles::of(&options);
-    files.make(&platform)?;
-    let identity = files.read(options.get(&cluster::FILES_TIMEOUT)).await?;
+    let identity = target::identity(&platform, &options, Role::JobManager).await?;
     let rpc_service = rpc::start_jobmanager(&platform, &options, &identity).await?;
     let (bind, listener) = rest_endpoint::bind(&options)?;
     let options = Arc::new(written_back(options, &rpc_service, listener.address.bound.port()));
@@ -169,6 +165,13 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let base = base_parts(&platform, &rpc_service, &options);
     tokio::task::spawn_local(trigger.clone().watch_fatal(base.fatal.clone()));
     let address = listener.address.clone();
+    let external = target::external(ExternalParts {
+        platform: &platform,
+        options: &options,
+        rest: &address.url,
+        fatal: &base.fatal,
+    })
+    .await?;
     let plan = EndpointPlan {
         bind,
         options: options.clone(),
@@ -196,12 +199,11 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
         details: stores.details,
         blobs: stores.blobs,
         launcher,
-        workers: resource_manager::Mode::Standalone,
+        workers: external.workers.clone(),
         mode: process.mode,
         own_program,
         embedded: false,
     };
-    let external = matches!(parts.workers, resource_manager::Mode::Active { .. });
     let mut rest = None;
     let slot = &mut rest;
     let components = JobManagerComponents::start(parts, async move |ready| {
@@ -293,7 +295,7 @@ impl Running {
                 leader: components.own_leaders().watch(Component::ResourceManager),
                 goodbye: DeregisterApplication { status, diagnostics: Some(stop.reason.clone()) },
                 within: components.services().options.get(&DEREGISTER_TIMEOUT),
-                external,
+                external: external.is_active(),
             };
             exit = end.deregister(&rpc, exit).await;
         }
@@ -310,6 +312,9 @@ impl Running {
         }
         if let Behaviour::StopApplication(_) = stop.behaviour {
             clean(&ha, own_job.is_some()).await;
+            if exit != Exit::Fatal {
+                external.clean().await;
+            }
         }
         drop((ha, work));
         exit
@@ -384,7 +389,7 @@ fn stores(platform: &Platform, options: &Options, work: &WorkFolder) -> Result<S
             let parent = own_blobs.as_ref().unwrap_or(work).path();
             let blobs = file_blobs(parent.join("blobs"))?;
             Ok(Stores {
-                election: Arc::new(EmbeddedElection::new(platform.unix_millis())),
+                election: Arc::new(EmbeddedElection::new(target::epoch(platform, options)?)),
                 standby: false,
                 ha: HaData {
                     objects: Arc::new(MemoryObjects::default()),

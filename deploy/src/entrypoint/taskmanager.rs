@@ -1,7 +1,6 @@
 //! The TaskManager process: identity, folders and ports, then its components, and the way back.
 
 use super::{StartError, ha_store, rpc};
-use crate::cluster_files::ClusterFiles;
 use crate::components::{BaseParts, TaskManagerComponents, TaskManagerParts};
 use crate::exit::Exit;
 use crate::facts;
@@ -9,6 +8,7 @@ use crate::hosts;
 use crate::launchers::{Launcher, LauncherParts};
 use crate::logging::LogPlace;
 use crate::stop::{Behaviour, Stop, StopTrigger};
+use crate::target::{self, Role};
 use crate::work_folder::WorkFolder;
 use actors::leader_retrieval::{LeaderNode, RemoteRetrieval, RetrievalSettings};
 use actors::services::FatalErrorHandler;
@@ -93,7 +93,7 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
     let platform = Platform::production();
     let options = process.options;
     let (spec, process_memory) = offer(&options)?;
-    let identity = ClusterFiles::of(&options).read(options.get(&cluster::FILES_TIMEOUT)).await?;
+    let identity = target::identity(&platform, &options, Role::TaskManager).await?;
     let host = hosts::of_taskmanager(&options);
     let rpc_service = rpc::start_taskmanager(&platform, &options, &identity, &host).await?;
     let options = Arc::new(written_back(options, &rpc_service));

@@ -47,6 +47,13 @@ const TESTS: &[Tests] = &[
                 reads_logs: false,
                 of_hadoop: false,
             },
+            Target {
+                name: "yarn",
+                filters: &[],
+                who: Who::Owner,
+                reads_logs: false,
+                of_hadoop: false,
+            },
             LOGS,
         ],
     },

@@ -117,7 +117,9 @@ struct Shared {
 
 impl AmRmClient {
     /// Registers an ApplicationMaster and starts its heart. The user's credentials must hold the AMRMToken,
-    /// as they do in the container that YARN made for it.
+    /// as they do in the container that YARN made for it. Where the answer to a first try was lost, the
+    /// ApplicationMaster is registered already: [`MasterEvent::Registered`] does not come then, and the largest container
+    /// is not known.
     ///
     /// # Errors
     /// See [`YarnError`].
@@ -146,7 +148,7 @@ impl AmRmClient {
         });
         let (sender, events) = mpsc::channel(options.events.max(1));
         let alive = Arc::new(watch::Sender::new(()));
-        let first = shared.register().await?;
+        let first = shared.register_again().await?;
         let beat = Beat {
             shared: Arc::clone(&shared),
             alive: alive.subscribe(),

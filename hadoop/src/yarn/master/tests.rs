@@ -518,6 +518,18 @@ async fn a_heart_beats_whatever_its_times_are() {
     }
 }
 
+/// The ResourceManager has registered it, and the answer never came.
+#[tokio::test]
+async fn a_lost_answer_to_the_registration_is_not_its_end() {
+    let registered = Scheduler { registered: true, registrations: 1, ..Scheduler::default() };
+    let (client, mut events, scheduler, ..) =
+        start(Scheduler { confused: true, ..registered }).await;
+    client.request(Ask::new(1, size(64))).unwrap();
+    let seen = grants_of(&mut events, 1).await;
+    assert!(!seen.iter().any(|event| matches!(event, MasterEvent::Registered(_))));
+    assert_eq!(scheduler.lock().unwrap().registrations, 2, "the refused one");
+}
+
 #[tokio::test]
 async fn the_heart_stops_when_nobody_is_left() {
     let (client, mut events, ..) = start(Scheduler::default()).await;

@@ -1,0 +1,116 @@
+//! What the client, the ApplicationMaster and the TaskManagers of an application on YARN agree on: names of files,
+//! variables and secrets, and the list of files that every container gets.
+//!
+//! Nothing here may read the environment or a file, and no secret ever goes into arguments or the environment.
+
+use serde::{Deserialize, Serialize};
+
+/// The command `flott` in a container; absent where the program is the JobManager (application mode).
+pub(crate) const FLOTT_FILE: &str = "flott";
+/// The user's program in a container; absent in a session.
+pub(crate) const PROGRAM_FILE: &str = "program";
+/// The resolved Hadoop configuration in a container. The node's own `HADOOP_CONF_DIR` is not read.
+pub(crate) const HADOOP_SITE_FILE: &str = "hadoop-site.xml";
+
+/// Variable of the ApplicationMaster: the files of every container, see [`LaunchFile`].
+pub(crate) const FILES_VARIABLE: &str = "FLOTT_YARN_FILES";
+/// Variable of the ApplicationMaster: URL of the staging directory, which it deletes when the application has ended
+/// for good.
+pub(crate) const STAGING_VARIABLE: &str = "FLOTT_YARN_STAGING";
+/// Variable of every container: the user who submitted the application.
+pub(crate) const USER_VARIABLE: &str = "HADOOP_USER_NAME";
+
+/// Alias of the secret key in a container's credentials that all processes of the cluster prove to each other.
+pub(crate) const CLUSTER_SECRET: &str = "flott.cluster.secret";
+
+/// A file that a node fetches for a container before it starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LaunchFile {
+    /// Its path below the container's working directory.
+    pub(crate) name: String,
+    /// Where it is, on a file system that the nodes read.
+    pub(crate) url: String,
+    /// Its size in bytes; a node refuses a file of another size.
+    pub(crate) size: i64,
+    /// Its modification time in milliseconds since 1970; a node refuses a file of another time.
+    pub(crate) timestamp: i64,
+    /// Whether the node unpacks it.
+    #[serde(default)]
+    pub(crate) archive: bool,
+    /// Whether the node keeps it for all users' applications.
+    #[serde(default)]
+    pub(crate) public: bool,
+}
+
+/// Returns the value of [`FILES_VARIABLE`] for a launch context.
+#[cfg_attr(not(test), expect(dead_code, reason = "the client's half of the contract"))]
+pub(crate) fn files_to_env(files: &[LaunchFile]) -> Result<String, serde_json::Error> {
+    serde_json::to_string(files).map(|json| env_value(&json))
+}
+
+/// Reads [`FILES_VARIABLE`] as a container's process sees it.
+pub(crate) fn files_from_env(text: &str) -> Result<Vec<LaunchFile>, serde_json::Error> {
+    serde_json::from_str(text)
+}
+
+/// Returns `value` as it has to stand in a launch context's environment so that the container's process sees `value`.
+///
+/// A NodeManager writes `export NAME="VALUE"` into a shell script without quoting `VALUE`, after replacing `{{` by `$`
+/// and removing `}}`. Characters that are special between the quotes get a backslash. Braces that stand side by side
+/// cannot be protected; JSON of flat objects has none.
+pub(crate) fn env_value(value: &str) -> String {
+    let mut quoted = String::with_capacity(value.len());
+    for c in value.chars() {
+        if matches!(c, '"' | '\\' | '$' | '`') {
+            quoted.push('\\');
+        }
+        quoted.push(c);
+    }
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn in_a_shell(value: &str) -> String {
+        let script = format!("export X=\"{}\"\nprintf %s \"$X\"", env_value(value));
+        let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    #[test]
+    fn a_value_survives_the_nodes_script() {
+        for value in ["", "plain", "a \"b\" 'c'", "$HOME `id` \\ \\\"", "[{\"a\":1},{\"b\":[]}]"] {
+            assert_eq!(in_a_shell(value), value);
+        }
+    }
+
+    #[test]
+    fn files_come_back_as_they_were_given() {
+        let file = |name: &str| LaunchFile {
+            name: name.to_owned(),
+            url: "hdfs://h:8020/u/.flott/application_1_0001/x$y".to_owned(),
+            size: 7,
+            timestamp: 1_700_000_000_000,
+            archive: false,
+            public: true,
+        };
+        let files = [file("flott"), file("ship/a \"b\".txt")];
+        let text = files_to_env(&files).unwrap();
+        let seen = in_a_shell_raw(&text);
+        assert_eq!(files_from_env(&seen).unwrap(), files);
+        assert!(!seen.contains("{{") && !seen.contains("}}"));
+        let short = r#"[{"name":"flott","url":"hdfs:///f","size":1,"timestamp":2}]"#;
+        assert!(!files_from_env(short).unwrap()[0].archive);
+        assert!(files_from_env("[{}]").is_err());
+    }
+
+    fn in_a_shell_raw(text: &str) -> String {
+        let script = format!("export X=\"{text}\"\nprintf %s \"$X\"");
+        let output = Command::new("bash").args(["-c", &script]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+}

@@ -1,0 +1,24 @@
+//! Applications on YARN, submitted by hand as the client does it, against the daemons of `cargo xtask yarn`.
+//! `cargo xtask test` runs it. By hand:
+//!
+//! ```text
+//! eval "$(cargo xtask yarn up | tail -1)"
+//! cargo test -p tests --test yarn -- --ignored --test-threads 1
+//! cargo xtask yarn down
+//! ```
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    reason = "a test fails loudly, and measures real time"
+)]
+
+mod application;
+#[path = "../common/mod.rs"]
+mod common;
+mod kills;
+mod runs;

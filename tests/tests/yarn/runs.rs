@@ -1,0 +1,148 @@
+//! A session, a program as its own JobManager, a job's graph with its program: started, used and ended in order.
+
+use super::application::{Application, SECRET, WITHIN, jobmanager, options};
+use super::common::{bin, eventually, expected_counts, output_lines, repository_text};
+use hadoop::yarn::messages::FinalApplicationStatus;
+use rest::client::{ClientTimeouts, RestClient};
+use serde_json::json;
+use std::process::Command;
+use std::time::Instant;
+
+/// Neither arguments nor environments show the secret.
+fn shows_no_secret(processes: &[(u32, String)]) {
+    for (pid, command) in processes {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let environment = String::from_utf8_lossy(&environment).into_owned();
+        assert!(!command.contains(SECRET) && !environment.contains(SECRET), "{command}");
+        // A program host knows nothing that leads to the container's credentials.
+        if environment.contains("FLOTT_ROLE=program-host") {
+            let tokens =
+                environment.split('\0').find(|v| v.starts_with("HADOOP_TOKEN_FILE_LOCATION="));
+            assert!(tokens.is_none_or(|file| file.ends_with("/host-tokens")), "{tokens:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn a_session_runs_two_jobs_lets_its_containers_go_and_ends() {
+    let flott = bin("flott");
+    let application = Application::submit(
+        &jobmanager("flott", "session"),
+        &[],
+        &options(&[]),
+        &[("flott", &flott)],
+    );
+    let (host, port) = application.rest();
+    let client = RestClient::new(&host, port, ClientTimeouts::default());
+    let text = repository_text();
+    let folder = tempfile::tempdir().unwrap();
+    for round in ["first", "second"] {
+        let out = folder.path().join(round);
+        let began = Instant::now();
+        let run = Command::new(&flott)
+            .args(["run", "-p", "4", "-m", &format!("{host}:{port}")])
+            .arg(bin("word_count"))
+            .args(["--input", text.to_str().unwrap(), "--output", out.to_str().unwrap()])
+            .env_remove("FLOTT_CONF_DIR")
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        eprintln!("{round} job: {:?}", began.elapsed());
+        assert_eq!(output_lines(&out), expected_counts(&text));
+        let workers = application.block_on(client.task_managers()).unwrap().taskmanagers;
+        assert_eq!(workers.len(), 2, "two containers of two slots");
+        shows_no_secret(&application.processes());
+        if round == "first" {
+            eventually(WITHIN, "idle containers are let go", || {
+                let workers = application.block_on(client.task_managers()).ok()?.taskmanagers;
+                let processes = application.processes();
+                let left = processes.iter().filter(|(_, c)| c.contains("taskmanager")).count();
+                (workers.is_empty() && left == 0).then_some(())
+            });
+        }
+    }
+    application.block_on(client.shut_down_cluster()).unwrap();
+    let report = application.ended();
+    assert_eq!(
+        report.final_status(),
+        FinalApplicationStatus::Succeeded,
+        "{}",
+        report.diagnostics()
+    );
+    application.is_gone();
+}
+
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn an_application_ends_with_its_job() {
+    let (text, folder) = (repository_text(), tempfile::tempdir().unwrap());
+    let out = folder.path().join("counts");
+    let args = json!(["--input", text, "--output", out]).to_string();
+    let options = options(&[("pipeline.program-args", &args), ("parallelism.default", "4")]);
+    let program = bin("word_count");
+    let application = Application::submit(
+        &jobmanager("program", "application"),
+        &[("FLOTT_ROLE", "cluster")],
+        &options,
+        &[("program", &program)],
+    );
+    let report = application.ended();
+    eprintln!("ended after {:?}", application.submitted.elapsed());
+    assert_eq!(
+        report.final_status(),
+        FinalApplicationStatus::Succeeded,
+        "{}",
+        report.diagnostics()
+    );
+    assert_eq!(output_lines(&out), expected_counts(&text));
+    application.is_gone();
+}
+
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn an_application_whose_job_fails_has_failed_and_says_why() {
+    let options = options(&[
+        ("pipeline.program-args", r#"["--input", "/no/such/file"]"#),
+        ("restart-strategy.type", "none"),
+    ]);
+    let program = bin("word_count");
+    let application = Application::submit(
+        &jobmanager("program", "application"),
+        &[("FLOTT_ROLE", "cluster")],
+        &options,
+        &[("program", &program)],
+    );
+    let report = application.ended();
+    assert_eq!(report.final_status(), FinalApplicationStatus::Failed, "{}", report.diagnostics());
+    assert!(report.diagnostics().contains("/no/such/file"), "{}", report.diagnostics());
+    application.is_gone();
+}
+
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn a_graph_that_the_client_built_runs_with_its_program() {
+    let (text, folder) = (repository_text(), tempfile::tempdir().unwrap());
+    let (out, graph) = (folder.path().join("counts"), folder.path().join("job.graph"));
+    let (flott, program) = (bin("flott"), bin("word_count"));
+    let info = Command::new(&flott)
+        .args(["info", "-p", "4", "--job-graph", graph.to_str().unwrap()])
+        .arg(&program)
+        .args(["--input", text.to_str().unwrap(), "--output", out.to_str().unwrap()])
+        .env_remove("FLOTT_CONF_DIR")
+        .output()
+        .unwrap();
+    assert!(info.status.success(), "{}", String::from_utf8_lossy(&info.stderr));
+    let command = jobmanager("flott", "per-job --job-graph job.graph --program program");
+    let files = [("flott", flott.as_path()), ("program", &program), ("job.graph", &graph)];
+    let application = Application::submit(&command, &[], &options(&[]), &files);
+    let report = application.ended();
+    assert_eq!(
+        report.final_status(),
+        FinalApplicationStatus::Succeeded,
+        "{}",
+        report.diagnostics()
+    );
+    assert_eq!(output_lines(&out), expected_counts(&text));
+    application.is_gone();
+}
