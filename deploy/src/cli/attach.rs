@@ -94,23 +94,28 @@ fn signals() -> Result<LocalBoxStream<'static, Signal>, Failure> {
     .boxed_local())
 }
 
+/// Reads lines, each at a call.
+pub(super) type ReadLine = Box<dyn Fn() -> LocalBoxFuture<'static, Line>>;
+
 /// Reads lines from a terminal; without one nobody can be asked.
+fn keyboard() -> Option<ReadLine> {
+    (io::stdin().is_terminal() && io::stderr().is_terminal()).then(standard_input)
+}
+
+/// Returns a reader of standard input.
 ///
 /// A thread that reads can't be called off. This one belongs to a platform of its own, which nobody waits
-/// for: the process ends though a question is open.
-fn keyboard() -> Option<Box<dyn Fn() -> LocalBoxFuture<'static, Line>>> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return None;
-    }
+/// for: the process ends though a line is awaited.
+pub(super) fn standard_input() -> ReadLine {
     let platform = Platform::production();
-    Some(Box::new(move || {
+    Box::new(move || {
         let answer = platform.lane(Lane::Work).run(async || {
             let mut line = String::new();
             let bytes = io::stdin().lock().read_line(&mut line)?;
             Ok((bytes > 0).then_some(line))
         });
         async move { answer.await.map_err(io::Error::other)? }.boxed_local()
-    }))
+    })
 }
 
 /// Asks until the job has ended. A cluster that does not answer is given `client.timeout`.

@@ -42,6 +42,34 @@ pub(super) async fn info(context: &Context, args: Info) -> Outcome {
     Ok(Exit::Success)
 }
 
+/// Has an application's program build its graph for a cluster, in a child of this process.
+///
+/// # Errors
+/// What the program says; a program that was asked for help is no application.
+#[cfg(feature = "yarn")]
+pub(crate) async fn graph_for_cluster(
+    context: &Context,
+    application: &crate::targets::Application,
+) -> Result<JobGraph, Failure> {
+    let platform = Platform::production();
+    let folder = std::env::temp_dir().join(format!("flott-build-{:016x}", platform.random_u64()));
+    std::fs::create_dir_all(&folder).map_err(Failure::start)?;
+    let args = Info { job_graph: None, target: None, program: application.args.clone() };
+    let target = (&args, Target::YarnPerJob);
+    let built = build(context, &platform, target, &application.program, &folder).await;
+    if let Err(error) = std::fs::remove_dir_all(&folder) {
+        tracing::debug!(%error, "a temporary folder stays");
+    }
+    match built? {
+        Built::Graph(graph) => {
+            Ok(JobGraph { job_id: application.job_id.unwrap_or(graph.job_id), ..*graph })
+        }
+        Built::Help(_) => {
+            Err(Failure::usage("the program only gives its help; nothing is deployed"))
+        }
+    }
+}
+
 /// What a program made of its arguments.
 enum Built {
     Graph(Box<JobGraph>),

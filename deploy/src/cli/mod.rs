@@ -10,11 +10,13 @@ mod block_node;
 mod cancel;
 pub(crate) mod client;
 mod follow;
-mod info;
+pub(crate) mod info;
 mod list;
-mod output;
+pub(crate) mod output;
 mod run;
 mod run_application;
+#[cfg(feature = "yarn")]
+mod yarn_session;
 
 use crate::exit::Exit;
 use crate::results::ResultsError;
@@ -81,7 +83,7 @@ pub(crate) struct Context {
 
 /// The main function of the binary `flott`.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(args::long_names(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -146,6 +148,7 @@ fn dispatch(cli: Cli) -> Outcome {
     match command {
         Command::Run(args) => block_on(run::run(&context, args)),
         Command::RunApplication(args) => block_on(run_application::run_application(&context, args)),
+        Command::YarnSession(args) => yarn_session(&context, args),
         Command::List(args) => block_on(list::list(&context, args)),
         Command::Info(args) => block_on(info::info(&context, args)),
         Command::Cancel(args) => block_on(cancel::cancel(&context, args)),
@@ -158,6 +161,18 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::GetOption { key } => get_option(&context, &key),
         Command::JobManager(_) | Command::TaskManager(_) => Ok(Exit::Usage),
     }
+}
+
+#[cfg(feature = "yarn")]
+fn yarn_session(context: &Context, args: args::YarnSession) -> Outcome {
+    block_on(yarn_session::yarn_session(context, args))
+}
+
+#[cfg(not(feature = "yarn"))]
+fn yarn_session(_: &Context, _: args::YarnSession) -> Outcome {
+    Err(Failure::usage(
+        "yarn-session is not possible: this command was built without the feature 'yarn'",
+    ))
 }
 
 /// Runs a client's future on this thread.

@@ -1,12 +1,13 @@
 //! `flott run`: uploads a program, has it built and submitted, waits for the job unless detached.
 
 use super::args::{ProgramArgs, Refused, Run};
+use super::run_application::{self, Start};
 use super::{Context, Failure, Outcome, attach, client};
 use crate::exit::Exit;
 use crate::programs;
 use crate::settings;
 use crate::targets;
-use conf::execution;
+use conf::execution::{self, Target};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::JobId;
 use rest::client::{ClientError, RestClient};
@@ -19,6 +20,10 @@ pub(super) async fn run(context: &Context, args: Run) -> Outcome {
     let given = args.cluster.target.as_deref();
     let target = targets::choose(&context.options, given, &targets::RUN)?;
     let program = local_program(&args.program)?;
+    if matches!(target, Target::YarnApplication | Target::YarnPerJob) {
+        let start = Start { detached: args.detached, bound, job_id: args.job_id };
+        return run_application::start(context, target, args.program, start).await;
+    }
     let client = targets::descriptor(context, target, &args.cluster)?.retrieve().await?;
     let mut request = request(context, &args.program, args.job_id);
     if bound {

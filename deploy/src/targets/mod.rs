@@ -8,6 +8,8 @@ mod standalone;
 
 use crate::cli::args::{ClusterArgs, ProgramArgs};
 use crate::cli::{Context, Failure};
+#[cfg(feature = "yarn")]
+use crate::yarn::{ClusterKind, YarnDescriptor};
 use conf::execution::{TARGET, Target};
 use conf::{OptionValue, Options, memory};
 use futures::FutureExt;
@@ -35,7 +37,7 @@ pub(crate) struct Choice {
 /// `flott run`.
 pub(crate) const RUN: Choice = Choice {
     command: "run",
-    possible: &[Target::Remote],
+    possible: &[Target::Remote, Target::YarnPerJob, Target::YarnApplication, Target::YarnSession],
     default: Target::Remote,
     hint: " (start the program itself for an embedded run, use 'flott run-application -t standalone' for a cluster of \
            its own)",
@@ -43,21 +45,34 @@ pub(crate) const RUN: Choice = Choice {
 /// `flott run-application`.
 pub(crate) const RUN_APPLICATION: Choice = Choice {
     command: "run-application",
-    possible: &[Target::Standalone],
+    possible: &[Target::Standalone, Target::YarnApplication],
     default: Target::Standalone,
     hint: "",
 };
 /// `flott list`, `flott cancel` and other questions to a cluster that runs.
 pub(crate) const RUNNING: Choice = Choice {
     command: "this command",
-    possible: &[Target::Remote, Target::Standalone],
+    possible: &[
+        Target::Remote,
+        Target::Standalone,
+        Target::YarnPerJob,
+        Target::YarnApplication,
+        Target::YarnSession,
+    ],
     default: Target::Remote,
     hint: "",
 };
 /// `flott info`, which starts nothing: the target only says which paths the program may use.
 pub(crate) const INFO: Choice = Choice {
     command: "info",
-    possible: &[Target::Local, Target::Remote, Target::Standalone],
+    possible: &[
+        Target::Local,
+        Target::Remote,
+        Target::Standalone,
+        Target::YarnPerJob,
+        Target::YarnApplication,
+        Target::YarnSession,
+    ],
     default: Target::Local,
     hint: "",
 };
@@ -131,6 +146,8 @@ pub(crate) struct Application {
     pub(crate) args: ProgramArgs,
     /// The id that the job is to have.
     pub(crate) job_id: Option<JobId>,
+    /// Whether a client waits for the job and fetches its results, where the target lets it.
+    pub(crate) attached: bool,
 }
 
 /// A cluster that [`ClusterDescriptor::deploy`] has started.
@@ -140,29 +157,51 @@ pub(crate) struct Deployed {
     pub(crate) value: Value,
     /// What people are told of the cluster.
     pub(crate) text: String,
+    /// A client of the cluster, where the command that started it waits for its job.
+    pub(crate) client: Option<RestClient>,
+    /// What the external resource system calls the cluster.
+    pub(crate) application: Option<String>,
+}
+
+/// How a cluster has ended, as the external resource system says.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    /// Whether the cluster did what it was for, by its own word.
+    pub(crate) succeeded: bool,
+    /// For people.
+    pub(crate) how: String,
 }
 
 /// Starts, finds and ends the clusters of one target.
 pub(crate) trait ClusterDescriptor {
-    /// Starts a cluster that runs `application` and then ends. Returns once the application is submitted or has
-    /// ended. On `Err` nothing that was started is left running.
+    /// Starts a cluster that runs `application` and then ends; without one a session. Returns once the cluster runs or
+    /// has ended. On `Err` nothing that was started is left running.
     fn deploy(
         &self,
         spec: ClusterSpecification,
-        application: Application,
+        application: Option<Application>,
     ) -> LocalBoxFuture<'_, Result<Deployed, Failure>>;
 
     /// Returns a client of the running cluster's REST endpoint. Whether the endpoint answers may not be known yet.
     fn retrieve(&self) -> LocalBoxFuture<'_, Result<RestClient, Failure>>;
 
     /// Cancels the cluster's jobs and ends its processes. Returns once the cluster has taken the order.
-    #[expect(dead_code, reason = "no command ends the clusters of these targets yet")]
+    #[cfg_attr(
+        not(feature = "yarn"),
+        expect(dead_code, reason = "only sessions on YARN are ended by a command")
+    )]
     fn kill(&self) -> LocalBoxFuture<'_, Result<(), Failure>> {
         async move {
             let client = self.retrieve().await?;
             client.shut_down_cluster().await.map_err(Failure::start)
         }
         .boxed_local()
+    }
+
+    /// Returns how a cluster that was started here has ended, by the name that [`Deployed::application`] has; `None` if it
+    /// has not ended, or nobody knows.
+    fn ending<'s>(&'s self, _: &'s str) -> LocalBoxFuture<'s, Result<Option<Ending>, Failure>> {
+        async { Ok(None) }.boxed_local()
     }
 }
 
@@ -178,10 +217,28 @@ pub(crate) fn descriptor<'a>(
     match target {
         Target::Remote => Ok(Box::new(Remote::new(context, cluster))),
         Target::Standalone => Ok(Box::new(Standalone::new(context, cluster))),
-        other => {
-            Err(Failure::usage(format!("target '{}' has no cluster of its own", other.as_str())))
-        }
+        Target::Local => Err(Failure::usage("target 'local' has no cluster of its own")),
+        #[cfg(feature = "yarn")]
+        Target::YarnSession => on_yarn(context, ClusterKind::Session, cluster),
+        #[cfg(feature = "yarn")]
+        Target::YarnApplication => on_yarn(context, ClusterKind::Application, cluster),
+        #[cfg(feature = "yarn")]
+        Target::YarnPerJob => on_yarn(context, ClusterKind::PerJob, cluster),
+        #[cfg(not(feature = "yarn"))]
+        other => Err(Failure::usage(format!(
+            "target '{}' is not possible: this command was built without the feature 'yarn'",
+            other.as_str()
+        ))),
     }
+}
+
+#[cfg(feature = "yarn")]
+fn on_yarn<'a>(
+    context: &'a Context,
+    kind: ClusterKind,
+    cluster: &ClusterArgs,
+) -> Result<Box<dyn ClusterDescriptor + 'a>, Failure> {
+    Ok(Box::new(YarnDescriptor::new(context, kind, cluster)?))
 }
 
 /// Returns a client of the running cluster that `-t` and `-m` name, for the commands of [`RUNNING`].

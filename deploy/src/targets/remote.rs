@@ -24,7 +24,7 @@ impl ClusterDescriptor for Remote<'_> {
     fn deploy(
         &self,
         _: ClusterSpecification,
-        _: Application,
+        _: Option<Application>,
     ) -> LocalBoxFuture<'_, Result<Deployed, Failure>> {
         let why = "the target 'remote' starts no cluster: start one with start-cluster.sh";
         ready(Err(Failure::usage(why))).boxed_local()

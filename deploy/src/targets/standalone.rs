@@ -85,9 +85,15 @@ impl ClusterDescriptor for Standalone<'_> {
     fn deploy(
         &self,
         _: ClusterSpecification,
-        application: Application,
+        application: Option<Application>,
     ) -> LocalBoxFuture<'_, Result<Deployed, Failure>> {
-        self.start(application).boxed_local()
+        match application {
+            Some(application) => self.start(application).boxed_local(),
+            None => {
+                let why = "a standalone session is started with start-cluster.sh";
+                std::future::ready(Err(Failure::usage(why))).boxed_local()
+            }
+        }
     }
 
     fn retrieve(&self) -> LocalBoxFuture<'_, Result<RestClient, Failure>> {
@@ -114,7 +120,8 @@ fn deployed(program: &Path, workers: &[String], jobmanager: &Started, ended: boo
         (false, false) => format!("started: JobManager here, TaskManagers on {hosts}"),
     };
     let text = format!("application {} {what}{jobmanager}", program.display());
-    Deployed { value, text }
+    // Its JobManager writes the results into a file.
+    Deployed { value, text, client: None, application: None }
 }
 
 /// A JobManager that a script started: its process, and where it writes to, as the script said it.
