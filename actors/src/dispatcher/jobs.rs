@@ -73,7 +73,8 @@ impl Dispatcher {
             Some(_) => ApplicationStatus::Unknown,
         };
         tracing::info!(?status, "the cluster has nothing left to do");
-        self.deps.end.set_first(ClusterEnd { status, job, diagnostics });
+        let dismissed = job.is_none();
+        self.deps.end.set_first(ClusterEnd { status, job, diagnostics, dismissed });
     }
 
     /// Takes a graph in: checks it, stores it, then runs it. The answer comes when the graph is stored; the

@@ -60,6 +60,8 @@ pub struct ClusterEnd {
     pub job: Option<(JobId, JobStatus)>,
     /// For people.
     pub diagnostics: Option<String>,
+    /// Whether a client has said that it needs the cluster no longer: it has fetched what it wanted.
+    pub dismissed: bool,
 }
 
 /// What a Dispatcher is made with. The stores are those of the cluster; with high availability they
