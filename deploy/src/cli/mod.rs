@@ -163,16 +163,18 @@ fn dispatch(cli: Cli) -> Outcome {
     }
 }
 
-#[cfg(feature = "yarn")]
 fn yarn_session(context: &Context, args: args::YarnSession) -> Outcome {
-    block_on(yarn_session::yarn_session(context, args))
-}
-
-#[cfg(not(feature = "yarn"))]
-fn yarn_session(_: &Context, _: args::YarnSession) -> Outcome {
-    Err(Failure::usage(
-        "yarn-session is not possible: this command was built without the feature 'yarn'",
-    ))
+    if let Some(why) = args.refused.complaint() {
+        return Err(Failure::usage(why));
+    }
+    #[cfg(feature = "yarn")]
+    return block_on(yarn_session::yarn_session(context, args));
+    #[cfg(not(feature = "yarn"))]
+    {
+        let _ = (context, args);
+        let why = "yarn-session is not possible: this command was built without the feature 'yarn'";
+        Err(Failure::usage(why))
+    }
 }
 
 /// Runs a client's future on this thread.

@@ -17,9 +17,6 @@ use tokio::signal::unix::{SignalKind, signal};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) async fn yarn_session(context: &Context, args: YarnSession) -> Outcome {
-    if let Some(why) = args.refused.complaint() {
-        return Err(Failure::usage(why));
-    }
     if args.shutdown_on_attached_exit && args.detached {
         return Err(Failure::usage("-sae needs a client that waits: drop -d"));
     }
