@@ -34,6 +34,10 @@ const SECRET_BYTES: usize = 32;
 const CLEAN_UP_WITHIN: Duration = Duration::from_secs(30);
 /// When a submission that was under way at Ctrl-C must have arrived.
 const ARRIVED_WITHIN: Duration = Duration::from_secs(1);
+/// Longest time that is spent on what earlier applications have left.
+const SWEEP_WITHIN: Duration = Duration::from_secs(5);
+/// A staging directory that is older belongs to no submission that is under way.
+const UNKNOWN_AFTER_MS: u64 = 3_600_000;
 /// An application that has waited for so long is worth a word.
 const SLOW_AFTER: Duration = Duration::from_secs(60);
 
@@ -170,6 +174,8 @@ impl Deployment<'_> {
             self.print.note(&format!("note: {warning}"));
         }
         let files = self.stage(&request).await?;
+        // Nobody waits long for it.
+        let _ = tokio::time::timeout(SWEEP_WITHIN, self.sweep()).await;
         let tokens = launch::tokens(self.cluster).await?;
         let secret = Platform::production().random_bytes::<SECRET_BYTES>();
         let submission = Submission {
@@ -221,6 +227,24 @@ impl Deployment<'_> {
         let took = duration(took);
         self.print.note(&format!("staged {count} files ({mib:.1} MiB) in {took} in {url}"));
         Ok(files)
+    }
+
+    /// Removes what applications of this user that have ended have left in staging: their JobManager or client was
+    /// killed. An application that YARN does not know may be about to be submitted, unless it is old.
+    async fn sweep(&self) {
+        let now = Platform::production().unix_millis();
+        for (id, changed_ms) in self.staging.others().await {
+            let is_over = match self.cluster.yarn.report(id).await {
+                Ok(report) => has_ended(&report),
+                Err(error) if error.is_remote("ApplicationNotFoundException") => {
+                    now.saturating_sub(changed_ms) > UNKNOWN_AFTER_MS
+                }
+                Err(_) => return,
+            };
+            if is_over {
+                self.staging.delete_other(id).await;
+            }
+        }
     }
 
     fn progress_bar(&self, bytes: u64) -> ProgressBar {

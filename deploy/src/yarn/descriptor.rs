@@ -19,6 +19,7 @@ use hadoop::yarn::messages::{
 use rest::client::RestClient;
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 /// How long an orderly end of a session may take before YARN kills it.
@@ -41,6 +42,8 @@ pub(crate) enum SessionState {
 pub(crate) struct YarnDescriptor<'a> {
     context: &'a Context,
     kind: ClusterKind,
+    /// Connected to when it is first needed.
+    cluster: OnceCell<Cluster>,
 }
 
 impl<'a> YarnDescriptor<'a> {
@@ -52,7 +55,7 @@ impl<'a> YarnDescriptor<'a> {
         cluster: &ClusterArgs,
     ) -> Result<Self, Failure> {
         match &cluster.jobmanager {
-            None => Ok(Self { context, kind }),
+            None => Ok(Self { context, kind, cluster: OnceCell::new() }),
             Some(_) => Err(Failure::usage(
                 "-m names a session by its address, with -t remote; one on YARN is found by its application: \
                  -Dyarn.application.id=application_…",
@@ -61,10 +64,13 @@ impl<'a> YarnDescriptor<'a> {
     }
 
     /// Connects to the cluster that `HADOOP_CONF_DIR` describes.
-    async fn connect(&self) -> Result<Cluster, YarnFailure> {
-        let conf = cluster::configuration()?;
-        let patience = self.context.options.get(&execution::CLIENT_TIMEOUT);
-        Cluster::connect(conf, patience, |text| self.context.print.note(text)).await
+    async fn connect(&self) -> Result<&Cluster, YarnFailure> {
+        let connect = async || {
+            let conf = cluster::configuration()?;
+            let patience = self.context.options.get(&execution::CLIENT_TIMEOUT);
+            Cluster::connect(conf, patience, |text| self.context.print.note(text)).await
+        };
+        self.cluster.get_or_try_init(connect).await
     }
 
     async fn start(
@@ -75,7 +81,7 @@ impl<'a> YarnDescriptor<'a> {
         let request = self.request(spec, application).await?;
         let (kind, cluster) = (request.kind, self.connect().await?);
         let options = &self.context.options;
-        let started = deployment::deploy(options, self.context.print, &cluster, request).await?;
+        let started = deployment::deploy(options, self.context.print, cluster, request).await?;
         if kind == ClusterKind::Session {
             let file = SessionFile::of(options);
             if let Ok(Some(earlier)) = file.read() {
@@ -160,7 +166,7 @@ impl<'a> YarnDescriptor<'a> {
     async fn find(&self) -> Result<RestClient, YarnFailure> {
         let id = self.named()?;
         let cluster = self.connect().await?;
-        let report = self.report(&cluster, id).await?;
+        let report = self.report(cluster, id).await?;
         if let SessionState::Ended(how) = state(&report) {
             SessionFile::of(&self.context.options).forget(id);
             return Err(YarnFailure::cluster(format!(
@@ -199,7 +205,7 @@ impl<'a> YarnDescriptor<'a> {
     /// Returns how far the session of this command has come.
     pub(crate) async fn session_state(&self) -> Result<SessionState, Failure> {
         let cluster = self.connect().await?;
-        let report = self.report(&cluster, self.named()?).await?;
+        let report = self.report(cluster, self.named()?).await?;
         Ok(state(&report))
     }
 
@@ -207,7 +213,7 @@ impl<'a> YarnDescriptor<'a> {
         let cluster = self.connect().await?;
         let id: ApplicationId =
             application.parse().map_err(|_| YarnFailure::configuration(application))?;
-        let report = self.report(&cluster, id).await?;
+        let report = self.report(cluster, id).await?;
         Ok(has_ended(&report).then(|| Ending {
             succeeded: report.final_status() == FinalApplicationStatus::Succeeded,
             how: super::states::sentence(&report).unwrap_or_default(),
@@ -217,9 +223,9 @@ impl<'a> YarnDescriptor<'a> {
     async fn end(&self) -> Result<(), YarnFailure> {
         let id = self.named()?;
         let cluster = self.connect().await?;
-        let report = self.report(&cluster, id).await?;
+        let report = self.report(cluster, id).await?;
         if !has_ended(&report) {
-            self.end_running(&cluster, id, &report).await?;
+            self.end_running(cluster, id, &report).await?;
         }
         // A JobManager that was killed could not do it.
         let staging =

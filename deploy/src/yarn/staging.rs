@@ -12,6 +12,8 @@ use hadoop::hdfs::{FileSystem, uri_of};
 use hadoop::login::Login;
 use hadoop::tokens::kinds;
 use hadoop::yarn::YarnError;
+use hadoop::yarn::messages::ApplicationId;
+use hdfs_native::client::FileStatus;
 use hdfs_native::{Client, ClientBuilder, WriteOptions};
 use std::path::{Path, PathBuf};
 use tokio::io::AsyncReadExt;
@@ -21,6 +23,8 @@ const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 /// Bytes that are read and sent at a time.
 const CHUNK_BYTES: usize = 1 << 20;
+/// Most staging directories of other applications that one command looks at.
+const OTHERS_MAX: usize = 20;
 /// The folder of all applications below the base.
 const FOLDER: &str = ".flott";
 /// Where ship files are in a container.
@@ -248,6 +252,26 @@ impl Staging {
             archive,
             public: false,
         })
+    }
+
+    /// Returns the applications beside this one that have left a staging directory, with the Unix milliseconds of its
+    /// last change. Empty where nothing can be listed: this is only tidiness.
+    pub(super) async fn others(&self) -> Vec<(ApplicationId, u64)> {
+        let Some((folder, own)) = self.path.rsplit_once('/') else { return Vec::new() };
+        let Ok(found) = self.hdfs.list_status(folder, false).await else { return Vec::new() };
+        let other = |status: &FileStatus| {
+            let name = status.path.rsplit('/').next().filter(|name| *name != own)?;
+            Some((name.parse().ok()?, status.modification_time))
+        };
+        found.iter().filter(|status| status.isdir).filter_map(other).take(OTHERS_MAX).collect()
+    }
+
+    /// Removes the staging directory of another application; a failure is only logged.
+    pub(super) async fn delete_other(&self, application: ApplicationId) {
+        let Some((folder, _)) = self.path.rsplit_once('/') else { return };
+        if let Err(error) = self.hdfs.delete(&format!("{folder}/{application}"), true).await {
+            tracing::debug!(%application, %error, "an old staging directory stays");
+        }
     }
 
     /// Removes the directory with everything in it. One that is absent is fine.
