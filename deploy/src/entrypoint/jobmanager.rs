@@ -273,7 +273,9 @@ impl Running {
     /// reader has read is forgotten), and waits a while for the client before it ends.
     fn serves_client(&self) -> bool {
         let options = &self.components.services().options;
-        self.external.is_active() && self.own_job.is_some() && options.get(&execution::ATTACHED)
+        // Only a client that waits sets it in the staged options.
+        let attached = options.is_set(&execution::ATTACHED) && options.get(&execution::ATTACHED);
+        attached && self.external.is_active() && self.own_job.is_some()
     }
 
     /// Prints what the job of an application collects: this process is its client.

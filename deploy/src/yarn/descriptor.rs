@@ -118,6 +118,7 @@ impl<'a> YarnDescriptor<'a> {
             }
             ClusterKind::Session | ClusterKind::Application => None,
         };
+        // The JobManager keeps results for a client that says so.
         more.insert(execution::ATTACHED.key().to_owned(), application.attached.to_string());
         let (kind, program) = (self.kind, Some(application.program));
         Ok(Request { kind, spec, name, program, graph, more })
