@@ -148,18 +148,25 @@ fn unknown(key: &str, place: &str) -> ConfError {
     let (key, place) = (key.chars().take(200).collect::<String>(), place.to_owned());
     match refused::instead_of(&key) {
         Some(instead) => ConfError::Refused { key, place, instead: instead.to_owned() },
-        None => ConfError::Unknown { nearest: nearest(&key), key, place },
+        None => {
+            let nearest = nearest(&key, names()).map(str::to_owned);
+            ConfError::Unknown { nearest, key, place }
+        }
     }
 }
 
-/// The accepted name that is most like `key`, where one is like it at all.
-fn nearest(key: &str) -> Option<String> {
-    let likeness = |name: &str| strsim::normalized_damerau_levenshtein(key, name);
-    names()
+/// Returns the candidate that is most like `text`; `None` where none is like it at all.
+pub fn nearest(
+    text: &str,
+    candidates: impl IntoIterator<Item = &'static str>,
+) -> Option<&'static str> {
+    let likeness = |name: &str| strsim::normalized_damerau_levenshtein(text, name);
+    candidates
+        .into_iter()
         .map(|name| (likeness(name), name))
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .filter(|(likeness, _)| *likeness > 0.6)
-        .map(|(_, name)| name.to_owned())
+        .map(|(_, name)| name)
 }
 
 impl Source for Layer {

@@ -27,6 +27,8 @@ mod yaml;
 pub use declare::{Declaration, Family, Opt};
 pub use declared::*;
 pub use error::ConfError;
+pub use layer::nearest;
 pub use options::{LoadSources, Options};
 pub use reference::reference;
 pub use value::{List, LogFilter, OptionValue, Ports, parse_duration, show_duration};
+pub use yaml::to_yaml;

@@ -311,6 +311,9 @@ macro_rules! choices {
             $($(#[$doc])* $variant),*
         }
         impl $name {
+            /// How each variant is written in a configuration, in the order of declaration.
+            pub const NAMES: &[&str] = &[$($first),*];
+
             /// As it is written in a configuration.
             pub fn as_str(self) -> &'static str {
                 match self {
@@ -320,8 +323,7 @@ macro_rules! choices {
         }
         impl $crate::OptionValue for $name {
             fn kind() -> String {
-                let names: &[&str] = &[$($first),*];
-                format!("one of {}", names.join(", "))
+                format!("one of {}", Self::NAMES.join(", "))
             }
             fn parse(text: &str) -> Option<Self> {
                 match text.trim().to_ascii_lowercase().as_str() {

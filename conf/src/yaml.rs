@@ -48,6 +48,33 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<Setting>, ConfError> {
     }
 }
 
+/// Returns the text of a `flott.yaml` that sets these options, one on a line: `"rest.port": "8081"`. [`parse`] reads
+/// every key and value back as it is, whatever characters are in it. Holds secrets if the values are secret.
+pub fn to_yaml<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let mut text = String::new();
+    for (key, value) in settings {
+        put_quoted(key, &mut text);
+        text.push_str(": ");
+        put_quoted(value, &mut text);
+        text.push('\n');
+    }
+    text
+}
+
+/// A double-quoted scalar; what YAML or a terminal could take for something else is escaped.
+fn put_quoted(scalar: &str, text: &mut String) {
+    text.push('"');
+    for letter in scalar.chars() {
+        match letter {
+            '"' | '\\' => text.extend(['\\', letter]),
+            ' '..='~' => text.push(letter),
+            letter if letter.is_alphanumeric() => text.push(letter),
+            letter => text.push_str(&format!("\\U{:08x}", u32::from(letter))),
+        }
+    }
+    text.push('"');
+}
+
 /// Where the reader is: the containers it is in.
 enum Level {
     /// In a mapping; the key that waits for its value.
@@ -252,6 +279,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_written_is_read_back(
+            settings in proptest::collection::vec((".{1,20}", "(.|\\n){0,40}"), 0..5),
+        ) {
+            let pairs = settings.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+            let read = parse("written", &to_yaml(pairs)).unwrap();
+            let read: Vec<_> = read.into_iter().map(|s| (s.key, s.text)).collect();
+            prop_assert_eq!(read, settings);
+        }
+
         #[test]
         fn no_text_makes_the_reader_panic(text in r#"([a-c:\-\[\]{}*&!|>'"?%@, \n#0\t~]|\PC){0,60}"#) {
             let _ = parse("flott.yaml", &text);

@@ -149,7 +149,24 @@ logs_there() {
     return 1
 }
 
+# Whether the role reads options from standard input: --define-file -, before the program's own words.
+reads_input() {
+    local last=""
+    for word in "$@"; do
+        case "$last $word" in
+            "-- "* | *" --") return 1 ;;
+            "--define-file -") return 0 ;;
+        esac
+        [ "$word" != "--define-file=-" ] || return 0
+        last="$word"
+    done
+    return 1
+}
+
 start() {
+    # Only the role may read what the caller sends: secrets must not be in its arguments.
+    if reads_input "$@"; then exec 8<&0; else exec 8</dev/null; fi
+    exec 0</dev/null
     lock
     local alive number base pid
     alive="$(running | paste -sd, -)"
@@ -167,8 +184,9 @@ start() {
     rotate "$base.out"
     # One that ends by itself takes its pid out of the file.
     FLOTT_LOG_FILE="$base.log" FLOTT_PID_FILE="$pid_file" nohup "$FLOTT_BINARY" "${role[@]}" "$@" \
-        >"$base.out" 2>&1 </dev/null 9>&- &
+        >"$base.out" 2>&1 <&8 8<&- 9>&- &
     pid=$!
+    exec 8<&-
     # Known from now on: it can be stopped, and others started, while this waits.
     note_pids "$pid"
     flock -u 9

@@ -4,8 +4,9 @@
 # JobManager's standard output: the .out file beside its log.
 #
 # usage: standalone-job.sh (start|start-foreground) --program PATH [--job-id ID] [--job NAME] [-p N]
-#                          [-D key=value …] [-- ARGS of the program]
+#                          [-D key=value …] [--define-file FILE] [-- ARGS of the program]
 #        standalone-job.sh (stop|stop-all)
+# --define-file - reads options from standard input: arguments are visible to every user of the host.
 
 set -u
 source "$(dirname "${BASH_SOURCE[0]}")/config.sh"

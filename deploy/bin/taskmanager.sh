@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Starts or stops a TaskManager on this host; several may run.
 #
-# usage: taskmanager.sh (start|start-foreground) [--program PATH] [-D key=value …]
+# usage: taskmanager.sh (start|start-foreground) [--program PATH] [-D key=value …] [--define-file FILE]
 #        taskmanager.sh stop [pid]         the one that was started last, or this one
 #        taskmanager.sh stop-all
 

@@ -22,6 +22,7 @@ mod roles;
 mod settings;
 mod stop;
 mod target;
+mod targets;
 mod version;
 mod work_folder;
 #[cfg(feature = "yarn")]

@@ -123,7 +123,7 @@ pub(crate) fn jobmanager(
     if args.mode == Mode::Application && entry.is_none() {
         return Err(application_program(common, &args)?);
     }
-    let mut overrides = settings::pairs(&common.define)?;
+    let mut overrides = settings::overrides(common)?;
     if let Some(host) = &args.host {
         overrides.push((options_of_jm::RPC_ADDRESS.key().to_owned(), host.clone()));
     }
@@ -152,11 +152,16 @@ pub(crate) fn jobmanager(
     })
 }
 
-/// The program of an application: of the command line, else of `pipeline.program`. Comes back only with
-/// the reason why it can't be started.
+/// Becomes the program of an application: the one of the command line, else of `pipeline.program`. Returns only the
+/// reason why it cannot be started.
 fn application_program(common: &Common, args: &JobManager) -> Result<Failure, Failure> {
+    let from_input = common.define_file.as_deref() == Some(Path::new(settings::STANDARD_INPUT));
+    if args.program.is_none() && from_input {
+        // The program could not read the options a second time.
+        return Err(Failure::usage("application mode needs --program PATH with '--define-file -'"));
+    }
     let configured = || -> Result<Option<String>, Failure> {
-        let overrides = settings::pairs(&common.define)?;
+        let overrides = settings::overrides(common)?;
         let options = settings::load(common.config_dir.clone(), overrides)?;
         Ok(options.get(&execution::PROGRAM))
     };
@@ -285,7 +290,7 @@ pub(crate) fn taskmanager(
     if let (Some(program), None) = (&args.program, &entry) {
         return Err(become_program(program));
     }
-    let mut overrides = settings::pairs(&common.define)?;
+    let mut overrides = settings::overrides(common)?;
     if let Some(host) = &args.host {
         overrides.push((taskmanager::HOST.key().to_owned(), host.clone()));
     }

@@ -1,7 +1,15 @@
 //! The options of a process: its configuration folder, its environment, its command line.
 
+use crate::cli::args::Common;
 use conf::{ConfError, LoadSources, Options};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Names standard input where a file of options is expected.
+pub(crate) const STANDARD_INPUT: &str = "-";
+/// Most bytes that are read as options. Whatever is longer is refused by the reader of `flott.yaml`.
+const DEFINITIONS_BYTES_MAX: u64 = (1 << 20) + 1;
 
 /// Splits `-D key=value`.
 pub(crate) fn pairs(defines: &[String]) -> Result<Vec<(String, String)>, ConfError> {
@@ -14,6 +22,32 @@ pub(crate) fn pairs(defines: &[String]) -> Result<Vec<(String, String)>, ConfErr
             _ => Err(ConfError::NotAPair(text.clone())),
         })
         .collect()
+}
+
+/// Returns the options of `--define-file`, then those of `-D`, which count where both set a key. Reads standard input
+/// to its end if that is the file: to be called once in a process.
+pub(crate) fn overrides(common: &Common) -> Result<Vec<(String, String)>, ConfError> {
+    let mut all = match &common.define_file {
+        Some(path) => definitions(path)?,
+        None => Vec::new(),
+    };
+    all.extend(pairs(&common.define)?);
+    Ok(all)
+}
+
+fn definitions(path: &Path) -> Result<Vec<(String, String)>, ConfError> {
+    let mut text = String::new();
+    let (name, read) = if path == Path::new(STANDARD_INPUT) {
+        let input = std::io::stdin().lock();
+        ("standard input".to_owned(), input.take(DEFINITIONS_BYTES_MAX).read_to_string(&mut text))
+    } else {
+        let read = |file: File| file.take(DEFINITIONS_BYTES_MAX).read_to_string(&mut text);
+        (path.display().to_string(), File::open(path).and_then(read))
+    };
+    let unreadable =
+        |e: std::io::Error| ConfError::Unreadable { path: path.to_owned(), why: e.to_string() };
+    read.map_err(unreadable)?;
+    Ok(Options::from_yaml(&name, &text)?.to_map().into_iter().collect())
 }
 
 /// Loads the options of this process; the last setting of a key counts.
@@ -34,8 +68,15 @@ pub(crate) fn config_folder(config_dir: Option<PathBuf>) -> Option<PathBuf> {
 pub(crate) fn job_options(
     overrides: &[(String, String)],
 ) -> std::collections::BTreeMap<String, String> {
-    const CLIENTS_OWN: [&str; 6] =
-        ["rest.", "client.", "log.", "execution.target", "execution.attached", "env."];
+    const CLIENTS_OWN: [&str; 7] = [
+        "rest.",
+        "client.",
+        "log.",
+        "execution.target",
+        "execution.attached",
+        "execution.shutdown-on-attached-exit",
+        "env.",
+    ];
     overrides
         .iter()
         .filter(|(key, _)| !CLIENTS_OWN.iter().any(|own| key.starts_with(own)))

@@ -9,6 +9,7 @@
     reason = "a test fails loudly"
 )]
 
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
@@ -166,6 +167,28 @@ fn an_application_is_started_once_its_job_is_submitted_and_says_where_results_go
         let path = text.split(place).nth(1).and_then(|rest| rest.lines().next()).unwrap();
         assert!(Path::new(path).is_absolute(), "{text}");
     }
+    place.run("standalone-job.sh", "application", &["stop"]);
+}
+
+#[test]
+fn options_on_standard_input_reach_the_role_and_nobody_else() {
+    let place = Place::new();
+    let read = || std::fs::read_to_string(place.0.path().join("read")).unwrap();
+    for script in ["standalone-job.sh", "taskmanager.sh"] {
+        let words = ["start", "--program", "/p", "--define-file", "-"];
+        let mut command = place.command(script, "application", &words);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let text = format!("program.password: of {script}\n");
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success());
+        assert_eq!(read(), text);
+        assert!(!place.called().contains("password"), "{}", place.called());
+        place.run(script, "application", &["stop"]);
+    }
+    // The program's own words are none of the script's.
+    let words = ["start", "--program", "/p", "--", "--define-file", "-"];
+    place.run("standalone-job.sh", "application", &words);
+    assert_eq!(read(), "");
     place.run("standalone-job.sh", "application", &["stop"]);
 }
 

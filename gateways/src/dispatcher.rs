@@ -17,6 +17,7 @@ gateway! {
     SubmitProgram => JobId, SubmitError;
     PlanProgram => JobGraph, SubmitError;
     CancelJob => (), JobError;
+    ClientHeartbeat => (), JobError;
     RequestJobStatus => JobStatus, JobError;
     RequestJobResult => JobResult, JobError;
     RequestJobDetails => JobDetails, JobError;
@@ -116,6 +117,16 @@ pub enum SubmitError {
 pub struct CancelJob {
     /// Which.
     pub job_id: JobId,
+}
+
+/// The client that is attached to a job lives. The first beat binds the job to its client: the Dispatcher cancels it
+/// when no beat comes in time.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ClientHeartbeat {
+    /// Which.
+    pub job_id: JobId,
+    /// Milliseconds until the job is cancelled unless another beat comes; at most a day counts.
+    pub timeout_ms: u64,
 }
 
 /// The state of a job.

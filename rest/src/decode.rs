@@ -3,7 +3,7 @@
 //! Nothing here may panic or allocate more than a small multiple of its input.
 
 use crate::error::ApiError;
-use crate::messages::{BlockNodeBody, CoordinationRequestBody, JarRequest};
+use crate::messages::{BlockNodeBody, ClientHeartbeatBody, CoordinationRequestBody, JarRequest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use conf::execution;
@@ -47,6 +47,19 @@ pub fn program_request(
         merge_query(&mut merged, key, value)?;
     }
     check_request(merged)
+}
+
+/// Decodes the body of `/jobs/:jobid/clientHeartbeat`. Returns the milliseconds for which the beat holds; 0 if the time
+/// that it names is past. `now_ms`: Unix milliseconds.
+pub fn client_heartbeat(body: &[u8], now_ms: u64) -> Result<u64, ApiError> {
+    let beat: ClientHeartbeatBody = or_default(body)?;
+    match (beat.timeout, beat.expired_timestamp) {
+        (Some(timeout), _) => Ok(timeout),
+        (None, Some(at)) => Ok(u64::try_from(at).unwrap_or(0).saturating_sub(now_ms)),
+        (None, None) => Err(ApiError::bad_request(
+            "expiredTimestamp (Unix milliseconds) or timeout (milliseconds) is missing",
+        )),
+    }
 }
 
 /// Decodes a JSON body; an empty body counts as one without fields.
@@ -299,6 +312,18 @@ mod tests {
     }
 
     #[test]
+    fn a_beat_holds_for_the_time_it_names_or_until_the_moment_it_names() {
+        let beat = |body: &str| client_heartbeat(body.as_bytes(), 1_000).ok();
+        assert_eq!(beat(r#"{"expiredTimestamp":1500}"#), Some(500));
+        assert_eq!(beat(r#"{"expiredTimestamp":900}"#), Some(0));
+        assert_eq!(beat(r#"{"expiredTimestamp":-1}"#), Some(0));
+        assert_eq!(beat(r#"{"expiredTimestamp":1500,"timeout":7}"#), Some(7));
+        for wrong in ["", "{}", "[]", r#"{"expiredTimestamp":"soon"}"#, r#"{"timeout":-1}"#] {
+            assert_eq!(beat(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
     fn quoted_arguments_stay_whole() {
         assert_eq!(
             split_args(r#" --a 'x y' "" --b="1 2" "#).unwrap(),
@@ -342,6 +367,7 @@ mod tests {
             let pairs = query_pairs(&query).unwrap_or_default();
             let _ = program_request(&bytes, &pairs);
             let _ = coordination_request(&bytes);
+            let _ = client_heartbeat(&bytes, 0);
             let _ = upload_name(&query);
             let _ = split_args(&query);
         }

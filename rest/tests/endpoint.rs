@@ -169,6 +169,11 @@ answers! { Dispatcher:
         ENDED => Err(JobError::Terminated { job: ENDED, status: JobStatus::Finished }),
         job => Err(JobError::NotFound { job }),
     };
+    ClientHeartbeat => |ask| match (ask.body.job_id, ask.body.timeout_ms) {
+        (JOB, 1_500) => Ok(()),
+        (JOB, other) => panic!("a beat for {other} ms"),
+        (job, _) => Err(JobError::Terminated { job, status: JobStatus::Finished }),
+    };
     RequestJobStatus => |ask| match ask.body.job_id {
         JOB => Ok(JobStatus::Running),
         job => Err(JobError::NotFound { job }),
@@ -419,6 +424,23 @@ fn refusals_carry_their_code_and_reason() {
         let ended = world.client.cancel(&ENDED.to_string()).await.unwrap_err();
         assert_eq!(ended.status(), Some(409));
         world.client.cancel(&JOB.to_string()).await.unwrap();
+        world.handle.stop().await;
+    });
+}
+
+#[test]
+fn a_client_that_is_attached_beats_and_is_told_that_its_job_has_ended() {
+    in_world(async {
+        let world = world(|_| ()).await;
+        let timeout = Duration::from_millis(1_500);
+        world.client.client_heartbeat(&JOB.to_string(), timeout).await.unwrap();
+        let ended = world.client.client_heartbeat(&ENDED.to_string(), timeout).await.unwrap_err();
+        assert_eq!(ended.status(), Some(409));
+        world.handle.stop().await;
+        // To beat for no time is to cancel.
+        let world = self::world(|settings| settings.cancel_allowed = false).await;
+        let forbidden = world.client.client_heartbeat(&JOB.to_string(), timeout).await.unwrap_err();
+        assert_eq!(forbidden.status(), Some(403));
         world.handle.stop().await;
     });
 }

@@ -244,6 +244,75 @@ fn an_application_that_has_ended_leaves_no_process_and_no_pid_file() {
 }
 
 #[test]
+fn a_job_bound_to_its_client_is_cancelled_when_the_client_is_killed() {
+    let mut cluster = Cluster::start(&[], 1);
+    let out = cluster.folder.path().join("sums");
+    let words = [
+        "run",
+        "-sae",
+        "-D",
+        "client.heartbeat.timeout=1 s",
+        "-D",
+        "client.heartbeat.interval=200 ms",
+    ];
+    let mut command = cluster.command(&bin("flott"), &words);
+    command.arg(bin("sequence_sum"));
+    command.args(["--count", "100000000", "--rate", "100", "--output", out.to_str().unwrap()]);
+    let mut client = cluster.spawn("client", command);
+    let list = || cluster.block_on(cluster.client().jobs_overview()).unwrap().jobs;
+    let job = eventually(SOON, "the job runs", || {
+        list().into_iter().find(|job| job.state == "RUNNING").map(|job| job.jid)
+    });
+    // Longer than the time-out: the client's beats arrive.
+    std::thread::sleep(Duration::from_secs(2));
+    cluster.await_state(&job, "RUNNING", SOON);
+    client.kill();
+    cluster.await_state(&job, "CANCELED", SOON);
+}
+
+#[test]
+fn no_value_of_an_option_is_an_argument_of_a_process() {
+    const SECRET: &str = "correct horse battery staple";
+    let cluster = Cluster::new(&[]);
+    let folder = cluster.folder.path();
+    let options: String =
+        cluster.options.iter().map(|(key, value)| format!("{key}: {value}\n")).collect();
+    std::fs::write(folder.join("flott.yaml"), options).unwrap();
+    std::fs::write(folder.join("workers"), "localhost\n".repeat(2)).unwrap();
+    let script = |name: &str, words: &[&str]| {
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/bin");
+        let mut command = Command::new(scripts.join(name));
+        command.env("FLOTT_CONF_DIR", folder).env("FLOTT_BINARY", bin("flott"));
+        command.env("FLOTT_LOG_DIR", folder.join("log")).env("FLOTT_IDENT_STRING", "test");
+        command.args(words).output().unwrap()
+    };
+    let (program, out) = (bin("sequence_sum"), folder.join("sums"));
+    let define = format!("program.password={SECRET}");
+    let words = ["run-application", "-D", &define, program.to_str().unwrap()];
+    let endless = ["--count", "100000000", "--rate", "100", "--output", out.to_str().unwrap()];
+    let started = script("flott", &[&words[..], &endless].concat());
+    assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+    let mut seen = 0;
+    for daemon in ["standalone-job", "taskmanager"] {
+        let pids = std::fs::read_to_string(folder.join(format!("pid/flott-test-{daemon}.pid")));
+        for pid in pids.unwrap().lines() {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            assert!(line.contains("--define-file\0-"), "{line}");
+            assert!(!line.contains("horse"), "{line}");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 3);
+    // It has arrived all the same.
+    let config = cluster.block_on(cluster.client().configuration()).unwrap();
+    let password = config.iter().find(|entry| entry.key == "program.password").unwrap();
+    assert_eq!(password.value, "******");
+    script("standalone-job.sh", &["stop"]);
+    script("taskmanager.sh", &["stop-all"]);
+}
+
+#[test]
 fn a_job_can_be_cancelled() {
     let cluster = Cluster::start(&[], 1);
     let out = cluster.folder.path().join("sums");

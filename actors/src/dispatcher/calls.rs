@@ -1,5 +1,6 @@
 //! Handlers of the Dispatcher's calls, except those about programs.
 
+use super::ClusterEnd;
 use super::ended::summary_of;
 use super::leader::Dispatcher;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
@@ -224,6 +225,12 @@ struct AllCancelled;
 impl Handler<AllCancelled> for Dispatcher {
     type Result = ();
     fn handle(&mut self, _: AllCancelled, _: &mut Context<Self>) {
-        self.end_cluster(None, Some("shut down on request".to_owned()));
+        let dismiss = |end: &mut Option<ClusterEnd>| match end {
+            Some(end) => !std::mem::replace(&mut end.dismissed, true),
+            None => false,
+        };
+        if !self.deps.end.send_if_modified(dismiss) {
+            self.end_cluster(None, Some("shut down on request".to_owned()));
+        }
     }
 }

@@ -73,7 +73,8 @@ impl Dispatcher {
             Some(_) => ApplicationStatus::Unknown,
         };
         tracing::info!(?status, "the cluster has nothing left to do");
-        self.deps.end.set_first(ClusterEnd { status, job, diagnostics });
+        let dismissed = job.is_none();
+        self.deps.end.set_first(ClusterEnd { status, job, diagnostics, dismissed });
     }
 
     /// Checks and stores a graph, then runs the job. The answer comes when the graph is stored; the job runs even if
@@ -157,9 +158,10 @@ impl Dispatcher {
         log_end: LogEnd,
         ctx: &mut Context<Self>,
     ) {
-        let services = &self.deps.services;
-        let submitted_ms = services.platform.unix_millis();
+        let submitted_ms = self.deps.services.platform.unix_millis();
         let job = graph.job_id;
+        self.bind_client(&graph, &options, ctx);
+        let services = &self.deps.services;
         let coordinated = graph.nodes.iter().any(|node| node.coordinated);
         if !coordinated {
             // No coordinator will run in the host that built the graph.

@@ -7,8 +7,10 @@ use crate::job_manager_runner::JobManagerRunner;
 use crate::probe::Fact;
 use crate::services::{Running, Stop};
 use actix::fut::ActorFutureExt;
-use actix::{Actor, ActorContext, AsyncContext, Context, Handler, ResponseActFuture, WrapFuture};
-use control::dispatcher::{JobTable, Mode, Retention};
+use actix::{
+    Actor, ActorContext, AsyncContext, Context, Handler, ResponseActFuture, SpawnHandle, WrapFuture,
+};
+use control::dispatcher::{AttachedClients, JobTable, Mode, Retention};
 use gateways::Remote;
 use gateways::dispatcher::DispatcherGateway;
 use gateways::job_services::JobManagerRunnerGateway;
@@ -68,6 +70,9 @@ pub struct Dispatcher {
     pub(super) building: BTreeMap<JobId, Building>,
     /// Ended jobs whose host still serves collected results, each with the time until when (monotonic).
     pub(super) collected: BTreeMap<JobId, Duration>,
+    /// Jobs that are bound to their clients, and the timer of the next that may be deserted.
+    pub(super) clients: AttachedClients,
+    pub(super) client_timer: Option<SpawnHandle>,
     pub(super) stopping: bool,
     /// True once another leader was found to own a job: from then on that leader knows which blobs are needed.
     pub(super) superseded: bool,
@@ -103,6 +108,8 @@ pub(super) fn start(deps: DispatcherDeps, session: DispatcherId) -> Running<Disp
         deleting: false,
         building: BTreeMap::new(),
         collected: BTreeMap::new(),
+        clients: AttachedClients::default(),
+        client_timer: None,
         stopping: false,
         superseded: false,
     };

@@ -6,6 +6,7 @@
 //! write is a future whose outcome comes back as a message. Nothing here may know what a job does.
 
 mod calls;
+mod clients;
 mod ended;
 mod ending;
 mod jobs;
@@ -59,6 +60,8 @@ pub struct ClusterEnd {
     pub job: Option<(JobId, JobStatus)>,
     /// An explanation, for messages.
     pub diagnostics: Option<String>,
+    /// Whether a client has said that it needs the cluster no longer: it has fetched what it wanted.
+    pub dismissed: bool,
 }
 
 /// The dependencies of a Dispatcher. The stores are those of the cluster; with high availability they outlive the

@@ -8,9 +8,9 @@ use crate::program_hosts::HostSide;
 use crate::services::LeaderRetrieval as _;
 use crate::testing::{TestProcess, local, seconds, session, settle};
 use gateways::dispatcher::{
-    CancelJob, DeliverCoordinationRequest, DispatcherGateway, JobError, PlanProgram,
-    RequestJobDetails, RequestJobResult, RequestJobStatus, RequestJobsOverview, ShutDownCluster,
-    SubmitError, SubmitJob,
+    CancelJob, ClientHeartbeat, DeliverCoordinationRequest, DispatcherGateway, JobError,
+    PlanProgram, RequestJobDetails, RequestJobResult, RequestJobStatus, RequestJobsOverview,
+    ShutDownCluster, SubmitError, SubmitJob,
 };
 use gateways::job_master::{CoordinationError, JobMasterGateway};
 use gateways::leader_election::{Component, LeaderInformation};
@@ -477,6 +477,39 @@ async fn jobs_are_cancelled_and_unknown_ones_are_told_apart_from_ended_ones() {
         assert_eq!(ended, Some(expected));
         let unknown = f.gateway().ask(cancel(7)).await.unwrap_err().refused();
         assert_eq!(unknown, Some(JobError::NotFound { job: job(7) }));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_bound_to_a_client_is_cancelled_when_the_client_is_silent() {
+    local(async {
+        let f = Fixture::session().await;
+        let mut bound = graph(1, 1, false);
+        for (key, value) in
+            [("execution.shutdown-on-attached-exit", "true"), ("client.heartbeat.timeout", "10 s")]
+        {
+            bound.options.insert(key.to_owned(), value.to_owned());
+        }
+        f.submit(bound).await.unwrap();
+        f.submit(graph(2, 1, false)).await.unwrap();
+        let beat = |n| ClientHeartbeat { job_id: job(n), timeout_ms: 10_000 };
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_secs(8)).await;
+            f.gateway().ask(beat(1)).await.unwrap();
+        }
+        assert_ne!(f.status(1).await, Ok(JobStatus::Canceled));
+        let wait = RequestJobResult { job_id: job(1), wait_ms: 11_000 };
+        let within = Duration::from_secs(20);
+        let result = f.gateway().ask_within(wait, within).await.unwrap();
+        assert_eq!(result.status, JobStatus::Canceled);
+        settle().await;
+        assert_ne!(f.status(2).await, Ok(JobStatus::Canceled), "nobody bound it");
+        let late = f.gateway().ask(beat(1)).await.unwrap_err().refused();
+        let ended = JobError::Terminated { job: job(1), status: JobStatus::Canceled };
+        assert_eq!(late, Some(ended));
+        let unknown = f.gateway().ask(beat(3)).await.unwrap_err().refused();
+        assert_eq!(unknown, Some(JobError::NotFound { job: job(3) }));
     })
     .await;
 }

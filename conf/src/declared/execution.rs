@@ -13,12 +13,18 @@ choices! {
         Remote = "remote",
         /// Its own cluster of plain processes.
         Standalone = "standalone" | "standalone-application",
+        /// Its own cluster of YARN containers; the client builds the job graph.
+        YarnPerJob = "yarn-per-job",
+        /// Its own cluster of YARN containers, each of which runs the program; the JobManager builds the job graph.
+        YarnApplication = "yarn-application",
+        /// On a running session on YARN.
+        YarnSession = "yarn-session",
     }
 }
 
 options! {
-    /// Where the client runs a job; `local` for a program that is started by hand, `remote` for `flott run`, where it
-    /// is not set.
+    /// Where the client runs a job: `-t` on the command line. Where it is not set, `local` for a program that is started
+    /// by hand, `standalone` for `flott run-application`, `remote` (the session at `rest.address`) for the other commands.
     TARGET: Option<Target> = "execution.target" => None;
     /// Whether the client waits for the job and shows its results.
     ATTACHED: bool = "execution.attached" => true;
@@ -26,6 +32,13 @@ options! {
     CLIENT_POLL_INTERVAL: Duration = "client.poll-interval" => Duration::from_millis(100), must be_longer_than_zero;
     /// How long a client waits for one answer of the cluster.
     CLIENT_TIMEOUT: Duration = "client.timeout" => Duration::from_secs(60), must be_longer_than_zero;
+    /// Whether the job is cancelled when the client that is attached to it goes away: `-sae` of `flott run`. Nothing for a
+    /// client that does not wait (`execution.attached`).
+    SHUTDOWN_ON_ATTACHED_EXIT: bool = "execution.shutdown-on-attached-exit" => false;
+    /// How often the client of such a job says that it lives.
+    CLIENT_HEARTBEAT_INTERVAL: Duration = "client.heartbeat.interval" => Duration::from_secs(30), must be_longer_than_zero;
+    /// How long such a job goes on without a word of its client.
+    CLIENT_HEARTBEAT_TIMEOUT: Duration = "client.heartbeat.timeout" => Duration::from_secs(180), must be_longer_than_zero;
     /// The parallelism of operators that set none.
     PARALLELISM: NonZeroU32 = "parallelism.default" => NonZeroU32::MIN;
     /// The number of key groups: the most that keyed operators can ever be scaled to; from the parallelism where it is
@@ -46,6 +59,8 @@ options! {
 
 /// Options that a job is submitted with and that shape it, beside the restart strategies.
 static OF_JOBS: &[&dyn Declaration] = &[
+    &SHUTDOWN_ON_ATTACHED_EXIT,
+    &CLIENT_HEARTBEAT_TIMEOUT,
     &PARALLELISM,
     &MAX_PARALLELISM,
     &NAME,

@@ -15,6 +15,7 @@ pub mod s3;
 pub mod security;
 pub mod taskmanager;
 pub mod taskmanager_memory;
+pub mod yarn_client;
 pub mod yarn_containers;
 
 use crate::Declaration;
@@ -29,6 +30,7 @@ pub(crate) static SECTIONS: &[(&str, &[&[&dyn Declaration]])] = &[
     ("TaskManager memory", &[taskmanager_memory::ALL]),
     ("Network", &[network::ALL]),
     ("ResourceManager and slots", &[resourcemanager::ALL]),
+    ("YARN client", &[yarn_client::ALL, yarn_client::FAMILIES]),
     ("YARN containers", &[yarn_containers::ALL, yarn_containers::FAMILIES]),
     ("Jobs", &[execution::ALL]),
     ("Restart strategies", &[restart::ALL]),

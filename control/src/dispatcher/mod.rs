@@ -5,11 +5,13 @@
 //! [`JobPhase::Persisting`] until [`JobTable::stored`], and [`JobPhase::Ending`] until its last end step is done. A
 //! slow store delays only the job that waits for it. The table must never store or start anything itself.
 
+mod clients;
 mod ended;
 mod recovery;
 #[cfg(test)]
 mod tests;
 
+pub use clients::AttachedClients;
 pub use ended::{EndedJob, EndedJobs, Retention};
 pub use recovery::{Found, Recovered};
 

@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::JobId;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -45,6 +46,10 @@ pub struct Common {
     /// Sets an option over those of flott.yaml and the environment
     #[arg(short = 'D', global = true, value_name = "KEY=VALUE", action = clap::ArgAction::Append)]
     pub define: Vec<String>,
+    /// Sets the options of a file in the format of flott.yaml, below -D; - reads them from standard input. For secrets:
+    /// arguments are visible to every user of the host
+    #[arg(long, global = true, value_name = "FILE")]
+    pub define_file: Option<PathBuf>,
     /// How results are printed
     #[arg(long, global = true, value_enum, default_value_t = Output::Text, value_name = "FORMAT")]
     pub output: Output,
@@ -69,6 +74,9 @@ pub enum Command {
     /// Start a cluster for one program: its JobManager and TaskManagers are the program
     #[command(after_help = RUN_APPLICATION_EXAMPLES)]
     RunApplication(RunApplication),
+    /// Start, watch and end sessions on YARN
+    #[command(name = "yarn-session", after_help = YARN_SESSION_EXAMPLES)]
+    YarnSession(YarnSession),
     /// List the jobs of a cluster
     #[command(after_help = LIST_EXAMPLES)]
     List(List),
@@ -106,6 +114,7 @@ Examples:
   flott run ./word_count --input /data/text              run and wait
   flott run -d ./word_count --input /data/text           submit, print the job's id, return
   flott run -p 8 -D restart-strategy.type=none ./prog    with parallelism and options of this job
+  flott run -sae ./word_count --input /data/text         cancel the job when this client goes away
   flott run --job second ./prog                          a program that registers several jobs
   flott run --output json ./word_count --input /data/text | jq -r 'select(.result).result'";
 
@@ -114,9 +123,20 @@ Examples:
   flott run-application -t standalone ./word_count --input /data/text
   flott run-application -p 4 -D taskmanager.numberOfTaskSlots=4 ./word_count --input /data/text
   standalone-job.sh stop; taskmanager.sh stop-all        end it before its job does
+  flott run-application -t yarn-application ./word_count --input hdfs:///data/text
 
 Paths in the program's arguments must be absolute. Log and results of the job are files of the JobManager; the
 command says which.";
+
+const YARN_SESSION_EXAMPLES: &str = "\
+Examples:
+  flott yarn-session -d -tm 4096 -s 4                    start a session and leave it running
+  flott yarn-session -qu root.streaming -nm nightly
+  flott run -t yarn-session ./word_count --input hdfs:///data/text
+  flott yarn-session --stop                              end the session that was started last
+  flott yarn-session --query                             nodes and queues of the cluster
+
+HADOOP_CONF_DIR names the directory with the cluster's core-site.xml, hdfs-site.xml and yarn-site.xml.";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -178,6 +198,9 @@ pub struct Run {
     /// Return as soon as the job is submitted
     #[arg(short = 'd', long)]
     pub detached: bool,
+    /// Cancel the job when this client goes away, however it ends; also -sae
+    #[arg(long = "shutdownOnAttachedExit")]
+    pub shutdown_on_attached_exit: bool,
     /// The program and how it is run
     #[command(flatten)]
     pub program: ProgramArgs,
@@ -187,9 +210,6 @@ pub struct Run {
     /// Id of the job: 32 hexadecimal digits
     #[arg(long, value_name = "ID")]
     pub job_id: Option<JobId>,
-    /// Target: remote (a running session) [default: execution.target, else remote]
-    #[arg(short = 't', long, value_name = "TARGET")]
-    pub target: Option<String>,
     #[command(flatten)]
     pub(crate) refused: Refused,
 }
@@ -197,9 +217,13 @@ pub struct Run {
 /// `flott run-application`.
 #[derive(Debug, Args)]
 pub struct RunApplication {
-    /// Target: standalone (JobManager here, TaskManagers on the hosts of conf/workers)
-    #[arg(short = 't', long, value_name = "TARGET", default_value = "standalone")]
-    pub target: String,
+    /// Return as soon as the cluster runs; for targets on YARN, which otherwise wait for the job
+    #[arg(short = 'd', long)]
+    pub detached: bool,
+    /// Target: standalone (JobManager here, TaskManagers on the hosts of conf/workers) or yarn-application [default:
+    /// execution.target, else standalone]
+    #[arg(short = 't', long, value_name = "TARGET")]
+    pub target: Option<String>,
     /// The program and how it is run
     #[command(flatten)]
     pub program: ProgramArgs,
@@ -211,7 +235,7 @@ pub struct RunApplication {
 }
 
 /// A program and its arguments.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct ProgramArgs {
     /// Default parallelism of the job
     #[arg(short = 'p', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32_768))]
@@ -273,11 +297,123 @@ impl Refused {
 }
 
 /// Where a cluster's REST endpoint is.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct ClusterArgs {
+    /// Target: remote (the session at -m), standalone (the cluster of an application), yarn-session, yarn-application or
+    /// yarn-per-job [default: execution.target, else remote]
+    #[arg(short = 't', long, value_name = "TARGET")]
+    pub target: Option<String>,
     /// REST endpoint of the JobManager [default: rest.address and rest.port]
     #[arg(short = 'm', long = "jobmanager", value_name = "HOST:PORT")]
     pub jobmanager: Option<String>,
+}
+
+/// `flott yarn-session`, with Flink's names.
+#[derive(Debug, Args)]
+pub struct YarnSession {
+    /// Return as soon as the session runs
+    #[arg(short = 'd', long)]
+    pub detached: bool,
+    /// Queue; also -qu [yarn.application.queue]
+    #[arg(long, value_name = "QUEUE")]
+    pub queue: Option<String>,
+    /// Memory of the JobManager, MiB unless a unit is given; also -jm [jobmanager.memory.process.size]
+    #[arg(long = "jobManagerMemory", value_name = "MEMORY")]
+    pub job_manager_memory: Option<String>,
+    /// Memory of each TaskManager, MiB unless a unit is given; also -tm [taskmanager.memory.process.size]
+    #[arg(long = "taskManagerMemory", value_name = "MEMORY")]
+    pub task_manager_memory: Option<String>,
+    /// Slots of each TaskManager [taskmanager.numberOfTaskSlots]
+    #[arg(short = 's', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub slots: Option<u32>,
+    /// Name in YARN's lists; also -nm [yarn.application.name]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// File or directory that every container gets below ship/; may be given several times [yarn.ship-files]
+    #[arg(short = 't', long, value_name = "PATH")]
+    pub ship: Vec<String>,
+    /// Node label of all containers; also -nl [yarn.application.node-label]
+    #[arg(long = "nodeLabel", value_name = "LABEL")]
+    pub node_label: Option<String>,
+    /// Type in YARN's lists; also -at [yarn.application.type]
+    #[arg(long = "applicationType", value_name = "TYPE")]
+    pub application_type: Option<String>,
+    /// Session that runs already, to attach to or to stop; also -id [yarn.application.id]
+    #[arg(long = "applicationId", value_name = "APPLICATION")]
+    pub application_id: Option<String>,
+    /// End the session when this client goes away; also -sae
+    #[arg(long = "shutdownOnAttachedExit")]
+    pub shutdown_on_attached_exit: bool,
+    /// Show the nodes and queues of the cluster and end
+    #[arg(short = 'q', long, conflicts_with = "stop")]
+    pub query: bool,
+    /// End the session that was started last, or that of -id
+    #[arg(long)]
+    pub stop: bool,
+    #[command(flatten)]
+    pub(crate) refused: RefusedOfSessions,
+}
+
+/// Options of Flink's `yarn-session.sh` that have no meaning here.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RefusedOfSessions {
+    #[arg(short = 'n', long = "container", hide = true, value_name = "N")]
+    container: Option<String>,
+    #[arg(short = 'z', long = "zookeeperNamespace", hide = true, value_name = "NAME")]
+    namespace: Option<String>,
+    #[arg(short = 'j', long = "jar", hide = true, value_name = "PATH")]
+    jar: Option<String>,
+    #[arg(long = "streaming", hide = true)]
+    streaming: bool,
+}
+
+impl RefusedOfSessions {
+    /// Returns what to do instead of using an option that was given.
+    pub(crate) fn complaint(&self) -> Option<&'static str> {
+        if self.container.is_some() {
+            return Some(
+                "-n/--container: TaskManagers are started as jobs need them and released when idle; bound their slots \
+                 with -D slotmanager.number-of-slots.max=N",
+            );
+        }
+        if self.namespace.is_some() {
+            return Some(
+                "-z/--zookeeperNamespace: the application's id keeps clusters apart; set -D \
+                 high-availability.cluster-id=NAME to choose another name",
+            );
+        }
+        if self.jar.is_some() {
+            return Some("-j/--jar: the command ships itself; there is no jar");
+        }
+        self.streaming.then_some("-st/--streaming: every session runs streaming jobs; drop it")
+    }
+}
+
+/// Names of several letters behind one dash in Flink's `yarn-session.sh`, and the same with two dashes.
+const LETTERS: [(&str, &str); 9] = [
+    ("-qu", "--queue"),
+    ("-jm", "--jobManagerMemory"),
+    ("-tm", "--taskManagerMemory"),
+    ("-nm", "--name"),
+    ("-nl", "--nodeLabel"),
+    ("-at", "--applicationType"),
+    ("-id", "--applicationId"),
+    ("-sae", "--shutdownOnAttachedExit"),
+    ("-st", "--streaming"),
+];
+
+/// Returns the words of a command line of `yarn-session` with Flink's names replaced by those that the parser knows; words
+/// of other commands, which may be a program's own, as they are.
+pub(crate) fn long_names(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let words: Vec<OsString> = words.collect();
+    if words.get(1).is_none_or(|word| word != "yarn-session") {
+        return words;
+    }
+    let long = |word: OsString| {
+        let known = LETTERS.iter().find(|(letters, _)| word == **letters);
+        known.map_or(word, |(_, long)| OsString::from(long))
+    };
+    words.into_iter().map(long).collect()
 }
 
 /// `flott list`.
@@ -303,6 +439,10 @@ pub struct Info {
     /// Also write the job graph to a file: for jobmanager --mode per-job
     #[arg(long, value_name = "FILE")]
     pub job_graph: Option<PathBuf>,
+    /// Target for which the program is checked: all but local refuse relative paths [default: execution.target, else
+    /// local]
+    #[arg(short = 't', long, value_name = "TARGET")]
+    pub target: Option<String>,
     /// The program and how it would be run
     #[command(flatten)]
     pub program: ProgramArgs,
@@ -425,7 +565,8 @@ mod tests {
                 // Up to the explanation, the pipe, the redirection.
                 let line = line.split("   ").next().unwrap_or_default();
                 let words = line.split(' ').take_while(|word| *word != "|" && *word != ">");
-                let parsed = Cli::try_parse_from(std::iter::once("flott").chain(words));
+                let words = std::iter::once("flott").chain(words).map(OsString::from);
+                let parsed = Cli::try_parse_from(long_names(words));
                 assert!(parsed.is_ok(), "{line}: {parsed:?}");
             }
         }
@@ -499,6 +640,34 @@ mod tests {
         for words in wrong {
             assert!(parse(words).is_err(), "{words:?}");
         }
+    }
+
+    #[test]
+    fn a_session_takes_flinks_names_and_a_program_keeps_its_own() {
+        let words = |text: &str| long_names(text.split(' ').map(OsString::from));
+        let line = "flott yarn-session -qu q -n 2 -tm 1024 -jm 512m -s 4 -d -nm x -id application_1_0001 -q -t a -t b -nl l \
+                    -at T -z ns -D k=v -sae";
+        let Command::YarnSession(session) = Cli::parse_from(words(line)).command else {
+            panic!("not yarn-session");
+        };
+        let texts = [&session.queue, &session.task_manager_memory, &session.job_manager_memory];
+        assert_eq!(texts.map(|t| t.as_deref().unwrap_or("-")), ["q", "1024", "512m"]);
+        let texts = [&session.name, &session.node_label, &session.application_type];
+        assert_eq!(texts.map(|t| t.as_deref().unwrap_or("-")), ["x", "l", "T"]);
+        assert_eq!((session.slots, session.ship.len()), (Some(4), 2));
+        assert!(session.detached && session.query && session.shutdown_on_attached_exit);
+        assert!(session.refused.complaint().unwrap().contains("slotmanager.number-of-slots.max"));
+        for (option, instead) in [
+            ("-z ns", "high-availability.cluster-id"),
+            ("-j x.jar", "ships itself"),
+            ("-st", "drop it"),
+        ] {
+            let cli = Cli::parse_from(words(&format!("flott yarn-session {option}")));
+            let Command::YarnSession(session) = cli.command else { panic!("not yarn-session") };
+            assert!(session.refused.complaint().unwrap().contains(instead), "{option}");
+        }
+        let run = words("flott run ./prog -qu yarn-session");
+        assert_eq!(run, ["flott", "run", "./prog", "-qu", "yarn-session"]);
     }
 
     #[test]

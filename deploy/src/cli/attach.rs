@@ -20,7 +20,13 @@ use tokio::signal::unix::{SignalKind, signal};
 /// How long one question for the job's end stays open.
 const WAIT: Duration = Duration::from_secs(20);
 
-pub(super) async fn attach(context: &Context, client: &RestClient, job: &str) -> Outcome {
+/// Waits for a job. A `bound` job is cancelled when this client goes away, also where the user detaches.
+pub(super) async fn attach(
+    context: &Context,
+    client: &RestClient,
+    job: &str,
+    bound: bool,
+) -> Outcome {
     let coordinators = RestCoordinators::new(client.clone(), job);
     let json = context.print.is_json();
     let mut results = ResultReader::new(coordinators, move |line| print_result(json, line));
@@ -28,7 +34,7 @@ pub(super) async fn attach(context: &Context, client: &RestClient, job: &str) ->
     let mut waiting = Waiting {
         ending: job_end(context, client, job).boxed_local(),
         reading: results.read_all(poll).boxed_local(),
-        following: super::follow::follow(context.print, client, job).boxed_local(),
+        following: notes(context, client, job, bound).boxed_local(),
         signals: signals()?,
         keyboard: keyboard(),
         cancel: Box::new(|| client.cancel(job).boxed_local()),
@@ -38,7 +44,29 @@ pub(super) async fn attach(context: &Context, client: &RestClient, job: &str) ->
         print: context.print,
     };
     let end = attend(&mut waiting).await;
+    if bound && matches!(end, End::Detached) {
+        context.print.note("cancelling the job");
+        client.cancel(job).await.map_err(|error| client::failure(context, client, error))?;
+        return Ok(Exit::Unknown);
+    }
     report(context, client, job, end)
+}
+
+/// Says what happens to the job on its way, and lets a bound job know that this client lives.
+async fn notes(
+    context: &Context,
+    client: &RestClient,
+    job: &str,
+    bound: bool,
+) -> std::convert::Infallible {
+    let follow = super::follow::follow(context.print, client, job);
+    if !bound {
+        return follow.await;
+    }
+    tokio::select! {
+        never = follow => never,
+        never = super::beat::beat(&context.options, client, job) => never,
+    }
 }
 
 /// A line of a result.
@@ -66,23 +94,28 @@ fn signals() -> Result<LocalBoxStream<'static, Signal>, Failure> {
     .boxed_local())
 }
 
+/// Reads lines, each at a call.
+pub(super) type ReadLine = Box<dyn Fn() -> LocalBoxFuture<'static, Line>>;
+
 /// Reads lines from a terminal; without one nobody can be asked.
+fn keyboard() -> Option<ReadLine> {
+    (io::stdin().is_terminal() && io::stderr().is_terminal()).then(standard_input)
+}
+
+/// Returns a reader of standard input.
 ///
 /// A thread that reads can't be called off. This one belongs to a platform of its own, which nobody waits
-/// for: the process ends though a question is open.
-fn keyboard() -> Option<Box<dyn Fn() -> LocalBoxFuture<'static, Line>>> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return None;
-    }
+/// for: the process ends though a line is awaited.
+pub(super) fn standard_input() -> ReadLine {
     let platform = Platform::production();
-    Some(Box::new(move || {
+    Box::new(move || {
         let answer = platform.lane(Lane::Work).run(async || {
             let mut line = String::new();
             let bytes = io::stdin().lock().read_line(&mut line)?;
             Ok((bytes > 0).then_some(line))
         });
         async move { answer.await.map_err(io::Error::other)? }.boxed_local()
-    }))
+    })
 }
 
 /// Asks until the job has ended. A cluster that does not answer is given `client.timeout`.

@@ -4,11 +4,12 @@ use super::args::BlockNode;
 use super::output::{duration, table};
 use super::{Context, Outcome, client};
 use crate::exit::Exit;
+use crate::targets;
 use rest::messages::{BlockNodeBody, BlockedNodeInfo, BlockedNodes};
 use serde_json::json;
 
 pub(super) async fn block_node(context: &Context, args: BlockNode) -> Outcome {
-    let client = client::connect(context, &args.cluster)?;
+    let client = targets::retrieve(context, &args.cluster).await?;
     let failed = |error| client::failure(context, &client, error);
     if args.list {
         let blocked = client.blocked_nodes().await.map_err(failed)?;

@@ -3,13 +3,13 @@
 use super::args::ClusterArgs;
 use super::{Context, Failure};
 use crate::settings;
-use conf::{execution, rest as rest_options};
+use conf::{Options, execution, rest as rest_options};
 use rest::client::{ClientError, ClientTimeouts, RestClient};
 use std::path::Path;
 use std::time::Duration;
 
 /// A client of the endpoint that `-m` names, or the options.
-pub(super) fn connect(context: &Context, cluster: &ClusterArgs) -> Result<RestClient, Failure> {
+pub(crate) fn connect(context: &Context, cluster: &ClusterArgs) -> Result<RestClient, Failure> {
     let options = &context.options;
     let default_port = options.get(&rest_options::PORT).first();
     let (host, port) = match &cluster.jobmanager {
@@ -21,20 +21,22 @@ pub(super) fn connect(context: &Context, cluster: &ClusterArgs) -> Result<RestCl
             "rest.port is 0: say with -m HOST:PORT where the JobManager's REST endpoint is",
         ));
     }
+    Ok(at(options, &host, port))
+}
+
+/// Returns a client of the endpoint at this address, with the waits of the options.
+pub(crate) fn at(options: &Options, host: &str, port: u16) -> RestClient {
     let answer = options.get(&execution::CLIENT_TIMEOUT);
-    Ok(RestClient::new(
-        &host,
-        port,
-        ClientTimeouts {
-            connect: options.get(&rest_options::CONNECT_TIMEOUT),
-            answer,
-            build: answer + Duration::from_secs(120),
-        },
-    ))
+    let timeouts = ClientTimeouts {
+        connect: options.get(&rest_options::CONNECT_TIMEOUT),
+        answer,
+        build: answer + Duration::from_secs(120),
+    };
+    RestClient::new(host, port, timeouts)
 }
 
 /// Why a request failed; where nobody answers, also where the address comes from and what to do.
-pub(super) fn failure(context: &Context, client: &RestClient, error: ClientError) -> Failure {
+pub(crate) fn failure(context: &Context, client: &RestClient, error: ClientError) -> Failure {
     match error {
         ClientError::Unreachable { .. } => {
             let folder = settings::config_folder(context.common.config_dir.clone());

@@ -7,6 +7,8 @@ use crate::cluster_files::private_identity;
 use crate::components::process_session;
 use crate::exit::Exit;
 use crate::settings;
+use crate::targets;
+use conf::execution::Target;
 use conf::{execution, taskmanager};
 use gateways::program_host::{BuildError, BuildGraph, EndHost, ProgramHostGateway};
 use gateways::{CallError, ListenOptions, RpcOptions, RpcService};
@@ -18,12 +20,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub(super) async fn info(context: &Context, args: Info) -> Outcome {
+    let given = args.target.as_deref();
+    let target = targets::choose(&context.options, given, &targets::INFO)?;
     let program = run::local_program(&args.program)?;
     let program = std::path::absolute(&program).map_err(Failure::start)?;
     let platform = Platform::production();
     let folder = std::env::temp_dir().join(format!("flott-info-{:016x}", platform.random_u64()));
     std::fs::create_dir_all(&folder).map_err(Failure::start)?;
-    let graph = build(context, &platform, &args, &program, &folder).await;
+    let graph = build(context, &platform, (&args, target), &program, &folder).await;
     if let Err(error) = std::fs::remove_dir_all(&folder) {
         tracing::debug!(%error, "a temporary folder stays");
     }
@@ -38,6 +42,34 @@ pub(super) async fn info(context: &Context, args: Info) -> Outcome {
     Ok(Exit::Success)
 }
 
+/// Has an application's program build its graph for a cluster, in a child of this process.
+///
+/// # Errors
+/// What the program says; a program that was asked for help is no application.
+#[cfg(feature = "yarn")]
+pub(crate) async fn graph_for_cluster(
+    context: &Context,
+    application: &crate::targets::Application,
+) -> Result<JobGraph, Failure> {
+    let platform = Platform::production();
+    let folder = std::env::temp_dir().join(format!("flott-build-{:016x}", platform.random_u64()));
+    std::fs::create_dir_all(&folder).map_err(Failure::start)?;
+    let args = Info { job_graph: None, target: None, program: application.args.clone() };
+    let target = (&args, Target::YarnPerJob);
+    let built = build(context, &platform, target, &application.program, &folder).await;
+    if let Err(error) = std::fs::remove_dir_all(&folder) {
+        tracing::debug!(%error, "a temporary folder stays");
+    }
+    match built? {
+        Built::Graph(graph) => {
+            Ok(JobGraph { job_id: application.job_id.unwrap_or(graph.job_id), ..*graph })
+        }
+        Built::Help(_) => {
+            Err(Failure::usage("the program only gives its help; nothing is deployed"))
+        }
+    }
+}
+
 /// What a program made of its arguments.
 enum Built {
     Graph(Box<JobGraph>),
@@ -48,7 +80,7 @@ enum Built {
 async fn build(
     context: &Context,
     platform: &Platform,
-    args: &Info,
+    (args, target): (&Info, Target),
     program: &Path,
     folder: &Path,
 ) -> Result<Built, Failure> {
@@ -70,7 +102,7 @@ async fn build(
     };
     let host = launch::host(&rpc, spec, within).await.map_err(Failure::start)?;
     let gateway = rpc.gateway::<ProgramHostGateway>(&host.address.address, host.address.session);
-    let ask = question(context, args, program, job_id, (hash, size));
+    let ask = question(context, (args, target), program, job_id, (hash, size));
     let built = gateway.ask_within(ask, context.options.get(&execution::CLIENT_TIMEOUT)).await;
     gateway.tell(EndHost {});
     host.kill.kill();
@@ -105,7 +137,7 @@ async fn start_rpc(platform: &Platform) -> Result<RpcService, Failure> {
 
 fn question(
     context: &Context,
-    args: &Info,
+    (args, target): (&Info, Target),
     program: &Path,
     job_id: JobId,
     (hash, size): (ContentHash, u64),
@@ -127,8 +159,8 @@ fn question(
         job_id,
         parallelism,
         options: settings::job_options(&context.overrides),
-        // A graph for a cluster: there, relative paths are refused.
-        embedded: args.job_graph.is_none(),
+        // In a graph for a cluster relative paths are refused.
+        embedded: args.job_graph.is_none() && target == Target::Local,
     }
 }
 

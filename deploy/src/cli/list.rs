@@ -4,10 +4,11 @@ use super::args::List;
 use super::output::{duration, table, utc};
 use super::{Context, Outcome, client};
 use crate::exit::Exit;
+use crate::targets;
 use rest::messages::{JobOverview, JobsOverview};
 
 pub(super) async fn list(context: &Context, args: List) -> Outcome {
-    let client = client::connect(context, &args.cluster)?;
+    let client = targets::retrieve(context, &args.cluster).await?;
     let overview = client.jobs_overview().await;
     let mut jobs = overview.map_err(|e| client::failure(context, &client, e))?.jobs;
     jobs.retain(|job| wanted(job, &args));

@@ -5,15 +5,18 @@
 pub mod args;
 mod attach;
 mod attend;
+mod beat;
 mod block_node;
 mod cancel;
-mod client;
+pub(crate) mod client;
 mod follow;
-mod info;
+pub(crate) mod info;
 mod list;
-mod output;
+pub(crate) mod output;
 mod run;
-mod standalone;
+mod run_application;
+#[cfg(feature = "yarn")]
+mod yarn_session;
 
 use crate::exit::Exit;
 use crate::results::ResultsError;
@@ -80,7 +83,7 @@ pub(crate) struct Context {
 
 /// The main function of the binary `flott`.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(args::long_names(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -137,14 +140,15 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::TaskManager(args) => return roles::taskmanager(&common, args, None),
         other => other,
     };
-    let overrides = settings::pairs(&common.define)?;
+    let overrides = settings::overrides(&common)?;
     let options = settings::load(common.config_dir.clone(), overrides.clone())?;
     logging::start_quiet(&options).map_err(Failure::usage)?;
     environment::log_client(&options);
     let context = Context { print: Printer::new(common.output), options, overrides, common };
     match command {
         Command::Run(args) => block_on(run::run(&context, args)),
-        Command::RunApplication(args) => standalone::run_application(&context, args),
+        Command::RunApplication(args) => block_on(run_application::run_application(&context, args)),
+        Command::YarnSession(args) => yarn_session(&context, args),
         Command::List(args) => block_on(list::list(&context, args)),
         Command::Info(args) => block_on(info::info(&context, args)),
         Command::Cancel(args) => block_on(cancel::cancel(&context, args)),
@@ -156,6 +160,20 @@ fn dispatch(cli: Cli) -> Outcome {
         }
         Command::GetOption { key } => get_option(&context, &key),
         Command::JobManager(_) | Command::TaskManager(_) => Ok(Exit::Usage),
+    }
+}
+
+fn yarn_session(context: &Context, args: args::YarnSession) -> Outcome {
+    if let Some(why) = args.refused.complaint() {
+        return Err(Failure::usage(why));
+    }
+    #[cfg(feature = "yarn")]
+    return block_on(yarn_session::yarn_session(context, args));
+    #[cfg(not(feature = "yarn"))]
+    {
+        let _ = (context, args);
+        let why = "yarn-session is not possible: this command was built without the feature 'yarn'";
+        Err(Failure::usage(why))
     }
 }
 

@@ -1,10 +1,12 @@
 //! `flott run`: uploads a program, has it built and submitted, waits for the job unless detached.
 
 use super::args::{ProgramArgs, Refused, Run};
+use super::run_application::{self, Start};
 use super::{Context, Failure, Outcome, attach, client};
 use crate::exit::Exit;
 use crate::programs;
 use crate::settings;
+use crate::targets;
 use conf::execution::{self, Target};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use model::JobId;
@@ -14,11 +16,19 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 
 pub(super) async fn run(context: &Context, args: Run) -> Outcome {
-    refuse(&args.refused)?;
-    check_target(context, args.target.as_deref())?;
+    let bound = bound(context, &args)?;
+    let given = args.cluster.target.as_deref();
+    let target = targets::choose(&context.options, given, &targets::RUN)?;
     let program = local_program(&args.program)?;
-    let client = client::connect(context, &args.cluster)?;
-    let request = request(context, &args.program, args.job_id);
+    if matches!(target, Target::YarnApplication | Target::YarnPerJob) {
+        let start = Start { detached: args.detached, bound, job_id: args.job_id };
+        return run_application::start(context, target, args.program, start).await;
+    }
+    let client = targets::descriptor(context, target, &args.cluster)?.retrieve().await?;
+    let mut request = request(context, &args.program, args.job_id);
+    if bound {
+        bind(context, &mut request);
+    }
     for note in without_effect(&context.overrides) {
         context.print.note(&note);
     }
@@ -32,23 +42,32 @@ pub(super) async fn run(context: &Context, args: Run) -> Outcome {
         return Ok(Exit::Success);
     }
     context.print.note(&format!("submitted job {job}"));
-    attach::attach(context, &client, &job).await
+    attach::attach(context, &client, &job, bound).await
 }
 
-/// Jobs of `run` go to a running session.
-fn check_target(context: &Context, given: Option<&str>) -> Result<(), Failure> {
-    let options = match given {
-        Some(target) => context.options.with(execution::TARGET.key(), target)?,
-        None => context.options.clone(),
-    };
-    match options.get(&execution::TARGET) {
-        None | Some(Target::Remote) => Ok(()),
-        Some(other) => Err(Failure::usage(format!(
-            "target '{}' is not possible with run; possible: remote (start the program itself for \
-             an embedded run, use 'flott run-application -t standalone' for a cluster of its own)",
-            other.as_str()
-        ))),
+/// Whether the job is to be cancelled when this client goes away. Checks the options that have no meaning, too.
+fn bound(context: &Context, args: &Run) -> Result<bool, Failure> {
+    // Flink's -sae reads as -s with the value 'ae'.
+    let mut refused = args.refused.clone();
+    let short = refused.savepoint.take_if(|value| value == "ae").is_some();
+    refuse(&refused)?;
+    let attached = !args.detached && context.options.get(&execution::ATTACHED);
+    let asked = short || args.shutdown_on_attached_exit;
+    if asked && !attached {
+        return Err(Failure::usage(
+            "-sae needs a client that waits: drop -d and execution.attached",
+        ));
     }
+    Ok(asked || attached && context.options.get(&execution::SHUTDOWN_ON_ATTACHED_EXIT))
+}
+
+/// Asks the Dispatcher to cancel the job when this client is silent for too long.
+fn bind(context: &Context, request: &mut JarRequest) {
+    let timeout = context.options.get(&execution::CLIENT_HEARTBEAT_TIMEOUT);
+    let options = request.flink_configuration.get_or_insert_default();
+    options.insert(execution::SHUTDOWN_ON_ATTACHED_EXIT.key().to_owned(), true.to_string());
+    let key = execution::CLIENT_HEARTBEAT_TIMEOUT.key().to_owned();
+    options.insert(key, conf::show_duration(timeout));
 }
 
 /// Says what to use instead of an option of Flink that has no meaning here.

@@ -161,6 +161,14 @@ impl JobManagerComponents {
         }
     }
 
+    /// Ends when a client has said that it needs the cluster no longer.
+    pub async fn dismissed(&self) {
+        let is_dismissed = |end: &Option<ClusterEnd>| end.as_ref().is_some_and(|end| end.dismissed);
+        if self.end.clone().wait_for(is_dismissed).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
     /// Programs that were uploaded here are not to be had after this process. To be called before
     /// [`JobManagerComponents::stop`]: blobs are removed only where a Dispatcher leads.
     pub async fn forget_uploads(&self) {

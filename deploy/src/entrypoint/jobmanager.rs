@@ -19,7 +19,7 @@ use actors::program_hosts::ProgramHostLauncher;
 use actors::services::LeaderRetrieval;
 use conf::high_availability::{self as ha, HaType};
 use conf::resourcemanager::DEREGISTER_TIMEOUT;
-use conf::{Options, cluster, jobmanager as options_of_jm};
+use conf::{Options, cluster, execution, jobmanager as options_of_jm};
 use futures::future::LocalBoxFuture;
 use gateways::RpcService;
 use gateways::leader_election::Component;
@@ -78,7 +78,8 @@ pub(crate) async fn run(process: JobManagerProcess) -> Result<Exit, StartError> 
         stop = trigger.pulled() => return Err(StartError::Stopped(stop)),
         started = starting => started?,
     };
-    let results = running.own_results();
+    let for_client = running.serves_client();
+    let results = if for_client { Box::pin(std::future::pending()) } else { running.own_results() };
     tokio::pin!(results);
     let mut printed = None;
     let stop = loop {
@@ -87,7 +88,16 @@ pub(crate) async fn run(process: JobManagerProcess) -> Result<Exit, StartError> 
             stop = trigger.pulled() => break stop,
             outcome = &mut results, if printed.is_none() => printed = Some(outcome),
             end = running.components.ended() => {
-                let finished = matches!(end.job, Some((_, JobStatus::Finished)));
+                // A job that could not be submitted has nothing to fetch.
+                if for_client && end.diagnostics.is_none() {
+                    let fetched = running.components.dismissed();
+                    tokio::select! {
+                        biased;
+                        stop = trigger.pulled() => tracing::info!(%stop, "no longer waiting for the client"),
+                        _ = tokio::time::timeout(RESULTS_WITHIN, fetched) => {}
+                    }
+                }
+                let finished = !for_client && matches!(end.job, Some((_, JobStatus::Finished)));
                 if finished && printed.is_none() {
                     // They are all there now; the process must not end before they are out.
                     printed = tokio::time::timeout(RESULTS_WITHIN, &mut results).await.ok();
@@ -115,7 +125,7 @@ fn with_results(stop: Stop, printed: Option<Result<(), Exit>>) -> Stop {
     }
 }
 
-/// How long the results of an application may take to be printed after its job has finished.
+/// How long the results of an application may take to be printed, or fetched by its client, after its job has ended.
 const RESULTS_WITHIN: Duration = Duration::from_secs(30);
 /// How often they are looked for.
 const RESULTS_POLL: Duration = Duration::from_millis(50);
@@ -260,6 +270,15 @@ fn own_job(mode: &ClusterMode) -> Option<JobId> {
 }
 
 impl Running {
+    /// Whether a client fetches what the job of the application collects: this process then prints none of it (what one
+    /// reader has read is forgotten), and waits a while for the client before it ends.
+    fn serves_client(&self) -> bool {
+        let options = &self.components.services().options;
+        // Only a client that waits sets it in the staged options.
+        let attached = options.is_set(&execution::ATTACHED) && options.get(&execution::ATTACHED);
+        attached && self.external.is_active() && self.own_job.is_some()
+    }
+
     /// Prints what the job of an application collects: this process is its client.
     /// Where they can't be printed, it says why and with which exit code.
     fn own_results(&self) -> LocalBoxFuture<'static, Result<(), Exit>> {

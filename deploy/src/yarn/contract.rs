@@ -43,7 +43,6 @@ pub(crate) struct LaunchFile {
 }
 
 /// Returns the value of [`FILES_VARIABLE`] for a launch context.
-#[cfg_attr(not(test), expect(dead_code, reason = "the client's half of the contract"))]
 pub(crate) fn files_to_env(files: &[LaunchFile]) -> Result<String, serde_json::Error> {
     serde_json::to_string(files).map(|json| env_value(&json))
 }

@@ -1,9 +1,24 @@
-//! Clusters on YARN: what a process makes of its container, and the driver that asks for TaskManagers.
+//! Clusters on YARN: the client that deploys them, what a process makes of its container, and the driver that asks for
+//! TaskManagers.
 //!
-//! `contract` is what the client, the ApplicationMaster and the TaskManagers agree on. `container` reads the container
-//! of this process; `master` is what a JobManager does as ApplicationMaster; `driver` is the ResourceManager's driver.
+//! `contract` is what the client, the ApplicationMaster and the TaskManagers agree on. The client: `descriptor` is what
+//! commands call, `deployment` the steps, `cluster`, `checks`, `staging` and `launch` one step each, `states` the words for
+//! the wait, `session_file` the note of a session. In containers: `container` reads the container of this process, `master`
+//! is what a JobManager does as ApplicationMaster, `driver` is the ResourceManager's driver.
 
+mod checks;
+mod cluster;
 pub(crate) mod container;
 pub(crate) mod contract;
+mod deployment;
+mod descriptor;
 mod driver;
+mod error;
+mod launch;
 pub(crate) mod master;
+mod session_file;
+mod staging;
+mod states;
+
+pub(crate) use descriptor::{SessionState, YarnDescriptor, node_value};
+pub(crate) use launch::ClusterKind;

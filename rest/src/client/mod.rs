@@ -10,9 +10,9 @@ pub use transport::ClientError;
 
 use crate::decode;
 use crate::messages::{
-    BlockNodeBody, BlockedNodeInfo, BlockedNodes, ClusterOverview, ConfigurationEntry,
-    CoordinationRequestBody, CoordinationResponseBody, DashboardConfiguration, EmptyBody,
-    ExecutionResult, JarList, JarRequest, JarRunResponse, JarUploaded, JobDetailsInfo,
+    BlockNodeBody, BlockedNodeInfo, BlockedNodes, ClientHeartbeatBody, ClusterOverview,
+    ConfigurationEntry, CoordinationRequestBody, CoordinationResponseBody, DashboardConfiguration,
+    EmptyBody, ExecutionResult, JarList, JarRequest, JarRunResponse, JarUploaded, JobDetailsInfo,
     JobExceptions, JobStatusInfo, JobsOverview, LogList, PlanResponse, TaskManagerInfo,
     TaskManagers, VertexDetailsInfo,
 };
@@ -140,6 +140,15 @@ impl RestClient {
         let path = format!("/jobs/{}?mode=cancel", escape(job));
         let _: EmptyBody =
             self.call(Method::PATCH, &path, None::<&EmptyBody>, self.timeouts.answer).await?;
+        Ok(())
+    }
+    /// `PATCH /jobs/:jobid/clientHeartbeat`: the job is cancelled unless another beat comes within `timeout`.
+    pub async fn client_heartbeat(&self, job: &str, timeout: Duration) -> Result<(), ClientError> {
+        let path = format!("/jobs/{}/clientHeartbeat", escape(job));
+        let timeout = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        let body = ClientHeartbeatBody { timeout, ..ClientHeartbeatBody::default() };
+        let _: EmptyBody =
+            self.call(Method::PATCH, &path, Some(&body), self.timeouts.answer).await?;
         Ok(())
     }
     /// `POST /jobs/:jobid/coordinators/:operatorUid`.

@@ -8,8 +8,8 @@ use crate::render;
 use actix_web::web::{Bytes, Path, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use gateways::dispatcher::{
-    CancelJob, DeliverCoordinationRequest, RequestJobDetails, RequestJobResult, RequestJobStatus,
-    RequestJobsOverview,
+    CancelJob, ClientHeartbeat, DeliverCoordinationRequest, RequestJobDetails, RequestJobResult,
+    RequestJobStatus, RequestJobsOverview,
 };
 use gateways::job_master::JobDetails;
 use model::{JobId, OperatorId};
@@ -26,6 +26,7 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(resource("/jobs/overview", [on!(GET overview)]))
         .service(resource("/jobs/{job}", [on!(GET details), on!(PATCH cancel)]))
         .service(resource("/jobs/{job}/plan", [on!(GET plan)]))
+        .service(resource("/jobs/{job}/clientHeartbeat", [on!(PATCH client_heartbeat)]))
         .service(resource("/jobs/{job}/status", [on!(GET status)]))
         .service(resource("/jobs/{job}/exceptions", [on!(GET exceptions)]))
         .service(resource("/jobs/{job}/execution-result", [on!(GET execution_result)]))
@@ -125,11 +126,26 @@ async fn cancel(state: State, job: Path<String>, request: HttpRequest) -> Answer
             mode.unwrap_or_default()
         )));
     }
-    if !state.settings.cancel_allowed {
-        return Err(ApiError::forbidden("cancelling by REST is switched off (web.cancel.enable)"));
-    }
+    check_cancel_allowed(&state)?;
     let job_id = decode::job_id(&job)?;
     state.dispatcher()?.ask_within(CancelJob { job_id }, state.settings.answer_within).await?;
+    Ok(HttpResponse::Accepted().json(EmptyBody {}))
+}
+
+fn check_cancel_allowed(state: &State) -> Result<(), ApiError> {
+    match state.settings.cancel_allowed {
+        true => Ok(()),
+        false => Err(ApiError::forbidden("cancelling by REST is switched off (web.cancel.enable)")),
+    }
+}
+
+/// A beat binds a job to its client; when the beats stop, the job is cancelled.
+async fn client_heartbeat(state: State, job: Path<String>, body: Bytes) -> Answer {
+    check_cancel_allowed(&state)?;
+    let job_id = decode::job_id(&job)?;
+    let timeout_ms = decode::client_heartbeat(&body, state.now_ms())?;
+    let beat = ClientHeartbeat { job_id, timeout_ms };
+    state.dispatcher()?.ask_within(beat, state.settings.answer_within).await?;
     Ok(HttpResponse::Accepted().json(EmptyBody {}))
 }
 

@@ -3,6 +3,19 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Body of `PATCH /jobs/:jobid/clientHeartbeat`; one of the fields must be there.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClientHeartbeatBody {
+    /// Flink's field: Unix milliseconds, by the client's clock, at which the job is cancelled unless another beat
+    /// comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expired_timestamp: Option<i64>,
+    /// Ours, taken first: milliseconds from the arrival of this beat. No clocks have to agree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+}
+
 /// `GET /jobs`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct JobIds {

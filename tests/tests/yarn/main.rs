@@ -18,6 +18,7 @@
 )]
 
 mod application;
+mod client;
 #[path = "../common/mod.rs"]
 mod common;
 mod kills;

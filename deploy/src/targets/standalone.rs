@@ -1,14 +1,18 @@
-//! `flott run-application -t standalone`: what `standalone-job.sh` does here, plus
-//! `taskmanager.sh start --program` on every line of `conf/workers`.
+//! The target `standalone`: what `standalone-job.sh` does here, plus `taskmanager.sh start --program` on every line of
+//! `conf/workers`.
 
-use super::args::{ClusterArgs, RunApplication};
-use super::client::connect;
-use super::{Context, Failure, Outcome, block_on, run};
+use super::{Application, ClusterDescriptor, ClusterSpecification, Deployed};
+use crate::cli::args::ClusterArgs;
+use crate::cli::{Context, Failure, client};
 use crate::exit::Exit;
 use crate::settings;
+use conf::Options;
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use rest::client::RestClient;
 use serde_json::json;
 use std::fmt;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -21,35 +25,83 @@ const TASKMANAGER: &str = "taskmanager.sh";
 const REGISTERED_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-pub(super) fn run_application(context: &Context, args: RunApplication) -> Outcome {
-    run::refuse(&args.refused)?;
-    if args.target != "standalone" && args.target != "standalone-application" {
-        return Err(Failure::usage(format!(
-            "target '{}' is not possible with run-application; possible: standalone",
-            args.target
-        )));
+/// A cluster of plain processes for one program.
+pub(super) struct Standalone<'a> {
+    context: &'a Context,
+    cluster: ClusterArgs,
+}
+
+impl<'a> Standalone<'a> {
+    pub(super) fn new(context: &'a Context, cluster: &ClusterArgs) -> Self {
+        Self { context, cluster: cluster.clone() }
     }
-    let program = run::local_program(&args.program)?;
-    let program = std::path::absolute(&program).map_err(Failure::start)?;
-    let bin = scripts_folder()?;
-    let workers = workers(context)?;
-    let jobmanager = start_jobmanager(context, &bin, &program, &args)?;
-    let mut started = Vec::new();
-    for host in &workers {
-        // The job may have been a short one.
-        if !jobmanager.lives() {
-            break;
+
+    /// Starts a TaskManager on every host, unless the job ends before. Returns the hosts with their processes.
+    fn start_taskmanagers<'h>(
+        &self,
+        bin: &Path,
+        program: &Path,
+        hosts: &'h [String],
+        jobmanager: &Started,
+        started: &mut Vec<(&'h String, Option<u32>)>,
+    ) -> Result<(), Failure> {
+        for host in hosts {
+            if !jobmanager.lives() {
+                break;
+            }
+            let pid = start_taskmanager(self.context, bin, program, host)?;
+            started.push((host, pid));
         }
-        let pid = start_taskmanager(context, &bin, &program, host)?;
-        started.push((host, pid));
+        Ok(())
     }
-    let ended = has_ended(context, &jobmanager, started.len())?;
-    if ended {
-        // Those that had not registered by then would wait for it, and find the next cluster.
-        for (host, pid) in started {
-            stop_taskmanager(context, &bin, host, pid)?;
+
+    async fn start(&self, application: Application) -> Result<Deployed, Failure> {
+        let context = self.context;
+        let bin = scripts_folder()?;
+        let workers = workers(context)?;
+        let program = application.program.clone();
+        let jobmanager = start_jobmanager(context, &bin, &application)?;
+        let mut started = Vec::new();
+        let all = self.start_taskmanagers(&bin, &program, &workers, &jobmanager, &mut started);
+        let ended = match &all {
+            Ok(()) => has_ended(context, &jobmanager, started.len()).await?,
+            Err(_) => {
+                stop_jobmanager(context, &bin, &jobmanager)?;
+                true
+            }
+        };
+        if ended {
+            // Those that had not registered by then would wait for it, and find the next cluster.
+            for (host, pid) in started {
+                stop_taskmanager(context, &bin, host, pid)?;
+            }
+        }
+        all?;
+        Ok(deployed(&program, &workers, &jobmanager, ended))
+    }
+}
+
+impl ClusterDescriptor for Standalone<'_> {
+    fn deploy(
+        &self,
+        _: ClusterSpecification,
+        application: Option<Application>,
+    ) -> LocalBoxFuture<'_, Result<Deployed, Failure>> {
+        match application {
+            Some(application) => self.start(application).boxed_local(),
+            None => {
+                let why = "a standalone session is started with start-cluster.sh";
+                std::future::ready(Err(Failure::usage(why))).boxed_local()
+            }
         }
     }
+
+    fn retrieve(&self) -> LocalBoxFuture<'_, Result<RestClient, Failure>> {
+        std::future::ready(client::connect(self.context, &self.cluster)).boxed_local()
+    }
+}
+
+fn deployed(program: &Path, workers: &[String], jobmanager: &Started, ended: bool) -> Deployed {
     let value = json!({
         "program": program,
         "taskmanagers": workers,
@@ -58,20 +110,18 @@ pub(super) fn run_application(context: &Context, args: RunApplication) -> Outcom
         "log": jobmanager.log,
         "results": jobmanager.results,
     });
-    context.print.value(&value, || {
-        let program = program.display();
-        let hosts = workers.join(", ");
-        let what = match (ended, workers.is_empty()) {
-            (true, _) => "has ended already".to_owned(),
-            (false, true) => {
-                "started: JobManager here, TaskManagers on no host yet (conf/workers is empty)"
-                    .to_owned()
-            }
-            (false, false) => format!("started: JobManager here, TaskManagers on {hosts}"),
-        };
-        format!("application {program} {what}{jobmanager}")
-    })?;
-    Ok(Exit::Success)
+    let hosts = workers.join(", ");
+    let what = match (ended, workers.is_empty()) {
+        (true, _) => "has ended already".to_owned(),
+        (false, true) => {
+            "started: JobManager here, TaskManagers on no host yet (conf/workers is empty)"
+                .to_owned()
+        }
+        (false, false) => format!("started: JobManager here, TaskManagers on {hosts}"),
+    };
+    let text = format!("application {} {what}{jobmanager}", program.display());
+    // Its JobManager writes the results into a file.
+    Deployed { value, text, client: None, application: None }
 }
 
 /// A JobManager that a script started: its process, and where it writes to, as the script said it.
@@ -107,9 +157,10 @@ impl Started {
     }
 }
 
-/// Waits until so many TaskManagers are registered, which are told when the job ends, or it is over before that. Those
-/// of other hosts may take longer: nobody waits for them for long.
-fn has_ended(
+/// Waits until so many TaskManagers are registered, which are told when the job ends, or the JobManager has ended.
+/// Returns whether it has ended. TaskManagers of other hosts may take longer: the wait is bounded by
+/// [`REGISTERED_WITHIN`].
+async fn has_ended(
     context: &Context,
     jobmanager: &Started,
     taskmanagers: usize,
@@ -117,21 +168,20 @@ fn has_ended(
     let Some(url) = &jobmanager.rest else {
         return Ok(!jobmanager.lives());
     };
-    let client = connect(context, &ClusterArgs { jobmanager: Some(url.clone()) })?;
-    block_on(async {
-        let registered = async {
-            while jobmanager.lives() {
-                let known = client.task_managers().await;
-                if known.is_ok_and(|known| known.taskmanagers.len() >= taskmanagers) {
-                    return false;
-                }
-                tokio::time::sleep(LOOK_EVERY).await;
+    let place = ClusterArgs { jobmanager: Some(url.clone()), ..ClusterArgs::default() };
+    let client = client::connect(context, &place)?;
+    let registered = async {
+        while jobmanager.lives() {
+            let known = client.task_managers().await;
+            if known.is_ok_and(|known| known.taskmanagers.len() >= taskmanagers) {
+                return false;
             }
-            true
-        };
-        let ended = tokio::time::timeout(REGISTERED_WITHIN, registered).await;
-        Ok(ended.unwrap_or_else(|_| !jobmanager.lives()))
-    })
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        true
+    };
+    let ended = tokio::time::timeout(REGISTERED_WITHIN, registered).await;
+    Ok(ended.unwrap_or_else(|_| !jobmanager.lives()))
 }
 
 /// The process that a script speaks of: "started taskmanager on node-1 (pid 123, log /…)".
@@ -193,32 +243,47 @@ fn hosts(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn common_arguments(context: &Context) -> Vec<String> {
-    context.common.define.iter().flat_map(|pair| ["-D".to_owned(), pair.clone()]).collect()
+/// Returns the options of this command line for the standard input of a role: `-D` may hold secrets, and arguments are
+/// visible to every user of a host. Empty without options.
+fn definitions(context: &Context) -> Result<String, Failure> {
+    let options = Options::from_map(context.overrides.iter().cloned())?.to_map();
+    Ok(conf::to_yaml(options.iter().map(|(key, value)| (key.as_str(), value.as_str()))))
+}
+
+/// The arguments that go with [`definitions`].
+fn definition_arguments(definitions: &str) -> &'static [&'static str] {
+    if definitions.is_empty() { &[] } else { &["--define-file", settings::STANDARD_INPUT] }
 }
 
 fn start_jobmanager(
     context: &Context,
     bin: &Path,
-    program: &Path,
-    args: &RunApplication,
+    application: &Application,
 ) -> Result<Started, Failure> {
     let mut command = script(context, &bin.join(STANDALONE_JOB));
-    command.arg("start").arg("--program").arg(program);
-    if let Some(id) = &args.job_id {
+    command.arg("start").arg("--program").arg(&application.program);
+    if let Some(id) = &application.job_id {
         command.args(["--job-id", &id.to_string()]);
     }
-    if let Some(job) = &args.program.job {
+    if let Some(job) = &application.args.job {
         command.args(["--job", job]);
     }
-    if let Some(n) = args.program.parallelism {
+    if let Some(n) = application.args.parallelism {
         command.args(["-p", &n.to_string()]);
     }
-    command.args(common_arguments(context));
-    command.arg("--").args(args.program.args());
+    let definitions = definitions(context)?;
+    command.args(definition_arguments(&definitions));
+    command.arg("--").args(application.args.args());
     let mut started = Started::default();
-    succeed(context, command, |line| started.hear(line))?;
+    succeed(context, command, &definitions, |line| started.hear(line))?;
     Ok(started)
+}
+
+/// Ends a JobManager that was started for nothing. One that has ended meanwhile is fine.
+fn stop_jobmanager(context: &Context, bin: &Path, jobmanager: &Started) -> Result<(), Failure> {
+    let mut command = script(context, &bin.join(STANDALONE_JOB));
+    command.arg("stop").args(jobmanager.pid.map(|pid| pid.to_string()));
+    succeed(context, command, "", |_| false)
 }
 
 fn start_taskmanager(
@@ -229,9 +294,10 @@ fn start_taskmanager(
 ) -> Result<Option<u32>, Failure> {
     let mut arguments =
         vec!["start".to_owned(), "--program".to_owned(), program.display().to_string()];
-    arguments.extend(common_arguments(context));
+    let definitions = definitions(context)?;
+    arguments.extend(definition_arguments(&definitions).iter().map(|word| (*word).to_owned()));
     let mut pid = None;
-    succeed(context, taskmanager(context, bin, host, &arguments), |line| {
+    succeed(context, taskmanager(context, bin, host, &arguments), &definitions, |line| {
         pid = pid.or(pid_in(line));
         false
     })?;
@@ -247,28 +313,27 @@ fn stop_taskmanager(
 ) -> Result<(), Failure> {
     let Some(pid) = pid else { return Ok(()) };
     let arguments = ["stop".to_owned(), pid.to_string()];
-    succeed(context, taskmanager(context, bin, host, &arguments), |_| false)
+    succeed(context, taskmanager(context, bin, host, &arguments), "", |_| false)
 }
 
 /// The script of TaskManagers on a host.
 fn taskmanager(context: &Context, bin: &Path, host: &str, arguments: &[String]) -> Command {
     let script_path = bin.join(TASKMANAGER);
     let local = matches!(host, "localhost" | "127.0.0.1" | "::1");
-    let mut command = if local {
+    let command = if local {
         let mut command = script(context, &script_path);
         command.args(arguments);
         command
     } else {
         let options = context.options.get(&conf::logging::SSH_OPTS);
         let mut command = Command::new("ssh");
-        command.args(options.split_whitespace()).arg("-n").arg(host);
+        command.args(options.split_whitespace()).arg(host);
         let words = std::iter::once(script_path.display().to_string());
         let words = words.chain(arguments.iter().cloned());
         command.arg("--").arg(words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" "));
         command
     };
     tracing::debug!(host, ?command, "the script of TaskManagers");
-    command.stdin(Stdio::null());
     command
 }
 
@@ -280,16 +345,21 @@ fn script(context: &Context, path: &Path) -> Command {
     command
 }
 
-/// Runs a script to its end. What it says and nobody hears is a note: standard output is for the result of
-/// this command.
+/// Runs a script to its end with `input` as its standard input. A line of its output that `hear` does not take is
+/// printed as a note: standard output is for the result of this command.
 fn succeed(
     context: &Context,
     mut command: Command,
+    input: &str,
     mut hear: impl FnMut(&str) -> bool,
 ) -> Result<(), Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
     let failed = |e: std::io::Error| Failure::start(format!("{name}: {e}"));
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A script that ends without reading has a reason, which it says.
+        let _ = stdin.write_all(input.as_bytes());
+    }
     if let Some(out) = child.stdout.take() {
         for line in BufReader::new(out).lines() {
             let line = line.map_err(failed)?;

@@ -1,0 +1,56 @@
+//! Options of the client that deploys on YARN.
+
+use crate::{Declaration, Family, List, Ports, declare::options};
+use std::{marker::PhantomData, num::NonZeroU32, path::PathBuf, time::Duration};
+
+options! {
+    /// The queue that the application is submitted to: a leaf's name or full path; YARN's `default` where it is not set.
+    QUEUE: Option<String> = "yarn.application.queue" => None;
+    /// What YARN's lists call the application; made from the target and the program where it is not set.
+    NAME: Option<String> = "yarn.application.name" => None;
+    /// What `yarn application -list -appTypes` filters by; YARN cuts it after 20 characters.
+    TYPE: String = "yarn.application.type" => "Flott".to_owned();
+    /// Tags of the application, for searches in YARN's lists.
+    TAGS: List = "yarn.tags" => List::default();
+    /// The application's priority in its queue, the higher the sooner; the queue's default where it is not set.
+    PRIORITY: Option<u32> = "yarn.application.priority" => None;
+    /// The node label of all containers; that of the queue where it is not set.
+    NODE_LABEL: Option<String> = "yarn.application.node-label" => None;
+    /// How often YARN may start the JobManager in all, at most `yarn.resourcemanager.am.max-attempts` of the cluster.
+    /// Where it is not set: 1 without high availability, 2 with it.
+    ATTEMPTS: Option<NonZeroU32> = "yarn.application-attempts" => None;
+    /// An end of the JobManager that is longer ago does not count as one of `yarn.application-attempts`.
+    ATTEMPTS_INTERVAL: Duration = "yarn.application-attempt-failures-validity-interval" => Duration::from_secs(10);
+    /// The application that a command is about: a session to submit to. The session file says which where it is not set.
+    APPLICATION_ID: Option<String> = "yarn.application.id" => None;
+    /// Where `flott yarn-session` notes the session it started, a directory; where it is not set, that of `env.pid.dir`.
+    PROPERTIES_FILE: Option<PathBuf> = "yarn.properties-file.location" => None;
+    /// The directory on the cluster's file system below which `.flott/<application id>` holds the files of an
+    /// application; the user's home directory there where it is not set.
+    STAGING_DIRECTORY: Option<String> = "yarn.staging-directory" => None;
+    /// Files and directories that every container gets below `ship/`.
+    SHIP_FILES: List = "yarn.ship-files" => List::default(), other ["yarn.ship-directories"];
+    /// Archives (`.zip`, `.tar`, `.tar.gz`, `.tgz`, `.jar`) that every container gets unpacked below `ship/`.
+    SHIP_ARCHIVES: List = "yarn.ship-archives" => List::default();
+    /// How often the uploaded files are kept; the file system's default where it is not set.
+    FILE_REPLICATION: Option<NonZeroU32> = "yarn.file-replication" => None, other ["yarn.file.replication"];
+    /// The virtual cores of the JobManager's container.
+    MASTER_VCORES: NonZeroU32 = "yarn.appmaster.vcores" => NonZeroU32::MIN;
+    /// The ports that the JobManager's RPC service may bind to on its node.
+    MASTER_PORT: Ports = "yarn.application-master.port" => Ports::any();
+    /// The log files, by a regular expression of Java's, that YARN collects while the application runs.
+    ROLLED_LOGS_INCLUDE: Option<String> = "yarn.rolled-logs.include-pattern" => None;
+    /// The log files, by a regular expression of Java's, that YARN does not collect while the application runs.
+    ROLLED_LOGS_EXCLUDE: Option<String> = "yarn.rolled-logs.exclude-pattern" => None;
+}
+
+/// An environment variable of the JobManager's container, by the variable's name.
+pub static MASTER_ENV: Family<String> = Family {
+    prefix: "containerized.master.env.",
+    suffix: "",
+    key: "containerized.master.env.<name>",
+    doc: "An environment variable of the JobManager's container.",
+    value: PhantomData,
+};
+
+pub(crate) static FAMILIES: &[&dyn Declaration] = &[&MASTER_ENV];

@@ -1,0 +1,441 @@
+//! One deployment on YARN, step by step: checks, an application, staging, launch context, submission, the wait until its
+//! JobManager runs.
+//!
+//! From the moment that YARN has given an id until the deployment stands, a failure or Ctrl-C kills the application and
+//! removes its staging directory. Results are never printed here, only notes on the way.
+
+use super::checks::{Containers, attempts};
+use super::cluster::Cluster;
+use super::contract::{FLOTT_FILE, HADOOP_SITE_FILE, LaunchFile, PROGRAM_FILE};
+use super::error::YarnFailure;
+use super::launch::{self, ClusterKind, GRAPH_FILE, OPTIONS_FILE, Submission};
+use super::staging::{Staging, Upload, ship_uploads};
+use super::states::sentence;
+use crate::cli::output::{Printer, duration};
+use crate::targets::ClusterSpecification;
+use conf::high_availability::{self as ha, HaType};
+use conf::{Options, execution, taskmanager, yarn_client, yarn_containers};
+use hadoop::yarn::YarnError;
+use hadoop::yarn::messages::{
+    ApplicationId, ApplicationReport, FinalApplicationStatus, NodeState, YarnApplicationState,
+};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use platform::Platform;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
+
+/// Bytes of a cluster's secret.
+const SECRET_BYTES: usize = 32;
+/// Longest each part of a clean-up takes.
+const CLEAN_UP_WITHIN: Duration = Duration::from_secs(30);
+/// When a submission that was under way at Ctrl-C must have arrived.
+const ARRIVED_WITHIN: Duration = Duration::from_secs(1);
+/// Longest time that is spent on what earlier applications have left.
+const SWEEP_WITHIN: Duration = Duration::from_secs(5);
+/// A staging directory that is older belongs to no submission that is under way.
+const UNKNOWN_AFTER_MS: u64 = 3_600_000;
+/// An application that has waited for so long is worth a word.
+const SLOW_AFTER: Duration = Duration::from_secs(60);
+
+/// What is to be deployed.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) kind: ClusterKind,
+    pub(super) spec: ClusterSpecification,
+    /// What YARN's lists call it unless an option says otherwise.
+    pub(super) name: String,
+    /// The user's program.
+    pub(super) program: Option<PathBuf>,
+    /// The job graph of a per-job cluster.
+    pub(super) graph: Option<Vec<u8>>,
+    /// Options over the client's.
+    pub(super) more: BTreeMap<String, String>,
+}
+
+/// A deployment that stands.
+#[derive(Debug)]
+pub(super) struct Started {
+    pub(super) id: ApplicationId,
+    /// The report of its first registration, or of its end where that came before anybody looked.
+    pub(super) report: ApplicationReport,
+}
+
+/// Deploys on a cluster.
+///
+/// # Errors
+/// The step that failed; nothing is left on the cluster then.
+pub(super) async fn deploy(
+    options: &Options,
+    print: Printer,
+    cluster: &Cluster,
+    request: Request,
+) -> Result<Started, YarnFailure> {
+    let queue = options.get(&yarn_client::QUEUE);
+    if let Some(queue) = &queue {
+        cluster.yarn.check_queue(queue).await?;
+    }
+    let mut signals = Signals::listen()?;
+    let (id, maximum) = cluster.yarn.new_application().await?;
+    let containers = containers(options, cluster, request.spec)?;
+    let nodes = cluster.yarn.nodes(&[NodeState::Running]).await?;
+    for warning in containers.check(&maximum, &nodes)? {
+        print.note(&format!("note: {warning}"));
+    }
+    let application = id.to_string();
+    let staging = Staging::new(&cluster.conf, &cluster.login, options, &application)?;
+    let (staged, submitted) = (Cell::new(false), Cell::new(false));
+    let deployment = Deployment { options, print, cluster, id, staging, staged, submitted };
+    let outcome = tokio::select! {
+        biased;
+        () = signals.next() => Err(YarnFailure::Interrupted),
+        outcome = deployment.run(request, containers, queue) => outcome,
+    };
+    match outcome {
+        Ok(report) => Ok(Started { id, report }),
+        Err(error) => {
+            deployment.clean_up().await;
+            Err(error)
+        }
+    }
+}
+
+fn containers(
+    options: &Options,
+    cluster: &Cluster,
+    spec: ClusterSpecification,
+) -> Result<Containers, YarnFailure> {
+    let smallest = cluster.conf.get_i64("yarn.scheduler.minimum-allocation-mb");
+    let smallest = smallest.map_err(YarnError::from)?.unwrap_or(1024);
+    let vcores = (options.get(&yarn_client::MASTER_VCORES).get(), task_manager_vcores(options));
+    Ok(Containers::of(spec, vcores, smallest))
+}
+
+/// As the JobManager will ask for them.
+fn task_manager_vcores(options: &Options) -> u32 {
+    let set = options.get(&yarn_containers::VCORES);
+    let cores = || options.get(&taskmanager::CPU_CORES).map(|cores| cores.ceil() as u32);
+    set.or_else(cores).unwrap_or(1).max(1)
+}
+
+/// Ctrl-C and SIGTERM.
+struct Signals {
+    interrupts: Signal,
+    terminations: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, YarnFailure> {
+        let failed = |e: std::io::Error| YarnFailure::cluster(format!("no signal handler: {e}"));
+        Ok(Self {
+            interrupts: signal(SignalKind::interrupt()).map_err(failed)?,
+            terminations: signal(SignalKind::terminate()).map_err(failed)?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupts.recv() => {}
+            _ = self.terminations.recv() => {}
+        }
+    }
+}
+
+/// A deployment under way.
+struct Deployment<'a> {
+    options: &'a Options,
+    print: Printer,
+    cluster: &'a Cluster,
+    id: ApplicationId,
+    staging: Staging,
+    /// Whether the staging directory may be there.
+    staged: Cell<bool>,
+    /// Whether YARN may know the application.
+    submitted: Cell<bool>,
+}
+
+impl Deployment<'_> {
+    async fn run(
+        &self,
+        request: Request,
+        containers: Containers,
+        queue: Option<String>,
+    ) -> Result<ApplicationReport, YarnFailure> {
+        let high_availability = self.options.get(&ha::TYPE) != HaType::None;
+        let allowed = self.cluster.conf.get_i64("yarn.resourcemanager.am.max-attempts");
+        let allowed = allowed.map_err(YarnError::from)?.unwrap_or(2);
+        let asked = self.options.get(&yarn_client::ATTEMPTS);
+        let allowed = u32::try_from(allowed).unwrap_or(1);
+        let (attempts, warning) = attempts(asked, high_availability, allowed);
+        if let Some(warning) = warning {
+            self.print.note(&format!("note: {warning}"));
+        }
+        let files = self.stage(&request).await?;
+        // Nobody waits long for it.
+        let _ = tokio::time::timeout(SWEEP_WITHIN, self.sweep()).await;
+        let tokens = launch::tokens(self.cluster).await?;
+        let secret = Platform::production().random_bytes::<SECRET_BYTES>();
+        let submission = Submission {
+            id: self.id,
+            kind: request.kind,
+            default_name: request.name,
+            queue,
+            user: self.cluster.login.short_name(),
+            staging: self.staging.url(),
+            files: &files,
+            master: containers.master.resource(),
+            attempts,
+            secret: secret.iter().map(|byte| format!("{byte:02x}")).collect(),
+            tokens,
+        };
+        let context = submission.context(self.options)?;
+        self.submitted.set(true);
+        self.cluster.yarn.submit(context).await?;
+        self.until_running().await
+    }
+
+    /// Uploads everything that containers get.
+    async fn stage(&self, request: &Request) -> Result<Vec<LaunchFile>, YarnFailure> {
+        let uploads = uploads(self.options, request)?;
+        let since = Instant::now();
+        self.staged.set(true);
+        self.staging.make().await.inspect_err(|_| self.staged.set(false))?;
+        let bar = self.progress_bar(uploads.iter().map(|upload| upload.size).sum());
+        let mut files = Vec::new();
+        for upload in &uploads {
+            files.push(self.staging.upload(upload, |bytes| bar.inc(bytes)).await?);
+        }
+        bar.finish_and_clear();
+        let application = self.id.to_string();
+        let staged = launch::staged_options(self.options, &application, request.more.clone());
+        let pairs = staged.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let text = conf::to_yaml(pairs);
+        files.push(self.staging.put(OPTIONS_FILE, text.into_bytes()).await?);
+        let site = self.cluster.conf.to_xml(true).map_err(YarnError::from)?;
+        files.push(self.staging.put(HADOOP_SITE_FILE, site.into_bytes()).await?);
+        if let Some(graph) = &request.graph {
+            files.push(self.staging.put(GRAPH_FILE, graph.clone()).await?);
+        }
+        let bytes: i64 = files.iter().map(|file| file.size).sum();
+        #[expect(clippy::cast_precision_loss, reason = "for people")]
+        let mib = bytes as f64 / f64::from(1 << 20);
+        let took = i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let (count, url) = (files.len(), self.staging.url());
+        let took = duration(took);
+        self.print.note(&format!("staged {count} files ({mib:.1} MiB) in {took} in {url}"));
+        Ok(files)
+    }
+
+    /// Removes what applications of this user that have ended have left in staging: their JobManager or client was
+    /// killed. An application that YARN does not know may be about to be submitted, unless it is old.
+    async fn sweep(&self) {
+        let now = Platform::production().unix_millis();
+        for (id, changed_ms) in self.staging.others().await {
+            let is_over = match self.cluster.yarn.report(id).await {
+                Ok(report) => has_ended(&report),
+                Err(error) if error.is_remote("ApplicationNotFoundException") => {
+                    now.saturating_sub(changed_ms) > UNKNOWN_AFTER_MS
+                }
+                Err(_) => return,
+            };
+            if is_over {
+                self.staging.delete_other(id).await;
+            }
+        }
+    }
+
+    fn progress_bar(&self, bytes: u64) -> ProgressBar {
+        let target = match self.print.is_json() {
+            true => ProgressDrawTarget::hidden(),
+            // Draws on terminals only.
+            false => ProgressDrawTarget::stderr(),
+        };
+        let style = ProgressStyle::with_template("uploading {bar:30} {bytes}/{total_bytes} {eta}");
+        let bar = ProgressBar::with_draw_target(Some(bytes), target);
+        bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    }
+
+    /// Says a sentence for each step of the application until its JobManager runs.
+    async fn until_running(&self) -> Result<ApplicationReport, YarnFailure> {
+        let mut reports = self.cluster.yarn.watch(self.id);
+        let mut told = String::new();
+        let slow = tokio::time::sleep(SLOW_AFTER);
+        tokio::pin!(slow);
+        let mut is_slow = false;
+        loop {
+            let report = tokio::select! {
+                report = reports.next() => report?,
+                () = &mut slow, if !is_slow => {
+                    is_slow = true;
+                    self.print.note(&self.waiting().await);
+                    continue;
+                }
+            };
+            let Some(report) = report else {
+                return Err(YarnFailure::cluster(format!("{} has ended", self.id)));
+            };
+            let ended = has_ended(&report);
+            if ended && report.final_status() != FinalApplicationStatus::Succeeded {
+                return Err(self.ended(&report));
+            }
+            if let Some(sentence) = sentence(&report).filter(|sentence| *sentence != told) {
+                self.print.note(&format!("{} {sentence}", self.id));
+                told = sentence;
+            }
+            if ended || report.state() == YarnApplicationState::Running {
+                return Ok(report);
+            }
+        }
+    }
+
+    fn ended(&self, report: &ApplicationReport) -> YarnFailure {
+        let id = self.id;
+        let how = sentence(report).unwrap_or_default();
+        YarnFailure::cluster(format!(
+            "{id} {how}\nlogs of its containers, where the cluster keeps them: yarn logs -applicationId {id}"
+        ))
+    }
+
+    /// What is known about an application that does not start.
+    async fn waiting(&self) -> String {
+        let seconds = SLOW_AFTER.as_secs();
+        let text = format!("{} has been waiting for {seconds} s; Ctrl-C ends it", self.id);
+        let name = self.options.get(&yarn_client::QUEUE).unwrap_or_else(|| "default".to_owned());
+        match self.cluster.yarn.queue(&name).await {
+            Ok(queue) => {
+                let used = queue.current_capacity() * 100.0;
+                let statistics = queue.queue_statistics.unwrap_or_default();
+                let (running, pending) =
+                    (statistics.num_apps_running(), statistics.num_apps_pending());
+                format!(
+                    "{text}. Queue '{name}' uses {used:.0} % of its capacity; {running} applications run and {pending} \
+                     wait in it"
+                )
+            }
+            Err(_) => text,
+        }
+    }
+
+    /// Kills the application and removes its staging directory; says what could not be done.
+    async fn clean_up(&self) {
+        if self.submitted.get() {
+            self.print.note(&format!("killing {}", self.id));
+            if let Err(why) = kill(self.cluster, self.id).await {
+                let id = self.id;
+                self.print.note(&format!(
+                    "{id} could not be killed: {why}; check it with yarn application -status {id}, end it with yarn \
+                     application -kill {id}"
+                ));
+            }
+        }
+        if !self.staged.get() {
+            return;
+        }
+        match tokio::time::timeout(CLEAN_UP_WITHIN, self.staging.delete()).await {
+            Ok(Ok(())) => self.print.note(&format!("removed {}", self.staging.url())),
+            Ok(Err(error)) => self.print.note(&error.to_string()),
+            Err(_) => {
+                self.print.note(&format!("{} could not be removed in time", self.staging.url()))
+            }
+        }
+    }
+}
+
+/// Whether nothing more will come of the application.
+pub(super) fn has_ended(report: &ApplicationReport) -> bool {
+    matches!(
+        report.state(),
+        YarnApplicationState::Finished
+            | YarnApplicationState::Failed
+            | YarnApplicationState::Killed
+    )
+}
+
+/// Kills an application, which may just be on its way to the ResourceManager. One that has ended is fine.
+///
+/// # Errors
+/// The reason why it may still run.
+pub(super) async fn kill(cluster: &Cluster, id: ApplicationId) -> Result<(), String> {
+    let killed = async {
+        let reason = || Some("ended by the client that submitted it".to_owned());
+        match cluster.yarn.kill(id, reason()).await {
+            Err(error) if error.is_remote("ApplicationNotFoundException") => {
+                tokio::time::sleep(ARRIVED_WITHIN).await;
+                match cluster.yarn.kill(id, reason()).await {
+                    Err(error) if error.is_remote("ApplicationNotFoundException") => Ok(()),
+                    outcome => outcome,
+                }
+            }
+            outcome => outcome,
+        }
+    };
+    match tokio::time::timeout(CLEAN_UP_WITHIN, killed).await {
+        Ok(outcome) => outcome.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {} s", CLEAN_UP_WITHIN.as_secs())),
+    }
+}
+
+/// The local files that go into staging.
+fn uploads(options: &Options, request: &Request) -> Result<Vec<Upload>, YarnFailure> {
+    let mut uploads = Vec::new();
+    if request.kind.ships_flott() {
+        let own = std::env::current_exe()
+            .map_err(|e| YarnFailure::configuration(format!("this program's own file: {e}")))?;
+        uploads.push(Upload::new(FLOTT_FILE, &own)?);
+    }
+    if let Some(program) = &request.program {
+        uploads.push(Upload::new(PROGRAM_FILE, program)?);
+    }
+    uploads.extend(ship_uploads(options)?);
+    Ok(uploads)
+}
+
+/// Returns the options that name an application's program arguments and job, for the staged file.
+pub(super) fn program_options(
+    args: &crate::cli::args::ProgramArgs,
+    job_id: Option<model::JobId>,
+) -> BTreeMap<String, String> {
+    let mut options = BTreeMap::new();
+    let mut set = |key: &str, value: Option<String>| {
+        if let Some(value) = value {
+            options.insert(key.to_owned(), value);
+        }
+    };
+    let words = conf::List(args.args().to_vec());
+    let words = (!words.0.is_empty()).then(|| conf::OptionValue::show(&words)).flatten();
+    set(execution::PROGRAM_ARGS.key(), words);
+    set(execution::ENTRY.key(), args.job.clone());
+    set(execution::PARALLELISM.key(), args.parallelism.map(|n| n.to_string()));
+    set(execution::JOB_ID.key(), job_id.map(|id| id.to_string()));
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::ProgramArgs;
+
+    #[test]
+    fn arguments_of_a_program_travel_as_options() {
+        let words = ["./p", "--input", "a,b", "", " x"].map(str::to_owned).to_vec();
+        let args = ProgramArgs { parallelism: Some(4), job: None, words };
+        let options = Options::from_map(program_options(&args, None)).unwrap();
+        assert_eq!(options.get(&execution::PROGRAM_ARGS).0, ["--input", "a,b", "", " x"]);
+        assert_eq!(options.get(&execution::PARALLELISM).get(), 4);
+        assert!(!options.is_set(&execution::ENTRY));
+        let none = ProgramArgs { parallelism: None, job: None, words: vec!["./p".to_owned()] };
+        assert!(program_options(&none, None).is_empty());
+    }
+
+    #[test]
+    fn a_task_manager_has_at_least_one_vcore() {
+        let of = |pairs: &[(&str, &str)]| {
+            task_manager_vcores(&Options::from_map(pairs.iter().copied()).unwrap())
+        };
+        assert_eq!(of(&[]), 1);
+        assert_eq!(of(&[("taskmanager.cpu.cores", "2.5")]), 3);
+    }
+}

@@ -1,0 +1,262 @@
+//! The command line on a real cluster: `flott run`, `run-application` and `yarn-session`, from the checks to the end of the
+//! application; what is left when it is broken off.
+
+use super::application::WITHIN;
+use super::common::{bin, eventually, expected_counts, repository_text};
+use hadoop::conf::Configuration;
+use hadoop::login::Login;
+use hadoop::yarn::YarnClient;
+use hadoop::yarn::messages::{GetApplicationsRequest, YarnApplicationState};
+use hdfs_native::{Client, ClientBuilder};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Small enough for two NodeManagers of 2 GiB.
+const SIZES: [&str; 6] = [
+    "-D",
+    "jobmanager.memory.process.size=512m",
+    "-D",
+    "taskmanager.memory.process.size=512m",
+    "-D",
+    "taskmanager.numberOfTaskSlots=2",
+];
+
+/// A user of the cluster with a place of its own for the session file.
+struct User {
+    folder: TempDir,
+    runtime: tokio::runtime::Runtime,
+    yarn: YarnClient,
+    hdfs: Client,
+    staging: String,
+}
+
+impl User {
+    fn new() -> Self {
+        assert!(std::env::var_os("HADOOP_CONF_DIR").is_some(), "HADOOP_CONF_DIR names no cluster");
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let (yarn, hdfs, staging) = runtime.block_on(async {
+            let conf = Configuration::load().unwrap();
+            let login = Login::current(&conf).await.unwrap();
+            let property =
+                |name: &str| (name.to_owned(), conf.get(name).unwrap().unwrap_or_default());
+            let properties: Vec<_> = conf.names().map(property).collect();
+            let hdfs = ClientBuilder::new().with_config(properties).with_user(login.user());
+            let staging = format!("/user/{}/.flott", login.short_name());
+            (YarnClient::new(&conf, login).await.unwrap(), hdfs.build().unwrap(), staging)
+        });
+        Self { folder: tempfile::tempdir().unwrap(), runtime, yarn, hdfs, staging }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(bin("flott"));
+        let place = format!("yarn.properties-file.location={}", self.folder.path().display());
+        command.arg(words[0]).args(["-D", &place]).args(&words[1..]);
+        command.env_remove("FLOTT_CONF_DIR").stdin(Stdio::null());
+        command
+    }
+
+    fn flott(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// Ids of applications that have not ended.
+    fn alive(&self) -> Vec<String> {
+        let all = self.runtime.block_on(self.yarn.applications(&GetApplicationsRequest::default()));
+        let is_over = |state| {
+            matches!(
+                state,
+                YarnApplicationState::Finished
+                    | YarnApplicationState::Failed
+                    | YarnApplicationState::Killed
+            )
+        };
+        let alive = all.unwrap().into_iter().filter(|report| !is_over(report.state()));
+        alive.map(|report| report.application_id.unwrap().to_string()).collect()
+    }
+
+    /// Staging directories.
+    fn staged(&self) -> Vec<String> {
+        let listed = self.runtime.block_on(self.hdfs.list_status(&self.staging, false));
+        listed.unwrap_or_default().into_iter().map(|status| status.path).collect()
+    }
+
+    fn nothing_is_left(&self) {
+        eventually(WITHIN, "no application and no staged file is left", || {
+            (self.alive().is_empty() && self.staged().is_empty()).then_some(())
+        });
+    }
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn lines(bytes: &[u8]) -> Vec<String> {
+    let mut lines: Vec<String> = text_of(bytes).lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn an_attached_client_gets_every_line_before_the_job_manager_goes() {
+    let (user, text) = (User::new(), repository_text());
+    let expected = expected_counts(&text);
+    let (program, input) = (bin("word_count"), text.to_str().unwrap());
+    let program = program.to_str().unwrap();
+    let in_modes: [&[&str]; 2] =
+        [&["run-application", "-t", "yarn-application"], &["run", "-t", "yarn-per-job"]];
+    for mode in in_modes {
+        let began = Instant::now();
+        let words = [mode, &SIZES, &["-p", "4", program, "--input", input]].concat();
+        let run = user.flott(&words);
+        let said = text_of(&run.stderr);
+        eprintln!("{mode:?} in {:?}:\n{said}", began.elapsed());
+        assert!(run.status.success(), "{said}");
+        assert_eq!(lines(&run.stdout), expected);
+        for step in ["staged ", "launched: ", "running: ", "finished in "] {
+            assert!(said.contains(step), "{step}: {said}");
+        }
+        user.nothing_is_left();
+    }
+}
+
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn a_session_is_found_by_its_file_and_stopped() {
+    let (user, text) = (User::new(), repository_text());
+    let (program, input) = (bin("word_count"), text.to_str().unwrap());
+    let run = ["run", "-t", "yarn-session", program.to_str().unwrap(), "--input", input];
+    let none = user.flott(&run);
+    assert_eq!(none.status.code(), Some(64));
+    assert!(text_of(&none.stderr).contains("no session is known"), "{}", text_of(&none.stderr));
+    let start = ["yarn-session", "-d", "-jm", "512", "-tm", "512", "-s", "2", "-nm", "of a test"];
+    let started = user.flott(&start);
+    assert!(started.status.success(), "{}", text_of(&started.stderr));
+    let alive = user.alive();
+    assert_eq!(alive.len(), 1);
+    assert!(text_of(&started.stdout).contains(&alive[0]), "{}", text_of(&started.stdout));
+    let counted = user.flott(&run);
+    assert!(counted.status.success(), "{}", text_of(&counted.stderr));
+    assert_eq!(lines(&counted.stdout), expected_counts(&text));
+    let listed = user.flott(&["list", "-a", "-t", "yarn-session"]);
+    assert!(text_of(&listed.stdout).contains("FINISHED"), "{}", text_of(&listed.stdout));
+    // Attached by its id, and ended by a word on standard input.
+    let attach = ["yarn-session", "-id", alive[0].as_str()];
+    let mut attached = user.command(&attach).stdin(Stdio::piped()).spawn().unwrap();
+    attached.stdin.take().unwrap().write_all(b"stop\n").unwrap();
+    assert!(attached.wait().unwrap().success());
+    user.nothing_is_left();
+    let ended = user.flott(&[
+        "list",
+        "-t",
+        "yarn-session",
+        "-D",
+        &format!("yarn.application.id={}", alive[0]),
+    ]);
+    assert!(text_of(&ended.stderr).contains("has ended"), "{}", text_of(&ended.stderr));
+    assert!(text_of(&user.flott(&run).stderr).contains("no session is known"));
+}
+
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn what_is_broken_off_leaves_nothing() {
+    let (user, text) = (User::new(), repository_text());
+    let (program, input) = (bin("word_count"), text.to_str().unwrap());
+    let program = program.to_str().unwrap();
+    let words = [
+        &["run-application", "-d", "-t", "yarn-application"][..],
+        &SIZES,
+        &[program, "--input", input],
+    ]
+    .concat();
+    let interrupted = |mut child: Child| {
+        kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGINT).unwrap();
+        let output = child.wait().unwrap();
+        assert_eq!(output.code(), Some(1));
+        user.nothing_is_left();
+    };
+    let started = || user.command(&words).stderr(Stdio::null()).stdout(Stdio::null()).spawn();
+    // While files are staged; once YARN knows the application.
+    let child = started().unwrap();
+    eventually(WITHIN, "files are staged", || (!user.staged().is_empty()).then_some(()));
+    interrupted(child);
+    let child = started().unwrap();
+    eventually(WITHIN, "it is submitted", || (!user.alive().is_empty()).then_some(()));
+    interrupted(child);
+    // A client that was killed can remove nothing: the next one does.
+    let mut child = started().unwrap();
+    eventually(WITHIN, "it is submitted", || (!user.alive().is_empty()).then_some(()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let id = user.alive().pop();
+    if let Some(id) = id {
+        user.runtime.block_on(user.yarn.kill(id.parse().unwrap(), None)).unwrap();
+    }
+    let run = user.flott(&words);
+    assert!(run.status.success(), "{}", text_of(&run.stderr));
+    user.nothing_is_left();
+}
+
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn every_bad_input_has_its_own_words() {
+    let user = User::new();
+    let program = bin("word_count");
+    let program = program.to_str().unwrap();
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["-D", "yarn.application.queue=nosuch"], 64, "there are: root.default, root.small"),
+        (&["-D", "taskmanager.memory.process.size=1t"], 64, "taskmanager.memory.process.size"),
+        (&["-D", "jobmanager.memory.process.size=1t"], 64, "jobmanager.memory.process.size"),
+        (&["-D", "yarn.staging-directory=file:///tmp"], 64, "on HDFS only"),
+        (&["-D", "yarn.staging-directory=hdfs://localhost:9/x"], 1, "is the NameNode of"),
+        (&["-D", "yarn.ship-files=/absent"], 64, "'/absent' cannot be shipped"),
+    ];
+    for (more, code, expected) in cases {
+        let words = [&["run-application", "-t", "yarn-application"], &SIZES[..], more].concat();
+        let refused = user.flott(&[&words[..], &[program, "--input", "/x"]].concat());
+        let said = text_of(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(code), "{more:?}: {said}");
+        assert!(said.contains(expected), "{more:?}: {said}");
+    }
+    let words = ["run-application", "-t", "yarn-application"];
+    for (directory, expected) in
+        [("", "HADOOP_CONF_DIR is not set"), ("/absent", "no such directory")]
+    {
+        let mut command = user.command(&words);
+        command
+            .arg(program)
+            .env("HADOOP_CONF_DIR", directory)
+            .env_remove("YARN_CONF_DIR")
+            .env_remove("HADOOP_HOME");
+        let refused = command.output().unwrap();
+        assert_eq!(refused.status.code(), Some(64));
+        assert!(text_of(&refused.stderr).contains(expected), "{}", text_of(&refused.stderr));
+    }
+    without_a_resource_manager(&user, &words, program);
+    user.nothing_is_left();
+}
+
+/// A configuration whose ResourceManager is down: a line for each try, an end in the time that was said.
+fn without_a_resource_manager(user: &User, words: &[&str], program: &str) {
+    let site = "<configuration><property><name>yarn.resourcemanager.address</name>\
+                <value>localhost:9</value></property></configuration>";
+    let conf = user.folder.path().join("conf");
+    std::fs::create_dir_all(&conf).unwrap();
+    std::fs::write(Path::new(&conf).join("yarn-site.xml"), site).unwrap();
+    let began = Instant::now();
+    let mut command = user.command(words);
+    let refused =
+        command.args(["-D", "client.timeout=7 s"]).arg(program).env("HADOOP_CONF_DIR", &conf);
+    let refused = refused.output().unwrap();
+    let said = text_of(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("localhost:9 within 7 s"), "{said}");
+    assert!(said.matches("trying again").count() >= 2, "{said}");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
