@@ -18,7 +18,9 @@ use hadoop::yarn::messages::{
 };
 use rest::client::RestClient;
 use serde_json::{Value, json};
+use std::path::Path;
 use std::time::Duration;
+use streaming::program_note::{self, ProgramNote};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -106,6 +108,10 @@ impl<'a> YarnDescriptor<'a> {
             let kind = ClusterKind::Session;
             return Ok(Request { kind, spec, name, program, graph, more: Default::default() });
         };
+        if self.kind == ClusterKind::Application {
+            let note = program_note::read(&application.program).map_err(Failure::start)?;
+            check_features(note, &application.program)?;
+        }
         let file = application.program.file_name().unwrap_or_default().to_string_lossy();
         let name = format!("Flott: {file}");
         let mut more = program_options(&application.args, application.job_id);
@@ -289,6 +295,18 @@ impl<'a> YarnDescriptor<'a> {
     }
 }
 
+/// Whether a program can be the JobManager of an application on YARN.
+fn check_features(note: ProgramNote, program: &Path) -> Result<(), YarnFailure> {
+    if note.features & program_note::ON_YARN != 0 {
+        return Ok(());
+    }
+    Err(YarnFailure::configuration(format!(
+        "'{}' was built without the feature 'yarn', and in application mode it is the JobManager: build it with the \
+         feature 'yarn' of the crate flott, or run it with -t yarn-per-job or -t yarn-session",
+        program.display()
+    )))
+}
+
 fn state(report: &ApplicationReport) -> SessionState {
     if has_ended(report) {
         return SessionState::Ended(super::states::sentence(report).unwrap_or_default());
@@ -378,6 +396,16 @@ mod tests {
             ..report(YarnApplicationState::Running, "http://rm:8088/cluster/app/application_1_0001")
         };
         assert_eq!(rest_of(&gone), None);
+    }
+
+    #[test]
+    fn a_program_without_the_feature_is_told_how_to_get_it() {
+        let (path, ours) = (Path::new("/opt/words"), program_note::OURS);
+        check_features(ours, path).unwrap();
+        let without = ProgramNote { features: 0, ..ours };
+        let text = check_features(without, path).unwrap_err().to_string();
+        assert!(text.contains("'/opt/words' was built without the feature 'yarn'"), "{text}");
+        assert!(text.contains("-t yarn-per-job"), "{text}");
     }
 
     #[test]

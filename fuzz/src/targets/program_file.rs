@@ -15,12 +15,13 @@ const HEADER_BYTES: u64 = 64;
 fn make(rng: &mut Rng) -> Vec<u8> {
     let minor = if rng.one_in(4) { rng.next() as u32 } else { 0 };
     let mut note = Vec::new();
-    for word in [6_u32, 8, 1] {
+    for word in [6_u32, 12, 1] {
         note.extend(word.to_le_bytes());
     }
     note.extend(b"FLOTT\0\0\0");
     note.extend(1_u32.to_le_bytes());
     note.extend(minor.to_le_bytes());
+    note.extend((rng.next() as u32).to_le_bytes());
     let names_at = HEADER_BYTES + note.len() as u64;
     let table_at = names_at + NAMES.len() as u64;
 

@@ -1,6 +1,6 @@
 //! The note that marks an executable as a program of ours: found in the file without executing it.
 //!
-//! The note has the form of an ELF note (name `FLOTT`, type 1) and holds the protocol version; the file's own header
+//! The note has the form of an ELF note (name `FLOTT`, type 1) and holds the protocol version and the features that the program was built with; the file's own header
 //! names the architecture. Reading must never trust a length that the file states.
 
 mod mark;
@@ -23,7 +23,7 @@ pub const PROTOCOL_MINOR: u32 = 0;
 /// Where the note is in the file. Not `.note…`: the linker would keep it in every binary that shares the code.
 const SECTION: &str = ".flott.note";
 /// Bytes of the note.
-const NOTE_BYTES: usize = 28;
+const NOTE_BYTES: usize = 32;
 
 /// What a program says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,12 @@ pub struct ProgramNote {
     pub major: u32,
     /// Minor protocol version.
     pub minor: u32,
+    /// What the program was built with, a bit for each: [`ON_YARN`]. Unknown bits mean nothing.
+    pub features: u32,
 }
+
+/// The bit of programs that can be JobManager and TaskManager on YARN.
+pub const ON_YARN: u32 = 1;
 
 /// Why a file is no program that can run here.
 #[derive(Debug, Error)]
@@ -102,7 +107,11 @@ impl NotAProgram {
 }
 
 /// What programs of this version say of themselves.
-pub const OURS: ProgramNote = ProgramNote { major: PROTOCOL_MAJOR, minor: PROTOCOL_MINOR };
+pub const OURS: ProgramNote = ProgramNote {
+    major: PROTOCOL_MAJOR,
+    minor: PROTOCOL_MINOR,
+    features: if cfg!(feature = "yarn") { ON_YARN } else { 0 },
+};
 
 /// Reads a program's note; nothing of it is executed.
 ///
@@ -152,10 +161,11 @@ const fn note(of: ProgramNote) -> [u8; NOTE_BYTES] {
     let mut out = [0; NOTE_BYTES];
     // Sizes of name and descriptor, type; the name is padded to a multiple of four.
     out[0] = 6;
-    out[4] = 8;
+    out[4] = 12;
     out[8] = 1;
     let name = *b"FLOTT\0\0\0";
     let (major, minor) = (of.major.to_le_bytes(), of.minor.to_le_bytes());
+    let features = of.features.to_le_bytes();
     let mut i = 0;
     while i < 8 {
         out[12 + i] = name[i];
@@ -165,6 +175,7 @@ const fn note(of: ProgramNote) -> [u8; NOTE_BYTES] {
     while i < 4 {
         out[20 + i] = major[i];
         out[24 + i] = minor[i];
+        out[28 + i] = features[i];
         i += 1;
     }
     out
@@ -176,8 +187,13 @@ fn parse(bytes: &[u8]) -> Option<ProgramNote> {
         return None;
     }
     let (major, rest) = rest.split_first_chunk()?;
-    let minor = rest.first_chunk()?;
-    Some(ProgramNote { major: u32::from_le_bytes(*major), minor: u32::from_le_bytes(*minor) })
+    let (minor, rest) = rest.split_first_chunk()?;
+    let features = rest.first_chunk()?;
+    Some(ProgramNote {
+        major: u32::from_le_bytes(*major),
+        minor: u32::from_le_bytes(*minor),
+        features: u32::from_le_bytes(*features),
+    })
 }
 
 #[cfg(test)]
@@ -186,9 +202,9 @@ mod tests {
 
     #[test]
     fn a_note_reads_back() {
-        let of = ProgramNote { major: 3, minor: 9 };
+        let of = ProgramNote { major: 3, minor: 9, features: ON_YARN };
         assert_eq!(parse(&note(of)), Some(of));
-        assert_eq!(parse(&note(of)[..27]), None);
+        assert_eq!(parse(&note(of)[..31]), None);
         assert_eq!(parse(b""), None);
     }
 
