@@ -48,7 +48,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Vec<Setting>, ConfError> {
     }
 }
 
-/// Returns the text of a `flott.yaml` that sets these options, one on a line: `"rest.port": "8081"`. [`parse`] reads
+/// Returns the text of a `flott.yaml` that sets these options, one on a line: `"rest.port": "8081"`. `parse` reads
 /// every key and value back as it is, whatever characters are in it. Holds secrets if the values are secret.
 pub fn to_yaml<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let mut text = String::new();

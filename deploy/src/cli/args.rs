@@ -1,8 +1,8 @@
 //! The command line, declared: subcommands, flags, examples. No behaviour.
 
+use super::session_args::YarnSession;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::JobId;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -308,114 +308,6 @@ pub struct ClusterArgs {
     pub jobmanager: Option<String>,
 }
 
-/// `flott yarn-session`, with Flink's names.
-#[derive(Debug, Args)]
-pub struct YarnSession {
-    /// Return as soon as the session runs
-    #[arg(short = 'd', long)]
-    pub detached: bool,
-    /// Queue; also -qu [yarn.application.queue]
-    #[arg(long, value_name = "QUEUE")]
-    pub queue: Option<String>,
-    /// Memory of the JobManager, MiB unless a unit is given; also -jm [jobmanager.memory.process.size]
-    #[arg(long = "jobManagerMemory", value_name = "MEMORY")]
-    pub job_manager_memory: Option<String>,
-    /// Memory of each TaskManager, MiB unless a unit is given; also -tm [taskmanager.memory.process.size]
-    #[arg(long = "taskManagerMemory", value_name = "MEMORY")]
-    pub task_manager_memory: Option<String>,
-    /// Slots of each TaskManager [taskmanager.numberOfTaskSlots]
-    #[arg(short = 's', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub slots: Option<u32>,
-    /// Name in YARN's lists; also -nm [yarn.application.name]
-    #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
-    /// File or directory that every container gets below ship/; may be given several times [yarn.ship-files]
-    #[arg(short = 't', long, value_name = "PATH")]
-    pub ship: Vec<String>,
-    /// Node label of all containers; also -nl [yarn.application.node-label]
-    #[arg(long = "nodeLabel", value_name = "LABEL")]
-    pub node_label: Option<String>,
-    /// Type in YARN's lists; also -at [yarn.application.type]
-    #[arg(long = "applicationType", value_name = "TYPE")]
-    pub application_type: Option<String>,
-    /// Session that runs already, to attach to or to stop; also -id [yarn.application.id]
-    #[arg(long = "applicationId", value_name = "APPLICATION")]
-    pub application_id: Option<String>,
-    /// End the session when this client goes away; also -sae
-    #[arg(long = "shutdownOnAttachedExit")]
-    pub shutdown_on_attached_exit: bool,
-    /// Show the nodes and queues of the cluster and end
-    #[arg(short = 'q', long, conflicts_with = "stop")]
-    pub query: bool,
-    /// End the session that was started last, or that of -id
-    #[arg(long)]
-    pub stop: bool,
-    #[command(flatten)]
-    pub(crate) refused: RefusedOfSessions,
-}
-
-/// Options of Flink's `yarn-session.sh` that have no meaning here.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct RefusedOfSessions {
-    #[arg(short = 'n', long = "container", hide = true, value_name = "N")]
-    container: Option<String>,
-    #[arg(short = 'z', long = "zookeeperNamespace", hide = true, value_name = "NAME")]
-    namespace: Option<String>,
-    #[arg(short = 'j', long = "jar", hide = true, value_name = "PATH")]
-    jar: Option<String>,
-    #[arg(long = "streaming", hide = true)]
-    streaming: bool,
-}
-
-impl RefusedOfSessions {
-    /// Returns what to do instead of using an option that was given.
-    pub(crate) fn complaint(&self) -> Option<&'static str> {
-        if self.container.is_some() {
-            return Some(
-                "-n/--container: TaskManagers are started as jobs need them and released when idle; bound their slots \
-                 with -D slotmanager.number-of-slots.max=N",
-            );
-        }
-        if self.namespace.is_some() {
-            return Some(
-                "-z/--zookeeperNamespace: the application's id keeps clusters apart; set -D \
-                 high-availability.cluster-id=NAME to choose another name",
-            );
-        }
-        if self.jar.is_some() {
-            return Some("-j/--jar: the command ships itself; there is no jar");
-        }
-        self.streaming.then_some("-st/--streaming: every session runs streaming jobs; drop it")
-    }
-}
-
-/// Names of several letters behind one dash in Flink's `yarn-session.sh`, and the same with two dashes.
-const LETTERS: [(&str, &str); 9] = [
-    ("-qu", "--queue"),
-    ("-jm", "--jobManagerMemory"),
-    ("-tm", "--taskManagerMemory"),
-    ("-nm", "--name"),
-    ("-nl", "--nodeLabel"),
-    ("-at", "--applicationType"),
-    ("-id", "--applicationId"),
-    ("-sae", "--shutdownOnAttachedExit"),
-    ("-st", "--streaming"),
-];
-
-/// Returns the words of a command line of `yarn-session` with Flink's names replaced by those that the parser knows; words
-/// of other commands, which may be a program's own, as they are.
-pub(crate) fn long_names(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let words: Vec<OsString> = words.collect();
-    if words.get(1).is_none_or(|word| word != "yarn-session") {
-        return words;
-    }
-    let long = |word: OsString| {
-        let known = LETTERS.iter().find(|(letters, _)| word == **letters);
-        known.map_or(word, |(_, long)| OsString::from(long))
-    };
-    words.into_iter().map(long).collect()
-}
-
 /// `flott list`.
 #[derive(Debug, Args)]
 pub struct List {
@@ -545,8 +437,10 @@ pub struct TaskManager {
 
 #[cfg(test)]
 mod tests {
+    use super::super::session_args::long_names;
     use super::*;
     use clap::CommandFactory;
+    use std::ffi::OsString;
 
     #[test]
     fn the_command_line_is_well_formed() {

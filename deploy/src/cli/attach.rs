@@ -64,6 +64,7 @@ async fn notes(
         return follow.await;
     }
     tokio::select! {
+        biased;
         never = follow => never,
         never = super::beat::beat(&context.options, client, job) => never,
     }

@@ -15,6 +15,7 @@ mod list;
 pub(crate) mod output;
 mod run;
 mod run_application;
+mod session_args;
 #[cfg(feature = "yarn")]
 mod yarn_session;
 
@@ -83,7 +84,7 @@ pub(crate) struct Context {
 
 /// The main function of the binary `flott`.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(args::long_names(std::env::args_os())) {
+    let cli = match Cli::try_parse_from(session_args::long_names(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -163,7 +164,7 @@ fn dispatch(cli: Cli) -> Outcome {
     }
 }
 
-fn yarn_session(context: &Context, args: args::YarnSession) -> Outcome {
+fn yarn_session(context: &Context, args: session_args::YarnSession) -> Outcome {
     if let Some(why) = args.refused.complaint() {
         return Err(Failure::usage(why));
     }

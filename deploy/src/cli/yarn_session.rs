@@ -1,8 +1,9 @@
 //! `flott yarn-session`: starts, watches, shows and ends sessions on YARN.
 
-use super::args::{ClusterArgs, YarnSession};
+use super::args::ClusterArgs;
 use super::attach::standard_input;
 use super::output::table;
+use super::session_args::YarnSession;
 use super::{Context, Failure, Outcome};
 use crate::exit::Exit;
 use crate::targets::{ClusterDescriptor, ClusterSpecification};

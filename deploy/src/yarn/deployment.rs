@@ -138,6 +138,7 @@ impl Signals {
 
     async fn next(&mut self) {
         tokio::select! {
+            biased;
             _ = self.interrupts.recv() => {}
             _ = self.terminations.recv() => {}
         }
@@ -267,6 +268,7 @@ impl Deployment<'_> {
         let mut is_slow = false;
         loop {
             let report = tokio::select! {
+                biased;
                 report = reports.next() => report?,
                 () = &mut slow, if !is_slow => {
                     is_slow = true;

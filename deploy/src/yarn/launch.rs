@@ -64,7 +64,7 @@ impl ClusterKind {
                 "./{FLOTT_FILE} jobmanager --mode per-job --job-graph {GRAPH_FILE} --program {PROGRAM_FILE}"
             ),
         };
-        format!("{role} --config-dir . 1><LOG_DIR>/jobmanager.out 2><LOG_DIR>/jobmanager.err")
+        format!("{role} --config-dir . 1><LOG_DIR>/jobmanager.out 2><LOG_DIR>/jobmanager.stderr")
     }
 
     /// Whether the containers get the command `flott`.
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_command_says_what_the_cluster_runs() {
-        let redirected = " --config-dir . 1><LOG_DIR>/jobmanager.out 2><LOG_DIR>/jobmanager.err";
+        let redirected = " --config-dir . 1><LOG_DIR>/jobmanager.out 2><LOG_DIR>/jobmanager.stderr";
         let commands = [
             (ClusterKind::Session, "./flott jobmanager --mode session"),
             (ClusterKind::Application, "./program jobmanager --mode application"),

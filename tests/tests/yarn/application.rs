@@ -304,6 +304,6 @@ pub(super) fn options<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)
 pub(super) fn jobmanager(binary: &str, mode: &str) -> String {
     format!(
         "./{binary} jobmanager --mode {mode} --config-dir . \
-         1><LOG_DIR>/jobmanager.out 2><LOG_DIR>/jobmanager.err"
+         1><LOG_DIR>/jobmanager.out 2><LOG_DIR>/jobmanager.stderr"
     )
 }
