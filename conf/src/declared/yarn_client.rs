@@ -33,7 +33,7 @@ options! {
     /// Archives (`.zip`, `.tar`, `.tar.gz`, `.tgz`, `.jar`) that every container gets unpacked below `ship/`.
     SHIP_ARCHIVES: List = "yarn.ship-archives" => List::default();
     /// How often the uploaded files are kept; the file system's default where it is not set.
-    FILE_REPLICATION: Option<NonZeroU32> = "yarn.file-replication" => None, other ["yarn.file.replication"];
+    FILE_REPLICATION: Option<NonZeroU32> = "yarn.file-replication" => None;
     /// The virtual cores of the JobManager's container.
     MASTER_VCORES: NonZeroU32 = "yarn.appmaster.vcores" => NonZeroU32::MIN;
     /// The ports that the JobManager's RPC service may bind to on its node.
