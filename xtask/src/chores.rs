@@ -7,7 +7,7 @@ use crate::{
 use std::{fs, path::PathBuf, process::Command};
 
 /// Tells tests of whole processes that the programs are built.
-const PREBUILT: &str = "FLOTT_TESTS_PREBUILT";
+pub(crate) const PREBUILT: &str = "FLOTT_TESTS_PREBUILT";
 /// The feature with the broken rules that the simulation must find.
 pub(crate) const MUTANTS: &str = "tests/mutants";
 /// Where the page of all options is.

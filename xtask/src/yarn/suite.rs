@@ -2,6 +2,7 @@
 //! and stopped, even after a failure.
 
 use super::{Users, place, with_cluster};
+use crate::chores::PREBUILT;
 use crate::run::{Result, cargo, run};
 
 /// A cluster and the tests that are for it, in their order.
@@ -123,6 +124,8 @@ pub(crate) fn of(selection: &[&str], version: &str) -> Result<()> {
 impl Target {
     fn run(&self, selection: &[&str], users: &Users) -> Result<()> {
         let mut test = cargo(&["test", "--no-fail-fast"]);
+        // The programs are there; built by the tests they would lack the features of this selection.
+        test.env(PREBUILT, "1");
         // They kill daemons below each other.
         test.args(selection).args(["--test", self.name, "--", "--ignored", "--test-threads", "1"]);
         let environment = match self.who {
