@@ -3,6 +3,7 @@
 //!
 //! Nothing here may read the environment or a file, and no secret ever goes into arguments or the environment.
 
+use hadoop::yarn::messages::{IdError, LocalResource, LocalResourceVisibility};
 use serde::{Deserialize, Serialize};
 
 /// The command `flott` in a container; absent where the program is the JobManager (application mode).
@@ -40,6 +41,23 @@ pub(crate) struct LaunchFile {
     /// Whether the node keeps it for all users' applications.
     #[serde(default)]
     pub(crate) public: bool,
+}
+
+impl LaunchFile {
+    /// Returns the file as a node is told to fetch it.
+    ///
+    /// # Errors
+    /// A URL that YARN could not read.
+    pub(crate) fn resource(&self) -> Result<LocalResource, IdError> {
+        let mut resource = LocalResource::file(&self.url, self.size, self.timestamp)?;
+        if self.archive {
+            resource = resource.unpacked();
+        }
+        if self.public {
+            resource = resource.shared(LocalResourceVisibility::Public);
+        }
+        Ok(resource)
+    }
 }
 
 /// Returns the value of [`FILES_VARIABLE`] for a launch context.

@@ -13,8 +13,8 @@ use conf::{Options, yarn_client};
 use hadoop::tokens::{Credentials, Secret};
 use hadoop::yarn::YarnError;
 use hadoop::yarn::messages::{
-    ApplicationId, ApplicationSubmissionContext, ContainerLaunchContext, LocalResource,
-    LogAggregationContext, Priority, Resource,
+    ApplicationId, ApplicationSubmissionContext, ContainerLaunchContext, LogAggregationContext,
+    Priority, Resource,
 };
 use std::collections::BTreeMap;
 
@@ -180,9 +180,9 @@ impl Submission<'_> {
             launch = launch.with_env(ROLE_VARIABLE, CLUSTER_ROLE);
         }
         for file in self.files {
-            let resource = LocalResource::file(&file.url, file.size, file.timestamp)
+            let resource = file
+                .resource()
                 .map_err(|e| YarnFailure::cluster(format!("staged file {}: {e}", file.name)))?;
-            let resource = if file.archive { resource.unpacked() } else { resource };
             launch = launch.with_file(&file.name, resource);
         }
         Ok(launch)

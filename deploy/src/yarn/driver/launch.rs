@@ -13,8 +13,7 @@ use conf::memory::TaskManagerMemory;
 use conf::{Options, jobmanager, taskmanager, taskmanager_memory as memory, yarn_containers};
 use hadoop::tokens::{Credentials, Secret, kinds};
 use hadoop::yarn::messages::{
-    ContainerLaunchContext, IdError, LocalResource, LocalResourceVisibility, Resource,
-    ResourceInformation,
+    ContainerLaunchContext, IdError, LocalResource, Resource, ResourceInformation,
 };
 use model::{MemorySize, ResourceId, WorkerResourceSpec};
 use std::collections::BTreeMap;
@@ -53,16 +52,7 @@ impl LaunchPlan {
         if is_program {
             env.insert(ROLE_VARIABLE.to_owned(), CLUSTER_ROLE.to_owned());
         }
-        let resource = |file: &LaunchFile| {
-            let mut resource = LocalResource::file(&file.url, file.size, file.timestamp)?;
-            if file.archive {
-                resource = resource.unpacked();
-            }
-            if file.public {
-                resource = resource.shared(LocalResourceVisibility::Public);
-            }
-            Ok((file.name.clone(), resource))
-        };
+        let resource = |file: &LaunchFile| Ok((file.name.clone(), file.resource()?));
         let address = [jobmanager::RPC_ADDRESS.key(), jobmanager::RPC_PORT.key()];
         let set = |key: &&str| ((*key).to_owned(), options.text_of(key).unwrap_or_default());
         Ok(Self {
