@@ -93,7 +93,7 @@ impl Cluster {
         let began = Instant::now();
         self.jobmanager = Some(self.command(&["jobmanager", "--mode", "session"]).spawn()?);
         while self.rest.overview().await.is_err() {
-            wait_a_moment(began, "the JobManager's REST endpoint").await?;
+            wait_a_moment(began, "the JobManager's REST endpoint")?;
         }
         Ok(millis(began))
     }
@@ -104,7 +104,7 @@ impl Cluster {
         let began = Instant::now();
         self.taskmanagers.push(self.command(&["taskmanager"]).spawn()?);
         while self.rest.task_managers().await?.taskmanagers.len() <= before {
-            wait_a_moment(began, "the TaskManager's registration").await?;
+            wait_a_moment(began, "the TaskManager's registration")?;
         }
         Ok(millis(began))
     }
@@ -145,12 +145,16 @@ impl Drop for Cluster {
     }
 }
 
-/// Polls are one millisecond apart, so that polling takes little from what is measured.
-pub async fn wait_a_moment(began: Instant, what: &str) -> Result<()> {
+/// Pause between two polls. It blocks the thread: a timer of the runtime is at least 1 ms late, by which figures of a few
+/// milliseconds would come in steps of two.
+const POLL_EVERY: Duration = Duration::from_micros(200);
+
+/// Waits before the next poll; fails once `what` has been waited for too long.
+pub fn wait_a_moment(began: Instant, what: &str) -> Result<()> {
     if began.elapsed() > PATIENCE {
         bail!("{what} did not come within {} s", PATIENCE.as_secs());
     }
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    std::thread::sleep(POLL_EVERY);
     Ok(())
 }
 

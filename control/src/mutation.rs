@@ -48,6 +48,9 @@ pub enum Mutation {
     /// The store overwrites an existing record of a job's log.
     #[cfg(feature = "mutants")]
     RecordsReplaced,
+    /// A worker that does not register in time is not released.
+    #[cfg(feature = "mutants")]
+    SilentWorkersStay,
 }
 
 /// The rules, by name, for code that exists with and without the feature.
@@ -79,6 +82,8 @@ pub enum Rule {
     EndBeforeRestart,
     /// A record of a job's log is never overwritten.
     RecordsStay,
+    /// A worker that does not register in time is released.
+    SilentWorkersGo,
 }
 
 impl Mutation {
@@ -106,13 +111,14 @@ impl Mutation {
             Self::WithdrawalIgnored => Some(Rule::WithdrawnLetsNothingIn),
             Self::RestartBeforeEnd => Some(Rule::EndBeforeRestart),
             Self::RecordsReplaced => Some(Rule::RecordsStay),
+            Self::SilentWorkersStay => Some(Rule::SilentWorkersGo),
         };
         broken != Some(rule)
     }
 
     /// Every broken rule.
     #[cfg(feature = "mutants")]
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::EpochNotRaised,
         Self::PendingSlotIsFree,
         Self::StaleJobMasterDeclares,
@@ -126,5 +132,6 @@ impl Mutation {
         Self::WithdrawalIgnored,
         Self::RestartBeforeEnd,
         Self::RecordsReplaced,
+        Self::SilentWorkersStay,
     ];
 }

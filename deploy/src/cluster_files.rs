@@ -20,12 +20,12 @@ const FILE_BYTES_MAX: u64 = 4096;
 /// How often an absent file is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What a process proves itself with.
+/// The identity with which a process proves that it belongs to the cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterIdentity {
     /// The cluster.
     pub id: String,
-    /// What only its processes know.
+    /// The secret that only the cluster's processes know.
     pub secret: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ impl std::fmt::Debug for ClusterIdentity {
     }
 }
 
-/// Why there is no identity.
+/// The cluster's identity cannot be read or made.
 #[derive(Debug, Error)]
 pub enum ClusterFilesError {
     /// Another user could read or replace it.
@@ -45,9 +45,9 @@ pub enum ClusterFilesError {
     Open {
         /// File or folder.
         path: PathBuf,
-        /// What it has to be.
+        /// The mode that the file must have.
         expected: &'static str,
-        /// What it is.
+        /// The mode that it has.
         mode: u32,
         /// Whose it is.
         owner: u32,
@@ -65,7 +65,7 @@ pub enum ClusterFilesError {
     Unusable {
         /// Which.
         path: PathBuf,
-        /// What is wrong.
+        /// A description of what is wrong.
         why: String,
     },
     /// The system's failure.
@@ -89,7 +89,7 @@ pub struct ClusterFiles {
 }
 
 impl ClusterFiles {
-    /// As configured; by default in a folder of this user's under `env.pid.dir`.
+    /// Returns the configured paths; by default they are in a folder of this user under `env.pid.dir`.
     pub fn of(options: &Options) -> Self {
         let folder = options.get(&logging::PID_DIR).join(format!("flott-{}", getuid()));
         let id = match options.get(&cluster::ID) {

@@ -23,7 +23,7 @@ pub enum Exit {
     Fatal,
     /// The job failed.
     JobFailed,
-    /// What became of the job is not known.
+    /// It is not known how the job ended.
     Unknown,
     /// Wrong arguments or options.
     Usage,

@@ -9,7 +9,7 @@ use std::path::Path;
 /// Memory in use by this process and the program hosts that it has started, bytes.
 const MEMORY_USED: (&str, &str) = ("Status", "Memory.Used");
 
-/// Of this process, for its registration.
+/// Returns the facts about this process, for its registration.
 pub(crate) fn of_this_process(options: &Options) -> TaskManagerFacts {
     let parts = memory::task_manager_memory(options, None).ok();
     let ports = options.get(&taskmanager::DATA_PORT);

@@ -41,7 +41,7 @@ impl LogPlace {
     }
 }
 
-/// Why nothing can be logged.
+/// The log cannot be set up.
 #[derive(Debug, Error)]
 pub(crate) enum LogError {
     /// The file can't be opened.
@@ -55,9 +55,9 @@ pub(crate) enum LogError {
     /// `log.level` is not understood.
     #[error("log.level '{text}' is not understood: {why}")]
     Filter {
-        /// As written.
+        /// The setting as the user wrote it.
         text: String,
-        /// What is wrong.
+        /// A description of what is wrong with it.
         why: String,
     },
 }
@@ -74,7 +74,7 @@ pub(crate) fn start(role: &str, options: &Options) -> Result<LogPlace, LogError>
     Ok(place)
 }
 
-/// What is logged: `RUST_LOG`, else `log.level`.
+/// Returns the log filter: `RUST_LOG`, else `log.level`.
 pub(crate) fn level(options: &Options) -> String {
     std::env::var(FILTER_VARIABLE).unwrap_or_else(|_| options.get(&logging::LEVEL).to_string())
 }

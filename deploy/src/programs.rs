@@ -27,7 +27,7 @@ const DESCRIBED_AT_ONCE: usize = 2;
 /// their jobs.
 pub(crate) struct UploadChecker {
     rpc: RpcService,
-    /// What programs inherit.
+    /// The environment variables that programs inherit.
     env: BTreeMap<String, String>,
     /// For the folders of the programs that are asked.
     folder: PathBuf,
@@ -109,7 +109,7 @@ impl Drop for Place {
     }
 }
 
-/// Why a file is not a program that this version runs, without its path; nothing is executed.
+/// Checks that a file is a program that this version runs; nothing is executed. The error does not name the path.
 pub(crate) fn check_file(path: &Path) -> Result<(), String> {
     let meta = std::fs::metadata(path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => "there is no such file".to_owned(),

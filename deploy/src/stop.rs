@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What becomes of the application when the process ends.
+/// The effect of the process's end on the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
     /// It is over: deregister, clean the HA data.
@@ -18,12 +18,12 @@ pub enum Behaviour {
     StopProcess,
 }
 
-/// Why and how a process ends.
+/// The reason for which a process ends, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
     /// For the log.
     pub reason: String,
-    /// What is kept.
+    /// The effect on the application.
     pub behaviour: Behaviour,
     /// The exit code.
     pub exit: Exit,

@@ -1,4 +1,4 @@
-//! What this build is.
+//! Version and commit of this build.
 
 /// Version of this runtime.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -252,6 +252,31 @@ fn a_leader_whose_storage_hangs_serves_until_its_lease_is_over_and_then_nothing_
     }
 }
 
+/// Returns true if a thread of the process waits for an answer of a FUSE server.
+fn waits_for_storage(process: &Process) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", process.pid())).unwrap();
+    let waits_in = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("wchan"));
+    threads.flatten().any(|thread| waits_in(thread).is_ok_and(|at| at.contains("request_wait")))
+}
+
+#[test]
+fn a_process_that_is_started_while_its_storage_hangs_ends_on_sigterm() {
+    let storage = tempfile::tempdir().unwrap();
+    let mount = PassthroughMount::start(storage.path()).unwrap_or_else(|e| panic!("{e}"));
+    let folder = mount.path().to_str().unwrap();
+    let mut cluster = Cluster::new(&[("high-availability.type", "filesystem"), (DIR, folder)]);
+    mount.freeze();
+    for role in ["jobmanager", "taskmanager"] {
+        let command = cluster.command(&bin("flott"), &[role]);
+        let mut process = cluster.spawn(role, command);
+        eventually(SOON, "the process waits for its storage", || {
+            waits_for_storage(&process).then_some(())
+        });
+        process.signal(nix::sys::signal::Signal::SIGTERM);
+        assert_eq!(process.wait(SOON), 0, "{}", process.log());
+    }
+}
+
 /// Changes one bit of the content, which follows a header of 48 bytes.
 fn damage(path: &Path) {
     let mut bytes = std::fs::read(path).unwrap();

@@ -156,9 +156,9 @@ impl Dispatcher {
         let removed = logs.clone().append(log_end, JobFact::Removed, self.writer.clone());
         actix::spawn(async move {
             let outcome = async {
-                removed.await?;
-                details.delete_job(job).await?;
-                logs.delete(job).await
+                let log = [removed.await?.log];
+                details.delete_job(job, &log).await?;
+                logs.delete(job, &log).await
             };
             let forgotten = Forgotten { job, outcome: outcome.await };
             let _ = addr.send(forgotten).await;

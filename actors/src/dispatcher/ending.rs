@@ -91,7 +91,7 @@ impl Dispatcher {
 
     fn store_details(&mut self, job: JobId, ctx: &mut Context<Self>) {
         let Some(ending) = self.endings.get(&job) else { return };
-        let name = archive_name(job, self.writer.session);
+        let name = archive_name(ending.log_end, self.writer.session);
         let encoded = DetailsStore::encode(&*ending.details)
             .map_err(|why| StoreError::Io { path: name.clone(), why });
         let encoded = encoded.and_then(|bytes| match bytes.len() as u64 {

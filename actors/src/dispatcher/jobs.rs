@@ -15,7 +15,7 @@ use model::{JobGraph, JobId, JobStatus};
 use platform::watch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use storage::jobs::{AppendError, LogEnd};
+use storage::jobs::{AppendError, LogEnd, LogId};
 
 impl Dispatcher {
     /// In application and per-job mode, submits the cluster's job unless it was recovered or has ended already. To be
@@ -100,7 +100,8 @@ impl Dispatcher {
         let graph = Arc::new(graph);
         self.persisting.insert(job, (graph.clone(), now_ms));
         self.say_needed_by(job);
-        let log = self.deps.services.platform.random_u64();
+        let log = LogId { creator: self.writer.session, count: self.logs_created };
+        self.logs_created += 1;
         let created = self.logs.clone().create(graph.clone(), log, self.writer.clone());
         let addr = ctx.address();
         let stored = actix::spawn(async move {

@@ -56,6 +56,8 @@ pub struct Dispatcher {
     pub(super) details: DetailsStore,
     /// The identity with which this Dispatcher writes records.
     pub(super) writer: Writer,
+    /// The number of logs that this Dispatcher has begun.
+    pub(super) logs_created: u64,
     /// Jobs whose graph is being stored, with the time of their submission in Unix milliseconds.
     pub(super) persisting: BTreeMap<JobId, (Arc<JobGraph>, u64)>,
     pub(super) jobs: BTreeMap<JobId, Job>,
@@ -99,6 +101,7 @@ pub(super) fn start(deps: DispatcherDeps, session: DispatcherId) -> Running<Disp
         logs: JobLogs::new(deps.objects.clone(), platform, deps.lease.clone()),
         details: DetailsStore::new(deps.details.clone()),
         writer: Writer { session: session.session(), address: rpc.node().to_string() },
+        logs_created: 0,
         deps,
         persisting: BTreeMap::new(),
         jobs: BTreeMap::new(),

@@ -13,7 +13,7 @@ use model::{ContentHash, FailureCause, JobGraph, JobId, JobStatus, LeaderSession
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use storage::jobs::{AppendError, JobLogs, JobState, LogEnd, TakenOver, Writer};
+use storage::jobs::{AppendError, JobLogs, JobState, LogEnd, LogId, TakenOver, Writer};
 
 /// Name shown for a job whose stored graph, which contains its name, cannot be read.
 const UNKNOWN_NAME: &str = "(unknown: its stored graph is damaged)";
@@ -81,15 +81,16 @@ impl Dispatcher {
         self.forget_old_jobs(ctx);
     }
 
-    fn delete_stored(&self, job: JobId) {
+    fn delete_stale(&self, job: JobId, stale: Vec<LogId>) {
+        tracing::info!(%job, logs = stale.len(), "deleting logs that are no job any more");
         let (logs, details) = (self.logs.clone(), self.details.clone());
         actix::spawn(async move {
             let deleted = async {
-                details.delete_job(job).await?;
-                logs.delete(job).await
+                details.delete_job(job, &stale).await?;
+                logs.delete(job, &stale).await
             };
             if let Err(error) = deleted.await {
-                tracing::warn!(%job, %error, "cannot delete the objects of a removed job");
+                tracing::warn!(%job, %error, "cannot delete logs that are no job any more");
             }
         });
     }
@@ -222,8 +223,8 @@ impl Handler<LogRead> for Dispatcher {
         }
         let was_recovering = self.table.recovery_progress().is_some();
         match outcome {
-            Ok(TakenOver { state, end }) => {
-                self.take_in(job, state, end, ctx);
+            Ok(taken) => {
+                self.take_in(job, taken, ctx);
                 self.say_needed_by(job);
             }
             Err(error) => {
@@ -243,14 +244,20 @@ impl Handler<LogRead> for Dispatcher {
 
 impl Dispatcher {
     /// Handles the log of a job that an earlier Dispatcher left.
-    fn take_in(&mut self, job: JobId, state: JobState, end: LogEnd, ctx: &mut Context<Self>) {
+    fn take_in(&mut self, job: JobId, taken: TakenOver, ctx: &mut Context<Self>) {
+        let TakenOver { state, end, stale } = taken;
         let found = match &state {
             JobState::Running(graph) => Found::Running(graph),
             JobState::Ended(entry) => Found::Ended(ended_job(entry)),
             JobState::Damaged { .. } => Found::Damaged,
             JobState::Ghost | JobState::Removed => Found::Nothing,
         };
-        match (self.table.recovered(job, found), state) {
+        let next = self.table.recovered(job, found);
+        if next != Recovered::Leave && !stale.is_empty() {
+            self.delete_stale(job, stale);
+        }
+        let Some(end) = end else { return };
+        match (next, state) {
             (Recovered::Run, JobState::Running(graph)) => {
                 tracing::info!(%job, name = %graph.name, "job recovered");
                 let options = self.merged(&graph.options).unwrap_or_else(|error| {
@@ -272,10 +279,6 @@ impl Dispatcher {
                 let cause = format!("its log is damaged, it cannot run again: {why}");
                 let graph = graph.unwrap_or_else(|| Arc::new(nameless(job)));
                 self.fail_stored(graph, cause, end, ctx);
-            }
-            (Recovered::Delete, _) => {
-                tracing::info!(%job, "deleting the objects of a removed job");
-                self.delete_stored(job);
             }
             _ => {}
         }

@@ -23,7 +23,7 @@ use runner::DispatcherHandle;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use storage::ha::Lease;
-use storage::jobs::{JobFact, JobLogs, JobResultEntry, JobState, Writer};
+use storage::jobs::{JobFact, JobLogs, JobResultEntry, JobState, LogId, Writer};
 use storage::objects::{Fault, FaultyObjects, MemoryObjects, StoreError};
 
 struct Fixture {
@@ -178,9 +178,15 @@ fn earlier() -> Writer {
     Writer { session: LeaderSession::default(), address: "old:6123".into() }
 }
 
+/// The id of the log that an earlier leader left of each job.
+const EARLIER_LOG: LogId = LogId {
+    creator: LeaderSession { epoch: model::Epoch { store: 0, process: 0 }, nonce: 0 },
+    count: 0,
+};
+
 /// Creates the log of a job that an earlier leader left.
 async fn left_behind(objects: &MemoryObjects, graph: JobGraph) -> storage::jobs::LogEnd {
-    logs(objects).create(Arc::new(graph), 7, earlier()).await.unwrap()
+    logs(objects).create(Arc::new(graph), EARLIER_LOG, earlier()).await.unwrap()
 }
 
 fn submission(id: Option<u128>) -> SubmitProgram {
@@ -593,7 +599,7 @@ async fn recovery_runs_what_has_not_ended_and_lists_what_has() {
         // A log without record 0, as a superseded leader leaves it by appending after the job's log was deleted.
         let end = left_behind(&objects, graph(3, 1, false)).await;
         logs(&objects).append(end, JobFact::Owner, earlier()).await.unwrap();
-        objects.delete(&format!("jobs/{}/0000000000", job(3))).await.unwrap();
+        objects.delete(&format!("jobs/{}/{EARLIER_LOG}-0000000000", job(3))).await.unwrap();
         let f = start_with(ClusterMode::Session, objects).await;
         f.leads(1).await;
         f.job_master(1).await;
@@ -645,14 +651,15 @@ async fn while_jobs_are_recovered_new_ones_run_and_old_ones_are_asked_for_again(
         let process = TestProcess::start(&[]).await;
         let election = ElectionDouble::held_back(&process);
         let f = start_in(process, election, ClusterMode::Session, objects).await;
-        f.store.set_reads(Fault::Hang);
+        // A submission reads once, recovery three times: the newest mark, the names of all logs, the log of job 1.
+        f.store.set_reads(Fault::Slow(Duration::from_secs(3)));
         f.election.grant(Component::Dispatcher).await;
         f.leads(1).await;
         assert_eq!(f.submit(graph(2, 1, false)).await, Ok(job(2)));
         assert_eq!(f.status(1).await, Err(JobError::Unavailable { job: job(1) }));
         assert_eq!(f.in_use.get(), None, "the blobs of jobs that are not known yet stay");
         f.store.set_reads(Fault::None);
-        seconds(1).await;
+        seconds(10).await;
         let overview = f.gateway().ask(RequestJobsOverview {}).await.unwrap();
         assert_eq!(overview.len(), 2);
         assert_eq!(f.in_use.get().map(|needed| needed.jobs.len()), Some(2));
@@ -679,7 +686,7 @@ async fn a_job_whose_log_is_damaged_has_failed_and_says_so() {
     local(async {
         let objects = MemoryObjects::new();
         left_behind(&objects, graph(3, 1, false)).await;
-        let damaged = format!("jobs/{}/0000000000", job(3));
+        let damaged = format!("jobs/{}/{EARLIER_LOG}-0000000000", job(3));
         objects.put(&damaged, bytes::Bytes::from_static(b"FJL1nonsense")).await.unwrap();
         let mut invalid = graph(4, 1, false);
         invalid.vertices[0].parallelism = 0;

@@ -165,7 +165,7 @@ impl Rig {
             if ended && free.is_ok_and(|free| free == self.slots) {
                 return Ok(());
             }
-            wait_a_moment(began, "the end of the job").await?;
+            wait_a_moment(began, "the end of the job")?;
         }
     }
 }

@@ -61,16 +61,16 @@ async fn run_once(cluster: &Cluster, jar: &str, parallelism: i64) -> Result<f64>
         if i64::from(count("running")) == 2 * parallelism {
             break;
         }
-        wait_a_moment(began, "the running of all tasks").await?;
+        wait_a_moment(began, "the running of all tasks")?;
     }
     let took = millis(began);
     cluster.rest.cancel(&job).await?;
     let ended = Instant::now();
     while cluster.rest.job_status(&job).await?.status != "CANCELED" {
-        wait_a_moment(ended, "the end of the job").await?;
+        wait_a_moment(ended, "the end of the job")?;
     }
     while hosts_of(cluster)? > 0 {
-        wait_a_moment(ended, "the end of the job's processes").await?;
+        wait_a_moment(ended, "the end of the job's processes")?;
     }
     Ok(took)
 }

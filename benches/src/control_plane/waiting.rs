@@ -61,7 +61,7 @@ impl<'a> Queue<'a> {
             if jobs.iter().any(|line| line.job_id == job && line.status == JobStatus::Running) {
                 return Ok(());
             }
-            wait_a_moment(began, "the job").await?;
+            wait_a_moment(began, "the job")?;
         }
     }
 

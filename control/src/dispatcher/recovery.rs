@@ -25,7 +25,7 @@ pub enum Found<'a> {
     Ended(EndedJob),
     /// The log is damaged, and this Dispatcher owns it now.
     Damaged,
-    /// There is no such job: its remaining objects have to be deleted.
+    /// There is no such job (any more).
     Nothing,
     /// Another leader owns the job.
     Superseded,
@@ -40,8 +40,8 @@ pub enum Recovered {
     Keep,
     /// The job can never run again: it fails now, for this reason (`None`: its log is damaged).
     Fail(Option<job_graph::GraphError>),
-    /// Delete the job's remaining objects.
-    Delete,
+    /// Do nothing: there is no such job.
+    Nothing,
     /// Do nothing: the job belongs to another leader, or is no longer recovering.
     Leave,
 }
@@ -108,7 +108,7 @@ impl JobTable {
             }
             Found::Nothing => {
                 self.jobs.remove(&job);
-                Recovered::Delete
+                Recovered::Nothing
             }
             Found::Superseded => {
                 self.forget(job);

@@ -148,7 +148,7 @@ fn recovery_runs_what_has_not_ended_and_remembers_the_rest() {
     assert_eq!(table.recovered(JobId(3), Found::Damaged), Recovered::Fail(None));
     assert_eq!(table.recovery_progress(), Some((3, 6)));
     assert_eq!(table.recovered(JobId(4), Found::Ended(FINISHED)), Recovered::Keep);
-    assert_eq!(table.recovered(JobId(5), Found::Nothing), Recovered::Delete);
+    assert_eq!(table.recovered(JobId(5), Found::Nothing), Recovered::Nothing);
     assert_eq!(table.recovered(JobId(6), Found::Superseded), Recovered::Leave);
     assert_eq!(table.recovery_progress(), None);
     let phases: Vec<_> = table.jobs().map(|(job, phase)| (job.0, phase)).collect();
@@ -171,7 +171,7 @@ fn a_log_that_turns_up_late_is_read_before_its_job_runs() {
     table.listed(&[JobId(1)]);
     assert!(table.adopt(JobId(2)));
     assert!(!table.adopt(JobId(2)));
-    assert_eq!(table.recovered(JobId(1), Found::Nothing), Recovered::Delete);
+    assert_eq!(table.recovered(JobId(1), Found::Nothing), Recovered::Nothing);
     assert_eq!(table.recovery_progress(), Some((1, 2)));
     assert_eq!(table.recovered(JobId(2), Found::Running(&job(2))), Recovered::Run);
     assert_eq!(table.recovery_progress(), None);
@@ -186,10 +186,10 @@ fn recovery_is_not_done_before_every_job_is_known_though_one_was_adopted_while_l
     assert!(table.adopt(JobId(4)));
     assert_eq!(table.recovered(JobId(4), Found::Running(&job(4))), Recovered::Run);
     assert_eq!(table.listed(&[JobId(1), JobId(2), JobId(3), JobId(4)]), [JobId(2), JobId(3)]);
-    assert_eq!(table.recovered(JobId(2), Found::Nothing), Recovered::Delete);
+    assert_eq!(table.recovered(JobId(2), Found::Nothing), Recovered::Nothing);
     assert_eq!(table.recovered(JobId(1), Found::Running(&job(1))), Recovered::Run);
     assert_eq!(table.recovery_progress(), Some((2, 3)), "nothing is known of job 3");
-    assert_eq!(table.recovered(JobId(3), Found::Nothing), Recovered::Delete);
+    assert_eq!(table.recovered(JobId(3), Found::Nothing), Recovered::Nothing);
     assert_eq!(table.recovery_progress(), None);
     let mut none_left = JobTable::new(Mode::Session, RETENTION);
     assert!(none_left.adopt(JobId(1)));

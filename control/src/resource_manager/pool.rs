@@ -401,7 +401,9 @@ impl Pool {
             let seconds = self.settings.registration_timeout.as_secs();
             let cause = format!("worker {resource_id} did not register within {seconds} s");
             self.fail(now, Some(starting.host), cause, nodes);
-            commands.push(Command::ReleaseWorker { resource_id });
+            if self.mutation.keeps(Rule::SilentWorkersGo) {
+                commands.push(Command::ReleaseWorker { resource_id });
+            }
         }
         commands
     }

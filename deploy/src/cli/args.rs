@@ -17,7 +17,7 @@ use std::time::Duration;
     after_help = EXAMPLES
 )]
 pub struct Cli {
-    /// What is wanted.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
     /// Settings of every subcommand.
@@ -277,7 +277,7 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// What to use instead of an option that was given.
+    /// Returns a sentence that names the replacement of an option that no longer means anything.
     pub(crate) fn complaint(&self) -> Option<&'static str> {
         if self.classpath.is_some() {
             return Some(
@@ -380,7 +380,7 @@ fn period(text: &str) -> Result<Duration, String> {
     period.ok_or_else(|| "a duration of at least 1 ms is needed, e.g. 30s, 10min or 2h".to_owned())
 }
 
-/// What a JobManager is for.
+/// The mode of a JobManager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// Programs come by REST, until it is told to stop.

@@ -41,7 +41,7 @@ pub(super) enum Signal {
 /// A line from the keyboard; `None`: there will be none.
 pub(super) type Line = io::Result<Option<String>>;
 
-/// What is to be waited for.
+/// The job or cluster to wait for.
 pub(super) struct Waiting<'a> {
     /// The job's end.
     pub ending: LocalBoxFuture<'a, End>,
@@ -61,7 +61,7 @@ pub(super) struct Waiting<'a> {
     pub print: Printer,
 }
 
-/// What the user decided.
+/// The user's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Decision {
     Cancel,
@@ -71,7 +71,7 @@ enum Decision {
     Unclear,
 }
 
-/// What a line means as the answer. Without a keyboard nobody can be asked again.
+/// Returns the decision that a line states. Without a keyboard nobody can be asked again.
 fn decision(line: &Line) -> Decision {
     let Ok(line) = line else { return Decision::Detach };
     match line.as_deref().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
@@ -97,7 +97,7 @@ async fn outcome<T>(slot: &mut Slot<'_, T>) -> T {
     }
 }
 
-/// What is under way.
+/// The futures that are under way.
 #[derive(Default)]
 struct State<'a> {
     answer: Slot<'static, Line>,

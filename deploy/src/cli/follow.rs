@@ -39,7 +39,7 @@ pub(super) async fn follow(
     }
 }
 
-/// What has been said already.
+/// The messages that were printed already.
 #[derive(Debug, Default)]
 struct Told {
     waiting: u32,

@@ -70,7 +70,7 @@ pub(crate) async fn graph_for_cluster(
     }
 }
 
-/// What a program made of its arguments.
+/// The outcome of a program's run with its arguments.
 enum Built {
     Graph(Box<JobGraph>),
     /// It was asked for help and has given it.

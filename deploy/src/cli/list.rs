@@ -33,7 +33,7 @@ fn wanted(job: &JobOverview, args: &List) -> bool {
     args.all || !ended
 }
 
-/// What is said where no job is listed.
+/// Returns the message that is printed if there is no job to list.
 fn nothing(args: &List) -> &'static str {
     match (args.all, args.running, args.scheduled) {
         (true, _, _) => "no jobs",

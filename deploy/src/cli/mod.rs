@@ -30,8 +30,9 @@ use platform::Platform;
 use std::future::Future;
 use std::io::ErrorKind;
 use std::process::ExitCode;
+use std::time::Duration;
 
-/// Why a command did not do what it was asked to.
+/// A command did not do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct Failure {
@@ -70,13 +71,13 @@ impl From<std::io::Error> for Failure {
 /// How a command ended.
 pub(crate) type Outcome = Result<Exit, Failure>;
 
-/// What every command has.
+/// The context of a command: its options and how it prints.
 pub(crate) struct Context {
     /// Options of this process.
     pub(crate) options: Options,
     /// `-D`, as given.
     pub(crate) overrides: Vec<(String, String)>,
-    /// As given on the command line.
+    /// The arguments that every command has.
     pub(crate) common: Common,
     /// Where results go.
     pub(crate) print: Printer,
@@ -178,14 +179,19 @@ fn yarn_session(context: &Context, args: session_args::YarnSession) -> Outcome {
     }
 }
 
+/// Maximum time that disk work which is under way at the end of a command is waited for.
+const DISK_WORK_WITHIN: Duration = Duration::from_secs(1);
+
 /// Runs a client's future on this thread.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(Failure::start)?;
-    let tasks = tokio::task::LocalSet::new();
-    tasks.block_on(&runtime, future)
+    let outcome = tokio::task::LocalSet::new().block_on(&runtime, future);
+    // Dropping the runtime would wait for disk work without limit, also for that of a directory that hangs.
+    runtime.shutdown_timeout(DISK_WORK_WITHIN);
+    outcome
 }
 
 fn make_secret(context: &Context) -> Outcome {

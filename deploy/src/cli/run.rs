@@ -86,7 +86,7 @@ pub(super) fn local_program(args: &ProgramArgs) -> Result<PathBuf, Failure> {
     Ok(program)
 }
 
-/// What is submitted: as the command line says, else as the options do.
+/// Returns the request to submit: from the command line, else from the options.
 fn request(context: &Context, args: &ProgramArgs, job_id: Option<JobId>) -> JarRequest {
     let mut options = settings::job_options(&context.overrides);
     // The client's own file and environment name the job, too; the cluster sees only what is sent.
@@ -120,7 +120,7 @@ fn without_effect(overrides: &[(String, String)]) -> Vec<String> {
         .collect()
 }
 
-/// What came of a submission.
+/// The outcome of a submission.
 enum Submitted {
     /// A job of this id.
     Job(String),

@@ -105,7 +105,7 @@ async fn query(context: &Context, descriptor: &YarnDescriptor<'_>) -> Outcome {
     Ok(Exit::Success)
 }
 
-/// What happens while a client waits for a session.
+/// An event while a client waits for a session.
 enum Event {
     Line(Option<String>),
     Signal,

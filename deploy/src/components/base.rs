@@ -1,4 +1,4 @@
-//! What every process has below its components: heartbeats, metrics, the values they are all given.
+//! The services that every process has below its components: heartbeats, metrics, values that all components get.
 
 use actors::heartbeat::{self, HeartbeatActor, HeartbeatDeps};
 use actors::metric_query::{self, MetricQueryHandle};
@@ -16,7 +16,7 @@ use platform::{Lane, LaneEnded, Platform};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Why a component could not be started.
+/// A component could not be started.
 #[derive(Debug, Error)]
 pub enum ComponentError {
     /// Its lane has ended.
@@ -24,10 +24,10 @@ pub enum ComponentError {
     Lane {
         /// Which.
         component: &'static str,
-        /// What ended.
+        /// The lane.
         source: LaneEnded,
     },
-    /// What it keeps things in failed.
+    /// The component's storage failed.
     #[error("{component} could not be started: {why}")]
     Storage {
         /// Which.
@@ -40,7 +40,7 @@ pub enum ComponentError {
     Options(String),
 }
 
-/// What a process's services are made of.
+/// The parts from which a process's services are made.
 #[derive(Clone)]
 pub struct BaseParts {
     /// Time, threads, entropy, sockets.
@@ -98,7 +98,7 @@ pub fn process_session(platform: &Platform) -> ProcessSession {
 /// Heartbeats and metrics of a process, and the services that they are part of.
 #[derive(Debug)]
 pub struct Base {
-    /// What components are given.
+    /// The services that the components share.
     pub services: ProcessServices,
     heartbeat: Running<HeartbeatActor>,
     metrics: MetricQueryHandle,

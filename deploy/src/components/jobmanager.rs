@@ -27,7 +27,7 @@ use storage::objects::ObjectStore;
 
 pub use actors::dispatcher::{ClusterEnd, ClusterMode};
 
-/// What a JobManager is made of.
+/// The parts from which a JobManager is started.
 pub struct JobManagerParts {
     /// The process.
     pub base: BaseParts,
@@ -47,7 +47,7 @@ pub struct JobManagerParts {
     pub launcher: Arc<dyn ProgramHostLauncher>,
     /// Where workers come from.
     pub workers: resource_manager::Mode,
-    /// What the cluster runs.
+    /// The mode of the cluster: a session, or one job.
     pub mode: ClusterMode,
     /// The program that this process is.
     pub own_program: Option<ContentHash>,
@@ -142,7 +142,7 @@ impl JobManagerComponents {
         })
     }
 
-    /// What its components are given.
+    /// Returns the services that the components share.
     pub fn services(&self) -> &ProcessServices {
         &self.base.services
     }
@@ -187,15 +187,15 @@ impl JobManagerComponents {
     }
 }
 
-/// What is up before anything stands for election.
+/// The services that run before any component stands for election.
 pub struct ReadyServices {
     /// Clock and entropy.
     pub platform: Platform,
-    /// What components are given.
+    /// The services that the components share.
     pub services: ProcessServices,
     /// This process's BlobServer.
     pub blobs: Remote<BlobServerGateway>,
-    /// What it keeps.
+    /// The record of the blobs that jobs need.
     pub blobs_in_use: BlobsInUse,
 }
 

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use storage::blobs::BlobStore;
 
-/// What a TaskManager is made of.
+/// The parts from which a TaskManager is started.
 pub struct TaskManagerParts {
     /// The process.
     pub base: BaseParts,
@@ -30,7 +30,7 @@ pub struct TaskManagerParts {
     pub own_program: Option<ContentHash>,
     /// Whether programs may use relative paths.
     pub embedded: bool,
-    /// What it offers.
+    /// The resources and slots that the TaskManager offers.
     pub spec: WorkerResourceSpec,
     /// All memory of its processes.
     pub process_memory: MemorySize,
@@ -38,7 +38,7 @@ pub struct TaskManagerParts {
     pub facts: TaskManagerFacts,
     /// Its process id, for people.
     pub pid: u32,
-    /// What its program hosts are told.
+    /// The settings of its program hosts.
     pub hosts: HostSettings,
     /// The key of a job's data connections.
     pub data_key: Arc<dyn Fn(JobId) -> [u8; 32] + Send + Sync>,
@@ -96,7 +96,7 @@ impl TaskManagerComponents {
         Ok(Self { base, hosts, executor })
     }
 
-    /// What its components are given.
+    /// Returns the services that the components share.
     pub fn services(&self) -> &ProcessServices {
         &self.base.services
     }

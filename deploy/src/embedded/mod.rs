@@ -103,7 +103,7 @@ impl EmbeddedCluster {
     }
 }
 
-/// What both sides are made from.
+/// The parts from which both the JobManager and the TaskManager are started.
 struct Plan<'a> {
     platform: Platform,
     options: Arc<Options>,

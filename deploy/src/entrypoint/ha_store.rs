@@ -1,7 +1,7 @@
 //! The cluster's part of `high-availability.storageDir`: its object store and the folder of its programs. This module
 //! must never put an S3 key into an error or a log.
 
-use super::StartError;
+use super::{StartError, opened};
 use conf::high_availability as ha;
 use conf::{Options, rpc, s3};
 use platform::Platform;
@@ -15,8 +15,8 @@ use storage::objects::{self, ObjectStore, S3Settings, StoreError};
 const LEASE_MIN: Duration = Duration::from_millis(200);
 
 /// Opens the cluster's part of `high-availability.storageDir`. A directory is created; a remote system is not
-/// contacted.
-pub(super) fn open(
+/// contacted. A directory that hangs holds up only this future: the process still ends on a signal.
+pub(super) async fn open(
     options: &Options,
     platform: &Platform,
 ) -> Result<Arc<dyn ObjectStore>, StartError> {
@@ -29,7 +29,8 @@ pub(super) fn open(
         path_style_access: options.get(&s3::PATH_STYLE_ACCESS),
     };
     let uri = objects::below(&uri, &options.get(&ha::CLUSTER_ID));
-    objects::open(&uri, platform, &settings).map_err(failed)
+    let platform = platform.clone();
+    opened(ha::STORAGE_DIR.key(), move || objects::open(&uri, &platform, &settings)).await
 }
 
 /// Checks a remote store before anything depends on it. If it cannot be reached now, there is only a warning: the
@@ -122,8 +123,8 @@ mod tests {
 
     const DIR: &str = "high-availability.storageDir";
 
-    #[test]
-    fn programs_are_in_the_directory_or_in_another_one_where_the_storage_is_remote() {
+    #[tokio::test]
+    async fn programs_are_in_the_directory_or_in_another_one_where_the_storage_is_remote() {
         let local = options(&[(DIR, "file:///shared/ha"), ("high-availability.cluster-id", "c")]);
         assert_eq!(blob_folder(&local).unwrap(), PathBuf::from("/shared/ha/c/blobs"));
         let remote = options(&[(DIR, "s3://b/ha"), ("blob.storage.directory", "/mnt/blobs")]);
@@ -132,7 +133,7 @@ mod tests {
         assert!(text.contains("s3://b/ha") && text.contains("blob.storage.directory"), "{text}");
         for nothing in ["", "file://", "file://other/x"] {
             assert!(blob_folder(&options(&[(DIR, nothing)])).is_err(), "{nothing}");
-            assert!(open(&options(&[(DIR, nothing)]), &Platform::production()).is_err());
+            assert!(open(&options(&[(DIR, nothing)]), &Platform::production()).await.is_err());
         }
     }
 
@@ -159,10 +160,10 @@ mod tests {
         }
     }
 
-    #[test]
-    fn no_error_shows_a_secret() {
+    #[tokio::test]
+    async fn no_error_shows_a_secret() {
         let set = [(DIR, "s3:wrong"), ("s3.access-key", "hush"), ("s3.secret-key", "hush")];
-        let error = open(&options(&set), &Platform::production()).unwrap_err();
+        let error = open(&options(&set), &Platform::production()).await.unwrap_err();
         assert!(!format!("{error} {error:?}").contains("hush"));
         assert!(!format!("{:?}", options(&set).to_masked_map()).contains("hush"));
     }

@@ -3,7 +3,7 @@
 
 use super::application_end::ApplicationEnd;
 use super::rest_endpoint::{self, EndpointPlan};
-use super::{StartError, ha_store, rpc};
+use super::{StartError, ha_store, opened, rpc};
 use crate::cli;
 use crate::components::{
     BaseParts, ClusterEnd, ClusterMode, JobManagerComponents, JobManagerParts,
@@ -407,11 +407,11 @@ async fn stores(
 ) -> Result<Stores, StartError> {
     match options.get(&ha::TYPE) {
         HaType::None => {
-            let details = FileObjects::open(work.path().join("archive"))
-                .map_err(|e| StartError::storage("details of ended jobs", e))?;
+            let archive = work.path().join("archive");
+            let details = opened("details of ended jobs", || FileObjects::open(archive)).await?;
             let own_blobs = own_blob_folder(platform, options)?;
             let parent = own_blobs.as_ref().unwrap_or(work).path();
-            let blobs = file_blobs(parent.join("blobs"))?;
+            let blobs = file_blobs(parent.join("blobs")).await?;
             Ok(Stores {
                 election: Arc::new(EmbeddedElection::new(target::epoch(platform, options)?)),
                 standby: false,
@@ -426,8 +426,8 @@ async fn stores(
         }
         HaType::Filesystem => {
             // The election has its own store, so that its calls do not queue behind those of jobs.
-            let leaders = ha_store::open(options, platform)?;
-            let objects = ha_store::open(options, platform)?;
+            let leaders = ha_store::open(options, platform).await?;
+            let objects = ha_store::open(options, platform).await?;
             ha_store::check(options, &*objects, platform).await?;
             let folder = ha_store::blob_folder(options)?;
             let settings = ha_store::lease(options)?;
@@ -435,7 +435,7 @@ async fn stores(
                 election: Arc::new(FileElection::new(platform.clone(), leaders, settings)),
                 standby: true,
                 details: objects.clone(),
-                blobs: file_blobs(folder.clone())?,
+                blobs: file_blobs(folder.clone()).await?,
                 ha: HaData { objects, blobs: Some(folder), _own_blobs: None },
             })
         }
@@ -455,8 +455,7 @@ fn own_blob_folder(
     made.map(Some).map_err(failed)
 }
 
-fn file_blobs(folder: PathBuf) -> Result<Arc<dyn BlobStore>, StartError> {
-    let blobs = FileBlobs::open(folder.clone())
-        .map_err(|e| StartError::storage(format!("blob store {}", folder.display()), e))?;
-    Ok(Arc::new(blobs))
+async fn file_blobs(folder: PathBuf) -> Result<Arc<dyn BlobStore>, StartError> {
+    let what = format!("blob store {}", folder.display());
+    Ok(Arc::new(opened(what, || FileBlobs::open(folder)).await?))
 }

@@ -15,9 +15,10 @@ pub(crate) use taskmanager::{job_key, offer};
 use crate::cluster_files::ClusterFilesError;
 use crate::components::ComponentError;
 use crate::stop::Stop;
+use storage::objects::StoreError;
 use thiserror::Error;
 
-/// Why a process could not start. Each ends it with exit code 1.
+/// A process could not start. Each of these errors ends it with exit code 1.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The cluster's id or secret.
@@ -61,5 +62,17 @@ pub enum StartError {
 impl StartError {
     pub(crate) fn storage(what: impl Into<String>, why: impl std::fmt::Display) -> Self {
         Self::Storage { what: what.into(), why: why.to_string() }
+    }
+}
+
+/// Runs `open`, which waits for a disk, on a thread of its own, so that the process still hears signals meanwhile.
+async fn opened<T: Send + 'static>(
+    what: impl Into<String>,
+    open: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StartError> {
+    match storage::disk::blocking(open).await {
+        Ok(Ok(store)) => Ok(store),
+        Ok(Err(error)) => Err(StartError::storage(what, error)),
+        Err(why) => Err(StartError::storage(what, why)),
     }
 }

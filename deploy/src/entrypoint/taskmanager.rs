@@ -1,6 +1,6 @@
 //! The TaskManager process: identity, folders and ports, then its components, and the way back.
 
-use super::{StartError, ha_store, rpc};
+use super::{StartError, ha_store, opened, rpc};
 use crate::components::{BaseParts, TaskManagerComponents, TaskManagerParts};
 use crate::exit::Exit;
 use crate::facts;
@@ -27,7 +27,7 @@ use storage::blobs::FileBlobs;
 use storage::ha::{ElectionDriver, FileElection, FileElectionSettings};
 use streaming::ProgramEntry;
 
-/// What a TaskManager process is started with.
+/// The arguments of a TaskManager process.
 pub(crate) struct TaskManagerProcess {
     /// Its options.
     pub options: Options,
@@ -67,7 +67,7 @@ pub(crate) async fn run(process: TaskManagerProcess) -> Result<Exit, StartError>
     Ok(running.shut_down(stop, within).await)
 }
 
-/// What a TaskManager offers, from the options and this machine.
+/// Returns the resources that a TaskManager offers and the memory of its process, from the options and this machine.
 pub(crate) fn offer(options: &Options) -> Result<(WorkerResourceSpec, MemorySize), StartError> {
     let cores = std::thread::available_parallelism()
         .ok()
@@ -109,8 +109,8 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
         host.clone(),
     );
     tokio::task::spawn_local(trigger.clone().watch_fatal(base.fatal.clone()));
-    let blobs = FileBlobs::open(work.path().join("blobs"))
-        .map_err(|e| StartError::storage("blob cache", e))?;
+    let cache = work.path().join("blobs");
+    let blobs = opened("blob cache", || FileBlobs::open(cache)).await?;
     let own_program = process.entry.as_ref().map(|(_, hash)| *hash);
     let launcher = Launcher::new(LauncherParts {
         rpc: rpc_service.clone(),
@@ -121,7 +121,7 @@ async fn start(process: TaskManagerProcess, trigger: &StopTrigger) -> Result<Run
         folder: sub(&work, "hosts")?,
         log: process.log.clone(),
     });
-    let retrieval = retrieval(&platform, &options, &rpc_service)?;
+    let retrieval = retrieval(&platform, &options, &rpc_service).await?;
     watch_refusals(retrieval.clone(), base.fatal.clone());
     let tmp = sub(&work, "tmp")?;
     let keys = rpc_service.clone();
@@ -214,7 +214,7 @@ fn watch_refusals(refusing: RemoteRetrieval, fatal: FatalErrorHandler) {
 }
 
 /// Who leads: asked from the JobManager, which is where the options or the HA store's record say.
-fn retrieval(
+async fn retrieval(
     platform: &Platform,
     options: &Options,
     rpc: &RpcService,
@@ -232,7 +232,7 @@ fn retrieval(
             LeaderNode::Fixed(NodeAddress::of(&host, port))
         }
         HaType::Filesystem => {
-            let objects = ha_store::open(options, platform)?;
+            let objects = ha_store::open(options, platform).await?;
             let settings = FileElectionSettings {
                 lease_duration: options.get(&ha::LEASE_DURATION),
                 renew_interval: options.get(&ha::LEASE_RENEW_INTERVAL),

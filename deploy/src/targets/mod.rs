@@ -30,7 +30,7 @@ pub(crate) struct Choice {
     pub(crate) possible: &'static [Target],
     /// The target where neither `-t` nor `execution.target` names one.
     pub(crate) default: Target,
-    /// What to do instead of giving another target; may be empty.
+    /// A hint at what to do instead of giving another target; may be empty.
     pub(crate) hint: &'static str,
 }
 
@@ -154,13 +154,13 @@ pub(crate) struct Application {
 /// A cluster that [`ClusterDescriptor::deploy`] has started.
 #[derive(Debug)]
 pub(crate) struct Deployed {
-    /// What a program is told of the cluster.
+    /// The description of the cluster for `--output json`.
     pub(crate) value: Value,
-    /// What people are told of the cluster.
+    /// The description of the cluster for people.
     pub(crate) text: String,
     /// A client of the cluster, where the command that started it waits for its job.
     pub(crate) client: Option<RestClient>,
-    /// What the external resource system calls the cluster.
+    /// The cluster's id in the external resource system, for example a YARN application id.
     pub(crate) application: Option<String>,
 }
 
@@ -245,7 +245,7 @@ fn on_yarn<'a>(
 /// Returns a client of the running cluster that `-t` and `-m` name, for the commands of [`RUNNING`].
 ///
 /// # Errors
-/// As [`choose`] and [`ClusterDescriptor::retrieve`].
+/// Does the work of [`choose`] and [`ClusterDescriptor::retrieve`].
 pub(crate) async fn retrieve(
     context: &Context,
     cluster: &ClusterArgs,

@@ -130,7 +130,7 @@ struct Started {
     pid: Option<u32>,
     rest: Option<String>,
     log: Option<String>,
-    /// What the job collects.
+    /// The place to which the job's results go, as the script printed it.
     results: Option<String>,
 }
 

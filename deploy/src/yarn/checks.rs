@@ -9,7 +9,7 @@ use hadoop::yarn::messages::{NodeReport, Resource};
 use model::MemorySize;
 use std::num::NonZeroU32;
 
-/// What a container is asked for.
+/// The resources that a container is asked for with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ContainerSize {
     /// Mebibytes, a multiple of the scheduler's smallest container.
@@ -118,7 +118,7 @@ impl Containers {
         Ok(self.lacking_now(nodes))
     }
 
-    /// What does not fit beside what runs now.
+    /// Returns a description of each resource that the nodes lack beside what runs on them now.
     fn lacking_now(self, nodes: &[NodeReport]) -> Vec<String> {
         let mut free: Vec<(i64, i32)> = nodes.iter().map(free_on).collect();
         // The smallest place that will do leaves the larger ones to larger containers.

@@ -1,4 +1,4 @@
-//! Why the client could not do something on YARN, and with which exit code it ends.
+//! The errors of the client on YARN, each with the exit code with which the client ends.
 
 use crate::cli::Failure;
 use crate::exit::Exit;

@@ -24,7 +24,7 @@ pub(crate) const TARGETS: &[Target] = &[
 ];
 
 const JOB: JobId = JobId(0xab);
-const LOG: u64 = 7;
+const LOG: &str = "1.1.0000000000000001.0";
 
 fn platform() -> Platform {
     Platform::simulated(1, Arc::new(InProcessNetwork::new()))
@@ -35,7 +35,7 @@ fn writer() -> Writer {
 }
 
 fn record(fact: JobFact) -> Vec<u8> {
-    let record = JobRecord { job: JOB, log: LOG, writer: writer(), fact };
+    let record = JobRecord { job: JOB, writer: writer(), fact };
     record.encode().map(|bytes| bytes.to_vec()).unwrap_or_default()
 }
 
@@ -55,7 +55,7 @@ fn taken_over(records: &[&[u8]]) -> Result<JobState, String> {
     let store: Arc<dyn ObjectStore> = Arc::new(MemoryObjects::new());
     wait(async {
         for (number, bytes) in records.iter().enumerate() {
-            let name = format!("jobs/{JOB}/{number:010}");
+            let name = format!("jobs/{JOB}/{LOG}-{number:010}");
             store.put(&name, Bytes::copy_from_slice(bytes)).await.map_err(|e| e.to_string())?;
         }
         let newest = LeaderSession { nonce: u64::MAX, ..LeaderSession::default() };

@@ -1,6 +1,7 @@
 //! Details of ended jobs as bytes in an object store, each under a name that no two leaders share. The Dispatcher
 //! decides how many are kept and for how long; this module must never delete on its own.
 
+use super::log::{LogEnd, LogId, session_text};
 use crate::objects::{ObjectStore, StoreError};
 use model::{JobId, LeaderSession};
 use serde::{Serialize, de::DeserializeOwned};
@@ -14,11 +15,15 @@ pub struct DetailsStore {
     objects: Arc<dyn ObjectStore>,
 }
 
-/// Returns the name of the object in which the leader `writer` stores a job's details. The name contains the leader's
-/// session, so a superseded leader cannot overwrite the details of the leader that recorded the result.
-pub fn archive_name(job: JobId, writer: LeaderSession) -> String {
-    let LeaderSession { epoch, nonce } = writer;
-    format!("{PREFIX}{job}/{:020}-{:020}-{nonce:016x}", epoch.store, epoch.process)
+/// Returns the name of the object in which the leader `writer` stores the details of the job whose log ends at `end`.
+/// The name contains the log's id and the leader's session, so a superseded leader can neither overwrite the details of
+/// the leader that recorded the result nor delete those of a later job of the same id.
+pub fn archive_name(end: LogEnd, writer: LeaderSession) -> String {
+    format!("{}{}", prefix_of(end.job, end.log), session_text(writer))
+}
+
+fn prefix_of(job: JobId, log: LogId) -> String {
+    format!("{PREFIX}{job}/{log}-")
 }
 
 impl DetailsStore {
@@ -65,13 +70,16 @@ impl DetailsStore {
         self.objects.delete(&name).await.map(|_| ())
     }
 
-    /// Deletes all details that any leader stored for a job.
+    /// Deletes all details that any leader stored for the jobs of these logs, which have one job id.
     ///
     /// # Errors
     /// The object store's error; objects that were deleted before it stay deleted.
-    pub async fn delete_job(self, job: JobId) -> Result<(), StoreError> {
+    pub async fn delete_job(self, job: JobId, logs: &[LogId]) -> Result<(), StoreError> {
+        let prefixes: Vec<String> = logs.iter().map(|log| prefix_of(job, *log)).collect();
         for name in self.objects.list(&format!("{PREFIX}{job}/")).await? {
-            self.objects.delete(&name).await?;
+            if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
+                self.objects.delete(&name).await?;
+            }
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Each job's facts as a numbered log of small objects, `jobs/<job id>/<number>`, written by create-if-absent.
+//! Each job's facts as a numbered log of small objects, `jobs/<job id>/<log id>-<number>`, written by create-if-absent.
 //!
 //! A new leader appends its own [`JobFact::Owner`] record first. Suppose leader A has read a log up to record 4 and is
 //! stopped before it writes record 5 (job FAILED). Leader B takes over and appends record 5 (Owner). When A continues,
@@ -6,9 +6,14 @@
 //! Objects are deleted only after the log says [`JobFact::Removed`], record 0 first. A log without record 0 is no job,
 //! so a record that an old leader appends even later is ignored, and deleted when the log is read next.
 //!
+//! No store can delete on a condition, so names are never used twice: each log has an id of its own ([`LogId`]).
+//! Suppose leader A hangs in the deletion of a forgotten job's record 0, and the job is submitted again at leader B
+//! under the same job id. When A's deletion takes effect at last, it finds A's name, not the record of B's log.
+//!
 //! Suppose an old leader writes record 0 of a new job after the new leader has taken over all jobs. No leader would run
 //! that job before the next take-over. Each leader therefore writes a mark (`jobs/taken-over/<session>`) once it has
-//! taken over, and a job whose records are all older than the newest mark is a ghost.
+//! taken over, and a log whose records are all older than the newest mark is a ghost. If a job has several logs that
+//! are none, the one that was created last counts: an earlier one was never reported as accepted.
 //!
 //! This module must never retry a failed write by itself: the caller repeats the same append, which succeeds if the
 //! first one took effect after all.
@@ -18,24 +23,59 @@ use super::replay::{JobState, Numbered, Replayed, replay};
 use crate::ha::Lease;
 use crate::objects::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
-use model::{JobGraph, JobId, LeaderSession};
+use model::{Epoch, JobGraph, JobId, LeaderSession};
 use platform::Platform;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use thiserror::Error;
 
 pub(super) const PREFIX: &str = "jobs/";
 const MARKS: &str = "taken-over";
-/// Maximum number of records of earlier logs that an append skips, and of attempts of one take-over.
+/// Maximum number of attempts of one take-over.
 const TRIES_MAX: u32 = 100;
+
+/// The identity of a log, which no other log ever has. Of two logs of one job, the one with the higher id was created
+/// later. Its text is `<store epoch>.<process epoch>.<nonce>.<count>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogId {
+    /// The leader that created the log.
+    pub creator: LeaderSession,
+    /// The number of logs that this leader had created before.
+    pub count: u64,
+}
+
+impl fmt::Display for LogId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", session_text(self.creator), self.count)
+    }
+}
+
+/// Returns a session as names of objects contain it.
+pub(super) fn session_text(LeaderSession { epoch, nonce }: LeaderSession) -> String {
+    format!("{}.{}.{nonce:016x}", epoch.store, epoch.process)
+}
+
+impl FromStr for LogId {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut parts = text.splitn(4, '.');
+        let mut part = || parts.next().unwrap_or_default();
+        let epoch = Epoch { store: part().parse()?, process: part().parse()? };
+        let nonce = u64::from_str_radix(part(), 16)?;
+        Ok(Self { creator: LeaderSession { epoch, nonce }, count: part().parse()? })
+    }
+}
 
 /// The position of a log's next record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogEnd {
     /// The job that the log belongs to.
     pub job: JobId,
-    log: u64,
+    /// The log's id.
+    pub log: LogId,
     next: u64,
 }
 
@@ -80,13 +120,15 @@ fn writer_text(writer: &Option<Writer>) -> String {
     writer.as_ref().map(by).unwrap_or_default()
 }
 
-/// A log as a leader has read it. If the job is running or damaged, the leader owns the log.
+/// A job as a leader has read it. If the job is running or damaged, the leader owns its log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TakenOver {
-    /// The job's state according to the log.
+    /// The job's state according to its log.
     pub state: JobState,
-    /// The position of the next record.
-    pub end: LogEnd,
+    /// The position of the next record; `None` if there is no job any more.
+    pub end: Option<LogEnd>,
+    /// Logs of this job id that are no job (any more); they may be deleted.
+    pub stale: Vec<LogId>,
 }
 
 /// The logs of all jobs of a cluster, as one leader uses them. Clones share the store.
@@ -109,22 +151,26 @@ impl JobLogs {
         Self { objects, platform, lease }
     }
 
-    /// Creates the log of a new job; `log` is a random number that identifies it. If the store fails, this tries to
-    /// withdraw the log again: the submitter is told of a failure, so the next leader should not run the job.
+    /// Creates the log of a new job. If the store fails, this tries to withdraw the log again: the submitter is told of
+    /// a failure, so the next leader should not run the job.
     ///
     /// # Errors
-    /// [`AppendError::Exists`] if there is a log of this job id; [`AppendError::LeaseOver`] if the lease ended before
-    /// or while the record was written.
+    /// [`AppendError::Exists`] if another log has this job; [`AppendError::LeaseOver`] if the lease ended before or
+    /// while the record was written.
     pub async fn create(
         self,
         graph: Arc<JobGraph>,
-        log: u64,
+        log: LogId,
         writer: Writer,
     ) -> Result<LogEnd, AppendError> {
         let job = graph.job_id;
-        let record = JobRecord { job, log, writer, fact: JobFact::Graph(graph) };
+        let first = |(of, records): (&LogId, &Records)| *of != log && records.contains_key(&0);
+        if self.records(job).await?.iter().any(first) {
+            return Err(AppendError::Exists { job });
+        }
+        let record = JobRecord { job, writer, fact: JobFact::Graph(graph) };
         let end = LogEnd { job, log, next: 1 };
-        match self.put(&record, 0).await {
+        match self.put(&record, log, 0).await {
             // A leader whose lease ended during the write does not know whether its successor listed the jobs before
             // this record appeared, so it must not report the job as accepted.
             Ok(Put::Written) if !self.lease.holds(self.platform.now()) => {
@@ -140,23 +186,14 @@ impl JobLogs {
         }
     }
 
-    /// Withdraws a log whose creation has failed. Its record 0 may be there all the same, may still appear, or may be
-    /// the record of a job that was accepted earlier under the same id: another log's objects are never touched, and
-    /// nothing is while nobody can say whose they are.
+    /// Withdraws a log whose creation has failed. Its record 0 may be there all the same, or may still appear. In the
+    /// second case the record that says "removed" stays.
     async fn withdraw(self, end: LogEnd, writer: Writer) {
-        let first = match self.objects.get(&name_of(end.job, 0)).await {
-            Ok(first) => first,
-            Err(_) => return,
-        };
-        let is_own = |bytes: &Bytes| JobRecord::try_decode(bytes).is_ok_and(|r| r.log == end.log);
-        let created = first.as_ref().is_some_and(is_own);
-        if first.is_some() && !created {
-            return;
-        }
         let removed = self.clone().append(end, JobFact::Removed, writer).await;
-        if removed.is_ok() && created {
+        let first = self.objects.get(&name_of(end.job, end.log, 0)).await;
+        if removed.is_ok() && matches!(first, Ok(Some(_))) {
             // If this fails, the objects that remain say that the job is removed.
-            let _ = self.delete(end.job).await;
+            let _ = self.delete(end.job, &[end.log]).await;
         }
     }
 
@@ -166,25 +203,15 @@ impl JobLogs {
     /// [`AppendError::Superseded`] if another leader has appended since `end` was read.
     pub async fn append(
         self,
-        mut end: LogEnd,
+        end: LogEnd,
         fact: JobFact,
         writer: Writer,
     ) -> Result<LogEnd, AppendError> {
-        let job = end.job;
-        let record = JobRecord { job, log: end.log, writer, fact };
-        for _ in 0..TRIES_MAX {
-            let number = end.next;
-            end.next = number.saturating_add(1);
-            match self.put(&record, number).await? {
-                Put::Written => return Ok(end),
-                // The record was left behind by an earlier log of this job id.
-                Put::Taken(Some(other)) if other.log != end.log => {}
-                Put::Taken(other) => {
-                    return Err(AppendError::Superseded { job, by: other.map(|r| r.writer) });
-                }
-            }
+        let LogEnd { job, log, next } = end;
+        match self.put(&JobRecord { job, writer, fact }, log, next).await? {
+            Put::Written => Ok(LogEnd { next: next.saturating_add(1), ..end }),
+            Put::Taken(by) => Err(AppendError::Superseded { job, by }),
         }
-        Err(AppendError::Superseded { job, by: None })
     }
 
     /// Lists the jobs that have records, in ascending order of their ids.
@@ -194,7 +221,7 @@ impl JobLogs {
     pub async fn list(self) -> Result<Vec<JobId>, StoreError> {
         let names = self.objects.list(PREFIX).await?;
         let mut jobs: Vec<JobId> =
-            names.iter().filter_map(|name| Some(numbered(name)?.0)).collect();
+            names.iter().filter_map(|name| Some(parse_record_name(name)?.0)).collect();
         jobs.dedup();
         Ok(jobs)
     }
@@ -225,7 +252,7 @@ impl JobLogs {
         Ok(())
     }
 
-    /// Reads a job's log and makes `writer` the owner if the job has not ended. A job whose records are all older than
+    /// Reads a job's logs and makes `writer` the owner if the job has not ended. A log whose records are all older than
     /// `mark` (see [`JobLogs::newest_mark`]) is a ghost.
     ///
     /// # Errors
@@ -237,21 +264,13 @@ impl JobLogs {
         writer: Writer,
     ) -> Result<TakenOver, AppendError> {
         for _ in 0..TRIES_MAX {
-            let Replayed { mut state, log, next, newest } = self.read(job).await?;
-            let end = LogEnd { job, log: log.unwrap_or_default(), next };
-            if let Some(newest) = newest {
-                if newest.session > writer.session {
-                    return Err(AppendError::Superseded { job, by: Some(newest) });
-                }
-                if matches!(state, JobState::Running(_)) && mark > Some(newest.session) {
-                    state = JobState::Ghost;
-                }
-            }
-            if !matches!(state, JobState::Running(_) | JobState::Damaged { .. }) {
-                return Ok(TakenOver { state, end });
+            let taken = self.look(job, mark, &writer).await?;
+            let Some(end) = taken.end else { return Ok(taken) };
+            if matches!(taken.state, JobState::Ended(_)) {
+                return Ok(taken);
             }
             match self.clone().append(end, JobFact::Owner, writer.clone()).await {
-                Ok(end) => return Ok(TakenOver { state, end }),
+                Ok(end) => return Ok(TakenOver { end: Some(end), ..taken }),
                 // Another leader appended since the read, so the log is read again.
                 Err(AppendError::Superseded { .. }) => {}
                 Err(error) => return Err(error),
@@ -260,24 +279,55 @@ impl JobLogs {
         Err(AppendError::Superseded { job, by: None })
     }
 
-    /// Deletes the log of a removed or ghost job, record 0 first.
+    /// Reads a job's logs, the newest first, up to the one that has the job. Appends nothing.
+    async fn look(
+        &self,
+        job: JobId,
+        mark: Option<LeaderSession>,
+        reader: &Writer,
+    ) -> Result<TakenOver, AppendError> {
+        let logs = self.records(job).await?;
+        let mut stale: Vec<LogId> = logs.keys().copied().collect();
+        let mut gone = JobState::Ghost;
+        for (log, names) in logs.iter().rev() {
+            let Replayed { state, next, newest } = self.read(job, names).await?;
+            if newest.as_ref().is_some_and(|by| by.session > reader.session) {
+                return Err(AppendError::Superseded { job, by: newest });
+            }
+            let old = newest.is_some_and(|by| mark > Some(by.session));
+            match state {
+                JobState::Ghost => {}
+                JobState::Running(_) if old => {}
+                JobState::Removed => gone = JobState::Removed,
+                state => {
+                    stale.retain(|other| other != log);
+                    let end = Some(LogEnd { job, log: *log, next });
+                    return Ok(TakenOver { state, end, stale });
+                }
+            }
+        }
+        Ok(TakenOver { state: gone, end: None, stale })
+    }
+
+    /// Deletes logs of a job that are no job (any more), record 0 of each first.
     ///
     /// # Errors
     /// The store's error, or [`AppendError::LeaseOver`]; records that were deleted before it stay deleted.
-    pub async fn delete(self, job: JobId) -> Result<(), AppendError> {
-        for (_, name) in self.names(job).await? {
+    pub async fn delete(self, job: JobId, logs: &[LogId]) -> Result<(), AppendError> {
+        let records = self.records(job).await?;
+        for name in logs.iter().filter_map(|log| records.get(log)).flat_map(BTreeMap::values) {
             if !self.lease.holds(self.platform.now()) {
                 return Err(AppendError::LeaseOver { job });
             }
-            self.objects.delete(&name).await?;
+            self.objects.delete(name).await?;
         }
         Ok(())
     }
 
-    async fn read(&self, job: JobId) -> Result<Replayed, AppendError> {
+    async fn read(&self, job: JobId, names: &Records) -> Result<Replayed, AppendError> {
         let mut records: Vec<Numbered> = Vec::new();
-        for (number, name) in self.names(job).await? {
-            let record = match self.objects.get(&name).await {
+        for (number, name) in names {
+            let record = match self.objects.get(name).await {
                 Ok(Some(bytes)) => JobRecord::try_decode(&bytes)
                     .map_err(|why| format!("{}/{name}: {why}", self.objects.location())),
                 // The record was deleted after it was listed.
@@ -285,22 +335,26 @@ impl JobLogs {
                 Err(error @ StoreError::Corrupt { .. }) => Err(error.to_string()),
                 Err(error) => return Err(error.into()),
             };
-            records.push((number, record));
+            records.push((*number, record));
         }
         Ok(replay(job, &records))
     }
 
-    /// Returns the numbers and object names of a job's records, ascending.
-    async fn names(&self, job: JobId) -> Result<BTreeMap<u64, String>, StoreError> {
-        let names = self.objects.list(&format!("{PREFIX}{job}/")).await?;
-        let own = names.into_iter().filter_map(|name| Some((numbered(&name)?.1, name)));
-        Ok(own.collect())
+    /// Returns the records of each log of a job, the oldest log first.
+    async fn records(&self, job: JobId) -> Result<BTreeMap<LogId, Records>, StoreError> {
+        let mut logs: BTreeMap<LogId, Records> = BTreeMap::new();
+        for name in self.objects.list(&format!("{PREFIX}{job}/")).await? {
+            if let Some((_, log, number)) = parse_record_name(&name) {
+                logs.entry(log).or_default().insert(number, name);
+            }
+        }
+        Ok(logs)
     }
 
-    async fn put(&self, record: &JobRecord, number: u64) -> Result<Put, AppendError> {
+    async fn put(&self, record: &JobRecord, log: LogId, number: u64) -> Result<Put, AppendError> {
         let job = record.job;
         let bytes = record.encode().map_err(|why| AppendError::Encode { job, why })?;
-        let name = name_of(job, number);
+        let name = name_of(job, log, number);
         if !self.lease.holds(self.platform.now()) {
             return Err(AppendError::LeaseOver { job });
         }
@@ -310,30 +364,38 @@ impl JobLogs {
         match self.objects.get(&name).await {
             // The object is from an earlier try of this append whose answer was lost.
             Ok(Some(there)) if there == bytes => Ok(Put::Written),
-            Ok(there) => Ok(Put::Taken(there.and_then(|b| JobRecord::try_decode(&b).ok()))),
+            Ok(there) => {
+                let record = there.and_then(|bytes| JobRecord::try_decode(&bytes).ok());
+                Ok(Put::Taken(record.map(|record| record.writer)))
+            }
             Err(StoreError::Corrupt { .. }) => Ok(Put::Taken(None)),
             Err(error) => Err(error.into()),
         }
     }
 }
 
+/// The numbers and object names of a log's records, ascending.
+type Records = BTreeMap<u64, String>;
+
 /// The outcome of a create-if-absent.
 enum Put {
     /// The record is in the log.
     Written,
-    /// The number is taken, by the given record if it can be decoded.
-    Taken(Option<JobRecord>),
+    /// The number is taken by a record of the given leader (`None`: it cannot be decoded).
+    Taken(Option<Writer>),
 }
 
-fn name_of(job: JobId, number: u64) -> String {
-    format!("{PREFIX}{job}/{number:010}")
+/// Returns the name of the object with a record.
+pub(super) fn name_of(job: JobId, log: LogId, number: u64) -> String {
+    format!("{PREFIX}{job}/{log}-{number:010}")
 }
 
-/// Returns the job and the record number that an object's name contains; `None` if it is no record's name.
-fn numbered(name: &str) -> Option<(JobId, u64)> {
-    let (job, number) = name.strip_prefix(PREFIX)?.split_once('/')?;
-    let (job, number) = (job.parse().ok()?, number.parse().ok()?);
-    (name_of(job, number) == name).then_some((job, number))
+/// Returns the job, the log and the record number that an object's name contains; `None` if it is no record's name.
+pub fn parse_record_name(name: &str) -> Option<(JobId, LogId, u64)> {
+    let (job, record) = name.strip_prefix(PREFIX)?.split_once('/')?;
+    let (log, number) = record.split_once('-')?;
+    let (job, log, number) = (job.parse().ok()?, log.parse().ok()?, number.parse().ok()?);
+    (name_of(job, log, number) == name).then_some((job, log, number))
 }
 
 fn mark_name(session: LeaderSession) -> String {
@@ -344,6 +406,6 @@ fn mark_name(session: LeaderSession) -> String {
 fn mark_of(name: &str) -> Option<LeaderSession> {
     let mut parts = name.strip_prefix(PREFIX)?.strip_prefix(MARKS)?.strip_prefix('/')?.split('-');
     let mut part = || parts.next()?.parse().ok();
-    let epoch = model::Epoch { store: part()?, process: part()? };
+    let epoch = Epoch { store: part()?, process: part()? };
     Some(LeaderSession { epoch, nonce: part()? })
 }

@@ -9,7 +9,7 @@ mod replay;
 mod tests;
 
 pub use archive::{DetailsStore, archive_name};
-pub use log::{AppendError, JobLogs, LogEnd, TakenOver};
+pub use log::{AppendError, JobLogs, LogEnd, LogId, TakenOver, parse_record_name};
 pub use record::{JobFact, JobRecord, JobResultEntry, Writer};
 pub use replay::JobState;
 

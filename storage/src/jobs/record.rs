@@ -61,9 +61,6 @@ pub struct JobResultEntry {
 pub struct JobRecord {
     /// The job that the record is about.
     pub job: JobId,
-    /// The log's own id, drawn at random with record 0. A record with another id was meant for an earlier log of the
-    /// same job id and is ignored.
-    pub log: u64,
     /// The leader that wrote the record.
     pub writer: Writer,
     /// The fact that the record states.

@@ -29,8 +29,6 @@ pub enum JobState {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Replayed {
     pub(super) state: JobState,
-    /// The log's id; `None` if record 0 cannot be read or is missing.
-    pub(super) log: Option<u64>,
     /// The number of the next record.
     pub(super) next: u64,
     /// The writer with the highest session; `None` if no record can be read.
@@ -43,22 +41,19 @@ pub(super) type Numbered = (u64, Result<JobRecord, String>);
 /// Derives a job's state from its log's records, which must be in ascending order of their numbers.
 pub(super) fn replay(job: JobId, records: &[Numbered]) -> Replayed {
     let next = records.last().map_or(0, |(number, _)| number.saturating_add(1));
-    let ghost = Replayed { state: JobState::Ghost, log: None, next, newest: None };
+    let ghost = Replayed { state: JobState::Ghost, next, newest: None };
     let Some((0, first)) = records.first() else {
         return ghost;
     };
-    let (log, graph) = match first {
+    let graph = match first {
         Ok(record) => match &record.fact {
-            JobFact::Graph(graph) if graph.job_id == job => (Some(record.log), Ok(graph)),
-            _ => (None, Err(format!("record 0 is not the graph of job {job}"))),
+            JobFact::Graph(graph) if graph.job_id == job => Ok(graph),
+            _ => Err(format!("record 0 is not the graph of job {job}")),
         },
-        Err(why) => (None, Err(why.clone())),
+        Err(why) => Err(why.clone()),
     };
-    // If record 0 cannot be read, the log's id is unknown and records of an earlier log cannot be recognised, so every
-    // record counts.
     let readable = records.iter().filter_map(|(_, record)| record.as_ref().ok());
-    let own: Vec<&JobRecord> =
-        readable.filter(|r| r.job == job && log.is_none_or(|log| r.log == log)).collect();
+    let own: Vec<&JobRecord> = readable.filter(|record| record.job == job).collect();
     let damaged: Vec<String> = records
         .iter()
         .skip(1)
@@ -78,5 +73,5 @@ pub(super) fn replay(job: JobId, records: &[Numbered]) -> Replayed {
         (_, None, graph) => JobState::Damaged { graph, why: damaged.join("; ") },
     };
     let newest = own.iter().map(|r| &r.writer).max_by_key(|w| w.session).cloned();
-    Replayed { state, log: log.or(own.first().map(|r| r.log)), next, newest }
+    Replayed { state, next, newest }
 }

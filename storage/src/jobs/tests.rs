@@ -1,3 +1,4 @@
+use super::log::name_of;
 use super::*;
 use crate::ha::Lease;
 use crate::objects::{Fault, FaultyObjects, FileObjects, MemoryObjects, ObjectStore};
@@ -70,9 +71,14 @@ fn memory() -> Arc<dyn ObjectStore> {
     Arc::new(MemoryObjects::new())
 }
 
+/// Returns the id of a log that the leader of this epoch creates.
+fn log(epoch: u64, count: u64) -> LogId {
+    LogId { creator: leader(epoch).session, count }
+}
+
 /// Creates the log of a job that leader 1 has submitted.
 async fn submitted(objects: &Arc<dyn ObjectStore>) -> LogEnd {
-    logs(objects).create(graph(1), 500, leader(1)).await.unwrap()
+    logs(objects).create(graph(1), log(1, 0), leader(1)).await.unwrap()
 }
 
 async fn state(objects: &Arc<dyn ObjectStore>, epoch: u64) -> JobState {
@@ -90,7 +96,7 @@ async fn a_job_is_created_once_owned_ended_and_removed() {
     for objects in [memory(), files] {
         let logs = logs(&objects);
         let end = submitted(&objects).await;
-        let again = logs.clone().create(graph(1), 501, leader(1)).await;
+        let again = logs.clone().create(graph(1), log(1, 1), leader(1)).await;
         assert_eq!(again, Err(AppendError::Exists { job: JobId(1) }));
         assert_eq!(logs.clone().list().await.unwrap(), [JobId(1)]);
         let taken = logs.clone().take_over(JobId(1), None, leader(2)).await.unwrap();
@@ -99,13 +105,13 @@ async fn a_job_is_created_once_owned_ended_and_removed() {
         let by = Some(leader(2));
         assert_eq!(lost, Err(AppendError::Superseded { job: JobId(1), by }));
         let finished = result(JobStatus::Finished);
-        let end = logs.clone().append(taken.end, finished, leader(2)).await.unwrap();
+        let end = logs.clone().append(taken.end.unwrap(), finished, leader(2)).await.unwrap();
         let ended = logs.clone().take_over(JobId(1), None, leader(3)).await.unwrap();
         assert_eq!(ended.state, JobState::Ended(entry(1, JobStatus::Finished)));
-        assert_eq!(ended.end, end, "an ended job needs no owner");
+        assert_eq!(ended.end, Some(end), "an ended job needs no owner");
         logs.clone().append(end, JobFact::Removed, leader(3)).await.unwrap();
         assert_eq!(state(&objects, 4).await, JobState::Removed);
-        logs.clone().delete(JobId(1)).await.unwrap();
+        logs.clone().delete(JobId(1), &[end.log]).await.unwrap();
         assert_eq!(objects.list("").await.unwrap(), Vec::<String>::new());
         submitted(&objects).await;
     }
@@ -140,7 +146,8 @@ async fn a_leader_whose_lease_is_over_writes_nothing() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let late = logs.clone().append(end, result(JobStatus::Failed), leader(1)).await;
     assert_eq!(late, Err(AppendError::LeaseOver { job: JobId(1) }));
-    assert_eq!(logs.delete(JobId(1)).await, Err(AppendError::LeaseOver { job: JobId(1) }));
+    let deleted = logs.delete(JobId(1), &[end.log]).await;
+    assert_eq!(deleted, Err(AppendError::LeaseOver { job: JobId(1) }));
     assert_eq!(objects.list("jobs/").await.unwrap().len(), 2);
 }
 
@@ -152,7 +159,7 @@ async fn a_job_that_is_stored_after_the_lease_is_over_is_not_acknowledged() {
     lease.set(Some(Duration::from_secs(3)));
     let platform = Platform::simulated(1, Arc::new(InProcessNetwork::new()));
     let logs = JobLogs::new(Arc::new(slow), platform, lease);
-    let late = logs.create(graph(1), 500, leader(1)).await;
+    let late = logs.create(graph(1), log(1, 0), leader(1)).await;
     assert_eq!(late, Err(AppendError::LeaseOver { job: JobId(1) }));
 }
 
@@ -161,7 +168,7 @@ async fn an_append_whose_answer_was_lost_succeeds_when_it_is_repeated() {
     let objects = memory();
     let logs = logs(&objects);
     let end = submitted(&objects).await;
-    assert_eq!(logs.clone().create(graph(1), 500, leader(1)).await, Ok(end));
+    assert_eq!(logs.clone().create(graph(1), log(1, 0), leader(1)).await, Ok(end));
     let first = logs.clone().append(end, result(JobStatus::Failed), leader(1)).await;
     let again = logs.clone().append(end, result(JobStatus::Failed), leader(1)).await;
     assert_eq!(first, again);
@@ -178,7 +185,7 @@ async fn a_refused_submission_never_touches_the_log_of_an_accepted_job() {
     let why = "permission denied".to_owned();
     faulty.set_reads(Fault::Fail(StoreError::Io { path: "jobs".to_owned(), why }));
     let store: Arc<dyn ObjectStore> = Arc::new(faulty);
-    let refused = logs(&store).create(graph(1), 600, leader(2)).await;
+    let refused = logs(&store).create(graph(1), log(2, 0), leader(2)).await;
     assert!(matches!(refused, Err(AppendError::Store(_))), "{refused:?}");
     assert_eq!(objects.list("").await.unwrap(), before);
     assert!(matches!(state(&objects, 3).await, JobState::Running(_)));
@@ -190,15 +197,73 @@ async fn what_is_appended_to_a_log_that_was_deleted_is_no_job_and_does_not_reach
     let logs = logs(&objects);
     let end = submitted(&objects).await;
     logs.clone().append(end, JobFact::Removed, leader(1)).await.unwrap();
-    logs.clone().delete(JobId(1)).await.unwrap();
+    logs.clone().delete(JobId(1), &[end.log]).await.unwrap();
     // An old leader appends without knowing that the job was removed.
     logs.clone().append(end, result(JobStatus::Failed), leader(1)).await.unwrap();
     assert_eq!(state(&objects, 2).await, JobState::Ghost);
-    // The id is used again: the old record is ignored and does not block the new log.
-    let end = logs.clone().create(graph(1), 501, leader(2)).await.unwrap();
+    // The job id is used again: the old record does not block the new log.
+    let end = logs.clone().create(graph(1), log(2, 0), leader(2)).await.unwrap();
     logs.clone().append(end, result(JobStatus::Finished), leader(2)).await.unwrap();
     let ended = JobState::Ended(entry(1, JobStatus::Finished));
     assert_eq!(state(&objects, 3).await, ended);
+}
+
+/// Leader A hangs in the deletion of a forgotten job. Leader B deletes the rest, and the same job id is submitted again,
+/// runs and ends. Then A's deletions take effect.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_takes_effect_late_does_not_reach_a_new_job_of_the_same_id() {
+    let objects = memory();
+    let slow = FaultyObjects::new(objects.clone());
+    let a: Arc<dyn ObjectStore> = Arc::new(slow.clone());
+    let end = submitted(&objects).await;
+    let details = |objects: &Arc<dyn ObjectStore>| DetailsStore::new(objects.clone());
+    details(&objects).put(archive_name(end, leader(1).session), "old".into()).await.unwrap();
+    logs(&objects).append(end, JobFact::Removed, leader(1)).await.unwrap();
+    slow.set_writes(Fault::Hang);
+    let (old, log_a, details_a) = ([end.log], logs(&a), details(&a));
+    let mut late = Box::pin(async {
+        tokio::join!(log_a.delete(JobId(1), &old), details_a.delete_job(JobId(1), &old))
+    });
+    assert!(tokio::time::timeout(Duration::from_secs(9), &mut late).await.is_err());
+
+    let taken = logs(&objects).take_over(JobId(1), None, leader(2)).await.unwrap();
+    assert_eq!((taken.state, taken.end, &*taken.stale), (JobState::Removed, None, &old[..]));
+    details(&objects).delete_job(JobId(1), &taken.stale).await.unwrap();
+    logs(&objects).delete(JobId(1), &taken.stale).await.unwrap();
+    let end = logs(&objects).create(graph(1), log(2, 0), leader(2)).await.unwrap();
+    let end = logs(&objects).append(end, result(JobStatus::Finished), leader(2)).await.unwrap();
+    details(&objects).put(archive_name(end, leader(2).session), "new".into()).await.unwrap();
+    let before = objects.list("").await.unwrap();
+    assert_eq!(before.len(), 3);
+    slow.set_writes(Fault::None);
+    assert_eq!(late.await, (Ok(()), Ok(())));
+    assert_eq!(objects.list("").await.unwrap(), before);
+    assert_eq!(state(&objects, 3).await, JobState::Ended(entry(1, JobStatus::Finished)));
+}
+
+/// Record 0 of leader A, which was never acknowledged, appears after leader B has accepted the same job id. B ends
+/// before it has marked its take-over.
+#[tokio::test]
+async fn of_two_logs_of_a_job_the_one_that_was_created_last_counts() {
+    let objects = memory();
+    let elsewhere = memory();
+    logs(&objects).create(graph(1), log(2, 9), leader(2)).await.unwrap();
+    submitted(&elsewhere).await;
+    let name = name_of(JobId(1), log(1, 0), 0);
+    objects.put(&name, elsewhere.get(&name).await.unwrap().unwrap()).await.unwrap();
+    let taken = logs(&objects).take_over(JobId(1), None, leader(3)).await.unwrap();
+    assert_eq!(taken.state, JobState::Running(graph(1)));
+    assert_eq!((taken.end.unwrap().log, taken.stale), (log(2, 9), vec![log(1, 0)]));
+}
+
+#[tokio::test]
+async fn a_withdrawn_submission_is_no_job_however_late_its_record_appears() {
+    let objects = memory();
+    let end = submitted(&memory()).await;
+    logs(&objects).append(end, JobFact::Removed, leader(1)).await.unwrap();
+    assert_eq!(state(&objects, 2).await, JobState::Ghost);
+    submitted(&objects).await;
+    assert_eq!(state(&objects, 2).await, JobState::Removed);
 }
 
 #[tokio::test]
@@ -209,8 +274,8 @@ async fn a_job_that_an_old_leader_submits_after_the_take_over_is_a_ghost() {
     assert_eq!(logs.clone().newest_mark(leader(2).session).await, Ok(None));
     logs.clone().take_over(JobId(1), None, leader(2)).await.unwrap();
     logs.clone().mark_taken_over(leader(2).session).await.unwrap();
-    logs.clone().create(graph(2), 9, leader(1)).await.unwrap();
-    logs.clone().create(graph(3), 9, leader(2)).await.unwrap();
+    logs.clone().create(graph(2), log(1, 1), leader(1)).await.unwrap();
+    logs.clone().create(graph(3), log(2, 0), leader(2)).await.unwrap();
     let mark = logs.clone().newest_mark(leader(3).session).await.unwrap();
     assert_eq!(mark, Some(leader(2).session));
     let mut states = Vec::new();
@@ -236,7 +301,7 @@ async fn an_older_leader_takes_nothing_over() {
 
 /// Overwrites a record's object with bytes that are no record.
 async fn damage(objects: &Arc<dyn ObjectStore>, number: u64) {
-    let name = format!("jobs/{}/{number:010}", JobId(1));
+    let name = name_of(JobId(1), log(1, 0), number);
     objects.put(&name, "FJL1 nonsense".into()).await.unwrap();
 }
 
@@ -250,8 +315,8 @@ async fn damage_costs_the_job_and_is_named() {
         panic!("the damaged record may have been a result");
     };
     assert_eq!(found, graph(1));
-    assert!(why.contains(&format!("jobs/{}/0000000001", JobId(1))), "{why}");
-    let end = logs(&objects).take_over(JobId(1), None, leader(3)).await.unwrap().end;
+    assert!(why.contains(&name_of(JobId(1), log(1, 0), 1)), "{why}");
+    let end = logs(&objects).take_over(JobId(1), None, leader(3)).await.unwrap().end.unwrap();
     assert_ne!(end, owned);
     logs(&objects).append(end, result(JobStatus::Failed), leader(3)).await.unwrap();
     damage(&objects, 0).await;
@@ -266,7 +331,7 @@ async fn a_damaged_graph_leaves_a_job_that_can_be_ended() {
     damage(&objects, 0).await;
     let taken = logs(&objects).take_over(JobId(1), None, leader(2)).await.unwrap();
     assert!(matches!(taken.state, JobState::Damaged { graph: None, .. }), "{:?}", taken.state);
-    logs(&objects).append(taken.end, result(JobStatus::Failed), leader(2)).await.unwrap();
+    logs(&objects).append(taken.end.unwrap(), result(JobStatus::Failed), leader(2)).await.unwrap();
     assert_eq!(state(&objects, 3).await, JobState::Ended(entry(1, JobStatus::Failed)));
 }
 
@@ -274,17 +339,18 @@ async fn a_damaged_graph_leaves_a_job_that_can_be_ended() {
 async fn details_are_read_back_and_damage_is_named() {
     let objects = memory();
     let details = DetailsStore::new(objects.clone());
-    let name = archive_name(JobId(1), leader(1).session);
+    let end = submitted(&memory()).await;
+    let name = archive_name(end, leader(1).session);
     let bytes = DetailsStore::encode(&*graph(1)).unwrap();
     details.clone().put(name.clone(), bytes).await.unwrap();
     assert_eq!(details.clone().get::<JobGraph>(name.clone()).await, Ok(Some((*graph(1)).clone())));
-    let other = archive_name(JobId(1), leader(2).session);
+    let other = archive_name(end, leader(2).session);
     assert_ne!(name, other, "another leader's details are another object");
     assert_eq!(details.clone().get::<JobGraph>(other).await, Ok(None));
     objects.put(&name, "nonsense".into()).await.unwrap();
     let error = details.clone().get::<JobGraph>(name.clone()).await.unwrap_err();
     assert!(error.to_string().contains(&name), "{error}");
-    details.delete_job(JobId(1)).await.unwrap();
+    details.delete_job(JobId(1), &[end.log]).await.unwrap();
     assert_eq!(objects.list("").await.unwrap(), Vec::<String>::new());
 }
 
@@ -343,7 +409,7 @@ proptest! {
                             (Ok(taken), None) => {
                                 assert!(epoch >= owner && matches!(taken.state, JobState::Running(_)));
                                 owner = epoch;
-                                ends.insert(epoch, taken.end);
+                                ends.insert(epoch, taken.end.unwrap());
                             }
                             (Ok(taken), Some(status)) => {
                                 assert_eq!(taken.state, JobState::Ended(entry(1, *status)));
@@ -370,6 +436,13 @@ proptest! {
             };
             assert_eq!(found, expected);
         });
+    }
+
+    #[test]
+    fn a_log_id_is_its_text(store in any::<u64>(), process in any::<u64>(), nonce in any::<u64>(), count in any::<u64>()) {
+        let epoch = Epoch { store, process };
+        let id = LogId { creator: LeaderSession { epoch, nonce }, count };
+        prop_assert_eq!(id.to_string().parse(), Ok(id));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use gateways::dispatcher::{
     CancelJob, DispatcherGateway, JobError, JobSummary, RequestJobsOverview, SubmitError, SubmitJob,
 };
 use gateways::leader_election::{Component, LeaderInformation};
+use gateways::resource_manager::RequestTaskManagers;
 use gateways::{CallError, FabricError, Remote, RpcService};
 use model::graph::GraphNode;
 use model::{
@@ -27,6 +28,9 @@ use std::time::Duration;
 const RETRY: Duration = Duration::from_secs(1);
 /// When the final question is asked.
 const LAST_QUESTION: Duration = Duration::from_secs(RUN.as_secs() - 15);
+/// Time after its start from which a worker must be registered, or released: one that never comes up is given up after
+/// 30 s, one that is not needed after 20 s.
+const WORKER_KNOWN_WITHIN: Duration = Duration::from_secs(60);
 /// How long it is asked.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -87,6 +91,24 @@ impl Client {
         }
     }
 
+    /// Says which workers run and which are registered.
+    async fn compare_workers(&self, world: &World) {
+        let mut manager = self.retrieval.watch(Component::ResourceManager);
+        loop {
+            let leader = manager.borrow_and_update().clone();
+            if let Some(leader) = leader
+                && let Ok(known) =
+                    ghosts::manager_at(self, &leader).ask(RequestTaskManagers {}).await
+            {
+                let now = turmoil::sim_elapsed().unwrap_or_default();
+                let started = world.system.started_before(now.saturating_sub(WORKER_KNOWN_WITHIN));
+                let registered = known.into_iter().map(|worker| worker.resource_id).collect();
+                return world.observer.notice(&Noticed::WorkersInTheEnd { started, registered });
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+
     /// Calls every Dispatcher as soon as it is said to lead: then it must be there.
     async fn greet_dispatchers(self, world: World) {
         let mut known = self.dispatcher.clone();
@@ -126,6 +148,10 @@ pub async fn run(world: World) -> anyhow::Result<()> {
     ghosts::raise(&world, &client, &submitted);
     tokio::task::spawn_local(world.flood.clone().run(client.clone(), world.observer.clone()));
     until(LAST_QUESTION).await;
+    if world.plan.active {
+        // That nobody answers is judged by what becomes of the jobs.
+        let _ = tokio::time::timeout(PATIENCE, client.compare_workers(&world)).await;
+    }
     let Ok(mut seen) = tokio::time::timeout(PATIENCE, client.overview()).await else {
         return Ok(()); // That nothing is known of the jobs is judged at the end of the run.
     };

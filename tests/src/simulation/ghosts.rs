@@ -104,7 +104,8 @@ async fn job_masters(client: Client, job_id: JobId) {
     }
 }
 
-fn manager_at(client: &Client, leader: &LeaderInformation) -> Remote<ResourceManagerGateway> {
+/// Returns a gateway to a ResourceManager.
+pub fn manager_at(client: &Client, leader: &LeaderInformation) -> Remote<ResourceManagerGateway> {
     client.rpc.gateway(&leader.address, ResourceManagerId::from_session(leader.session))
 }
 

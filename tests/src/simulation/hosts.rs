@@ -62,7 +62,7 @@ impl World {
     /// At the beginning of a run.
     pub fn new(plan: Plan, mutation: Mutation, observer: Observer) -> Self {
         Self {
-            system: ExternalSystem::new(plan.seed),
+            system: ExternalSystem::new(plan.seed, observer.clone()),
             plan: Arc::new(plan),
             mutation,
             storage: SharedStorage::new(observer.clone(), mutation),
@@ -143,6 +143,8 @@ impl World {
             ("slot.request.timeout", slot_request.as_str()),
             ("taskmanager.registration.timeout", registration.as_str()),
             ("resourcemanager.taskmanager-timeout", "20 s"),
+            // A container that never comes up is replaced while the run lasts.
+            ("resourcemanager.taskmanager-registration.timeout", "30 s"),
         ])?)
     }
 

@@ -14,13 +14,15 @@ use gateways::job_master::NotifyNotEnoughResources;
 use gateways::leader_election::{LeaderInformation, RequestLeader};
 use gateways::witness::{FabricFact, Witness};
 use model::{
-    AllocationId, ExecutionAttemptId, ExecutionState, JobId, JobStatus, LeaderSession, SlotId,
+    AllocationId, ExecutionAttemptId, ExecutionState, JobId, JobStatus, LeaderSession, ResourceId,
+    SlotId,
 };
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use storage::jobs::LogId;
 
 /// What one who is no part of the cluster notices of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub enum Noticed {
     Recorded {
         /// The job.
         job_id: JobId,
+        /// The log.
+        log: LogId,
         /// The record's number.
         number: u64,
         /// The leader that wrote it.
@@ -52,6 +56,13 @@ pub enum Noticed {
     JobTaken {
         /// Which.
         job_id: JobId,
+    },
+    /// The workers, once everything is healed, of a run whose ResourceManager is active.
+    WorkersInTheEnd {
+        /// The workers that the external system started long ago and that have not ended.
+        started: Vec<ResourceId>,
+        /// The workers that are registered at the ResourceManager.
+        registered: Vec<ResourceId>,
     },
     /// What a job has come to, once everything is healed.
     JobInTheEnd {

@@ -9,14 +9,13 @@ use super::plan::StorageFault;
 use bytes::Bytes;
 use control::mutation::{Mutation, Rule};
 use futures::FutureExt;
-use model::JobId;
 use platform::Platform;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::ha::{FileElection, FileElectionSettings, LeaderRecord};
-use storage::jobs::{JobFact, JobRecord};
+use storage::jobs::{JobFact, JobRecord, parse_record_name};
 use storage::objects::{
     Fault, FaultyObjects, MemoryObjects, ObjectStore, PutNew, StoreError, StoreFuture,
 };
@@ -150,11 +149,10 @@ impl fmt::Debug for Recorded {
 
 /// Returns the fact that a new object records about a job; `None` if the object is no record.
 fn recorded(name: &str, bytes: &[u8]) -> Option<Noticed> {
-    let (job, number) = name.strip_prefix("jobs/")?.split_once('/')?;
-    let (job_id, number) = (job.parse::<JobId>().ok()?, number.parse().ok()?);
+    let (job_id, log, number) = parse_record_name(name)?;
     let record = JobRecord::try_decode(bytes).ok()?;
     let result = matches!(record.fact, JobFact::Result(_));
-    Some(Noticed::Recorded { job_id, number, session: record.writer.session, result })
+    Some(Noticed::Recorded { job_id, log, number, session: record.writer.session, result })
 }
 
 impl ObjectStore for Recorded {

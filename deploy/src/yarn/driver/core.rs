@@ -8,7 +8,7 @@ use control::resource_manager::pool::{DriverEvent, RecoveredWorker};
 use model::ResourceId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a container is made of.
+/// The resources of a container.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Size {
     pub(super) memory_mib: i64,
@@ -25,7 +25,7 @@ pub(super) struct Node {
     pub(super) name: String,
 }
 
-/// What has happened.
+/// An event that the core handles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
     /// The ResourceManager wants a worker.
@@ -52,7 +52,7 @@ pub(super) enum Event {
     LaunchFailed { id: ResourceId, cause: String },
 }
 
-/// What is to be done.
+/// A command of the core to the task that talks to YARN.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
     /// Tell YARN how many containers of a size are wanted in all, on top of those that it has granted.

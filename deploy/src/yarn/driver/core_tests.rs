@@ -175,7 +175,7 @@ fn workers_of_an_earlier_attempt_are_reported_once() {
     assert_eq!(core.step(Event::Release { id: id(9) }), [Command::Stop { id: id(9) }]);
 }
 
-/// What was seen of each container and request.
+/// The observed history of each container and request.
 #[derive(Debug, Default)]
 struct Seen {
     allocated: BTreeSet<ResourceId>,

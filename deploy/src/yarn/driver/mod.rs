@@ -33,7 +33,7 @@ const COMPONENT: &str = "yarn driver";
 /// Orders that may wait for the driver's task, which takes microseconds for each: more of them mean that it is stuck.
 const ORDERS_MAX: usize = 65_536;
 
-/// What the driver is made of.
+/// The parts from which the driver is started.
 #[derive(Debug)]
 pub(crate) struct YarnDriverParts {
     pub(crate) platform: Platform,
@@ -47,7 +47,7 @@ pub(crate) struct YarnDriverParts {
     pub(crate) plan: LaunchPlan,
 }
 
-/// What options say of the driver.
+/// The options of the driver.
 #[derive(Debug, Clone)]
 pub(crate) struct DriverSettings {
     beats: AmRmOptions,

@@ -23,7 +23,7 @@ const LAUNCH_WITHIN: Duration = Duration::from_secs(60);
 /// How long a node may take to answer that it stops a container. YARN's ResourceManager is told then.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-/// What the ResourceManager wants.
+/// A call of Flott's ResourceManager.
 #[derive(Debug)]
 pub(super) enum Order {
     /// It leads now, and wants to hear what happens. Answered with the workers that there are.
@@ -84,10 +84,10 @@ async fn register(
     Ok((yarn, nodes, events))
 }
 
-/// What a node said to a launch.
+/// The answer of a NodeManager to a launch.
 struct Answer {
     id: ResourceId,
-    /// Why it did not start the container, or why that is not known.
+    /// The reason why the node did not start the container, or why that is not known; `None` if it did.
     refusal: Option<String>,
 }
 
@@ -108,9 +108,9 @@ struct Task {
     /// Events that it has not taken yet; one or two for each container.
     backlog: VecDeque<DriverEvent>,
     work: Work,
-    /// What was granted and has not ended.
+    /// The containers that were granted and have not ended.
     containers: BTreeMap<ResourceId, Container>,
-    /// What open requests are for.
+    /// The open requests by their number.
     requests: BTreeMap<u64, WorkerRequest>,
     /// YARN's request of each priority.
     asked: BTreeMap<i32, RequestId>,

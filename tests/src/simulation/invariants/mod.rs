@@ -5,6 +5,7 @@
 pub mod fenced_changes_nothing;
 pub mod finished_by_itself;
 pub mod jobs_settle;
+pub mod no_worker_is_forgotten;
 pub mod one_attempt_runs;
 pub mod one_leader_per_epoch;
 pub mod published_after_answer;
@@ -36,6 +37,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<fenced_changes_nothing::FencedChangesNothing>::default(),
         Box::<finished_by_itself::FinishedByItself>::default(),
         Box::<jobs_settle::JobsSettle>::default(),
+        Box::<no_worker_is_forgotten::NoWorkerIsForgotten>::default(),
         Box::<one_attempt_runs::OneAttemptRuns>::default(),
         Box::<one_leader_per_epoch::OneLeaderPerEpoch>::default(),
         Box::<published_after_answer::PublishedAfterAnswer>::default(),
@@ -64,6 +66,7 @@ pub fn mutants() -> Vec<Mutant> {
         ("fenced_changes_nothing", fenced_changes_nothing::MUTANTS),
         ("finished_by_itself", finished_by_itself::MUTANTS),
         ("jobs_settle", jobs_settle::MUTANTS),
+        ("no_worker_is_forgotten", no_worker_is_forgotten::MUTANTS),
         ("one_attempt_runs", one_attempt_runs::MUTANTS),
         ("one_leader_per_epoch", one_leader_per_epoch::MUTANTS),
         ("published_after_answer", published_after_answer::MUTANTS),

@@ -7,16 +7,17 @@ use crate::simulation::observer::{Noticed, Seen, What};
 use control::mutation::Mutation;
 use model::{JobId, LeaderSession};
 use std::collections::{BTreeMap, BTreeSet};
+use storage::jobs::LogId;
 
 /// The broken rule that this invariant must find, and a seed in which it does.
 #[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RecordsReplaced, 27)];
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::RecordsReplaced, 453)];
 
 /// The state of this invariant; see the module.
 #[derive(Default)]
 pub struct SupersededWritesNothing {
     /// The newest leader that has written to each job's log.
-    newest: BTreeMap<JobId, LeaderSession>,
+    newest: BTreeMap<(JobId, LogId), LeaderSession>,
     ended: BTreeSet<JobId>,
 }
 
@@ -26,10 +27,11 @@ impl Invariant for SupersededWritesNothing {
     }
 
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
-        let What::Client(Noticed::Recorded { job_id, number, session, result }) = &seen.what else {
+        let What::Client(recorded) = &seen.what else { return Ok(()) };
+        let Noticed::Recorded { job_id, log, number, session, result } = recorded else {
             return Ok(());
         };
-        let newest = self.newest.entry(*job_id).or_insert(*session);
+        let newest = self.newest.entry((*job_id, *log)).or_insert(*session);
         if session < newest {
             return Err(format!(
                 "job {job_id}: record {number} of {session} appears after one of {newest}"

@@ -1,0 +1,32 @@
+//! No worker is forgotten: once everything is healed, each worker that the external system started a minute ago or
+//! earlier is registered at the ResourceManager, or was released. A forgotten worker costs its container for as long as
+//! the cluster lives.
+
+use super::Invariant;
+use crate::simulation::observer::{Noticed, Seen, What};
+#[cfg(feature = "mutants")]
+use control::mutation::Mutation;
+
+/// The broken rule that this invariant must find, and a seed in which it does.
+#[cfg(feature = "mutants")]
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::SilentWorkersStay, 2)];
+
+/// The invariant has no state; see the module.
+#[derive(Default)]
+pub struct NoWorkerIsForgotten;
+
+impl Invariant for NoWorkerIsForgotten {
+    fn name(&self) -> &'static str {
+        "no_worker_is_forgotten"
+    }
+
+    fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        let What::Client(Noticed::WorkersInTheEnd { started, registered }) = &seen.what else {
+            return Ok(());
+        };
+        match started.iter().find(|worker| !registered.contains(worker)) {
+            Some(worker) => Err(format!("{worker} runs, but is not registered: {registered:?}")),
+            None => Ok(()),
+        }
+    }
+}
