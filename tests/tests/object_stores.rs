@@ -14,7 +14,7 @@ mod common;
 #[path = "common/s3.rs"]
 mod s3;
 
-use common::{Cluster, SOON, bin, output_lines, request};
+use common::{Cluster, SOON, bin, eventually, output_lines, request};
 use futures::TryStreamExt;
 use futures::future::join_all;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
@@ -147,11 +147,10 @@ async fn what_a_server_refuses_is_typed_and_named() {
 #[test]
 fn a_killed_jobmanager_finds_its_jobs_in_a_bucket() {
     let server = S3Server::start();
-    let (blobs, uri) = (tempfile::tempdir().unwrap(), format!("s3://{BUCKET}/ha"));
+    let uri = format!("s3://{BUCKET}/ha");
     let options = [
         ("high-availability.type", "filesystem"),
         ("high-availability.storageDir", &uri),
-        ("blob.storage.directory", blobs.path().to_str().unwrap()),
         ("s3.endpoint", &server.endpoint),
         ("s3.region", "us-east-1"),
         ("s3.access-key", ACCESS_KEY),
@@ -172,8 +171,9 @@ fn a_killed_jobmanager_finds_its_jobs_in_a_bucket() {
     for log in [killed.log(), cluster.jobmanager.as_ref().unwrap().log()] {
         assert!(!log.contains(SECRET_KEY), "{log}");
     }
-    // The job's log is in the bucket.
-    let names =
-        cluster.block_on(open(&server, &uri, SECRET_KEY).list(&format!("default/jobs/{job}/")));
-    assert!(names.unwrap().len() > 2);
+    // The job's log is in the bucket; its program, which the second JobManager had from there, goes with the job.
+    let bucket = open(&server, &uri, SECRET_KEY);
+    let list = |prefix: &str| cluster.block_on(bucket.list(&format!("default/{prefix}"))).unwrap();
+    assert!(list(&format!("jobs/{job}/")).len() > 2);
+    eventually(SOON, "the program is gone", || list("programs/").is_empty().then_some(()));
 }

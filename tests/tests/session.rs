@@ -370,18 +370,22 @@ fn the_cluster_ends_when_told_by_rest() {
     assert_eq!(jobmanager.wait(SOON), 0, "{}", jobmanager.log());
 }
 
-/// The blobs below a folder.
-fn blobs(folder: &Path) -> Vec<PathBuf> {
+/// The start of the names of blobs' files, and of the objects each of which completes a program's copy.
+const BLOB: &str = "permanent-";
+const COPY: &str = "whole.";
+
+/// Returns the files below a folder whose names start with `prefix`.
+fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         // One that has just gone holds nothing.
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
-            let blob = entry.file_name().to_string_lossy().starts_with("permanent-");
+            let named = entry.file_name().to_string_lossy().starts_with(prefix);
             if path.is_dir() {
                 folders.push(path);
-            } else if blob {
+            } else if named {
                 found.push(path);
             }
         }
@@ -389,9 +393,9 @@ fn blobs(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn await_blobs(folder: &Path, count: usize) {
-    eventually(SOON, &format!("{count} blobs are left"), || {
-        (blobs(folder).len() == count).then_some(())
+fn await_copies(folder: &Path, count: usize) {
+    eventually(SOON, &format!("copies of {count} programs are left"), || {
+        (files(folder, COPY).len() == count).then_some(())
     });
 }
 
@@ -407,23 +411,23 @@ fn programs_go_with_their_last_job_and_uploaded_ones_with_their_upload() {
         let run =
             cluster.flott(&["run"], &[count.to_str().unwrap(), "--input", text.to_str().unwrap()]);
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        await_blobs(storage.path(), 0);
+        await_copies(storage.path(), 0);
     }
     // What stays uploaded stays ready, and is not copied again for the next job.
     let words = ["--input", text.to_str().unwrap()];
     let jar = cluster.block_on(cluster.client().upload(&count, |_| ())).unwrap();
-    let mut files = Vec::new();
+    let mut copies = Vec::new();
     for _ in 0..2 {
         let run =
             cluster.block_on(cluster.client().run(jar.jar_id(), &request(&words, 1))).unwrap();
         cluster.await_state(&run.jobid, "FINISHED", SOON);
         let inodes: Vec<u64> =
-            blobs(storage.path()).iter().map(|path| path.metadata().unwrap().ino()).collect();
-        files.push(inodes);
+            files(storage.path(), COPY).iter().map(|path| path.metadata().unwrap().ino()).collect();
+        copies.push(inodes);
     }
-    assert!(files[0].len() == 1 && files[0] == files[1], "{files:?}");
+    assert!(copies[0].len() == 1 && copies[0] == copies[1], "{copies:?}");
     cluster.block_on(cluster.client().delete_jar(jar.jar_id())).unwrap();
-    await_blobs(storage.path(), 0);
+    await_copies(storage.path(), 0);
     // A stopped process leaves what the jobs need that have not ended, and nothing else.
     cluster.block_on(cluster.client().upload(&count, |_| ())).unwrap();
     let slow = request(&["--count", "100000000", "--rate", "100"], 1);
@@ -431,11 +435,12 @@ fn programs_go_with_their_last_job_and_uploaded_ones_with_their_upload() {
     let counted = cluster.submit(&count, &request(&words, 1));
     cluster.await_state(&counted, "FINISHED", SOON);
     cluster.await_state(&job, "RUNNING", SOON);
-    await_blobs(storage.path(), 2);
+    await_copies(storage.path(), 2);
     let mut stopped = cluster.jobmanager.take().unwrap();
     stopped.signal(nix::sys::signal::Signal::SIGTERM);
     assert_eq!(stopped.wait(SOON), 0, "{}", stopped.log());
-    assert_eq!(blobs(storage.path()).len(), 1);
+    assert_eq!(files(storage.path(), COPY).len(), 1);
+    assert_eq!(files(storage.path(), BLOB), Vec::<PathBuf>::new());
     cluster.start_jobmanager();
     cluster.await_taskmanagers(2);
     cluster.await_state(&job, "RUNNING", SOON);
@@ -443,7 +448,7 @@ fn programs_go_with_their_last_job_and_uploaded_ones_with_their_upload() {
     cluster.block_on(cluster.client().shut_down_cluster()).unwrap();
     let mut ended = cluster.jobmanager.take().unwrap();
     assert_eq!(ended.wait(SOON), 0, "{}", ended.log());
-    assert_eq!(blobs(storage.path()), Vec::<PathBuf>::new());
+    assert!(!storage.path().join("default/programs").exists());
 }
 
 #[test]
@@ -454,7 +459,7 @@ fn without_ha_a_stopped_jobmanager_leaves_nothing_in_the_blob_folder() {
     let slow = request(&["--count", "100000000", "--rate", "100"], 1);
     let job = cluster.submit(&bin("sequence_sum"), &slow);
     cluster.await_state(&job, "RUNNING", SOON);
-    assert_eq!(blobs(folder.path()).len(), 1);
+    assert_eq!(files(folder.path(), BLOB).len(), 1);
     let mut stopped = cluster.jobmanager.take().unwrap();
     stopped.signal(nix::sys::signal::Signal::SIGTERM);
     assert_eq!(stopped.wait(SOON), 0, "{}", stopped.log());

@@ -2,8 +2,8 @@
 //! them; programs that are uploaded here; programs for which a job is about to come. Also the programs that were needed
 //! and no longer are.
 //!
-//! While no Dispatcher of this process leads, the needs are unknown and everything is kept: the store may be shared
-//! with the process that leads.
+//! While no Dispatcher of this process leads, the needs are unknown and everything is kept: the process that leads may
+//! need the copies of programs in the cluster's object store.
 
 use model::{BlobKey, BlobKind, ContentHash, JobId};
 use platform::watch;

@@ -15,7 +15,9 @@ use model::{JobGraph, JobId, JobStatus};
 use platform::watch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use storage::blobs::BlobStoreError;
 use storage::jobs::{AppendError, LogEnd, LogId};
+use storage::objects::StoreError;
 
 impl Dispatcher {
     /// In application and per-job mode, submits the cluster's job unless it was recovered or has ended already. To be
@@ -77,7 +79,7 @@ impl Dispatcher {
         self.deps.end.set_first(ClusterEnd { status, job, diagnostics, dismissed });
     }
 
-    /// Checks and stores a graph, then runs the job. The answer comes when the graph is stored; the job runs even if
+    /// Checks a graph, stores its program and the graph, then runs the job. The answer comes when the graph is stored; the job runs even if
     /// the caller does not wait for the answer.
     pub(super) fn submit(
         &mut self,
@@ -102,10 +104,21 @@ impl Dispatcher {
         self.say_needed_by(job);
         let log = LogId { creator: self.writer.session, count: self.logs_created };
         self.logs_created += 1;
+        let program = program_key(&graph.program);
+        let kept = self.deps.durable.as_ref().map(|durable| durable.keep(&program));
         let created = self.logs.clone().create(graph.clone(), log, self.writer.clone());
         let addr = ctx.address();
         let stored = actix::spawn(async move {
-            let stored = GraphStored { graph, options, outcome: created.await };
+            // The next leader runs every job that has a record, so the program must be there before the record.
+            let kept = match kept {
+                Some(kept) => kept.await.map_err(|error| not_kept(&graph, error)),
+                None => Ok(()),
+            };
+            let outcome = match kept {
+                Ok(()) => created.await,
+                Err(error) => Err(error),
+            };
+            let stored = GraphStored { graph, options, outcome };
             addr.send(stored).await.unwrap_or(Err(SubmitError::ShuttingDown))
         });
         Box::pin(async move { stored.await.unwrap_or(Err(SubmitError::ShuttingDown)) })
@@ -196,6 +209,17 @@ impl Dispatcher {
     pub(super) fn release_host(&self, job: JobId, at_once: bool) {
         self.deps.hosts().insist(ReleaseHost { job_id: job, at_once });
     }
+}
+
+/// Translates the reason why a job's program was not copied.
+fn not_kept(graph: &JobGraph, error: BlobStoreError) -> AppendError {
+    AppendError::Store(match error {
+        BlobStoreError::Store(error) => error,
+        other => {
+            let path = format!("program {} of job {}", graph.program.name, graph.job_id);
+            StoreError::Io { path, why: other.to_string() }
+        }
+    })
 }
 
 /// The outcome of storing a submitted graph in its job's log.

@@ -95,6 +95,9 @@ pub(super) fn start(deps: DispatcherDeps, session: DispatcherId) -> Running<Disp
         ClusterMode::PerJob(_) => Mode::PerJob,
     };
     let platform = deps.services.platform.clone();
+    if let Some(durable) = &deps.durable {
+        durable.lead(session.session());
+    }
     let dispatcher = Dispatcher {
         session,
         table: JobTable::new(mode, retention(&deps.services.options)),

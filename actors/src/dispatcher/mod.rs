@@ -33,6 +33,7 @@ use model::{JobGraph, JobId, JobStatus, ProcessSession};
 use platform::watch;
 use std::fmt;
 use std::sync::Arc;
+use storage::blobs::DurableBlobs;
 use storage::ha::Lease;
 use storage::objects::ObjectStore;
 
@@ -78,6 +79,8 @@ pub struct DispatcherDeps {
     pub hosts: (EndpointAddress, ProcessSession),
     /// The BlobServer that deletes a job's blobs when the job has ended.
     pub blobs: Option<Remote<BlobServerGateway>>,
+    /// The store in which programs are kept for the next leader; `None` without high availability.
+    pub durable: Option<DurableBlobs>,
     /// The record of the blobs that jobs need, updated while a Dispatcher of this process leads.
     pub in_use: BlobsInUse,
     /// The store of the jobs' logs; with high availability, shared with the other JobManagers.

@@ -17,11 +17,13 @@ use gateways::leader_election::{Component, LeaderInformation};
 use gateways::program_host::BuildError;
 use gateways::{CallError, FabricError};
 use model::{
-    DispatcherId, FailureCause, Fence, JobMasterId, LeaderSession, OperatorId, ResourceProfile,
+    BlobKind, DispatcherId, FailureCause, Fence, JobMasterId, LeaderSession, OperatorId,
+    ProgramRef, ResourceProfile,
 };
 use runner::DispatcherHandle;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use storage::blobs::{BlobStore as _, MemoryBlobs, hash_bytes, store_bytes};
 use storage::ha::Lease;
 use storage::jobs::{JobFact, JobLogs, JobResultEntry, JobState, LogId, Writer};
 use storage::objects::{Fault, FaultyObjects, MemoryObjects, StoreError};
@@ -52,6 +54,16 @@ async fn start_in(
     mode: ClusterMode,
     objects: MemoryObjects,
 ) -> Fixture {
+    start_keeping(None, process, election, mode, objects).await
+}
+
+async fn start_keeping(
+    durable: Option<DurableBlobs>,
+    process: TestProcess,
+    election: Arc<ElectionDouble>,
+    mode: ClusterMode,
+    objects: MemoryObjects,
+) -> Fixture {
     let hosts = HostsDouble::start(&process, HostSide::JobManager).await;
     let manager = ManagerDouble::lead(&process, 60);
     let (end, ended) = watch::channel(None);
@@ -64,6 +76,7 @@ async fn start_in(
         leaders: process.leaders.clone(),
         hosts: (hosts.running.address().clone(), services.session),
         blobs: None,
+        durable,
         in_use: in_use.clone(),
         objects: Arc::new(store.clone()),
         details: Arc::new(store.clone()),
@@ -303,6 +316,39 @@ async fn a_full_disk_refuses_the_job_and_keeps_nothing() {
         f.store.set_writes(Fault::None);
         assert_eq!(f.stored(1).await, Vec::<String>::new());
         assert_eq!(f.submit(graph(1, 1, false)).await, Ok(job(1)));
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_is_recorded_once_its_program_is_kept_for_the_next_leader() {
+    local(async {
+        let process = TestProcess::start(&[]).await;
+        let election = ElectionDouble::start(&process);
+        let (programs, objects) = (MemoryObjects::new(), MemoryObjects::new());
+        let faulty = FaultyObjects::new(Arc::new(programs.clone()));
+        let durable = || DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(faulty.clone()));
+        let blobs = durable();
+        let key = store_bytes(&blobs, b"program", None, BlobKind::Permanent).await.unwrap();
+        let f = start_keeping(Some(blobs), process, election, ClusterMode::Session, objects).await;
+        f.leads(1).await;
+        let with = |n, hash| {
+            let mut graph = graph(n, 1, false);
+            graph.program = ProgramRef { hash, size: key.size, ..graph.program };
+            graph
+        };
+        let missing = f.submit(with(1, hash_bytes(b"nobody has it"))).await.unwrap_err();
+        assert!(missing.to_string().contains("program words"), "{missing}");
+        faulty.set_writes(Fault::Fail(StoreError::DiskFull { path: "/programs".into() }));
+        let full = f.submit(with(1, key.hash)).await.unwrap_err();
+        assert!(full.to_string().contains("the disk of /programs is full"), "{full}");
+        faulty.set_writes(Fault::Hang);
+        let mut submitted = Box::pin(f.submit(with(1, key.hash)));
+        assert!(tokio::time::timeout(Duration::from_secs(2), &mut submitted).await.is_err());
+        assert_eq!(f.stored(1).await, Vec::<String>::new(), "nobody could run it yet");
+        faulty.set_writes(Fault::None);
+        assert_eq!(submitted.await, Ok(job(1)));
+        assert_eq!(durable().find(None, key.hash).await, Ok(Some(key)), "at another JobManager");
     })
     .await;
 }

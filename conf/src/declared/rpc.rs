@@ -24,8 +24,7 @@ options! {
     /// The most connections at once.
     CONNECTIONS_MAX: u32 = "rpc.connections-max" => 16_384;
     /// The directory in which a JobManager makes a directory of its own for blobs; by default under `io.tmp.dirs`. With
-    /// high availability, blobs are kept in `high-availability.storageDir` if that is a directory; if it is an object
-    /// store, blobs are kept here, in a directory that every JobManager must reach.
+    /// high availability, `high-availability.storageDir` holds copies of the programs that jobs need.
     BLOB_DIRECTORY: Option<PathBuf> = "blob.storage.directory" => None;
     /// How long a blob is kept that no job has come for, and one that a cache has fetched and nobody uses. Blobs of a job
     /// go with it.

@@ -21,7 +21,7 @@ use platform::Platform;
 use platform::watch;
 use std::path::PathBuf;
 use std::sync::Arc;
-use storage::blobs::{BlobStore, BlobStoreError};
+use storage::blobs::{BlobStore, BlobStoreError, DurableBlobs};
 use storage::ha::{Candidate, ElectionDriver};
 use storage::objects::ObjectStore;
 
@@ -41,8 +41,10 @@ pub struct JobManagerParts {
     pub objects: Arc<dyn ObjectStore>,
     /// The store of the details of ended jobs; with high availability, the same store as `objects`.
     pub details: Arc<dyn ObjectStore>,
-    /// Blobs.
+    /// The blobs of this process.
     pub blobs: Arc<dyn BlobStore>,
+    /// With high availability, the same blobs as the store that keeps programs for the next leader.
+    pub durable: Option<DurableBlobs>,
     /// Starts program hosts.
     pub launcher: Arc<dyn ProgramHostLauncher>,
     /// Where workers come from.
@@ -118,6 +120,7 @@ impl JobManagerComponents {
             leaders: leaders.clone(),
             hosts: (hosts.address().clone(), services.session),
             blobs: (!parts.embedded).then(|| ready.blobs.clone()),
+            durable: parts.durable,
             in_use: blobs.in_use(),
             objects: parts.objects,
             details: parts.details,

@@ -151,6 +151,7 @@ impl Plan<'_> {
             objects: Arc::new(MemoryObjects::default()),
             details: Arc::new(MemoryObjects::default()),
             blobs: Arc::new(MemoryBlobs::new()),
+            durable: None,
             workers: resource_manager::Mode::Standalone,
             mode: ClusterMode::Session,
             own_program: Some(OWN),

@@ -1,11 +1,9 @@
-//! The cluster's part of `high-availability.storageDir`: its object store and the folder of its programs. This module
-//! must never put an S3 key into an error or a log.
+//! The cluster's part of `high-availability.storageDir`. This module must never put an S3 key into an error or a log.
 
 use super::{StartError, opened};
 use conf::high_availability as ha;
-use conf::{Options, rpc, s3};
+use conf::{Options, s3};
 use platform::Platform;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::ha::FileElectionSettings;
@@ -51,23 +49,6 @@ pub(super) async fn check(
         }
         outcome => outcome.map_err(failed),
     }
-}
-
-/// Returns the folder of the cluster's blobs. Programs are executed from there, so it must be a directory even if the
-/// storage is remote: then it is in `blob.storage.directory`, which every JobManager must reach.
-pub(super) fn blob_folder(options: &Options) -> Result<PathBuf, StartError> {
-    let uri = storage_dir(options)?;
-    let folder = if objects::is_remote(&uri) {
-        options.get(&rpc::BLOB_DIRECTORY).ok_or_else(|| {
-            StartError::Invalid(format!(
-                "high-availability.storageDir is {uri}, where programs cannot be kept: set \
-                 blob.storage.directory to a directory that every JobManager reaches"
-            ))
-        })?
-    } else {
-        objects::local_path(&uri).map_err(failed)?
-    };
-    Ok(folder.join(options.get(&ha::CLUSTER_ID)).join("blobs"))
 }
 
 /// Returns the configured URI or path, after checking that a local path is valid.
@@ -124,26 +105,20 @@ mod tests {
     const DIR: &str = "high-availability.storageDir";
 
     #[tokio::test]
-    async fn programs_are_in_the_directory_or_in_another_one_where_the_storage_is_remote() {
-        let local = options(&[(DIR, "file:///shared/ha"), ("high-availability.cluster-id", "c")]);
-        assert_eq!(blob_folder(&local).unwrap(), PathBuf::from("/shared/ha/c/blobs"));
-        let remote = options(&[(DIR, "s3://b/ha"), ("blob.storage.directory", "/mnt/blobs")]);
-        assert_eq!(blob_folder(&remote).unwrap(), PathBuf::from("/mnt/blobs/default/blobs"));
-        let text = blob_folder(&options(&[(DIR, "s3://b/ha")])).unwrap_err().to_string();
-        assert!(text.contains("s3://b/ha") && text.contains("blob.storage.directory"), "{text}");
+    async fn a_storage_that_is_no_directory_is_refused() {
         for nothing in ["", "file://", "file://other/x"] {
-            assert!(blob_folder(&options(&[(DIR, nothing)])).is_err(), "{nothing}");
-            assert!(open(&options(&[(DIR, nothing)]), &Platform::production()).await.is_err());
+            let opened = open(&options(&[(DIR, nothing)]), &Platform::production()).await;
+            assert!(opened.is_err(), "{nothing}");
         }
     }
 
     #[test]
     fn a_storage_that_means_another_place_to_each_process_is_refused() {
-        let relative = blob_folder(&options(&[(DIR, "relative/dir")])).unwrap_err().to_string();
+        let relative = storage_dir(&options(&[(DIR, "relative/dir")])).unwrap_err().to_string();
         assert!(relative.contains("'relative/dir' is a relative path"), "{relative}");
         for id in ["", "../../escaped", "a/b", ".hidden"] {
             let set = [(DIR, "/shared/ha"), ("high-availability.cluster-id", id)];
-            let error = blob_folder(&options(&set)).unwrap_err().to_string();
+            let error = storage_dir(&options(&set)).unwrap_err().to_string();
             assert!(error.contains("high-availability.cluster-id"), "{error}");
         }
     }

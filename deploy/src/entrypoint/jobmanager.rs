@@ -3,7 +3,8 @@
 
 use super::application_end::ApplicationEnd;
 use super::rest_endpoint::{self, EndpointPlan};
-use super::{StartError, ha_store, opened, rpc};
+use super::stores::{HaData, Stores};
+use super::{StartError, rpc};
 use crate::cli;
 use crate::components::{
     BaseParts, ClusterEnd, ClusterMode, JobManagerComponents, JobManagerParts,
@@ -17,7 +18,6 @@ use crate::target::{self, External, ExternalParts, Role};
 use crate::work_folder::WorkFolder;
 use actors::program_hosts::ProgramHostLauncher;
 use actors::services::LeaderRetrieval;
-use conf::high_availability::{self as ha, HaType};
 use conf::resourcemanager::DEREGISTER_TIMEOUT;
 use conf::{Options, cluster, execution, jobmanager as options_of_jm};
 use futures::future::LocalBoxFuture;
@@ -30,9 +30,7 @@ use rest::RestHandle;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use storage::blobs::{BlobStore, FileBlobs};
-use storage::ha::{ElectionDriver, EmbeddedElection, FileElection};
-use storage::objects::{FileObjects, MemoryObjects, ObjectStore};
+use storage::blobs::BlobStore;
 use streaming::ProgramEntry;
 
 /// What a JobManager process is started with.
@@ -157,6 +155,8 @@ struct Running {
     rest: RestHandle,
     components: JobManagerComponents,
     ha: HaData,
+    /// The folder of the blobs, if it is not in the work folder.
+    blob_folder: Option<WorkFolder>,
     /// The job of an application or per-job cluster.
     own_job: Option<JobId>,
     /// What an external resource system gave: the source of workers, and what is left to remove at the end.
@@ -171,7 +171,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let (bind, listener) = rest_endpoint::bind(&options)?;
     let options = Arc::new(written_back(options, &rpc_service, listener.address.bound.port()));
     let work = work_folder(&platform, &options)?;
-    let stores = stores(&platform, &options, &work).await?;
+    let stores = Stores::open(&platform, &options, &work).await?;
     ship(process.ship.as_deref(), &*stores.blobs).await?;
     let base = base_parts(&platform, &rpc_service, &options);
     tokio::task::spawn_local(trigger.clone().watch_fatal(base.fatal.clone()));
@@ -203,12 +203,13 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     }));
     let parts = JobManagerParts {
         base,
-        election: stores.election,
+        election: stores.election.clone(),
         standby: stores.standby,
         rest: address.url.clone(),
         objects: stores.ha.objects.clone(),
-        details: stores.details,
-        blobs: stores.blobs,
+        details: stores.details.clone(),
+        blobs: stores.blobs.clone(),
+        durable: stores.ha.durable.clone(),
         launcher,
         workers: external.workers.clone(),
         mode: process.mode,
@@ -228,7 +229,8 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let ready = ReadyAddresses { rest: address.url, rpc: rpc_service.node().to_string() };
     tracing::info!(rest = %ready.rest, rpc = %ready.rpc, "JobManager is up");
     (process.ready)(&ready);
-    Ok(Running { work, rpc: rpc_service, rest, components, ha: stores.ha, own_job, external })
+    let Stores { ha, blob_folder, .. } = stores;
+    Ok(Running { work, rpc: rpc_service, rest, components, ha, blob_folder, own_job, external })
 }
 
 async fn ship(program: Option<&Path>, blobs: &dyn BlobStore) -> Result<(), StartError> {
@@ -306,7 +308,7 @@ impl Running {
     /// comes first and has its own time-out. Returns the exit code.
     async fn shut_down(self, stop: Stop, within: Duration) -> Exit {
         tracing::info!(reason = %stop, exit = stop.exit.code(), "JobManager is shutting down");
-        let Self { work, rpc, rest, components, ha, own_job, external } = self;
+        let Self { work, rpc, rest, components, ha, blob_folder, own_job, external } = self;
         // Else uploads are there after this process, too.
         let forget_uploads = components.services().options.get(&conf::rest::UPLOAD_DIR).is_none();
         let mut exit = stop.exit;
@@ -331,45 +333,14 @@ impl Running {
             tracing::warn!(?within, "the shutdown took too long: ending without order");
         }
         if let Behaviour::StopApplication(_) = stop.behaviour {
-            clean(&ha, own_job.is_some()).await;
+            ha.clean(own_job.is_some()).await;
             if exit != Exit::Fatal {
                 external.clean().await;
             }
         }
-        drop((ha, work));
+        drop((blob_folder, work));
         exit
     }
-}
-
-/// Maximum time that the removal of HA data may take.
-const CLEAN_WITHIN: Duration = Duration::from_secs(10);
-
-/// Removes the data for other JobManagers, because the application has ended. The leader's record stays, so that epochs
-/// continue to rise. In a cluster of one job the job's log stays, so that a supervisor that restarts the process does
-/// not run the job again.
-async fn clean(ha: &HaData, single_job: bool) {
-    if !single_job {
-        let cleared = storage::jobs::clear(&*ha.objects);
-        match tokio::time::timeout(CLEAN_WITHIN, cleared).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "cannot remove the HA data"),
-            Err(_) => tracing::warn!("cannot remove the HA data: the store does not answer"),
-        }
-    }
-    if let Some(blobs) = &ha.blobs
-        && let Err(error) = std::fs::remove_dir_all(blobs)
-    {
-        tracing::warn!(%error, folder = %blobs.display(), "cannot remove the blobs");
-    }
-}
-
-/// What is kept for another JobManager, and what stands in for it where there is none.
-struct HaData {
-    objects: Arc<dyn ObjectStore>,
-    /// Folder of the blobs; `None`: it goes with this process.
-    blobs: Option<PathBuf>,
-    /// The folder that goes with this process, where it is not within the work folder.
-    _own_blobs: Option<WorkFolder>,
 }
 
 /// The ports that were bound, where others look for them.
@@ -390,72 +361,4 @@ fn work_folder(platform: &Platform, options: &Options) -> Result<WorkFolder, Sta
 
 fn sub(work: &WorkFolder, name: &str) -> Result<PathBuf, StartError> {
     work.sub(name).map_err(|e| StartError::storage(name, e))
-}
-
-struct Stores {
-    election: Arc<dyn ElectionDriver>,
-    standby: bool,
-    ha: HaData,
-    details: Arc<dyn ObjectStore>,
-    blobs: Arc<dyn BlobStore>,
-}
-
-async fn stores(
-    platform: &Platform,
-    options: &Options,
-    work: &WorkFolder,
-) -> Result<Stores, StartError> {
-    match options.get(&ha::TYPE) {
-        HaType::None => {
-            let archive = work.path().join("archive");
-            let details = opened("details of ended jobs", || FileObjects::open(archive)).await?;
-            let own_blobs = own_blob_folder(platform, options)?;
-            let parent = own_blobs.as_ref().unwrap_or(work).path();
-            let blobs = file_blobs(parent.join("blobs")).await?;
-            Ok(Stores {
-                election: Arc::new(EmbeddedElection::new(target::epoch(platform, options)?)),
-                standby: false,
-                ha: HaData {
-                    objects: Arc::new(MemoryObjects::default()),
-                    blobs: None,
-                    _own_blobs: own_blobs,
-                },
-                details: Arc::new(details),
-                blobs,
-            })
-        }
-        HaType::Filesystem => {
-            // The election has its own store, so that its calls do not queue behind those of jobs.
-            let leaders = ha_store::open(options, platform).await?;
-            let objects = ha_store::open(options, platform).await?;
-            ha_store::check(options, &*objects, platform).await?;
-            let folder = ha_store::blob_folder(options)?;
-            let settings = ha_store::lease(options)?;
-            Ok(Stores {
-                election: Arc::new(FileElection::new(platform.clone(), leaders, settings)),
-                standby: true,
-                details: objects.clone(),
-                blobs: file_blobs(folder.clone()).await?,
-                ha: HaData { objects, blobs: Some(folder), _own_blobs: None },
-            })
-        }
-    }
-}
-
-/// A folder of this process alone in `blob.storage.directory`: what is in it is of no use to another one.
-fn own_blob_folder(
-    platform: &Platform,
-    options: &Options,
-) -> Result<Option<WorkFolder>, StartError> {
-    let Some(base) = options.get(&conf::rpc::BLOB_DIRECTORY) else {
-        return Ok(None);
-    };
-    let made = WorkFolder::make(&base, "jobmanager", platform.random_u64());
-    let failed = |e| StartError::storage(format!("blob.storage.directory {}", base.display()), e);
-    made.map(Some).map_err(failed)
-}
-
-async fn file_blobs(folder: PathBuf) -> Result<Arc<dyn BlobStore>, StartError> {
-    let what = format!("blob store {}", folder.display());
-    Ok(Arc::new(opened(what, || FileBlobs::open(folder)).await?))
 }

@@ -6,6 +6,7 @@ mod ha_store;
 mod jobmanager;
 mod rest_endpoint;
 mod rpc;
+mod stores;
 mod taskmanager;
 
 pub(crate) use jobmanager::{JobManagerProcess, ReadyAddresses, run as run_jobmanager};

@@ -1,9 +1,8 @@
 //! Blobs as files `<root>/<job id or "shared">/<permanent or transient>-<hash>`. A file holds the blob's content and
 //! nothing else.
 //!
-//! All state is in the directory, so several processes may share it. The same content under several jobs is one inode
-//! with several hard links: the link count is the reference count, which the file system keeps correct through any
-//! crash. The disk work of a call runs on tokio's blocking threads, a bounded number of calls at a time
+//! All state is in the directory. The same content under several jobs is one inode with several hard links: the link
+//! count is the reference count, which the file system keeps correct through any crash. The disk work of a call runs on tokio's blocking threads, a bounded number of calls at a time
 //! ([`DiskCalls`]): a directory that hangs holds up these calls but no lane. This module must never give a file its
 //! final name before its content is synced.
 

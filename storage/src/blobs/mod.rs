@@ -6,6 +6,9 @@
 //! it has not verified in this process, and never read a clock: the BlobServer decides when a transient blob has
 //! expired.
 
+mod durable;
+#[cfg(test)]
+mod durable_tests;
 #[cfg(any(test, feature = "testing"))]
 mod faulty;
 mod file;
@@ -13,6 +16,7 @@ mod memory;
 #[cfg(test)]
 mod tests;
 
+pub use durable::DurableBlobs;
 #[cfg(any(test, feature = "testing"))]
 pub use faulty::FaultyBlobs;
 pub use file::FileBlobs;

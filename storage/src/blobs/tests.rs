@@ -1,18 +1,23 @@
-//! Both implementations against one contract, then what only files can suffer.
+//! All implementations against one contract, then what only files can suffer.
 
 use super::*;
+use crate::objects::MemoryObjects;
 use crate::testing::wait;
 use proptest::prelude::*;
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, time::Duration};
+use std::{
+    collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, sync::Arc, time::Duration,
+};
 
 const JOB: Option<JobId> = Some(JobId(7));
 const OTHER: Option<JobId> = Some(JobId(8));
 
-fn both(check: impl AsyncFn(&dyn BlobStore)) {
+fn all(check: impl AsyncFn(&dyn BlobStore)) {
     wait(async {
         check(&MemoryBlobs::new()).await;
         let dir = tempfile::tempdir().unwrap();
         check(&FileBlobs::open(dir.path().join("blobs")).unwrap()).await;
+        let (files, objects) = (Arc::new(MemoryBlobs::new()), Arc::new(MemoryObjects::new()));
+        check(&DurableBlobs::new(files, objects)).await;
     });
 }
 
@@ -29,7 +34,7 @@ async fn until(done: impl Fn() -> bool) {
 
 #[test]
 fn a_blob_is_found_and_read_in_parts() {
-    both(async |store| {
+    all(async |store| {
         let key = store_bytes(store, b"hello world", JOB, BlobKind::Permanent).await.unwrap();
         assert_eq!(key.size, 11);
         assert_eq!(store.find(JOB, key.hash).await, Ok(Some(key)));
@@ -44,7 +49,7 @@ fn a_blob_is_found_and_read_in_parts() {
 
 #[test]
 fn wrong_content_is_refused_and_leaves_nothing() {
-    both(async |store| {
+    all(async |store| {
         let writer = store.begin().await.unwrap();
         let writer = writer.append("abc".into()).await.unwrap();
         let expected = hash_bytes(b"abd");
@@ -57,7 +62,7 @@ fn wrong_content_is_refused_and_leaves_nothing() {
 
 #[test]
 fn one_content_of_two_jobs_goes_with_the_last() {
-    both(async |store| {
+    all(async |store| {
         let a = store_bytes(store, b"program", JOB, BlobKind::Permanent).await.unwrap();
         let b = store_bytes(store, b"program", OTHER, BlobKind::Permanent).await.unwrap();
         let again = store_bytes(store, b"program", OTHER, BlobKind::Permanent).await.unwrap();
@@ -77,7 +82,7 @@ fn one_content_of_two_jobs_goes_with_the_last() {
 
 #[test]
 fn the_permanent_blob_is_found_before_the_transient_one() {
-    both(async |store| {
+    all(async |store| {
         let transient = store_bytes(store, b"x", None, BlobKind::Transient).await.unwrap();
         assert_eq!(store.find(None, transient.hash).await, Ok(Some(transient)));
         let permanent = store_bytes(store, b"x", None, BlobKind::Permanent).await.unwrap();

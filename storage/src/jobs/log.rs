@@ -37,7 +37,7 @@ const MARKS: &str = "taken-over";
 const TRIES_MAX: u32 = 100;
 
 /// The identity of a log, which no other log ever has. Of two logs of one job, the one with the higher id was created
-/// later. Its text is `<store epoch>.<process epoch>.<nonce>.<count>`.
+/// later. Copies of programs have ids of the same kind. Its text is `<store epoch>.<process epoch>.<nonce>.<count>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogId {
     /// The leader that created the log.

@@ -183,6 +183,7 @@ pub async fn jobmanager(world: World, host: String) -> anyhow::Result<()> {
         objects: world.storage.of(&host),
         details: world.storage.of(&host),
         blobs: Arc::new(MemoryBlobs::new()),
+        durable: None,
         launcher: world.launcher(&rpc, &host),
         workers,
         mode: ClusterMode::Session,

@@ -1,0 +1,193 @@
+//! Copies of programs across JobManagers, each of which has files of its own.
+
+use super::*;
+use crate::jobs::LogId;
+use crate::objects::{Fault, FaultyObjects, MemoryObjects, ObjectStore as _};
+use model::{Epoch, LeaderSession};
+use std::{sync::Arc, time::Duration};
+
+fn leader(epoch: u64) -> LeaderSession {
+    LeaderSession { epoch: Epoch { store: epoch, process: 0 }, nonce: epoch }
+}
+
+/// The blobs of another JobManager on these objects, which leads.
+fn leading(objects: &MemoryObjects, epoch: u64) -> DurableBlobs {
+    let blobs = standby(objects);
+    blobs.lead(leader(epoch));
+    blobs
+}
+
+fn standby(objects: &MemoryObjects) -> DurableBlobs {
+    DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(objects.clone()))
+}
+
+async fn program(blobs: &DurableBlobs) -> BlobKey {
+    store_bytes(blobs, b"program", None, BlobKind::Permanent).await.unwrap()
+}
+
+async fn copies(objects: &MemoryObjects) -> usize {
+    objects.list("programs/").await.unwrap().iter().filter(|name| name.contains("whole.")).count()
+}
+
+#[tokio::test]
+async fn another_jobmanager_finds_a_program_that_was_kept_and_no_other() {
+    let objects = MemoryObjects::new();
+    let a = leading(&objects, 1);
+    // Two parts, the second of which is short.
+    let bytes: Vec<u8> = (0..(8 << 20) + 5_u32).map(|i| (i % 251) as u8).collect();
+    let kept = store_bytes(&a, &bytes, None, BlobKind::Permanent).await.unwrap();
+    let other = program(&a).await;
+    a.keep(&kept).await.unwrap();
+    for b in [leading(&objects, 2), standby(&objects)] {
+        assert_eq!(b.read(&kept, 8 << 20, 100).await.unwrap(), &bytes[8 << 20..]);
+    }
+    let c = leading(&objects, 3);
+    assert_eq!(c.keys().await.unwrap(), [kept]);
+    assert_eq!(c.find(None, kept.hash).await, Ok(Some(kept)));
+    assert_eq!(c.find(None, other.hash).await, Ok(None));
+    assert_eq!(c.path(&other).await, Err(BlobStoreError::NotFound(other.hash)));
+}
+
+#[tokio::test]
+async fn a_program_is_copied_once_in_a_leadership_and_again_by_the_next_leader() {
+    let objects = MemoryObjects::new();
+    let a = leading(&objects, 1);
+    let key = program(&a).await;
+    let (first, second) = tokio::join!(a.keep(&key), a.keep(&key));
+    assert_eq!((first, second), (Ok(()), Ok(())));
+    a.keep(&key).await.unwrap();
+    assert_eq!(copies(&objects).await, 1);
+    let b = leading(&objects, 2);
+    b.keep(&key).await.unwrap();
+    assert_eq!(copies(&objects).await, 2);
+    assert_eq!(b.remove(&key).await, Ok(true));
+    assert_eq!(objects.list("").await.unwrap(), Vec::<String>::new());
+    assert_eq!(b.find(None, key.hash).await, Ok(None));
+}
+
+/// Leader A hangs in the removal of a program that nothing needs. A job with the program is submitted at leader B. Then
+/// A's removal takes effect.
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_takes_effect_late_does_not_reach_the_copy_of_the_next_leader() {
+    let objects = MemoryObjects::new();
+    let slow = FaultyObjects::new(Arc::new(objects.clone()));
+    let a = DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(slow.clone()));
+    a.lead(leader(1));
+    let key = program(&a).await;
+    a.keep(&key).await.unwrap();
+    for fault in [FaultyObjects::set_reads, FaultyObjects::set_writes] {
+        fault(&slow, Fault::Hang);
+        let mut late = a.remove(&key);
+        assert!(tokio::time::timeout(Duration::from_secs(9), &mut late).await.is_err());
+        let b = leading(&objects, 2);
+        program(&b).await;
+        b.keep(&key).await.unwrap();
+        fault(&slow, Fault::None);
+        late.await.unwrap();
+        assert_eq!(copies(&objects).await, 1, "the copy of B");
+        assert_eq!(standby(&objects).read(&key, 0, 100).await.unwrap(), "program");
+        // The next round begins as this one did.
+        b.remove(&key).await.unwrap();
+        program(&a).await;
+        a.keep(&key).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_does_not_reach_a_copy_that_the_same_leader_makes_meanwhile() {
+    let objects = MemoryObjects::new();
+    let slow = FaultyObjects::new(Arc::new(objects.clone()));
+    let a = DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(slow.clone()));
+    a.lead(leader(1));
+    let key = program(&a).await;
+    a.keep(&key).await.unwrap();
+    slow.set_reads(Fault::Hang);
+    let mut removal = a.remove(&key);
+    assert!(tokio::time::timeout(Duration::from_secs(9), &mut removal).await.is_err());
+    program(&a).await;
+    a.keep(&key).await.unwrap();
+    slow.set_reads(Fault::None);
+    assert_eq!(removal.await, Ok(true));
+    assert_eq!(copies(&objects).await, 1);
+}
+
+#[tokio::test]
+async fn a_standby_removes_no_copies() {
+    let objects = MemoryObjects::new();
+    let a = leading(&objects, 1);
+    let key = program(&a).await;
+    a.keep(&key).await.unwrap();
+    let b = standby(&objects);
+    program(&b).await;
+    assert_eq!(b.keep(&key).await.unwrap_err().to_string(), "memory: this process does not lead");
+    assert_eq!(b.remove(&key).await, Ok(true));
+    assert_eq!(b.keys().await.unwrap(), []);
+    assert_eq!(copies(&objects).await, 1);
+}
+
+#[tokio::test]
+async fn a_copy_that_failed_is_made_by_the_next_job() {
+    let objects = MemoryObjects::new();
+    let faulty = FaultyObjects::new(Arc::new(objects.clone()));
+    let a = DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(faulty.clone()));
+    a.lead(leader(1));
+    let key = program(&a).await;
+    let full = StoreError::DiskFull { path: "programs".to_owned() };
+    faulty.set_writes(Fault::Fail(full.clone()));
+    assert_eq!(a.keep(&key).await, Err(full.into()));
+    faulty.set_writes(Fault::None);
+    assert_eq!(a.keep(&key).await, Ok(()));
+    assert_eq!(copies(&objects).await, 1);
+    let missing = BlobKey { hash: hash_bytes(b"never uploaded"), ..key };
+    assert_eq!(a.keep(&missing).await, Err(BlobStoreError::NotFound(missing.hash)));
+}
+
+#[tokio::test]
+async fn a_damaged_or_half_written_copy_is_passed_over() {
+    let objects = MemoryObjects::new();
+    let key = {
+        let a = leading(&objects, 1);
+        let key = program(&a).await;
+        a.keep(&key).await.unwrap();
+        key
+    };
+    for epoch in [2, 3, 4] {
+        let later = leading(&objects, epoch);
+        program(&later).await;
+        later.keep(&key).await.unwrap();
+    }
+    let names = objects.list("programs/").await.unwrap();
+    let of = |epoch: u64, last: &str| {
+        let id = LogId { creator: leader(epoch), count: 0 };
+        let mut of = names.iter().filter(|name| name.contains(&format!("/{id}/{last}")));
+        of.next().unwrap().clone()
+    };
+    objects.put(&of(4, "0"), "Program".into()).await.unwrap();
+    objects.delete(&of(3, "0")).await.unwrap();
+    objects.delete(&of(2, "whole.")).await.unwrap();
+    assert_eq!(standby(&objects).read(&key, 0, 100).await.unwrap(), "program");
+    objects.delete(&of(1, "0")).await.unwrap();
+    assert_eq!(standby(&objects).find(None, key.hash).await, Ok(None));
+    // What is left of a copy is listed, so that it is removed once nothing needs it.
+    let last = leading(&objects, 5);
+    assert_eq!(
+        last.keys().await.unwrap().iter().map(|key| key.hash).collect::<Vec<_>>(),
+        [key.hash]
+    );
+    last.remove(&key).await.unwrap();
+    assert_eq!(objects.list("").await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_replaced_by_the_copy() {
+    let (dir, objects) = (tempfile::tempdir().unwrap(), MemoryObjects::new());
+    let files = || Arc::new(FileBlobs::open(dir.path()).unwrap());
+    let a = DurableBlobs::new(files(), Arc::new(objects.clone()));
+    a.lead(leader(1));
+    let key = program(&a).await;
+    a.keep(&key).await.unwrap();
+    std::fs::write(a.path(&key).await.unwrap().unwrap(), b"Program").unwrap();
+    let again = DurableBlobs::new(files(), Arc::new(objects.clone()));
+    let path = again.path(&key).await.unwrap().unwrap();
+    assert_eq!(std::fs::read(path).unwrap(), b"program");
+}
