@@ -51,6 +51,9 @@ pub enum Mutation {
     /// A worker that does not register in time is not released.
     #[cfg(feature = "mutants")]
     SilentWorkersStay,
+    /// A job is recorded without a copy of its program for the next leader.
+    #[cfg(feature = "mutants")]
+    ProgramsNotKept,
 }
 
 /// The rules, by name, for code that exists with and without the feature.
@@ -84,6 +87,8 @@ pub enum Rule {
     RecordsStay,
     /// A worker that does not register in time is released.
     SilentWorkersGo,
+    /// A job is recorded only after its program is kept.
+    ProgramsKept,
 }
 
 impl Mutation {
@@ -112,13 +117,14 @@ impl Mutation {
             Self::RestartBeforeEnd => Some(Rule::EndBeforeRestart),
             Self::RecordsReplaced => Some(Rule::RecordsStay),
             Self::SilentWorkersStay => Some(Rule::SilentWorkersGo),
+            Self::ProgramsNotKept => Some(Rule::ProgramsKept),
         };
         broken != Some(rule)
     }
 
     /// Every broken rule.
     #[cfg(feature = "mutants")]
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::EpochNotRaised,
         Self::PendingSlotIsFree,
         Self::StaleJobMasterDeclares,
@@ -133,5 +139,6 @@ impl Mutation {
         Self::RestartBeforeEnd,
         Self::RecordsReplaced,
         Self::SilentWorkersStay,
+        Self::ProgramsNotKept,
     ];
 }

@@ -8,6 +8,7 @@ use crate::program_hosts::program_key;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use conf::Options;
 use control::dispatcher::{Origin, Refusal};
+use control::mutation::Rule;
 use gateways::dispatcher::SubmitError;
 use gateways::job_services::ReleaseHost;
 use gateways::resource_manager::ApplicationStatus;
@@ -105,7 +106,9 @@ impl Dispatcher {
         let log = LogId { creator: self.writer.session, count: self.logs_created };
         self.logs_created += 1;
         let program = program_key(&graph.program);
-        let kept = self.deps.durable.as_ref().map(|durable| durable.keep(&program));
+        let keeps = self.deps.services.mutation.keeps(Rule::ProgramsKept);
+        let durable = self.deps.durable.as_ref().filter(|_| keeps);
+        let kept = durable.map(|durable| durable.keep(&program));
         let created = self.logs.clone().create(graph.clone(), log, self.writer.clone());
         let addr = ctx.address();
         let stored = actix::spawn(async move {

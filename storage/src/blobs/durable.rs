@@ -293,6 +293,13 @@ fn of_program(hash: ContentHash) -> String {
     format!("{PREFIX}{hash}/")
 }
 
+/// Returns the program and the copy that an object's name completes; `None` if it does not complete a copy.
+pub fn parse_copy_name(name: &str) -> Option<(ContentHash, LogId)> {
+    let copied = parse(name)?;
+    let hash = copied.hash;
+    copied.whole().map(|(id, _)| (hash, id))
+}
+
 /// A parsed name of an object of a copy.
 struct Copied<'a> {
     hash: ContentHash,

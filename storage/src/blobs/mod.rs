@@ -16,7 +16,7 @@ mod memory;
 #[cfg(test)]
 mod tests;
 
-pub use durable::DurableBlobs;
+pub use durable::{DurableBlobs, parse_copy_name};
 #[cfg(any(test, feature = "testing"))]
 pub use faulty::FaultyBlobs;
 pub use file::FileBlobs;

@@ -9,6 +9,7 @@ use super::observer::Observer;
 use super::plan::{Plan, SLOTS_PER_WORKER};
 use super::programs::{Doubles, Programs};
 use super::storage::SharedStorage;
+use super::uploads::Uploads;
 use super::workers::ExternalSystem;
 use actors::leader_retrieval::{LeaderNode, RemoteRetrieval, RetrievalSettings};
 use actors::resource_manager::Mode;
@@ -26,7 +27,7 @@ use platform::{Platform, SIMULATION_EPOCH_MS};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use storage::blobs::MemoryBlobs;
+use storage::blobs::{DurableBlobs, MemoryBlobs};
 use storage::ha::ElectionDriver;
 
 /// The fabric's port on every host.
@@ -176,14 +177,15 @@ pub async fn jobmanager(world: World, host: String) -> anyhow::Result<()> {
         true => Mode::Active { driver: Arc::new(world.system.driver()), worker: worker_spec() },
         false => Mode::Standalone,
     };
+    let durable = DurableBlobs::new(Arc::new(Uploads::default()), world.storage.of(&host));
     let parts = JobManagerParts {
         election: Arc::new(world.storage.election(&base.platform, &host)),
         standby: true,
         rest: String::new(),
         objects: world.storage.of(&host),
         details: world.storage.of(&host),
-        blobs: Arc::new(MemoryBlobs::new()),
-        durable: None,
+        blobs: Arc::new(durable.clone()),
+        durable: Some(durable),
         launcher: world.launcher(&rpc, &host),
         workers,
         mode: ClusterMode::Session,

@@ -18,6 +18,7 @@ pub mod observer;
 pub mod plan;
 pub mod programs;
 pub mod storage;
+pub mod uploads;
 pub mod workers;
 
 pub use observer::{Trace, Violation};

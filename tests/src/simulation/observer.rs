@@ -14,8 +14,8 @@ use gateways::job_master::NotifyNotEnoughResources;
 use gateways::leader_election::{LeaderInformation, RequestLeader};
 use gateways::witness::{FabricFact, Witness};
 use model::{
-    AllocationId, ExecutionAttemptId, ExecutionState, JobId, JobStatus, LeaderSession, ResourceId,
-    SlotId,
+    AllocationId, ContentHash, ExecutionAttemptId, ExecutionState, JobId, JobStatus, LeaderSession,
+    ResourceId, SlotId,
 };
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -51,6 +51,22 @@ pub enum Noticed {
         session: LeaderSession,
         /// True if the record is the job's result.
         result: bool,
+        /// The job's program, if the record is its graph.
+        program: Option<ContentHash>,
+    },
+    /// A copy of a program is complete.
+    ProgramKept {
+        /// The program.
+        hash: ContentHash,
+        /// The copy.
+        copy: LogId,
+    },
+    /// A copy of a program is deleted.
+    ProgramDropped {
+        /// The program.
+        hash: ContentHash,
+        /// The copy.
+        copy: LogId,
     },
     /// A job was taken.
     JobTaken {

@@ -1,5 +1,5 @@
 //! The object store that all hosts of a run share, as each host sees it: it can be slow, hang or fail for one host. The
-//! observer is notified of every record that appears in a job's log.
+//! observer is notified of every record that appears in a job's log, and of copies of programs.
 //!
 //! The store must never lose or invent an object: a call that hangs takes effect once the fault is lifted, however late
 //! that is.
@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use storage::blobs::parse_copy_name;
 use storage::ha::{FileElection, FileElectionSettings, LeaderRecord};
 use storage::jobs::{JobFact, JobRecord, parse_record_name};
 use storage::objects::{
@@ -133,7 +134,7 @@ impl ObjectStore for HostStorage {
     }
 }
 
-/// The objects; every new record of a job is reported to the observer.
+/// The objects; every new record of a job and every change of a program's copies is reported to the observer.
 #[derive(Clone)]
 struct Recorded {
     inner: MemoryObjects,
@@ -152,7 +153,12 @@ fn recorded(name: &str, bytes: &[u8]) -> Option<Noticed> {
     let (job_id, log, number) = parse_record_name(name)?;
     let record = JobRecord::try_decode(bytes).ok()?;
     let result = matches!(record.fact, JobFact::Result(_));
-    Some(Noticed::Recorded { job_id, log, number, session: record.writer.session, result })
+    let program = match &record.fact {
+        JobFact::Graph(graph) => Some(graph.program.hash),
+        _ => None,
+    };
+    let session = record.writer.session;
+    Some(Noticed::Recorded { job_id, log, number, session, result, program })
 }
 
 impl ObjectStore for Recorded {
@@ -177,11 +183,29 @@ impl ObjectStore for Recorded {
     }
 
     fn put(&self, name: &str, bytes: Bytes) -> StoreFuture<()> {
-        self.inner.put(name, bytes)
+        let kept = parse_copy_name(name);
+        let (put, observer) = (self.inner.put(name, bytes), self.observer.clone());
+        Box::pin(async move {
+            put.await?;
+            if let Some((hash, copy)) = kept {
+                observer.notice(&Noticed::ProgramKept { hash, copy });
+            }
+            Ok(())
+        })
     }
+
     fn delete(&self, name: &str) -> StoreFuture<bool> {
-        self.inner.delete(name)
+        let dropped = parse_copy_name(name);
+        let (deleted, observer) = (self.inner.delete(name), self.observer.clone());
+        Box::pin(async move {
+            let deleted = deleted.await?;
+            if let Some((hash, copy)) = dropped {
+                observer.notice(&Noticed::ProgramDropped { hash, copy });
+            }
+            Ok(deleted)
+        })
     }
+
     fn list(&self, prefix: &str) -> StoreFuture<Vec<String>> {
         self.inner.list(prefix)
     }

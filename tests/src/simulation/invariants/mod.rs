@@ -8,6 +8,7 @@ pub mod jobs_settle;
 pub mod no_worker_is_forgotten;
 pub mod one_attempt_runs;
 pub mod one_leader_per_epoch;
+pub mod programs_outlive_leaders;
 pub mod published_after_answer;
 pub mod slot_given_once;
 pub mod superseded_writes_nothing;
@@ -40,6 +41,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<no_worker_is_forgotten::NoWorkerIsForgotten>::default(),
         Box::<one_attempt_runs::OneAttemptRuns>::default(),
         Box::<one_leader_per_epoch::OneLeaderPerEpoch>::default(),
+        Box::<programs_outlive_leaders::ProgramsOutliveLeaders>::default(),
         Box::<published_after_answer::PublishedAfterAnswer>::default(),
         Box::<slot_given_once::SlotGivenOnce>::default(),
         Box::<superseded_writes_nothing::SupersededWritesNothing>::default(),
@@ -69,6 +71,7 @@ pub fn mutants() -> Vec<Mutant> {
         ("no_worker_is_forgotten", no_worker_is_forgotten::MUTANTS),
         ("one_attempt_runs", one_attempt_runs::MUTANTS),
         ("one_leader_per_epoch", one_leader_per_epoch::MUTANTS),
+        ("programs_outlive_leaders", programs_outlive_leaders::MUTANTS),
         ("published_after_answer", published_after_answer::MUTANTS),
         ("slot_given_once", slot_given_once::MUTANTS),
         ("superseded_writes_nothing", superseded_writes_nothing::MUTANTS),

@@ -28,7 +28,7 @@ impl Invariant for SupersededWritesNothing {
 
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         let What::Client(recorded) = &seen.what else { return Ok(()) };
-        let Noticed::Recorded { job_id, log, number, session, result } = recorded else {
+        let Noticed::Recorded { job_id, log, number, session, result, .. } = recorded else {
             return Ok(());
         };
         let newest = self.newest.entry((*job_id, *log)).or_insert(*session);
