@@ -189,7 +189,13 @@ impl Remover {
             if self.in_use.keeps(&key, self.platform.now()) {
                 continue;
             }
-            match self.store.remove(&key).await {
+            let removed = self.store.remove(&key);
+            // A job that came before the line above relies on the copies that are there; one that comes later makes its
+            // own, which this removal does not reach.
+            if self.in_use.keeps(&key, self.platform.now()) {
+                continue;
+            }
+            match removed.await {
                 Ok(was_here) => {
                     if was_here && key.kind == BlobKind::Permanent {
                         tracing::info!(hash = %key.hash, bytes = key.size, "a blob that nothing needs is removed");
