@@ -25,6 +25,7 @@ const NO_OPTIONS: &[&str] = &[
     "FLOTT_IDENT_STRING",
     "FLOTT_ROLE",
     "FLOTT_BINARY",
+    "FLOTT_SHIPPED",
     "FLOTT_LOG_FILE",
     "FLOTT_PID_FILE",
     "FLOTT_COMMIT",

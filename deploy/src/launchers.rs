@@ -22,8 +22,17 @@ use std::time::Duration;
 use streaming::ProgramEntry;
 
 /// Variables that a host is started with, where this process has them; declared ones come with the graph.
-const INHERITED: [&str; 8] =
-    ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "RUST_BACKTRACE", "LD_LIBRARY_PATH"];
+const INHERITED: [&str; 9] = [
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "RUST_BACKTRACE",
+    "LD_LIBRARY_PATH",
+    streaming::SHIPPED_VARIABLE,
+];
 
 /// What a launcher is made with.
 pub(crate) struct LauncherParts {

@@ -71,6 +71,21 @@ fn words_are_counted_as_the_usual_tools_count_them() {
 }
 
 #[test]
+fn words_of_a_shipped_file_do_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let [text, _] = texts(folder.path());
+    fs::write(folder.path().join("stop.txt"), "the\nof and").unwrap();
+    let without =
+        |line: &String| !["the\t", "of\t", "and\t"].iter().any(|word| line.starts_with(word));
+    let expected: Vec<String> = counted_by_tools(&text).into_iter().filter(without).collect();
+    let mut count = program("word_count");
+    count.arg("--input").arg(&text).args(["--without", "stop.txt", "--parallelism", "3"]);
+    let nothing = count.env_remove("FLOTT_SHIPPED").output().unwrap();
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("yarn.ship-files"), "{nothing:?}");
+    assert_eq!(sorted(&run(count.env("FLOTT_SHIPPED", folder.path()))), expected);
+}
+
+#[test]
 fn counts_go_to_a_file_or_to_parts() {
     let folder = tempfile::tempdir().unwrap();
     let [text, _] = texts(folder.path());

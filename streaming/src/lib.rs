@@ -19,7 +19,7 @@ pub mod types;
 
 pub(crate) use sync::lock;
 
-pub use api::{Args, Environment, ProgramEntry, Stream, build};
+pub use api::{Args, Environment, ProgramEntry, SHIPPED_VARIABLE, Stream, build};
 pub use graph::BuiltJob;
 pub use seam::{
     Barrier, BuildInputs, BuildProgramError, Coordinator, CoordinatorContext, EdgeCodec, Element,

@@ -28,9 +28,9 @@ options! {
     /// The directory on the cluster's file system below which `.flott/<application id>` holds the files of an
     /// application; the user's home directory there where it is not set.
     STAGING_DIRECTORY: Option<String> = "yarn.staging-directory" => None;
-    /// Files and directories that every container gets below `ship/`.
+    /// Files and directories that every container gets; a program opens them by `env.shipped(name)`.
     SHIP_FILES: List = "yarn.ship-files" => List::default(), other ["yarn.ship-directories"];
-    /// Archives (`.zip`, `.tar`, `.tar.gz`, `.tgz`, `.jar`) that every container gets unpacked below `ship/`.
+    /// Archives (`.zip`, `.tar`, `.tar.gz`, `.tgz`, `.jar`) that every container gets unpacked; `env.shipped(name)` is the folder.
     SHIP_ARCHIVES: List = "yarn.ship-archives" => List::default();
     /// How often the uploaded files are kept; the file system's default where it is not set.
     FILE_REPLICATION: Option<NonZeroU32> = "yarn.file-replication" => None;

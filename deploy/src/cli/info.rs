@@ -8,7 +8,9 @@ use crate::components::process_session;
 use crate::exit::Exit;
 use crate::settings;
 use crate::targets;
+use conf::Options;
 use conf::execution::Target;
+use conf::yarn_client::{SHIP_ARCHIVES, SHIP_FILES};
 use conf::{execution, taskmanager};
 use gateways::program_host::{BuildError, BuildGraph, EndHost, ProgramHostGateway};
 use gateways::{CallError, ListenOptions, RpcOptions, RpcService};
@@ -96,7 +98,7 @@ async fn build(
         parent: rpc.node().clone(),
         work_dir,
         tmp_dir: folder.to_owned(),
-        env: std::env::vars().collect(),
+        env: program_environment(&context.options, folder)?,
         stdout: folder.join("stdout"),
         stderr: folder.join("stderr"),
     };
@@ -114,6 +116,30 @@ async fn build(
         Err(CallError::Refused(error)) => Err(Failure::start(error)),
         Err(CallError::Fabric(error)) => Err(Failure::start(error)),
     }
+}
+
+/// Returns this command's environment for the program. Ship files are found in a folder of links, under the names that
+/// they have in a container.
+fn program_environment(
+    options: &Options,
+    folder: &Path,
+) -> Result<BTreeMap<String, String>, Failure> {
+    let mut env: BTreeMap<String, String> = std::env::vars().collect();
+    let (files, archives) = (options.get(&SHIP_FILES).0, options.get(&SHIP_ARCHIVES).0);
+    if files.is_empty() && archives.is_empty() {
+        return Ok(env);
+    }
+    let links = folder.join("shipped");
+    std::fs::create_dir_all(&links).map_err(Failure::start)?;
+    for path in files.iter().chain(&archives) {
+        let path = std::path::absolute(path).map_err(Failure::start)?;
+        // The deployment names a path that cannot be shipped.
+        if let Some(name) = path.file_name() {
+            let _ = std::os::unix::fs::symlink(&path, links.join(name));
+        }
+    }
+    env.insert(streaming::SHIPPED_VARIABLE.to_owned(), links.display().to_string());
+    Ok(env)
 }
 
 /// A service of this command alone: a host calls its parent by an address with a port.

@@ -24,7 +24,7 @@ pub struct YarnSession {
     /// Name in YARN's lists; also -nm [yarn.application.name]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// File or directory that every container gets below ship/; may be given several times [yarn.ship-files]
+    /// File or directory that every container gets, for env.shipped(); may be given several times [yarn.ship-files]
     #[arg(short = 't', long, value_name = "PATH")]
     pub ship: Vec<String>,
     /// Node label of all containers; also -nl [yarn.application.node-label]

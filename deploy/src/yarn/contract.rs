@@ -5,6 +5,7 @@
 
 use hadoop::yarn::messages::{IdError, LocalResource, LocalResourceVisibility};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// The command `flott` in a container; absent where the program is the JobManager (application mode).
 pub(crate) const FLOTT_FILE: &str = "flott";
@@ -12,6 +13,9 @@ pub(crate) const FLOTT_FILE: &str = "flott";
 pub(crate) const PROGRAM_FILE: &str = "program";
 /// The resolved Hadoop configuration in a container. The node's own `HADOOP_CONF_DIR` is not read.
 pub(crate) const HADOOP_SITE_FILE: &str = "hadoop-site.xml";
+
+/// The folder of the ship files in a container.
+pub(crate) const SHIP_FOLDER: &str = "ship";
 
 /// Variable of the ApplicationMaster: the files of every container, see [`LaunchFile`].
 pub(crate) const FILES_VARIABLE: &str = "FLOTT_YARN_FILES";
@@ -58,6 +62,13 @@ impl LaunchFile {
         }
         Ok(resource)
     }
+}
+
+/// Returns the value of [`streaming::SHIPPED_VARIABLE`] for a launch context, in whose shell script the container's working
+/// directory stands in `PWD`; `None` if nothing is shipped.
+pub(crate) fn shipped_env(files: &[LaunchFile]) -> Option<String> {
+    let below = |file: &LaunchFile| Path::new(&file.name).starts_with(SHIP_FOLDER);
+    files.iter().any(below).then(|| format!("{{{{PWD}}}}/{SHIP_FOLDER}"))
 }
 
 /// Returns the value of [`FILES_VARIABLE`] for a launch context.

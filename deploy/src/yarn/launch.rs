@@ -5,7 +5,7 @@
 
 use super::contract::{
     CLUSTER_SECRET, FILES_VARIABLE, FLOTT_FILE, LaunchFile, PROGRAM_FILE, STAGING_VARIABLE,
-    USER_VARIABLE, env_value, files_to_env,
+    USER_VARIABLE, env_value, files_to_env, shipped_env,
 };
 use super::error::YarnFailure;
 use crate::roles::{CLUSTER_ROLE, ROLE_VARIABLE};
@@ -17,6 +17,7 @@ use hadoop::yarn::messages::{
     Priority, Resource,
 };
 use std::collections::BTreeMap;
+use streaming::SHIPPED_VARIABLE;
 
 /// The staged options.
 pub(super) const OPTIONS_FILE: &str = "flott.yaml";
@@ -176,6 +177,9 @@ impl Submission<'_> {
             .with_env(STAGING_VARIABLE, env_value(&self.staging))
             .with_env(USER_VARIABLE, env_value(self.user))
             .with_tokens(&tokens);
+        if let Some(folder) = shipped_env(self.files) {
+            launch = launch.with_env(SHIPPED_VARIABLE, folder);
+        }
         if self.kind == ClusterKind::Application {
             launch = launch.with_env(ROLE_VARIABLE, CLUSTER_ROLE);
         }

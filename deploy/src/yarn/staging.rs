@@ -3,7 +3,7 @@
 //! Every file is written to its end before it is named to YARN, for its owner alone. Size and time of a file are those
 //! that HDFS reports after that: nodes refuse a file that differs. No local file is changed.
 
-use super::contract::LaunchFile;
+use super::contract::{LaunchFile, SHIP_FOLDER};
 use super::error::{YarnFailure, hdfs_words};
 use bytes::Bytes;
 use conf::{Options, yarn_client};
@@ -27,8 +27,6 @@ const CHUNK_BYTES: usize = 1 << 20;
 const OTHERS_MAX: usize = 20;
 /// The folder of all applications below the base.
 const FOLDER: &str = ".flott";
-/// Where ship files are in a container.
-const SHIP_FOLDER: &str = "ship";
 /// Most ship files: each is an entry in every container's launch context.
 const SHIP_FILES_MAX: usize = 1_000;
 /// Endings of archives that nodes unpack.

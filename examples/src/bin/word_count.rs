@@ -1,11 +1,12 @@
 //! Counts the words of a text: the main job.
 //!
-//! `word_count --input PATH [--output PATH] [--parallelism N]` writes one line `word<TAB>count` per word. Words are what
-//! is between the bytes 09-0D and 20; they need not be UTF-8.
+//! `word_count --input PATH [--output PATH] [--without FILE] [--parallelism N]` writes one line `word<TAB>count` per word.
+//! Words are what is between the bytes 09-0D and 20; they need not be UTF-8.
 
 use clap::Parser;
 use examples::text::words;
 use flott::prelude::*;
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 /// Counts the words of a text.
@@ -17,6 +18,9 @@ struct Cli {
     /// Where the counts go: a file, or a folder of parts where several subtasks write. Without it the client prints them.
     #[arg(long)]
     output: Option<PathBuf>,
+    /// A shipped file of words that do not count.
+    #[arg(long)]
+    without: Option<String>,
     /// Subtasks of every operator.
     #[arg(long)]
     parallelism: Option<u32>,
@@ -29,9 +33,17 @@ fn word_count(env: &Environment, args: Args) -> Result<()> {
         env.set_parallelism(parallelism);
     }
 
+    let without: HashSet<Vec<u8>> = match &cli.without {
+        Some(name) => words(&std::fs::read(env.shipped(name)?)?).map(<[u8]>::to_vec).collect(),
+        None => HashSet::new(),
+    };
+
     let counts = env
         .read_lines(&cli.input)
-        .flat_map(|line: Vec<u8>, out| out.collect_all(words(&line).map(<[u8]>::to_vec)))
+        .flat_map(move |line: Vec<u8>, out| {
+            let counted = words(&line).filter(|word| !without.contains(*word));
+            out.collect_all(counted.map(<[u8]>::to_vec))
+        })
         .name("words")
         .key_by(|word| word)
         .count()

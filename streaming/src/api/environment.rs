@@ -7,9 +7,12 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::{
     cell::RefCell,
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     rc::Rc,
 };
+
+/// Environment variable with the folder of the files that were shipped with the application.
+pub const SHIPPED_VARIABLE: &str = "FLOTT_SHIPPED";
 
 /// The job that is being declared. Cheap to clone; all clones are the same job.
 #[derive(Clone)]
@@ -27,6 +30,8 @@ pub(crate) struct Settings {
     /// Values to use instead of evaluating (a rebuild).
     pub(crate) once: Option<BTreeMap<String, Vec<u8>>>,
     pub(crate) env: Option<BTreeMap<String, String>>,
+    /// The folder of the files that were shipped, see [`SHIPPED_VARIABLE`].
+    pub(crate) shipped: Option<PathBuf>,
 }
 
 impl Environment {
@@ -108,6 +113,49 @@ impl Environment {
         Ok(value)
     }
 
+    /// Returns the path of a file or folder that was shipped with the application (`yarn.ship-files`,
+    /// `yarn.ship-archives`): an absolute one, which differs from process to process. `name` is the file's own name; a
+    /// file below a shipped folder is `folder/file`, one of a shipped archive `archive.zip/file`. What is below a folder
+    /// is not looked for: opening it says whether it is there.
+    ///
+    /// # Errors
+    /// When the name is not below the folder of shipped files, or nothing of that name was shipped.
+    pub fn shipped(&self, name: &str) -> Result<PathBuf, BoxError> {
+        let path = Path::new(name);
+        let mut parts = path.components();
+        let Some(Component::Normal(first)) = parts.next() else {
+            return Err(format!("shipped(\"{name}\"): it is not the name of a shipped file").into());
+        };
+        if !parts.all(|part| matches!(part, Component::Normal(_))) {
+            return Err(
+                format!("shipped(\"{name}\"): it leaves the folder of shipped files").into()
+            );
+        }
+        let Some(folder) = &self.settings.shipped else {
+            return Err(format!(
+                "shipped(\"{name}\"): nothing was shipped with this application: set yarn.ship-files, or outside of \
+                 YARN {SHIPPED_VARIABLE} to the folder of the file"
+            )
+            .into());
+        };
+        if !folder.join(first).exists() {
+            let mut there: Vec<String> = std::fs::read_dir(folder)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|entry| entry.file_name().to_string_lossy().into_owned())
+                .collect();
+            there.sort();
+            return Err(format!(
+                "shipped(\"{name}\"): not shipped; {} holds: {}",
+                folder.display(),
+                there.join(", ")
+            )
+            .into());
+        }
+        Ok(folder.join(path))
+    }
+
     /// The absolute path that is meant, in every process. Relative ones begin where an embedded program was started;
     /// on a cluster they are a mistake, which is reported with the operator's name.
     pub(crate) fn resolve(&self, operator: &str, path: &Path) -> PathBuf {
@@ -137,5 +185,42 @@ impl Environment {
 
     pub(crate) fn stream<T>(&self, pending: super::builder::Pending<T>) -> Stream<T> {
         Stream::of_node(self.clone(), pending)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(shipped: Option<&Path>) -> Environment {
+        Environment::new(Settings {
+            parallelism: 1,
+            options: BTreeMap::new(),
+            start_dir: None,
+            once: None,
+            env: None,
+            shipped: shipped.map(Path::to_owned),
+        })
+    }
+
+    #[test]
+    fn shipped_files_are_found_by_name_and_nothing_else_is() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("models")).unwrap();
+        std::fs::write(folder.path().join("stop.txt"), "the").unwrap();
+        let env = environment(Some(folder.path()));
+        assert_eq!(env.shipped("stop.txt").unwrap(), folder.path().join("stop.txt"));
+        let below = env.shipped("models/en.bin").unwrap();
+        assert_eq!(below, folder.path().join("models/en.bin"), "opening it says that it is absent");
+        let absent = env.shipped("stopp.txt").unwrap_err().to_string();
+        assert!(absent.contains("stopp.txt") && absent.contains("models, stop.txt"), "{absent}");
+        for outside in ["", "/etc/passwd", "..", "../x", "models/../../x", "."] {
+            assert!(env.shipped(outside).is_err(), "{outside}");
+        }
+        let nothing = environment(None).shipped("stop.txt").unwrap_err().to_string();
+        assert!(
+            nothing.contains("yarn.ship-files") && nothing.contains(SHIPPED_VARIABLE),
+            "{nothing}"
+        );
     }
 }

@@ -10,7 +10,7 @@ mod sink;
 mod stream;
 
 pub use args::Args;
-pub use environment::Environment;
+pub use environment::{Environment, SHIPPED_VARIABLE};
 pub use keyed::{Aggregated, KeyedStream};
 pub use program::{JobEntry, ProgramEntry, build};
 pub use sink::Sink;

@@ -1,6 +1,6 @@
 //! A program's registered jobs, and building one of them. User code runs here, so its panics are caught here.
 
-use super::{Args, Builder, Environment, environment::Settings};
+use super::{Args, Builder, Environment, SHIPPED_VARIABLE, environment::Settings};
 use crate::{
     chain::{Assembly, ChainInfo, ChainTask, NodeInfo},
     graph::{
@@ -19,6 +19,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
     sync::{Arc, Mutex, atomic::Ordering},
 };
 
@@ -109,6 +110,7 @@ pub fn build(entry: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, Buil
         start_dir,
         once: inputs.once.clone(),
         env: inputs.env.clone(),
+        shipped: std::env::var_os(SHIPPED_VARIABLE).map(PathBuf::from),
     });
     let args = Args::new(inputs.program_name.clone(), inputs.args.clone());
     let built = catch_unwind(AssertUnwindSafe(|| (job.build)(&env, args.clone())));

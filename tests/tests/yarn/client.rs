@@ -260,3 +260,38 @@ fn without_a_resource_manager(user: &User, words: &[&str], program: &str) {
     assert!(said.matches("trying again").count() >= 2, "{said}");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
+
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn a_program_finds_what_was_shipped_in_every_mode() {
+    let (user, text) = (User::new(), repository_text());
+    let stop = user.folder.path().join("stop.txt");
+    std::fs::write(&stop, "the of and").unwrap();
+    let counted = |line: &String| !["the\t", "of\t", "and\t"].iter().any(|w| line.starts_with(w));
+    let expected: Vec<String> = expected_counts(&text).into_iter().filter(counted).collect();
+    let (program, input) = (bin("word_count"), text.to_str().unwrap());
+    let job = [program.to_str().unwrap(), "--input", input, "--without", "stop.txt"];
+    let option = format!("yarn.ship-files={}", stop.display());
+    let ship = ["-D", &option];
+    let in_modes: [&[&str]; 2] =
+        [&["run-application", "-t", "yarn-application"], &["run", "-t", "yarn-per-job"]];
+    for mode in in_modes {
+        let run = user.flott(&[mode, &SIZES, &ship, &["-p", "4"], &job].concat());
+        assert!(run.status.success(), "{mode:?}: {}", text_of(&run.stderr));
+        assert_eq!(lines(&run.stdout), expected, "{mode:?}");
+        user.nothing_is_left();
+    }
+    let ship = ["--ship", stop.to_str().unwrap()];
+    let session = user.flott(&[&["yarn-session", "-d"][..], &SIZES, &ship].concat());
+    assert!(session.status.success(), "{}", text_of(&session.stderr));
+    let run = user.flott(&[&["run", "-t", "yarn-session", "-p", "4"][..], &job].concat());
+    assert!(run.status.success(), "{}", text_of(&run.stderr));
+    assert_eq!(lines(&run.stdout), expected);
+    let absent = [&["run", "-t", "yarn-session"][..], &job[..3], &["--without", "other"]].concat();
+    let refused = user.flott(&absent);
+    assert!(!refused.status.success());
+    let said = text_of(&refused.stderr);
+    assert!(said.contains("shipped(\"other\")") && said.contains("stop.txt"), "{said}");
+    assert!(user.flott(&["yarn-session", "--stop"]).status.success());
+    user.nothing_is_left();
+}

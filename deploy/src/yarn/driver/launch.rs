@@ -6,7 +6,7 @@
 use super::core::Size;
 use crate::roles::{CLUSTER_ROLE, ROLE_VARIABLE};
 use crate::yarn::contract::{
-    CLUSTER_SECRET, FLOTT_FILE, LaunchFile, PROGRAM_FILE, USER_VARIABLE, env_value,
+    CLUSTER_SECRET, FLOTT_FILE, LaunchFile, PROGRAM_FILE, USER_VARIABLE, env_value, shipped_env,
 };
 use actors::resource_manager::WorkerRequest;
 use conf::memory::TaskManagerMemory;
@@ -17,6 +17,7 @@ use hadoop::yarn::messages::{
 };
 use model::{MemorySize, ResourceId, WorkerResourceSpec};
 use std::collections::BTreeMap;
+use streaming::SHIPPED_VARIABLE;
 
 /// What all TaskManagers of an application are launched with.
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub(crate) struct LaunchPlan {
     command: &'static str,
     files: Vec<(String, LocalResource)>,
     env: BTreeMap<String, String>,
+    /// The folder of ship files, as the container's shell finds it.
+    shipped: Option<String>,
     credentials: Credentials,
     /// `jobmanager.rpc.address` and `jobmanager.rpc.port`, as bound.
     jobmanager: Vec<(String, String)>,
@@ -59,6 +62,7 @@ impl LaunchPlan {
             command: if is_program { PROGRAM_FILE } else { FLOTT_FILE },
             files: files.iter().map(resource).collect::<Result<_, IdError>>()?,
             env,
+            shipped: shipped_env(files),
             credentials: for_taskmanagers(credentials),
             jobmanager: address.iter().map(set).collect(),
             vcores: options.get(&yarn_containers::VCORES),
@@ -95,6 +99,9 @@ impl LaunchPlan {
         let mut launch = ContainerLaunchContext::of_command(command).with_tokens(&self.credentials);
         for (name, value) in &self.env {
             launch = launch.with_env(name, env_value(value));
+        }
+        if let Some(folder) = &self.shipped {
+            launch = launch.with_env(SHIPPED_VARIABLE, folder.clone());
         }
         for (name, resource) in &self.files {
             launch = launch.with_file(name, resource.clone());
