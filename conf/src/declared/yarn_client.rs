@@ -32,6 +32,10 @@ options! {
     SHIP_FILES: List = "yarn.ship-files" => List::default(), other ["yarn.ship-directories"];
     /// Archives (`.zip`, `.tar`, `.tar.gz`, `.tgz`, `.jar`) that every container gets unpacked; `env.shipped(name)` is the folder.
     SHIP_ARCHIVES: List = "yarn.ship-archives" => List::default();
+    /// Directories on the staging directory's file system in which `flott` and programs are kept by their hash for all
+    /// applications: what one of them holds is not uploaded again, and nodes keep it. New files go into the first. Who may
+    /// write there decides what others run. Nothing is ever removed from them.
+    PROVIDED_DIRS: List = "yarn.provided.lib.dirs" => List::default();
     /// How often the uploaded files are kept; the file system's default where it is not set.
     FILE_REPLICATION: Option<NonZeroU32> = "yarn.file-replication" => None;
     /// The virtual cores of the JobManager's container.

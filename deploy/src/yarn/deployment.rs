@@ -206,8 +206,24 @@ impl Deployment<'_> {
         self.staging.make().await.inspect_err(|_| self.staged.set(false))?;
         let bar = self.progress_bar(uploads.iter().map(|upload| upload.size).sum());
         let mut files = Vec::new();
+        let dirs = self.options.get(&yarn_client::PROVIDED_DIRS).0;
+        let (mut found, mut found_bytes) = (0, 0);
         for upload in &uploads {
-            files.push(self.staging.upload(upload, |bytes| bar.inc(bytes)).await?);
+            let progress = |bytes| bar.inc(bytes);
+            // Ship files may be for this user alone.
+            if dirs.is_empty() || !is_shared(upload) {
+                files.push(self.staging.upload(upload, progress).await?);
+                continue;
+            }
+            let provided = self.staging.provide(upload, &dirs, progress).await?;
+            if let Some(note) = provided.note {
+                self.print.note(&format!("note: {note}"));
+            }
+            if provided.found {
+                found += 1;
+                found_bytes += provided.file.size;
+            }
+            files.push(provided.file);
         }
         bar.finish_and_clear();
         let application = self.id.to_string();
@@ -220,13 +236,15 @@ impl Deployment<'_> {
         if let Some(graph) = &request.graph {
             files.push(self.staging.put(GRAPH_FILE, graph.clone()).await?);
         }
-        let bytes: i64 = files.iter().map(|file| file.size).sum();
-        #[expect(clippy::cast_precision_loss, reason = "for people")]
-        let mib = bytes as f64 / f64::from(1 << 20);
+        let bytes = files.iter().map(|file| file.size).sum::<i64>() - found_bytes;
         let took = i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let (count, url) = (files.len(), self.staging.url());
-        let took = duration(took);
-        self.print.note(&format!("staged {count} files ({mib:.1} MiB) in {took} in {url}"));
+        let (count, url, took) = (files.len() - found, self.staging.url(), duration(took));
+        let cached = match found {
+            0 => String::new(),
+            n => format!("; {n} ({}) of yarn.provided.lib.dirs", mib(found_bytes)),
+        };
+        self.print
+            .note(&format!("staged {count} files ({}) in {took} in {url}{cached}", mib(bytes)));
         Ok(files)
     }
 
@@ -378,6 +396,17 @@ pub(super) async fn kill(cluster: &Cluster, id: ApplicationId) -> Result<(), Str
         Ok(outcome) => outcome.map_err(|error| error.to_string()),
         Err(_) => Err(format!("no answer within {} s", CLEAN_UP_WITHIN.as_secs())),
     }
+}
+
+/// Whether the file may be kept for all applications.
+fn is_shared(upload: &Upload) -> bool {
+    upload.name == FLOTT_FILE || upload.name == PROGRAM_FILE
+}
+
+fn mib(bytes: i64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    let mib = bytes as f64 / f64::from(1 << 20);
+    format!("{mib:.1} MiB")
 }
 
 /// The local files that go into staging.

@@ -3,6 +3,8 @@
 //! Every file is written to its end before it is named to YARN, for its owner alone. Size and time of a file are those
 //! that HDFS reports after that: nodes refuse a file that differs. No local file is changed.
 
+mod provided;
+
 use super::contract::{LaunchFile, SHIP_FOLDER};
 use super::error::{YarnFailure, hdfs_words};
 use bytes::Bytes;
@@ -197,7 +199,7 @@ impl Staging {
     /// As [`Staging::upload`].
     pub(super) async fn put(&self, name: &str, bytes: Vec<u8>) -> Result<LaunchFile, YarnFailure> {
         let failed = |error| self.failure(&format!("write {name} to"), &error);
-        let mut file = self.create(name).await.map_err(failed)?;
+        let mut file = self.create(name, FILE_MODE).await.map_err(failed)?;
         file.write_bytes(Bytes::from(bytes)).await.map_err(failed)?;
         file.close().await.map_err(failed)?;
         self.written(name, false).await
@@ -212,12 +214,21 @@ impl Staging {
         upload: &Upload,
         progress: impl Fn(u64),
     ) -> Result<LaunchFile, YarnFailure> {
+        self.upload_with(upload, FILE_MODE, progress).await
+    }
+
+    async fn upload_with(
+        &self,
+        upload: &Upload,
+        mode: u32,
+        progress: impl Fn(u64),
+    ) -> Result<LaunchFile, YarnFailure> {
         let unread = |e: std::io::Error| {
             YarnFailure::configuration(format!("cannot read {}: {e}", upload.local.display()))
         };
         let failed = |error| self.failure(&format!("write {} to", upload.name), &error);
         let mut local = tokio::fs::File::open(&upload.local).await.map_err(unread)?;
-        let mut file = self.create(&upload.name).await.map_err(failed)?;
+        let mut file = self.create(&upload.name, mode).await.map_err(failed)?;
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
             let read = local.read(&mut chunk).await.map_err(unread)?;
@@ -229,8 +240,12 @@ impl Staging {
         self.written(&upload.name, upload.archive).await
     }
 
-    async fn create(&self, name: &str) -> hdfs_native::Result<hdfs_native::file::FileWriter> {
-        let options = WriteOptions::default().permission(FILE_MODE).create_parent(true);
+    async fn create(
+        &self,
+        name: &str,
+        mode: u32,
+    ) -> hdfs_native::Result<hdfs_native::file::FileWriter> {
+        let options = WriteOptions::default().permission(mode).create_parent(true);
         let options = match self.replication {
             Some(copies) => options.replication(copies),
             None => options,

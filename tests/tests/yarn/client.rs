@@ -295,3 +295,46 @@ fn a_program_finds_what_was_shipped_in_every_mode() {
     assert!(user.flott(&["yarn-session", "--stop"]).status.success());
     user.nothing_is_left();
 }
+
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn a_program_in_the_shared_cache_is_not_uploaded_again() {
+    let (user, text) = (User::new(), repository_text());
+    let expected = expected_counts(&text);
+    let (program, input) = (bin("word_count"), text.to_str().unwrap());
+    let run = |dir: &str| {
+        let option = format!("yarn.provided.lib.dirs={dir}");
+        let job = ["-p", "2", program.to_str().unwrap(), "--input", input];
+        let words = ["run", "-t", "yarn-per-job", "-D", &option];
+        let run = user.flott(&[&words[..], &SIZES, &job].concat());
+        assert!(run.status.success(), "{}", text_of(&run.stderr));
+        assert_eq!(lines(&run.stdout), expected);
+        text_of(&run.stderr)
+    };
+    let open = format!("/provided-{}", std::process::id());
+    let first = run(&open);
+    assert!(!first.contains("yarn.provided.lib.dirs"), "{first}");
+    let second = run(&format!("{open}/"));
+    assert!(second.contains("(0.0 MiB)") && second.contains("; 2 ("), "{second}");
+    let kept = user.runtime.block_on(user.hdfs.list_status(&open, false)).unwrap();
+    assert!(kept.len() == 2 && kept.iter().all(|file| file.permission == 0o444), "{kept:?}");
+    // Nodes share nothing that not everybody can reach; the application runs all the same.
+    user.runtime.block_on(user.hdfs.set_permission(&open, 0o700)).unwrap();
+    let closed = run(&open);
+    assert!(closed.contains("not everybody may enter") && closed.contains("; 2 ("), "{closed}");
+    user.runtime.block_on(user.hdfs.delete(&open, true)).unwrap();
+    // A place that cannot be made.
+    let file = format!("{open}-file");
+    let mut writer = user
+        .runtime
+        .block_on(user.hdfs.create(&file, hdfs_native::WriteOptions::default()))
+        .unwrap();
+    user.runtime.block_on(writer.close()).unwrap();
+    let refused = run(&format!("{file}/below"));
+    assert!(refused.contains("is not kept in yarn.provided.lib.dirs"), "{refused}");
+    user.runtime.block_on(user.hdfs.delete(&file, true)).unwrap();
+    user.nothing_is_left();
+    let words = ["run", "-t", "yarn-per-job", "-D", "yarn.provided.lib.dirs=s3://b/x"];
+    let elsewhere = user.flott(&[&words[..], &SIZES, &[program.to_str().unwrap()]].concat());
+    assert_eq!(elsewhere.status.code(), Some(64), "{}", text_of(&elsewhere.stderr));
+}
