@@ -21,5 +21,6 @@ mod application;
 mod client;
 #[path = "../common/mod.rs"]
 mod common;
+mod elastic;
 mod kills;
 mod runs;

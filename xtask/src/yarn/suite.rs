@@ -51,13 +51,23 @@ const TESTS: &[Tests] = &[
             },
             Target {
                 name: "yarn",
-                filters: &["--skip", "failover::"],
+                filters: &["--skip", "failover::", "--skip", "elastic::"],
                 who: Who::Owner,
                 reads_logs: false,
                 of_hadoop: false,
             },
             LOGS,
         ],
+    },
+    Tests {
+        cluster: &["--nodes", "4"],
+        targets: &[Target {
+            name: "yarn",
+            filters: &["elastic::"],
+            who: Who::Owner,
+            reads_logs: false,
+            of_hadoop: false,
+        }],
     },
     Tests {
         cluster: &["--secure", "--ha"],
@@ -101,6 +111,9 @@ pub(super) fn alone(version: &str) -> Result<()> {
 pub(crate) fn of(selection: &[&str], version: &str) -> Result<()> {
     let mut failed = Vec::new();
     for Tests { cluster, targets } in TESTS {
+        if selection == ALONE && !targets.iter().any(|target| target.of_hadoop) {
+            continue;
+        }
         let cluster = [cluster, &["--hadoop", version][..]].concat();
         let tested = with_cluster(&cluster, |users| {
             // The other targets' results are worth having too.

@@ -1,0 +1,66 @@
+//! A session on a cluster of four nodes, as jobs of different width come and go.
+
+use super::application::{Application, WITHIN, jobmanager, options};
+use super::common::{bin, eventually, expected_counts, output_lines, repository_text};
+use hadoop::yarn::messages::{FinalApplicationStatus, NodeState};
+use rest::client::{ClientTimeouts, RestClient};
+use std::collections::BTreeSet;
+use std::process::Command;
+
+#[test]
+#[ignore = "needs a YARN of `cargo xtask yarn up --nodes 4`"]
+fn a_session_grows_and_shrinks_with_its_jobs() {
+    let flott = bin("flott");
+    let session = Application::submit(
+        &jobmanager("flott", "session"),
+        &[],
+        &options(&[
+            ("resourcemanager.taskmanager-timeout", "3 s"),
+            ("yarn.containers.vcores", "1"),
+        ]),
+        &[("flott", &flott)],
+    );
+    let (host, port) = session.rest();
+    let client = RestClient::new(&host, port, ClientTimeouts::default());
+    let workers = || session.block_on(client.task_managers()).unwrap().taskmanagers;
+    let busy_nodes = || {
+        let nodes = session.block_on(session.yarn.nodes(&[NodeState::Running])).unwrap();
+        nodes.iter().filter(|node| node.num_containers() > 0).count()
+    };
+    let (text, folder) = (repository_text(), tempfile::tempdir().unwrap());
+    let mut earlier = BTreeSet::new();
+    for (round, (parallelism, most)) in [(16, 8), (4, 2), (16, 8)].into_iter().enumerate() {
+        let out = folder.path().join(round.to_string());
+        let run = Command::new(&flott)
+            .args(["run", "-p", &parallelism.to_string(), "-m", &format!("{host}:{port}")])
+            .arg(bin("word_count"))
+            .args(["--input", text.to_str().unwrap(), "--output", out.to_str().unwrap()])
+            .env_remove("FLOTT_CONF_DIR")
+            .output()
+            .unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        assert_eq!(output_lines(&out), expected_counts(&text), "parallelism {parallelism}");
+        let now = workers();
+        assert_eq!(now.len(), most, "two slots each");
+        if parallelism == 16 {
+            assert_eq!(busy_nodes(), 4);
+        }
+        let ids: BTreeSet<String> = now.into_iter().map(|worker| worker.id).collect();
+        assert!(ids.is_disjoint(&earlier), "containers are asked for again");
+        earlier.extend(ids);
+        eventually(WITHIN, "idle containers are let go", || {
+            let left = session.processes().iter().any(|(_, c)| c.contains("taskmanager"));
+            (workers().is_empty() && !left).then_some(())
+        });
+    }
+    assert_eq!(busy_nodes(), 1, "the JobManager's");
+    session.block_on(client.shut_down_cluster()).unwrap();
+    let report = session.ended();
+    assert_eq!(
+        report.final_status(),
+        FinalApplicationStatus::Succeeded,
+        "{}",
+        report.diagnostics()
+    );
+    session.is_gone();
+}
