@@ -5,10 +5,12 @@ use super::{Target, law, sample, scratch};
 use crate::{mutate::mutate, rng::Rng};
 use bytes::Bytes;
 use gateways::job_master::JobDetails;
+use model::{BlobKey, BlobKind};
 use model::{JobGraph, JobId, LeaderSession};
 use platform::{Platform, inproc::InProcessNetwork};
 use std::{fs, sync::Arc, time::Duration};
 use storage::{
+    blobs::{BlobStore, BlobStoreError, DurableBlobs, MemoryBlobs, hash_bytes},
     ha::{FileElection, FileElectionSettings, Lease},
     jobs::{DetailsStore, JobFact, JobLogs, JobRecord, JobResultEntry, JobState, Writer},
     objects::{FileObjects, MemoryObjects, ObjectStore},
@@ -21,6 +23,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "archived_job", make: archived, check: check_archived, memory_max: 0 },
     Target { name: "leader_record", make: leader, check: check_leader, memory_max: 0 },
     Target { name: "object_file", make: file, check: check_file, memory_max: 0 },
+    Target { name: "program_copy", make: copy, check: check_copy, memory_max: 0 },
 ];
 
 const JOB: JobId = JobId(0xab);
@@ -175,6 +178,44 @@ fn check_file(input: &[u8]) -> Result<bool, String> {
             }
             Ok(None) => Err("the file is there, but was not found".to_owned()),
             Err(_) => Ok(false),
+        }
+    })
+}
+
+const PROGRAM: &[u8] = b"program";
+
+/// Objects below `programs/`, one per line: the name, a space and the content.
+fn copy(rng: &mut Rng) -> Vec<u8> {
+    let of = hash_bytes(PROGRAM);
+    let mut bytes = format!("{of}/{LOG}/0 program\n{of}/{LOG}/whole.7 \n").into_bytes();
+    mutate(&mut bytes, rng);
+    bytes
+}
+
+/// Checks that a program is restored exactly or not at all, whatever the object store holds.
+fn check_copy(input: &[u8]) -> Result<bool, String> {
+    let key = BlobKey {
+        job: None,
+        hash: hash_bytes(PROGRAM),
+        kind: BlobKind::Permanent,
+        size: PROGRAM.len() as u64,
+    };
+    wait(async {
+        let objects = MemoryObjects::new();
+        for line in input.split(|byte| *byte == b'\n') {
+            let mut parts = line.splitn(2, |byte| *byte == b' ');
+            let name = String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
+            let content = Bytes::copy_from_slice(parts.next().unwrap_or_default());
+            // A name that no store takes cannot be there.
+            let _ = objects.put(&format!("programs/{name}"), content).await;
+        }
+        let store = DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(objects));
+        store.lead(LeaderSession::default());
+        store.keys().await.map_err(|e| e.to_string())?;
+        match store.read(&key, 0, 100).await {
+            Ok(read) => law(read == PROGRAM, || format!("{read:?} is given out")).map(|()| true),
+            Err(BlobStoreError::NotFound(_)) => Ok(false),
+            Err(error) => Err(error.to_string()),
         }
     })
 }
