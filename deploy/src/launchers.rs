@@ -22,7 +22,7 @@ use std::time::Duration;
 use streaming::ProgramEntry;
 
 /// Variables that a host is started with, where this process has them; declared ones come with the graph.
-const INHERITED: [&str; 9] = [
+const INHERITED: [&str; 11] = [
     "PATH",
     "HOME",
     "LANG",
@@ -31,6 +31,8 @@ const INHERITED: [&str; 9] = [
     "TMPDIR",
     "RUST_BACKTRACE",
     "LD_LIBRARY_PATH",
+    "HADOOP_CONF_DIR",
+    "HADOOP_USER_NAME",
     streaming::SHIPPED_VARIABLE,
 ];
 

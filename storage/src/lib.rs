@@ -1,8 +1,9 @@
-//! What must survive a process: blobs, job graphs, job results, leader records and election
-//! drivers. It must never know actors.
+//! What must survive a process - blobs, job graphs, job results, leader records, election
+//! drivers - and input files of other systems. It must never know actors.
 
 pub mod blobs;
 pub mod disk;
+pub mod files;
 pub mod ha;
 pub mod jobs;
 pub mod objects;

@@ -3,7 +3,7 @@
 //!
 //! The secret must never get into options, arguments, the environment or a log.
 
-use super::contract::{CLUSTER_SECRET, HADOOP_SITE_FILE};
+use super::contract::{CLUSTER_SECRET, HADOOP_CONF_FOLDER, HADOOP_SITE_FILE};
 use crate::cluster_files::ClusterIdentity;
 use crate::target::Role;
 use conf::taskmanager;
@@ -224,7 +224,7 @@ impl Container {
 
     /// Folder of the configuration for program hosts.
     pub(crate) fn host_conf_folder(&self) -> PathBuf {
-        self.work.join("hadoop-conf")
+        self.work.join(HADOOP_CONF_FOLDER)
     }
 
     /// Token file for program hosts.

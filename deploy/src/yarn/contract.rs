@@ -14,6 +14,10 @@ pub(crate) const PROGRAM_FILE: &str = "program";
 /// The resolved Hadoop configuration in a container. The node's own `HADOOP_CONF_DIR` is not read.
 pub(crate) const HADOOP_SITE_FILE: &str = "hadoop-site.xml";
 
+/// The folder in a container with the resolved Hadoop configuration under the names that Hadoop's clients look for. It is
+/// `HADOOP_CONF_DIR` of every process of the container, whatever the node's own is.
+pub(crate) const HADOOP_CONF_FOLDER: &str = "hadoop-conf";
+
 /// The folder of the ship files in a container.
 pub(crate) const SHIP_FOLDER: &str = "ship";
 
@@ -62,6 +66,11 @@ impl LaunchFile {
         }
         Ok(resource)
     }
+}
+
+/// Returns the value of `HADOOP_CONF_DIR` for a launch context.
+pub(crate) fn hadoop_conf_env() -> String {
+    format!("{{{{PWD}}}}/{HADOOP_CONF_FOLDER}")
 }
 
 /// Returns the value of [`streaming::SHIPPED_VARIABLE`] for a launch context, in whose shell script the container's working

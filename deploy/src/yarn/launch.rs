@@ -5,7 +5,7 @@
 
 use super::contract::{
     CLUSTER_SECRET, FILES_VARIABLE, FLOTT_FILE, LaunchFile, PROGRAM_FILE, STAGING_VARIABLE,
-    USER_VARIABLE, env_value, files_to_env, shipped_env,
+    USER_VARIABLE, env_value, files_to_env, hadoop_conf_env, shipped_env,
 };
 use super::error::YarnFailure;
 use crate::roles::{CLUSTER_ROLE, ROLE_VARIABLE};
@@ -176,6 +176,7 @@ impl Submission<'_> {
             .with_env(FILES_VARIABLE, files)
             .with_env(STAGING_VARIABLE, env_value(&self.staging))
             .with_env(USER_VARIABLE, env_value(self.user))
+            .with_env("HADOOP_CONF_DIR", hadoop_conf_env())
             .with_tokens(&tokens);
         if let Some(folder) = shipped_env(self.files) {
             launch = launch.with_env(SHIPPED_VARIABLE, folder);

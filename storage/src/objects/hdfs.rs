@@ -24,7 +24,7 @@ const TRIES: u32 = 20;
 
 /// Limits of the HDFS client, which override Hadoop's configuration files: the client gives up on a NameNode that
 /// refuses connections after about five seconds, and on a DataNode that does not answer after ten.
-const LIMITS: [(&str, &str); 4] = [
+pub(crate) const LIMITS: [(&str, &str); 4] = [
     ("dfs.client.failover.max.attempts", "6"),
     ("dfs.client.failover.sleep.base.millis", "200"),
     ("dfs.client.failover.sleep.max.millis", "1000"),
@@ -68,30 +68,7 @@ impl Hdfs {
     }
 
     fn error(&self, name: &str, error: &HdfsError) -> StoreError {
-        let path = self.place(name);
-        let why = match error {
-            // Java's messages contain a stack trace after the first line.
-            HdfsError::RPCError(class, text) | HdfsError::FatalRPCError(class, text) => {
-                let text = text.lines().next().unwrap_or_default();
-                format!("{}: {text}", class.rsplit('.').next().unwrap_or_default())
-            }
-            error => error.to_string(),
-        };
-        let is = |part: &str| why.contains(part);
-        match error {
-            HdfsError::SASLError(_) | HdfsError::GSSAPIError(..) | HdfsError::NoSASLMechanism => {
-                StoreError::Permission { path, why: format!("{why}; check the Kerberos login") }
-            }
-            HdfsError::IOError(_) => StoreError::Unreachable { path, why },
-            error if absent(error) => StoreError::NotFound { path },
-            _ if is("AccessControlException") || is("AuthorizationException") => {
-                StoreError::Permission { path, why }
-            }
-            _ if is("QuotaExceeded") || is("could only be written to 0 of") => {
-                StoreError::DiskFull { path }
-            }
-            _ => StoreError::Io { path, why },
-        }
+        store_error(self.place(name), error)
     }
 
     /// Writes a temporary file beside the object and renames it. On failure it deletes the temporary file.
@@ -230,6 +207,33 @@ impl Backend for Hdfs {
 
     fn place(&self, name: &str) -> String {
         format!("{}{}", self.service, self.path(name))
+    }
+}
+
+/// Types an error of the HDFS client about the file or folder of a URI.
+pub(crate) fn store_error(path: String, error: &HdfsError) -> StoreError {
+    let why = match error {
+        // Java's messages contain a stack trace after the first line.
+        HdfsError::RPCError(class, text) | HdfsError::FatalRPCError(class, text) => {
+            let text = text.lines().next().unwrap_or_default();
+            format!("{}: {text}", class.rsplit('.').next().unwrap_or_default())
+        }
+        error => error.to_string(),
+    };
+    let is = |part: &str| why.contains(part);
+    match error {
+        HdfsError::SASLError(_) | HdfsError::GSSAPIError(..) | HdfsError::NoSASLMechanism => {
+            StoreError::Permission { path, why: format!("{why}; check the Kerberos login") }
+        }
+        HdfsError::IOError(_) => StoreError::Unreachable { path, why },
+        error if absent(error) => StoreError::NotFound { path },
+        _ if is("AccessControlException") || is("AuthorizationException") => {
+            StoreError::Permission { path, why }
+        }
+        _ if is("QuotaExceeded") || is("could only be written to 0 of") => {
+            StoreError::DiskFull { path }
+        }
+        _ => StoreError::Io { path, why },
     }
 }
 

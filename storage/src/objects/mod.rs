@@ -10,7 +10,7 @@ pub(crate) mod faulty;
 pub(crate) mod file;
 mod frame;
 #[cfg(feature = "hdfs")]
-mod hdfs;
+pub(crate) mod hdfs;
 mod memory;
 mod probe;
 #[cfg(any(test, feature = "hdfs", feature = "s3"))]

@@ -10,6 +10,7 @@ use std::{
     path::{Component, Path, PathBuf},
     rc::Rc,
 };
+use storage::files::{self, OpenRemoteFiles};
 
 /// Environment variable with the folder of the files that were shipped with the application.
 pub const SHIPPED_VARIABLE: &str = "FLOTT_SHIPPED";
@@ -181,6 +182,23 @@ impl Environment {
                 PathBuf::from(path)
             }
         }
+    }
+
+    /// Returns the path or the URI of an input. A URI that this program cannot read is a mistake, which is reported with
+    /// the operator's name.
+    pub(crate) fn resolve_input(
+        &self,
+        operator: &str,
+        path: &Path,
+        open_remote: OpenRemoteFiles,
+    ) -> PathBuf {
+        let Some(uri) = path.to_str().filter(|path| files::is_remote(path)) else {
+            return self.resolve(operator, path);
+        };
+        if let Err(error) = open_remote(uri) {
+            self.builder.borrow_mut().invalid(format!("operator '{operator}': {error}"));
+        }
+        path.to_owned()
     }
 
     pub(crate) fn stream<T>(&self, pending: super::builder::Pending<T>) -> Stream<T> {

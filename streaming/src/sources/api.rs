@@ -12,18 +12,23 @@ use std::{
     path::Path,
     sync::{Arc, Mutex},
 };
+use storage::files::{self, OpenRemoteFiles};
 
 impl Environment {
     /// The lines of a file, or of all files below a folder, as text. A line ends with `\n`, which is not part of it;
     /// the last one need not. Files whose name begins with `.` or `_` are left out of folders. Bytes that are not
     /// UTF-8 fail the task: read those with [`Environment::read_lines`].
+    ///
+    /// `hdfs://nameservice/path` is read where the program has the feature `hdfs` or `yarn`; the configuration is Hadoop's
+    /// own, in `HADOOP_CONF_DIR`.
     pub fn read_text_file(&self, path: impl AsRef<Path>) -> Stream<String> {
-        self.text("text_source", path.as_ref(), None)
+        self.text("text_source", path.as_ref(), None, files::open)
     }
 
-    /// The lines of a file, or of all files below a folder, as the bytes they are.
+    /// The lines of a file, or of all files below a folder, as the bytes they are; otherwise as
+    /// [`Environment::read_text_file`].
     pub fn read_lines(&self, path: impl AsRef<Path>) -> Stream<Vec<u8>> {
-        self.text("line_source", path.as_ref(), None)
+        self.text("line_source", path.as_ref(), None, files::open)
     }
 
     pub(crate) fn text<T: FromLine>(
@@ -31,16 +36,20 @@ impl Environment {
         kind: &'static str,
         path: &Path,
         split_bytes: Option<u64>,
+        open_remote: OpenRemoteFiles,
     ) -> Stream<T> {
-        let path = self.resolve(&kind.replace('_', " "), path);
-        let enumerator = EnumeratorFactory { paths: vec![path], split_bytes };
+        let path = self.resolve_input(&kind.replace('_', " "), path, open_remote);
+        let enumerator = EnumeratorFactory { paths: vec![path], split_bytes, open_remote };
         let spec = SourceSpec {
             kind,
             bounded: true,
             single: false,
             coordinator: Some(Box::new(enumerator)),
         };
-        let pending = self.builder.borrow_mut().add_source(spec, TextReader::<T>::default);
+        let pending = self
+            .builder
+            .borrow_mut()
+            .add_source(spec, move || TextReader::<T>::with_remote(open_remote));
         self.stream(pending)
     }
 

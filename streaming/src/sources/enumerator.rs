@@ -15,11 +15,12 @@ use std::{
     },
     path::{Path, PathBuf},
 };
+use storage::files::{self, OpenRemoteFiles};
 
 /// A byte range of a file: the lines that begin in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSplit {
-    /// Absolute.
+    /// Absolute, or the URI of a file of another system.
     pub path: PathBuf,
     /// First byte.
     pub start: u64,
@@ -86,6 +87,7 @@ pub struct FileEnumerator {
     /// By who reads them; what is finished is not told, so they stay until the job ends.
     given: BTreeMap<ExecutionAttemptId, Vec<FileSplit>>,
     hand_out: u64,
+    open_remote: OpenRemoteFiles,
 }
 
 impl FileEnumerator {
@@ -98,7 +100,13 @@ impl FileEnumerator {
             waiting: VecDeque::new(),
             given: BTreeMap::new(),
             hand_out: SMALLEST,
+            open_remote: files::open,
         }
+    }
+
+    /// An enumerator that reaches other systems like this.
+    pub(super) fn with_remote(self, open_remote: OpenRemoteFiles) -> Self {
+        Self { open_remote, ..self }
     }
 
     fn next_splits(&mut self) -> FileSplits {
@@ -114,18 +122,26 @@ impl FileEnumerator {
 
 impl Coordinator for FileEnumerator {
     fn start(&mut self, _restore: Option<Vec<u8>>) -> Result<(), String> {
-        let mut files = Vec::new();
+        let mut found = Vec::new();
         for path in &self.paths {
-            list(path, 0, &mut files).map_err(|(path, error)| {
+            if let Some(uri) = path.to_str().filter(|path| files::is_remote(path)) {
+                let listed = (self.open_remote)(uri)
+                    .and_then(|remote| files::list_now(&*remote, uri))
+                    .map_err(|error| format!("the input '{uri}' can't be read: {error}"))?;
+                found
+                    .extend(listed.into_iter().map(|(file, length)| (PathBuf::from(file), length)));
+                continue;
+            }
+            list(path, 0, &mut found).map_err(|(path, error)| {
                 format!("the input '{}' can't be read: {error}", path.display())
             })?;
         }
-        let total: u64 = files.iter().map(|(_, len)| len).sum();
+        let total: u64 = found.iter().map(|(_, len)| len).sum();
         let share = total / (u64::from(self.parallelism.max(1)) * 4);
         let split_bytes = self.split_bytes.unwrap_or_else(|| share.clamp(SMALLEST, LARGEST)).max(1);
         self.hand_out = split_bytes;
         self.given.clear();
-        self.waiting = files
+        self.waiting = found
             .into_iter()
             .flat_map(|(path, len)| {
                 let starts = (0..len.div_ceil(split_bytes)).map(move |i| i * split_bytes);
@@ -212,11 +228,13 @@ pub(super) fn kind_of(kind: fs::FileType) -> &'static str {
 pub(super) struct EnumeratorFactory {
     pub(super) paths: Vec<PathBuf>,
     pub(super) split_bytes: Option<u64>,
+    pub(super) open_remote: OpenRemoteFiles,
 }
 
 impl CoordinatorFactory for EnumeratorFactory {
     fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator> {
         let paths = self.paths.clone();
-        Box::new(FileEnumerator::new(paths, context.parallelism, self.split_bytes))
+        let files = FileEnumerator::new(paths, context.parallelism, self.split_bytes);
+        Box::new(files.with_remote(self.open_remote))
     }
 }

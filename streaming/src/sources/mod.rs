@@ -7,6 +7,7 @@ mod api;
 mod collection;
 mod enumerator;
 mod lines;
+mod remote;
 mod sequence;
 mod socket;
 mod text;

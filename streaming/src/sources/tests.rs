@@ -8,12 +8,66 @@ use crate::{
     harness::Harness,
     operators::{Collector, OperatorContext, OperatorMail},
 };
+use bytes::Bytes;
 use model::{ExecutionAttemptId, JobVertexId};
 use proptest::prelude::*;
-use std::{io::Write, net::TcpListener, path::Path};
+use std::{
+    io::Write,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use storage::{
+    files::{RemoteFile, RemoteFiles},
+    objects::{StoreError, StoreFuture},
+};
 
 fn attempt(subtask: u32, attempt: u32) -> ExecutionAttemptId {
     ExecutionAttemptId { graph: 1, vertex: JobVertexId(2), subtask, attempt }
+}
+
+/// Local files as another system would have them: `hdfs://fake/path`. Each read brings at most three bytes.
+#[derive(Debug)]
+struct Elsewhere;
+
+#[derive(Debug)]
+struct ElsewhereFile(Vec<u8>);
+
+fn remote(uri: &str) -> Result<Arc<dyn RemoteFiles>, StoreError> {
+    assert!(uri.starts_with("hdfs://fake/"), "{uri}");
+    Ok(Arc::new(Elsewhere))
+}
+
+fn elsewhere(path: &Path) -> PathBuf {
+    PathBuf::from(format!("hdfs://fake{}", path.display()))
+}
+
+fn place(uri: &str) -> PathBuf {
+    PathBuf::from(uri.strip_prefix("hdfs://fake").unwrap())
+}
+
+impl RemoteFiles for Elsewhere {
+    fn list(&self, uri: &str) -> StoreFuture<Vec<(String, u64)>> {
+        let (uri, path) = (uri.to_owned(), place(uri));
+        Box::pin(async move {
+            let length = std::fs::metadata(&path).map_err(|e| StoreError::from_io(&path, &e));
+            Ok(vec![(uri, length?.len())])
+        })
+    }
+    fn open(&self, uri: &str) -> StoreFuture<Arc<dyn RemoteFile>> {
+        let path = place(uri);
+        Box::pin(async move {
+            let bytes = std::fs::read(&path).map_err(|e| StoreError::from_io(&path, &e))?;
+            Ok(Arc::new(ElsewhereFile(bytes)) as Arc<dyn RemoteFile>)
+        })
+    }
+}
+
+impl RemoteFile for ElsewhereFile {
+    fn read(&self, offset: u64, most: usize) -> StoreFuture<Bytes> {
+        let rest = self.0.iter().skip(offset as usize).take(most.min(3)).copied();
+        Box::pin(std::future::ready(Ok(rest.collect())))
+    }
 }
 
 /// What a person calls lines: what is between line feeds; behind the last one only if there is something.
@@ -28,7 +82,7 @@ fn lines_of(text: &[u8]) -> Vec<Vec<u8>> {
 fn read(path: &Path, split_bytes: u64, parallelism: u32) -> Vec<Vec<u8>> {
     let path = path.to_owned();
     let job = built(parallelism, move |env| {
-        env.text::<Vec<u8>>("line_source", &path, Some(split_bytes)).collect();
+        env.text::<Vec<u8>>("line_source", &path, Some(split_bytes), remote).collect();
     });
     let mut lines = run(&job).collected.concat();
     lines.sort();
@@ -49,7 +103,8 @@ proptest! {
         std::fs::write(&path, &text).unwrap();
         let mut expected = lines_of(&text);
         expected.sort();
-        prop_assert_eq!(read(&path, split_bytes, parallelism), expected);
+        prop_assert_eq!(&read(&path, split_bytes, parallelism), &expected);
+        prop_assert_eq!(&read(&elsewhere(&path), split_bytes, parallelism), &expected);
     }
 
     #[test]
@@ -274,4 +329,38 @@ fn a_socket_gives_lines_until_it_is_closed() {
     let vertices: Vec<_> =
         job.graph().vertices.iter().map(|v| (v.name.as_str(), v.parallelism)).collect();
     assert_eq!(vertices[..2], [("socket", 1), ("map -> checksum", 2)]);
+}
+
+#[test]
+fn a_missing_or_shortened_file_of_another_system_fails_by_its_uri() {
+    let tmp = tempfile::tempdir().unwrap();
+    let absent = elsewhere(&tmp.path().join("absent"));
+    let uri = absent.to_str().unwrap().to_owned();
+    let job = built(1, move |env| {
+        env.text::<Vec<u8>>("line_source", &absent, None, remote).collect();
+    });
+    let error = Harness::new(tmp.path()).run(&job).unwrap_err().to_string();
+    assert!(error.contains(&uri), "{error}");
+
+    let path = tmp.path().join("text");
+    std::fs::write(&path, "a line\n").unwrap();
+    let mut reader = TextReader::<Vec<u8>>::with_remote(remote);
+    let context = OperatorContext::for_tests(0, 1);
+    let split = FileSplit { path: elsewhere(&path), start: 0, end: 100 };
+    let answer = FileSplits(vec![split]).encode();
+    let mail = |ticket, result| OperatorMail::Reply { ticket, result };
+    reader.mail(mail(0, Ok(answer)), &context).unwrap();
+    let mut out = Collector::new(Box::new(NoConsumer));
+    let mut read = |reader: &mut TextReader<Vec<u8>>| reader.read(10, &mut out, &context);
+    assert!(matches!(read(&mut reader), Ok(ReadProgress::Waiting)));
+    // An answer that was meant for an earlier split changes nothing.
+    reader.mail(mail(7, Ok(b"other".to_vec())), &context).unwrap();
+    assert!(matches!(read(&mut reader), Ok(ReadProgress::Waiting)));
+    reader.mail(mail(1, Ok(b"a line\n".to_vec())), &context).unwrap();
+    assert!(matches!(read(&mut reader), Ok(ReadProgress::Waiting)));
+    reader.mail(mail(1, Ok(Vec::new())), &context).unwrap();
+    let shorter = read(&mut reader).unwrap_err().to_string();
+    assert!(shorter.contains("hdfs://fake") && shorter.contains("became shorter"), "{shorter}");
+    let refused = reader.mail(mail(1, Err("the NameNode is gone".into())), &context);
+    assert!(refused.unwrap_err().to_string().contains("the NameNode is gone"));
 }

@@ -1,8 +1,9 @@
-//! Reads the lines of files, a byte range at a time.
+//! Reads the lines of files, a byte range at a time: local files directly, those of other systems by [`RemoteInput`].
 
 use super::{
     FileSplit, FileSplits, LineBuffer,
     enumerator::{ASK, kind_of},
+    remote::{Block, RemoteInput},
 };
 use crate::{
     chain::{ReadProgress, SourceReader},
@@ -18,7 +19,9 @@ use std::{
     marker::PhantomData,
     os::unix::fs::OpenOptionsExt,
     path::PathBuf,
+    sync::Arc,
 };
+use storage::files::{self, OpenRemoteFiles, RemoteFiles};
 
 /// Bytes that one read takes of a file before it lets others have the thread.
 const TURN_BYTES: u64 = 256 << 10;
@@ -26,9 +29,9 @@ const TURN_BYTES: u64 = 256 << 10;
 /// A split that is being read.
 #[derive(Debug)]
 struct Open {
-    file: File,
+    input: Input,
     path: PathBuf,
-    /// How long the file was when it was opened.
+    /// How long the file was when it was opened, as far as that is known.
     length: u64,
     /// What is before was read.
     read_to: u64,
@@ -41,6 +44,26 @@ struct Open {
     at_end_of_file: bool,
 }
 
+/// Where the bytes of a split come from.
+#[derive(Debug)]
+enum Input {
+    Local(File),
+    Remote(Box<RemoteInput>),
+}
+
+/// How far a turn has come.
+enum Turn {
+    /// The split is done with.
+    Done,
+    /// There is more at once.
+    More,
+    /// Nothing until mail comes.
+    Waiting,
+}
+
+/// The question for splits. Questions for blocks of other systems' files have other names.
+const SPLITS: u32 = 0;
+
 /// Reads lines as `T`.
 #[derive(Debug)]
 pub struct TextReader<T> {
@@ -49,17 +72,32 @@ pub struct TextReader<T> {
     lines: LineBuffer,
     asked: bool,
     no_more: bool,
+    open_remote: OpenRemoteFiles,
+    /// The client of the last remote split, and its scheme and authority.
+    remote: Option<(String, Arc<dyn RemoteFiles>)>,
+    /// The name of the last split's questions.
+    ticket: u32,
     record: PhantomData<fn() -> T>,
 }
 
 impl<T> Default for TextReader<T> {
     fn default() -> Self {
+        Self::with_remote(files::open)
+    }
+}
+
+impl<T> TextReader<T> {
+    /// A reader that reaches other systems like this.
+    pub(crate) fn with_remote(open_remote: OpenRemoteFiles) -> Self {
         Self {
             splits: VecDeque::new(),
             open: None,
             lines: LineBuffer::default(),
             asked: false,
             no_more: false,
+            open_remote,
+            remote: None,
+            ticket: SPLITS,
             record: PhantomData,
         }
     }
@@ -70,6 +108,13 @@ impl<T: FromLine> TextReader<T> {
     /// begins exactly at its start is seen to begin there.
     fn open_next(&mut self, context: &OperatorContext) -> Result<bool, TaskError> {
         let Some(split) = self.splits.pop_front() else { return Ok(false) };
+        let from = split.start.saturating_sub(1);
+        self.lines.clear();
+        if let Some(uri) = split.path.to_str().filter(|path| files::is_remote(path)) {
+            let input = self.remote_input(uri, (from, split.end), context)?;
+            self.open = Some(Open::new(Input::Remote(Box::new(input)), split, 0));
+            return Ok(true);
+        }
         let wrong = |what: &str, error| {
             context.io_error(format!("can't {what} '{}'", split.path.display()), error)
         };
@@ -82,36 +127,41 @@ impl<T: FromLine> TextReader<T> {
             let (path, kind) = (split.path.display(), kind_of(metadata.file_type()));
             return Err(context.input_error(format!("'{path}' is {kind}, not a file")));
         }
-        let from = split.start.saturating_sub(1);
         file.seek(SeekFrom::Start(from)).map_err(|error| wrong("read", error))?;
-        self.lines.clear();
-        self.open = Some(Open {
-            file,
-            path: split.path,
-            length: metadata.len(),
-            read_to: from,
-            at: from,
-            end: split.end,
-            skip_first: split.start > 0,
-            at_end_of_file: false,
-        });
+        self.open = Some(Open::new(Input::Local(file), split, metadata.len()));
         Ok(true)
     }
 
-    /// Emits lines of the open split. Whether it is done with.
+    fn remote_input(
+        &mut self,
+        uri: &str,
+        range: (u64, u64),
+        context: &OperatorContext,
+    ) -> Result<RemoteInput, TaskError> {
+        let service: String = uri.split_inclusive('/').take(3).collect();
+        let files = match &self.remote {
+            Some((of, files)) if *of == service => files.clone(),
+            _ => (self.open_remote)(uri).map_err(|error| context.input_error(error.to_string()))?,
+        };
+        self.remote = Some((service, files.clone()));
+        self.ticket = self.ticket.wrapping_add(1).max(SPLITS + 1);
+        Ok(RemoteInput::new(files, uri.to_owned(), range, self.ticket))
+    }
+
+    /// Emits lines of the open split.
     fn read_lines(
         &mut self,
         most: usize,
         out: &mut Collector<T>,
         context: &OperatorContext,
-    ) -> Result<bool, TaskError> {
-        let Some(open) = &mut self.open else { return Ok(true) };
+    ) -> Result<Turn, TaskError> {
+        let Some(open) = &mut self.open else { return Ok(Turn::Done) };
         let turn_end = open.at.saturating_add(TURN_BYTES);
         let mut emitted = 0;
         loop {
             while emitted < most && open.at < turn_end {
                 if open.at >= open.end {
-                    return Ok(true);
+                    return Ok(Turn::Done);
                 }
                 let line = match self.lines.next_line() {
                     Some(line) => line,
@@ -122,7 +172,7 @@ impl<T: FromLine> TextReader<T> {
                         if !rest.is_empty() && !open.skip_first {
                             out.collect(record(open, rest, context)?);
                         }
-                        return Ok(true);
+                        return Ok(Turn::Done);
                     }
                 };
                 let begins = open.at;
@@ -135,37 +185,42 @@ impl<T: FromLine> TextReader<T> {
                 emitted += 1;
             }
             if emitted >= most || open.at >= turn_end {
-                return Ok(false);
+                return Ok(Turn::More);
             }
-            fill(open, &mut self.lines, context)?;
+            if !fill(open, &mut self.lines, context)? {
+                return Ok(Turn::Waiting);
+            }
         }
     }
 }
 
-/// Reads a block. While the first line is skipped nothing of it is kept.
+/// Reads a block; returns false if none has come yet. While the first line is skipped nothing of it is kept.
 fn fill(
     open: &mut Open,
     lines: &mut LineBuffer,
     context: &OperatorContext,
-) -> Result<(), TaskError> {
+) -> Result<bool, TaskError> {
     let what = |path: &PathBuf| format!("can't read '{}'", path.display());
     if open.skip_first {
         open.at += lines.rest().len() as u64;
     }
-    let room = lines.room().map_err(|error| context.io_error(what(&open.path), error))?;
-    match open.file.read(room) {
-        Ok(0) => {
-            // What is missing may have been of this range, or of the line that begins in it.
-            let expected = open.length.max(open.end);
-            if open.read_to < expected {
-                return Err(context.input_error(format!(
-                    "'{}' became shorter while it was read: it ends at byte {}, before byte {expected}",
-                    open.path.display(),
-                    open.read_to
-                )));
+    let too_long = |error| context.io_error(what(&open.path), error);
+    let file = match &mut open.input {
+        Input::Local(file) => file,
+        Input::Remote(input) => {
+            match input.take(context) {
+                Block::Bytes(block) => {
+                    lines.push(&block).map_err(too_long)?;
+                    open.read_to += block.len() as u64;
+                }
+                Block::Pending => return Ok(false),
+                Block::End => open.ended(context)?,
             }
-            open.at_end_of_file = true;
+            return Ok(true);
         }
+    };
+    match file.read(lines.room().map_err(too_long)?) {
+        Ok(0) => open.ended(context)?,
         Ok(read) => {
             open.read_to += read as u64;
             lines.filled(read);
@@ -173,7 +228,37 @@ fn fill(
         Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
         Err(error) => return Err(context.io_error(what(&open.path), error)),
     }
-    Ok(())
+    Ok(true)
+}
+
+impl Open {
+    fn new(input: Input, split: FileSplit, length: u64) -> Self {
+        let from = split.start.saturating_sub(1);
+        Self {
+            input,
+            path: split.path,
+            length,
+            read_to: from,
+            at: from,
+            end: split.end,
+            skip_first: split.start > 0,
+            at_end_of_file: false,
+        }
+    }
+
+    /// The file has no more bytes. What is missing may have been of this range, or of the line that begins in it.
+    fn ended(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        let expected = self.length.max(self.end);
+        if self.read_to < expected {
+            return Err(context.input_error(format!(
+                "'{}' became shorter while it was read: it ends at byte {}, before byte {expected}",
+                self.path.display(),
+                self.read_to
+            )));
+        }
+        self.at_end_of_file = true;
+        Ok(())
+    }
 }
 
 fn record<T: FromLine>(
@@ -210,18 +295,31 @@ impl<T: FromLine> SourceReader for TextReader<T> {
             }
             if !self.asked {
                 self.asked = true;
-                context.ask_coordinator(ASK.to_vec(), 0);
+                context.ask_coordinator(ASK.to_vec(), SPLITS);
             }
             return Ok(ReadProgress::Waiting);
         }
-        if self.read_lines(most, out, context)? {
-            self.open = None;
+        match self.read_lines(most, out, context)? {
+            Turn::Done => self.open = None,
+            Turn::More => {}
+            Turn::Waiting => return Ok(ReadProgress::Waiting),
         }
         Ok(ReadProgress::More)
     }
 
     fn mail(&mut self, mail: OperatorMail, context: &OperatorContext) -> Result<(), TaskError> {
-        let OperatorMail::Reply { result, .. } = mail else { return Ok(()) };
+        let OperatorMail::Reply { ticket, result } = mail else { return Ok(()) };
+        if ticket != SPLITS {
+            // The answer may be for a split that was done with before.
+            let Some(Open { input: Input::Remote(input), path, .. }) = &mut self.open else {
+                return Ok(());
+            };
+            if input.is_asked_by(ticket) {
+                let what = format!("can't read '{}'", path.display());
+                input.answered(result.map_err(|why| context.io_error(what, why))?);
+            }
+            return Ok(());
+        }
         let answer = result.map_err(|why| context.coordinator_error(why))?;
         let splits = FileSplits::decode(&answer).map_err(|error| context.codec_error(error))?;
         self.asked = false;

@@ -6,7 +6,8 @@
 use super::core::Size;
 use crate::roles::{CLUSTER_ROLE, ROLE_VARIABLE};
 use crate::yarn::contract::{
-    CLUSTER_SECRET, FLOTT_FILE, LaunchFile, PROGRAM_FILE, USER_VARIABLE, env_value, shipped_env,
+    CLUSTER_SECRET, FLOTT_FILE, LaunchFile, PROGRAM_FILE, USER_VARIABLE, env_value,
+    hadoop_conf_env, shipped_env,
 };
 use actors::resource_manager::WorkerRequest;
 use conf::memory::TaskManagerMemory;
@@ -100,6 +101,7 @@ impl LaunchPlan {
         for (name, value) in &self.env {
             launch = launch.with_env(name, env_value(value));
         }
+        launch = launch.with_env("HADOOP_CONF_DIR", hadoop_conf_env());
         if let Some(folder) = &self.shipped {
             launch = launch.with_env(SHIPPED_VARIABLE, folder.clone());
         }

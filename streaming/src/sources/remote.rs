@@ -1,0 +1,96 @@
+//! A split of a file of another system, block by block: the next block is read beside the task while the lines of the last
+//! one are emitted. At most two blocks are in memory. The task's thread must never wait for the system here.
+
+use crate::operators::OperatorContext;
+use futures::FutureExt;
+use std::sync::Arc;
+use storage::files::{RemoteFile, RemoteFiles};
+use tokio::sync::OnceCell;
+
+/// Most and least bytes of a block.
+const BLOCK: u64 = 4 << 20;
+const SMALLEST: u64 = 256 << 10;
+
+/// A file that is read from some byte on.
+#[derive(Debug)]
+pub(super) struct RemoteInput {
+    files: Arc<dyn RemoteFiles>,
+    uri: String,
+    /// Opened by the first read.
+    file: Arc<OnceCell<Arc<dyn RemoteFile>>>,
+    /// Where the next block begins.
+    next: u64,
+    /// The end of the split; what is behind is read in small blocks.
+    end: u64,
+    /// The block that has come.
+    ready: Option<Vec<u8>>,
+    /// The name of the question for the next block. Answers to earlier splits' questions have other names.
+    ticket: u32,
+    asked: bool,
+    ended: bool,
+}
+
+/// What is there of a file.
+pub(super) enum Block {
+    /// These bytes come next.
+    Bytes(Vec<u8>),
+    /// Nothing yet; mail will come.
+    Pending,
+    /// Nothing more.
+    End,
+}
+
+impl RemoteInput {
+    pub(super) fn new(
+        files: Arc<dyn RemoteFiles>,
+        uri: String,
+        (from, end): (u64, u64),
+        ticket: u32,
+    ) -> Self {
+        let (file, ready) = (Arc::default(), None);
+        Self { files, uri, file, next: from, end, ready, ticket, asked: false, ended: false }
+    }
+
+    /// Takes the next block if it has come, and asks for the one behind it.
+    pub(super) fn take(&mut self, context: &OperatorContext) -> Block {
+        let block = self.ready.take();
+        if !self.asked && !self.ended {
+            self.ask(context);
+        }
+        match block {
+            Some(block) => Block::Bytes(block),
+            None if self.ended => Block::End,
+            None => Block::Pending,
+        }
+    }
+
+    /// Takes in the answer to this split's question. No bytes are the end of the file.
+    pub(super) fn answered(&mut self, block: Vec<u8>) {
+        self.asked = false;
+        self.ended = block.is_empty();
+        self.next = self.next.saturating_add(block.len() as u64);
+        if !self.ended {
+            self.ready = Some(block);
+        }
+    }
+
+    pub(super) fn is_asked_by(&self, ticket: u32) -> bool {
+        self.ticket == ticket
+    }
+
+    fn ask(&mut self, context: &OperatorContext) {
+        self.asked = true;
+        let (files, uri, file) = (self.files.clone(), self.uri.clone(), self.file.clone());
+        let offset = self.next;
+        let most = self.end.saturating_sub(offset).clamp(SMALLEST, BLOCK);
+        let read = async move {
+            let file = file.get_or_try_init(|| files.open(&uri)).await?;
+            let bytes = file.read(offset, usize::try_from(most).unwrap_or(usize::MAX)).await?;
+            Ok(Vec::from(bytes))
+        };
+        let read = read.map(|read: Result<_, storage::objects::StoreError>| {
+            read.map_err(|error| error.to_string())
+        });
+        context.spawn_io(read.boxed(), self.ticket);
+    }
+}
