@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Small enough for two NodeManagers of 2 GiB.
-const SIZES: [&str; 6] = [
+pub(super) const SIZES: [&str; 6] = [
     "-D",
     "jobmanager.memory.process.size=512m",
     "-D",
@@ -27,16 +27,16 @@ const SIZES: [&str; 6] = [
 ];
 
 /// A user of the cluster with a place of its own for the session file.
-struct User {
-    folder: TempDir,
-    runtime: tokio::runtime::Runtime,
+pub(super) struct User {
+    pub(super) folder: TempDir,
+    pub(super) runtime: tokio::runtime::Runtime,
     yarn: YarnClient,
-    hdfs: Client,
+    pub(super) hdfs: Client,
     staging: String,
 }
 
 impl User {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         assert!(std::env::var_os("HADOOP_CONF_DIR").is_some(), "HADOOP_CONF_DIR names no cluster");
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let (yarn, hdfs, staging) = runtime.block_on(async {
@@ -52,7 +52,7 @@ impl User {
         Self { folder: tempfile::tempdir().unwrap(), runtime, yarn, hdfs, staging }
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub(super) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(bin("flott"));
         let place = format!("yarn.properties-file.location={}", self.folder.path().display());
         command.arg(words[0]).args(["-D", &place]).args(&words[1..]);
@@ -60,12 +60,12 @@ impl User {
         command
     }
 
-    fn flott(&self, words: &[&str]) -> Output {
+    pub(super) fn flott(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
     }
 
     /// Ids of applications that have not ended.
-    fn alive(&self) -> Vec<String> {
+    pub(super) fn alive(&self) -> Vec<String> {
         let all = self.runtime.block_on(self.yarn.applications(&GetApplicationsRequest::default()));
         let is_over = |state| {
             matches!(
@@ -85,18 +85,18 @@ impl User {
         listed.unwrap_or_default().into_iter().map(|status| status.path).collect()
     }
 
-    fn nothing_is_left(&self) {
+    pub(super) fn nothing_is_left(&self) {
         eventually(WITHIN, "no application and no staged file is left", || {
             (self.alive().is_empty() && self.staged().is_empty()).then_some(())
         });
     }
 }
 
-fn text_of(bytes: &[u8]) -> String {
+pub(super) fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn lines(bytes: &[u8]) -> Vec<String> {
+pub(super) fn lines(bytes: &[u8]) -> Vec<String> {
     let mut lines: Vec<String> = text_of(bytes).lines().map(str::to_owned).collect();
     lines.sort();
     lines

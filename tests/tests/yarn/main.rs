@@ -22,5 +22,6 @@ mod client;
 #[path = "../common/mod.rs"]
 mod common;
 mod elastic;
+mod input;
 mod kills;
 mod runs;
