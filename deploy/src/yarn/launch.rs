@@ -4,7 +4,8 @@
 //! the cluster's secret is in the credentials.
 
 use super::contract::{
-    CLUSTER_SECRET, FILES_VARIABLE, FLOTT_FILE, LaunchFile, PROGRAM_FILE, STAGING_VARIABLE,
+    CLUSTER_SECRET, FILES_VARIABLE, FLOTT_FILE, LaunchFile, PROGRAM_FILE, REST_TOKEN,
+    STAGING_VARIABLE,
     USER_VARIABLE, env_value, files_to_env,
 };
 use super::error::YarnFailure;
@@ -16,6 +17,7 @@ use hadoop::yarn::messages::{
     ApplicationId, ApplicationSubmissionContext, ContainerLaunchContext, LogAggregationContext,
     Priority, Resource,
 };
+use rest::access::BearerToken;
 use std::collections::BTreeMap;
 
 /// The staged options.
@@ -115,6 +117,8 @@ pub(super) struct Submission<'a> {
     pub(super) master: Resource,
     pub(super) attempts: u32,
     pub(super) secret: String,
+    /// Opens the JobManager's REST endpoint.
+    pub(super) rest_token: BearerToken,
     /// Tokens of HDFS and YARN on secure clusters.
     pub(super) tokens: Credentials,
 }
@@ -165,6 +169,8 @@ impl Submission<'_> {
     fn launch(&self, options: &Options) -> Result<ContainerLaunchContext, YarnFailure> {
         let mut tokens = self.tokens.clone();
         tokens.add_secret(CLUSTER_SECRET, Secret::new(self.secret.clone().into_bytes()));
+        let token = self.rest_token.expose().as_bytes().to_vec();
+        tokens.add_secret(REST_TOKEN, Secret::new(token));
         let files = files_to_env(self.files)
             .map_err(|e| YarnFailure::cluster(format!("the files cannot be listed: {e}")))?;
         let mut launch = ContainerLaunchContext::of_command(self.kind.command());
@@ -217,6 +223,7 @@ mod tests {
     use super::*;
 
     const SECRET: &str = "0123456789abcdef";
+    const TOKEN: &str = "a-token-of-forty-two-characters-or-a-few";
 
     fn context(kind: ClusterKind, options: &Options) -> ApplicationSubmissionContext {
         let file = |name: &str, archive| LaunchFile {
@@ -239,6 +246,7 @@ mod tests {
             master: Resource::default(),
             attempts: 1,
             secret: SECRET.to_owned(),
+            rest_token: BearerToken::new(TOKEN).unwrap(),
             tokens: Credentials::new(),
         };
         submission.context(options).unwrap()
@@ -256,9 +264,11 @@ mod tests {
             let context = context(kind, &options);
             let launch = context.am_container_spec.unwrap();
             let visible = format!("{:?} {:?}", launch.command, launch.environment);
+            assert!(!visible.contains(TOKEN), "{visible}");
             assert!(!visible.contains(SECRET) && !visible.contains("hunter2"), "{visible}");
             let credentials = Credentials::from_bytes(&launch.tokens.unwrap()).unwrap();
             assert_eq!(credentials.secret(CLUSTER_SECRET).unwrap().expose(), SECRET.as_bytes());
+            assert_eq!(credentials.secret(REST_TOKEN).unwrap().expose(), TOKEN.as_bytes());
             let value = |name: &str| {
                 let found =
                     launch.environment.iter().find(|pair| pair.key.as_deref() == Some(name));
