@@ -337,10 +337,12 @@ impl Deployment<'_> {
 
     /// Kills the application and removes its staging directory; says what could not be done.
     async fn clean_up(&self) {
-        TokenFile::of(self.options, self.id).forget();
-        if self.submitted.get() {
+        let token = TokenFile::of(self.options, self.id);
+        if !self.submitted.get() {
+            token.forget();
+        } else {
             self.print.note(&format!("killing {}", self.id));
-            if let Err(why) = kill(self.cluster, self.id).await {
+            if let Err(why) = kill(self.cluster, self.id).await.inspect(|()| token.forget()) {
                 let id = self.id;
                 self.print.note(&format!(
                     "{id} could not be killed: {why}; check it with yarn application -status {id}, end it with yarn \

@@ -11,7 +11,7 @@ use hdfs_native::{Client, ClientBuilder};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -27,16 +27,16 @@ const SIZES: [&str; 6] = [
 ];
 
 /// A user of the cluster with a place of its own for the session file.
-struct User {
-    folder: TempDir,
-    runtime: tokio::runtime::Runtime,
-    yarn: YarnClient,
+pub(super) struct User {
+    pub(super) folder: TempDir,
+    pub(super) runtime: tokio::runtime::Runtime,
+    pub(super) yarn: YarnClient,
     hdfs: Client,
     staging: String,
 }
 
 impl User {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         assert!(std::env::var_os("HADOOP_CONF_DIR").is_some(), "HADOOP_CONF_DIR names no cluster");
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let (yarn, hdfs, staging) = runtime.block_on(async {
@@ -60,12 +60,12 @@ impl User {
         command
     }
 
-    fn flott(&self, words: &[&str]) -> Output {
+    pub(super) fn flott(&self, words: &[&str]) -> Output {
         self.command(words).output().unwrap()
     }
 
     /// Ids of applications that have not ended.
-    fn alive(&self) -> Vec<String> {
+    pub(super) fn alive(&self) -> Vec<String> {
         let all = self.runtime.block_on(self.yarn.applications(&GetApplicationsRequest::default()));
         let is_over = |state| {
             matches!(
@@ -85,14 +85,22 @@ impl User {
         listed.unwrap_or_default().into_iter().map(|status| status.path).collect()
     }
 
-    fn nothing_is_left(&self) {
+    /// Files with tokens of applications.
+    pub(super) fn tokens(&self) -> Vec<PathBuf> {
+        let folder = self.folder.path().join(format!("flott-{}", nix::unistd::getuid()));
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path());
+        paths.filter(|path| path.display().to_string().contains("/yarn-token-")).collect()
+    }
+
+    pub(super) fn nothing_is_left(&self) {
         eventually(WITHIN, "no application and no staged file is left", || {
             (self.alive().is_empty() && self.staged().is_empty()).then_some(())
         });
     }
 }
 
-fn text_of(bytes: &[u8]) -> String {
+pub(super) fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
@@ -123,6 +131,7 @@ fn an_attached_client_gets_every_line_before_the_job_manager_goes() {
             assert!(said.contains(step), "{step}: {said}");
         }
         user.nothing_is_left();
+        assert!(user.tokens().is_empty());
     }
 }
 
@@ -180,6 +189,7 @@ fn what_is_broken_off_leaves_nothing() {
         let output = child.wait().unwrap();
         assert_eq!(output.code(), Some(1));
         user.nothing_is_left();
+        assert!(user.tokens().is_empty());
     };
     let started = || user.command(&words).stderr(Stdio::null()).stdout(Stdio::null()).spawn();
     // While files are staged; once YARN knows the application.
@@ -201,6 +211,7 @@ fn what_is_broken_off_leaves_nothing() {
     let run = user.flott(&words);
     assert!(run.status.success(), "{}", text_of(&run.stderr));
     user.nothing_is_left();
+    assert_eq!(user.tokens().len(), 1, "that of the client that was killed is removed");
 }
 
 #[test]

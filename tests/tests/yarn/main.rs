@@ -23,3 +23,4 @@ mod client;
 mod common;
 mod kills;
 mod runs;
+mod token;
