@@ -209,10 +209,8 @@ async fn read_when_there(path: &Path, wait: Duration) -> Result<String, ClusterF
 /// Reads a file that is this user's alone; `None` where there is none.
 pub(crate) fn read_file(path: &Path) -> Result<Option<String>, ClusterFilesError> {
     // A pipe would be waited for without end.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
-        .open(path);
+    let file =
+        OpenOptions::new().read(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path);
     match file {
         Ok(file) => read_private(path, file).map(Some),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -56,8 +56,12 @@ fn a_token_is_random_and_is_never_shown() {
 fn whoever_shows_the_token_may_do_everything() {
     for scheme in ["Bearer", "bearer", "BEARER "] {
         let authorization = format!("{scheme} {TOKEN}");
-        let asked =
-            Asked { method: "DELETE", path: "/cluster", authorization: Some(&authorization), ..Asked::default() };
+        let asked = Asked {
+            method: "DELETE",
+            path: "/cluster",
+            authorization: Some(&authorization),
+            ..Asked::default()
+        };
         assert_eq!(decide(&access(), false, &asked), Ok(Allowed::Token));
     }
     let nearly = [TOKEN.to_owned(), format!("Basic {TOKEN}"), format!("Bearer {TOKEN}x")];
@@ -81,8 +85,14 @@ fn the_proxy_reads_for_everybody_and_changes_for_the_owner() {
         assert_eq!(by_proxy(Asked { method, ..cancel() }), Err(Refused::Method), "{method}");
     }
     let strangers = [
-        "", "proxy-user=bob", "proxy-user=", "proxy-user", "other=alice",
-        "proxy-user=alice; proxy-user=bob", "proxy-user=alice&proxy-user=alice", "xproxy-user=alice",
+        "",
+        "proxy-user=bob",
+        "proxy-user=",
+        "proxy-user",
+        "other=alice",
+        "proxy-user=alice; proxy-user=bob",
+        "proxy-user=alice&proxy-user=alice",
+        "xproxy-user=alice",
     ];
     for cookie in strangers.map(Some).into_iter().chain([None]) {
         assert_eq!(by_proxy(Asked { cookie, ..cancel() }), Err(Refused::User), "{cookie:?}");
@@ -111,8 +121,12 @@ fn no_page_of_another_site_changes_anything_through_the_proxy() {
 #[test]
 fn a_path_that_the_router_reads_as_a_change_is_one() {
     for path in [
-        "/jobs/a/yarn-cancel", "/v1/jobs/a/yarn-stop", "/jobs/a/yarn%2Dcancel", "/jobs/a/yarn-cancel/",
-        "/jars/p/plan", "/v1/jars/p/plan",
+        "/jobs/a/yarn-cancel",
+        "/v1/jobs/a/yarn-stop",
+        "/jobs/a/yarn%2Dcancel",
+        "/jobs/a/yarn-cancel/",
+        "/jars/p/plan",
+        "/v1/jars/p/plan",
     ] {
         let asked = Asked { path, cookie: None, ..cancel() };
         assert_eq!(by_proxy(asked), Err(Refused::User), "{path}");
@@ -142,16 +156,25 @@ fn refusals_say_what_to_do() {
 
 fn text() -> impl Strategy<Value = Option<String>> {
     let words = prop::sample::select(vec![
-        "proxy-user=alice", "proxy-user=bob", "application/json", "http://rm:8088", "http://evil.example", "Bearer x", "",
+        "proxy-user=alice",
+        "proxy-user=bob",
+        "application/json",
+        "http://rm:8088",
+        "http://evil.example",
+        "Bearer x",
+        "",
     ]);
-    prop_oneof![
-        Just(None), words.prop_map(|word| Some(word.to_owned())), ".{0,60}".prop_map(Some)
-    ]
+    prop_oneof![Just(None), words.prop_map(|word| Some(word.to_owned())), ".{0,60}".prop_map(Some)]
 }
 
 fn path() -> impl Strategy<Value = String> {
     let known = prop::sample::select(vec![
-        "/jobs", "/jobs/a/yarn-cancel", "/v1/jobs/a/yarn-stop", "/jobs/a/yarn%2dcancel", "/jars/p/plan", "/cluster",
+        "/jobs",
+        "/jobs/a/yarn-cancel",
+        "/v1/jobs/a/yarn-stop",
+        "/jobs/a/yarn%2dcancel",
+        "/jars/p/plan",
+        "/cluster",
     ]);
     prop_oneof![known.prop_map(str::to_owned), "/[ -~]{0,40}"]
 }

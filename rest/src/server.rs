@@ -74,8 +74,7 @@ impl RestServer {
         let access = services.settings.access.clone();
         // A client that comes through the proxy could not use the endpoint's own address.
         let link = if access.is_some() { ".".to_owned() } else { address.url.clone() };
-        let gate =
-            Gate { loopback, access, bodies: Bodies::new(services.settings.bodies.clone()) };
+        let gate = Gate { loopback, access, bodies: Bodies::new(services.settings.bodies.clone()) };
         let state = Data::new(services);
         let link = Data::new(RestUrl(link));
         let server = HttpServer::new(move || {

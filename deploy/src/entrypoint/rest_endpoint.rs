@@ -170,7 +170,8 @@ mod tests {
         assert!(submit_refused(&plan([0, 0, 0, 0], &[])).is_some());
         let token = BearerToken::new(&"x".repeat(32)).unwrap();
         let access = Some(Access { token, proxy: None });
-        let protected = |options| EndpointPlan { access: access.clone(), ..plan([0, 0, 0, 0], options) };
+        let protected =
+            |options| EndpointPlan { access: access.clone(), ..plan([0, 0, 0, 0], options) };
         assert_eq!(submit_refused(&protected(&[])), None);
         assert!(submit_refused(&protected(&[("web.submit.enable", "false")])).is_some());
         let allowed = [("web.submit.enable", "true")];

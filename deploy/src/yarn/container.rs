@@ -6,12 +6,12 @@
 use super::contract::{CLUSTER_SECRET, HADOOP_SITE_FILE, REST_TOKEN};
 use crate::cluster_files::ClusterIdentity;
 use crate::target::Role;
+use ::rest::access::{BearerToken, NoToken};
 use conf::taskmanager;
 use conf::{List, Options, Ports, cluster, high_availability, jobmanager, logging, rest};
 use hadoop::conf::{ConfError, Configuration};
 use hadoop::tokens::{Credentials, TokenError};
 use hadoop::yarn::messages::{ContainerId, IdError};
-use ::rest::access::{BearerToken, NoToken};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 

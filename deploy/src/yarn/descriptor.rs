@@ -130,11 +130,7 @@ impl<'a> YarnDescriptor<'a> {
         Ok(Request { kind, spec, name, program, graph, more })
     }
 
-    fn deployed(
-        &self,
-        id: ApplicationId,
-        report: &ApplicationReport,
-    ) -> Result<Deployed, Failure> {
+    fn deployed(&self, id: ApplicationId, report: &ApplicationReport) -> Result<Deployed, Failure> {
         let ended = self.has_ended(id, report);
         let token = TokenFile::of(&self.context.options, id).display().to_string();
         let rest = rest_of(report).map(|(host, port)| format!("http://{host}:{port}"));
@@ -150,7 +146,7 @@ impl<'a> YarnDescriptor<'a> {
             (_, true) => format!("{id} has ended already"),
             (Some(rest), false) => {
                 format!("{id} runs\nrest: {rest} (token: {token})\ntracking: {tracking}")
-            },
+            }
             (None, false) => format!("{id} runs\ntracking: {tracking}"),
         };
         let client = rest_of(report).filter(|_| !ended);

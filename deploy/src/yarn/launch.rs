@@ -5,8 +5,7 @@
 
 use super::contract::{
     CLUSTER_SECRET, FILES_VARIABLE, FLOTT_FILE, LaunchFile, PROGRAM_FILE, REST_TOKEN,
-    STAGING_VARIABLE,
-    USER_VARIABLE, env_value, files_to_env,
+    STAGING_VARIABLE, USER_VARIABLE, env_value, files_to_env,
 };
 use super::error::YarnFailure;
 use crate::roles::{CLUSTER_ROLE, ROLE_VARIABLE};

@@ -159,7 +159,9 @@ async fn yarn_stop(state: State) -> Answer {
 fn check_protected(state: &State) -> Result<(), ApiError> {
     match state.settings.access {
         Some(_) => Ok(()),
-        None => Err(ApiError::not_found("this path is served on YARN only; PATCH /jobs/:jobid cancels")),
+        None => {
+            Err(ApiError::not_found("this path is served on YARN only; PATCH /jobs/:jobid cancels"))
+        }
     }
 }
 

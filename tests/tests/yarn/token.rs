@@ -81,7 +81,8 @@ impl Session {
         let more = ["--keys", "7", "--output", out.to_str().unwrap()];
         let (code, said) = self.flott(&[&words[..], &more].concat());
         assert_eq!(code, Some(0), "{said}");
-        let jobs = self.user.runtime.block_on(self.client(Some(self.token.clone())).jobs_overview());
+        let jobs =
+            self.user.runtime.block_on(self.client(Some(self.token.clone())).jobs_overview());
         let job = jobs.unwrap().jobs.pop().unwrap().jid;
         eventually(WITHIN, "it runs", || (self.state(&job) == "RUNNING").then_some(()));
         job
