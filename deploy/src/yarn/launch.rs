@@ -118,7 +118,7 @@ pub(super) struct Submission<'a> {
     pub(super) secret: String,
     /// Opens the JobManager's REST endpoint.
     pub(super) rest_token: BearerToken,
-    /// Tokens of HDFS and YARN on secure clusters.
+    /// Tokens of HDFS on secure clusters.
     pub(super) tokens: Credentials,
 }
 
@@ -199,20 +199,19 @@ pub(super) fn without_token(error: impl std::fmt::Display) -> YarnFailure {
     YarnFailure::cluster(format!("the cluster gives no token for the application: {error}"))
 }
 
-/// Returns the tokens that the application's processes prove with who they are; none where the cluster has no security.
+/// Returns the token that the application's processes prove to HDFS with who they are; none where the cluster has no
+/// security. A token for the ResourceManager is of no use to them; a ResourceManager that takes over and finds it lapsed
+/// would renew none of the application's tokens any more.
 ///
 /// # Errors
-/// A token that HDFS or YARN does not give.
+/// A token that HDFS does not give.
 pub(super) async fn tokens(cluster: &super::cluster::Cluster) -> Result<Credentials, YarnFailure> {
     let mut tokens = Credentials::new();
     if cluster.login.is_secure() {
         let renewer = hadoop::yarn::renewer(&cluster.conf).await.map_err(YarnError::from)?;
         let hdfs = hadoop::hdfs::HdfsTokens::new(&cluster.conf, &cluster.login, None).await;
         let hdfs = hdfs.map_err(without_token)?.get(&renewer).await.map_err(without_token)?;
-        let yarn = cluster.yarn.delegation_token(&renewer).await?;
-        for token in [hdfs, yarn] {
-            tokens.add(token.service().to_owned(), token);
-        }
+        tokens.add(hdfs.service().to_owned(), hdfs);
     }
     Ok(tokens)
 }
