@@ -141,7 +141,7 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> ClusterFilesError + '_ {
 
 /// Writes a file whole before it gets its name, so that a reader never sees half of it, and never over
 /// one that is there.
-fn make_file(path: &Path, content: &str) -> Result<(), ClusterFilesError> {
+pub(crate) fn make_file(path: &Path, content: &str) -> Result<(), ClusterFilesError> {
     if path.exists() {
         return Ok(());
     }
@@ -192,15 +192,8 @@ fn check_folder(folder: &Path) -> Result<(), ClusterFilesError> {
 async fn read_when_there(path: &Path, wait: Duration) -> Result<String, ClusterFilesError> {
     let mut waited = Duration::ZERO;
     loop {
-        // A pipe would be waited for without end.
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
-            .open(path);
-        match file {
-            Ok(file) => return read_private(path, file),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(failed(path)(e)),
+        if let Some(content) = read_file(path)? {
+            return Ok(content);
         }
         if waited >= wait {
             return Err(ClusterFilesError::Absent { path: path.to_owned(), waited });
@@ -210,6 +203,18 @@ async fn read_when_there(path: &Path, wait: Duration) -> Result<String, ClusterF
         }
         tokio::time::sleep(LOOK_EVERY).await;
         waited += LOOK_EVERY;
+    }
+}
+
+/// Reads a file that is this user's alone; `None` where there is none.
+pub(crate) fn read_file(path: &Path) -> Result<Option<String>, ClusterFilesError> {
+    // A pipe would be waited for without end.
+    let file =
+        OpenOptions::new().read(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path);
+    match file {
+        Ok(file) => read_private(path, file).map(Some),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(failed(path)(e)),
     }
 }
 

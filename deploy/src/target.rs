@@ -10,6 +10,7 @@ use actors::services::FatalErrorHandler;
 use conf::cluster::Driver;
 use conf::{Options, cluster};
 use platform::Platform;
+use rest::access::Access;
 use std::collections::BTreeMap;
 
 /// What a process is in its cluster.
@@ -85,6 +86,10 @@ mod on_yarn {
         container.identity().map_err(refused)
     }
 
+    pub(super) fn rest_access(platform: &Platform) -> Result<Option<Access>, StartError> {
+        crate::yarn::web_proxy::access(&container()?, platform).map_err(refused)
+    }
+
     pub(super) fn attempt() -> Result<u64, StartError> {
         Ok(container()?.attempt())
     }
@@ -134,6 +139,10 @@ mod on_yarn {
         Err(refused())
     }
 
+    pub(super) fn rest_access(_: &Platform) -> Result<Option<Access>, StartError> {
+        Err(refused())
+    }
+
     pub(super) fn attempt() -> Result<u64, StartError> {
         Err(refused())
     }
@@ -176,6 +185,14 @@ pub(crate) async fn identity(
         files.make(platform)?;
     }
     Ok(files.read(options.get(&cluster::FILES_TIMEOUT)).await?)
+}
+
+/// Returns who may use the REST endpoint of a JobManager; `None`: whoever reaches it.
+pub(crate) fn rest_access(
+    platform: &Platform,
+    options: &Options,
+) -> Result<Option<Access>, StartError> {
+    if is_on_yarn(options) { on_yarn::rest_access(platform) } else { Ok(None) }
 }
 
 /// Returns the epoch of the leaders of a JobManager without high availability: on YARN the number of the attempt, else

@@ -2,6 +2,7 @@
 //!
 //! It must never show internals that people can't act on, and never answer a failure with 200.
 
+use crate::access::Refused;
 use crate::messages::{ErrorBody, Usage};
 use actix_web::http::{StatusCode, header};
 use actix_web::{HttpResponse, ResponseError};
@@ -68,6 +69,9 @@ impl ResponseError for ApiError {
         let mut response = HttpResponse::build(self.status);
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             response.insert_header((header::RETRY_AFTER, "1"));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
         }
         response.json(ErrorBody { errors: self.errors.clone(), usage: self.usage })
     }
@@ -171,6 +175,16 @@ impl<E: AnswerStatus> From<CallError<E>> for ApiError {
             },
             CallError::Fabric(fabric) => fabric.into(),
         }
+    }
+}
+
+impl From<Refused> for ApiError {
+    fn from(refused: Refused) -> Self {
+        let status = match refused.asks_for_token() {
+            true => StatusCode::UNAUTHORIZED,
+            false => StatusCode::FORBIDDEN,
+        };
+        Self::new(status, refused.to_string())
     }
 }
 

@@ -1,14 +1,17 @@
-//! What stands before every handler: foreign web pages are turned away, bodies are taken in, and whatever is
-//! refused is refused in the same words.
+//! What stands before every handler: requests without the token are refused where there is one, foreign web pages are
+//! turned away, bodies are taken in, and whatever is refused is refused in the same words.
 //!
 //! Every failure leaves as `{"errors": […]}`, also one that the web server found by itself.
 
+use crate::access::{self, Access, Allowed, Asked};
 use crate::bodies::{Bodies, Incoming, Unread};
 use crate::error::ApiError;
 use actix_web::ResponseError;
 use actix_web::body::{self, BodySize, BoxBody, EitherBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderName, ORIGIN};
+use actix_web::http::header::{
+    AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, ORIGIN,
+};
 use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
 use std::net::IpAddr;
@@ -22,6 +25,8 @@ const URI_BYTES_MAX: usize = 16 << 10;
 pub(crate) struct Gate {
     /// Whether the endpoint listens on loopback only.
     pub(crate) loopback: bool,
+    /// Who may use it; `None`: whoever reaches it.
+    pub(crate) access: Option<Access>,
     /// What bodies may take.
     pub(crate) bodies: Bodies,
 }
@@ -35,7 +40,7 @@ pub(crate) async fn guard<B: MessageBody + 'static>(
     next: Next<B>,
 ) -> Guarded<B> {
     let incoming = Incoming::of(&mut request);
-    let refused = same_site(gate.loopback, request.headers()).and_then(|()| short(&request)).err();
+    let refused = permitted(&gate, &request).await.and_then(|()| short(&request)).err();
     let admitted = match refused {
         Some(refused) => Err(refused),
         None => gate.bodies.admit(&mut request, &incoming).await,
@@ -110,24 +115,69 @@ fn short(request: &ServiceRequest) -> Result<(), ApiError> {
     ))
 }
 
+/// Refuses what has no right to be here: without the token, from a page of another site, or under a foreign name.
+async fn permitted(gate: &Gate, request: &ServiceRequest) -> Result<(), ApiError> {
+    let headers = request.headers();
+    let Some(access) = &gate.access else {
+        return same_site(gate.loopback, headers);
+    };
+    let asked = Asked {
+        method: request.method().as_str(),
+        path: request.uri().path(),
+        // Of the connection: what a request says of its way could be invented.
+        peer: request.peer_addr().map(|address| address.ip()),
+        authorization: only(headers, AUTHORIZATION),
+        cookie: only(headers, COOKIE),
+        origin: only(headers, ORIGIN),
+        content_type: only(headers, CONTENT_TYPE),
+    };
+    let from_proxy = match &access.proxy {
+        // Whoever shows a token is judged by that.
+        Some(proxy) if asked.authorization.is_none() => {
+            access::is_from(&proxy.addresses.addresses().await, &asked)
+        }
+        _ => false,
+    };
+    match access::decide(access, from_proxy, &asked)? {
+        Allowed::Token => same_site(gate.loopback, headers),
+        // The pages are the proxy's, and its requests name this endpoint.
+        Allowed::Proxy => own_name(gate.loopback, headers),
+    }
+}
+
+/// The header's value; empty where it is there twice or is no text.
+fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    let mut all = headers.get_all(name);
+    let first = all.next()?;
+    Some(if all.next().is_some() { "" } else { first.to_str().unwrap_or_default() })
+}
+
 /// Refuses what a page of another site makes a browser send: its `Origin` is not the host that is asked,
 /// or (on loopback) the host asked for is a name that was rebound to this machine.
 fn same_site(loopback: bool, headers: &HeaderMap) -> Result<(), ApiError> {
-    let text = |name: HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
-    let host = text(HOST).unwrap_or_default();
+    own_name(loopback, headers)?;
+    let Some(origin) = text(headers, ORIGIN) else {
+        return Ok(());
+    };
+    let site = origin.split_once("://").map(|(_, rest)| rest);
+    if site == Some(text(headers, HOST).unwrap_or_default()) {
+        return Ok(());
+    }
+    Err(ApiError::forbidden(format!("requests from pages of '{origin}' are not served")))
+}
+
+fn own_name(loopback: bool, headers: &HeaderMap) -> Result<(), ApiError> {
+    let host = text(headers, HOST).unwrap_or_default();
     if loopback && !host.is_empty() && !is_local(host) {
         return Err(ApiError::forbidden(format!(
             "host '{host}' is not this machine: the endpoint listens on loopback only"
         )));
     }
-    let Some(origin) = text(ORIGIN) else {
-        return Ok(());
-    };
-    let site = origin.split_once("://").map(|(_, rest)| rest);
-    if site == Some(host) {
-        return Ok(());
-    }
-    Err(ApiError::forbidden(format!("requests from pages of '{origin}' are not served")))
+    Ok(())
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|v| v.to_str().ok())
 }
 
 fn is_local(host: &str) -> bool {

@@ -2,9 +2,10 @@
 //! through its gateway, and never keep state of its own about jobs.
 //!
 //! ```text
-//! request → guard (site, body) → handlers (decode, ask, render) → gateways of the leaders
+//! request → guard (token, site, body) → handlers (decode, ask, render) → gateways of the leaders
 //! ```
 
+pub mod access;
 mod bodies;
 pub mod client;
 pub mod decode;

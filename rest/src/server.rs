@@ -1,7 +1,7 @@
 //! The endpoint: binds, serves the paths at `/` and `/v1/`, guards against foreign web pages.
 //!
-//! It has no credentials: whoever reaches it may use it. So it must never be usable by a web page that
-//! merely runs in the browser of somebody who reaches it (foreign origin, rebound host name).
+//! Without a token (`access`) whoever reaches it may use it. It must never be usable by a web page that merely runs in
+//! the browser of somebody who reaches it (foreign origin, rebound host name).
 
 use crate::bodies::Bodies;
 use crate::error::ApiError;
@@ -42,7 +42,7 @@ pub enum RestStartError {
     Io(#[from] std::io::Error),
 }
 
-/// The URL that clients are told.
+/// The URL that clients are told; relative where a proxy may be on the way.
 pub(crate) struct RestUrl(pub(crate) String);
 
 /// A bound endpoint: answers once [`RestServer::run`] is polled.
@@ -71,9 +71,12 @@ impl RestServer {
     pub fn start(listener: RestListener, services: RestServices) -> Result<Self, RestStartError> {
         let RestListener { listener, address, loopback } = listener;
         let connections_max = services.settings.connections_max.max(1);
-        let gate = Gate { loopback, bodies: Bodies::new(services.settings.bodies.clone()) };
+        let access = services.settings.access.clone();
+        // A client that comes through the proxy could not use the endpoint's own address.
+        let link = if access.is_some() { ".".to_owned() } else { address.url.clone() };
+        let gate = Gate { loopback, access, bodies: Bodies::new(services.settings.bodies.clone()) };
         let state = Data::new(services);
-        let link = Data::new(RestUrl(address.url.clone()));
+        let link = Data::new(RestUrl(link));
         let server = HttpServer::new(move || {
             let gate = gate.clone();
             App::new()

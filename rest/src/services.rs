@@ -3,6 +3,7 @@
 //! The endpoint reaches every component through its gateway, at the leader that is current when a request
 //! comes; it keeps no state of jobs.
 
+use crate::access::Access;
 use crate::bodies::BodyLimits;
 use crate::error::ApiError;
 use crate::messages::ConfigurationEntry;
@@ -57,6 +58,8 @@ pub struct RestSettings {
     pub log_file: Option<String>,
     /// Milliseconds between refreshes of a page.
     pub refresh_interval_ms: u64,
+    /// Who may use the endpoint; `None`: whoever reaches it.
+    pub access: Option<Access>,
     /// Why uploads and submissions are refused; `None`: allowed.
     pub submit_refused: Option<String>,
     /// Whether jobs may be cancelled.

@@ -9,6 +9,8 @@
     reason = "a test fails loudly, and measures real time"
 )]
 
+#[path = "endpoint/access.rs"]
+mod access;
 #[path = "endpoint/limits.rs"]
 mod limits;
 #[path = "endpoint/nodes.rs"]
@@ -309,6 +311,7 @@ async fn world(change: impl FnOnce(&mut RestSettings)) -> World {
         log_dir: Some(folder.path().to_owned()),
         log_file: Some("jm.log".to_owned()),
         refresh_interval_ms: 3_000,
+        access: None,
         submit_refused: None,
         cancel_allowed: true,
         connections_max: 64,

@@ -9,8 +9,8 @@ options! {
     ADDRESS: String = "rest.address" => "localhost".to_owned(), falls_back "jobmanager.rpc.address";
     /// The port under which clients reach REST; also bound, unless `rest.bind-port` says otherwise.
     PORT: Ports = "rest.port" => Ports::one(8081);
-    /// The interface that REST binds to. REST has no credentials yet: anywhere but on loopback, uploads are off
-    /// unless `web.submit.enable` is set.
+    /// The interface that REST binds to. On YARN REST asks for a token; elsewhere it has no credentials, and anywhere but
+    /// on loopback uploads are off unless `web.submit.enable` is set.
     BIND_ADDRESS: String = "rest.bind-address" => "localhost".to_owned();
     /// The port that REST binds to, where it differs from the advertised one.
     BIND_PORT: Ports = "rest.bind-port" => Ports::one(8081), falls_back "rest.port";
@@ -21,7 +21,8 @@ options! {
     MAX_CONNECTIONS: u32 = "rest.server.max-connections" => 1024;
     /// How long a client waits for a connection.
     CONNECT_TIMEOUT: Duration = "rest.connection-timeout" => Duration::from_secs(15), must be_longer_than_zero;
-    /// Whether programs may be uploaded and run through REST. Where it is not set: only while REST binds to loopback.
+    /// Whether programs may be uploaded and run through REST. Where it is not set: while REST binds to loopback, and on YARN,
+    /// where a token protects it.
     SUBMIT_ENABLE: Option<bool> = "web.submit.enable" => None;
     /// Whether jobs may be cancelled through REST.
     CANCEL_ENABLE: bool = "web.cancel.enable" => true;

@@ -23,7 +23,8 @@ options! {
     ATTEMPTS_INTERVAL: Duration = "yarn.application-attempt-failures-validity-interval" => Duration::from_secs(10);
     /// The application that a command is about: a session to submit to. The session file says which where it is not set.
     APPLICATION_ID: Option<String> = "yarn.application.id" => None;
-    /// Where `flott yarn-session` notes the session it started, a directory; where it is not set, that of `env.pid.dir`.
+    /// Where `flott yarn-session` notes the session it started, and the client the token of each application's REST, a
+    /// directory; where it is not set, that of `env.pid.dir`.
     PROPERTIES_FILE: Option<PathBuf> = "yarn.properties-file.location" => None;
     /// The directory on the cluster's file system below which `.flott/<application id>` holds the files of an
     /// application; the user's home directory there where it is not set.

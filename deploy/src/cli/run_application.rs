@@ -93,8 +93,11 @@ async fn await_job(
         Exit::Unknown => ended(context, descriptor, name, Some(&job)).await,
         exit => {
             // The JobManager waits until its client has everything. It may be gone all the same.
-            if let Err(error) = client.shut_down_cluster().await {
-                tracing::debug!(%error, "the JobManager has not heard that its client has everything");
+            match client.shut_down_cluster().await {
+                Ok(()) => descriptor.forget(name),
+                Err(error) => {
+                    tracing::debug!(%error, "the JobManager has not heard that its client has everything");
+                }
             }
             Ok(exit)
         }

@@ -185,6 +185,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     .await?;
     let plan = EndpointPlan {
         bind,
+        access: target::rest_access(&platform, &options)?,
         options: options.clone(),
         log: process.log.clone(),
         uploads: sub(&work, "uploads")?,

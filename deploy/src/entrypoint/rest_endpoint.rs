@@ -8,6 +8,7 @@ use crate::programs::UploadChecker;
 use crate::version;
 use conf::{Options, rest as options_of_rest};
 use gateways::leader_election::Component;
+use rest::access::Access;
 use rest::messages::ConfigurationEntry;
 use rest::{
     BodyLimits, ProgramStore, RestBind, RestHandle, RestListener, RestServer, RestServices,
@@ -45,6 +46,8 @@ fn not_bound(options: &Options, why: &RestStartError) -> StartError {
 pub(super) struct EndpointPlan {
     /// As bound.
     pub(super) bind: RestBind,
+    /// Who may use it; `None`: whoever reaches it.
+    pub(super) access: Option<Access>,
     /// The options that are shown.
     pub(super) options: Arc<Options>,
     /// The log.
@@ -107,6 +110,7 @@ fn settings(plan: &EndpointPlan) -> RestSettings {
         log_dir: plan.log.folder(),
         log_file: plan.log.file_name(),
         refresh_interval_ms: u64::try_from(refresh).unwrap_or(u64::MAX),
+        access: plan.access.clone(),
         submit_refused: submit_refused(plan),
         cancel_allowed: options.get(&options_of_rest::CANCEL_ENABLE),
         connections_max: usize::try_from(options.get(&options_of_rest::MAX_CONNECTIONS))
@@ -120,7 +124,7 @@ fn settings(plan: &EndpointPlan) -> RestSettings {
     }
 }
 
-/// There are no credentials: whoever reaches the endpoint could run any program.
+/// Without a token whoever reaches the endpoint could run any program.
 fn submit_refused(plan: &EndpointPlan) -> Option<String> {
     if let Some(mode) = plan.single_job {
         return Some(format!(
@@ -130,10 +134,10 @@ fn submit_refused(plan: &EndpointPlan) -> Option<String> {
     match plan.options.get(&options_of_rest::SUBMIT_ENABLE) {
         Some(true) => None,
         Some(false) => Some("programs are not taken by REST (web.submit.enable)".to_owned()),
-        None if plan.bind.is_loopback() => None,
+        None if plan.bind.is_loopback() || plan.access.is_some() => None,
         None => Some(
-            "programs are taken by REST on loopback only; to take them on another interface, where \
-             anybody who reaches it can run anything, set web.submit.enable"
+            "programs are taken by REST on loopback only, because no token protects it; to take them on another \
+             interface, where anybody who reaches it can run anything, set web.submit.enable"
                 .to_owned(),
         ),
     }
@@ -142,6 +146,7 @@ fn submit_refused(plan: &EndpointPlan) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rest::access::BearerToken;
     use std::net::IpAddr;
 
     fn plan(address: [u8; 4], options: &[(&str, &str)]) -> EndpointPlan {
@@ -151,6 +156,7 @@ mod tests {
                 ports: vec![0],
                 advertised_host: "h".to_owned(),
             },
+            access: None,
             options: Arc::new(Options::from_map(options.iter().copied()).unwrap()),
             log: LogPlace::default(),
             uploads: PathBuf::from("/nowhere"),
@@ -159,9 +165,15 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_taken_on_loopback_or_when_allowed() {
+    fn programs_are_taken_on_loopback_with_a_token_or_when_allowed() {
         assert_eq!(submit_refused(&plan([127, 0, 0, 1], &[])), None);
         assert!(submit_refused(&plan([0, 0, 0, 0], &[])).is_some());
+        let token = BearerToken::new(&"x".repeat(32)).unwrap();
+        let access = Some(Access { token, proxy: None });
+        let protected =
+            |options| EndpointPlan { access: access.clone(), ..plan([0, 0, 0, 0], options) };
+        assert_eq!(submit_refused(&protected(&[])), None);
+        assert!(submit_refused(&protected(&[("web.submit.enable", "false")])).is_some());
         let allowed = [("web.submit.enable", "true")];
         assert_eq!(submit_refused(&plan([0, 0, 0, 0], &allowed)), None);
         let forbidden = [("web.submit.enable", "false")];

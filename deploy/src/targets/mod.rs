@@ -199,6 +199,9 @@ pub(crate) trait ClusterDescriptor {
         .boxed_local()
     }
 
+    /// Removes what this client keeps of a cluster that was started here, when it has taken the order to end.
+    fn forget(&self, _: &str) {}
+
     /// Returns how a cluster that was started here has ended, by the name that [`Deployed::application`] has; `None` if it
     /// has not ended, or nobody knows.
     fn ending<'s>(&'s self, _: &'s str) -> LocalBoxFuture<'s, Result<Option<Ending>, Failure>> {

@@ -3,9 +3,10 @@
 //!
 //! The secret must never get into options, arguments, the environment or a log.
 
-use super::contract::{CLUSTER_SECRET, HADOOP_CONF_FOLDER, HADOOP_SITE_FILE};
+use super::contract::{CLUSTER_SECRET, HADOOP_CONF_FOLDER, HADOOP_SITE_FILE, REST_TOKEN};
 use crate::cluster_files::ClusterIdentity;
 use crate::target::Role;
+use ::rest::access::{BearerToken, NoToken};
 use conf::taskmanager;
 use conf::{List, Options, Ports, cluster, high_availability, jobmanager, logging, rest};
 use hadoop::conf::{ConfError, Configuration};
@@ -49,6 +50,9 @@ pub(crate) enum ContainerError {
          {SECRET_BYTES_MIN} characters"
     )]
     NoSecret,
+    /// The token of the REST endpoint is none.
+    #[error("{REST_TOKEN} in the container's credentials: {0}")]
+    RestToken(#[from] NoToken),
     /// A folder or file below the working directory.
     #[error("{path}: {why}")]
     File {
@@ -192,6 +196,15 @@ impl Container {
     /// What the processes of the cluster prove to each other: the secret is in the container's credentials.
     pub(crate) fn identity(&self) -> Result<ClusterIdentity, ContainerError> {
         identity_of(self.application(), &Credentials::from_environment()?)
+    }
+
+    /// Returns the token that opens the REST endpoint, from the container's credentials; `None` where the application was
+    /// submitted without one.
+    pub(crate) fn rest_token(&self) -> Result<Option<BearerToken>, ContainerError> {
+        let credentials = Credentials::from_environment()?;
+        let Some(token) = credentials.secret(REST_TOKEN) else { return Ok(None) };
+        let text = std::str::from_utf8(token.expose()).unwrap_or_default();
+        Ok(Some(BearerToken::new(text.trim())?))
     }
 
     /// Makes, below the working directory, what program hosts find Hadoop by: a folder with the configuration, and a

@@ -32,6 +32,10 @@ pub(crate) const USER_VARIABLE: &str = "HADOOP_USER_NAME";
 /// Alias of the secret key in a container's credentials that all processes of the cluster prove to each other.
 pub(crate) const CLUSTER_SECRET: &str = "flott.cluster.secret";
 
+/// Alias of the secret key in the ApplicationMaster's credentials that opens its REST endpoint, see
+/// [`rest::access::BearerToken`]. TaskManagers do not get it.
+pub(crate) const REST_TOKEN: &str = "flott.rest.token";
+
 /// A file that a node fetches for a container before it starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LaunchFile {

@@ -9,6 +9,7 @@ use super::cluster::Cluster;
 use super::contract::{FLOTT_FILE, HADOOP_SITE_FILE, LaunchFile, PROGRAM_FILE};
 use super::error::YarnFailure;
 use super::launch::{self, ClusterKind, GRAPH_FILE, OPTIONS_FILE, Submission};
+use super::session_files::TokenFile;
 use super::staging::{Staging, Upload, ship_uploads};
 use super::states::sentence;
 use crate::cli::output::{Printer, duration};
@@ -21,6 +22,7 @@ use hadoop::yarn::messages::{
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use platform::Platform;
+use rest::access::BearerToken;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -178,7 +180,11 @@ impl Deployment<'_> {
         // Nobody waits long for it.
         let _ = tokio::time::timeout(SWEEP_WITHIN, self.sweep()).await;
         let tokens = launch::tokens(self.cluster).await?;
-        let secret = Platform::production().random_bytes::<SECRET_BYTES>();
+        let platform = Platform::production();
+        let secret = platform.random_bytes::<SECRET_BYTES>();
+        let rest_token = BearerToken::random(&platform);
+        // Before the application can be there: without it nobody could use its endpoint.
+        TokenFile::of(self.options, self.id).make(&rest_token)?;
         let submission = Submission {
             id: self.id,
             kind: request.kind,
@@ -190,6 +196,7 @@ impl Deployment<'_> {
             master: containers.master.resource(),
             attempts,
             secret: secret.iter().map(|byte| format!("{byte:02x}")).collect(),
+            rest_token,
             tokens,
         };
         let context = submission.context(self.options)?;
@@ -251,6 +258,13 @@ impl Deployment<'_> {
     /// Removes what applications of this user that have ended have left in staging: their JobManager or client was
     /// killed. An application that YARN does not know may be about to be submitted, unless it is old.
     async fn sweep(&self) {
+        for id in TokenFile::noted(self.options) {
+            match self.cluster.yarn.report(id).await {
+                Ok(report) if has_ended(&report) => TokenFile::of(self.options, id).forget(),
+                // It may be another cluster's.
+                _ => {}
+            }
+        }
         let now = Platform::production().unix_millis();
         for (id, changed_ms) in self.staging.others().await {
             let is_over = match self.cluster.yarn.report(id).await {
@@ -341,9 +355,12 @@ impl Deployment<'_> {
 
     /// Kills the application and removes its staging directory; says what could not be done.
     async fn clean_up(&self) {
-        if self.submitted.get() {
+        let token = TokenFile::of(self.options, self.id);
+        if !self.submitted.get() {
+            token.forget();
+        } else {
             self.print.note(&format!("killing {}", self.id));
-            if let Err(why) = kill(self.cluster, self.id).await {
+            if let Err(why) = kill(self.cluster, self.id).await.inspect(|()| token.forget()) {
                 let id = self.id;
                 self.print.note(&format!(
                     "{id} could not be killed: {why}; check it with yarn application -status {id}, end it with yarn \

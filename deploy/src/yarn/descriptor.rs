@@ -4,7 +4,7 @@ use super::cluster::{self, Cluster};
 use super::deployment::{self, Request, has_ended, kill, program_options};
 use super::error::YarnFailure;
 use super::launch::{ClusterKind, TAG};
-use super::session_file::SessionFile;
+use super::session_files::{SessionFile, TokenFile};
 use super::staging::Staging;
 use crate::cli::args::ClusterArgs;
 use crate::cli::{Context, Failure, client, info};
@@ -94,7 +94,7 @@ impl<'a> YarnDescriptor<'a> {
             }
             file.write(started.id)?;
         }
-        Ok(self.deployed(started.id, &started.report))
+        self.deployed(started.id, &started.report)
     }
 
     async fn request(
@@ -130,8 +130,9 @@ impl<'a> YarnDescriptor<'a> {
         Ok(Request { kind, spec, name, program, graph, more })
     }
 
-    fn deployed(&self, id: ApplicationId, report: &ApplicationReport) -> Deployed {
-        let ended = has_ended(report);
+    fn deployed(&self, id: ApplicationId, report: &ApplicationReport) -> Result<Deployed, Failure> {
+        let ended = self.has_ended(id, report);
+        let token = TokenFile::of(&self.context.options, id).display().to_string();
         let rest = rest_of(report).map(|(host, port)| format!("http://{host}:{port}"));
         let tracking = report.tracking_url().to_owned();
         let value = json!({
@@ -139,15 +140,38 @@ impl<'a> YarnDescriptor<'a> {
             "ended": ended,
             "rest": rest,
             "tracking": tracking,
+            "token_file": (!ended).then_some(&token),
         });
         let text = match (&rest, ended) {
             (_, true) => format!("{id} has ended already"),
-            (Some(rest), false) => format!("{id} runs\nrest: {rest}\ntracking: {tracking}"),
+            (Some(rest), false) => {
+                format!("{id} runs\nrest: {rest} (token: {token})\ntracking: {tracking}")
+            }
             (None, false) => format!("{id} runs\ntracking: {tracking}"),
         };
         let client = rest_of(report).filter(|_| !ended);
-        let client = client.map(|(host, port)| client::at(&self.context.options, &host, port));
-        Deployed { value, text, client, application: Some(id.to_string()) }
+        let client = client.map(|place| self.client(id, &place)).transpose()?;
+        Ok(Deployed { value, text, client, application: Some(id.to_string()) })
+    }
+
+    /// A client of the application's JobManager, with its token.
+    fn client(
+        &self,
+        id: ApplicationId,
+        (host, port): &(String, u16),
+    ) -> Result<RestClient, YarnFailure> {
+        let options = &self.context.options;
+        let token = TokenFile::of(options, id).read()?;
+        Ok(client::at(options, host, *port).with_token(Some(token)))
+    }
+
+    /// Whether the application has ended; its token is of no use then.
+    fn has_ended(&self, id: ApplicationId, report: &ApplicationReport) -> bool {
+        let ended = has_ended(report);
+        if ended {
+            TokenFile::of(&self.context.options, id).forget();
+        }
+        ended
     }
 
     /// The application that this command is about.
@@ -176,14 +200,15 @@ impl<'a> YarnDescriptor<'a> {
         let report = self.report(cluster, id).await?;
         if let SessionState::Ended(how) = state(&report) {
             SessionFile::of(&self.context.options).forget(id);
+            TokenFile::of(&self.context.options, id).forget();
             return Err(YarnFailure::cluster(format!(
                 "{id} has ended: {how}; start a session with flott yarn-session"
             )));
         }
-        let (host, port) = rest_of(&report).ok_or_else(|| {
+        let place = rest_of(&report).ok_or_else(|| {
             YarnFailure::cluster(format!("{id} is not up yet ({:?}); try again", report.state()))
         })?;
-        Ok(client::at(&self.context.options, &host, port))
+        self.client(id, &place)
     }
 
     /// What YARN says of an application of ours.
@@ -212,7 +237,9 @@ impl<'a> YarnDescriptor<'a> {
     /// Returns how far the session of this command has come.
     pub(crate) async fn session_state(&self) -> Result<SessionState, Failure> {
         let cluster = self.connect().await?;
-        let report = self.report(cluster, self.named()?).await?;
+        let id = self.named()?;
+        let report = self.report(cluster, id).await?;
+        self.has_ended(id, &report);
         Ok(state(&report))
     }
 
@@ -221,7 +248,7 @@ impl<'a> YarnDescriptor<'a> {
         let id: ApplicationId =
             application.parse().map_err(|_| YarnFailure::configuration(application))?;
         let report = self.report(cluster, id).await?;
-        Ok(has_ended(&report).then(|| Ending {
+        Ok(self.has_ended(id, &report).then(|| Ending {
             succeeded: report.final_status() == FinalApplicationStatus::Succeeded,
             how: super::states::sentence(&report).unwrap_or_default(),
         }))
@@ -241,6 +268,7 @@ impl<'a> YarnDescriptor<'a> {
             self.context.print.note(&error.to_string());
         }
         SessionFile::of(&self.context.options).forget(id);
+        TokenFile::of(&self.context.options, id).forget();
         Ok(())
     }
 
@@ -251,9 +279,12 @@ impl<'a> YarnDescriptor<'a> {
         id: ApplicationId,
         report: &ApplicationReport,
     ) -> Result<(), YarnFailure> {
-        if let Some((host, port)) = rest_of(report) {
-            let client = client::at(&self.context.options, &host, port);
-            match client.shut_down_cluster().await {
+        if let Some(place) = rest_of(report) {
+            let told = match self.client(id, &place) {
+                Ok(client) => client.shut_down_cluster().await.map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            match told {
                 Ok(()) => {
                     let since = Instant::now();
                     while since.elapsed() < ORDERLY_WITHIN {
@@ -269,7 +300,7 @@ impl<'a> YarnDescriptor<'a> {
                 }
                 Err(error) => {
                     self.context.print.note(&format!(
-                        "the JobManager of {id} does not answer ({error}): killing it"
+                        "the JobManager of {id} cannot be told to end ({error}): killing it"
                     ));
                 }
             }
@@ -343,6 +374,12 @@ impl ClusterDescriptor for YarnDescriptor<'_> {
 
     fn kill(&self) -> LocalBoxFuture<'_, Result<(), Failure>> {
         async { Ok(self.end().await?) }.boxed_local()
+    }
+
+    fn forget(&self, application: &str) {
+        if let Ok(id) = application.parse() {
+            TokenFile::of(&self.context.options, id).forget();
+        }
     }
 
     fn ending<'s>(

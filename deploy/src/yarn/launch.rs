@@ -4,8 +4,8 @@
 //! the cluster's secret is in the credentials.
 
 use super::contract::{
-    CLUSTER_SECRET, FILES_VARIABLE, FLOTT_FILE, LaunchFile, PROGRAM_FILE, STAGING_VARIABLE,
-    USER_VARIABLE, env_value, files_to_env, hadoop_conf_env, shipped_env,
+    CLUSTER_SECRET, FILES_VARIABLE, FLOTT_FILE, LaunchFile, PROGRAM_FILE, REST_TOKEN,
+    STAGING_VARIABLE, USER_VARIABLE, env_value, files_to_env, hadoop_conf_env, shipped_env,
 };
 use super::error::YarnFailure;
 use crate::roles::{CLUSTER_ROLE, ROLE_VARIABLE};
@@ -16,6 +16,7 @@ use hadoop::yarn::messages::{
     ApplicationId, ApplicationSubmissionContext, ContainerLaunchContext, LogAggregationContext,
     Priority, Resource,
 };
+use rest::access::BearerToken;
 use std::collections::BTreeMap;
 use streaming::SHIPPED_VARIABLE;
 
@@ -116,7 +117,9 @@ pub(super) struct Submission<'a> {
     pub(super) master: Resource,
     pub(super) attempts: u32,
     pub(super) secret: String,
-    /// Tokens of HDFS and YARN on secure clusters.
+    /// Opens the JobManager's REST endpoint.
+    pub(super) rest_token: BearerToken,
+    /// Tokens of HDFS on secure clusters.
     pub(super) tokens: Credentials,
 }
 
@@ -166,6 +169,8 @@ impl Submission<'_> {
     fn launch(&self, options: &Options) -> Result<ContainerLaunchContext, YarnFailure> {
         let mut tokens = self.tokens.clone();
         tokens.add_secret(CLUSTER_SECRET, Secret::new(self.secret.clone().into_bytes()));
+        let token = self.rest_token.expose().as_bytes().to_vec();
+        tokens.add_secret(REST_TOKEN, Secret::new(token));
         let files = files_to_env(self.files)
             .map_err(|e| YarnFailure::cluster(format!("the files cannot be listed: {e}")))?;
         let mut launch = ContainerLaunchContext::of_command(self.kind.command());
@@ -199,20 +204,19 @@ pub(super) fn without_token(error: impl std::fmt::Display) -> YarnFailure {
     YarnFailure::cluster(format!("the cluster gives no token for the application: {error}"))
 }
 
-/// Returns the tokens that the application's processes prove with who they are; none where the cluster has no security.
+/// Returns the token that the application's processes prove to HDFS with who they are; none where the cluster has no
+/// security. A token for the ResourceManager is of no use to them; a ResourceManager that takes over and finds it lapsed
+/// would renew none of the application's tokens any more.
 ///
 /// # Errors
-/// A token that HDFS or YARN does not give.
+/// A token that HDFS does not give.
 pub(super) async fn tokens(cluster: &super::cluster::Cluster) -> Result<Credentials, YarnFailure> {
     let mut tokens = Credentials::new();
     if cluster.login.is_secure() {
         let renewer = hadoop::yarn::renewer(&cluster.conf).await.map_err(YarnError::from)?;
         let hdfs = hadoop::hdfs::HdfsTokens::new(&cluster.conf, &cluster.login, None).await;
         let hdfs = hdfs.map_err(without_token)?.get(&renewer).await.map_err(without_token)?;
-        let yarn = cluster.yarn.delegation_token(&renewer).await?;
-        for token in [hdfs, yarn] {
-            tokens.add(token.service().to_owned(), token);
-        }
+        tokens.add(hdfs.service().to_owned(), hdfs);
     }
     Ok(tokens)
 }
@@ -222,6 +226,7 @@ mod tests {
     use super::*;
 
     const SECRET: &str = "0123456789abcdef";
+    const TOKEN: &str = "a-token-of-forty-two-characters-or-a-few";
 
     fn context(kind: ClusterKind, options: &Options) -> ApplicationSubmissionContext {
         let file = |name: &str, archive| LaunchFile {
@@ -244,6 +249,7 @@ mod tests {
             master: Resource::default(),
             attempts: 1,
             secret: SECRET.to_owned(),
+            rest_token: BearerToken::new(TOKEN).unwrap(),
             tokens: Credentials::new(),
         };
         submission.context(options).unwrap()
@@ -261,9 +267,11 @@ mod tests {
             let context = context(kind, &options);
             let launch = context.am_container_spec.unwrap();
             let visible = format!("{:?} {:?}", launch.command, launch.environment);
+            assert!(!visible.contains(TOKEN), "{visible}");
             assert!(!visible.contains(SECRET) && !visible.contains("hunter2"), "{visible}");
             let credentials = Credentials::from_bytes(&launch.tokens.unwrap()).unwrap();
             assert_eq!(credentials.secret(CLUSTER_SECRET).unwrap().expose(), SECRET.as_bytes());
+            assert_eq!(credentials.secret(REST_TOKEN).unwrap().expose(), TOKEN.as_bytes());
             let value = |name: &str| {
                 let found =
                     launch.environment.iter().find(|pair| pair.key.as_deref() == Some(name));

@@ -3,8 +3,8 @@
 //!
 //! `contract` is what the client, the ApplicationMaster and the TaskManagers agree on. The client: `descriptor` is what
 //! commands call, `deployment` the steps, `cluster`, `checks`, `staging` and `launch` one step each, `states` the words for
-//! the wait, `session_file` the note of a session. In containers: `container` reads the container of this process, `master`
-//! is what a JobManager does as ApplicationMaster, `driver` is the ResourceManager's driver.
+//! the wait, `session_files` what the client notes of its applications. In containers: `container` reads the container of this process, `master`
+//! is what a JobManager does as ApplicationMaster, `web_proxy` who may use its REST endpoint, `driver` is the ResourceManager's driver.
 
 mod checks;
 mod cluster;
@@ -16,9 +16,10 @@ mod driver;
 mod error;
 mod launch;
 pub(crate) mod master;
-mod session_file;
+mod session_files;
 mod staging;
 mod states;
+pub(crate) mod web_proxy;
 
 pub(crate) use descriptor::{SessionState, YarnDescriptor, node_value};
 pub(crate) use launch::ClusterKind;

@@ -100,6 +100,7 @@ mod node_manager;
 mod resource_manager;
 #[cfg(test)]
 mod tests;
+mod web;
 
 pub use client::{Watch, YarnClient};
 pub use error::YarnError;
@@ -109,3 +110,4 @@ pub use master::{
 };
 pub use node_manager::NmClient;
 pub use resource_manager::{ResourceManager, renewer, resource_managers, retry_policy};
+pub use web::{WebAddress, web_proxies};

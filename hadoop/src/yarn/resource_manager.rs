@@ -76,7 +76,11 @@ pub async fn renewer(conf: &Configuration) -> Result<String, ConfError> {
     with_named_host(&principal, host).await.ok_or_else(unnamed)
 }
 
-fn split(property: &str, address: &str, default_port: u16) -> Result<(String, u16), ConfError> {
+pub(super) fn split(
+    property: &str,
+    address: &str,
+    default_port: u16,
+) -> Result<(String, u16), ConfError> {
     let wrong =
         || ConfError::Type { name: property.to_owned(), expected: "an address, such as host:8032" };
     let (host, port) = match address.rsplit_once(':') {

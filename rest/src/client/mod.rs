@@ -8,6 +8,7 @@ mod upload;
 
 pub use transport::ClientError;
 
+use crate::access::BearerToken;
 use crate::decode;
 use crate::messages::{
     BlockNodeBody, BlockedNodeInfo, BlockedNodes, ClientHeartbeatBody, ClusterOverview,
@@ -55,6 +56,13 @@ impl RestClient {
     /// A client of the endpoint at `host:port`.
     pub fn new(host: &str, port: u16, timeouts: ClientTimeouts) -> Self {
         Self { transport: Transport::new(host, port, timeouts.connect), timeouts }
+    }
+
+    /// Sends the endpoint's token with every request.
+    #[must_use]
+    pub fn with_token(mut self, token: Option<BearerToken>) -> Self {
+        self.transport.token = token;
+        self
     }
 
     /// `host:port`.

@@ -1,10 +1,11 @@
 //! One HTTP/1.1 exchange on one connection, bounded in time and size.
 
+use crate::access::BearerToken;
 use crate::messages::{ErrorBody, Usage};
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
@@ -92,13 +93,15 @@ pub(super) struct Transport {
     port: u16,
     authority: String,
     connect_within: Duration,
+    pub(super) token: Option<BearerToken>,
 }
 
 impl Transport {
     pub(super) fn new(host: &str, port: u16, connect_within: Duration) -> Self {
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let shown = if bare.contains(':') { format!("[{bare}]") } else { bare.to_owned() };
-        Self { host: bare.to_owned(), port, authority: format!("{shown}:{port}"), connect_within }
+        let authority = format!("{shown}:{port}");
+        Self { host: bare.to_owned(), port, authority, connect_within, token: None }
     }
 
     pub(super) fn authority(&self) -> &str {
@@ -131,13 +134,15 @@ impl Transport {
             why,
         };
         let stream = self.connect().await?;
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(format!("/v1{path}"))
             .header(HOST, &self.authority)
-            .header(CONTENT_TYPE, content_type)
-            .body(body)
-            .map_err(|e| broken(e.to_string()))?;
+            .header(CONTENT_TYPE, content_type);
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {}", token.expose()));
+        }
+        let request = request.body(body).map_err(|e| broken(e.to_string()))?;
         let exchange = async {
             let (mut sender, connection) =
                 hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;

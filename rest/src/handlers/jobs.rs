@@ -5,7 +5,8 @@ use crate::decode::{self, OperatorName};
 use crate::error::ApiError;
 use crate::messages::{CoordinationResponseBody, EmptyBody, JobStatusInfo, PlanResponse};
 use crate::render;
-use actix_web::web::{Bytes, Path, ServiceConfig};
+use actix_web::http::{Method, StatusCode};
+use actix_web::web::{self, Bytes, Path, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use gateways::dispatcher::{
     CancelJob, ClientHeartbeat, DeliverCoordinationRequest, RequestJobDetails, RequestJobResult,
@@ -26,6 +27,9 @@ pub(super) fn routes(config: &mut ServiceConfig) {
         .service(resource("/jobs/overview", [on!(GET overview)]))
         .service(resource("/jobs/{job}", [on!(GET details), on!(PATCH cancel)]))
         .service(resource("/jobs/{job}/plan", [on!(GET plan)]))
+        // HEAD is to change nothing.
+        .service(resource("/jobs/{job}/yarn-cancel", [(Method::GET, web::get().to(yarn_cancel))]))
+        .service(resource("/jobs/{job}/yarn-stop", [(Method::GET, web::get().to(yarn_stop))]))
         .service(resource("/jobs/{job}/clientHeartbeat", [on!(PATCH client_heartbeat)]))
         .service(resource("/jobs/{job}/status", [on!(GET status)]))
         .service(resource("/jobs/{job}/exceptions", [on!(GET exceptions)]))
@@ -126,10 +130,39 @@ async fn cancel(state: State, job: Path<String>, request: HttpRequest) -> Answer
             mode.unwrap_or_default()
         )));
     }
-    check_cancel_allowed(&state)?;
-    let job_id = decode::job_id(&job)?;
+    cancel_job(&state, &job).await
+}
+
+async fn cancel_job(state: &State, job: &str) -> Answer {
+    check_cancel_allowed(state)?;
+    let job_id = decode::job_id(job)?;
     state.dispatcher()?.ask_within(CancelJob { job_id }, state.settings.answer_within).await?;
     Ok(HttpResponse::Accepted().json(EmptyBody {}))
+}
+
+/// Cancels in answer to GET, because YARN's proxy forwards no PATCH.
+async fn yarn_cancel(state: State, job: Path<String>) -> Answer {
+    check_protected(&state)?;
+    cancel_job(&state, &job).await
+}
+
+async fn yarn_stop(state: State) -> Answer {
+    check_protected(&state)?;
+    Err(ApiError::new(
+        StatusCode::NOT_IMPLEMENTED,
+        "a job cannot be stopped with a savepoint yet; yarn-cancel cancels it",
+    ))
+}
+
+/// A GET that changes something exists only where a token, or the proxy's cookie, is asked for: any page could make a
+/// browser send it.
+fn check_protected(state: &State) -> Result<(), ApiError> {
+    match state.settings.access {
+        Some(_) => Ok(()),
+        None => {
+            Err(ApiError::not_found("this path is served on YARN only; PATCH /jobs/:jobid cancels"))
+        }
+    }
 }
 
 fn check_cancel_allowed(state: &State) -> Result<(), ApiError> {

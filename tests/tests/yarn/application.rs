@@ -53,17 +53,14 @@ fn hdfs(conf: &Configuration, login: &Login) -> Client {
 }
 
 /// What the application's processes prove who they are with.
-async fn credentials(conf: &Configuration, login: &Login, yarn: &YarnClient) -> Credentials {
+async fn credentials(conf: &Configuration, login: &Login) -> Credentials {
     let mut credentials = Credentials::new();
     credentials.add_secret("flott.cluster.secret", Secret::new(SECRET.as_bytes().to_vec()));
     if login.is_secure() {
         let renewer = renewer(conf).await.unwrap();
         let tokens = HdfsTokens::new(conf, login, None).await.unwrap();
         let hdfs = tokens.get(&renewer).await.unwrap();
-        let yarn = yarn.delegation_token(&renewer).await.unwrap();
-        for token in [hdfs, yarn] {
-            credentials.add(token.service().to_owned(), token);
-        }
+        credentials.add(hdfs.service().to_owned(), hdfs);
     }
     credentials
 }
@@ -261,7 +258,7 @@ async fn staged_and_submitted(
             "name": name, "url": url, "size": size, "timestamp": time, "archive": false, "public": false
         }));
     }
-    let credentials = credentials(&conf, &login, &yarn).await;
+    let credentials = credentials(&conf, &login).await;
     launch = launch
         .with_env("FLOTT_YARN_FILES", quoted(&json!(listed).to_string()))
         .with_env("FLOTT_YARN_STAGING", format!("{root}{staging}"))

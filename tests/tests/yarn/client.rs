@@ -11,7 +11,7 @@ use hdfs_native::{Client, ClientBuilder};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -30,7 +30,7 @@ pub(super) const SIZES: [&str; 6] = [
 pub(super) struct User {
     pub(super) folder: TempDir,
     pub(super) runtime: tokio::runtime::Runtime,
-    yarn: YarnClient,
+    pub(super) yarn: YarnClient,
     pub(super) hdfs: Client,
     staging: String,
 }
@@ -85,6 +85,14 @@ impl User {
         listed.unwrap_or_default().into_iter().map(|status| status.path).collect()
     }
 
+    /// Files with tokens of applications.
+    pub(super) fn tokens(&self) -> Vec<PathBuf> {
+        let folder = self.folder.path().join(format!("flott-{}", nix::unistd::getuid()));
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path());
+        paths.filter(|path| path.display().to_string().contains("/yarn-token-")).collect()
+    }
+
     pub(super) fn nothing_is_left(&self) {
         eventually(WITHIN, "no application and no staged file is left", || {
             (self.alive().is_empty() && self.staged().is_empty()).then_some(())
@@ -123,6 +131,7 @@ fn an_attached_client_gets_every_line_before_the_job_manager_goes() {
             assert!(said.contains(step), "{step}: {said}");
         }
         user.nothing_is_left();
+        assert!(user.tokens().is_empty());
     }
 }
 
@@ -180,6 +189,7 @@ fn what_is_broken_off_leaves_nothing() {
         let output = child.wait().unwrap();
         assert_eq!(output.code(), Some(1));
         user.nothing_is_left();
+        assert!(user.tokens().is_empty());
     };
     let started = || user.command(&words).stderr(Stdio::null()).stdout(Stdio::null()).spawn();
     // While files are staged; once YARN knows the application.
@@ -201,6 +211,7 @@ fn what_is_broken_off_leaves_nothing() {
     let run = user.flott(&words);
     assert!(run.status.success(), "{}", text_of(&run.stderr));
     user.nothing_is_left();
+    assert_eq!(user.tokens().len(), 1, "that of the client that was killed is removed");
 }
 
 #[test]

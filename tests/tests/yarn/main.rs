@@ -25,3 +25,4 @@ mod elastic;
 mod input;
 mod kills;
 mod runs;
+mod token;

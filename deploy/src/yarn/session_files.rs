@@ -1,11 +1,15 @@
-//! The note that `flott yarn-session` leaves of the session it started, so that `flott run -t yarn-session` finds it.
+//! What the client notes of its applications: the session that `flott yarn-session` started, so that `flott run -t
+//! yarn-session` finds it, and for each application the token of its REST endpoint.
 //!
-//! One file for each user, mode 0600. A file that others could have written is never believed.
+//! Files of mode 0600 in a folder of the user. A file that others could have written is never believed, and no token is
+//! ever shown.
 
 use super::error::YarnFailure;
+use crate::cluster_files::{self, ClusterFilesError};
 use conf::{Options, logging, yarn_client};
 use hadoop::yarn::messages::ApplicationId;
 use nix::unistd::getuid;
+use rest::access::BearerToken;
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,6 +17,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 const NAME: &str = "yarn-session";
+/// Before the application's id.
+const TOKEN_NAME: &str = "yarn-token-";
+/// Most tokens that are looked through for applications that have ended.
+const NOTED_MAX: usize = 64;
 const BYTES_MAX: u64 = 4096;
 
 /// What the file says.
@@ -20,6 +28,83 @@ const BYTES_MAX: u64 = 4096;
 struct Noted {
     /// `application_…`.
     application: String,
+}
+
+fn folder(options: &Options) -> PathBuf {
+    let folder = options.get(&yarn_client::PROPERTIES_FILE);
+    let folder = folder.unwrap_or_else(|| options.get(&logging::PID_DIR));
+    folder.join(format!("flott-{}", getuid()))
+}
+
+/// The token of one application's REST endpoint, in a file of its own.
+#[derive(Debug, Clone)]
+pub(super) struct TokenFile {
+    application: ApplicationId,
+    path: PathBuf,
+}
+
+impl TokenFile {
+    /// Returns the application's file, beside the session file. Touches nothing.
+    pub(super) fn of(options: &Options, application: ApplicationId) -> Self {
+        Self { application, path: folder(options).join(format!("{TOKEN_NAME}{application}")) }
+    }
+
+    /// Returns applications whose tokens are kept, at most 64.
+    pub(super) fn noted(options: &Options) -> Vec<ApplicationId> {
+        let Ok(entries) = std::fs::read_dir(folder(options)) else { return Vec::new() };
+        let of = |entry: std::fs::DirEntry| {
+            entry.file_name().to_str()?.strip_prefix(TOKEN_NAME)?.parse().ok()
+        };
+        entries.flatten().filter_map(of).take(NOTED_MAX).collect()
+    }
+
+    /// The path, for people.
+    pub(super) fn display(&self) -> std::path::Display<'_> {
+        self.path.display()
+    }
+
+    /// Writes the token.
+    ///
+    /// # Errors
+    /// The file cannot be written, or its folder is not this user's alone.
+    pub(super) fn make(&self, token: &BearerToken) -> Result<(), YarnFailure> {
+        cluster_files::make_file(&self.path, token.expose()).map_err(|error| {
+            YarnFailure::configuration(format!(
+                "the token of {} cannot be kept: {error}; set yarn.properties-file.location",
+                self.application
+            ))
+        })
+    }
+
+    /// Returns the token.
+    ///
+    /// # Errors
+    /// There is no file, or it is not this user's alone, or holds no token; says where it was looked for.
+    pub(super) fn read(&self) -> Result<BearerToken, YarnFailure> {
+        let (application, path) = (self.application, self.display());
+        let unusable = |error: &dyn std::fmt::Display| {
+            YarnFailure::configuration(format!("the token of {application} in {path}: {error}"))
+        };
+        let text = cluster_files::read_file(&self.path);
+        let text = text.map_err(|error: ClusterFilesError| unusable(&error))?.ok_or_else(|| {
+            YarnFailure::configuration(format!(
+                "the token of {application} is not known: there is no {path}. The command that started the application \
+                 has written it, on the machine where it ran: copy it from there (mode 0600), or say with \
+                 yarn.properties-file.location where it is"
+            ))
+        })?;
+        BearerToken::new(text.trim()).map_err(|error| unusable(&error))
+    }
+
+    /// Removes the file, if there is one: the application has ended.
+    pub(super) fn forget(&self) {
+        match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                tracing::debug!(%error, "the token's file stays");
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The file of this user.
@@ -30,9 +115,7 @@ impl SessionFile {
     /// Returns the file in `yarn.properties-file.location`, else in the user's folder below `env.pid.dir`. Touches
     /// nothing.
     pub(super) fn of(options: &Options) -> Self {
-        let folder = options.get(&yarn_client::PROPERTIES_FILE);
-        let folder = folder.unwrap_or_else(|| options.get(&logging::PID_DIR));
-        Self(folder.join(format!("flott-{}", getuid())).join(NAME))
+        Self(folder(options).join(NAME))
     }
 
     /// The path, for people.
@@ -138,6 +221,31 @@ mod tests {
         assert_eq!(file.read().unwrap(), Some(two), "it is another session's");
         file.forget(two);
         assert_eq!(file.read().unwrap(), None);
+    }
+
+    #[test]
+    fn a_token_is_kept_for_its_user_alone_until_its_application_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().display().to_string();
+        let options = Options::from_map([("yarn.properties-file.location", at.as_str())]).unwrap();
+        let id: ApplicationId = "application_1_0001".parse().unwrap();
+        let file = TokenFile::of(&options, id);
+        let absent = file.read().unwrap_err().to_string();
+        assert!(absent.contains(&file.display().to_string()), "{absent}");
+        assert!(TokenFile::noted(&options).is_empty());
+        let token = BearerToken::random(&platform::Platform::production());
+        file.make(&token).unwrap();
+        SessionFile::of(&options).write(id).unwrap();
+        assert_eq!(file.read().unwrap().expose(), token.expose());
+        assert_eq!(TokenFile::noted(&options), [id]);
+        let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!((mode(&file.path), mode(file.path.parent().unwrap())), (0o600, 0o700));
+        std::fs::set_permissions(&file.path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let open = file.read().unwrap_err().to_string();
+        assert!(open.contains("640") && !open.contains(token.expose()), "{open}");
+        file.forget();
+        file.forget();
+        assert!(file.read().is_err() && TokenFile::noted(&options).is_empty());
     }
 
     #[test]

@@ -1,0 +1,255 @@
+//! Decides who may use the endpoint where a bearer token protects it: holders of the token may do everything; YARN's web
+//! proxy, known by its address, may read, and may change something in the name of the users who own the cluster.
+//!
+//! The decision is a function of what a request says and of the proxy's addresses. It must never read a socket or a
+//! clock, and nothing here may show the token.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures::future::BoxFuture;
+use platform::Platform;
+use std::fmt;
+use std::hint::black_box;
+use std::net::IpAddr;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Random bytes of a token that is made here.
+const RANDOM_BYTES: usize = 32;
+/// Fewest and most characters of a token: 128 bits in hexadecimal digits need 32.
+const CHARACTERS: std::ops::RangeInclusive<usize> = 32..=512;
+/// Cookie in which YARN's proxy names the user who sent the request.
+const PROXY_USER: &str = "proxy-user";
+/// Last parts of paths that change something in answer to GET: YARN's proxy forwards only GET and PUT.
+const CHANGING: [&str; 2] = ["yarn-cancel", "yarn-stop"];
+
+/// A text is no token: it is too short or too long, or has characters that headers do not carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "a bearer token has {} to {} characters out of letters, digits and -._~+/=", CHARACTERS.start(), CHARACTERS.end()
+)]
+pub struct NoToken;
+
+/// The secret that opens an endpoint. Its `Debug` form does not show it.
+#[derive(Clone)]
+pub struct BearerToken(Arc<str>);
+
+impl BearerToken {
+    /// Makes a token of 256 random bits.
+    pub fn random(platform: &Platform) -> Self {
+        Self(URL_SAFE_NO_PAD.encode(platform.random_bytes::<RANDOM_BYTES>()).into())
+    }
+
+    /// Takes a token that [`BearerToken::random`] has made, from where it was kept.
+    ///
+    /// # Errors
+    /// The text is no token.
+    pub fn new(text: &str) -> Result<Self, NoToken> {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
+        match CHARACTERS.contains(&text.len()) && text.bytes().all(fits) {
+            true => Ok(Self(text.into())),
+            false => Err(NoToken),
+        }
+    }
+
+    /// Returns the token, for the header and for the files that only its user reads.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Compares in a time that tells nothing but the length.
+    fn is(&self, text: &str) -> bool {
+        let (own, other) = (self.0.as_bytes(), text.as_bytes());
+        let differ = own.iter().zip(other).fold(0, |all, (a, b)| black_box(all | (a ^ b)));
+        own.len() == other.len() && differ == 0
+    }
+}
+
+impl fmt::Debug for BearerToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BearerToken(…)")
+    }
+}
+
+/// The addresses of YARN's web proxy.
+pub trait ProxyAddresses: Send + Sync {
+    /// Returns the addresses that are known now. A lookup that is due may delay the answer for a bounded time.
+    fn addresses(&self) -> BoxFuture<'static, Arc<[IpAddr]>>;
+}
+
+/// YARN's web proxy, in front of the endpoint.
+#[derive(Clone)]
+pub struct WebProxy {
+    /// Where its requests come from.
+    pub addresses: Arc<dyn ProxyAddresses>,
+    /// What browsers call its site: `http://host:port`, in lower case.
+    pub origins: Vec<String>,
+    /// The users who may change something through it, as its cookie names them.
+    pub users: Vec<String>,
+}
+
+/// Who may use an endpoint that a token protects.
+#[derive(Clone)]
+pub struct Access {
+    /// The token.
+    pub token: BearerToken,
+    /// The proxy, where there is one.
+    pub proxy: Option<WebProxy>,
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Access(token, proxy: {})", self.proxy.is_some())
+    }
+}
+
+/// What the decision needs to know of a request. A header that is there and cannot be read counts as an empty one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked<'a> {
+    /// The method.
+    pub method: &'a str,
+    /// The path as it was sent, without the query.
+    pub path: &'a str,
+    /// Address of the peer.
+    pub peer: Option<IpAddr>,
+    /// `Authorization`.
+    pub authorization: Option<&'a str>,
+    /// `Cookie`.
+    pub cookie: Option<&'a str>,
+    /// `Origin`.
+    pub origin: Option<&'a str>,
+    /// `Content-Type`.
+    pub content_type: Option<&'a str>,
+}
+
+/// Why a request may go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allowed {
+    /// It has the token.
+    Token,
+    /// It comes from YARN's proxy.
+    Proxy,
+}
+
+/// Why a request may not go on; for its sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum Refused {
+    /// It has no token, and does not come from the proxy.
+    #[error(
+        "this endpoint asks for its token: send 'Authorization: Bearer TOKEN'. The commands of flott do so for the user who \
+         started the cluster, with -t yarn-session -Dyarn.application.id=…; the token is in the file \
+         yarn-token-<application id> beside that user's session file. Without it YARN's web proxy shows this endpoint"
+    )]
+    NoToken,
+    /// Its token is another one.
+    #[error(
+        "'Authorization' has not this endpoint's token: it is another cluster's, or not of the form 'Bearer TOKEN'; the \
+         right one is in the file yarn-token-<application id> of the user who started the cluster"
+    )]
+    WrongToken,
+    /// The proxy forwards no such requests.
+    #[error(
+        "YARN's web proxy forwards GET and PUT only; for anything else ask the JobManager itself, with 'Authorization: \
+         Bearer TOKEN'"
+    )]
+    Method,
+    /// A page of another site has made the browser send it.
+    #[error("requests of pages that are not of YARN's web proxy are not served")]
+    Origin,
+    /// The proxy's user does not own the cluster.
+    #[error(
+        "through YARN's web proxy only the user who submitted the application may change something; whoever \
+         has the token may do so at the JobManager itself"
+    )]
+    User,
+    /// A page of another site could have made the browser send it.
+    #[error(
+        "through YARN's web proxy a change needs the header 'Content-Type: application/json', which pages of other sites \
+         cannot make a browser send"
+    )]
+    CrossSite,
+}
+
+impl Refused {
+    /// Whether the token would help: HTTP's 401, else 403.
+    pub fn asks_for_token(self) -> bool {
+        matches!(self, Self::NoToken | Self::WrongToken | Self::Method)
+    }
+}
+
+/// Returns whether a request may go on. `from_proxy` is whether its peer address is one of the proxy's, see
+/// [`is_from`].
+///
+/// # Errors
+/// The reason why not.
+pub fn decide(access: &Access, from_proxy: bool, asked: &Asked<'_>) -> Result<Allowed, Refused> {
+    if let Some(authorization) = asked.authorization {
+        let is_right = bearer(authorization).is_some_and(|token| access.token.is(token));
+        return if is_right { Ok(Allowed::Token) } else { Err(Refused::WrongToken) };
+    }
+    match &access.proxy {
+        Some(proxy) if from_proxy => through_proxy(proxy, asked).map(|()| Allowed::Proxy),
+        _ => Err(Refused::NoToken),
+    }
+}
+
+/// Returns whether the request comes from one of these addresses.
+pub fn is_from(addresses: &[IpAddr], asked: &Asked<'_>) -> bool {
+    asked.peer.is_some_and(|peer| addresses.iter().any(|a| a.to_canonical() == peer.to_canonical()))
+}
+
+/// Reads are for everybody who may use the proxy. Changes are for the owner, and must be what no page of another site
+/// can make the owner's browser send: the proxy forwards neither `Referer` nor headers of one's own, and browsers send no
+/// `Origin` with a GET, but none sends this content type to another site without asking it first.
+fn through_proxy(proxy: &WebProxy, asked: &Asked<'_>) -> Result<(), Refused> {
+    let reads = matches!(asked.method, "GET" | "HEAD");
+    if !reads && asked.method != "PUT" {
+        return Err(Refused::Method);
+    }
+    if let Some(origin) = asked.origin
+        && !proxy.origins.iter().any(|own| own.eq_ignore_ascii_case(origin))
+    {
+        return Err(Refused::Origin);
+    }
+    if reads && !changes(asked.path) {
+        return Ok(());
+    }
+    let user = asked.cookie.and_then(proxy_user).ok_or(Refused::User)?;
+    if !proxy.users.contains(&user) {
+        return Err(Refused::User);
+    }
+    let kind = asked.content_type.unwrap_or_default().split(';').next().unwrap_or_default();
+    match kind.trim().eq_ignore_ascii_case("application/json") {
+        true => Ok(()),
+        false => Err(Refused::CrossSite),
+    }
+}
+
+/// Whether GET of this path changes something, or may: the router decodes percent signs, which could stand for any name
+/// here, and a program that makes its plan runs.
+fn changes(path: &str) -> bool {
+    let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let runs_program = last == "plan" && path.split('/').any(|part| part == "jars");
+    path.contains('%') || CHANGING.contains(&last) || runs_program
+}
+
+fn bearer(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
+}
+
+/// The user whom the proxy's cookie names; `None` without it, and where there are two.
+fn proxy_user(cookie: &str) -> Option<String> {
+    let pairs = cookie.split(';').filter_map(|pair| pair.trim().split_once('='));
+    let mut users = pairs.filter(|(name, _)| *name == PROXY_USER).map(|(_, value)| value);
+    let user = users.next()?;
+    let decoded = crate::decode::query_pairs(&format!("{PROXY_USER}={user}")).ok()?;
+    match (decoded.as_slice(), users.next()) {
+        ([(_, user)], None) if !user.is_empty() => Some(user.clone()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "access_tests.rs"]
+mod tests;
