@@ -216,6 +216,13 @@ pub(super) async fn tokens(cluster: &super::cluster::Cluster) -> Result<Credenti
         let renewer = hadoop::yarn::renewer(&cluster.conf).await.map_err(YarnError::from)?;
         let hdfs = hadoop::hdfs::HdfsTokens::new(&cluster.conf, &cluster.login, None).await;
         let hdfs = hdfs.map_err(without_token)?.get(&renewer).await.map_err(without_token)?;
+        // Programs look a token up by what a URI says, which is a name where the token's service is an address.
+        let default =
+            cluster.conf.get("fs.defaultFS").map_err(YarnError::from)?.unwrap_or_default();
+        let authority = default.strip_prefix("hdfs://").and_then(|rest| rest.split('/').next());
+        if let Some(authority) = authority.filter(|authority| authority.contains(':')) {
+            tokens.add(authority, hdfs.clone().with_service(authority));
+        }
         tokens.add(hdfs.service().to_owned(), hdfs);
     }
     Ok(tokens)

@@ -7,32 +7,44 @@ use bytes::Bytes;
 use hdfs_native::file::FileReader;
 use hdfs_native::{Client, ClientBuilder};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-/// The files of one name service.
-#[derive(Debug)]
+/// Longest time that a listing, the opening of a file or the reading of a range may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+
+/// The files of one name service; clones are handles to the same client.
+#[derive(Debug, Clone)]
 pub(super) struct HdfsFiles {
-    client: Client,
-    /// The URI `hdfs://nameservice`.
-    service: String,
+    /// The URI `hdfs://nameservice`; without a name it is that of `fs.defaultFS`.
+    service: Arc<str>,
+    /// Made by the first call, inside of its future: the client keeps the runtime that it is made in.
+    client: Arc<OnceLock<Client>>,
 }
 
 impl HdfsFiles {
-    /// Makes a client without connecting. If the URI names no service, the client uses that of `fs.defaultFS`.
-    pub(super) fn of(uri: &str) -> Result<Self, StoreError> {
+    /// Returns the files of the URI's name service. Nothing is read or contacted.
+    pub(super) fn of(uri: &str) -> Self {
         let rest = uri.strip_prefix("hdfs://").unwrap_or_default();
         let name = rest.split('/').next().unwrap_or_default();
-        let service = format!("hdfs://{name}");
-        let client = ClientBuilder::new().with_url(format!("{service}/")).with_config(LIMITS);
-        let client = client.build().map_err(|error| StoreError::UnknownUri {
-            uri: uri.chars().take(200).collect(),
+        Self { service: format!("hdfs://{name}").into(), client: Arc::default() }
+    }
+
+    fn client(&self) -> Result<Client, StoreError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client.clone());
+        }
+        let url = format!("{}/", self.service);
+        let client = ClientBuilder::new().with_url(url).with_config(LIMITS).build();
+        let client = client.map_err(|error| StoreError::UnknownUri {
+            uri: self.service.to_string(),
             why: format!("no HDFS client can be made: {error}; check HADOOP_CONF_DIR"),
         })?;
-        Ok(Self { client, service })
+        Ok(self.client.get_or_init(|| client).clone())
     }
 
     fn path(&self, uri: &str) -> Result<String, StoreError> {
-        match uri.strip_prefix(&self.service) {
+        match uri.strip_prefix(&*self.service) {
             Some("") => Ok("/".to_owned()),
             Some(path) if path.starts_with('/') => Ok(path.to_owned()),
             _ => Err(StoreError::UnknownUri {
@@ -41,48 +53,67 @@ impl HdfsFiles {
             }),
         }
     }
+
+    /// Returns the file of the URI, or the files below the folder, in any order.
+    async fn find(&self, uri: &str) -> Result<Vec<(String, u64)>, StoreError> {
+        let (client, path) = (self.client()?, self.path(uri)?);
+        let failed = |error| store_error(uri.to_owned(), &error);
+        let root = client.get_file_info(&path).await.map_err(failed)?;
+        if !root.isdir {
+            return Ok(vec![(uri.to_owned(), root.length as u64)]);
+        }
+        let (mut folders, mut files) = (vec![path], Vec::new());
+        while let Some(folder) = folders.pop() {
+            for entry in client.list_status(&folder, false).await.map_err(failed)? {
+                match entry.isdir {
+                    _ if is_hidden(&entry.path) => {}
+                    true => folders.push(entry.path),
+                    false => {
+                        files
+                            .push((format!("{}{}", self.service, entry.path), entry.length as u64));
+                    }
+                }
+            }
+        }
+        Ok(files)
+    }
 }
 
 fn is_hidden(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| name.starts_with(['.', '_']))
 }
 
+/// Gives up on a system that does not answer.
+async fn in_time<T>(
+    uri: &str,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let unanswered = |_| StoreError::Unreachable {
+        path: uri.to_owned(),
+        why: format!("no answer within {} s", ANSWER_WITHIN.as_secs()),
+    };
+    tokio::time::timeout(ANSWER_WITHIN, work).await.map_err(unanswered)?
+}
+
 impl RemoteFiles for HdfsFiles {
     fn list(&self, uri: &str) -> StoreFuture<Vec<(String, u64)>> {
-        let (client, service, path) = (self.client.clone(), self.service.clone(), self.path(uri));
-        let uri = uri.to_owned();
+        let (store, uri) = (self.clone(), uri.to_owned());
         Box::pin(async move {
-            let path = path?;
-            let failed = |error| store_error(uri.clone(), &error);
-            let root = client.get_file_info(&path).await.map_err(failed)?;
-            if !root.isdir {
-                return Ok(vec![(uri, root.length as u64)]);
-            }
-            let (mut folders, mut files) = (vec![path], Vec::new());
-            while let Some(folder) = folders.pop() {
-                for entry in client.list_status(&folder, false).await.map_err(failed)? {
-                    if is_hidden(&entry.path) {
-                        continue;
-                    }
-                    match entry.isdir {
-                        true => folders.push(entry.path),
-                        false => {
-                            files.push((format!("{service}{}", entry.path), entry.length as u64))
-                        }
-                    }
-                }
-            }
+            let mut files = in_time(&uri, store.find(&uri)).await?;
             files.sort();
             Ok(files)
         })
     }
 
     fn open(&self, uri: &str) -> StoreFuture<Arc<dyn RemoteFile>> {
-        let (client, path, uri) = (self.client.clone(), self.path(uri), uri.to_owned());
+        let (store, uri) = (self.clone(), uri.to_owned());
         Box::pin(async move {
-            let reader =
-                client.read(&path?).await.map_err(|error| store_error(uri.clone(), &error))?;
-            Ok(Arc::new(HdfsFile { reader: Arc::new(reader), uri }) as Arc<dyn RemoteFile>)
+            let opened = async {
+                let (client, path) = (store.client()?, store.path(&uri)?);
+                client.read(&path).await.map_err(|error| store_error(uri.clone(), &error))
+            };
+            let reader = Arc::new(in_time(&uri, opened).await?);
+            Ok(Arc::new(HdfsFile { reader, uri }) as Arc<dyn RemoteFile>)
         })
     }
 }
@@ -108,7 +139,9 @@ impl RemoteFile for HdfsFile {
             match most {
                 0 => Ok(Bytes::new()),
                 _ => {
-                    reader.read_range(offset, most).await.map_err(|error| store_error(uri, &error))
+                    let read = reader.read_range(offset, most);
+                    let read = async { read.await.map_err(|e| store_error(uri.clone(), &e)) };
+                    in_time(&uri, read).await
                 }
             }
         })

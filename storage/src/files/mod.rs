@@ -28,7 +28,7 @@ pub trait RemoteFile: Send + Sync + fmt::Debug {
 /// Makes the client of a URI's system.
 pub type OpenRemoteFiles = fn(&str) -> Result<Arc<dyn RemoteFiles>, StoreError>;
 
-/// Returns the client of the system that the URI names. Nothing is contacted.
+/// Returns the client of the system that the URI names. Nothing is contacted, and no configuration is read.
 ///
 /// # Errors
 /// [`StoreError::UnknownUri`], also if this program was built without the cargo feature that the URI needs.
@@ -41,7 +41,7 @@ pub fn open(uri: &str) -> Result<Arc<dyn RemoteFiles>, StoreError> {
         return Err(unknown("input is read from local files and from hdfs://"));
     }
     #[cfg(feature = "hdfs")]
-    return hdfs::HdfsFiles::of(uri).map(|files| Arc::new(files) as Arc<dyn RemoteFiles>);
+    return Ok(Arc::new(hdfs::HdfsFiles::of(uri)));
     #[cfg(not(feature = "hdfs"))]
     Err(unknown("this program was built without the cargo feature 'hdfs' (or 'yarn') of flott"))
 }

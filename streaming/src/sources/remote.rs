@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 
 /// Most and least bytes of a block.
 const BLOCK: u64 = 4 << 20;
-const SMALLEST: u64 = 256 << 10;
+const SMALLEST: u64 = 64 << 10;
 
 /// A file that is read from some byte on.
 #[derive(Debug)]

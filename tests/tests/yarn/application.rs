@@ -39,7 +39,8 @@ enum Content {
     Text(String),
 }
 
-fn hdfs(conf: &Configuration, login: &Login) -> Client {
+/// A client of HDFS for the login of the test.
+pub(super) fn hdfs(conf: &Configuration, login: &Login) -> Client {
     let property = |name: &str| (name.to_owned(), conf.get(name).unwrap().unwrap_or_default());
     let properties: Vec<_> = conf.names().map(property).collect();
     let hdfs = ClientBuilder::new().with_config(properties);

@@ -1,13 +1,13 @@
 //! The command line on a real cluster: `flott run`, `run-application` and `yarn-session`, from the checks to the end of the
 //! application; what is left when it is broken off.
 
-use super::application::WITHIN;
+use super::application::{WITHIN, hdfs};
 use super::common::{bin, eventually, expected_counts, repository_text};
 use hadoop::conf::Configuration;
 use hadoop::login::Login;
 use hadoop::yarn::YarnClient;
 use hadoop::yarn::messages::{GetApplicationsRequest, YarnApplicationState};
-use hdfs_native::{Client, ClientBuilder};
+use hdfs_native::Client;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::Write;
@@ -32,7 +32,7 @@ pub(super) struct User {
     pub(super) runtime: tokio::runtime::Runtime,
     pub(super) yarn: YarnClient,
     pub(super) hdfs: Client,
-    staging: String,
+    pub(super) staging: String,
 }
 
 impl User {
@@ -42,12 +42,9 @@ impl User {
         let (yarn, hdfs, staging) = runtime.block_on(async {
             let conf = Configuration::load().unwrap();
             let login = Login::current(&conf).await.unwrap();
-            let property =
-                |name: &str| (name.to_owned(), conf.get(name).unwrap().unwrap_or_default());
-            let properties: Vec<_> = conf.names().map(property).collect();
-            let hdfs = ClientBuilder::new().with_config(properties).with_user(login.user());
+            let hdfs = hdfs(&conf, &login);
             let staging = format!("/user/{}/.flott", login.short_name());
-            (YarnClient::new(&conf, login).await.unwrap(), hdfs.build().unwrap(), staging)
+            (YarnClient::new(&conf, login).await.unwrap(), hdfs, staging)
         });
         Self { folder: tempfile::tempdir().unwrap(), runtime, yarn, hdfs, staging }
     }

@@ -21,11 +21,7 @@ impl<'a> Text<'a> {
         let half = once.repeat(1 + (4 << 20) / once.len());
         let local = user.folder.path().join("text");
         std::fs::write(&local, [&half[..], &half].concat()).unwrap();
-        let folder = format!(
-            "/text-{}-{}",
-            std::process::id(),
-            user.folder.path().file_name().unwrap().len()
-        );
+        let folder = format!("{}-text-{}", user.staging, std::process::id());
         user.runtime.block_on(async {
             for name in ["a.txt", "deeper/b.txt"] {
                 let options = WriteOptions::default().create_parent(true);
@@ -91,21 +87,28 @@ fn two_sessions_and_two_programs_in_one_do_not_meet() {
     let mut sessions = Vec::new();
     for _ in 0..2 {
         let before = user.alive();
-        let started = user.flott(&[&["yarn-session", "-d"][..], &SIZES].concat());
+        let started = user.flott(
+            &[&["yarn-session", "-d", "-D", "yarn.containers.vcores=1"][..], &SIZES].concat(),
+        );
         assert!(started.status.success(), "{}", text_of(&started.stderr));
         sessions.extend(user.alive().into_iter().filter(|id| !before.contains(id)));
     }
     assert_eq!(sessions.len(), 2);
     let (count, sum) = (bin("word_count"), bin("sequence_sum"));
-    let run = |session: &str, job: &[&str]| {
+    let run = |session: &str, parallelism: &str, job: &[&str]| {
         let id = format!("yarn.application.id={session}");
-        let words = [&["run", "-t", "yarn-session", "-D", &id, "-p", "2"][..], job].concat();
+        let words =
+            [&["run", "-t", "yarn-session", "-D", &id, "-p", parallelism][..], job].concat();
         let mut command = user.command(&words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let words = [count.to_str().unwrap(), "--input", &text.uri];
     let numbers = [sum.to_str().unwrap(), "--count", "10000", "--keys", "3"];
-    let runs = [run(&sessions[0], &words), run(&sessions[1], &words), run(&sessions[0], &numbers)];
+    let runs = [
+        run(&sessions[0], "4", &words),
+        run(&sessions[1], "4", &words),
+        run(&sessions[0], "2", &numbers),
+    ];
     let sums = ["0\t3334\t16668333", "1\t3333\t16661667", "2\t3333\t16665000"].map(str::to_owned);
     for (run, expected) in runs.into_iter().zip([&expected[..], &expected, &sums]) {
         let output = run.wait_with_output().unwrap();
