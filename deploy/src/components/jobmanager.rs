@@ -11,7 +11,7 @@ use actors::program_hosts::{
     self, HostSide, HostsDeps, ProgramError, ProgramHostLauncher, ProgramHosts, Programs,
 };
 use actors::resource_manager::{self, ResourceManagerDeps, ResourceManagerService};
-use actors::services::{LeaderRetrieval, ProcessServices, Running};
+use actors::services::{LeaderElection, LeaderRetrieval, ProcessServices, Running};
 use futures::future::BoxFuture;
 use gateways::Remote;
 use gateways::blob_server::BlobServerGateway;
@@ -84,8 +84,8 @@ impl JobManagerComponents {
         let lease = parts.election.lease();
         let election =
             start_election(&services, parts.election, parts.rest, leaders.clone()).await?;
-        let own = leaders.clone();
-        let retrieval = leader_retrieval::start(&services.platform, &services.rpc, own).await;
+        let retrieval =
+            leader_retrieval::start(&services.platform, &services.rpc, leaders.clone()).await;
         let retrieval = retrieval.map_err(lane("leader_retrieval"))?;
         let blobs =
             blob_server::start(&services, parts.blobs).await.map_err(lane("blob_server"))?;
@@ -102,17 +102,8 @@ impl JobManagerComponents {
         .await
         .map_err(lane("program_hosts"))?;
         let contenders = election.handle();
-        let resource_manager = resource_manager::start(
-            ResourceManagerDeps {
-                services: services.clone(),
-                mode: parts.workers,
-                blob_server: blobs.address.clone(),
-                blob_session: blobs.session,
-            },
-            contenders.clone(),
-        )
-        .await
-        .map_err(lane("resource_manager"))?;
+        let resource_manager =
+            start_resource_manager(&services, parts.workers, &blobs, contenders.clone()).await?;
         let (end, ended) = watch::channel(None);
         let dispatcher = dispatcher::start(DispatcherDeps {
             services: services.clone(),
@@ -238,6 +229,21 @@ async fn start_election(
         heartbeat: services.heartbeat.clone(),
     };
     leader_election::start(deps).await.map_err(lane("leader_election"))
+}
+
+async fn start_resource_manager(
+    services: &ProcessServices,
+    mode: resource_manager::Mode,
+    blobs: &BlobServerHandle,
+    contenders: Arc<dyn LeaderElection>,
+) -> Result<ResourceManagerService, ComponentError> {
+    let deps = ResourceManagerDeps {
+        services: services.clone(),
+        mode,
+        blob_server: blobs.address.clone(),
+        blob_session: blobs.session,
+    };
+    resource_manager::start(deps, contenders).await.map_err(lane("resource_manager"))
 }
 
 fn retrieval_of(parts: &JobManagerParts, own: &LeaderTable) -> Arc<dyn LeaderRetrieval> {

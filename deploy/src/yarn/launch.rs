@@ -215,15 +215,19 @@ pub(super) async fn tokens(cluster: &super::cluster::Cluster) -> Result<Credenti
     if cluster.login.is_secure() {
         let renewer = hadoop::yarn::renewer(&cluster.conf).await.map_err(YarnError::from)?;
         let hdfs = hadoop::hdfs::HdfsTokens::new(&cluster.conf, &cluster.login, None).await;
-        let hdfs = hdfs.map_err(without_token)?.get(&renewer).await.map_err(without_token)?;
-        // Programs look a token up by what a URI says, which is a name where the token's service is an address.
+        let hdfs = hdfs.map_err(without_token)?;
+        let token = hdfs.get(&renewer).await.map_err(without_token)?;
+        // Nodes look a token up by the NameNode's address, programs by what a URI says, which may be a name. YARN cancels
+        // each token at the end, so each of them gets its own.
         let default =
             cluster.conf.get("fs.defaultFS").map_err(YarnError::from)?.unwrap_or_default();
         let authority = default.strip_prefix("hdfs://").and_then(|rest| rest.split('/').next());
-        if let Some(authority) = authority.filter(|authority| authority.contains(':')) {
-            tokens.add(authority, hdfs.clone().with_service(authority));
+        if let Some(name) = authority.filter(|name| name.contains(':') && *name != token.service())
+        {
+            let named = hdfs.get(&renewer).await.map_err(without_token)?;
+            tokens.add(name, named.with_service(name));
         }
-        tokens.add(hdfs.service().to_owned(), hdfs);
+        tokens.add(token.service().to_owned(), token);
     }
     Ok(tokens)
 }
