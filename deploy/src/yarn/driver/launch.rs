@@ -278,7 +278,11 @@ mod tests {
             .iter()
             .map(|pair| (pair.key.clone().unwrap(), pair.value.clone().unwrap()))
             .collect();
-        let expected = [("GREETING", "say \\\"\\$X\\\""), ("HADOOP_USER_NAME", "alice")];
+        let expected = [
+            ("GREETING", "say \\\"\\$X\\\""),
+            ("HADOOP_CONF_DIR", "{{PWD}}/hadoop-conf"),
+            ("HADOOP_USER_NAME", "alice"),
+        ];
         let expected = expected.map(|(k, v)| (k.to_owned(), v.to_owned()));
         assert_eq!(env, BTreeMap::from(expected));
         let given = Credentials::from_bytes(&launch.tokens.unwrap()).unwrap();
