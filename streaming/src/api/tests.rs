@@ -259,8 +259,8 @@ fn mistakes_are_named() {
         "operator 'line source': the path 'a/b' is relative; on a cluster give an absolute path or a URI"
     );
     assert_eq!(
-        wrong(|env| drop(env.read_lines("hdfs://a/b").discard())),
-        "operator 'line source': there is no file system for 'hdfs://' here, in 'hdfs://a/b'"
+        wrong(|env| drop(env.read_lines("ftp://a/b").discard())),
+        "operator 'line source': there is no file system for 'ftp://' here, in 'ftp://a/b'"
     );
     assert_eq!(
         wrong(|env| drop(env.sequence(0..1).uid("a").map(|n| n).uid("a").discard())),
