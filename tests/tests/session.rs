@@ -76,6 +76,31 @@ fn a_detached_run_goes_on_by_itself_and_is_listed() {
 }
 
 #[test]
+fn logs_of_every_process_are_listed_and_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = Cluster::start(&[("log.dir", folder.path().to_str().unwrap())], 2);
+    let list = cluster.flott(&["logs", "--output", "json"], &[]);
+    assert!(list.status.success(), "{}", String::from_utf8_lossy(&list.stderr));
+    let files: Vec<serde_json::Value> = serde_json::from_slice(&list.stdout).unwrap();
+    let mut processes: Vec<&str> = files.iter().filter_map(|f| f["process"].as_str()).collect();
+    processes.dedup();
+    assert_eq!(processes.len(), 3, "{files:?}");
+    let of = |process: &str| files.iter().find(|f| f["process"] == process).unwrap();
+    let all = cluster.flott(&["logs"], &[]);
+    let all = String::from_utf8(all.stdout).unwrap();
+    for process in processes {
+        let file = of(process)["file"].as_str().unwrap();
+        let one = cluster.flott(&["logs", "--process", process, "--file", file], &[]);
+        let written = std::fs::read(folder.path().join(file)).unwrap();
+        assert!(!one.stdout.is_empty() && written.starts_with(&one.stdout), "{process}: {file}");
+        assert!(all.contains(&format!("==> {process} on ")), "{all}");
+    }
+    let none = cluster.flott(&["logs", "--file", "no-such.log"], &[]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("no such log files"));
+}
+
+#[test]
 fn curl_alone_is_enough() {
     let cluster = Cluster::start(&[], 1);
     let base = format!("http://127.0.0.1:{}", cluster.rest_port);

@@ -86,6 +86,9 @@ pub enum Command {
     /// Cancel a job
     #[command(after_help = CANCEL_EXAMPLES)]
     Cancel(Cancel),
+    /// Show the logs of a cluster's processes
+    #[command(after_help = LOGS_EXAMPLES)]
+    Logs(Logs),
     /// Keep new work away from nodes for a while, or list and unblock such nodes
     #[command(name = "block-node", after_help = BLOCK_NODE_EXAMPLES)]
     BlockNode(BlockNode),
@@ -154,6 +157,17 @@ const CANCEL_EXAMPLES: &str = "\
 Examples:
   flott cancel 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b
   flott cancel -m jobmanager:8081 5f3c1c1e2f4b4d0e9a7b6c5d4e3f2a1b";
+
+const LOGS_EXAMPLES: &str = "\
+Examples:
+  flott logs                                             all logs of the cluster at rest.address
+  flott logs --list -m jobmanager:8081                   names and sizes
+  flott logs --process jobmanager --file jobmanager.log  one file, as it is
+  flott logs application_1570379089091_0027              an application on YARN, while it runs and after
+  flott logs -t yarn-session --list                      the session on YARN that was started last
+
+On YARN the logs come from the nodes while the application runs, and from HDFS once the nodes have collected them there.
+With --output json files are listed.";
 
 const BLOCK_NODE_EXAMPLES: &str = "\
 Examples:
@@ -347,6 +361,27 @@ pub struct Cancel {
     #[arg(value_name = "JOBID")]
     pub job: String,
     /// Where the cluster is
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// The arguments of `flott logs`.
+#[derive(Debug, Args)]
+pub struct Logs {
+    /// Application on YARN, application_<number>_<number> [with -t yarn: yarn.application.id, else the session that was
+    /// started last]
+    #[arg(value_name = "APPLICATION")]
+    pub application: Option<String>,
+    /// Only this process: jobmanager, a TaskManager's id, or on YARN a container
+    #[arg(long, value_name = "PROCESS")]
+    pub process: Option<String>,
+    /// Only files of this name
+    #[arg(long, value_name = "NAME")]
+    pub file: Option<String>,
+    /// List the files, do not show them
+    #[arg(long)]
+    pub list: bool,
+    /// The cluster
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }

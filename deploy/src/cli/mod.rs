@@ -12,6 +12,7 @@ pub(crate) mod client;
 mod follow;
 pub(crate) mod info;
 mod list;
+pub(crate) mod logs;
 pub(crate) mod output;
 mod run;
 mod run_application;
@@ -154,6 +155,7 @@ fn dispatch(cli: Cli) -> Outcome {
         Command::List(args) => block_on(list::list(&context, args)),
         Command::Info(args) => block_on(info::info(&context, args)),
         Command::Cancel(args) => block_on(cancel::cancel(&context, args)),
+        Command::Logs(args) => block_on(logs::logs(&context, args)),
         Command::BlockNode(args) => block_on(block_node::block_node(&context, args)),
         Command::MakeSecret => make_secret(&context),
         Command::Options => {

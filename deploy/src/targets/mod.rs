@@ -7,6 +7,7 @@ mod remote;
 mod standalone;
 
 use crate::cli::args::{ClusterArgs, ProgramArgs};
+use crate::cli::logs::{self, LogOutput};
 use crate::cli::{Context, Failure};
 #[cfg(feature = "yarn")]
 use crate::yarn::{ClusterKind, YarnDescriptor};
@@ -195,6 +196,19 @@ pub(crate) trait ClusterDescriptor {
         async move {
             let client = self.retrieve().await?;
             client.shut_down_cluster().await.map_err(Failure::start)
+        }
+        .boxed_local()
+    }
+
+    /// Shows the logs of the cluster's processes: of a running one what its REST endpoint hands out.
+    fn logs<'s>(
+        &'s self,
+        context: &'s Context,
+        output: &'s mut LogOutput,
+    ) -> LocalBoxFuture<'s, Result<(), Failure>> {
+        async move {
+            let client = self.retrieve().await?;
+            logs::of_endpoint(context, &client, output).await
         }
         .boxed_local()
     }

@@ -4,9 +4,11 @@ use super::cluster::{self, Cluster};
 use super::deployment::{self, Request, has_ended, kill, program_options};
 use super::error::YarnFailure;
 use super::launch::{ClusterKind, TAG};
+use super::logs::{ApplicationLogs, Shown};
 use super::session_files::{SessionFile, TokenFile};
 use super::staging::Staging;
 use crate::cli::args::ClusterArgs;
+use crate::cli::logs::{self, LogOutput};
 use crate::cli::{Context, Failure, client, info};
 use crate::targets::{Application, ClusterDescriptor, ClusterSpecification, Deployed, Ending};
 use conf::{execution, yarn_client};
@@ -211,18 +213,30 @@ impl<'a> YarnDescriptor<'a> {
         self.client(id, &place)
     }
 
-    /// What YARN says of an application of ours.
+    /// Returns the report of an application of Flott.
+    ///
+    /// # Errors
+    /// The cluster does not know it; it is another framework's.
     async fn report(
         &self,
         cluster: &Cluster,
         id: ApplicationId,
     ) -> Result<ApplicationReport, YarnFailure> {
+        self.report_if_known(cluster, id).await?.ok_or_else(|| {
+            YarnFailure::cluster(format!(
+                "the cluster knows no {id}: it has forgotten it, or HADOOP_CONF_DIR is another cluster's"
+            ))
+        })
+    }
+
+    /// Returns the report of an application of Flott; `None` if the cluster does not know the application.
+    async fn report_if_known(
+        &self,
+        cluster: &Cluster,
+        id: ApplicationId,
+    ) -> Result<Option<ApplicationReport>, YarnFailure> {
         let report = match cluster.yarn.report(id).await {
-            Err(error) if error.is_remote("ApplicationNotFoundException") => {
-                return Err(YarnFailure::cluster(format!(
-                    "the cluster knows no {id}: it has forgotten it, or HADOOP_CONF_DIR is another cluster's"
-                )));
-            }
+            Err(error) if error.is_remote("ApplicationNotFoundException") => return Ok(None),
             report => report?,
         };
         if !report.application_tags.iter().any(|tag| tag == TAG) {
@@ -231,7 +245,22 @@ impl<'a> YarnDescriptor<'a> {
                 "{id} is no cluster of Flott: it is '{name}' of type {kind}"
             )));
         }
-        Ok(report)
+        Ok(Some(report))
+    }
+
+    async fn show_logs(&self, context: &Context, output: &mut LogOutput) -> Result<(), Failure> {
+        let (id, cluster) = (self.named()?, self.connect().await?);
+        let report = self.report_if_known(cluster, id).await?;
+        let patience = self.context.options.get(&execution::CLIENT_TIMEOUT);
+        let mut logs = ApplicationLogs { cluster, id, report, patience };
+        match logs.show(output).await? {
+            Shown::All => Ok(()),
+            // Nodes that want Kerberos for their pages; the application's own endpoint has the token.
+            Shown::NodesRefuse => {
+                let client = self.find().await?;
+                logs::of_endpoint(context, &client, output).await
+            }
+        }
     }
 
     /// Returns how far the session of this command has come.
@@ -374,6 +403,14 @@ impl ClusterDescriptor for YarnDescriptor<'_> {
 
     fn kill(&self) -> LocalBoxFuture<'_, Result<(), Failure>> {
         async { Ok(self.end().await?) }.boxed_local()
+    }
+
+    fn logs<'s>(
+        &'s self,
+        context: &'s Context,
+        output: &'s mut LogOutput,
+    ) -> LocalBoxFuture<'s, Result<(), Failure>> {
+        self.show_logs(context, output).boxed_local()
     }
 
     fn forget(&self, application: &str) {

@@ -4,17 +4,16 @@ use super::container::{Container, ContainerError};
 use super::contract::{FILES_VARIABLE, STAGING_VARIABLE, USER_VARIABLE, files_from_env};
 use super::driver::launch::LaunchPlan;
 use super::driver::{DriverSettings, YarnDriver, YarnDriverParts};
+use super::hdfs;
 use crate::entrypoint::StartError;
 use crate::target::{External, ExternalParts};
 use actors::resource_manager::Mode;
 use conf::memory::{Machine, worker_resource_spec};
 use conf::{jobmanager, yarn_containers};
 use hadoop::conf::Configuration;
-use hadoop::hdfs::uri_of;
 use hadoop::login::Login;
-use hadoop::tokens::{Credentials, kinds};
+use hadoop::tokens::Credentials;
 use hadoop::yarn::Registration;
-use hdfs_native::ClientBuilder;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,22 +90,8 @@ impl Staging {
 
     async fn delete(self) -> Result<(), String> {
         let (service, path) = split(&self.url).ok_or("it is no hdfs://host/path")?;
-        let mut properties = Vec::new();
-        for name in self.hadoop.names() {
-            let value = self.hadoop.get(name).map_err(|error| error.to_string())?;
-            properties.push((name.to_owned(), value.unwrap_or_default()));
-        }
-        let tokens = self.login.credentials();
-        // A token is for the address that it names.
-        let url = tokens.by_kind(kinds::HDFS_DELEGATION).and_then(uri_of);
-        let client = ClientBuilder::new()
-            .with_config(properties)
-            .with_url(url.unwrap_or_else(|| format!("{service}/")));
-        let client = match self.login.is_secure() {
-            true => client,
-            false => client.with_user(self.login.user()),
-        };
-        let client = client.build().map_err(|error| error.to_string())?;
+        let client = hdfs::client(&self.hadoop, &self.login, &format!("{service}/"));
+        let client = client.map_err(|error| error.to_string())?;
         client.delete(path, true).await.map(drop).map_err(|error| error.to_string())
     }
 }

@@ -3,8 +3,10 @@
 //!
 //! `contract` is what the client, the ApplicationMaster and the TaskManagers agree on. The client: `descriptor` is what
 //! commands call, `deployment` the steps, `cluster`, `checks`, `staging` and `launch` one step each, `states` the words for
-//! the wait, `session_files` what the client notes of its applications. In containers: `container` reads the container of this process, `master`
-//! is what a JobManager does as ApplicationMaster, `web_proxy` who may use its REST endpoint, `driver` is the ResourceManager's driver.
+//! the wait, `session_files` what the client notes of its applications,
+//! `logs` shows those of an application. In containers: `container` reads the container of this process, `master` is what a
+//! JobManager does as ApplicationMaster, `web_proxy` who may use its REST endpoint, `driver` is the ResourceManager's driver.
+//! Both: `hdfs` makes clients of HDFS.
 
 mod checks;
 mod cluster;
@@ -14,7 +16,9 @@ mod deployment;
 mod descriptor;
 mod driver;
 mod error;
+mod hdfs;
 mod launch;
+mod logs;
 pub(crate) mod master;
 mod session_files;
 mod staging;

@@ -7,16 +7,16 @@ mod provided;
 
 use super::contract::{LaunchFile, SHIP_FOLDER};
 use super::error::{YarnFailure, hdfs_words};
+use super::hdfs;
 use bytes::Bytes;
 use conf::{Options, yarn_client};
 use hadoop::conf::Configuration;
-use hadoop::hdfs::{FileSystem, uri_of};
+use hadoop::hdfs::FileSystem;
 use hadoop::login::Login;
-use hadoop::tokens::kinds;
 use hadoop::yarn::YarnError;
 use hadoop::yarn::messages::ApplicationId;
 use hdfs_native::client::FileStatus;
-use hdfs_native::{Client, ClientBuilder, WriteOptions};
+use hdfs_native::{Client, WriteOptions};
 use std::path::{Path, PathBuf};
 use tokio::io::AsyncReadExt;
 
@@ -33,14 +33,6 @@ const FOLDER: &str = ".flott";
 const SHIP_FILES_MAX: usize = 1_000;
 /// Endings of archives that nodes unpack.
 const ARCHIVES: [&str; 6] = [".zip", ".jar", ".tar", ".tar.gz", ".tgz", ".tar.bz2"];
-/// Bounds of the HDFS client where Hadoop's files set none: a NameNode that refuses connections is given up after about
-/// five seconds.
-const LIMITS: [(&str, &str); 3] = [
-    ("dfs.client.failover.max.attempts", "6"),
-    ("dfs.client.failover.sleep.base.millis", "200"),
-    ("dfs.client.failover.sleep.max.millis", "1000"),
-];
-
 /// A local file that goes into staging.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Upload {
@@ -160,7 +152,7 @@ impl Staging {
     ) -> Result<Self, YarnFailure> {
         let (file_system, base) = base(conf, login, options)?;
         Ok(Self {
-            hdfs: client(conf, login, &file_system)?,
+            hdfs: hdfs::client(conf, login, &file_system)?,
             path: format!("{}/{FOLDER}/{application}", base.trim_end_matches('/')),
             file_system,
             replication: options.get(&yarn_client::FILE_REPLICATION).map(std::num::NonZeroU32::get),
@@ -196,7 +188,7 @@ impl Staging {
     /// Writes a file of these bytes.
     ///
     /// # Errors
-    /// As [`Staging::upload`].
+    /// The same as those of [`Staging::upload`].
     pub(super) async fn put(&self, name: &str, bytes: Vec<u8>) -> Result<LaunchFile, YarnFailure> {
         let failed = |error| self.failure(&format!("write {name} to"), &error);
         let mut file = self.create(name, FILE_MODE).await.map_err(failed)?;
@@ -327,34 +319,6 @@ fn base(
         }
     };
     Ok((file_system.uri, path))
-}
-
-/// HDFS for this user: by the login's keytab, by a token, by the ticket cache, or by name.
-fn client(conf: &Configuration, login: &Login, file_system: &str) -> Result<Client, YarnFailure> {
-    let mut properties = Vec::new();
-    for name in conf.names() {
-        let value = conf.get(name).map_err(YarnError::from)?;
-        properties.push((name.to_owned(), value.unwrap_or_default()));
-    }
-    let unset = LIMITS.iter().filter(|(name, _)| conf.source(name).is_none());
-    properties.extend(unset.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-    let hdfs = ClientBuilder::new().with_config(properties);
-    let tokens = login.credentials();
-    let url = match tokens.by_kind(kinds::HDFS_DELEGATION).and_then(uri_of) {
-        Some(url) if login.is_secure() => url,
-        _ => file_system.to_owned(),
-    };
-    let hdfs = hdfs.with_url(url);
-    let hdfs = match login.keytab() {
-        Some((principal, keytab)) => {
-            hdfs.with_kerberos_principal(principal).with_kerberos_keytab(keytab.to_string_lossy())
-        }
-        None if login.is_secure() => hdfs,
-        None => hdfs.with_user(login.user()),
-    };
-    hdfs.build().map_err(|error| {
-        YarnFailure::configuration(format!("no client of {file_system} can be made: {error}"))
-    })
 }
 
 #[cfg(test)]

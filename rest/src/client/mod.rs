@@ -109,6 +109,29 @@ impl RestClient {
     pub async fn logs(&self) -> Result<LogList, ClientError> {
         self.get("/jobmanager/logs").await
     }
+    /// `GET /jobmanager/logs/:file`, handed to `each` in pieces; its first error ends the download.
+    pub async fn log<E: From<ClientError>>(
+        &self,
+        file: &str,
+        each: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let path = format!("/jobmanager/logs/{}", escape(file));
+        self.transport.download(&path, self.timeouts.answer, each).await
+    }
+    /// `GET /taskmanagers/:id/logs`.
+    pub async fn task_manager_logs(&self, id: &str) -> Result<LogList, ClientError> {
+        self.get(&format!("/taskmanagers/{}/logs", escape(id))).await
+    }
+    /// `GET /taskmanagers/:id/logs/:file`, handed to `each` in pieces; its first error ends the download.
+    pub async fn task_manager_log<E: From<ClientError>>(
+        &self,
+        id: &str,
+        file: &str,
+        each: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let path = format!("/taskmanagers/{}/logs/{}", escape(id), escape(file));
+        self.transport.download(&path, self.timeouts.answer, each).await
+    }
     /// `GET /jobs/overview`.
     pub async fn jobs_overview(&self) -> Result<JobsOverview, ClientError> {
         self.get("/jobs/overview").await

@@ -5,6 +5,7 @@ use crate::messages::{ErrorBody, Usage};
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -128,11 +129,55 @@ impl Transport {
         body: Body,
         within: Duration,
     ) -> Result<Bytes, ClientError> {
-        let broken = |why: String| ClientError::Broken {
-            authority: self.authority.clone(),
-            path: path.to_owned(),
-            why,
+        let (stream, request) = self.open(method, path, content_type, body).await?;
+        match timeout(within, answered(stream, request, within, whole)).await {
+            Err(_) => Err(self.broken(path, silence(within))),
+            Ok(Err(why) | Ok(Err(why))) => Err(self.broken(path, why)),
+            Ok(Ok(Ok((status, bytes)))) if is_refusal(status) => Err(refusal(status, &bytes)),
+            Ok(Ok(Ok((_, bytes)))) => Ok(bytes),
+        }
+    }
+
+    /// Gets an answer of any length and hands it to `each` in pieces as they come; each wait for the next piece may take
+    /// `within`. Stops at the first error of `each`.
+    pub(super) async fn download<E: From<ClientError>>(
+        &self,
+        path: &str,
+        within: Duration,
+        mut each: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let empty = Full::new(Bytes::new()).map_err(|never: Infallible| match never {}).boxed();
+        let (stream, request) = self.open(Method::GET, path, "application/json", empty).await?;
+        let read = async |response: Response<Incoming>| -> Result<(), E> {
+            if is_refusal(response.status()) {
+                let (status, bytes) =
+                    whole(response).await.map_err(|why| self.broken(path, why))?;
+                return Err(refusal(status, &bytes).into());
+            }
+            let mut body = response.into_body();
+            loop {
+                let frame = timeout(within, body.frame()).await;
+                let Some(frame) = frame.map_err(|_| self.broken(path, silence(within)))? else {
+                    return Ok(());
+                };
+                let frame = frame.map_err(|e| self.broken(path, describe(&e)))?;
+                if let Some(piece) = frame.data_ref() {
+                    each(piece)?;
+                }
+            }
         };
+        let answered = answered(stream, request, within, read).await;
+        answered.map_err(|why| self.broken(path, why))?
+    }
+
+    /// Connects; returns the connection and the request to send on it.
+    async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Body,
+    ) -> Result<(TcpStream, Request<Body>), ClientError> {
         let stream = self.connect().await?;
         let mut request = Request::builder()
             .method(method)
@@ -142,34 +187,12 @@ impl Transport {
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {}", token.expose()));
         }
-        let request = request.body(body).map_err(|e| broken(e.to_string()))?;
-        let exchange = async {
-            let (mut sender, connection) =
-                hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-            let answer = async {
-                let response = sender.send_request(request).await?;
-                // The sender must live until the body has come: dropped earlier, the connection closes.
-                let read = read(response).await;
-                drop(sender);
-                hyper::Result::Ok(read)
-            };
-            tokio::pin!(connection, answer);
-            tokio::select! {
-                biased;
-                answer = &mut answer => answer,
-                // The connection's end shows as the answer's error; its own result adds nothing.
-                _ = &mut connection => answer.await,
-            }
-        };
-        match timeout(within, exchange).await {
-            Err(_) => Err(broken(format!("no answer within {} s", within.as_secs()))),
-            Ok(Err(e)) => Err(broken(describe(&e))),
-            Ok(Ok(Err(why))) => Err(broken(why)),
-            Ok(Ok(Ok((status, bytes)))) if status.is_client_error() || status.is_server_error() => {
-                Err(refusal(status, &bytes))
-            }
-            Ok(Ok(Ok((_, bytes)))) => Ok(bytes),
-        }
+        let request = request.body(body).map_err(|e| self.broken(path, e.to_string()))?;
+        Ok((stream, request))
+    }
+
+    fn broken(&self, path: &str, why: String) -> ClientError {
+        ClientError::Broken { authority: self.authority.clone(), path: path.to_owned(), why }
     }
 
     async fn connect(&self) -> Result<TcpStream, ClientError> {
@@ -191,7 +214,43 @@ impl Transport {
     }
 }
 
-async fn read(response: Response<hyper::body::Incoming>) -> Result<(StatusCode, Bytes), String> {
+/// Sends the request on the connection and gives the answer, whose head has to come `within`, to `read`. The error is
+/// what went wrong, in words.
+async fn answered<T>(
+    stream: TcpStream,
+    request: Request<Body>,
+    within: Duration,
+    read: impl AsyncFnOnce(Response<Incoming>) -> T,
+) -> Result<T, String> {
+    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|e| describe(&e))?;
+    let answer = async {
+        let response = timeout(within, sender.send_request(request)).await;
+        let response = response.map_err(|_| silence(within))?.map_err(|e| describe(&e))?;
+        // The sender must live until the body has come: dropped earlier, the connection closes.
+        let read = read(response).await;
+        drop(sender);
+        Ok(read)
+    };
+    tokio::pin!(connection, answer);
+    tokio::select! {
+        biased;
+        answer = &mut answer => answer,
+        // The connection's end shows as the answer's error; its own result adds nothing.
+        _ = &mut connection => answer.await,
+    }
+}
+
+fn silence(within: Duration) -> String {
+    format!("no answer within {} s", within.as_secs())
+}
+
+fn is_refusal(status: StatusCode) -> bool {
+    status.is_client_error() || status.is_server_error()
+}
+
+/// Reads an answer to its end.
+async fn whole(response: Response<Incoming>) -> Result<(StatusCode, Bytes), String> {
     let status = response.status();
     let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
     let collected = body.collect().await.map_err(|e| e.to_string())?;

@@ -24,5 +24,6 @@ mod common;
 mod elastic;
 mod input;
 mod kills;
+mod logs;
 mod runs;
 mod token;
