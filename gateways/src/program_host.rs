@@ -7,7 +7,7 @@ use crate::job_master::CoordinationError;
 use crate::task_executor::{DeployError, DeployTasks};
 use crate::{EndpointAddress, Never, NodeAddress, gateway};
 use model::{
-    AllocationId, ClusterId, ExecutionAttemptId, JobGraph, JobId, JobMasterId, MemorySize,
+    AllocationId, ClusterId, Devices, ExecutionAttemptId, JobGraph, JobId, JobMasterId, MemorySize,
     OperatorId, ProcessSession, ProgramRef,
 };
 use serde::{Deserialize, Serialize};
@@ -121,8 +121,11 @@ pub struct HostStarted {
 /// Tasks to run. Answered with those that can't be; the others report their states.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DeployToHost {
-    /// As it came from the JobMaster.
+    /// The deployment that the JobMaster sent.
     pub deployment: DeployTasks,
+    /// The devices of its slots, of those that have any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub devices: BTreeMap<AllocationId, Devices>,
 }
 
 /// Cancel attempts.

@@ -162,7 +162,7 @@ impl Handler<Ask<DeployToHost>> for ProgramHost {
 
     fn handle(&mut self, ask: Ask<DeployToHost>, _: &mut Self::Context) -> Self::Result {
         match self.worker.up() {
-            Some(worker) => worker.deploy(ask.body.deployment),
+            Some(worker) => worker.deploy(ask.body),
             None => Err(DeployError::Host("it is not started".to_owned())),
         }
     }

@@ -68,6 +68,20 @@ async fn two_hosts_exchange_records_over_their_data_ports() {
 }
 
 #[tokio::test]
+async fn subtasks_know_the_devices_of_their_slots() {
+    let program = programs::entry();
+    let mut cluster = Cluster::start().await;
+    let (_, coordinators) = cluster.in_process(&program).await;
+    let worker = cluster.worker(&program, &[]).await;
+    let graph = cluster.build(&coordinators, 2, &["devices"]).await;
+    let attempts = deploy(&graph, &[&worker], 0).await;
+    cluster.all(S::Finished, attempts.len()).await;
+    coordinators.gateway.ask(JobEnded { finished: true }).await.unwrap();
+    let lines = collected(&coordinators, &graph).await;
+    assert_eq!(lines, ["0..2", "2..4"].map(str::to_owned).into());
+}
+
+#[tokio::test]
 async fn a_job_without_end_is_cancelled_quickly_and_its_slot_can_be_released() {
     let program = programs::entry();
     let mut cluster = Cluster::start().await;
@@ -245,6 +259,7 @@ async fn deployments_that_do_not_fit_are_refused_and_repeated_ones_are_not_run_t
                 restore: Vec::new(),
             }],
         },
+        devices: Default::default(),
     };
     let (_, idle) = cluster.in_process(&program).await;
     let refused = idle.gateway.ask(deployment(true, JOB, 1, 0)).await;

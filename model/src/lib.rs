@@ -25,5 +25,5 @@ pub use ids::{
     OperatorId, ResourceId, SlotId,
 };
 pub use memory::MemorySize;
-pub use resources::{ResourceProfile, TaskManagerFacts, WorkerResourceSpec};
+pub use resources::{Devices, ResourceProfile, TaskManagerFacts, WorkerResourceSpec};
 pub use slots::{ResourceRequirement, SlotReport, SlotStatus};

@@ -2,7 +2,7 @@
 
 use crate::memory::MemorySize;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, ops::Range};
 
 /// What one slot offers or needs. Amounts are exact: CPU in thousandths of a core, memory in bytes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -88,7 +88,21 @@ impl WorkerResourceSpec {
             extended: self.extended.iter().map(|(k, v)| (k.clone(), v / n)).collect(),
         }
     }
+    /// Returns the devices of one of its slots. No device has two slots; those that cannot be divided equally have none.
+    pub fn devices(&self, slot: u32) -> Devices {
+        let (slots, slot) = (u64::from(self.slots.max(1)), u64::from(slot));
+        let of = |(name, amount): (&String, &u64)| {
+            let each = amount / slots;
+            let first = slot.saturating_mul(each);
+            let end = first.saturating_add(each).min(*amount);
+            (each > 0 && first < end).then(|| (name.clone(), first..end))
+        };
+        self.extended.iter().filter_map(of).collect()
+    }
 }
+
+/// The devices that a slot has of each external resource, by the resource's name: indices from 0 on its TaskManager.
+pub type Devices = BTreeMap<String, Range<u64>>;
 
 /// What people are shown of a TaskManager beyond what it offers. Nothing is decided by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -104,4 +118,26 @@ pub struct TaskManagerFacts {
     pub overhead: MemorySize,
     /// The data port, where the options name exactly one; else every program host draws its own.
     pub data_port: Option<u16>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_device_has_two_slots_and_what_cannot_be_divided_has_none() {
+        let spec = |slots, amount| WorkerResourceSpec {
+            slots,
+            extended: [("gpu".to_owned(), amount)].into(),
+            ..WorkerResourceSpec::default()
+        };
+        let of = |spec: &WorkerResourceSpec, slot| spec.devices(slot).remove("gpu");
+        let even = spec(2, 4);
+        assert_eq!([of(&even, 0), of(&even, 1)], [Some(0..2), Some(2..4)]);
+        assert_eq!(of(&even, 2), None, "there is no such slot");
+        let odd = spec(2, 3);
+        assert_eq!([of(&odd, 0), of(&odd, 1)], [Some(0..1), Some(1..2)]);
+        assert_eq!(of(&spec(2, 1), 0), None);
+        assert_eq!(of(&spec(u32::MAX, u64::MAX), u32::MAX), None);
+    }
 }

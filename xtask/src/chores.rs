@@ -56,7 +56,7 @@ pub(crate) fn test() -> Result<()> {
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast", "--features", MUTANTS]);
     run(tests.env(PREBUILT, "1"))?;
     // The same selection: nothing is built again.
-    yarn::suite::of(&["--workspace", "--features", MUTANTS], yarn::HADOOP)?;
+    yarn::suite::of(&yarn::suite::ALL, yarn::HADOOP)?;
     let simulate = workspace::target_directory(&metadata).join("debug/simulate");
     run(Command::new(&simulate).args(["--seeds", TEST_SEEDS]))?;
     run(Command::new(&simulate).args(["--mutants", "--recorded"]))

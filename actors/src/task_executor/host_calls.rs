@@ -5,14 +5,14 @@
 use gateways::program_host::{
     CancelOnHost, DeployToHost, ProgramHostGateway, ReleaseSlot, StartHost,
 };
-use gateways::task_executor::{DeployError, DeployTasks};
+use gateways::task_executor::DeployError;
 use gateways::{CallError, Remote};
 use model::{AllocationId, ExecutionAttemptId};
 use tokio::sync::{mpsc, oneshot};
 
 /// A call to a host; they are made in order, each after the one before was answered.
 pub(super) enum HostCall {
-    Deploy(DeployTasks, oneshot::Sender<Result<Refusals, DeployError>>),
+    Deploy(DeployToHost, oneshot::Sender<Result<Refusals, DeployError>>),
     Cancel(Vec<ExecutionAttemptId>),
     Release(AllocationId),
     Resize(Box<StartHost>),
@@ -47,10 +47,10 @@ pub(super) async fn make_calls(
 
 async fn deploy(
     host: &Remote<ProgramHostGateway>,
-    deployment: DeployTasks,
+    deploy: DeployToHost,
 ) -> Result<Refusals, DeployError> {
-    let attempts: Vec<_> = deployment.tasks.iter().map(|task| task.attempt).collect();
-    match host.ask(DeployToHost { deployment }).await {
+    let attempts: Vec<_> = deploy.deployment.tasks.iter().map(|task| task.attempt).collect();
+    match host.ask(deploy).await {
         Ok(refused) => Ok(refused),
         Err(CallError::Refused(error)) => Err(error),
         Err(CallError::Fabric(error)) => {

@@ -11,9 +11,12 @@ use control::task_executor::Event;
 use gateways::job_services::{
     AwaitHostExit, HostAddress, LaunchHost, ProgramHostsGateway, ReleaseHost,
 };
-use gateways::program_host::{BuildError, HostStarted, ProgramHostGateway, StartHost};
+use gateways::program_host::{
+    BuildError, DeployToHost, HostStarted, ProgramHostGateway, StartHost,
+};
 use gateways::task_executor::{
-    DeployError, DeployTasks, ForwardOperatorEvent, ReportTaskStates, TaskExecutorGateway,
+    DeployError, DeployTasks, ForwardOperatorEvent, ReportTaskStates, TaskDeployment,
+    TaskExecutorGateway,
 };
 use gateways::{Call as _, CallError, FabricError, NodeAddress, Registration, Remote};
 use model::{
@@ -326,7 +329,14 @@ impl TaskExecutor {
         deployment: DeployTasks,
     ) -> oneshot::Receiver<Result<Refusals, DeployError>> {
         let (reply, answer) = oneshot::channel();
-        self.call_host(deployment.job_id, HostCall::Deploy(deployment, reply));
+        let devices_of = |task: &TaskDeployment| {
+            let slot = self.core.slot_index(task.allocation_id)?;
+            let devices = self.deps.spec.devices(slot);
+            (!devices.is_empty()).then_some((task.allocation_id, devices))
+        };
+        let devices = deployment.tasks.iter().filter_map(devices_of).collect();
+        let job = deployment.job_id;
+        self.call_host(job, HostCall::Deploy(DeployToHost { deployment, devices }, reply));
         answer
     }
 

@@ -125,6 +125,7 @@ impl Setup {
                 slots: 2,
                 network: MemorySize(101),
                 managed: MemorySize(200),
+                extended: [("gpu".to_owned(), 5)].into(),
                 ..Default::default()
             },
             process_memory: MemorySize::from_mib(1728),

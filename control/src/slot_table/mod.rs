@@ -162,6 +162,11 @@ impl SlotTable {
         self.slots.get(at)?.held
     }
 
+    /// The index of an allocated slot.
+    pub fn index_of(&self, allocation: AllocationId) -> Option<u32> {
+        u32::try_from(*self.by_allocation.get(&allocation)?).ok()
+    }
+
     /// Moves an allocated slot into another phase; its time there starts now. Whether there is one.
     pub fn set_phase(&mut self, now: Duration, allocation: AllocationId, phase: Phase) -> bool {
         let at = self.by_allocation.get(&allocation).copied();

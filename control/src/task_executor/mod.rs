@@ -197,6 +197,11 @@ impl TaskExecutor {
         self.slots.of_job(job).count()
     }
 
+    /// The index of the slot that has this allocation.
+    pub fn slot_index(&self, allocation: AllocationId) -> Option<u32> {
+        self.slots.index_of(allocation)
+    }
+
     /// Whether an attempt is here and has not ended.
     pub fn is_running(&self, job: JobId, attempt: ExecutionAttemptId) -> bool {
         self.jobs.get(&job).is_some_and(|j| j.is_running(attempt))

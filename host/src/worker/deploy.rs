@@ -8,7 +8,9 @@ use gateways::{
     program_host::BuildError,
     task_executor::{EdgeProducers, TaskDeployment},
 };
-use model::{EdgeId, FailureCause, JobEdge, JobGraph, JobVertex, OperatorId};
+use model::{
+    AllocationId, Devices, EdgeId, FailureCause, JobEdge, JobGraph, JobVertex, OperatorId,
+};
 use platform::Platform;
 use std::{
     collections::BTreeMap,
@@ -27,6 +29,7 @@ pub(crate) struct Deployment {
     pub(crate) graph: Arc<JobGraph>,
     pub(crate) producers: Vec<Arc<EdgeProducers>>,
     pub(crate) tasks: Vec<(Task, TaskDeployment)>,
+    pub(crate) devices: BTreeMap<AllocationId, Devices>,
 }
 
 /// What every task of a host is made with.
@@ -68,7 +71,7 @@ struct Deployer {
 
 impl Deployer {
     fn deploy(&mut self, deployment: Deployment) {
-        let Deployment { graph, producers, tasks } = deployment;
+        let Deployment { graph, producers, tasks, devices } = deployment;
         let built = match self.built(&graph) {
             Ok(built) => built,
             Err(error) => {
@@ -85,6 +88,7 @@ impl Deployer {
             built,
             producers: producers.iter().map(|edge| (edge.edge, table(edge))).collect(),
             options: Arc::new(options),
+            devices: devices.into_iter().map(|(slot, own)| (slot, Arc::new(own))).collect(),
             around: self.around.clone(),
             graph,
         });
@@ -138,6 +142,7 @@ struct Plan {
     built: Arc<BuiltJob>,
     producers: BTreeMap<EdgeId, Producers>,
     options: Arc<BTreeMap<String, String>>,
+    devices: BTreeMap<AllocationId, Arc<Devices>>,
     around: Surroundings,
 }
 
@@ -182,6 +187,7 @@ impl Plan {
             upcalls,
             tmp_dir: self.around.tmp_dir.clone(),
             options: Arc::clone(&self.options),
+            devices: self.devices.get(&deployment.allocation_id).cloned().unwrap_or_default(),
             restore,
             counters: Arc::clone(task.control.counters()),
         };

@@ -11,8 +11,8 @@ use deploy::{Deployment, Surroundings};
 use events::ParentEvents;
 use gateways::{
     NodeAddress, RpcService,
-    program_host::{BuildError, StartHost},
-    task_executor::{DeployError, DeployTasks, TaskExecutorGateway},
+    program_host::{BuildError, DeployToHost, StartHost},
+    task_executor::{DeployError, TaskExecutorGateway},
 };
 use model::{AllocationId, ExecutionAttemptId, JobGraph, JobId, JobMasterId};
 use platform::{Credentials, Identity, Platform, PortSpec, Secret};
@@ -155,8 +155,9 @@ impl Worker {
     /// Takes tasks in; answered with those that can't be.
     pub(crate) fn deploy(
         &mut self,
-        deployment: DeployTasks,
+        deploy: DeployToHost,
     ) -> Result<Vec<(ExecutionAttemptId, DeployError)>, DeployError> {
+        let DeployToHost { deployment, devices } = deploy;
         if deployment.job_id != self.job_id {
             return Err(DeployError::Host(format!("this host runs job {}", self.job_id)));
         }
@@ -188,7 +189,7 @@ impl Worker {
             }
         }
         let producers = deployment.producers;
-        if self.deployments.send(Deployment { graph, producers, tasks }).is_err() {
+        if self.deployments.send(Deployment { graph, producers, tasks, devices }).is_err() {
             return Err(DeployError::Host("its deploying thread has ended".to_owned()));
         }
         Ok(refused)

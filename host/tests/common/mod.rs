@@ -345,6 +345,8 @@ pub async fn deploy(
     attempt: u32,
 ) -> Vec<ExecutionAttemptId> {
     let mut attempts = Vec::new();
+    let extended = [("gpu".to_owned(), 4)].into();
+    let two_gpus = WorkerResourceSpec { slots: 2, extended, ..Default::default() };
     let at = |subtask: u32| subtask as usize % hosts.len();
     let addresses: Vec<_> = hosts.iter().map(|h| h.data_address.clone()).collect();
     let producers: Vec<_> = graph
@@ -382,7 +384,12 @@ pub async fn deploy(
             producers: producers.clone(),
             tasks,
         };
-        let refused = host.gateway.ask(DeployToHost { deployment }).await.unwrap();
+        let devices = deployment
+            .tasks
+            .iter()
+            .map(|task| (task.allocation_id, two_gpus.devices(task.attempt.subtask)));
+        let devices = devices.collect();
+        let refused = host.gateway.ask(DeployToHost { deployment, devices }).await.unwrap();
         assert_eq!(refused, []);
     }
     attempts

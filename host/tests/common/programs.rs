@@ -5,10 +5,31 @@ use std::{
     convert::Infallible,
     sync::atomic::{AtomicU64, Ordering},
 };
+use streaming::operators::{BoxError, Collector, OperatorContext, ProcessFunction};
 use streaming::{Args, Environment, ProgramEntry};
 
 /// How often `build` ran in this process.
 pub static BUILDS: AtomicU64 = AtomicU64::new(0);
+
+/// Says which GPUs its slot has, once for each subtask that gets a number.
+#[derive(Clone)]
+struct Devices(String);
+
+impl ProcessFunction<u64> for Devices {
+    type Out = String;
+
+    fn open(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
+        self.0 = format!("{:?}", context.external_resource("gpu"));
+        Ok(())
+    }
+
+    fn process(&mut self, _: u64, out: &mut Collector<String>) -> Result<(), BoxError> {
+        if !self.0.is_empty() {
+            out.collect(std::mem::take(&mut self.0));
+        }
+        Ok(())
+    }
+}
 
 fn build(env: &Environment, args: &Args) -> Result<(), String> {
     BUILDS.fetch_add(1, Ordering::SeqCst);
@@ -16,7 +37,7 @@ fn build(env: &Environment, args: &Args) -> Result<(), String> {
     match what {
         "words" => {
             env.read_text_file(args.get(1).unwrap_or(""))
-                .flat_map(|line: String, out: &mut streaming::operators::Collector<String>| {
+                .flat_map(|line: String, out: &mut Collector<String>| {
                     for word in line.split_ascii_whitespace() {
                         out.collect(word.to_owned());
                     }
@@ -76,6 +97,7 @@ fn build(env: &Environment, args: &Args) -> Result<(), String> {
                 numbers.filter(|n| *n > 1).name("second").discard();
             }
         }
+        "devices" => drop(env.sequence(0..1_000).process(Devices(String::new())).collect()),
         "build-panics" => panic!("no graph today"),
         "build-fails" => return Err("no such table".to_owned()),
         "shuffle" => {

@@ -70,6 +70,7 @@ impl Assembly {
             upcalls: context.upcalls,
             tmp_dir: context.tmp_dir,
             options: context.options,
+            devices: context.devices,
             counters: context.counters,
             snapshots: Mutex::default(),
         };

@@ -286,6 +286,7 @@ impl Harness {
             upcalls: Arc::new(upcalls),
             tmp_dir: self.tmp_dir.clone(),
             options: Arc::new(graph.options.clone()),
+            devices: Arc::default(),
             restore: BTreeMap::new(),
             counters: Arc::new(TaskCounters::default()),
         }

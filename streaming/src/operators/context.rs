@@ -3,10 +3,11 @@
 use super::BoxError;
 use crate::seam::{TaskCounters, TaskError, TaskUpcalls};
 use futures::future::BoxFuture;
-use model::{ExecutionAttemptId, JobId, NodeId, OperatorId};
+use model::{Devices, ExecutionAttemptId, JobId, NodeId, OperatorId};
 use std::{
     collections::BTreeMap,
     fmt,
+    ops::Range,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -33,6 +34,8 @@ pub struct ChainShared {
     pub tmp_dir: PathBuf,
     /// The job's options.
     pub options: Arc<BTreeMap<String, String>>,
+    /// The devices of the subtask's slot.
+    pub devices: Arc<Devices>,
     /// What the subtask has done.
     pub counters: Arc<TaskCounters>,
     /// What operators have written for barriers that are passing through, by checkpoint.
@@ -107,6 +110,11 @@ impl OperatorContext {
     /// An option of the job.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.shared.options.get(key).map(String::as_str)
+    }
+    /// The devices that the slot of this subtask has of an external resource (`external-resource.<name>.amount`), such as
+    /// `gpu`: indices from 0 on its TaskManager. Subtasks that share the slot share them; other slots have others.
+    pub fn external_resource(&self, name: &str) -> Range<u64> {
+        self.shared.devices.get(name).cloned().unwrap_or_default()
     }
     /// For temporary files.
     pub fn tmp_dir(&self) -> &std::path::Path {
@@ -201,6 +209,7 @@ impl OperatorContext {
             upcalls: Arc::new(Nobody),
             tmp_dir: PathBuf::new(),
             options: Arc::default(),
+            devices: Arc::default(),
             counters: Arc::default(),
             snapshots: Mutex::default(),
         };

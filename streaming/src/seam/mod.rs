@@ -11,7 +11,7 @@ pub(crate) use building::{asks_for_help, help_of_several};
 
 use crate::types::CodecError;
 use futures::future::BoxFuture;
-use model::{ExecutionAttemptId, JobId, JobVertexId, OperatorId};
+use model::{Devices, ExecutionAttemptId, JobId, JobVertexId, OperatorId};
 use std::{
     any::Any,
     collections::BTreeMap,
@@ -392,6 +392,8 @@ pub struct SubtaskContext {
     pub tmp_dir: PathBuf,
     /// The job's options.
     pub options: Arc<BTreeMap<String, String>>,
+    /// The devices of its slot.
+    pub devices: Arc<Devices>,
     /// What to restore from, by operator: the snapshots that [`TaskUpcalls::acknowledge`] was given.
     pub restore: BTreeMap<OperatorId, Vec<Vec<u8>>>,
     /// Shared with the ports.

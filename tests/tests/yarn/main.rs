@@ -25,5 +25,6 @@ mod elastic;
 mod input;
 mod kills;
 mod logs;
+mod memory;
 mod runs;
 mod token;

@@ -30,6 +30,7 @@ const USAGE: &str = "usage: cargo xtask yarn up [--nodes N] [--secure] [--ha] [-
        cargo xtask yarn kill|start NAME [--dir DIR]
        cargo xtask yarn down [--dir DIR]
        cargo xtask yarn test [--hadoop VERSION]
+       cargo xtask yarn memory [--minutes N] [--hadoop VERSION]
 
 up     starts a NameNode, a DataNode, a ResourceManager and N NodeManagers (2) of Hadoop VERSION (3.4.2) as
        processes of their own, all bound to 127.0.0.1, on ports that are free. NodeManagers have Hadoop's native
@@ -45,6 +46,9 @@ start  starts a daemon that is not running, with the data it had, and returns wh
 down   stops the daemons and the containers they left, and removes DIR.
 test   builds hadoop, and runs its tests against clusters of its own: one as `up` makes it, and one with --secure
        --ha. Both are taken down whatever happens. `cargo xtask test` does it too.
+memory builds everything, and runs jobs in a row for N minutes (30) in a session on a cluster of its own, whose
+       NodeManagers kill a container that uses more memory than it asked for: none may be killed. Prints the most that
+       each container used. `cargo xtask test` does it for 3 minutes.
 
 --secure  with Kerberos: a KDC of its own, every service with a keytab, hadoop.rpc.protection and the transfer of
           data with `privacy`. Users' tokens must be renewed every 20 s. The last line exports KRB5_CONFIG,
@@ -70,12 +74,14 @@ pub(crate) struct Options {
     dir: Option<PathBuf>,
     /// A daemon's name.
     name: Option<String>,
+    /// Time that jobs run for.
+    minutes: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let kind = Kind { nodes: 2, secure: false, ha: false };
-        Self { kind, hadoop: HADOOP.to_owned(), dir: None, name: None }
+        Self { kind, hadoop: HADOOP.to_owned(), dir: None, name: None, minutes: 30 }
     }
 }
 
@@ -97,6 +103,10 @@ pub(crate) fn yarn(args: &[String]) -> Result<()> {
         "kill" => on_daemon(&options(rest, Command::OfDaemon)?, daemons::kill),
         "start" => on_daemon(&options(rest, Command::OfDaemon)?, daemons::start_one),
         "test" => suite::alone(&options(rest, Command::Test)?.hadoop),
+        "memory" => {
+            let options = options(rest, Command::Memory)?;
+            suite::memory(&options.hadoop, options.minutes)
+        }
         guard::COMMAND => guard::watch(rest),
         "help" | "--help" | "-h" => {
             eprintln!("{USAGE}");
@@ -113,13 +123,15 @@ enum Command {
     Down,
     OfDaemon,
     Test,
+    Memory,
 }
 
 fn options(args: &[String], command: Command) -> Result<Options> {
     let mut options = Options::default();
     let mut args = args.iter();
     let up = command == Command::Up;
-    let (made, lasting) = (up || command == Command::Test, command != Command::Test);
+    let own = matches!(command, Command::Test | Command::Memory);
+    let (made, lasting) = (up || own, !own);
     while let Some(name) = args.next() {
         let mut value = || args.next().ok_or(format!("{name} needs a value\n\n{USAGE}"));
         match name.as_str() {
@@ -130,6 +142,10 @@ fn options(args: &[String], command: Command) -> Result<Options> {
                     nodes.ok_or(format!("--nodes is a number from 1 to {most}"))?;
             }
             "--hadoop" if made => options.hadoop = jars::version(value()?)?,
+            "--minutes" if command == Command::Memory => {
+                let minutes = value()?.parse().ok().filter(|minutes| (1..=1440).contains(minutes));
+                options.minutes = minutes.ok_or("--minutes is a number from 1 to 1440")?;
+            }
             "--secure" if up => options.kind.secure = true,
             "--ha" if up => options.kind.ha = true,
             "--dir" if lasting => options.dir = Some(value()?.into()),
@@ -321,7 +337,8 @@ mod tests {
         assert_eq!(parsed(&[], Command::Up), Ok(Options::default()));
         let given = ["--nodes", "3", "--hadoop", "3.3.6", "--dir", "/x", "--secure", "--ha"];
         let kind = Kind { nodes: 3, secure: true, ha: true };
-        let expected = Options { kind, hadoop: "3.3.6".into(), dir: Some("/x".into()), name: None };
+        let (hadoop, dir) = ("3.3.6".into(), Some("/x".into()));
+        let expected = Options { kind, hadoop, dir, ..Options::default() };
         assert_eq!(parsed(&given, Command::Up), Ok(expected));
         for wrong in
             [&["--nodes", "0"][..], &["--nodes"], &["--hadoop", "../3"], &["--node", "1"], &["rm"]]
@@ -331,6 +348,9 @@ mod tests {
         assert!(parsed(&["--secure"], Command::Down).is_err());
         assert_eq!(parsed(&["--hadoop", "3.3.6"], Command::Test).unwrap().hadoop, "3.3.6");
         assert!(parsed(&["--dir", "/x"], Command::Test).is_err());
+        assert_eq!(parsed(&["--minutes", "3"], Command::Memory).unwrap().minutes, 3);
+        assert!(parsed(&["--minutes", "0"], Command::Memory).is_err());
+        assert!(parsed(&["--minutes", "3"], Command::Test).is_err());
         assert!(parsed(&[], Command::OfDaemon).is_err());
         let kill = parsed(&["nodemanager1", "--dir", "/x"], Command::OfDaemon).unwrap();
         assert_eq!(kill.name.as_deref(), Some("nodemanager1"));

@@ -2,12 +2,14 @@
 //! and stopped, even after a failure.
 
 use super::{Users, place, with_cluster};
-use crate::chores::PREBUILT;
+use crate::chores::{MUTANTS, PREBUILT};
 use crate::run::{Result, cargo, run};
 
 /// A cluster and the tests that are for it, in their order.
 struct Tests {
     cluster: &'static [&'static str],
+    /// A version of Hadoop that is tested whatever version is asked for.
+    hadoop: Option<&'static str>,
     targets: &'static [Target],
 }
 
@@ -27,6 +29,9 @@ enum Who {
     Owner,
 }
 
+/// The last release of the line before that of [`super::HADOOP`], which many clusters still run.
+const OLDER_HADOOP: &str = "3.3.6";
+
 /// It changes the configuration, and comes last. NodeManagers give out logs to those alone whose the files are.
 const LOGS: Target =
     Target { name: "logs", filters: &[], who: Who::Owner, reads_logs: true, of_hadoop: true };
@@ -34,6 +39,7 @@ const LOGS: Target =
 const TESTS: &[Tests] = &[
     Tests {
         cluster: &[],
+        hadoop: None,
         targets: &[
             Target {
                 name: "cluster",
@@ -61,6 +67,7 @@ const TESTS: &[Tests] = &[
     },
     Tests {
         cluster: &["--nodes", "4"],
+        hadoop: None,
         targets: &[Target {
             name: "yarn",
             filters: &["elastic::"],
@@ -70,7 +77,19 @@ const TESTS: &[Tests] = &[
         }],
     },
     Tests {
+        cluster: &[],
+        hadoop: Some(OLDER_HADOOP),
+        targets: &[Target {
+            name: "yarn",
+            filters: &["input::"],
+            who: Who::Owner,
+            reads_logs: false,
+            of_hadoop: false,
+        }],
+    },
+    Tests {
         cluster: &["--secure", "--ha"],
+        hadoop: None,
         targets: &[
             Target {
                 name: "cluster",
@@ -97,6 +116,9 @@ const TESTS: &[Tests] = &[
     },
 ];
 
+/// Selects everything, with the features that all tests are built with.
+pub(crate) const ALL: [&str; 3] = ["--workspace", "--features", MUTANTS];
+
 /// Selects hadoop alone.
 const ALONE: [&str; 2] = ["-p", "hadoop"];
 
@@ -110,11 +132,11 @@ pub(super) fn alone(version: &str) -> Result<()> {
 /// built.
 pub(crate) fn of(selection: &[&str], version: &str) -> Result<()> {
     let mut failed = Vec::new();
-    for Tests { cluster, targets } in TESTS {
+    for Tests { cluster, hadoop, targets } in TESTS {
         if selection == ALONE && !targets.iter().any(|target| target.of_hadoop) {
             continue;
         }
-        let cluster = [cluster, &["--hadoop", version][..]].concat();
+        let cluster = [cluster, &["--hadoop", hadoop.unwrap_or(version)][..]].concat();
         let tested = with_cluster(&cluster, |users| {
             // The other targets' results are worth having too.
             let selected = targets.iter().filter(|target| target.of_hadoop || selection != ALONE);
@@ -125,7 +147,7 @@ pub(crate) fn of(selection: &[&str], version: &str) -> Result<()> {
                     "   SKIPPED: the tests of `{name}`: this cluster keeps no logs; see the warning above"
                 );
             }
-            let ended = run.iter().map(|target| target.run(selection, users));
+            let ended = run.iter().map(|target| target.run(selection, users, &[]));
             told(ended.filter_map(|ended| ended.err().map(|error| error.to_string())).collect())
         });
         // And the other cluster's.
@@ -134,8 +156,24 @@ pub(crate) fn of(selection: &[&str], version: &str) -> Result<()> {
     told(failed)
 }
 
+/// Builds everything, and runs jobs in a row for so many minutes on a cluster that watches containers' memory.
+pub(super) fn memory(version: &str, minutes: u32) -> Result<()> {
+    run(cargo(&["build"]).args(ALL).arg("--bins"))?;
+    let target = Target {
+        name: "yarn",
+        filters: &["memory::", "--nocapture"],
+        who: Who::Owner,
+        reads_logs: false,
+        of_hadoop: false,
+    };
+    let minutes = minutes.to_string();
+    with_cluster(&["--hadoop", version], |users| {
+        target.run(&ALL, users, &[("FLOTT_MEMORY_MINUTES", &minutes)])
+    })
+}
+
 impl Target {
-    fn run(&self, selection: &[&str], users: &Users) -> Result<()> {
+    fn run(&self, selection: &[&str], users: &Users, more: &[(&str, &str)]) -> Result<()> {
         let mut test = cargo(&["test", "--no-fail-fast"]);
         // The programs are there; built by the tests they would lack the features of this selection.
         test.env(PREBUILT, "1");
@@ -147,7 +185,8 @@ impl Target {
         };
         // Where this process is killed they live on, and must not meet the next run's daemons.
         test.stdin(place::held(&users.place)?);
-        run(test.args(self.filters).envs(environment.iter().cloned()))
+        let test = test.args(self.filters).envs(environment.iter().cloned());
+        run(test.envs(more.iter().copied()))
     }
 }
 

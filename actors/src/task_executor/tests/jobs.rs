@@ -33,6 +33,7 @@ fn deployments_are_checked_three_ways_and_forwarded() {
             let deploy = s.host.next::<DeployToHost>().await.answer(Ok(vec![]));
             let tasks: Vec<_> = deploy.deployment.tasks.iter().map(|task| task.attempt).collect();
             assert_eq!(tasks, [attempt(0)]);
+            assert_eq!(deploy.devices[&A]["gpu"], 0..2, "the first of two slots");
         };
         let (answer, ()) = futures::join!(te.ask(mixed), on_host);
         let no_slot = DeployError::NoSuchAllocation { allocation_id: B, job: JOB };
