@@ -9,6 +9,7 @@ pub mod peers;
 pub mod process;
 pub mod report;
 pub mod words;
+pub mod yarn;
 
 pub use process::{
     CpuTime, children_of, cpu_of_children, cpu_of_self, descriptors_of, rss_mib, threads_of,

@@ -4,7 +4,11 @@ use crate::{
     run::{Result, cargo, output, run},
     workspace, yarn,
 };
-use std::{fs, path::PathBuf, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// Tells tests of whole processes that the programs are built.
 pub(crate) const PREBUILT: &str = "FLOTT_TESTS_PREBUILT";
@@ -12,6 +16,8 @@ pub(crate) const PREBUILT: &str = "FLOTT_TESTS_PREBUILT";
 pub(crate) const MUTANTS: &str = "tests/mutants";
 /// Where the page of all options is.
 const REFERENCE: &str = "conf/REFERENCE.md";
+/// How often NodeManagers beat in the benchmark on YARN: as YARN has it, and quickly.
+const HEARTBEATS: [&str; 2] = ["1000", "100"];
 /// The crate that stands alone.
 const HADOOP: &str = "hadoop";
 /// How many simulated clusters every test run tries.
@@ -90,6 +96,9 @@ pub(crate) fn bench(name: &str, args: &[String]) -> Result<()> {
         // The benchmark reports the sizes of programs in the form in which they are distributed.
         crate::dist::dist(&["flott", "word_count"].map(str::to_owned))?;
     }
+    if name == "yarn" {
+        return bench_yarn(&release(&metadata, bin), args);
+    }
     run(Command::new(release(&metadata, bin)).args(args))?;
     if name == "deploy" {
         // Measures the control plane without programs, with more TaskExecutors than fit on one machine as processes.
@@ -113,6 +122,36 @@ fn bench_hadoop(args: &[String]) -> Result<()> {
         }
         run(&mut measure)
     })
+}
+
+/// The benchmark on YARN, on a cluster of its own for each interval of heartbeats: `--heartbeat MS` is for one alone.
+fn bench_yarn(bench: &Path, args: &[String]) -> Result<()> {
+    let mut given = args.to_vec();
+    let heartbeats = match given.iter().position(|arg| arg == "--heartbeat") {
+        Some(at) => {
+            let end = given.len().min(at + 2);
+            vec![given.drain(at..end).nth(1).ok_or("--heartbeat needs a value")?]
+        }
+        None => HEARTBEATS.map(str::to_owned).into(),
+    };
+    let program = crate::dist::on_yarn("ticker")?;
+    crate::dist::dist(&["flott".to_owned()])?;
+    let metadata = workspace::metadata(false)?;
+    let flott = workspace::target_directory(&metadata).join("dist/programs/flott");
+    let no_flink = args.windows(2).any(|pair| pair == ["--flink-pairs", "0"]);
+    let flink = if no_flink { None } else { Some(yarn::flink::distribution()?) };
+    for heartbeat in heartbeats {
+        yarn::with_cluster(&["--heartbeat", &heartbeat], |users| {
+            let mut measure = Command::new(bench);
+            measure.args(["--heartbeat", &heartbeat]).args(&given);
+            measure.arg("--flott").arg(&flott).arg("--program").arg(&program);
+            if let Some(flink) = &flink {
+                measure.arg("--flink").arg(flink);
+            }
+            run(measure.envs(users.user.iter().cloned()))
+        })?;
+    }
+    Ok(())
 }
 
 /// The simulated cluster, with broken rules in the build only where they are asked for.

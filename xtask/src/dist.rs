@@ -7,7 +7,11 @@ use crate::{
     run::{Result, cargo, run},
     workspace,
 };
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// The `flott` command and the example programs, or only those that are named, in `target/dist/programs`.
 pub(crate) fn dist(only: &[String]) -> Result<()> {
@@ -37,6 +41,17 @@ pub(crate) fn dist(only: &[String]) -> Result<()> {
         eprintln!("{}", folder.join(program).display());
     }
     Ok(())
+}
+
+/// A program of the crate `examples` as `dist` makes it, but with the feature `yarn`, in a folder of its own.
+pub(crate) fn on_yarn(program: &str) -> Result<PathBuf> {
+    let with = ["-p", "examples", "--features", "flott/yarn", "--bin", program];
+    run(cargo(&["build", "--profile", "dist"]).args(with))?;
+    let built = workspace::target_directory(&workspace::metadata(false)?).join("dist");
+    let folder = built.join("programs-yarn");
+    fs::create_dir_all(&folder)?;
+    split(&built.join(program), &folder.join(program))?;
+    Ok(folder.join(program))
 }
 
 /// Copies a program without its DWARF, and that into a file beside it.

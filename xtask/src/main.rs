@@ -29,7 +29,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   simulate [ARGS]            the simulated cluster: [--seeds N] [--seed S] [--mutants [--recorded]]
   fuzz [ARGS]                every decoder: [--seconds N] [--seed S] [--target NAME]
   yarn up|kill|start|down|test|help [ARGS]
-                             a real Hadoop on loopback: [--nodes N] [--secure] [--ha] [--hadoop VERSION]";
+                             a real Hadoop on loopback: [--nodes N] [--secure] [--ha] [--heartbeat MS] [--hadoop VERSION]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

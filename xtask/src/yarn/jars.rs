@@ -76,7 +76,7 @@ fn of_machine(library: &Path, machine: &str) -> Result<PathBuf> {
 }
 
 /// A directory without what an earlier try left.
-fn empty(dir: PathBuf) -> Result<PathBuf> {
+pub(super) fn empty(dir: PathBuf) -> Result<PathBuf> {
     if dir.exists() {
         fs::remove_dir_all(&dir)?;
     }

@@ -75,6 +75,8 @@ pub(super) struct Kind {
     pub(super) secure: bool,
     /// With two ResourceManagers.
     pub(super) ha: bool,
+    /// Milliseconds from one heartbeat of a NodeManager to the next.
+    pub(super) heartbeat: u16,
 }
 
 /// One cluster's places.
@@ -155,6 +157,7 @@ impl Layout {
         };
         let number = |name: &str| known.get(name)?.as_u64().and_then(|n| u16::try_from(n).ok());
         let kind = Kind {
+            heartbeat: number("heartbeat").ok_or_else(none)?,
             nodes: number("nodes").ok_or_else(none)?,
             secure: known.get("secure") == Some(&Value::Bool(true)),
             ha: known.get("ha") == Some(&Value::Bool(true)),
@@ -173,10 +176,11 @@ impl Layout {
     }
 
     fn description(&self) -> Value {
-        let Kind { nodes, secure, ha } = self.kind;
+        let Kind { nodes, secure, ha, heartbeat } = self.kind;
         json!({
             "jars": self.jars, "native": self.native, "java": self.java, "base": self.base,
             "user": self.user, "owner": self.owner, "nodes": nodes, "secure": secure, "ha": ha,
+            "heartbeat": heartbeat,
         })
     }
 
@@ -335,7 +339,7 @@ mod tests {
     #[test]
     fn a_cluster_is_found_again_as_it_was_made() {
         let dir = env::temp_dir().join(format!("xtask-layout-{}", std::process::id()));
-        let kind = Kind { nodes: 3, secure: true, ha: true };
+        let kind = Kind { nodes: 3, secure: true, ha: true, heartbeat: 1000 };
         let (jars, native) = ("/jars".into(), Some("/native".into()));
         let (user, owner) = ("bob".into(), "carol".into());
         let (java, at) = ("/bin/java".into(), dir.clone());

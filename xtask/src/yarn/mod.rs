@@ -4,6 +4,7 @@
 //! it starts outlives it, until `down`; a start that is broken off leaves nothing running.
 
 mod daemons;
+pub(crate) mod flink;
 mod guard;
 mod http;
 mod jars;
@@ -26,7 +27,7 @@ use std::{
     process::Stdio,
 };
 
-const USAGE: &str = "usage: cargo xtask yarn up [--nodes N] [--secure] [--ha] [--hadoop VERSION] [--dir DIR]
+const USAGE: &str = "usage: cargo xtask yarn up [--nodes N] [--secure] [--ha] [--heartbeat MS] [--hadoop VERSION] [--dir DIR]
        cargo xtask yarn kill|start NAME [--dir DIR]
        cargo xtask yarn down [--dir DIR]
        cargo xtask yarn test [--hadoop VERSION]
@@ -58,6 +59,7 @@ memory builds everything, and runs jobs in a row for N minutes (30) in a session
           the library no logs are kept, and `test` skips what is about them; where CI=true it is an error.
           Needs MIT's KDC (krb5-kdc, krb5-admin-server), and installs it only where CI=true.
 --ha      with two ResourceManagers, one of them active, and a ZooKeeper where they keep what they know.
+--heartbeat MS  how often each NodeManager beats (100): quick, so that tests wait little. YARN's own default is 1000.
 
 DIR is target/yarn/run unless given; DIR/bin/daemon kill|start NAME is the same as here. The jars are fetched once
 for each version, by `mvn`, into target/yarn/jars; they stay there. Needs a JDK (JAVA_HOME, or `java` on the PATH),
@@ -80,7 +82,7 @@ pub(crate) struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let kind = Kind { nodes: 2, secure: false, ha: false };
+        let kind = Kind { nodes: 2, secure: false, ha: false, heartbeat: 100 };
         Self { kind, hadoop: HADOOP.to_owned(), dir: None, name: None, minutes: 30 }
     }
 }
@@ -140,6 +142,11 @@ fn options(args: &[String], command: Command) -> Result<Options> {
                 let most = layout::MOST_NODES;
                 options.kind.nodes =
                     nodes.ok_or(format!("--nodes is a number from 1 to {most}"))?;
+            }
+            "--heartbeat" if up => {
+                let heartbeat = value()?.parse().ok().filter(|ms| *ms > 0);
+                options.kind.heartbeat =
+                    heartbeat.ok_or("--heartbeat is a number of milliseconds from 1 to 65535")?;
             }
             "--hadoop" if made => options.hadoop = jars::version(value()?)?,
             "--minutes" if command == Command::Memory => {
@@ -336,12 +343,13 @@ mod tests {
     fn options_are_taken_or_refused_by_name() {
         assert_eq!(parsed(&[], Command::Up), Ok(Options::default()));
         let given = ["--nodes", "3", "--hadoop", "3.3.6", "--dir", "/x", "--secure", "--ha"];
-        let kind = Kind { nodes: 3, secure: true, ha: true };
+        let given = [&given[..], &["--heartbeat", "1000"]].concat();
+        let kind = Kind { nodes: 3, secure: true, ha: true, heartbeat: 1000 };
         let (hadoop, dir) = ("3.3.6".into(), Some("/x".into()));
         let expected = Options { kind, hadoop, dir, ..Options::default() };
         assert_eq!(parsed(&given, Command::Up), Ok(expected));
         for wrong in
-            [&["--nodes", "0"][..], &["--nodes"], &["--hadoop", "../3"], &["--node", "1"], &["rm"]]
+            [&["--nodes", "0"][..], &["--nodes"], &["--hadoop", "../3"], &["--node", "1"], &["rm"], &["--heartbeat", "0"]]
         {
             assert!(parsed(wrong, Command::Up).is_err(), "{wrong:?}");
         }

@@ -177,7 +177,7 @@ fn resource_managers(layout: &Layout) -> Properties {
             ("bind-host", "127.0.0.1"),
             ("scheduler.class", CAPACITY_SCHEDULER),
             ("am.max-attempts", "2"),
-            ("nodemanagers.heartbeat-interval-ms", "100"),
+            ("nodemanagers.heartbeat-interval-ms", &layout.kind.heartbeat.to_string()),
             // A container that nobody starts is taken back.
             ("rm.container-allocation.expiry-interval-ms", CONTAINER_EXPIRY_MS),
             ("container.liveness-monitor.interval-ms", "2000"),
