@@ -5,13 +5,21 @@ use super::YarnClient;
 use crate::yarn::YarnError;
 use crate::yarn::messages::*;
 use std::time::Duration;
+use tokio::time::Instant;
 
-/// Between two questions whether something asked for has happened.
-const POLL: Duration = Duration::from_millis(200);
-/// Between two reports until an application runs.
-const POLL_STARTING: Duration = Duration::from_millis(250);
+/// Between two questions whether something asked for has happened, at first.
+const QUICK: Duration = Duration::from_millis(10);
+/// The same at last.
+const POLL: Duration = Duration::from_millis(250);
+/// What is waited for may be heard of late by this part of the wait: so questions become fewer the longer it is.
+const LATE: u32 = 10;
 /// Between two reports of a running application.
 const POLL_RUNNING: Duration = Duration::from_secs(1);
+
+/// Until the next question, when one has been waiting since then.
+fn pause(since: Instant) -> Duration {
+    (since.elapsed() / LATE).clamp(QUICK, POLL)
+}
 
 impl YarnClient {
     /// A new application's id, and the largest container that it may ask for.
@@ -42,6 +50,7 @@ impl YarnClient {
             context.application_id.ok_or(YarnError::Incomplete { method, field: "application" })?;
         let request = SubmitApplicationRequest { application_submission_context: Some(context) };
         let _: SubmitApplicationResponse = self.call(method, &request).await?;
+        let since = Instant::now();
         loop {
             match self.report(id).await {
                 Err(error) if error.is_remote("ApplicationNotFoundException") => {
@@ -59,7 +68,7 @@ impl YarnClient {
                     _ => return Ok(id),
                 },
             }
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(pause(since)).await;
         }
     }
 
@@ -89,7 +98,7 @@ impl YarnClient {
     /// Reports of an application, one for each change of its state, attempt or diagnostics.
     #[must_use]
     pub fn watch(&self, id: ApplicationId) -> Watch {
-        Watch { client: self.clone(), id, last: None }
+        Watch { client: self.clone(), id, last: None, since: Instant::now() }
     }
 
     /// Kills an application and waits until it is dead, however long that takes: [`tokio::time::timeout`] bounds
@@ -103,13 +112,14 @@ impl YarnClient {
         diagnostics: Option<String>,
     ) -> Result<(), YarnError> {
         let request = KillApplicationRequest { application_id: Some(id), diagnostics };
+        let since = Instant::now();
         loop {
             let response: KillApplicationResponse =
                 self.call("forceKillApplication", &request).await?;
             if response.is_kill_completed() {
                 return Ok(());
             }
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(pause(since)).await;
         }
     }
 
@@ -187,11 +197,14 @@ pub struct Watch {
     client: YarnClient,
     id: ApplicationId,
     last: Option<ApplicationReport>,
+    /// When the last news was.
+    since: Instant,
 }
 
 impl Watch {
     /// The next report that says something new: of the state, the attempt or the diagnostics. Asks every
-    /// 250 ms until the application runs, then every second. `None` after the report of its end.
+    /// 10 ms at first and less often the longer nothing happens, at last every 250 ms; once the application runs,
+    /// every second. `None` after the report of its end.
     ///
     /// # Errors
     /// See [`YarnError`]. It can be asked again then.
@@ -205,7 +218,7 @@ impl Watch {
                     | YarnApplicationState::Killed,
                 ) => return Ok(None),
                 Some(YarnApplicationState::Running) => tokio::time::sleep(POLL_RUNNING).await,
-                Some(_) => tokio::time::sleep(POLL_STARTING).await,
+                Some(_) => tokio::time::sleep(pause(self.since)).await,
             }
             let report = self.client.report(self.id).await?;
             let says = |report: &ApplicationReport| {
@@ -214,6 +227,7 @@ impl Watch {
             let is_new = self.last.as_ref().is_none_or(|last| says(last) != says(&report));
             self.last = Some(report.clone());
             if is_new {
+                self.since = Instant::now();
                 return Ok(Some(report));
             }
         }
