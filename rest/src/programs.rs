@@ -18,7 +18,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 
 /// Says of a file whether it is a program that this cluster can run, and of a program what it is.
 pub trait ProgramChecker: Send + Sync {
@@ -250,14 +250,21 @@ impl ProgramStore {
     }
 }
 
-/// Hash and size of a file's bytes.
+/// Hash and size of a file's bytes. It is read on one blocking thread from its beginning to its end.
 pub async fn hash_file(path: &Path) -> io::Result<Content> {
-    let mut file = tokio::fs::File::open(path).await?;
+    let path = path.to_owned();
+    let hashed = tokio::task::spawn_blocking(move || hash_file_now(&path)).await;
+    hashed.map_err(io::Error::other)?
+}
+
+/// Does the work of [`hash_file`] on the calling thread, which it blocks.
+fn hash_file_now(path: &Path) -> io::Result<Content> {
+    let mut file = std::fs::File::open(path)?;
     let mut hasher = Sha256::new();
     let mut size = 0_u64;
     let mut buffer = vec![0; 1 << 18];
     loop {
-        let n = file.read(&mut buffer).await?;
+        let n = file.read(&mut buffer)?;
         let Some(read) = buffer.get(..n).filter(|read| !read.is_empty()) else {
             return Ok((ContentHash(hasher.finalize().into()), size));
         };

@@ -118,7 +118,8 @@ impl Bench {
             }
             let counts = empty || pair >= WARM_UP;
             let (mut no_ours, mut no_floor) = (Side::default(), Side::default());
-            let sides = if counts { (&mut ours, &mut floor) } else { (&mut no_ours, &mut no_floor) };
+            let sides =
+                if counts { (&mut ours, &mut floor) } else { (&mut no_ours, &mut no_floor) };
             sides.0.take(&self.yarn, self.flott.start(&self.yarn).await?).await?;
             sides.1.take(&self.yarn, self.floor.start(&self.yarn).await?).await?;
             let last = |side: &Side| side.took_ms.last().copied().unwrap_or(f64::NAN);

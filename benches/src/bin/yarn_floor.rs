@@ -106,18 +106,26 @@ async fn submit(program: &PathBuf, cache: &str, measurer: &str) -> Result<()> {
     let folder = format!("/user/{}/.floor/{id}", login.short_name());
 
     let kept = format!("{cache}/{PROGRAM}");
-    if hdfs.get_file_info(&kept).await.is_err() {
-        hdfs.mkdirs(cache, 0o755, true).await?;
-        write(&hdfs, &kept, 0o444, tokio::fs::read(program).await?).await?;
-    }
-    let mut files = vec![File::at(&hdfs, root, &kept, PROGRAM, true).await?];
-    for (name, bytes) in
-        [("yarn-site.xml", conf.to_xml(true)?.into_bytes()), ("options", vec![b'#'; OPTIONS])]
-    {
+    let provide = async {
+        if hdfs.get_file_info(&kept).await.is_err() {
+            hdfs.mkdirs(cache, 0o755, true).await?;
+            write(&hdfs, &kept, 0o444, tokio::fs::read(program).await?).await?;
+        }
+        File::at(&hdfs, root, &kept, PROGRAM, true).await
+    };
+    let put = async |name: &str, bytes| {
         let path = format!("{folder}/{name}");
         write(&hdfs, &path, 0o600, bytes).await?;
-        files.push(File::at(&hdfs, root, &path, name, false).await?);
-    }
+        File::at(&hdfs, root, &path, name, false).await
+    };
+    // All at a time, as Flott's client does it.
+    let site = conf.to_xml(true)?.into_bytes();
+    let (program, site, options) = futures::try_join!(
+        provide,
+        put("yarn-site.xml", site),
+        put("options", vec![b'#'; OPTIONS])
+    )?;
+    let files = [program, site, options];
     let shown: Vec<String> = files.iter().map(File::show).collect();
     let values = [shown.join(" "), folder, measurer.to_owned()];
     yarn.submit(ApplicationSubmissionContext {

@@ -66,7 +66,8 @@ impl Flink {
 
     fn command(&self, yarn: &Yarn) -> Result<Command> {
         let (conf, lib) = (self.folder.path().display(), self.distribution.join("lib"));
-        let hadoop = yarn.conf.require("yarn.application.classpath", "Flink has no Hadoop in it")?;
+        let hadoop =
+            yarn.conf.require("yarn.application.classpath", "Flink has no Hadoop in it")?;
         let mut java = Command::new("java");
         java.args(opened().split(' '));
         java.arg(format!("-Dlog.file={}", self.log().display()));

@@ -30,7 +30,8 @@ pub fn of(id: &ApplicationId) -> Result<Memory> {
         let (Ok(stat), Ok(environment)) = (read(pid, "stat"), read(pid, "environ")) else {
             continue;
         };
-        if let Some(parent) = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1))
+        if let Some(parent) =
+            stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1))
         {
             parents.insert(pid, parent.parse::<u32>()?);
         }

@@ -147,6 +147,15 @@ impl Signals {
     }
 }
 
+/// The local files as the nodes find them.
+#[derive(Default)]
+struct Uploaded {
+    files: Vec<LaunchFile>,
+    /// How many of them were in the shared cache before, and their bytes.
+    found: usize,
+    found_bytes: i64,
+}
+
 /// A deployment under way.
 struct Deployment<'a> {
     options: &'a Options,
@@ -205,44 +214,33 @@ impl Deployment<'_> {
         self.until_running().await
     }
 
-    /// Uploads everything that containers get.
+    /// Uploads everything that containers get. Small files are written while large ones are hashed or sent: each is a
+    /// chain of questions to HDFS, which mostly waits.
     async fn stage(&self, request: &Request) -> Result<Vec<LaunchFile>, YarnFailure> {
         let uploads = uploads(self.options, request)?;
         let since = Instant::now();
         self.staged.set(true);
         self.staging.make().await.inspect_err(|_| self.staged.set(false))?;
-        let bar = self.progress_bar(uploads.iter().map(|upload| upload.size).sum());
-        let mut files = Vec::new();
-        let dirs = self.options.get(&yarn_client::PROVIDED_DIRS).0;
-        let (mut found, mut found_bytes) = (0, 0);
-        for upload in &uploads {
-            let progress = |bytes| bar.inc(bytes);
-            // Ship files may be for this user alone.
-            if dirs.is_empty() || !is_shared(upload) {
-                files.push(self.staging.upload(upload, progress).await?);
-                continue;
-            }
-            let provided = self.staging.provide(upload, &dirs, progress).await?;
-            if let Some(note) = provided.note {
-                self.print.note(&format!("note: {note}"));
-            }
-            if provided.found {
-                found += 1;
-                found_bytes += provided.file.size;
-            }
-            files.push(provided.file);
-        }
-        bar.finish_and_clear();
         let application = self.id.to_string();
         let staged = launch::staged_options(self.options, &application, request.more.clone());
         let pairs = staged.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-        let text = conf::to_yaml(pairs);
-        files.push(self.staging.put(OPTIONS_FILE, text.into_bytes()).await?);
-        let site = self.cluster.conf.to_xml(true).map_err(YarnError::from)?;
-        files.push(self.staging.put(HADOOP_SITE_FILE, site.into_bytes()).await?);
-        if let Some(graph) = &request.graph {
-            files.push(self.staging.put(GRAPH_FILE, graph.clone()).await?);
-        }
+        let options = conf::to_yaml(pairs).into_bytes();
+        let site = self.cluster.conf.to_xml(true).map_err(YarnError::from)?.into_bytes();
+        let graph = async {
+            match &request.graph {
+                Some(graph) => self.staging.put(GRAPH_FILE, graph.clone()).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let (uploaded, options, site, graph) = futures::try_join!(
+            self.upload(&uploads),
+            self.staging.put(OPTIONS_FILE, options),
+            self.staging.put(HADOOP_SITE_FILE, site),
+            graph,
+        )?;
+        let Uploaded { mut files, found, found_bytes } = uploaded;
+        files.extend([options, site]);
+        files.extend(graph);
         let bytes = files.iter().map(|file| file.size).sum::<i64>() - found_bytes;
         let took = i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX);
         let (count, url, took) = (files.len() - found, self.staging.url(), duration(took));
@@ -253,6 +251,32 @@ impl Deployment<'_> {
         self.print
             .note(&format!("staged {count} files ({}) in {took} in {url}{cached}", mib(bytes)));
         Ok(files)
+    }
+
+    /// Uploads local files, one after the other, or finds them in the shared cache.
+    async fn upload(&self, uploads: &[Upload]) -> Result<Uploaded, YarnFailure> {
+        let bar = self.progress_bar(uploads.iter().map(|upload| upload.size).sum());
+        let dirs = self.options.get(&yarn_client::PROVIDED_DIRS).0;
+        let mut uploaded = Uploaded::default();
+        for upload in uploads {
+            let progress = |bytes| bar.inc(bytes);
+            // Ship files may be for this user alone.
+            if dirs.is_empty() || !is_shared(upload) {
+                uploaded.files.push(self.staging.upload(upload, progress).await?);
+                continue;
+            }
+            let provided = self.staging.provide(upload, &dirs, progress).await?;
+            if let Some(note) = provided.note {
+                self.print.note(&format!("note: {note}"));
+            }
+            if provided.found {
+                uploaded.found += 1;
+                uploaded.found_bytes += provided.file.size;
+            }
+            uploaded.files.push(provided.file);
+        }
+        bar.finish_and_clear();
+        Ok(uploaded)
     }
 
     /// Removes what applications of this user that have ended have left in staging: their JobManager or client was

@@ -348,9 +348,14 @@ mod tests {
         let (hadoop, dir) = ("3.3.6".into(), Some("/x".into()));
         let expected = Options { kind, hadoop, dir, ..Options::default() };
         assert_eq!(parsed(&given, Command::Up), Ok(expected));
-        for wrong in
-            [&["--nodes", "0"][..], &["--nodes"], &["--hadoop", "../3"], &["--node", "1"], &["rm"], &["--heartbeat", "0"]]
-        {
+        for wrong in [
+            &["--nodes", "0"][..],
+            &["--nodes"],
+            &["--hadoop", "../3"],
+            &["--node", "1"],
+            &["rm"],
+            &["--heartbeat", "0"],
+        ] {
             assert!(parsed(wrong, Command::Up).is_err(), "{wrong:?}");
         }
         assert!(parsed(&["--secure"], Command::Down).is_err());
