@@ -329,7 +329,7 @@ impl Deployment<'_> {
         let id = self.id;
         let how = sentence(report).unwrap_or_default();
         YarnFailure::cluster(format!(
-            "{id} {how}\nlogs of its containers, where the cluster keeps them: yarn logs -applicationId {id}"
+            "{id} {how}\nlogs of its containers, where the cluster keeps them: flott logs {id}"
         ))
     }
 
