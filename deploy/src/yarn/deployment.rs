@@ -90,7 +90,8 @@ pub(super) async fn deploy(
     let application = id.to_string();
     let staging = Staging::new(&cluster.conf, &cluster.login, options, &application)?;
     let (staged, submitted) = (Cell::new(false), Cell::new(false));
-    let deployment = Deployment { options, print, cluster, id, staging, staged, submitted };
+    let noted = Cell::new(false);
+    let deployment = Deployment { options, print, cluster, id, staging, staged, noted, submitted };
     let outcome = tokio::select! {
         biased;
         () = signals.next() => Err(YarnFailure::Interrupted),
@@ -156,6 +157,8 @@ struct Deployment<'a> {
     staging: Staging,
     /// Whether the staging directory may be there.
     staged: Cell<bool>,
+    /// Whether the application's token is in its file.
+    noted: Cell<bool>,
     /// Whether YARN may know the application.
     submitted: Cell<bool>,
 }
@@ -185,6 +188,7 @@ impl Deployment<'_> {
         let rest_token = BearerToken::random(&platform);
         // Before the application can be there: without it nobody could use its endpoint.
         TokenFile::of(self.options, self.id).make(&rest_token)?;
+        self.noted.set(true);
         let submission = Submission {
             id: self.id,
             kind: request.kind,
@@ -357,7 +361,10 @@ impl Deployment<'_> {
     async fn clean_up(&self) {
         let token = TokenFile::of(self.options, self.id);
         if !self.submitted.get() {
-            token.forget();
+            // One that was there before is not this application's.
+            if self.noted.get() {
+                token.forget();
+            }
         } else {
             self.print.note(&format!("killing {}", self.id));
             if let Err(why) = kill(self.cluster, self.id).await.inspect(|()| token.forget()) {

@@ -104,6 +104,6 @@ impl LineBuffer {
 /// Returns a line without the carriage return at its end: lines may end with CRLF, and the last one with CR alone. Only one
 /// is taken away, as Flink does.
 #[inline]
-pub fn without_return(line: &[u8]) -> &[u8] {
+pub(super) fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }

@@ -345,7 +345,7 @@ fn a_socket_gives_lines_without_their_ends_until_it_is_closed() {
     assert_eq!(lines(&outcome), ["one", "three", "two"]);
     let vertices: Vec<_> =
         job.graph().vertices.iter().map(|v| (v.name.as_str(), v.parallelism)).collect();
-    assert_eq!(vertices[..2], [("socket", 1), ("map -> checksum", 2)]);
+    assert_eq!(vertices[..2], [("socket", 1), ("collect", 2)]);
 }
 
 #[test]
