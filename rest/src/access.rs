@@ -82,7 +82,7 @@ pub trait ProxyAddresses: Send + Sync {
 pub struct WebProxy {
     /// Where its requests come from.
     pub addresses: Arc<dyn ProxyAddresses>,
-    /// What browsers call its site: `http://host:port`, in lower case.
+    /// Its site as browsers name it: `http://host:port`, in lower case.
     pub origins: Vec<String>,
     /// The users who may change something through it, as its cookie names them.
     pub users: Vec<String>,

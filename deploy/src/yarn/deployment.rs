@@ -43,12 +43,12 @@ const UNKNOWN_AFTER_MS: u64 = 3_600_000;
 /// An application that has waited for so long is worth a word.
 const SLOW_AFTER: Duration = Duration::from_secs(60);
 
-/// What is to be deployed.
+/// An application that is to be deployed.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) kind: ClusterKind,
     pub(super) spec: ClusterSpecification,
-    /// What YARN's lists call it unless an option says otherwise.
+    /// Its name in YARN's lists unless an option says otherwise.
     pub(super) name: String,
     /// The user's program.
     pub(super) program: Option<PathBuf>,
@@ -117,7 +117,7 @@ fn containers(
     Ok(Containers::of(spec, vcores, smallest))
 }
 
-/// As the JobManager will ask for them.
+/// Returns the vcores for which the JobManager will ask.
 fn task_manager_vcores(options: &Options) -> u32 {
     let set = options.get(&yarn_containers::VCORES);
     let cores = || options.get(&taskmanager::CPU_CORES).map(|cores| cores.ceil() as u32);
@@ -337,7 +337,7 @@ impl Deployment<'_> {
         ))
     }
 
-    /// What is known about an application that does not start.
+    /// Returns all that is known about an application that does not start.
     async fn waiting(&self) -> String {
         let seconds = SLOW_AFTER.as_secs();
         let text = format!("{} has been waiting for {seconds} s; Ctrl-C ends it", self.id);

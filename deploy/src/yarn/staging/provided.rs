@@ -233,12 +233,15 @@ mod tests {
 
     const STAGED: &str = "/user/alice/.flott/application_1_0001/bin/program";
 
+    /// Says of which paths nothing can be learnt.
+    type Blind = fn(&str) -> bool;
+
     /// A file system in memory that fails on demand.
     #[derive(Default)]
     struct Fake {
         files: RefCell<BTreeMap<String, Vec<u8>>>,
         /// Looks are refused once a file was to be moved.
-        blind: Cell<Option<fn(&str) -> bool>>,
+        blind: Option<Blind>,
         moving: Cell<bool>,
         refuses_moves: bool,
         loses_answers: bool,
@@ -284,7 +287,7 @@ mod tests {
         }
 
         async fn look(&self, path: &str) -> Result<Option<FileStatus>, HdfsError> {
-            match self.blind.get() {
+            match self.blind {
                 Some(blind) if self.moving.get() && blind(path) => Err(away()),
                 _ => Ok(self.status(path)),
             }
@@ -353,29 +356,28 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_was_moved_is_named_where_it_is_though_nobody_can_look_then() {
         let own = in_cache(b"program");
-        let everywhere: fn(&str) -> bool = |_| true;
-        let in_the_cache: fn(&str) -> bool = |path| path.starts_with("/cache");
+        let everywhere: Blind = |_| true;
+        let in_the_cache: Blind = |path| path.starts_with("/cache");
         // Also where the answer to the move was lost.
         for (blind, loses_answers) in [(everywhere, false), (in_the_cache, true)] {
-            let fake = Fake { blind: Cell::new(Some(blind)), loses_answers, ..Fake::default() };
+            let fake = Fake { blind: Some(blind), loses_answers, ..Fake::default() };
             let placed = placed(&fake, b"program", b"program").await.unwrap();
             let Placed::Cached { status, found: false } = placed else { panic!("{placed:?}") };
-            assert_eq!(fake.names(), [own.clone()]);
+            assert_eq!(fake.names(), std::slice::from_ref(&own));
             let expected = (own.as_str(), 7, 7, 0o444);
             let has =
                 (status.path.as_str(), status.length, status.modification_time, status.permission);
             assert_eq!(has, expected);
         }
-        let blind = Cell::new(Some(everywhere));
-        let fake = Fake { blind, loses_answers: true, ..Fake::default() };
+        let fake = Fake { blind: Some(everywhere), loses_answers: true, ..Fake::default() };
         let error = placed(&fake, b"program", b"program").await.unwrap_err().to_string();
         assert!(error.contains("not known") && error.contains(&own), "{error}");
     }
 
     #[tokio::test]
     async fn a_file_that_cannot_be_moved_stays_in_staging() {
-        for blind in [None, Some((|path: &str| path.starts_with("/cache")) as fn(&str) -> bool)] {
-            let fake = Fake { refuses_moves: true, blind: Cell::new(blind), ..Fake::default() };
+        for blind in [None, Some((|path: &str| path.starts_with("/cache")) as Blind)] {
+            let fake = Fake { refuses_moves: true, blind, ..Fake::default() };
             let placed = placed(&fake, b"program", b"program").await.unwrap();
             let Placed::Staged { status, note: Some(note) } = placed else { panic!("{placed:?}") };
             assert_eq!(status.path, STAGED);
