@@ -17,6 +17,8 @@ use thiserror::Error;
 const SECRET_BYTES: usize = 32;
 /// Most bytes that are read from either file.
 const FILE_BYTES_MAX: u64 = 4096;
+/// Most names of partial files that are tried.
+const PARTIALS_MAX: usize = 100;
 /// How often an absent file is looked for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -55,15 +57,15 @@ pub enum ClusterFilesError {
     /// Not there in time.
     #[error("{path} did not appear within {} s: make it with 'flott make-secret' on the JobManager's host and copy it here (start-cluster.sh does both)", waited.as_secs())]
     Absent {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// How long.
+        /// The time that it was waited for.
         waited: Duration,
     },
     /// Empty, or too long.
     #[error("{path} holds no usable value: {why}")]
     Unusable {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// A description of what is wrong.
         why: String,
@@ -71,7 +73,7 @@ pub enum ClusterFilesError {
     /// The system's failure.
     #[error("{path}: {source}")]
     Io {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Its reason.
         #[source]
@@ -107,9 +109,9 @@ impl ClusterFiles {
     /// Makes what is absent, leaves what is there.
     pub fn make(&self, platform: &Platform) -> Result<(), ClusterFilesError> {
         if let Err(path) = &self.id {
-            make_file(path, &hex(&platform.random_bytes::<16>()))?;
+            make_absent(path, || hex(&platform.random_bytes::<16>()))?;
         }
-        make_file(&self.secret, &hex(&platform.random_bytes::<SECRET_BYTES>()))
+        make_absent(&self.secret, || hex(&platform.random_bytes::<SECRET_BYTES>()))
     }
 
     /// Reads both, waiting for files that are not there yet.
@@ -139,31 +141,69 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> ClusterFilesError + '_ {
     move |source| ClusterFilesError::Io { path: path.to_owned(), source }
 }
 
-/// Writes a file whole before it gets its name, so that a reader never sees half of it, and never over
-/// one that is there.
-pub(crate) fn make_file(path: &Path, content: &str) -> Result<(), ClusterFilesError> {
+/// Makes a file unless there is one, which has to be in a folder that nobody else may change all the same.
+fn make_absent(path: &Path, content: impl Fn() -> String) -> Result<(), ClusterFilesError> {
     if path.exists() {
-        return Ok(());
+        return check_folder(path.parent().unwrap_or(path));
     }
-    if let Some(folder) = path.parent() {
-        make_folder(folder)?;
-        check_folder(folder)?;
-    }
-    let partial = path.with_extension(format!("partial-{}", std::process::id()));
-    let written = write_new(&partial, content).and_then(|()| std::fs::hard_link(&partial, path));
+    make_file(path, &content()).map(drop)
+}
+
+/// Makes a file for this user alone, whole before it gets its name, so that a reader never sees half of it. Returns whether
+/// it was made: never over one that is there, whose content may be another.
+pub(crate) fn make_file(path: &Path, content: &str) -> Result<bool, ClusterFilesError> {
+    let partial = write_partial(path, content)?;
+    let linked = std::fs::hard_link(&partial, path);
     // Of no use any more, whether the link was made or not.
     let _ = std::fs::remove_file(&partial);
-    match written {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(failed(path)(e)),
-        _ => Ok(()),
+    match linked {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(e) => Err(failed(path)(e)),
     }
 }
 
+/// Makes a file as [`make_file`] does, in the place of one that is there.
+pub(crate) fn replace_file(path: &Path, content: &str) -> Result<(), ClusterFilesError> {
+    let partial = write_partial(path, content)?;
+    std::fs::rename(&partial, path).map_err(|e| {
+        let _ = std::fs::remove_file(&partial);
+        failed(path)(e)
+    })
+}
+
+/// Writes a file beside `path` under a name that nothing has, in a folder that nobody else may change; a link that
+/// another user has left there is not followed. Files that a killed process has left are passed by.
+fn write_partial(path: &Path, content: &str) -> Result<PathBuf, ClusterFilesError> {
+    let folder = path.parent().unwrap_or(path);
+    make_folder(folder)?;
+    check_folder(folder)?;
+    let mut name = path.to_owned();
+    for number in 0..PARTIALS_MAX {
+        name.set_extension(format!("partial-{}-{number}", std::process::id()));
+        match write_new(&name, content) {
+            Ok(()) => return Ok(name),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(failed(&name)(e)),
+        }
+    }
+    Err(ClusterFilesError::Unusable {
+        path: path.to_owned(),
+        why: format!("remove the files beside it that are named like {}", name.display()),
+    })
+}
+
+/// Makes a file, or nothing.
 fn write_new(path: &Path, content: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(content.as_bytes())?;
-    file.write_all(b"\n")?;
-    file.sync_all()
+    let mut write = || {
+        file.write_all(content.as_bytes())?;
+        file.write_all(b"\n")?;
+        file.sync_all()
+    };
+    write().inspect_err(|_| {
+        let _ = std::fs::remove_file(path);
+    })
 }
 
 fn make_folder(folder: &Path) -> Result<(), ClusterFilesError> {
@@ -173,7 +213,7 @@ fn make_folder(folder: &Path) -> Result<(), ClusterFilesError> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed(folder))
 }
 
-/// Whoever may write in the folder can put another file in this one's place. A sticky folder (`/tmp`) keeps
+/// Refuses a folder that others may change: whoever may write in it can put another file in this one's place. A sticky folder (`/tmp`) keeps
 /// others from that.
 fn check_folder(folder: &Path) -> Result<(), ClusterFilesError> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -279,6 +319,47 @@ mod tests {
         let mode = std::fs::metadata(&files.secret).unwrap().mode() & 0o777;
         assert_eq!(mode, 0o600);
         assert!(!format!("{first:?}").contains(std::str::from_utf8(&first.secret).unwrap()));
+    }
+
+    #[test]
+    fn what_a_killed_process_has_left_keeps_no_file_from_being_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cluster-secret");
+        let stale = path.with_extension(format!("partial-{}-0", std::process::id()));
+        let target = folder.path().join("target");
+        std::fs::write(&target, "another's").unwrap();
+        for plant in [&(|| std::fs::write(&stale, "ha").unwrap()) as &dyn Fn(), &|| {
+            std::os::unix::fs::symlink(&target, &stale).unwrap()
+        }] {
+            plant();
+            assert!(make_file(&path, "the secret").unwrap());
+            assert_eq!(read_file(&path).unwrap().as_deref(), Some("the secret\n"));
+            assert!(!make_file(&path, "other").unwrap());
+            replace_file(&path, "replaced").unwrap();
+            assert_eq!(read_file(&path).unwrap().as_deref(), Some("replaced\n"));
+            assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+            assert_eq!(std::fs::read(&target).unwrap(), b"another's");
+            std::fs::remove_file(&stale).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left");
+        }
+    }
+
+    #[test]
+    fn nothing_is_made_or_believed_in_a_folder_that_others_may_change() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = files(folder.path());
+        files.make(&Platform::production()).unwrap();
+        let parent = files.secret.parent().unwrap();
+        std::fs::set_permissions(parent, PermissionsExt::from_mode(0o777)).unwrap();
+        let is_open = |made: Result<(), ClusterFilesError>| {
+            assert!(matches!(made, Err(ClusterFilesError::Open { mode: 0o777, .. })), "{made:?}");
+        };
+        is_open(files.make(&Platform::production()));
+        std::fs::remove_file(&files.secret).unwrap();
+        is_open(make_file(&files.secret, "x").map(drop));
+        is_open(replace_file(&files.secret, "x"));
+        assert!(!files.secret.exists());
     }
 
     #[tokio::test]

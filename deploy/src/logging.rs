@@ -105,7 +105,7 @@ fn file_of(role: &str, options: &Options) -> Option<PathBuf> {
         return (!path.is_empty()).then(|| PathBuf::from(path));
     }
     let folder = options.get(&logging::DIR)?;
-    Some(folder.join(format!("flott-{role}-{}.log", std::process::id())))
+    Some(folder.join(crate::target::log_file(role, options)))
 }
 
 fn open(path: &std::path::Path, mode: u32) -> Result<FileWriter, LogError> {

@@ -204,6 +204,9 @@ async fn cluster(
             let missing = |what: &str| StartError::Invalid(format!("per-job mode needs {what}"));
             let file = args.job_graph.ok_or_else(|| missing("--job-graph FILE"))?;
             let program = args.program.ok_or_else(|| missing("--program PATH"))?;
+            programs::check_file(&program).map_err(|why| {
+                StartError::Invalid(format!("the program '{}': {why}", program.display()))
+            })?;
             let graph = read_graph(&file)?;
             Ok((ClusterMode::PerJob(Box::new(graph)), Some(program), None))
         }

@@ -212,6 +212,14 @@ pub(crate) fn log_mode(options: &Options) -> u32 {
     if is_on_yarn(options) { 0o640 } else { 0o600 }
 }
 
+/// Returns the name of a process's log file: the container's directory of logs on YARN is for one process alone.
+pub(crate) fn log_file(role: &str, options: &Options) -> String {
+    match is_on_yarn(options) {
+        true => format!("{role}.log"),
+        false => format!("flott-{role}-{}.log", std::process::id()),
+    }
+}
+
 /// Returns what there is to be said of the place that the process runs in, for its log.
 pub(crate) fn describe(options: &Options) -> Vec<(&'static str, String)> {
     if is_on_yarn(options) { on_yarn::describe() } else { Vec::new() }

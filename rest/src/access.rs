@@ -82,13 +82,13 @@ pub trait ProxyAddresses: Send + Sync {
 pub struct WebProxy {
     /// Where its requests come from.
     pub addresses: Arc<dyn ProxyAddresses>,
-    /// What browsers call its site: `http://host:port`, in lower case.
+    /// Its site as browsers name it: `http://host:port`, in lower case.
     pub origins: Vec<String>,
     /// The users who may change something through it, as its cookie names them.
     pub users: Vec<String>,
 }
 
-/// Who may use an endpoint that a token protects.
+/// The rules of an endpoint that a token protects: who may use it.
 #[derive(Clone)]
 pub struct Access {
     /// The token.
@@ -103,7 +103,7 @@ impl fmt::Debug for Access {
     }
 }
 
-/// What the decision needs to know of a request. A header that is there and cannot be read counts as an empty one.
+/// The parts of a request that the decision needs. A header that is there and cannot be read counts as an empty one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked<'a> {
     /// The method.
@@ -122,7 +122,7 @@ pub struct Asked<'a> {
     pub content_type: Option<&'a str>,
 }
 
-/// Why a request may go on.
+/// The reason for which a request may go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
     /// It has the token.
@@ -131,7 +131,7 @@ pub enum Allowed {
     Proxy,
 }
 
-/// Why a request may not go on; for its sender.
+/// The reason for which a request may not go on; for its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Refused {
     /// It has no token, and does not come from the proxy.
@@ -153,6 +153,12 @@ pub enum Refused {
          Bearer TOKEN'"
     )]
     Method,
+    /// It is about an uploaded program, which the proxy's word is not enough to run.
+    #[error(
+        "YARN's web proxy does not plan, run or take programs; ask the JobManager itself, with 'Authorization: Bearer \
+         TOKEN'"
+    )]
+    Program,
     /// A page of another site has made the browser send it.
     #[error("requests of pages that are not of YARN's web proxy are not served")]
     Origin,
@@ -198,13 +204,17 @@ pub fn is_from(addresses: &[IpAddr], asked: &Asked<'_>) -> bool {
     asked.peer.is_some_and(|peer| addresses.iter().any(|a| a.to_canonical() == peer.to_canonical()))
 }
 
-/// Reads are for everybody who may use the proxy. Changes are for the owner, and must be what no page of another site
+/// Reads are for everybody who may use the proxy; programs are for nobody there, because a program that makes its plan
+/// runs, and the proxy is known by its address alone. Changes are for the owner, and must be what no page of another site
 /// can make the owner's browser send: the proxy forwards neither `Referer` nor headers of one's own, and browsers send no
 /// `Origin` with a GET, but none sends this content type to another site without asking it first.
 fn through_proxy(proxy: &WebProxy, asked: &Asked<'_>) -> Result<(), Refused> {
     let reads = matches!(asked.method, "GET" | "HEAD");
     if !reads && asked.method != "PUT" {
         return Err(Refused::Method);
+    }
+    if is_of_program(asked.path) {
+        return Err(Refused::Program);
     }
     if let Some(origin) = asked.origin
         && !proxy.origins.iter().any(|own| own.eq_ignore_ascii_case(origin))
@@ -226,11 +236,23 @@ fn through_proxy(proxy: &WebProxy, asked: &Asked<'_>) -> Result<(), Refused> {
 }
 
 /// Whether GET of this path changes something, or may: the router decodes percent signs, which could stand for any name
-/// here, and a program that makes its plan runs.
+/// here.
 fn changes(path: &str) -> bool {
     let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let runs_program = last == "plan" && path.split('/').any(|part| part == "jars");
-    path.contains('%') || CHANGING.contains(&last) || runs_program
+    path.contains('%') || CHANGING.contains(&last)
+}
+
+/// Whether the path is one below `/jars/`, once the router has decoded it. The list `/jars` itself is only read.
+fn is_of_program(path: &str) -> bool {
+    // In a query '&' would end the value.
+    let Ok(decoded) = crate::decode::query_pairs(&format!("path={}", path.replace('&', "%26")))
+    else {
+        return true;
+    };
+    decoded.iter().any(|(_, path)| {
+        let mut parts = path.split('/').filter(|part| !part.is_empty());
+        parts.any(|part| part == "jars") && parts.next().is_some()
+    })
 }
 
 fn bearer(authorization: &str) -> Option<&str> {

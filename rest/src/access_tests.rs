@@ -125,8 +125,6 @@ fn a_path_that_the_router_reads_as_a_change_is_one() {
         "/v1/jobs/a/yarn-stop",
         "/jobs/a/yarn%2Dcancel",
         "/jobs/a/yarn-cancel/",
-        "/jars/p/plan",
-        "/v1/jars/p/plan",
     ] {
         let asked = Asked { path, cookie: None, ..cancel() };
         assert_eq!(by_proxy(asked), Err(Refused::User), "{path}");
@@ -135,6 +133,34 @@ fn a_path_that_the_router_reads_as_a_change_is_one() {
         let asked = Asked { path, cookie: None, ..cancel() };
         assert_eq!(by_proxy(asked), Ok(Allowed::Proxy), "{path}");
     }
+}
+
+#[test]
+fn nobody_makes_a_program_run_through_the_proxy() {
+    for path in [
+        "/jars/p/plan",
+        "/v1/jars/p/plan",
+        "/v1/jars/p/plan/",
+        "//jars//p/plan",
+        "/j%61rs/p/pl%61n",
+        "/jars/a&b/plan",
+        "/jars/&/plan",
+        "/jars/p%/%70lan",
+        "/jars/p/run",
+        "/jars/upload",
+    ] {
+        for method in ["GET", "HEAD", "PUT"] {
+            // Also in the name of the user who owns the cluster.
+            let refused = by_proxy(Asked { method, path, ..cancel() });
+            assert_eq!(refused, Err(Refused::Program), "{method} {path}");
+        }
+        assert_eq!(by_proxy(Asked { method: "POST", path, ..cancel() }), Err(Refused::Method));
+    }
+    assert!(!Refused::Program.asks_for_token(), "it is answered with 403");
+    assert!(Refused::Program.to_string().contains("Authorization: Bearer"));
+    let token = format!("Bearer {TOKEN}");
+    let asked = Asked { path: "/jars/p/plan", authorization: Some(&token), ..cancel() };
+    assert_eq!(by_proxy(asked), Ok(Allowed::Token));
 }
 
 #[test]
@@ -212,6 +238,7 @@ proptest! {
             let named = asked.cookie.is_some_and(|c| c.contains("proxy-user=alice"));
             let json = asked.content_type.is_some_and(|t| t.starts_with("application/json"));
             prop_assert!(reads || method != "POST" && named && json, "{asked:?}");
+            prop_assert!(path != "/jars/p/plan", "{asked:?}");
         }
     }
 }

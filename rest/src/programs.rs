@@ -22,7 +22,7 @@ use tokio::io::AsyncWriteExt;
 
 /// Says of a file whether it is a program that this cluster can run, and of a program what it is.
 pub trait ProgramChecker: Send + Sync {
-    /// Why it is none, found without executing it. The words go to whoever sent the file, so they name no path
+    /// Returns the reason why it is none, found without executing it. The words go to whoever sent the file, so they name no path
     /// of this machine.
     fn check(&self, path: &Path) -> Result<(), String>;
     /// The names of the program's jobs, from the program itself: it is started for that, in a bounded time. Or why
@@ -36,14 +36,14 @@ pub struct ProgramStore {
     folder: PathBuf,
     bytes_max: u64,
     checker: Arc<dyn ProgramChecker>,
-    /// What each file holds: programs are run more often than they are uploaded. Files are never changed
+    /// Hash and size of each file: programs are run more often than they are uploaded. Files are never changed
     /// under their name.
     contents: Arc<Mutex<BTreeMap<PathBuf, Content>>>,
     /// Told what is here whenever that changes.
     told: Arc<dyn Fn(BTreeSet<ContentHash>) + Send + Sync>,
 }
 
-/// What a file holds: hash and size.
+/// The content of a file: hash and size.
 pub type Content = (ContentHash, u64);
 
 /// One uploaded program.
@@ -57,9 +57,9 @@ pub struct StoredProgram {
 
 /// Between the drawn and the given part of an id.
 const ID_SEPARATOR: char = '_';
-/// What an upload under way is called.
+/// The beginning of an upload's name while it is under way.
 const PARTIAL_PREFIX: &str = ".partial-";
-/// What the file with the names of a program's jobs is called, before the drawn part of its id.
+/// The beginning of the name of the file with the names of a program's jobs, before the drawn part of its id.
 const JOBS_PREFIX: &str = ".jobs-";
 /// Most bytes of such a file that are read.
 const JOBS_BYTES_MAX: u64 = 1 << 20;
@@ -141,7 +141,7 @@ impl ProgramStore {
         serde_json::from_reader(file.take(JOBS_BYTES_MAX)).unwrap_or_default()
     }
 
-    /// What a stored program holds.
+    /// Returns hash and size of a stored program.
     pub async fn content(&self, program: &StoredProgram) -> io::Result<Content> {
         let known = self.contents().get(&program.path).copied();
         if let Some(content) = known {
@@ -176,12 +176,12 @@ impl ProgramStore {
     {
         let fail = |e: io::Error| storage_error(&self.folder, &e);
         let mut file = tokio::fs::File::create(path).await.map_err(fail)?;
-        let (mut hasher, mut written) = (Sha256::new(), 0_u64);
+        let mut hasher = ContentHasher::default();
         while let Some(chunk) = chunks.next().await {
             let chunk =
                 chunk.map_err(|e| ApiError::bad_request(format!("the upload broke off: {e}")))?;
-            written = written.saturating_add(chunk.len() as u64);
-            if written > self.bytes_max {
+            hasher.add(&chunk);
+            if hasher.bytes > self.bytes_max {
                 return Err(ApiError::new(
                     actix_web::http::StatusCode::PAYLOAD_TOO_LARGE,
                     format!(
@@ -190,11 +190,10 @@ impl ProgramStore {
                     ),
                 ));
             }
-            hasher.update(&chunk);
             file.write_all(&chunk).await.map_err(fail)?;
         }
         file.flush().await.map_err(fail)?;
-        Ok((ContentHash(hasher.finalize().into()), written))
+        Ok(hasher.finish())
     }
 
     /// The program of that id.
@@ -250,6 +249,26 @@ impl ProgramStore {
     }
 }
 
+/// Finds hash and size of bytes that pass by, a piece at a time.
+#[derive(Debug, Clone, Default)]
+pub struct ContentHasher {
+    hasher: Sha256,
+    bytes: u64,
+}
+
+impl ContentHasher {
+    /// Adds the next piece.
+    pub fn add(&mut self, piece: &[u8]) {
+        self.hasher.update(piece);
+        self.bytes = self.bytes.saturating_add(piece.len() as u64);
+    }
+
+    /// Returns hash and size of all pieces.
+    pub fn finish(self) -> Content {
+        (ContentHash(self.hasher.finalize().into()), self.bytes)
+    }
+}
+
 /// Hash and size of a file's bytes. It is read on one blocking thread from its beginning to its end.
 pub async fn hash_file(path: &Path) -> io::Result<Content> {
     let path = path.to_owned();
@@ -260,16 +279,14 @@ pub async fn hash_file(path: &Path) -> io::Result<Content> {
 /// Does the work of [`hash_file`] on the calling thread, which it blocks.
 fn hash_file_now(path: &Path) -> io::Result<Content> {
     let mut file = std::fs::File::open(path)?;
-    let mut hasher = Sha256::new();
-    let mut size = 0_u64;
+    let mut hasher = ContentHasher::default();
     let mut buffer = vec![0; 1 << 18];
     loop {
         let n = file.read(&mut buffer)?;
         let Some(read) = buffer.get(..n).filter(|read| !read.is_empty()) else {
-            return Ok((ContentHash(hasher.finalize().into()), size));
+            return Ok(hasher.finish());
         };
-        hasher.update(read);
-        size += read.len() as u64;
+        hasher.add(read);
     }
 }
 

@@ -178,7 +178,7 @@ impl Remover {
     /// Removes programs and other blobs. Returns those that do not exist any more.
     async fn remove(self, programs: Vec<ContentHash>, mut keys: Vec<BlobKey>) -> Vec<BlobKey> {
         for hash in programs {
-            match self.store.find(None, hash).await {
+            match self.store.stored(hash).await {
                 Ok(key) => keys.extend(key.filter(|key| key.kind == BlobKind::Permanent)),
                 Err(error) => tracing::warn!(%error, %hash, "blob can't be removed"),
             }

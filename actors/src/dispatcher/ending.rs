@@ -129,9 +129,14 @@ impl Dispatcher {
     /// longer declare which blobs are needed.
     fn give_up(&mut self, job: JobId) {
         self.table.forget(job);
+        self.leave_blobs();
+        self.forget_job(job);
+    }
+
+    /// Removes no blob from now on: another leader may need any of them.
+    pub(super) fn leave_blobs(&mut self) {
         self.superseded = true;
         self.deps.in_use.set(None);
-        self.forget_job(job);
     }
 
     fn forget_job(&mut self, job: JobId) {

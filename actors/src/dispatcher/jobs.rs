@@ -16,7 +16,7 @@ use model::{JobGraph, JobId, JobStatus};
 use platform::watch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use storage::blobs::BlobStoreError;
+use storage::blobs::{BlobFuture, BlobStoreError};
 use storage::jobs::{AppendError, LogEnd, LogId};
 use storage::objects::StoreError;
 
@@ -105,10 +105,7 @@ impl Dispatcher {
         self.say_needed_by(job);
         let log = LogId { creator: self.writer.session, count: self.logs_created };
         self.logs_created += 1;
-        let program = program_key(&graph.program);
-        let keeps = self.deps.services.mutation.keeps(Rule::ProgramsKept);
-        let durable = self.deps.durable.as_ref().filter(|_| keeps);
-        let kept = durable.map(|durable| durable.keep(&program));
+        let kept = self.keep_program(&graph);
         let created = self.logs.clone().create(graph.clone(), log, self.writer.clone());
         let addr = ctx.address();
         let stored = actix::spawn(async move {
@@ -117,14 +114,24 @@ impl Dispatcher {
                 Some(kept) => kept.await.map_err(|error| not_kept(&graph, error)),
                 None => Ok(()),
             };
+            let may_be_stored = kept.is_ok();
             let outcome = match kept {
                 Ok(()) => created.await,
                 Err(error) => Err(error),
             };
-            let stored = GraphStored { graph, options, outcome };
+            let stored = GraphStored { graph, options, outcome, may_be_stored };
             addr.send(stored).await.unwrap_or(Err(SubmitError::ShuttingDown))
         });
         Box::pin(async move { stored.await.unwrap_or(Err(SubmitError::ShuttingDown)) })
+    }
+
+    /// Copies a job's program to where another JobManager finds it. Returns `None` if it is there anyway: every
+    /// JobManager of a cluster for one job is started with the program.
+    pub(super) fn keep_program(&self, graph: &JobGraph) -> Option<BlobFuture<()>> {
+        let keeps = self.deps.services.mutation.keeps(Rule::ProgramsKept);
+        let is_session = matches!(self.deps.mode, ClusterMode::Session);
+        let durable = self.deps.durable.as_ref().filter(|_| keeps && is_session)?;
+        Some(durable.keep(&program_key(&graph.program)))
     }
 
     /// Returns true if this Dispatcher knows which blobs jobs need. While jobs are being recovered it does not, and no
@@ -141,7 +148,9 @@ impl Dispatcher {
         let running = self.jobs.get(&job).map(|job| job.graph.program.hash);
         let building = || self.building.get(&job).map(|building| building.program);
         let persisting = || Some(self.persisting.get(&job)?.0.program.hash);
-        match (self.table.phase(job), running.or_else(building).or_else(persisting)) {
+        let unsettled = || self.unsettled.get(&job).copied();
+        let program = running.or_else(building).or_else(persisting).or_else(unsettled);
+        match (self.table.phase(job), program) {
             (None, None) => self.deps.in_use.remove_job(job),
             (_, program) => self.deps.in_use.set_job(job, program),
         }
@@ -155,7 +164,8 @@ impl Dispatcher {
         let running = self.jobs.iter().map(|(id, job)| (*id, job.graph.program.hash));
         let building = self.building.iter().map(|(id, building)| (*id, building.program));
         let persisting = self.persisting.iter().map(|(id, (graph, _))| (*id, graph.program.hash));
-        let programs = running.chain(building).chain(persisting).collect();
+        let unsettled = self.unsettled.iter().map(|(id, program)| (*id, *program));
+        let programs = unsettled.chain(running).chain(building).chain(persisting).collect();
         let jobs = self.table.jobs().map(|(job, _)| job).collect();
         self.deps.in_use.set(Some(Needed { programs, jobs }));
     }
@@ -232,17 +242,20 @@ struct GraphStored {
     graph: Arc<JobGraph>,
     options: Options,
     outcome: Result<LogEnd, AppendError>,
+    /// False if storing the graph was not even tried.
+    may_be_stored: bool,
 }
 
 impl Handler<GraphStored> for Dispatcher {
     type Result = Result<JobId, SubmitError>;
 
     fn handle(&mut self, stored: GraphStored, ctx: &mut Context<Self>) -> Self::Result {
-        let GraphStored { graph, options, outcome } = stored;
+        let GraphStored { graph, options, outcome, may_be_stored } = stored;
         let job = graph.job_id;
         self.persisting.remove(&job);
         let error = match outcome {
             Ok(log_end) => {
+                self.unsettled.remove(&job);
                 if !self.stopping && self.table.stored(job) {
                     tracing::info!(%job, name = %graph.name, tasks = graph.total_subtasks(), "job submitted");
                     self.run(graph, options, log_end, ctx);
@@ -252,12 +265,16 @@ impl Handler<GraphStored> for Dispatcher {
             }
             Err(AppendError::Exists { .. }) => SubmitError::DuplicateRunning { job },
             Err(AppendError::Superseded { .. } | AppendError::LeaseOver { .. }) => {
+                self.leave_blobs();
                 SubmitError::ShuttingDown
             }
             Err(error @ (AppendError::Store(_) | AppendError::Encode { .. })) => {
                 SubmitError::Storage(error.to_string())
             }
         };
+        if may_be_stored {
+            self.unsettled.insert(job, graph.program.hash);
+        }
         tracing::warn!(%job, %error, "the job graph was not stored");
         self.table.forget(job);
         self.say_needed_by(job);

@@ -60,6 +60,9 @@ pub struct Dispatcher {
     pub(super) logs_created: u64,
     /// Jobs whose graph is being stored, with the time of their submission in Unix milliseconds.
     pub(super) persisting: BTreeMap<JobId, (Arc<JobGraph>, u64)>,
+    /// Programs of jobs that are not known to run although their graphs may be stored: an earlier leader stored the graph,
+    /// and its log is being read, or the storage failed. The next leader may run them.
+    pub(super) unsettled: BTreeMap<JobId, ContentHash>,
     pub(super) jobs: BTreeMap<JobId, Job>,
     /// Jobs whose end steps are being done.
     pub(super) endings: BTreeMap<JobId, Ending>,
@@ -107,6 +110,7 @@ pub(super) fn start(deps: DispatcherDeps, session: DispatcherId) -> Running<Disp
         logs_created: 0,
         deps,
         persisting: BTreeMap::new(),
+        unsettled: BTreeMap::new(),
         jobs: BTreeMap::new(),
         endings: BTreeMap::new(),
         ended: BTreeMap::new(),

@@ -224,11 +224,13 @@ impl Handler<LogRead> for Dispatcher {
         let was_recovering = self.table.recovery_progress().is_some();
         match outcome {
             Ok(taken) => {
+                self.unsettled.remove(&job);
                 self.take_in(job, taken, ctx);
                 self.say_needed_by(job);
             }
             Err(error) => {
                 tracing::warn!(%job, %error, "the job is left to another leader");
+                self.leave_blobs();
                 self.table.recovered(job, Found::Superseded);
             }
         }
@@ -243,6 +245,18 @@ impl Handler<LogRead> for Dispatcher {
 }
 
 impl Dispatcher {
+    /// Copies the program of a recovered job: an earlier leader may still delete its own copy, because it does not know
+    /// of the job or because it removed the program before the job came.
+    fn keep_recovered(&self, graph: &JobGraph) {
+        let Some(kept) = self.keep_program(graph) else { return };
+        let job = graph.job_id;
+        actix::spawn(async move {
+            if let Err(error) = kept.await {
+                tracing::warn!(%job, %error, "no new copy of the program was made; the earlier leader's has to do");
+            }
+        });
+    }
+
     /// Handles the log of a job that an earlier Dispatcher left.
     fn take_in(&mut self, job: JobId, taken: TakenOver, ctx: &mut Context<Self>) {
         let TakenOver { state, end, stale } = taken;
@@ -265,6 +279,7 @@ impl Dispatcher {
                     tracing::warn!(%job, %error, "the job's own options are ignored");
                     self.deps.services.options.as_ref().clone()
                 });
+                self.keep_recovered(&graph);
                 self.run(graph, options, end, ctx);
             }
             (Recovered::Keep, JobState::Ended(entry)) => {

@@ -330,6 +330,7 @@ async fn a_job_is_recorded_once_its_program_is_kept_for_the_next_leader() {
         let durable = || DurableBlobs::new(Arc::new(MemoryBlobs::new()), Arc::new(faulty.clone()));
         let blobs = durable();
         let key = store_bytes(&blobs, b"program", None, BlobKind::Permanent).await.unwrap();
+        let jobs = objects.clone();
         let f = start_keeping(Some(blobs), process, election, ClusterMode::Session, objects).await;
         f.leads(1).await;
         let with = |n, hash| {
@@ -349,6 +350,16 @@ async fn a_job_is_recorded_once_its_program_is_kept_for_the_next_leader() {
         faulty.set_writes(Fault::None);
         assert_eq!(submitted.await, Ok(job(1)));
         assert_eq!(durable().find(None, key.hash).await, Ok(Some(key)), "at another JobManager");
+        // The next leader makes a copy of its own, which no earlier leader deletes.
+        f.handle.stop().await;
+        let process = TestProcess::start(&[]).await;
+        let election = ElectionDouble::start(&process);
+        let mode = ClusterMode::Session;
+        let next = start_keeping(Some(durable()), process, election, mode, jobs).await;
+        next.leads(1).await;
+        settle().await;
+        let names = programs.list("").await.unwrap();
+        assert_eq!(names.iter().filter(|name| name.contains("/whole.")).count(), 2, "{names:?}");
     })
     .await;
 }
@@ -439,6 +450,7 @@ async fn a_leader_whose_lease_is_over_records_nothing() {
         assert!(matches!(f.log_says(1).await, JobState::Running(_)));
         let refused = f.submit(graph(2, 1, false)).await.unwrap_err();
         assert_eq!(refused, SubmitError::ShuttingDown);
+        assert_eq!(f.in_use.get(), None, "another leader says which blobs are needed");
         assert_eq!(f.stored(2).await, Vec::<String>::new());
     })
     .await;
@@ -723,6 +735,35 @@ async fn a_job_that_a_superseded_leader_stored_late_runs_when_it_is_submitted_ag
         assert_eq!(again, SubmitError::DuplicateRunning { job: job(1) });
         settle().await;
         f.finish(1).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_stays_needed_as_long_as_its_graph_may_be_stored() {
+    local(async {
+        let f = Fixture::session().await;
+        let program = |n| f.in_use.get().unwrap().programs.get(&job(n)).copied();
+        let (late, failing) = (graph(1, 1, false), graph(2, 1, false));
+        // A superseded leader stored job 1, and reading its log takes a while.
+        left_behind(&f.objects, late.clone()).await;
+        f.store.set_reads(Fault::Slow(Duration::from_secs(3)));
+        let again = f.submit(late.clone()).await.unwrap_err();
+        assert_eq!(again, SubmitError::DuplicateRunning { job: job(1) });
+        settle().await;
+        assert_eq!(program(1), Some(late.program.hash));
+        seconds(10).await;
+        assert_eq!(program(1), Some(late.program.hash), "it runs");
+        f.store.set_reads(Fault::None);
+        // Nobody knows whether job 2 was stored.
+        let why = StoreError::Unreachable { path: "s3://b/x".into(), why: "no answer".into() };
+        f.store.set_writes(Fault::Fail(why));
+        let failed = f.submit(failing.clone()).await.unwrap_err();
+        assert!(matches!(failed, SubmitError::Storage(_)), "{failed}");
+        assert_eq!(program(2), Some(failing.program.hash));
+        f.store.set_writes(Fault::None);
+        assert_eq!(f.submit(failing).await, Ok(job(2)));
+        f.finish(2).await;
     })
     .await;
 }

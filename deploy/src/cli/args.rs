@@ -162,7 +162,7 @@ const LOGS_EXAMPLES: &str = "\
 Examples:
   flott logs                                             all logs of the cluster at rest.address
   flott logs --list -m jobmanager:8081                   names and sizes
-  flott logs --process jobmanager --file jobmanager.log  one file, as it is
+  flott logs --process jobmanager                        those of the JobManager
   flott logs application_1570379089091_0027              an application on YARN, while it runs and after
   flott logs -t yarn-session --list                      the session on YARN that was started last
 

@@ -86,12 +86,13 @@ impl HaData {
     /// process does not run the job again.
     pub(super) async fn clean(&self, single_job: bool) {
         let cleared = async {
-            if let Some(durable) = &self.durable {
-                durable.clear().await?;
+            if !single_job {
+                storage::jobs::clear(&*self.objects).await?;
             }
-            match single_job {
-                true => Ok(()),
-                false => storage::jobs::clear(&*self.objects).await,
+            // A job whose log is still there needs its program, so the programs come last.
+            match &self.durable {
+                Some(durable) => durable.clear().await,
+                None => Ok(()),
             }
         };
         match tokio::time::timeout(CLEAN_WITHIN, cleared).await {

@@ -43,12 +43,12 @@ const UNKNOWN_AFTER_MS: u64 = 3_600_000;
 /// An application that has waited for so long is worth a word.
 const SLOW_AFTER: Duration = Duration::from_secs(60);
 
-/// What is to be deployed.
+/// An application that is to be deployed.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) kind: ClusterKind,
     pub(super) spec: ClusterSpecification,
-    /// What YARN's lists call it unless an option says otherwise.
+    /// Its name in YARN's lists unless an option says otherwise.
     pub(super) name: String,
     /// The user's program.
     pub(super) program: Option<PathBuf>,
@@ -90,7 +90,8 @@ pub(super) async fn deploy(
     let application = id.to_string();
     let staging = Staging::new(&cluster.conf, &cluster.login, options, &application)?;
     let (staged, submitted) = (Cell::new(false), Cell::new(false));
-    let deployment = Deployment { options, print, cluster, id, staging, staged, submitted };
+    let noted = Cell::new(false);
+    let deployment = Deployment { options, print, cluster, id, staging, staged, noted, submitted };
     let outcome = tokio::select! {
         biased;
         () = signals.next() => Err(YarnFailure::Interrupted),
@@ -116,7 +117,7 @@ fn containers(
     Ok(Containers::of(spec, vcores, smallest))
 }
 
-/// As the JobManager will ask for them.
+/// Returns the vcores for which the JobManager will ask.
 fn task_manager_vcores(options: &Options) -> u32 {
     let set = options.get(&yarn_containers::VCORES);
     let cores = || options.get(&taskmanager::CPU_CORES).map(|cores| cores.ceil() as u32);
@@ -165,6 +166,8 @@ struct Deployment<'a> {
     staging: Staging,
     /// Whether the staging directory may be there.
     staged: Cell<bool>,
+    /// Whether the application's token is in its file.
+    noted: Cell<bool>,
     /// Whether YARN may know the application.
     submitted: Cell<bool>,
 }
@@ -194,6 +197,7 @@ impl Deployment<'_> {
         let rest_token = BearerToken::random(&platform);
         // Before the application can be there: without it nobody could use its endpoint.
         TokenFile::of(self.options, self.id).make(&rest_token)?;
+        self.noted.set(true);
         let submission = Submission {
             id: self.id,
             kind: request.kind,
@@ -353,11 +357,11 @@ impl Deployment<'_> {
         let id = self.id;
         let how = sentence(report).unwrap_or_default();
         YarnFailure::cluster(format!(
-            "{id} {how}\nlogs of its containers, where the cluster keeps them: yarn logs -applicationId {id}"
+            "{id} {how}\nlogs of its containers, where the cluster keeps them: flott logs {id}"
         ))
     }
 
-    /// What is known about an application that does not start.
+    /// Returns all that is known about an application that does not start.
     async fn waiting(&self) -> String {
         let seconds = SLOW_AFTER.as_secs();
         let text = format!("{} has been waiting for {seconds} s; Ctrl-C ends it", self.id);
@@ -381,7 +385,10 @@ impl Deployment<'_> {
     async fn clean_up(&self) {
         let token = TokenFile::of(self.options, self.id);
         if !self.submitted.get() {
-            token.forget();
+            // One that was there before is not this application's.
+            if self.noted.get() {
+                token.forget();
+            }
         } else {
             self.print.note(&format!("killing {}", self.id));
             if let Err(why) = kill(self.cluster, self.id).await.inspect(|()| token.forget()) {

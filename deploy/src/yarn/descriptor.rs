@@ -222,35 +222,23 @@ impl<'a> YarnDescriptor<'a> {
         cluster: &Cluster,
         id: ApplicationId,
     ) -> Result<ApplicationReport, YarnFailure> {
-        self.report_if_known(cluster, id).await?.ok_or_else(|| {
+        let report = report_if_known(cluster, id).await?.ok_or_else(|| {
             YarnFailure::cluster(format!(
                 "the cluster knows no {id}: it has forgotten it, or HADOOP_CONF_DIR is another cluster's"
             ))
-        })
-    }
-
-    /// Returns the report of an application of Flott; `None` if the cluster does not know the application.
-    async fn report_if_known(
-        &self,
-        cluster: &Cluster,
-        id: ApplicationId,
-    ) -> Result<Option<ApplicationReport>, YarnFailure> {
-        let report = match cluster.yarn.report(id).await {
-            Err(error) if error.is_remote("ApplicationNotFoundException") => return Ok(None),
-            report => report?,
-        };
+        })?;
         if !report.application_tags.iter().any(|tag| tag == TAG) {
             let (kind, name) = (report.application_type(), report.name());
             return Err(YarnFailure::configuration(format!(
                 "{id} is no cluster of Flott: it is '{name}' of type {kind}"
             )));
         }
-        Ok(Some(report))
+        Ok(report)
     }
 
     async fn show_logs(&self, context: &Context, output: &mut LogOutput) -> Result<(), Failure> {
         let (id, cluster) = (self.named()?, self.connect().await?);
-        let report = self.report_if_known(cluster, id).await?;
+        let report = report_if_known(cluster, id).await?;
         let patience = self.context.options.get(&execution::CLIENT_TIMEOUT);
         let mut logs = ApplicationLogs { cluster, id, report, patience };
         match logs.show(output).await? {
@@ -352,6 +340,17 @@ impl<'a> YarnDescriptor<'a> {
         let cluster = self.connect().await?;
         let leaves = cluster.yarn.leaf_queues().await.map_err(YarnFailure::from)?;
         Ok(leaves.into_iter().map(|(path, queue)| (path, queue.current_capacity())).collect())
+    }
+}
+
+/// Returns the report of an application; `None` if the cluster does not know it.
+async fn report_if_known(
+    cluster: &Cluster,
+    id: ApplicationId,
+) -> Result<Option<ApplicationReport>, YarnFailure> {
+    match cluster.yarn.report(id).await {
+        Err(error) if error.is_remote("ApplicationNotFoundException") => Ok(None),
+        report => Ok(Some(report?)),
     }
 }
 

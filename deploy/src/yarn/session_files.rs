@@ -1,4 +1,4 @@
-//! What the client notes of its applications: the session that `flott yarn-session` started, so that `flott run -t
+//! The client's notes of its applications: the session that `flott yarn-session` started, so that `flott run -t
 //! yarn-session` finds it, and for each application the token of its REST endpoint.
 //!
 //! Files of mode 0600 in a folder of the user. A file that others could have written is never believed, and no token is
@@ -11,9 +11,7 @@ use hadoop::yarn::messages::ApplicationId;
 use nix::unistd::getuid;
 use rest::access::BearerToken;
 use serde::{Deserialize, Serialize};
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 const NAME: &str = "yarn-session";
@@ -21,9 +19,8 @@ const NAME: &str = "yarn-session";
 const TOKEN_NAME: &str = "yarn-token-";
 /// Most tokens that are looked through for applications that have ended.
 const NOTED_MAX: usize = 64;
-const BYTES_MAX: u64 = 4096;
 
-/// What the file says.
+/// The content of the session file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Noted {
     /// `application_…`.
@@ -63,17 +60,25 @@ impl TokenFile {
         self.path.display()
     }
 
-    /// Writes the token.
+    /// Writes the token of a new application.
     ///
     /// # Errors
-    /// The file cannot be written, or its folder is not this user's alone.
+    /// The file cannot be written, or is there already, or its folder is not this user's alone.
     pub(super) fn make(&self, token: &BearerToken) -> Result<(), YarnFailure> {
-        cluster_files::make_file(&self.path, token.expose()).map_err(|error| {
+        let kept = |why: &dyn std::fmt::Display| {
             YarnFailure::configuration(format!(
-                "the token of {} cannot be kept: {error}; set yarn.properties-file.location",
+                "the token of {} cannot be kept: {why}",
                 self.application
             ))
-        })
+        };
+        match cluster_files::make_file(&self.path, token.expose()) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(kept(&format_args!(
+                "there is {} already, of another cluster's application; remove it",
+                self.display()
+            ))),
+            Err(error) => Err(kept(&format_args!("{error}; set yarn.properties-file.location"))),
+        }
     }
 
     /// Returns the token.
@@ -126,34 +131,23 @@ impl SessionFile {
     /// Notes the session; an earlier note is replaced.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be written, or its folder is not this user's alone.
     pub(super) fn write(&self, id: ApplicationId) -> Result<(), YarnFailure> {
         let noted = Noted { application: id.to_string() };
-        let write = || {
-            let folder = self.0.parent().unwrap_or(&self.0);
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-            let partial = self.0.with_extension(format!("partial-{}", std::process::id()));
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&partial)?;
-            file.write_all(&serde_json::to_vec(&noted)?)?;
-            std::fs::rename(&partial, &self.0)
-        };
-        write().map_err(|e| {
+        let unnoted = |error: &dyn std::fmt::Display| {
             YarnFailure::configuration(format!(
-                "the session cannot be noted in {}: {e}; set yarn.properties-file.location",
+                "the session cannot be noted in {}: {error}; set yarn.properties-file.location",
                 self.display()
             ))
-        })
+        };
+        let text = serde_json::to_string(&noted).map_err(|error| unnoted(&error))?;
+        cluster_files::replace_file(&self.0, &text).map_err(|error| unnoted(&error))
     }
 
     /// Returns the session that is noted; `None` if there is no note.
     ///
     /// # Errors
-    /// A file that others may write, or that says nothing.
+    /// A file that others may read or write, or that says nothing.
     pub(super) fn read(&self) -> Result<Option<ApplicationId>, YarnFailure> {
         let unusable = |why: String| {
             YarnFailure::configuration(format!(
@@ -161,12 +155,8 @@ impl SessionFile {
                 self.display()
             ))
         };
-        let file = match File::open(&self.0) {
-            Ok(file) => file,
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(unusable(e.to_string())),
-        };
-        let text = checked(file).map_err(|e| unusable(e.to_string()))?;
+        let text = cluster_files::read_file(&self.0).map_err(|e| unusable(e.to_string()))?;
+        let Some(text) = text else { return Ok(None) };
         let noted: Noted = serde_json::from_str(&text).map_err(|e| unusable(e.to_string()))?;
         noted
             .application
@@ -185,24 +175,10 @@ impl SessionFile {
     }
 }
 
-fn checked(file: File) -> io::Result<String> {
-    let meta = file.metadata()?;
-    if meta.uid() != getuid().as_raw() || meta.mode() & 0o077 != 0 {
-        let why = format!(
-            "it must belong to this user alone (mode 0600); it has mode {:o}",
-            meta.mode() & 0o777
-        );
-        return Err(io::Error::new(ErrorKind::PermissionDenied, why));
-    }
-    let mut text = String::new();
-    file.take(BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     #[test]
     fn a_session_is_noted_for_its_user_alone_and_forgotten_when_it_ends() {
@@ -246,6 +222,46 @@ mod tests {
         file.forget();
         file.forget();
         assert!(file.read().is_err() && TokenFile::noted(&options).is_empty());
+    }
+
+    #[test]
+    fn the_token_of_a_new_application_is_never_an_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().display().to_string();
+        let options = Options::from_map([("yarn.properties-file.location", at.as_str())]).unwrap();
+        let file = TokenFile::of(&options, "application_1_0001".parse().unwrap());
+        let platform = platform::Platform::production();
+        let (old, new) = (BearerToken::random(&platform), BearerToken::random(&platform));
+        file.make(&old).unwrap();
+        let error = file.make(&new).unwrap_err().to_string();
+        assert!(error.contains(&format!("{} already", file.display())), "{error}");
+        assert!(!error.contains(old.expose()) && !error.contains(new.expose()), "{error}");
+        assert_eq!(file.read().unwrap().expose(), old.expose());
+    }
+
+    #[test]
+    fn a_session_is_not_noted_through_links_or_in_folders_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("own");
+        std::fs::create_dir(&own).unwrap();
+        let file = SessionFile(own.join(NAME));
+        let id: ApplicationId = "application_1_0001".parse().unwrap();
+        let target = folder.path().join("target");
+        std::fs::write(&target, "precious").unwrap();
+        let pid = std::process::id();
+        for planted in [format!("partial-{pid}"), format!("partial-{pid}-0")] {
+            std::os::unix::fs::symlink(&target, file.0.with_extension(planted)).unwrap();
+        }
+        std::os::unix::fs::symlink(&target, &file.0).unwrap();
+        file.write(id).unwrap();
+        assert_eq!(file.read().unwrap(), Some(id));
+        assert_eq!(std::fs::read(&target).unwrap(), b"precious");
+
+        std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let error = file.write(id).unwrap_err().to_string();
+        assert!(error.contains("closed to all others"), "{error}");
+        let error = file.read().unwrap_err().to_string();
+        assert!(error.contains("yarn.application.id"), "{error}");
     }
 
     #[test]

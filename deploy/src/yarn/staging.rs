@@ -33,6 +33,7 @@ const FOLDER: &str = ".flott";
 const SHIP_FILES_MAX: usize = 1_000;
 /// Endings of archives that nodes unpack.
 const ARCHIVES: [&str; 6] = [".zip", ".jar", ".tar", ".tar.gz", ".tgz", ".tar.bz2"];
+
 /// A local file that goes into staging.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Upload {
@@ -194,7 +195,8 @@ impl Staging {
         let mut file = self.create(name, FILE_MODE).await.map_err(failed)?;
         file.write_bytes(Bytes::from(bytes)).await.map_err(failed)?;
         file.close().await.map_err(failed)?;
-        self.written(name, false).await
+        let status = self.written(name).await?;
+        Ok(self.launch_file(name, &status, false))
     }
 
     /// Copies a local file; `progress` is told the bytes of each piece.
@@ -206,15 +208,18 @@ impl Staging {
         upload: &Upload,
         progress: impl Fn(u64),
     ) -> Result<LaunchFile, YarnFailure> {
-        self.upload_with(upload, FILE_MODE, progress).await
+        let sent = |piece: &[u8]| progress(piece.len() as u64);
+        let status = self.upload_with(upload, FILE_MODE, sent).await?;
+        Ok(self.launch_file(&upload.name, &status, upload.archive))
     }
 
+    /// Copies a local file; `sent` gets every piece of the bytes that went.
     async fn upload_with(
         &self,
         upload: &Upload,
         mode: u32,
-        progress: impl Fn(u64),
-    ) -> Result<LaunchFile, YarnFailure> {
+        mut sent: impl FnMut(&[u8]),
+    ) -> Result<FileStatus, YarnFailure> {
         let unread = |e: std::io::Error| {
             YarnFailure::configuration(format!("cannot read {}: {e}", upload.local.display()))
         };
@@ -226,10 +231,10 @@ impl Staging {
             let read = local.read(&mut chunk).await.map_err(unread)?;
             let Some(bytes) = chunk.get(..read).filter(|bytes| !bytes.is_empty()) else { break };
             file.write_bytes(Bytes::copy_from_slice(bytes)).await.map_err(failed)?;
-            progress(read as u64);
+            sent(bytes);
         }
         file.close().await.map_err(failed)?;
-        self.written(&upload.name, upload.archive).await
+        self.written(&upload.name).await
     }
 
     async fn create(
@@ -245,18 +250,21 @@ impl Staging {
         self.hdfs.create(&format!("{}/{name}", self.path), options).await
     }
 
-    /// What nodes have to find.
-    async fn written(&self, name: &str, archive: bool) -> Result<LaunchFile, YarnFailure> {
+    async fn written(&self, name: &str) -> Result<FileStatus, YarnFailure> {
         let status = self.hdfs.get_file_info(&format!("{}/{name}", self.path)).await;
-        let status = status.map_err(|error| self.failure(&format!("look at {name} in"), &error))?;
-        Ok(LaunchFile {
+        status.map_err(|error| self.failure(&format!("look at {name} in"), &error))
+    }
+
+    /// The file that nodes have to find, for this application alone.
+    fn launch_file(&self, name: &str, status: &FileStatus, archive: bool) -> LaunchFile {
+        LaunchFile {
             name: name.to_owned(),
-            url: format!("{}/{name}", self.url()),
+            url: format!("{}{}", self.file_system, status.path),
             size: i64::try_from(status.length).unwrap_or(i64::MAX),
             timestamp: i64::try_from(status.modification_time).unwrap_or(i64::MAX),
             archive,
             public: false,
-        })
+        }
     }
 
     /// Returns the applications beside this one that have left a staging directory, with the Unix milliseconds of its

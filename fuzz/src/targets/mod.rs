@@ -10,6 +10,7 @@ mod hadoop_logs;
 mod hadoop_rpc;
 mod messages;
 mod program_file;
+mod rest_access;
 mod rest_bodies;
 mod scratch;
 mod stores;
@@ -42,6 +43,7 @@ pub(crate) fn all() -> Vec<Target> {
         hadoop_rpc::TARGETS,
         messages::TARGETS,
         program_file::TARGETS,
+        rest_access::TARGETS,
         rest_bodies::TARGETS,
         stores::TARGETS,
         texts::TARGETS,

@@ -9,6 +9,9 @@
 //! and a job with the same program is submitted at leader B. B makes a copy of its own. When A's removal takes effect at
 //! last, it finds the copies of A and of earlier leaders only.
 //!
+//! Every leader makes copies of its own, also of the programs of the jobs that it recovers, so that a late removal of an
+//! earlier leader does no harm to them. A complete copy replaces the copies with lower ids.
+//!
 //! This module must never delete a copy of a later leader, and never decide which programs are needed: that is the
 //! BlobServer's decision.
 
@@ -29,8 +32,12 @@ use std::{
 const PREFIX: &str = "programs/";
 /// The last segment of the name of the object that completes a copy, before the copy's size in bytes.
 const WHOLE: &str = "whole.";
-/// Bytes of one part of a copy; no more of a program is in memory at a time.
-const PART_BYTES: usize = 8 << 20;
+/// Bytes of one part of a copy. One part of one program is in memory at a time while copies are made. The store computes
+/// a checksum of each part on the thread of its caller, so parts are small.
+const PART_BYTES: usize = 2 << 20;
+/// Number of times that the copies of a program are listed while it is restored. A copy that was listed may be replaced
+/// by another one before it is read.
+const LISTINGS: u32 = 3;
 
 /// Blobs of a JobManager that may be superseded by another one; clones are handles to the same store.
 #[derive(Debug, Clone)]
@@ -38,8 +45,8 @@ pub struct DurableBlobs {
     files: Arc<dyn BlobStore>,
     objects: Arc<dyn ObjectStore>,
     copies: Arc<Mutex<Copies>>,
-    /// Held while a program is restored, so that several calls for a program restore it once.
-    restoring: Arc<tokio::sync::Mutex<()>>,
+    /// Held while a program is copied, so that one is copied at a time.
+    copying: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The copies as this process knows them.
@@ -49,15 +56,19 @@ struct Copies {
     next: Option<LogId>,
     /// The copies that this leadership has made or is making.
     kept: BTreeMap<ContentHash, Kept>,
+    /// The programs that are being restored.
+    restoring: BTreeMap<ContentHash, Restored>,
 }
 
 /// The outcome of making a copy, for all jobs that wait for it.
 type Kept = Shared<BlobFuture<()>>;
+/// The outcome of restoring a program, for all calls that wait for it.
+type Restored = Shared<BlobFuture<Option<BlobKey>>>;
 
 impl DurableBlobs {
     /// Returns a store over the files of this JobManager and the object store that it shares with others.
     pub fn new(files: Arc<dyn BlobStore>, objects: Arc<dyn ObjectStore>) -> Self {
-        Self { files, objects, copies: Arc::default(), restoring: Arc::default() }
+        Self { files, objects, copies: Arc::default(), copying: Arc::default() }
     }
 
     /// Records that this process leads. Copies of earlier leaders are its to remove from now on, and it makes copies of
@@ -91,15 +102,13 @@ impl DurableBlobs {
         kept.boxed()
     }
 
-    /// Deletes the copies of all programs, because the cluster has ended.
+    /// Deletes the copies of all programs that this leader and earlier ones made, because the cluster has ended.
     ///
     /// # Errors
     /// The object store's error; copies that were deleted before it stay deleted.
     pub async fn clear(&self) -> Result<(), StoreError> {
-        for name in self.objects.list(PREFIX).await? {
-            self.objects.delete(&name).await?;
-        }
-        Ok(())
+        let Some(next) = self.copies().next else { return Ok(()) };
+        self.clone().delete_copies(PREFIX.to_owned(), |id| id < next).await.map(drop)
     }
 
     fn copies(&self) -> MutexGuard<'_, Copies> {
@@ -107,6 +116,19 @@ impl DurableBlobs {
     }
 
     async fn copy(self, program: BlobKey, id: LogId) -> Result<(), BlobStoreError> {
+        let copying = Arc::clone(&self.copying);
+        let _one = copying.lock().await;
+        let copied = self.write_copy(program, id).await;
+        if copied.is_err() {
+            let parts = self.clone().delete_copies(of_program(program.hash), |other| other == id);
+            if let Err(error) = parts.await {
+                tracing::debug!(hash = %program.hash, %error, "parts of a copy stay for now");
+            }
+        }
+        copied
+    }
+
+    async fn write_copy(&self, program: BlobKey, id: LogId) -> Result<(), BlobStoreError> {
         let name = |last: String| format!("{}{id}/{last}", of_program(program.hash));
         let (mut offset, mut part) = (0, 0_u32);
         while offset < program.size {
@@ -123,30 +145,72 @@ impl DurableBlobs {
         Ok(())
     }
 
-    /// Deletes the copies of a program whose ids are lower than `below`. Returns true if there were any.
-    async fn delete_copies(self, hash: ContentHash, below: LogId) -> Result<bool, StoreError> {
-        let names = self.objects.list(&of_program(hash)).await?;
+    /// Deletes the copies below `prefix` whose ids `takes` accepts. Returns true if there were any.
+    async fn delete_copies(
+        self,
+        prefix: String,
+        takes: impl Fn(LogId) -> bool,
+    ) -> Result<bool, StoreError> {
+        let names = self.objects.list(&prefix).await?;
         let mut were_here = false;
         // In descending order the object that completes a copy comes before its parts.
         for name in names.iter().rev() {
-            if parse(name).is_some_and(|copied| copied.id < below) {
+            if parse(name).is_some_and(|copied| takes(copied.id)) {
                 were_here |= self.objects.delete(name).await?;
             }
         }
         Ok(were_here)
     }
 
-    /// Takes a program that is missing among the files from its newest complete copy.
-    async fn restore(&self, hash: ContentHash) -> Result<Option<BlobKey>, BlobStoreError> {
-        let _one = self.restoring.lock().await;
+    /// Takes a program that is missing among the files from its newest complete copy. Several calls for a program
+    /// restore it once.
+    fn restore(&self, hash: ContentHash) -> BlobFuture<Option<BlobKey>> {
+        let mut copies = self.copies();
+        if let Some(restored) = copies.restoring.get(&hash) {
+            return restored.clone().boxed();
+        }
+        let store = self.clone();
+        let restored = async move {
+            let restored = store.restore_from_any(hash).await;
+            store.copies().restoring.remove(&hash);
+            restored
+        };
+        let restored = restored.boxed().shared();
+        copies.restoring.insert(hash, restored.clone());
+        restored.boxed()
+    }
+
+    async fn restore_from_any(&self, hash: ContentHash) -> Result<Option<BlobKey>, BlobStoreError> {
         if let Some(key) = self.files.find(None, hash).await?.filter(is_program) {
             return Ok(Some(key));
         }
+        let mut damaged = BTreeSet::new();
+        for _ in 0..LISTINGS {
+            let known = damaged.len();
+            if let Some(key) = self.restore_listed(hash, &mut damaged).await? {
+                return Ok(Some(key));
+            }
+            if damaged.len() == known {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Restores from one of the copies that are listed now, but for those in `damaged`, which gets more of them.
+    async fn restore_listed(
+        &self,
+        hash: ContentHash,
+        damaged: &mut BTreeSet<LogId>,
+    ) -> Result<Option<BlobKey>, BlobStoreError> {
         let names = self.objects.list(&of_program(hash)).await?;
         let mut copies: Vec<_> =
             names.iter().filter_map(|name| parse(name)).filter_map(Copied::whole).collect();
         copies.sort();
         for (id, size) in copies.into_iter().rev() {
+            if damaged.contains(&id) {
+                continue;
+            }
             match self.read_copy(hash, id, size).await {
                 Ok(key) => {
                     tracing::info!(%hash, bytes = size, "program restored from {}", self.objects.location());
@@ -156,7 +220,10 @@ impl DurableBlobs {
                     error @ (BlobStoreError::NotFound(_)
                     | BlobStoreError::WrongHash { .. }
                     | BlobStoreError::Store(StoreError::Corrupt { .. })),
-                ) => tracing::warn!(%hash, %id, %error, "a copy of the program is damaged"),
+                ) => {
+                    tracing::warn!(%hash, %id, %error, "a copy of the program is damaged or gone");
+                    damaged.insert(id);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -203,15 +270,20 @@ impl DurableBlobs {
         })
     }
 
-    /// Lists the programs that have copies.
-    async fn copied(&self) -> Result<Vec<BlobKey>, StoreError> {
-        let mut sizes = BTreeMap::new();
-        for copied in self.objects.list(PREFIX).await?.iter().filter_map(|name| parse(name)) {
-            let size: &mut u64 = sizes.entry(copied.hash).or_default();
-            *size = copied.whole().map_or(*size, |(_, size)| size);
+    /// Deletes the copies among `names` that are replaced: those with lower ids than a complete copy.
+    async fn delete_replaced(&self, names: &[String]) -> Result<(), StoreError> {
+        let mut newest: BTreeMap<ContentHash, LogId> = BTreeMap::new();
+        let whole = names.iter().filter_map(|name| parse_copy_name(name));
+        whole.for_each(|(hash, id)| {
+            newest.entry(hash).and_modify(|known| *known = id.max(*known)).or_insert(id);
+        });
+        for name in names.iter().rev() {
+            let is_replaced = |copied: Copied<'_>| newest.get(&copied.hash) > Some(&copied.id);
+            if parse(name).is_some_and(is_replaced) {
+                self.objects.delete(name).await?;
+            }
         }
-        let key = |(hash, size)| BlobKey { job: None, hash, kind: BlobKind::Permanent, size };
-        Ok(sizes.into_iter().map(key).collect())
+        Ok(())
     }
 }
 
@@ -225,6 +297,16 @@ impl BlobStore for DurableBlobs {
         Box::pin(async move {
             match store.files.find(job, hash).await? {
                 None if job.is_none() => store.restore(hash).await,
+                found => Ok(found),
+            }
+        })
+    }
+
+    fn stored(&self, hash: ContentHash) -> BlobFuture<Option<BlobKey>> {
+        let store = self.clone();
+        Box::pin(async move {
+            match store.files.find(None, hash).await? {
+                None => Ok(programs(&store.objects.list(&of_program(hash)).await?).pop()),
                 found => Ok(found),
             }
         })
@@ -253,7 +335,10 @@ impl BlobStore for DurableBlobs {
         Box::pin(async move {
             let was_here = store.files.remove(&key).await?;
             match below.flatten() {
-                Some(below) => Ok(store.delete_copies(key.hash, below).await? || was_here),
+                Some(below) => {
+                    let copies = store.delete_copies(of_program(key.hash), |id| id < below);
+                    Ok(copies.await? || was_here)
+                }
                 None => Ok(was_here),
             }
         })
@@ -267,14 +352,16 @@ impl BlobStore for DurableBlobs {
         let store = self.clone();
         Box::pin(async move {
             let mut keys = store.files.keys().await?;
-            // Copies are listed by a leader only: it may remove them.
+            // Copies are listed by a leader only: it may remove them, and here it removes those that are replaced.
             let leads = store.copies().next.is_some();
             if leads {
                 let here = keys.iter().filter(|key| is_program(key)).map(|key| key.hash);
                 let here: BTreeSet<ContentHash> = here.collect();
-                let copied = store.copied().await?.into_iter();
+                let names = store.objects.list(PREFIX).await?;
+                let copied = programs(&names).into_iter();
                 keys.extend(copied.filter(|key| !here.contains(&key.hash)));
                 keys.sort();
+                store.delete_replaced(&names).await?;
             }
             Ok(keys)
         })
@@ -287,6 +374,17 @@ impl BlobStore for DurableBlobs {
 
 fn is_program(key: &BlobKey) -> bool {
     key.job.is_none() && key.kind == BlobKind::Permanent
+}
+
+/// Returns the programs that have copies among these names.
+fn programs(names: &[String]) -> Vec<BlobKey> {
+    let mut sizes = BTreeMap::new();
+    for copied in names.iter().filter_map(|name| parse(name)) {
+        let size: &mut u64 = sizes.entry(copied.hash).or_default();
+        *size = copied.whole().map_or(*size, |(_, size)| size);
+    }
+    let key = |(hash, size)| BlobKey { job: None, hash, kind: BlobKind::Permanent, size };
+    sizes.into_iter().map(key).collect()
 }
 
 fn of_program(hash: ContentHash) -> String {

@@ -191,3 +191,68 @@ async fn a_damaged_file_is_replaced_by_the_copy() {
     let path = again.path(&key).await.unwrap().unwrap();
     assert_eq!(std::fs::read(path).unwrap(), b"program");
 }
+
+#[tokio::test]
+async fn a_complete_copy_replaces_those_of_earlier_leaders() {
+    let objects = MemoryObjects::new();
+    let a = leading(&objects, 1);
+    let key = program(&a).await;
+    a.keep(&key).await.unwrap();
+    let b = leading(&objects, 2);
+    assert_eq!(b.keys().await.unwrap(), [key]);
+    assert_eq!(copies(&objects).await, 1, "B has none of its own yet");
+    b.keep(&key).await.unwrap();
+    b.keys().await.unwrap();
+    assert_eq!(copies(&objects).await, 1);
+    // A's late removal reaches its own copy alone, which is gone.
+    a.remove(&key).await.unwrap();
+    assert_eq!(standby(&objects).read(&key, 0, 100).await.unwrap(), "program");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_cannot_be_completed_leaves_no_parts() {
+    let objects = MemoryObjects::new();
+    let slow = FaultyObjects::new(Arc::new(objects.clone()));
+    let files = Arc::new(MemoryBlobs::new());
+    let a = DurableBlobs::new(Arc::clone(&files) as Arc<dyn BlobStore>, Arc::new(slow.clone()));
+    a.lead(leader(1));
+    let bytes = vec![7; 3 << 20];
+    let key = store_bytes(&a, &bytes, None, BlobKind::Permanent).await.unwrap();
+    slow.set_writes(Fault::Slow(Duration::from_secs(1)));
+    let mut kept = a.keep(&key);
+    assert!(tokio::time::timeout(Duration::from_millis(500), &mut kept).await.is_err());
+    files.remove(&key).await.unwrap();
+    assert_eq!(kept.await, Err(BlobStoreError::NotFound(key.hash)));
+    assert_eq!(objects.list("").await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_end_of_a_cluster_does_not_reach_the_copies_of_the_next_leader() {
+    let objects = MemoryObjects::new();
+    let a = leading(&objects, 1);
+    let key = program(&a).await;
+    a.keep(&key).await.unwrap();
+    let b = leading(&objects, 2);
+    b.keep(&key).await.unwrap();
+    a.clear().await.unwrap();
+    assert_eq!(copies(&objects).await, 1);
+    standby(&objects).clear().await.unwrap();
+    assert_eq!(copies(&objects).await, 1);
+    b.clear().await.unwrap();
+    assert_eq!(objects.list("").await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn nothing_is_restored_in_order_to_be_removed() {
+    let objects = MemoryObjects::new();
+    let a = leading(&objects, 1);
+    let key = program(&a).await;
+    a.keep(&key).await.unwrap();
+    let files = Arc::new(MemoryBlobs::new());
+    let b = DurableBlobs::new(Arc::clone(&files) as Arc<dyn BlobStore>, Arc::new(objects.clone()));
+    b.lead(leader(2));
+    assert_eq!(b.stored(key.hash).await, Ok(Some(key)));
+    assert_eq!(files.find(None, key.hash).await, Ok(None));
+    assert_eq!(b.remove(&key).await, Ok(true));
+    assert_eq!(b.stored(key.hash).await, Ok(None));
+}

@@ -51,6 +51,10 @@ pub trait BlobStore: Send + Sync + fmt::Debug {
     /// Looks up a blob by content and job, the permanent one before the transient one. Returns `None` if there is
     /// neither. Does not verify the content.
     fn find(&self, job: Option<JobId>, hash: ContentHash) -> BlobFuture<Option<BlobKey>>;
+    /// Looks up a blob without a job in order to remove it: nothing is restored for that.
+    fn stored(&self, hash: ContentHash) -> BlobFuture<Option<BlobKey>> {
+        self.find(None, hash)
+    }
     /// Verifies the blob and reads at most `max` bytes from `offset` on. Returns no bytes at or beyond the end.
     fn read(&self, key: &BlobKey, offset: u64, max: usize) -> BlobFuture<Bytes>;
     /// Verifies the blob and returns a file that holds exactly its content, readable and executable by this user. The

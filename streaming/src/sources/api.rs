@@ -15,8 +15,8 @@ use std::{
 use storage::files::{self, OpenRemoteFiles};
 
 impl Environment {
-    /// The lines of a file, or of all files below a folder, as text. A line ends with `\n`, which is not part of it;
-    /// the last one need not. Files whose name begins with `.` or `_` are left out of folders. Bytes that are not
+    /// The lines of a file, or of all files below a folder, as text. A line ends with `\n` or `\r\n`, which is not
+    /// part of it; the last one need not. Files whose name begins with `.` or `_` are left out of folders. Bytes that are not
     /// UTF-8 fail the task: read those with [`Environment::read_lines`].
     ///
     /// `hdfs://nameservice/path` is read where the program has the feature `hdfs` or `yarn`; the configuration is Hadoop's
@@ -25,7 +25,7 @@ impl Environment {
         self.text("text_source", path.as_ref(), None, files::open)
     }
 
-    /// The lines of a file, or of all files below a folder, as the bytes they are; otherwise as
+    /// The lines of a file, or of all files below a folder, as bytes, which need not be UTF-8; otherwise as
     /// [`Environment::read_text_file`].
     pub fn read_lines(&self, path: impl AsRef<Path>) -> Stream<Vec<u8>> {
         self.text("line_source", path.as_ref(), None, files::open)

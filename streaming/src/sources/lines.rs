@@ -1,4 +1,5 @@
-//! Cutting blocks of bytes into lines.
+//! Cutting blocks of bytes into lines. Lines are counted and cut by their raw bytes; a `\r` before the end is taken away
+//! only from what becomes a record.
 
 use thiserror::Error;
 
@@ -16,11 +17,11 @@ pub struct LineTooLong;
 #[derive(Debug, Default)]
 pub struct LineBuffer {
     bytes: Vec<u8>,
-    /// What is before was cut off already.
+    /// Everything before it was cut off already.
     start: usize,
-    /// What is before has no line end, as far as it was not cut off.
+    /// From `start` to here there is no line end.
     searched: usize,
-    /// What is behind is room.
+    /// Everything behind it is room.
     filled: usize,
 }
 
@@ -46,7 +47,7 @@ impl LineBuffer {
         Ok(self.bytes.get_mut(self.filled..).unwrap_or_default())
     }
 
-    /// So many bytes of the room were filled.
+    /// Takes note that `bytes` bytes of the room were filled.
     pub fn filled(&mut self, bytes: usize) {
         self.filled = (self.filled + bytes).min(self.bytes.len());
     }
@@ -67,7 +68,8 @@ impl LineBuffer {
         Ok(())
     }
 
-    /// The next whole line, without its `\n`.
+    /// The next whole line, without its `\n`. Its `\r` is still there, so that its length tells where the next one begins:
+    /// see [`without_return`].
     #[inline]
     pub fn next_line(&mut self) -> Option<&[u8]> {
         let unsearched = self.bytes.get(self.searched..self.filled)?;
@@ -85,7 +87,7 @@ impl LineBuffer {
         }
     }
 
-    /// What is left behind the last line end: a line without one, unless it is empty.
+    /// The bytes behind the last line end: a line without one, unless it is empty.
     pub fn rest(&mut self) -> &[u8] {
         let rest = self.start..self.filled;
         self.start = self.filled;
@@ -97,4 +99,11 @@ impl LineBuffer {
     pub fn clear(&mut self) {
         (self.start, self.searched, self.filled) = (0, 0, 0);
     }
+}
+
+/// Returns a line without the carriage return at its end: lines may end with CRLF, and the last one with CR alone. Only one
+/// is taken away, as Flink does.
+#[inline]
+pub(super) fn without_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
 }

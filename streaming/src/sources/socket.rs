@@ -1,6 +1,6 @@
 //! Lines that come over a TCP connection. One subtask; nothing is read again after a failure.
 
-use super::LineBuffer;
+use super::{LineBuffer, lines::without_return};
 use crate::{
     chain::{ReadProgress, SourceReader},
     operators::{Collector, OperatorContext, OperatorMail},
@@ -67,7 +67,8 @@ fn record<T: FromLine>(
     line: &[u8],
     context: &OperatorContext,
 ) -> Result<T, TaskError> {
-    T::from_line(line).map_err(|why| context.io_error(format!("a line of {address}"), why))
+    T::from_line(without_return(line))
+        .map_err(|why| context.io_error(format!("a line of {address}"), why))
 }
 
 impl<T: FromLine> SourceReader for SocketReader<T> {

@@ -3,6 +3,7 @@
 use super::{
     FileSplit, FileSplits, LineBuffer,
     enumerator::{ASK, kind_of},
+    lines::without_return,
     remote::{Block, RemoteInput},
 };
 use crate::{
@@ -33,7 +34,7 @@ struct Open {
     path: PathBuf,
     /// How long the file was when it was opened, as far as that is known.
     length: u64,
-    /// What is before was read.
+    /// Everything before this byte was read.
     read_to: u64,
     /// Where the next line begins.
     at: u64,
@@ -275,7 +276,7 @@ fn record_at<T: FromLine>(
     line: &[u8],
     context: &OperatorContext,
 ) -> Result<T, TaskError> {
-    T::from_line(line).map_err(|why| {
+    T::from_line(without_return(line)).map_err(|why| {
         context.io_error(format!("can't read '{}' at byte {begins}", open.path.display()), why)
     })
 }

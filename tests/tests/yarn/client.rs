@@ -10,7 +10,7 @@ use hadoop::yarn::messages::{GetApplicationsRequest, YarnApplicationState};
 use hdfs_native::Client;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -233,8 +233,11 @@ fn every_bad_input_has_its_own_words() {
         assert!(said.contains(expected), "{more:?}: {said}");
     }
     let words = ["run-application", "-t", "yarn-application"];
+    let empty = user.folder.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let empty = (empty.to_str().unwrap(), "has no configuration of Hadoop");
     for (directory, expected) in
-        [("", "HADOOP_CONF_DIR is not set"), ("/absent", "no such directory")]
+        [("", "HADOOP_CONF_DIR is not set"), ("/absent", "no such directory"), empty]
     {
         let mut command = user.command(&words);
         command
@@ -247,7 +250,57 @@ fn every_bad_input_has_its_own_words() {
         assert!(text_of(&refused.stderr).contains(expected), "{}", text_of(&refused.stderr));
     }
     without_a_resource_manager(&user, &words, program);
+    // The machine's number is at offset 18 of an ELF file.
+    let (mut bytes, other) = (std::fs::read(program).unwrap(), user.folder.path().join("other"));
+    bytes[18..20].copy_from_slice(&183_u16.to_le_bytes());
+    std::fs::write(&other, bytes).unwrap();
+    let refused = user.command(&words).arg(&other).args(["--input", "/x"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text_of(&refused.stderr);
+    assert!(said.contains("it is built for aarch64"), "{said}");
+    // Somebody without a home directory, who may not make one.
+    let mut command = user.command(&[&words[..], &SIZES].concat());
+    let refused = command.arg(program).args(["--input", "/x"]).env("HADOOP_USER_NAME", "nobody");
+    let refused = refused.output().unwrap();
+    let said = text_of(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("Permission denied") && said.contains("yarn.staging-directory"),
+        "{said}"
+    );
     user.nothing_is_left();
+}
+
+/// In the queue `small`, a JobManager of this size never gets its container.
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn who_waits_in_a_full_queue_is_told_why_and_can_end_it() {
+    let (user, text) = (User::new(), repository_text());
+    let program = bin("word_count");
+    let words = [
+        &["run-application", "-t", "yarn-application"][..],
+        &["-D", "yarn.application.queue=small", "-D", "jobmanager.memory.process.size=1300m"],
+        &["-D", "taskmanager.memory.process.size=512m", program.to_str().unwrap()],
+        &["--input", text.to_str().unwrap()],
+    ]
+    .concat();
+    for killed in [false, true] {
+        let mut child = user.command(&words).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let waits = said.find(|line| line.contains("waits for a container")).unwrap();
+        assert!(waits.contains("Queue's Absolute max capacity = 25.0 %"), "{waits}");
+        if killed {
+            let id = user.alive()[0].parse().unwrap();
+            user.runtime.block_on(user.yarn.kill(id, None)).unwrap();
+        } else {
+            kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGINT).unwrap();
+        }
+        let end = said.collect::<Vec<_>>().join("\n");
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{end}");
+        assert!(end.contains(if killed { "killed" } else { "interrupted" }), "{end}");
+        user.nothing_is_left();
+        assert!(user.tokens().is_empty());
+    }
 }
 
 /// A configuration whose ResourceManager is down: a line for each try, an end in the time that was said.

@@ -1,5 +1,5 @@
 //! Jobs in a row on NodeManagers that kill a container which uses more memory than it asked for: none is killed.
-//! `FLOTT_MEMORY_MINUTES` says for how long (3); `cargo xtask yarn memory --minutes N` runs it alone.
+//! `MEMORY_TEST_MINUTES` says for how long (3); `cargo xtask yarn memory --minutes N` runs it alone.
 
 use super::client::{User, lines, text_of};
 use super::common::{bin, expected_counts, repository_text};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const MINUTES_VARIABLE: &str = "FLOTT_MEMORY_MINUTES";
+const MINUTES_VARIABLE: &str = "MEMORY_TEST_MINUTES";
 const MINUTES: u64 = 3;
 /// Memory of the JobManager and of each TaskManager, MiB.
 const MEMORY: &str = "512";
@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 fn minutes() -> u64 {
     let set = std::env::var(MINUTES_VARIABLE).ok();
-    set.map_or(MINUTES, |text| text.parse().expect("FLOTT_MEMORY_MINUTES is a whole number"))
+    set.map_or(MINUTES, |text| text.parse().expect("MEMORY_TEST_MINUTES is a whole number"))
 }
 
 /// The repository's text over and over, and what its words count to.

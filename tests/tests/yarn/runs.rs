@@ -134,6 +134,30 @@ fn a_graph_that_the_client_built_runs_with_its_program() {
 
 #[test]
 #[ignore = "needs the YARN of `cargo xtask yarn`"]
+fn a_program_that_cannot_be_loaded_fails_the_application_with_the_reason() {
+    let (text, flott, program) = (repository_text(), bin("flott"), bin("word_count"));
+    let folder = tempfile::tempdir().unwrap();
+    let graph = folder.path().join("job.graph");
+    let info = Command::new(&flott)
+        .args(["info", "--job-graph", graph.to_str().unwrap()])
+        .arg(&program)
+        .args(["--input", text.to_str().unwrap()])
+        .env_remove("FLOTT_CONF_DIR")
+        .output()
+        .unwrap();
+    assert!(info.status.success(), "{}", String::from_utf8_lossy(&info.stderr));
+    let command = jobmanager("flott", "per-job --job-graph job.graph --program program");
+    let files = [("flott", flott.as_path()), ("program", &text), ("job.graph", &graph)];
+    let application = Application::submit(&command, &[], &options(&[]), &files);
+    let report = application.ended();
+    let why = report.diagnostics();
+    assert_eq!(report.final_status(), FinalApplicationStatus::Failed, "{why}");
+    assert!(why.contains("exitCode: 1") && why.contains("program"), "{why}");
+    application.has_no_process();
+}
+
+#[test]
+#[ignore = "needs the YARN of `cargo xtask yarn`"]
 fn a_taskmanager_that_no_node_can_hold_fails_the_job_with_yarns_reason() {
     let text = repository_text();
     let args = json!(["--input", text]).to_string();

@@ -168,7 +168,7 @@ pub(super) fn memory(version: &str, minutes: u32) -> Result<()> {
     };
     let minutes = minutes.to_string();
     with_cluster(&["--hadoop", version], |users| {
-        target.run(&ALL, users, &[("FLOTT_MEMORY_MINUTES", &minutes)])
+        target.run(&ALL, users, &[("MEMORY_TEST_MINUTES", &minutes)])
     })
 }
 
