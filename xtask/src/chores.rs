@@ -124,7 +124,8 @@ fn bench_hadoop(args: &[String]) -> Result<()> {
     })
 }
 
-/// The benchmark on YARN, on a cluster of its own for each interval of heartbeats: `--heartbeat MS` is for one alone.
+/// The benchmark on YARN, on a cluster of its own for each interval of heartbeats: `--heartbeat MS` is for one alone. It
+/// measures programs as they are handed out, which takes minutes to build, or with `--as-built` as `--release` has them.
 fn bench_yarn(bench: &Path, args: &[String]) -> Result<()> {
     let mut given = args.to_vec();
     let heartbeats = match given.iter().position(|arg| arg == "--heartbeat") {
@@ -134,10 +135,13 @@ fn bench_yarn(bench: &Path, args: &[String]) -> Result<()> {
         }
         None => HEARTBEATS.map(str::to_owned).into(),
     };
-    let program = crate::dist::on_yarn("ticker")?;
-    crate::dist::dist(&["flott".to_owned()])?;
-    let metadata = workspace::metadata(false)?;
-    let flott = workspace::target_directory(&metadata).join("dist/programs/flott");
+    let (flott, program) = match given.iter().position(|arg| arg == "--as-built") {
+        Some(at) => {
+            given.remove(at);
+            (bench.with_file_name("flott"), bench.with_file_name("ticker"))
+        }
+        None => crate::dist::on_yarn("ticker")?,
+    };
     let no_flink = args.windows(2).any(|pair| pair == ["--flink-pairs", "0"]);
     let flink = if no_flink { None } else { Some(yarn::flink::distribution()?) };
     for heartbeat in heartbeats {

@@ -43,15 +43,16 @@ pub(crate) fn dist(only: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A program of the crate `examples` as `dist` makes it, but with the feature `yarn`, in a folder of its own.
-pub(crate) fn on_yarn(program: &str) -> Result<PathBuf> {
+/// The command `flott` and, in a folder of its own, a program of the crate `examples` with the feature `yarn`.
+pub(crate) fn on_yarn(program: &str) -> Result<(PathBuf, PathBuf)> {
+    dist(&["flott".to_owned()])?;
     let with = ["-p", "examples", "--features", "flott/yarn", "--bin", program];
     run(cargo(&["build", "--profile", "dist"]).args(with))?;
     let built = workspace::target_directory(&workspace::metadata(false)?).join("dist");
     let folder = built.join("programs-yarn");
     fs::create_dir_all(&folder)?;
     split(&built.join(program), &folder.join(program))?;
-    Ok(folder.join(program))
+    Ok((built.join("programs/flott"), folder.join(program)))
 }
 
 /// Copies a program without its DWARF, and that into a file beside it.
