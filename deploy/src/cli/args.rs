@@ -368,7 +368,7 @@ pub struct Cancel {
 /// The arguments of `flott logs`.
 #[derive(Debug, Args)]
 pub struct Logs {
-    /// Application on YARN, application_<number>_<number> [with -t yarn: yarn.application.id, else the session that was
+    /// Application on YARN: `application_…` [with -t yarn: yarn.application.id, else the session that was
     /// started last]
     #[arg(value_name = "APPLICATION")]
     pub application: Option<String>,

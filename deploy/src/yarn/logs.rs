@@ -261,6 +261,14 @@ fn name(file: &FileStatus) -> &str {
     file.path.rsplit('/').next().unwrap_or_default()
 }
 
+/// Returns the node whose file has this name, as YARN calls nodes: files are named `host_port`.
+fn node_of(name: &str) -> String {
+    match name.rsplit_once('_') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => format!("{host}:{port}"),
+        _ => name.to_owned(),
+    }
+}
+
 /// Returns how many bytes are whole of files that are being added to, by name.
 async fn whole_lengths(
     client: &Client,
@@ -307,7 +315,7 @@ async fn node_file(
             Ok(Some(LogEvent::File(header))) => {
                 wanted = output.begin(LogFile {
                     process: header.container.to_string(),
-                    node: node.to_owned(),
+                    node: node_of(node),
                     file: header.name,
                     bytes: header.length,
                 })?;
@@ -349,5 +357,18 @@ async fn node_log(
             }
             Err(error) => return Ok(Err(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_of_the_node_that_it_is_named_by() {
+        assert_eq!(node_of("node-1.example.org_45454"), "node-1.example.org:45454");
+        assert_eq!(node_of("a_b_8041"), "a_b:8041");
+        assert_eq!(node_of("node_8041_1570379089091"), "node_8041_1570379089091");
+        assert_eq!(node_of("meta"), "meta");
     }
 }

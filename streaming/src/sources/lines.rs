@@ -68,8 +68,7 @@ impl LineBuffer {
         Ok(())
     }
 
-    /// The next whole line, without its `\n`. Its `\r` is still there, so that its length tells where the next one begins:
-    /// see [`without_return`].
+    /// The next whole line, without its `\n`. Its `\r` is still there, so that its length tells where the next one begins.
     #[inline]
     pub fn next_line(&mut self) -> Option<&[u8]> {
         let unsearched = self.bytes.get(self.searched..self.filled)?;
