@@ -29,7 +29,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   dist [PROGRAM]...          programs to hand out, in target/dist/programs, DWARF in files beside them
   simulate [ARGS]            the simulated cluster: [--seeds N] [--seed S] [--mutants [--recorded]]
   fuzz [ARGS]                every decoder: [--seconds N] [--seed S] [--target NAME]
-  yarn up|kill|start|down|test|help [ARGS]
+  yarn up|kill|start|down|test|memory|help [ARGS]
                              a real Hadoop on loopback: [--nodes N] [--secure] [--ha] [--heartbeat MS] [--hadoop VERSION]";
 
 fn main() -> ExitCode {
