@@ -52,7 +52,8 @@ impl Drop for End<'_> {
 /// The most resident memory that the processes of each container had together, MiB, until `over`; by the container in
 /// their environment.
 fn peaks(application: &str, over: &AtomicBool) -> BTreeMap<String, u64> {
-    let mark = format!("container_{}", application.trim_start_matches("application_"));
+    // A ResourceManager that was started again puts a number before it: `container_e02_…`.
+    let mark = format!("_{}_", application.trim_start_matches("application_"));
     let page = u64::try_from(sysconf(SysconfVar::PAGE_SIZE).unwrap().unwrap()).unwrap();
     let mut peaks: BTreeMap<String, u64> = BTreeMap::new();
     while !over.load(Ordering::Relaxed) {
@@ -64,7 +65,7 @@ fn peaks(application: &str, over: &AtomicBool) -> BTreeMap<String, u64> {
             let Some(container) = environment.split('\0').find_map(of) else { continue };
             let resident = text_of(&read("statm"));
             let pages = resident.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-            if container.starts_with(&mark) {
+            if container.contains(&mark) {
                 *now.entry(container).or_default() += pages.unwrap_or(0) * page;
             }
         }
