@@ -1,4 +1,4 @@
-//! What stands before every handler: requests without the token are refused where there is one, foreign web pages are
+//! Stands before every handler: requests without the token are refused where there is one, foreign web pages are
 //! turned away, bodies are taken in, and whatever is refused is refused in the same words.
 //!
 //! Every failure leaves as `{"errors": […]}`, also one that the web server found by itself.
@@ -25,7 +25,7 @@ const URI_BYTES_MAX: usize = 16 << 10;
 pub(crate) struct Gate {
     /// Whether the endpoint listens on loopback only.
     pub(crate) loopback: bool,
-    /// Who may use it; `None`: whoever reaches it.
+    /// The rules of who may use it; `None`: whoever reaches it.
     pub(crate) access: Option<Access>,
     /// What bodies may take.
     pub(crate) bodies: Bodies,

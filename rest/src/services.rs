@@ -58,7 +58,7 @@ pub struct RestSettings {
     pub log_file: Option<String>,
     /// Milliseconds between refreshes of a page.
     pub refresh_interval_ms: u64,
-    /// Who may use the endpoint; `None`: whoever reaches it.
+    /// The rules of who may use the endpoint; `None`: whoever reaches it.
     pub access: Option<Access>,
     /// Why uploads and submissions are refused; `None`: allowed.
     pub submit_refused: Option<String>,

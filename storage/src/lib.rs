@@ -1,4 +1,4 @@
-//! What must survive a process - blobs, job graphs, job results, leader records, election
+//! Stores what must survive a process - blobs, job graphs, job results, leader records, election
 //! drivers - and input files of other systems. It must never know actors.
 
 pub mod blobs;

@@ -78,7 +78,7 @@ async fn main() -> Result<()> {
 struct Bench {
     heartbeat: Duration,
     report: Report,
-    /// Of each metric's name.
+    /// The last part of every metric's name.
     ending: String,
     yarn: Yarn,
     floor: Floor,

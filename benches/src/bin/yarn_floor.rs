@@ -24,7 +24,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 
-/// Of both containers: the sizes that Flott's have.
+/// The sizes of both containers, which are those of Flott's.
 const MEMORY_MIB: i64 = 1728;
 /// Variables of the containers: the files, where they are, and who measures.
 const FILES: &str = "FLOOR_FILES";

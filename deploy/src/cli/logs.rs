@@ -22,9 +22,8 @@ pub(super) async fn logs(context: &Context, args: Logs) -> Outcome {
     if let Some(id) = &args.application {
         options = options.with(APPLICATION_ID.key(), id)?;
     }
+    let context = context.with_options(options);
     let print = context.print;
-    let (overrides, common) = (context.overrides.clone(), context.common.clone());
-    let context = Context { options, overrides, common, print };
     let target = target(&context, &args)?;
     let mut output = LogOutput {
         print,

@@ -84,6 +84,14 @@ pub(crate) struct Context {
     pub(crate) print: Printer,
 }
 
+impl Context {
+    /// Returns the context with other options.
+    pub(crate) fn with_options(&self, options: Options) -> Self {
+        let (overrides, common) = (self.overrides.clone(), self.common.clone());
+        Self { options, overrides, common, print: self.print }
+    }
+}
+
 /// The main function of the binary `flott`.
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(session_args::long_names(std::env::args_os())) {

@@ -71,9 +71,7 @@ fn with_options(context: &Context, args: &YarnSession) -> Result<Context, Failur
         ),
     ];
     let given = given.into_iter().filter_map(|(key, value)| Some((key, value?)));
-    let options = context.options.overlaid(given, "command line")?;
-    let (overrides, common) = (context.overrides.clone(), context.common.clone());
-    Ok(Context { options, overrides, common, print: context.print })
+    Ok(context.with_options(context.options.overlaid(given, "command line")?))
 }
 
 async fn query(context: &Context, descriptor: &YarnDescriptor<'_>) -> Outcome {

@@ -46,7 +46,7 @@ fn not_bound(options: &Options, why: &RestStartError) -> StartError {
 pub(super) struct EndpointPlan {
     /// As bound.
     pub(super) bind: RestBind,
-    /// Who may use it; `None`: whoever reaches it.
+    /// The rules of who may use it; `None`: whoever reaches it.
     pub(super) access: Option<Access>,
     /// The options that are shown.
     pub(super) options: Arc<Options>,

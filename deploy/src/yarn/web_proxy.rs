@@ -1,4 +1,4 @@
-//! Who may use the REST endpoint of this application: holders of the token in the container's credentials, and YARN's
+//! Decides who may use the REST endpoint of this application: holders of the token in the container's credentials, and YARN's
 //! web proxy, whose hosts are in the application's Hadoop configuration.
 //!
 //! Hosts are looked up when a request without the token comes, never at the start or the end of the process.

@@ -30,7 +30,7 @@ pub(super) struct RemoteInput {
     ended: bool,
 }
 
-/// What is there of a file.
+/// The state of a file's next bytes.
 pub(super) enum Block {
     /// These bytes come next.
     Bytes(Vec<u8>),

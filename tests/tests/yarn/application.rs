@@ -7,7 +7,7 @@ use hadoop::login::Login;
 use hadoop::tokens::{Credentials, Secret};
 use hadoop::yarn::messages::{
     ApplicationId, ApplicationReport, ApplicationSubmissionContext, ContainerLaunchContext,
-    LocalResource, NodeState, Resource, YarnApplicationState,
+    FinalApplicationStatus, LocalResource, NodeState, Resource, YarnApplicationState,
 };
 use hadoop::yarn::{YarnClient, renewer};
 use hdfs_native::{Client, ClientBuilder, WriteOptions};
@@ -131,6 +131,13 @@ impl Application {
             );
             over.then_some(report)
         })
+    }
+
+    /// Waits for the end, which must be a success.
+    pub(super) fn has_succeeded(&self) {
+        let report = self.ended();
+        let (status, why) = (report.final_status(), report.diagnostics());
+        assert_eq!(status, FinalApplicationStatus::Succeeded, "{why}");
     }
 
     pub(super) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {

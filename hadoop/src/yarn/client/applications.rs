@@ -11,7 +11,7 @@ use tokio::time::Instant;
 const QUICK: Duration = Duration::from_millis(10);
 /// The same at last.
 const POLL: Duration = Duration::from_millis(250);
-/// What is waited for may be heard of late by this part of the wait: so questions become fewer the longer it is.
+/// The end of a wait is heard of late by at most one part in this many of the wait: questions become fewer with it.
 const LATE: u32 = 10;
 /// Between two reports of a running application.
 const POLL_RUNNING: Duration = Duration::from_secs(1);
