@@ -22,6 +22,7 @@ pub(crate) fn of_this_process(options: &Options) -> TaskManagerFacts {
         framework: parts.map_or(MemorySize(0), |parts| parts.framework),
         overhead: parts.map_or(MemorySize(0), |parts| parts.overhead),
         data_port,
+        log_page: crate::target::log_page(options),
     }
 }
 

@@ -102,7 +102,20 @@ mod on_yarn {
         let Ok(container) = Container::of_this_process() else { return Vec::new() };
         let node = format!("{}:{}", container.host, container.port);
         let user = std::env::var(USER_VARIABLE).unwrap_or_default();
-        vec![("YARN container", container.id.to_string()), ("YARN node", node), ("YARN user", user)]
+        let release = crate::yarn::container::hadoop_release();
+        vec![
+            (
+                "Hadoop",
+                release.unwrap_or_else(|| "unknown: the NodeManager names no home".to_owned()),
+            ),
+            ("YARN container", container.id.to_string()),
+            ("YARN node", node),
+            ("YARN user", user),
+        ]
+    }
+
+    pub(super) fn log_page() -> Option<String> {
+        container().ok()?.log_page()
     }
 
     pub(super) fn host_environment(options: &Options, env: &mut BTreeMap<String, String>) {
@@ -153,6 +166,10 @@ mod on_yarn {
 
     pub(super) fn describe() -> Vec<(&'static str, String)> {
         Vec::new()
+    }
+
+    pub(super) fn log_page() -> Option<String> {
+        None
     }
 
     pub(super) fn host_environment(_: &Options, _: &mut BTreeMap<String, String>) {}
@@ -218,6 +235,11 @@ pub(crate) fn log_file(role: &str, options: &Options) -> String {
         true => format!("{role}.log"),
         false => format!("flott-{role}-{}.log", std::process::id()),
     }
+}
+
+/// Returns the page where an external system shows this process's log files, if it does.
+pub(crate) fn log_page(options: &Options) -> Option<String> {
+    if is_on_yarn(options) { on_yarn::log_page() } else { None }
 }
 
 /// Returns what there is to be said of the place that the process runs in, for its log.

@@ -105,7 +105,7 @@ impl WorkerResourceSpec {
 pub type Devices = BTreeMap<String, Range<u64>>;
 
 /// What people are shown of a TaskManager beyond what it offers. Nothing is decided by it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskManagerFacts {
     /// Cores that its process may use; 0: not known.
@@ -118,6 +118,8 @@ pub struct TaskManagerFacts {
     pub overhead: MemorySize,
     /// The data port, where the options name exactly one; else every program host draws its own.
     pub data_port: Option<u16>,
+    /// URL of the page where an external system shows the process's log files, if it does.
+    pub log_page: Option<String>,
 }
 
 #[cfg(test)]

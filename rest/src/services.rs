@@ -56,6 +56,8 @@ pub struct RestSettings {
     pub log_dir: Option<PathBuf>,
     /// Log file of this process, of `/jobmanager/log`.
     pub log_file: Option<String>,
+    /// URL of the page where an external system shows this process's log files, if it does.
+    pub log_page: Option<String>,
     /// Milliseconds between refreshes of a page.
     pub refresh_interval_ms: u64,
     /// The rules of who may use the endpoint; `None`: whoever reaches it.

@@ -310,6 +310,7 @@ async fn world(change: impl FnOnce(&mut RestSettings)) -> World {
         configuration: Vec::new(),
         log_dir: Some(folder.path().to_owned()),
         log_file: Some("jm.log".to_owned()),
+        log_page: None,
         refresh_interval_ms: 3_000,
         access: None,
         submit_refused: None,
@@ -527,6 +528,27 @@ fn where_uploads_are_off_nothing_of_them_is_served() {
         }
         assert!(!world.client.dashboard_config().await.unwrap().features.web_submit);
         world.handle.stop().await;
+    });
+}
+
+#[test]
+fn a_link_to_logs_leads_to_this_endpoint_or_to_the_page_of_another_system() {
+    in_world(async {
+        let page = "http://node:8042/node/containerlogs/container_1_2_3_4/me";
+        for (log_page, expected) in [(None, None), (Some(page.to_owned()), Some(page))] {
+            let world = world(|settings| settings.log_page = log_page).await;
+            let link = async |job: JobId| {
+                let url = format!("{}/jobs/{job}/jobmanager/log-url", world.url);
+                let mut curl = tokio::process::Command::new("curl");
+                let out = curl.args(["-sS", "-w", "%{http_code}", &url]).output().await.unwrap();
+                String::from_utf8(out.stdout).unwrap()
+            };
+            let own = format!("{}/jobmanager/log", world.url);
+            let expected = expected.unwrap_or(&own);
+            assert_eq!(link(JOB).await, format!("{{\"url\":\"{expected}\"}}200"));
+            assert!(link(ENDED).await.ends_with("404"));
+            world.handle.stop().await;
+        }
     });
 }
 

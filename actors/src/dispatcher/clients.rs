@@ -34,6 +34,7 @@ impl Dispatcher {
     fn client_beats(&mut self, job: JobId, timeout: Duration, ctx: &mut Context<Self>) {
         let now = self.deps.services.platform.now();
         self.clients.beat(job, now, timeout);
+        self.client_gone = false;
         self.await_clients(now, ctx);
     }
 
@@ -47,6 +48,7 @@ impl Dispatcher {
             ctx.run_later(next.saturating_sub(now), |actor, ctx| {
                 let now = actor.deps.services.platform.now();
                 for job in actor.clients.deserted(now) {
+                    actor.client_gone = true;
                     actor.cancel_deserted(job);
                 }
                 actor.await_clients(now, ctx);

@@ -76,7 +76,7 @@ impl Dispatcher {
             Some(_) => ApplicationStatus::Unknown,
         };
         tracing::info!(?status, "the cluster has nothing left to do");
-        let dismissed = job.is_none();
+        let dismissed = job.is_none() || self.client_gone;
         self.deps.end.set_first(ClusterEnd { status, job, diagnostics, dismissed });
     }
 

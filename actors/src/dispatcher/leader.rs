@@ -78,6 +78,8 @@ pub struct Dispatcher {
     /// Jobs that are bound to their clients, and the timer of the next that may be deserted.
     pub(super) clients: AttachedClients,
     pub(super) client_timer: Option<SpawnHandle>,
+    /// True if the last that is known of a bound client is that it is gone.
+    pub(super) client_gone: bool,
     pub(super) stopping: bool,
     /// True once another leader was found to own a job: from then on that leader knows which blobs are needed.
     pub(super) superseded: bool,
@@ -120,6 +122,7 @@ pub(super) fn start(deps: DispatcherDeps, session: DispatcherId) -> Running<Disp
         collected: BTreeMap::new(),
         clients: AttachedClients::default(),
         client_timer: None,
+        client_gone: false,
         stopping: false,
         superseded: false,
     };

@@ -61,7 +61,7 @@ pub struct ClusterEnd {
     pub job: Option<(JobId, JobStatus)>,
     /// An explanation, for messages.
     pub diagnostics: Option<String>,
-    /// Whether a client has said that it needs the cluster no longer: it has fetched what it wanted.
+    /// True once no client needs the cluster any longer: it has said so, or the client that the job is bound to is gone.
     pub dismissed: bool,
 }
 

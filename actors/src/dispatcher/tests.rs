@@ -545,17 +545,34 @@ async fn jobs_are_cancelled_and_unknown_ones_are_told_apart_from_ended_ones() {
     .await;
 }
 
+/// A job that is cancelled once its client has been silent for 10 s.
+fn bound_graph() -> JobGraph {
+    let mut bound = graph(1, 1, false);
+    for (key, value) in
+        [("execution.shutdown-on-attached-exit", "true"), ("client.heartbeat.timeout", "10 s")]
+    {
+        bound.options.insert(key.to_owned(), value.to_owned());
+    }
+    bound
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_whose_bound_client_is_gone_is_needed_by_nobody() {
+    local(async {
+        let mode = ClusterMode::PerJob(Box::new(bound_graph()));
+        let mut f = start_with(mode, MemoryObjects::new()).await;
+        f.leads(1).await;
+        let end = told(&mut f.end).await;
+        assert_eq!((end.status, end.dismissed), (ApplicationStatus::Canceled, true));
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_job_that_is_bound_to_a_client_is_cancelled_when_the_client_is_silent() {
     local(async {
         let f = Fixture::session().await;
-        let mut bound = graph(1, 1, false);
-        for (key, value) in
-            [("execution.shutdown-on-attached-exit", "true"), ("client.heartbeat.timeout", "10 s")]
-        {
-            bound.options.insert(key.to_owned(), value.to_owned());
-        }
-        f.submit(bound).await.unwrap();
+        f.submit(bound_graph()).await.unwrap();
         f.submit(graph(2, 1, false)).await.unwrap();
         let beat = |n| ClientHeartbeat { job_id: job(n), timeout_ms: 10_000 };
         for _ in 0..5 {

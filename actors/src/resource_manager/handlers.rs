@@ -217,7 +217,7 @@ impl ResourceManagerActor {
             pid: worker.info.pid,
             spec: worker.info.spec.clone(),
             process_memory: worker.info.process_memory,
-            facts: worker.info.facts,
+            facts: worker.info.facts.clone(),
             free_slots,
             allocated,
             last_heartbeat_age_ms: millis(worker.watch.silence()),

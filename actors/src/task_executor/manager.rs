@@ -54,7 +54,7 @@ impl TaskExecutor {
             spec: self.deps.spec.clone(),
             pid: self.deps.pid,
             process_memory: self.deps.process_memory,
-            facts: self.deps.facts,
+            facts: self.deps.facts.clone(),
         };
         let asked = async move { (remote.ask(message).await, remote) };
         let answered = asked.into_actor(self).map(move |(answer, remote), executor, ctx| {

@@ -109,6 +109,7 @@ fn settings(plan: &EndpointPlan) -> RestSettings {
         configuration,
         log_dir: plan.log.folder(),
         log_file: plan.log.file_name(),
+        log_page: crate::target::log_page(&plan.options),
         refresh_interval_ms: u64::try_from(refresh).unwrap_or(u64::MAX),
         access: plan.access.clone(),
         submit_refused: submit_refused(plan),

@@ -3,7 +3,9 @@
 //!
 //! The secret must never get into options, arguments, the environment or a log.
 
-use super::contract::{CLUSTER_SECRET, HADOOP_CONF_FOLDER, HADOOP_SITE_FILE, REST_TOKEN};
+use super::contract::{
+    CLUSTER_SECRET, HADOOP_CONF_FOLDER, HADOOP_SITE_FILE, REST_TOKEN, USER_VARIABLE,
+};
 use crate::cluster_files::ClusterIdentity;
 use crate::target::Role;
 use ::rest::access::{BearerToken, NoToken};
@@ -11,6 +13,7 @@ use conf::taskmanager;
 use conf::{List, Options, Ports, cluster, high_availability, jobmanager, logging, rest};
 use hadoop::conf::{ConfError, Configuration};
 use hadoop::tokens::{Credentials, TokenError};
+use hadoop::yarn::WebAddress;
 use hadoop::yarn::messages::{ContainerId, IdError};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -193,6 +196,16 @@ impl Container {
         Ok(conf)
     }
 
+    /// Returns the NodeManager's page of this container's log files. After the application's end it leads to the collected
+    /// ones, where the cluster has a server for them.
+    pub(crate) fn log_page(&self) -> Option<String> {
+        let https = hadoop::yarn::https_only(&self.hadoop_conf().ok()?).ok()?;
+        let port = std::env::var("NM_HTTP_PORT").ok()?.parse().ok()?;
+        let node = WebAddress { host: self.host.clone(), port, https };
+        let user = std::env::var(USER_VARIABLE).or_else(|_| std::env::var("USER")).ok()?;
+        Some(format!("{}/node/containerlogs/{}/{user}", node.origin(), self.id))
+    }
+
     /// What the processes of the cluster prove to each other: the secret is in the container's credentials.
     pub(crate) fn identity(&self) -> Result<ClusterIdentity, ContainerError> {
         identity_of(self.application(), &Credentials::from_environment()?)
@@ -244,6 +257,23 @@ impl Container {
     pub(crate) fn host_token_file(&self) -> PathBuf {
         self.work.join("host-tokens")
     }
+}
+
+/// Returns the release of Hadoop on this node by the name of its library, because no protocol of YARN tells it. The
+/// variables are those that NodeManagers hand on (`yarn.nodemanager.env-whitelist`). `None` where they do not.
+pub(crate) fn hadoop_release() -> Option<String> {
+    let homes = ["HADOOP_COMMON_HOME", "HADOOP_HOME"].into_iter().filter_map(std::env::var_os);
+    homes.map(PathBuf::from).find_map(|home| release_below(&home))
+}
+
+fn release_below(home: &Path) -> Option<String> {
+    let folders = [home.join("share/hadoop/common"), home.to_owned()];
+    let entries = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
+    entries.flatten().find_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let release = name.strip_prefix("hadoop-common-")?.strip_suffix(".jar")?;
+        (!release.ends_with("-tests")).then(|| release.to_owned())
+    })
 }
 
 fn identity_of(id: String, credentials: &Credentials) -> Result<ClusterIdentity, ContainerError> {
@@ -346,5 +376,19 @@ mod tests {
             assert!(error.to_string().contains(CLUSTER_SECRET), "{error}");
         }
         assert!(identity_of("a".to_owned(), &Credentials::new()).is_err());
+    }
+
+    #[test]
+    fn the_name_of_a_library_tells_hadoops_release() {
+        let home = tempfile::tempdir().unwrap();
+        assert_eq!(release_below(home.path()), None);
+        let folder = home.path().join("share/hadoop/common");
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["hadoop-common-3.4.2-tests.jar", "hadoop-nfs-3.4.2.jar", "lib"] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        assert_eq!(release_below(home.path()), None);
+        std::fs::write(folder.join("hadoop-common-3.4.2.jar"), "").unwrap();
+        assert_eq!(release_below(home.path()).as_deref(), Some("3.4.2"));
     }
 }

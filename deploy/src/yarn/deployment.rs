@@ -189,8 +189,6 @@ impl Deployment<'_> {
             self.print.note(&format!("note: {warning}"));
         }
         let files = self.stage(&request).await?;
-        // Nobody waits long for it.
-        let _ = tokio::time::timeout(SWEEP_WITHIN, self.sweep()).await;
         let tokens = launch::tokens(self.cluster).await?;
         let platform = Platform::production();
         let secret = platform.random_bytes::<SECRET_BYTES>();
@@ -215,7 +213,9 @@ impl Deployment<'_> {
         let context = submission.context(self.options)?;
         self.submitted.set(true);
         self.cluster.yarn.submit(context).await?;
-        self.until_running().await
+        // Beside the application's start, which usually takes longer.
+        let sweep = tokio::time::timeout(SWEEP_WITHIN, self.sweep());
+        futures::join!(self.until_running(), sweep).0
     }
 
     /// Uploads everything that containers get. Small files are written while large ones are hashed or sent: each is a

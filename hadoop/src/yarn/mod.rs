@@ -110,4 +110,4 @@ pub use master::{
 };
 pub use node_manager::NmClient;
 pub use resource_manager::{ResourceManager, renewer, resource_managers, retry_policy};
-pub use web::{WebAddress, web_proxies};
+pub use web::{WebAddress, https_only, web_proxies};

@@ -30,14 +30,22 @@ impl WebAddress {
     }
 }
 
+/// Returns true if YARN's pages are served by HTTPS alone.
+///
+/// # Errors
+/// A configuration that refers to itself.
+pub fn https_only(conf: &Configuration) -> Result<bool, ConfError> {
+    let policy = conf.get_trimmed("yarn.http.policy")?;
+    Ok(policy.is_some_and(|policy| policy.eq_ignore_ascii_case("HTTPS_ONLY")))
+}
+
 /// Returns the addresses of the proxy, as Hadoop's filter for ApplicationMasters finds them: the one of
 /// `yarn.web-proxy.address`, else those of the ResourceManagers' pages, of which each is a proxy.
 ///
 /// # Errors
 /// Addresses that are none.
 pub fn web_proxies(conf: &Configuration) -> Result<Vec<WebAddress>, ConfError> {
-    let https = conf.get_trimmed("yarn.http.policy")?;
-    let https = https.is_some_and(|policy| policy.eq_ignore_ascii_case("HTTPS_ONLY"));
+    let https = https_only(conf)?;
     let name = "yarn.web-proxy.address";
     if let Some(address) = conf.get_trimmed(name)?.filter(|address| !address.is_empty()) {
         let (host, port) = split(name, &address, 80)?;

@@ -3,6 +3,7 @@
 mod cluster;
 mod jars;
 mod jobs;
+mod log_urls;
 mod logs;
 mod nodes;
 mod taskmanagers;
@@ -29,6 +30,7 @@ pub(crate) fn routes(config: &mut ServiceConfig) {
     cluster::routes(config);
     jars::routes(config);
     jobs::routes(config);
+    log_urls::routes(config);
     nodes::routes(config);
     taskmanagers::routes(config);
 }

@@ -40,7 +40,7 @@ async fn summaries(state: &State) -> Result<Vec<TaskManagerSummary>, ApiError> {
         .await?)
 }
 
-async fn one(state: &State, id: &str) -> Result<TaskManagerSummary, ApiError> {
+pub(super) async fn one(state: &State, id: &str) -> Result<TaskManagerSummary, ApiError> {
     summaries(state)
         .await?
         .into_iter()

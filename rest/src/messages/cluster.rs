@@ -85,6 +85,13 @@ pub struct LogList {
     pub logs: Vec<LogInfo>,
 }
 
+/// `GET /jobs/:jobid/…/log-url`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogUrl {
+    /// A page with the log files of the process, or the log file itself.
+    pub url: String,
+}
+
 /// One log file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogInfo {

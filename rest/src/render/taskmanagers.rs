@@ -152,6 +152,7 @@ mod tests {
                 framework: MemorySize(120),
                 overhead: MemorySize(80),
                 data_port: Some(7001),
+                log_page: None,
             },
             free_slots: 1,
             allocated: vec![(JobId(5), ResourceProfile::default())],

@@ -250,14 +250,17 @@ fn every_bad_input_has_its_own_words() {
         assert!(text_of(&refused.stderr).contains(expected), "{}", text_of(&refused.stderr));
     }
     without_a_resource_manager(&user, &words, program);
-    // The machine's number is at offset 18 of an ELF file.
-    let (mut bytes, other) = (std::fs::read(program).unwrap(), user.folder.path().join("other"));
-    bytes[18..20].copy_from_slice(&183_u16.to_le_bytes());
-    std::fs::write(&other, bytes).unwrap();
-    let refused = user.command(&words).arg(&other).args(["--input", "/x"]).output().unwrap();
-    assert_eq!(refused.status.code(), Some(1));
-    let said = text_of(&refused.stderr);
-    assert!(said.contains("it is built for aarch64"), "{said}");
+    let other = user.folder.path().join("other");
+    for (other_program, code, expected) in [
+        (for_another_machine(program), 1, "it is built for aarch64"),
+        (without_yarn(program), 64, "was built without the feature 'yarn'"),
+    ] {
+        std::fs::write(&other, other_program).unwrap();
+        let refused = user.command(&words).arg(&other).args(["--input", "/x"]).output().unwrap();
+        let said = text_of(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(code), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
     // Somebody without a home directory, who may not make one.
     let mut command = user.command(&[&words[..], &SIZES].concat());
     let refused = command.arg(program).args(["--input", "/x"]).env("HADOOP_USER_NAME", "nobody");
@@ -269,6 +272,26 @@ fn every_bad_input_has_its_own_words() {
         "{said}"
     );
     user.nothing_is_left();
+}
+
+/// The program with another machine's number, which is at offset 18 of an ELF file.
+fn for_another_machine(program: &str) -> Vec<u8> {
+    let mut bytes = std::fs::read(program).unwrap();
+    bytes[18..20].copy_from_slice(&183_u16.to_le_bytes());
+    bytes
+}
+
+/// The program with a note that names no feature: the bits of its features are behind the name and the version, 1.0.
+fn without_yarn(program: &str) -> Vec<u8> {
+    let mut bytes = std::fs::read(program).unwrap();
+    let note = b"FLOTT\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0";
+    let found: Vec<usize> =
+        (0..bytes.len() - note.len()).filter(|at| bytes[*at..].starts_with(note)).collect();
+    assert!(!found.is_empty());
+    for at in found {
+        bytes[at + note.len() - 4] = 0;
+    }
+    bytes
 }
 
 /// In the queue `small`, a JobManager of this size never gets its container.

@@ -37,6 +37,7 @@ fn logs_are_shown_while_the_application_runs_and_after() {
     let show = |words: &[&str]| user.flott(&[&["logs"], words].concat());
     let running = text_of(&show(&one).stdout);
     assert!(running.contains(&format!("YARN container: {master}")), "{running}");
+    assert!(running.contains("Hadoop: 3."), "{running}");
 
     let stop = user.flott(&["yarn-session", "--stop"]);
     assert!(stop.status.success(), "{}", text_of(&stop.stderr));

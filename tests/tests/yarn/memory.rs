@@ -49,13 +49,14 @@ impl Drop for End<'_> {
     }
 }
 
-/// The most resident memory that the processes of each container had together, MiB, until `over`; by the container in
-/// their environment.
-fn peaks(application: &str, over: &AtomicBool) -> BTreeMap<String, u64> {
+/// The most resident memory that the processes of each container had together in each minute until `over`, MiB; by the
+/// container in their environment.
+fn peaks(application: &str, over: &AtomicBool) -> BTreeMap<String, Vec<u64>> {
     // A ResourceManager that was started again puts a number before it: `container_e02_…`.
     let mark = format!("_{}_", application.trim_start_matches("application_"));
     let page = u64::try_from(sysconf(SysconfVar::PAGE_SIZE).unwrap().unwrap()).unwrap();
-    let mut peaks: BTreeMap<String, u64> = BTreeMap::new();
+    let mut peaks: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    let began = Instant::now();
     while !over.load(Ordering::Relaxed) {
         let mut now: BTreeMap<String, u64> = BTreeMap::new();
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -69,9 +70,11 @@ fn peaks(application: &str, over: &AtomicBool) -> BTreeMap<String, u64> {
                 *now.entry(container).or_default() += pages.unwrap_or(0) * page;
             }
         }
+        let minute = usize::try_from(began.elapsed().as_secs() / 60).unwrap();
         for (container, bytes) in now {
-            let peak = peaks.entry(container).or_default();
-            *peak = (*peak).max(bytes >> 20);
+            let minutes = peaks.entry(container).or_default();
+            minutes.resize(minute + 1, 0);
+            minutes[minute] = minutes[minute].max(bytes >> 20);
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -128,7 +131,7 @@ fn no_container_is_killed_for_its_memory_while_jobs_run_in_a_row() {
         peaks.join().unwrap()
     });
     eprintln!(
-        "{done} jobs in {} min; most resident memory, MiB, of {MEMORY}: {peaks:?}",
+        "{done} jobs in {} min; most resident memory of each minute, MiB, of {MEMORY}: {peaks:?}",
         minutes()
     );
     assert!(peaks.len() >= 3, "the JobManager and two TaskManagers: {peaks:?}");

@@ -6,6 +6,7 @@ use super::common::{bin, eventually};
 use hadoop::yarn::messages::ApplicationReport;
 use rest::access::BearerToken;
 use rest::client::{ClientTimeouts, RestClient};
+use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -137,6 +138,7 @@ fn a_session_answers_its_user_and_lets_others_read_through_yarns_proxy() {
     assert_eq!(refused.unwrap_err().status(), Some(401));
 
     let job = session.run_job();
+    links_lead_to_log_files(&session, &job);
     let (cancel, stop) = (format!("/jobs/{job}/yarn-cancel"), format!("/jobs/{job}/yarn-stop"));
     let (status, body) = curl(&session.proxied(&cancel), &[]);
     assert_eq!(status, "403", "{body}");
@@ -161,6 +163,26 @@ fn a_session_answers_its_user_and_lets_others_read_through_yarns_proxy() {
     assert!(stopped.status.success(), "{}", text_of(&stopped.stderr));
     assert!(session.user.tokens().is_empty());
     session.user.nothing_is_left();
+}
+
+/// The nodes show the log files of a job's processes where REST says that they do.
+fn links_lead_to_log_files(session: &Session, job: &str) {
+    let answer = |path: &str| {
+        let (status, body) = curl(&session.proxied(path), &["-L"]);
+        assert_eq!(status, "200", "{path}: {body}");
+        serde_json::from_str::<Value>(&body).unwrap()
+    };
+    let manager = eventually(WITHIN, "a TaskManager", || {
+        let managers = answer("/taskmanagers");
+        managers["taskmanagers"][0]["id"].as_str().map(str::to_owned)
+    });
+    for (process, file) in
+        [("jobmanager", "jobmanager.log"), (&format!("taskmanagers/{manager}"), "taskmanager.log")]
+    {
+        let link = answer(&format!("/jobs/{job}/{process}/log-url"));
+        let (status, page) = curl(link["url"].as_str().unwrap(), &["-L"]);
+        assert!(status == "200" && page.contains(file), "{link}: {page}");
+    }
 }
 
 /// Neither arguments nor environments nor logs, of the cluster's daemons and of the containers, have the token.

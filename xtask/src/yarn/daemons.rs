@@ -187,6 +187,7 @@ fn java(layout: &Layout, name: &str, main: &str, args: &[String]) -> Command {
     if let Some(home) = layout.java.parent().and_then(|bin| bin.parent()) {
         java.env("JAVA_HOME", home);
     }
+    java.env("HADOOP_COMMON_HOME", &layout.jars);
     java.env("HADOOP_CONF_DIR", layout.conf()).current_dir(&layout.dir);
     java
 }

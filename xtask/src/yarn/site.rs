@@ -262,7 +262,7 @@ fn yarn(layout: &Layout) -> Properties {
             ("container-executor.class", CONTAINER_EXECUTOR),
             ("delete.debug-delay-sec", "0"),
             ("sleep-delay-before-sigkill.ms", "2000"),
-            ("env-whitelist", "JAVA_HOME,HADOOP_CONF_DIR,PATH,LANG,TZ"),
+            ("env-whitelist", "JAVA_HOME,HADOOP_COMMON_HOME,HADOOP_CONF_DIR,PATH,LANG,TZ"),
             ("remote-app-log-dir", "/app-logs"),
         ],
     ));

@@ -106,7 +106,7 @@ const TESTS: &[Tests] = &[
             },
             Target {
                 name: "yarn",
-                filters: &["runs::", "failover::"],
+                filters: &["runs::", "failover::", "input::words_of"],
                 who: Who::User,
                 reads_logs: false,
                 of_hadoop: false,
