@@ -32,6 +32,7 @@ const NO_OPTIONS: &[&str] = &[
     "FLOTT_TESTS_PREBUILT",
     "FLOTT_YARN_FILES",
     "FLOTT_YARN_STAGING",
+    "FLOTT_YARN_PROGRAM_HASH",
 ];
 /// Variables under this are handed from process to process, never by users.
 const INTERNAL_PREFIX: &str = "FLOTT_INTERNAL_";

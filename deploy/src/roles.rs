@@ -190,7 +190,7 @@ async fn cluster(
             "a program is no session: start it with --mode application".to_owned(),
         )),
         (Mode::Application, Some(entry)) => {
-            let own = OwnProgram::find()
+            let own = OwnProgram::find(target::program_hash(options))
                 .await
                 .map_err(|e| StartError::storage("this program's own file", e))?;
             let submit = own_submission(options, job_options, args, &own)?;
@@ -305,7 +305,7 @@ pub(crate) fn taskmanager(
     block_on(async move {
         let entry = match entry {
             Some(entry) => {
-                let own = OwnProgram::find()
+                let own = OwnProgram::find(target::program_hash(&options))
                     .await
                     .map_err(|e| StartError::storage("this program's own file", e))?;
                 Some((entry, own.hash))

@@ -9,6 +9,7 @@ use actors::resource_manager;
 use actors::services::FatalErrorHandler;
 use conf::cluster::Driver;
 use conf::{Options, cluster};
+use model::ContentHash;
 use platform::Platform;
 use rest::access::Access;
 use std::collections::BTreeMap;
@@ -65,7 +66,7 @@ impl External {
 mod on_yarn {
     use super::*;
     use crate::yarn::container::{Container, ContainerError};
-    use crate::yarn::contract::USER_VARIABLE;
+    use crate::yarn::contract::{PROGRAM_HASH_VARIABLE, USER_VARIABLE};
     use hadoop::tokens::TOKEN_FILE_VARIABLE;
 
     fn container() -> Result<Container, StartError> {
@@ -112,6 +113,10 @@ mod on_yarn {
             ("YARN node", node),
             ("YARN user", user),
         ]
+    }
+
+    pub(super) fn program_hash() -> Option<ContentHash> {
+        std::env::var(PROGRAM_HASH_VARIABLE).ok()?.parse().ok()
     }
 
     pub(super) fn log_page() -> Option<String> {
@@ -166,6 +171,10 @@ mod on_yarn {
 
     pub(super) fn describe() -> Vec<(&'static str, String)> {
         Vec::new()
+    }
+
+    pub(super) fn program_hash() -> Option<ContentHash> {
+        None
     }
 
     pub(super) fn log_page() -> Option<String> {
@@ -235,6 +244,11 @@ pub(crate) fn log_file(role: &str, options: &Options) -> String {
         true => format!("{role}.log"),
         false => format!("flott-{role}-{}.log", std::process::id()),
     }
+}
+
+/// Returns the hash of this process's own program, if whoever started it has said so. `None`: it has to be computed.
+pub(crate) fn program_hash(options: &Options) -> Option<ContentHash> {
+    if is_on_yarn(options) { on_yarn::program_hash() } else { None }
 }
 
 /// Returns the page where an external system shows this process's log files, if it does.

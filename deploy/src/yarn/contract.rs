@@ -4,6 +4,7 @@
 //! Nothing here may read the environment or a file, and no secret ever goes into arguments or the environment.
 
 use hadoop::yarn::messages::{IdError, LocalResource, LocalResourceVisibility};
+use model::ContentHash;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -26,6 +27,9 @@ pub(crate) const FILES_VARIABLE: &str = "FLOTT_YARN_FILES";
 /// Variable of the ApplicationMaster: URL of the staging directory, which it deletes when the application has ended
 /// for good.
 pub(crate) const STAGING_VARIABLE: &str = "FLOTT_YARN_STAGING";
+/// Variable of containers whose process is the program: the hash of its file, where the client knows it. They do not
+/// compute it once more then: all of them are given the same file.
+pub(crate) const PROGRAM_HASH_VARIABLE: &str = "FLOTT_YARN_PROGRAM_HASH";
 /// Variable of every container: the user who submitted the application.
 pub(crate) const USER_VARIABLE: &str = "HADOOP_USER_NAME";
 
@@ -53,6 +57,9 @@ pub(crate) struct LaunchFile {
     /// Whether the node keeps it for all users' applications.
     #[serde(default)]
     pub(crate) public: bool,
+    /// The hash of its bytes, where the client knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) hash: Option<ContentHash>,
 }
 
 impl LaunchFile {
@@ -70,6 +77,12 @@ impl LaunchFile {
         }
         Ok(resource)
     }
+}
+
+/// Returns the value of [`PROGRAM_HASH_VARIABLE`] for a launch context; `None` if it is not known.
+pub(crate) fn program_hash_env(files: &[LaunchFile]) -> Option<String> {
+    let program = files.iter().find(|file| file.name == PROGRAM_FILE)?;
+    program.hash.map(|hash| hash.to_string())
 }
 
 /// Returns the value of `HADOOP_CONF_DIR` for a launch context.
@@ -138,6 +151,7 @@ mod tests {
             timestamp: 1_700_000_000_000,
             archive: false,
             public: true,
+            hash: None,
         };
         let files = [file("flott"), file("ship/a \"b\".txt")];
         let text = files_to_env(&files).unwrap();

@@ -4,8 +4,9 @@
 //! the cluster's secret is in the credentials.
 
 use super::contract::{
-    CLUSTER_SECRET, FILES_VARIABLE, FLOTT_FILE, LaunchFile, PROGRAM_FILE, REST_TOKEN,
-    STAGING_VARIABLE, USER_VARIABLE, env_value, files_to_env, hadoop_conf_env, shipped_env,
+    CLUSTER_SECRET, FILES_VARIABLE, FLOTT_FILE, LaunchFile, PROGRAM_FILE, PROGRAM_HASH_VARIABLE,
+    REST_TOKEN, STAGING_VARIABLE, USER_VARIABLE, env_value, files_to_env, hadoop_conf_env,
+    program_hash_env, shipped_env,
 };
 use super::error::YarnFailure;
 use crate::roles::{CLUSTER_ROLE, ROLE_VARIABLE};
@@ -188,6 +189,9 @@ impl Submission<'_> {
         }
         if self.kind == ClusterKind::Application {
             launch = launch.with_env(ROLE_VARIABLE, CLUSTER_ROLE);
+            if let Some(hash) = program_hash_env(self.files) {
+                launch = launch.with_env(PROGRAM_HASH_VARIABLE, hash);
+            }
         }
         for file in self.files {
             let resource = file
@@ -235,6 +239,7 @@ pub(super) async fn tokens(cluster: &super::cluster::Cluster) -> Result<Credenti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::ContentHash;
 
     const SECRET: &str = "0123456789abcdef";
     const TOKEN: &str = "a-token-of-forty-two-characters-or-a-few";
@@ -247,6 +252,7 @@ mod tests {
             timestamp: 4,
             archive,
             public: false,
+            hash: (name == PROGRAM_FILE).then_some(ContentHash([7; 32])),
         };
         let files = [file("program", false), file("ship/a.zip", true)];
         let submission = Submission {
@@ -290,7 +296,9 @@ mod tests {
             };
             assert_eq!(value("LANG").as_deref(), Some(r#"a \"b\" \$c"#));
             assert_eq!(value("HADOOP_USER_NAME").as_deref(), Some("alice"));
-            assert_eq!(value(ROLE_VARIABLE).is_some(), kind == ClusterKind::Application);
+            let is_program = kind == ClusterKind::Application;
+            assert_eq!(value(ROLE_VARIABLE).is_some(), is_program);
+            assert_eq!(value(PROGRAM_HASH_VARIABLE), is_program.then(|| "07".repeat(32)));
             let names: Vec<_> =
                 launch.local_resources.iter().filter_map(|f| f.key.as_deref()).collect();
             assert_eq!(names, ["program", "ship/a.zip"]);

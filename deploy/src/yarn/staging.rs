@@ -264,6 +264,7 @@ impl Staging {
             timestamp: i64::try_from(status.modification_time).unwrap_or(i64::MAX),
             archive,
             public: false,
+            hash: None,
         }
     }
 

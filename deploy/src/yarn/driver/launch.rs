@@ -6,8 +6,8 @@
 use super::core::Size;
 use crate::roles::{CLUSTER_ROLE, ROLE_VARIABLE};
 use crate::yarn::contract::{
-    CLUSTER_SECRET, FLOTT_FILE, LaunchFile, PROGRAM_FILE, USER_VARIABLE, env_value,
-    hadoop_conf_env, shipped_env,
+    CLUSTER_SECRET, FLOTT_FILE, LaunchFile, PROGRAM_FILE, PROGRAM_HASH_VARIABLE, USER_VARIABLE,
+    env_value, hadoop_conf_env, program_hash_env, shipped_env,
 };
 use actors::resource_manager::WorkerRequest;
 use conf::memory::TaskManagerMemory;
@@ -55,6 +55,9 @@ impl LaunchPlan {
         env.extend(user.map(|user| (USER_VARIABLE.to_owned(), user)));
         if is_program {
             env.insert(ROLE_VARIABLE.to_owned(), CLUSTER_ROLE.to_owned());
+            env.extend(
+                program_hash_env(files).map(|hash| (PROGRAM_HASH_VARIABLE.to_owned(), hash)),
+            );
         }
         let resource = |file: &LaunchFile| Ok((file.name.clone(), file.resource()?));
         let address = [jobmanager::RPC_ADDRESS.key(), jobmanager::RPC_PORT.key()];
@@ -170,7 +173,10 @@ mod tests {
         Machine, task_manager_memory, task_manager_memory_for, worker_resource_spec,
     };
     use hadoop::tokens::Token;
+    use model::ContentHash;
     use std::num::NonZeroU32;
+
+    const HASH: ContentHash = ContentHash([7; 32]);
 
     fn file(name: &str) -> LaunchFile {
         LaunchFile {
@@ -180,6 +186,7 @@ mod tests {
             timestamp: 8,
             archive: false,
             public: false,
+            hash: (name == PROGRAM_FILE).then_some(HASH),
         }
     }
 
@@ -298,8 +305,12 @@ mod tests {
             let id = ResourceId::new("c".to_owned());
             let launch = plan(&options, files).launch(&id, &request(&options));
             assert!(command(&launch).starts_with("./program taskmanager "));
-            let role = launch.environment.iter().find(|v| v.key.as_deref() == Some(ROLE_VARIABLE));
-            assert_eq!(role.unwrap().value.as_deref(), Some(CLUSTER_ROLE));
+            let value = |name: &str| {
+                let found = launch.environment.iter().find(|v| v.key.as_deref() == Some(name));
+                found.and_then(|pair| pair.value.clone())
+            };
+            assert_eq!(value(ROLE_VARIABLE).as_deref(), Some(CLUSTER_ROLE));
+            assert_eq!(value(PROGRAM_HASH_VARIABLE), Some(HASH.to_string()));
         }
     }
 }

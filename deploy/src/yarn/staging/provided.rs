@@ -99,7 +99,11 @@ impl Staging {
             YarnFailure::configuration(format!("cannot read {}: {e}", upload.local.display()))
         })?;
         match place(self, upload, &dirs, wanted, progress).await? {
-            Placed::Cached { status, found } => Ok(self.cached(upload, &status, found).await),
+            Placed::Cached { status, found } => {
+                let mut provided = self.cached(upload, &status, found).await;
+                provided.file.hash = Some(wanted.0);
+                Ok(provided)
+            }
             Placed::Staged { status, note } => {
                 let file = self.launch_file(&upload.name, &status, upload.archive);
                 Ok(Provided { file, found: false, note })
