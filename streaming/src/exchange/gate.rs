@@ -61,7 +61,7 @@ pub(super) struct GateState {
 struct Entry {
     channel: u32,
     weight: u64,
-    /// What of the weight came without a grant.
+    /// Bytes of the weight that came without a grant.
     overdraft: u64,
     parcel: Parcel,
 }

@@ -24,7 +24,7 @@ pub(super) struct Inflows {
     channels: BTreeMap<u32, Inflow>,
     /// Channels whose announcement could not be granted yet.
     wanting: VecDeque<u32>,
-    /// Channels that are promised.
+    /// Channels for which [`Inflow::is_promised`] holds.
     promised: usize,
 }
 
@@ -92,7 +92,7 @@ impl Inflows {
         self.change(channel, |inflow| inflow.paused = paused);
     }
 
-    /// Changes a channel that is there, and counts again whether it is promised.
+    /// Changes a channel and keeps `promised` right. `None`: the channel has not sent or announced anything.
     fn change<R>(&mut self, channel: u32, change: impl FnOnce(&mut Inflow) -> R) -> Option<R> {
         let inflow = self.channels.get_mut(&channel)?;
         let before = usize::from(inflow.is_promised());
@@ -142,7 +142,7 @@ impl Inflow {
         (!part.more).then(|| std::mem::take(&mut self.partial))
     }
 
-    /// Tells the producer how far it may send.
+    /// Raises the limit to all that is allowed; the producer must be told.
     fn raise_limit(&mut self) -> Grant {
         let allowed = self.allowed();
         let bytes = allowed.saturating_sub(std::mem::replace(&mut self.limit, allowed));
@@ -159,7 +159,7 @@ impl GateState {
     /// A producer says what waits there.
     fn announced(&mut self, channel: u32, link: &Arc<LinkIn>, index: u32, wants: (u64, u64)) {
         let inflow = self.inflow(channel, link, index);
-        // What is within the limit was sent already, or is sent as soon as the producer hears of the limit.
+        // An element within the limit was sent already, or is sent as soon as the producer hears of the limit.
         if wants.0 <= inflow.limit {
             return;
         }
@@ -202,7 +202,8 @@ impl GateState {
         grants
     }
 
-    /// An element was consumed: `overdraft`, what it had used of it, goes back, and others may be granted.
+    /// Records that the consumer took an element: the `overdraft` bytes that the element had used go back, and waiting
+    /// channels are granted what there is room for now.
     pub(super) fn inflow_consumed(
         &mut self,
         channel: u32,
@@ -224,7 +225,7 @@ impl GateState {
         grants
     }
 
-    /// Takes in a part, and queues the element where this was its last one; whether the consumer must be woken.
+    /// Takes in a part, and queues the element if the part is its last one. True: the consumer must be woken.
     fn arrived(
         &mut self,
         channel: u32,

@@ -326,8 +326,8 @@ impl Outflow {
         }
     }
 
-    /// What is to be announced of the elements behind the first `begun` ones: where the first of them ends, and where
-    /// the last one ends that is announced with it. `None`: there are none, or the first one may be sent.
+    /// Returns the positions to announce for the elements behind the first `begun` ones: where the first of them ends,
+    /// and where the last one ends that is announced with it. `None`: there are none, or the first one may be sent.
     fn beyond_limit(&self, begun: usize) -> Option<(u64, u64)> {
         let mut ends = self.queue.iter().skip(begun).scan(self.position, |end, element| {
             *end += element.weight();

@@ -376,9 +376,9 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What may be taken beyond the budget: the overdraft of each remote channel, one element that always passes, one
-/// more for each time that a channel was paused with such an element in it, and what a local producer puts into a
-/// paused channel where nothing else can run: that is bounded by a channel's number of elements alone.
+/// Bytes that may be taken beyond the budget: the overdraft of each remote channel, one element that always passes,
+/// one more for each time that a channel was paused with such an element in it, and the elements that a local
+/// producer puts into a paused channel where nothing else can run: these are bounded by their number alone.
 struct Allowance {
     most_budget: u64,
     largest: u64,
@@ -397,7 +397,7 @@ impl Allowance {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever the order of events: every element comes, in order, with the content it had, as long as its channel
+    /// In any order of events, every element comes, in order, with the content it had, as long as its channel
     /// is not paused, however small the budget is; and the memory that is taken stays within the allowance.
     #[test]
     fn every_element_of_a_running_channel_comes_within_the_budget(
