@@ -201,18 +201,28 @@ impl Connection {
         self.wake.notify_one();
     }
 
+    /// Appends the control frames that were queued.
+    pub(super) fn write_control(&self, bytes: &mut Vec<u8>) {
+        bytes.append(&mut lock(&self.outbox).control);
+    }
+
+    /// Appends the next part of a link that may send; false: no link may. Control frames that are queued
+    /// meanwhile go after it, even where they were queued first.
+    pub(super) fn write_part(&self, bytes: &mut Vec<u8>) -> bool {
+        let Some(link) = lock(&self.outbox).ready.pop_front() else {
+            return false;
+        };
+        if link.write_part(bytes) {
+            lock(&self.outbox).ready.push_back(link);
+        }
+        true
+    }
+
     async fn write(&self, mut write: BoxWrite) -> Result<(), Ended> {
         let mut bytes = Vec::new();
         loop {
-            bytes.append(&mut lock(&self.outbox).control);
-            while bytes.len() < WRITE_BYTES {
-                let Some(link) = lock(&self.outbox).ready.pop_front() else {
-                    break;
-                };
-                if link.write_part(&mut bytes) {
-                    lock(&self.outbox).ready.push_back(link);
-                }
-            }
+            self.write_control(&mut bytes);
+            while bytes.len() < WRITE_BYTES && self.write_part(&mut bytes) {}
             if bytes.is_empty() {
                 self.wake.notified().await;
                 if self.lost.get().is_some() {
@@ -240,7 +250,11 @@ impl Connection {
         }
     }
 
-    fn handle(self: &Arc<Self>, frame: Frame<'_>, shared: &Weak<Shared>) -> Result<(), Ended> {
+    pub(super) fn handle(
+        self: &Arc<Self>,
+        frame: Frame<'_>,
+        shared: &Weak<Shared>,
+    ) -> Result<(), Ended> {
         match frame {
             Frame::Request(request) => {
                 let shared = shared.upgrade().ok_or(Ended::Closed)?;

@@ -1,6 +1,6 @@
 //! The consuming end of an input: one queue in order of arrival, bounded per channel and by the network budget.
 //!
-//! Channels cost two bytes until something is in them: with 128 x 128 channels in a process almost all are
+//! Channels cost four bytes until something is in them: with 128 x 128 channels in a process almost all are
 //! empty almost always. A gate must never block and never be scanned; who can't go on is woken by what changes.
 
 use super::{inflow::Inflows, parcel::Parcel};
@@ -11,7 +11,7 @@ use std::{
 };
 
 /// Elements of one local channel that may wait.
-pub(super) const CHANNEL_ELEMENTS_MAX: u16 = 64;
+pub(super) const CHANNEL_ELEMENTS_MAX: u32 = 64;
 
 /// How a gate was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +43,9 @@ pub(super) struct GateState {
     /// Elements of paused channels, taken out of the queue's way.
     aside: BTreeMap<u32, VecDeque<Entry>>,
     paused: BTreeSet<u32>,
-    /// Waiting elements by channel.
-    counts: Vec<u16>,
+    /// Waiting elements by channel. Those of a remote one are bounded by memory alone, and they are many where they
+    /// are small.
+    counts: Vec<u32>,
     /// Waiting elements of all channels, and of the paused ones.
     waiting: usize,
     waiting_paused: usize,
@@ -60,6 +61,8 @@ pub(super) struct GateState {
 struct Entry {
     channel: u32,
     weight: u64,
+    /// Bytes of the weight that came without a grant.
+    overdraft: u64,
     parcel: Parcel,
 }
 
@@ -122,7 +125,7 @@ impl Gate {
                 return Pushed::Refused(parcel);
             }
             state.take_for(weight, &self.memory);
-            state.enqueue(channel, parcel, weight)
+            state.enqueue(channel, parcel, weight, 0)
         };
         if wake {
             self.consumer.raise();
@@ -152,26 +155,21 @@ impl Gate {
         let mut wake = Vec::new();
         let (taken, grants) = {
             let mut state = lock(&self.state);
-            let taken = state.dequeue();
-            match &taken {
-                Taken::Nothing => {
+            match state.dequeue() {
+                None => {
                     state.consumer_waits = true;
                     // With nothing to do here, whoever was refused for want of memory may go on: a pause, or
                     // a smaller budget elsewhere, may have brought this about without a parcel being taken.
                     state.wake_refused(u32::MAX, &self.memory, &mut wake);
+                    (Taken::Nothing, state.grant_wanting(&self.memory))
                 }
-                Taken::Parcel(channel, _, weight) => {
-                    state.give_back(*weight, &self.memory);
-                    state.wake_refused(*channel, &self.memory, &mut wake);
+                Some(Entry { channel, weight, overdraft, parcel }) => {
+                    state.give_back(weight, &self.memory);
+                    state.wake_refused(channel, &self.memory, &mut wake);
+                    let grants = state.inflow_consumed(channel, overdraft, &self.memory);
+                    (Taken::Parcel(channel, parcel, weight), grants)
                 }
             }
-            let grants = match &taken {
-                Taken::Parcel(channel, _, weight) => {
-                    state.inflow_consumed(*channel, *weight, &self.memory)
-                }
-                Taken::Nothing => state.grant_wanting(&self.memory),
-            };
-            (taken, grants)
         };
         for signal in wake {
             signal.raise();
@@ -250,7 +248,13 @@ impl GateState {
     }
 
     /// Appends; whether the consumer must be woken.
-    pub(super) fn enqueue(&mut self, channel: u32, parcel: Parcel, weight: u64) -> bool {
+    pub(super) fn enqueue(
+        &mut self,
+        channel: u32,
+        parcel: Parcel,
+        weight: u64,
+        overdraft: u64,
+    ) -> bool {
         let Some(count) = self.counts.get_mut(channel as usize) else {
             return false;
         };
@@ -260,11 +264,11 @@ impl GateState {
         if paused {
             self.waiting_paused += 1;
         }
-        self.queue.push_back(Entry { channel, weight, parcel });
+        self.queue.push_back(Entry { channel, weight, overdraft, parcel });
         !paused && std::mem::take(&mut self.consumer_waits)
     }
 
-    fn dequeue(&mut self) -> Taken {
+    fn dequeue(&mut self) -> Option<Entry> {
         while let Some(entry) = self.queue.pop_front() {
             if self.paused.contains(&entry.channel) {
                 self.aside.entry(entry.channel).or_default().push_back(entry);
@@ -274,13 +278,13 @@ impl GateState {
                 *count = count.saturating_sub(1);
             }
             self.waiting = self.waiting.saturating_sub(1);
-            return Taken::Parcel(entry.channel, entry.parcel, entry.weight);
+            return Some(entry);
         }
         // An empty queue keeps little: thousands of gates idle most of the time.
         if self.queue.capacity() > 64 {
             self.queue.shrink_to(16);
         }
-        Taken::Nothing
+        None
     }
 
     /// Local producers that can go on after an element of `channel` was taken.
@@ -310,7 +314,7 @@ impl GateState {
     }
 
     fn pause(&mut self, channel: u32, paused: bool) {
-        let count = usize::from(self.counts.get(channel as usize).copied().unwrap_or(0));
+        let count = self.counts.get(channel as usize).copied().unwrap_or(0) as usize;
         if paused {
             if self.paused.insert(channel) {
                 self.waiting_paused += count;
@@ -417,6 +421,27 @@ mod tests {
         assert_eq!(taken(&gate), Some((0, 1)));
         assert_eq!(taken(&gate), Some((0, 2)));
         assert_eq!(gate.held(), 0);
+    }
+
+    #[test]
+    fn a_paused_channel_with_very_many_elements_does_not_hold_up_the_others() {
+        let (gate, memory, _) = gate(2, 100);
+        // As from a remote producer, whose elements are bounded by memory alone.
+        gate.with(|state, memory| {
+            for n in 0..70_000 {
+                state.take_for(1, memory);
+                state.enqueue(0, event(n), 1, 0);
+            }
+        });
+        gate.pause(0, true);
+        let signal = TaskSignal::new();
+        assert!(matches!(gate.push(1, event(-1), 1, &signal), Pushed::Taken));
+        assert_eq!((taken(&gate), taken(&gate)), (Some((1, -1)), None));
+        gate.pause(0, false);
+        for n in 0..70_000 {
+            assert_eq!(taken(&gate), Some((0, n)));
+        }
+        assert_eq!(memory.used(), 0);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Remote producers of a gate: what they want to send, what was granted, what came. Every byte that comes in
-//! was granted, or is within a small overdraft that spares events and tiny batches the round trip.
+//! was granted, or is within a small overdraft that spares events and tiny batches the round trip. It must never
+//! grant what does not wait at the producer: what is granted counts as being under way. The scheme is in [`super`].
 //!
 //! A channel costs nothing here until its first byte or announcement.
 
@@ -14,11 +15,8 @@ use std::{
     sync::Arc,
 };
 
-/// Bytes that a channel may send without a grant.
+/// Bytes of a channel that may come without a grant before the consumer takes them.
 pub(super) const OVERDRAFT: u64 = 1024;
-
-/// The most that is granted at once, beyond the first waiting element.
-const GRANT_MAX: u64 = 256 << 10;
 
 /// All remote channels of a gate that have sent or announced something.
 #[derive(Default)]
@@ -26,7 +24,7 @@ pub(super) struct Inflows {
     channels: BTreeMap<u32, Inflow>,
     /// Channels whose announcement could not be granted yet.
     wanting: VecDeque<u32>,
-    /// Unpaused channels with an open grant: something is under way.
+    /// Channels for which [`Inflow::is_promised`] holds.
     promised: usize,
 }
 
@@ -34,18 +32,22 @@ struct Inflow {
     link: Arc<LinkIn>,
     /// The producer's place in the link's request.
     index: u32,
-    granted: u64,
+    /// Weight of all that has come.
+    arrived: u64,
+    /// Position up to which memory is taken: where the last granted element ends, or `arrived`.
+    taken: u64,
+    /// Bytes that came without a grant and wait in the gate.
     overdraft: u64,
-    /// Overdraft that was used up and consumed, not told to the producer yet.
-    to_return: u64,
-    /// Weight of the first element that waits at the producer, and of all of them.
+    /// Position up to which the producer knows that it may send.
+    limit: u64,
+    /// Where the first element ends that waits at the producer for a higher limit, and the last that was announced.
     wants: Option<(u64, u64)>,
     /// The parts of an element that came so far.
     partial: Vec<u8>,
     paused: bool,
 }
 
-/// A grant to be sent, outside of the gate's lock.
+/// A higher limit to be sent, outside of the gate's lock.
 pub(super) struct Grant {
     link: Arc<LinkIn>,
     index: u32,
@@ -65,7 +67,7 @@ pub(super) struct Part<'a> {
     pub(super) event: bool,
     /// Whether another part of the same element follows.
     pub(super) more: bool,
-    /// Weight of the first element that waits behind this one, and of all of them; 0: nothing waits.
+    /// Where the first element ends that waits behind this one, and the last announced one; 0: nothing waits.
     pub(super) next: u64,
     pub(super) backlog: u64,
 }
@@ -87,17 +89,16 @@ impl Inflows {
     }
 
     pub(super) fn pause(&mut self, channel: u32, paused: bool) {
-        let Some(inflow) = self.channels.get_mut(&channel) else {
-            return;
-        };
-        if inflow.paused != paused && inflow.granted > 0 {
-            if paused {
-                self.promised = self.promised.saturating_sub(1);
-            } else {
-                self.promised += 1;
-            }
-        }
-        inflow.paused = paused;
+        self.change(channel, |inflow| inflow.paused = paused);
+    }
+
+    /// Changes a channel and keeps `promised` right. `None`: the channel has not sent or announced anything.
+    fn change<R>(&mut self, channel: u32, change: impl FnOnce(&mut Inflow) -> R) -> Option<R> {
+        let inflow = self.channels.get_mut(&channel)?;
+        let before = usize::from(inflow.is_promised());
+        let result = change(inflow);
+        self.promised = self.promised.saturating_sub(before) + usize::from(inflow.is_promised());
+        Some(result)
     }
 
     fn channel(
@@ -110,13 +111,42 @@ impl Inflows {
         self.channels.entry(channel).or_insert_with(|| Inflow {
             link: Arc::clone(link),
             index,
-            granted: 0,
+            arrived: 0,
+            taken: 0,
             overdraft: 0,
-            to_return: 0,
+            limit: OVERDRAFT,
             wants: None,
             partial: Vec::new(),
             paused,
         })
+    }
+}
+
+impl Inflow {
+    /// Whether something is under way that the consumer could take.
+    fn is_promised(&self) -> bool {
+        self.arrived < self.taken && !self.paused
+    }
+
+    /// Position up to which the producer may send.
+    fn allowed(&self) -> u64 {
+        self.taken.saturating_add(OVERDRAFT - self.overdraft)
+    }
+
+    /// Appends a part; the whole element where this is its last one.
+    fn append(&mut self, part: &Part<'_>) -> Option<Vec<u8>> {
+        if !part.more && self.partial.is_empty() {
+            return Some(part.payload.to_vec());
+        }
+        self.partial.extend_from_slice(part.payload);
+        (!part.more).then(|| std::mem::take(&mut self.partial))
+    }
+
+    /// Raises the limit to all that is allowed; the producer must be told.
+    fn raise_limit(&mut self) -> Grant {
+        let allowed = self.allowed();
+        let bytes = allowed.saturating_sub(std::mem::replace(&mut self.limit, allowed));
+        Grant { link: Arc::clone(&self.link), index: self.index, bytes }
     }
 }
 
@@ -128,10 +158,11 @@ impl GateState {
 
     /// A producer says what waits there.
     fn announced(&mut self, channel: u32, link: &Arc<LinkIn>, index: u32, wants: (u64, u64)) {
-        if wants.0 == 0 {
+        let inflow = self.inflow(channel, link, index);
+        // An element within the limit was sent already, or is sent as soon as the producer hears of the limit.
+        if wants.0 <= inflow.limit {
             return;
         }
-        let inflow = self.inflow(channel, link, index);
         if inflow.wants.replace(wants).is_none() {
             self.inflows.wanting.push_back(channel);
         }
@@ -147,98 +178,84 @@ impl GateState {
             let Some(inflow) = self.inflows.channels.get(&channel) else {
                 continue;
             };
-            let Some((head, total)) = inflow.wants else {
+            let Some((next, last)) = inflow.wants else {
                 continue;
             };
             if inflow.paused {
                 self.inflows.wanting.push_back(channel);
                 continue;
             }
-            if !self.may_hold(head, memory) {
+            let taken = inflow.taken;
+            if !self.may_hold(next.saturating_sub(taken), memory) {
                 self.inflows.wanting.push_front(channel);
                 break;
             }
-            let more = total.min(GRANT_MAX).max(head);
-            let bytes = if memory.has_share(self.held, more) { more } else { head };
-            self.take_for(bytes, memory);
-            if let Some(inflow) = self.inflows.channels.get_mut(&channel) {
+            let all = memory.has_share(self.held, last.saturating_sub(taken));
+            let end = if all { last } else { next };
+            self.take_for(end.saturating_sub(taken), memory);
+            grants.extend(self.inflows.change(channel, |inflow| {
                 inflow.wants = None;
-                if inflow.granted == 0 {
-                    self.inflows.promised += 1;
-                }
-                inflow.granted = inflow.granted.saturating_add(bytes);
-                grants.push(Grant { link: Arc::clone(&inflow.link), index: inflow.index, bytes });
-            }
+                inflow.taken = inflow.taken.max(end);
+                inflow.raise_limit()
+            }));
         }
         grants
     }
 
-    /// An element of `weight` bytes was consumed: overdraft that it used goes back, others may be granted.
+    /// Records that the consumer took an element: the `overdraft` bytes that the element had used go back, and waiting
+    /// channels are granted what there is room for now.
     pub(super) fn inflow_consumed(
         &mut self,
         channel: u32,
-        weight: u64,
+        overdraft: u64,
         memory: &MemoryBudget,
     ) -> Vec<Grant> {
         if self.inflows.channels.is_empty() {
             return Vec::new();
         }
-        let mut grants = self.grant_wanting(memory);
         if let Some(inflow) = self.inflows.channels.get_mut(&channel) {
-            let back = inflow.overdraft.min(weight);
-            inflow.overdraft -= back;
-            inflow.to_return += back;
-            if inflow.to_return >= OVERDRAFT / 2 {
-                grants.push(Grant {
-                    link: Arc::clone(&inflow.link),
-                    index: inflow.index,
-                    bytes: std::mem::take(&mut inflow.to_return),
-                });
-            }
+            inflow.overdraft = inflow.overdraft.saturating_sub(overdraft);
+        }
+        let mut grants = self.grant_wanting(memory);
+        if let Some(inflow) = self.inflows.channels.get_mut(&channel)
+            && inflow.allowed().saturating_sub(inflow.limit) >= OVERDRAFT / 2
+        {
+            grants.push(inflow.raise_limit());
         }
         grants
     }
 
-    /// Takes in a part; the whole element where this was the last one.
+    /// Takes in a part, and queues the element if the part is its last one. True: the consumer must be woken.
     fn arrived(
         &mut self,
         channel: u32,
         link: &Arc<LinkIn>,
         part: &Part<'_>,
         memory: &MemoryBudget,
-    ) -> Result<Option<(Parcel, u64)>, CreditViolation> {
+    ) -> Result<bool, CreditViolation> {
         let inflow = self.inflow(channel, link, part.index);
         let bytes = part.payload.len() as u64 + if part.more { 0 } else { PARCEL_OVERHEAD };
-        let granted = inflow.granted.min(bytes);
-        let extra = bytes - granted;
-        if inflow.overdraft.saturating_add(extra) > OVERDRAFT {
-            return Err(CreditViolation {
-                channel,
-                bytes: inflow.overdraft.saturating_add(extra) - OVERDRAFT,
-            });
+        let arrived = inflow.arrived.saturating_add(bytes);
+        if arrived > inflow.limit {
+            return Err(CreditViolation { channel, bytes: arrived - inflow.limit });
         }
-        let closes_grant = granted > 0 && granted == inflow.granted && !inflow.paused;
-        inflow.granted -= granted;
-        inflow.overdraft += extra;
-        let whole = if part.more {
-            inflow.partial.extend_from_slice(part.payload);
-            None
-        } else if inflow.partial.is_empty() {
-            Some(part.payload.to_vec())
-        } else {
-            inflow.partial.extend_from_slice(part.payload);
-            Some(std::mem::take(&mut inflow.partial))
-        };
+        let taken_in = self.inflows.change(channel, |inflow| {
+            inflow.arrived = arrived;
+            let extra = arrived.saturating_sub(inflow.taken);
+            inflow.taken += extra;
+            inflow.overdraft += extra;
+            (inflow.append(part), extra)
+        });
+        let (whole, extra) = taken_in.unwrap_or_default();
         self.take_for(extra, memory);
-        if closes_grant {
-            self.inflows.promised = self.inflows.promised.saturating_sub(1);
-        }
         self.announced(channel, link, part.index, (part.next, part.backlog));
-        Ok(whole.map(|bytes| {
-            let weight = encoded_weight(bytes.len());
-            let parcel = if part.event { Parcel::Event(bytes) } else { Parcel::Batch(bytes) };
-            (parcel, weight)
-        }))
+        let Some(bytes) = whole else {
+            return Ok(false);
+        };
+        let weight = encoded_weight(bytes.len());
+        let parcel = if part.event { Parcel::Event(bytes) } else { Parcel::Batch(bytes) };
+        // What comes without a grant is smaller than a part, so that this was all of it.
+        Ok(self.enqueue(channel, parcel, weight, extra))
     }
 }
 
@@ -273,19 +290,15 @@ impl Gate {
         link: &Arc<LinkIn>,
         part: &Part<'_>,
     ) -> Result<(), CreditViolation> {
-        let (whole, grants) = self.with(|state, memory| {
+        let (wake, grants) = self.with(|state, memory| {
             if state.closed.is_some() {
-                return Ok((None, Vec::new()));
+                return Ok((false, Vec::new()));
             }
-            let whole = state.arrived(channel, link, part, memory)?;
             // Queued under the same lock, before anything is granted on the ground that nothing waits.
-            let wake = match whole {
-                Some((parcel, weight)) => state.enqueue(channel, parcel, weight),
-                None => false,
-            };
-            Ok((Some(wake), state.grant_wanting(memory)))
+            let wake = state.arrived(channel, link, part, memory)?;
+            Ok((wake, state.grant_wanting(memory)))
         })?;
-        if whole == Some(true) {
+        if wake {
             self.wake_consumer();
         }
         for grant in grants {

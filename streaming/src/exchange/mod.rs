@@ -2,6 +2,36 @@
 //!
 //! A consumer says which attempts of its producers it means; whoever comes first waits for the other. Channels
 //! cost next to nothing until data flows. It must never block a task's thread: a full channel refuses and wakes.
+//!
+//! # Credits between processes
+//!
+//! Both ends of a channel count the bytes of its elements from the first one on; a count is a *position*. The
+//! producer sends an element when the element ends at or before the channel's limit. The limit starts at the
+//! overdraft, 1 KiB, so that events and tiny batches need no round trip.
+//!
+//! An element beyond the limit is announced: the producer says where the first waiting element ends, and where the
+//! last one does. The consumer's gate takes memory for all of them if the gate's share of the budget has room, else
+//! for the first one, and raises the limit by what it took: a grant. If there is no room, the channel waits in line
+//! until the consumer has taken something.
+//!
+//! Bytes that come without a grant use the channel's overdraft up. The consumer raises the limit again when it takes
+//! the elements that these bytes are of.
+//!
+//! If nothing waits in the gate and nothing granted is under way, the first announced element is granted however
+//! full the budget is. Elements of paused channels count for neither, and paused channels are granted nothing.
+//! So a gate exceeds the budget by one element that its consumer can take, by the overdraft of its remote channels,
+//! and by such an element in each channel that was paused afterwards.
+//!
+//! This rule needs grants that are always used. Every grant ends where an announced element ends, and announced
+//! elements are never taken back, so a granted byte always comes. An announcement that arrives twice, or after its
+//! elements, names positions for which memory was taken before, and takes none.
+//!
+//! For example, a producer has sent 900 bytes, and the next element has 900 bytes too. The element ends at 1800,
+//! beyond the limit of 1024, and the producer announces 1800. The budget is full and an element of another channel
+//! waits in the gate, so that the channel waits in line. The consumer takes the first element and raises the limit to
+//! 1924; the second element comes as overdraft. When the gate has room at last, memory is taken up to 1800 already,
+//! and the old announcement gets nothing. Were 900 bytes granted instead, the gate would wait for bytes that never
+//! come, and with the budget full its other channels would wait for ever.
 
 mod connection;
 mod gate;

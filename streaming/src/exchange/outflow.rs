@@ -1,5 +1,5 @@
 //! The producing end of a link: what waits for a consumer in another process, per producing subtask of this one.
-//! It must never send what was not granted (beyond the overdraft) and never block a producer's thread.
+//! It must never send beyond a channel's limit and never block a producer's thread. The scheme is in [`super`].
 
 use super::{
     connection::Connection,
@@ -22,6 +22,9 @@ use std::{
 
 /// Elements of one channel that may wait here.
 const WAITING_MAX: usize = 4;
+
+/// The most that is announced at once, beyond the first waiting element.
+const ANNOUNCED_MAX: u64 = 256 << 10;
 
 /// One consuming subtask in another process, as its producers in this one see it.
 pub(super) struct LinkOut {
@@ -50,14 +53,15 @@ struct State {
     tasks: Vec<Weak<TaskControl>>,
 }
 
-#[derive(Default)]
 struct Outflow {
     queue: VecDeque<Waiting>,
     /// Bytes of the first element that are sent already.
     sent: usize,
-    waiting: u64,
-    credit: i64,
-    /// The consumer knows that something waits.
+    /// Weight of all elements of the channel up to the last one that was sent, or begun.
+    position: u64,
+    /// Position up to which the channel may send.
+    limit: u64,
+    /// The first waiting element was announced, and no credit has come since.
     announced: bool,
     ready: bool,
     producer: Option<TaskSignal>,
@@ -135,7 +139,7 @@ impl LinkOut {
             None => {}
         }
         let held = state.held;
-        let flow = state.channels.entry(index).or_default();
+        let flow = state.channels.entry(index).or_insert_with(Outflow::new);
         // An empty channel always takes one, so that no producer waits for another's consumer.
         let room = flow.queue.is_empty()
             || (flow.queue.len() < WAITING_MAX && self.memory.has_share(held, 1));
@@ -158,20 +162,18 @@ impl LinkOut {
         let weight = element.weight();
         self.memory.take(weight);
         state.held += weight;
-        let flow = state.channels.entry(index).or_default();
-        flow.waiting += weight;
+        let flow = state.channels.entry(index).or_insert_with(Outflow::new);
         flow.queue.push_back(element);
         self.pump(&mut state, index);
     }
 
-    /// The consumer grants so many bytes more.
+    /// The consumer lets a channel send so many bytes more.
     pub(super) fn credit(self: &Arc<Self>, index: u32, bytes: u64) {
         let mut state = lock(&self.state);
         let Some(flow) = state.channels.get_mut(&index) else {
             return;
         };
-        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-        flow.credit = flow.credit.saturating_add(bytes);
+        flow.limit = flow.limit.saturating_add(bytes);
         flow.announced = false;
         self.pump(&mut state, index);
     }
@@ -181,28 +183,22 @@ impl LinkOut {
         let Some(flow) = state.channels.get_mut(&index) else {
             return;
         };
-        let Some(head) = flow.queue.front().map(Waiting::weight) else {
-            return;
-        };
-        if flow.ready {
+        if flow.ready || flow.queue.is_empty() {
             return;
         }
         let Some(connection) = self.connection.upgrade() else {
             return;
         };
-        if flow.covers(head) {
+        let Some((next, backlog)) = flow.beyond_limit(0) else {
             flow.ready = true;
             state.ready.push_back(index);
             if !std::mem::replace(&mut state.listed, true) {
                 connection.list(Arc::clone(self));
             }
-        } else if !std::mem::replace(&mut flow.announced, true) {
-            connection.send(&Frame::Backlog {
-                link: self.id,
-                index,
-                next: head,
-                backlog: flow.waiting,
-            });
+            return;
+        };
+        if !std::mem::replace(&mut flow.announced, true) {
+            connection.send(&Frame::Backlog { link: self.id, index, next, backlog });
         }
     }
 
@@ -227,7 +223,7 @@ impl LinkOut {
         let head = flow.queue.front()?;
         let (event, weight, len) = (head.event, head.weight(), head.bytes.len());
         if flow.sent == 0 {
-            flow.credit = flow.credit.saturating_sub(i64::try_from(weight).unwrap_or(i64::MAX));
+            flow.position += weight;
         }
         let end = len.min(flow.sent + PART_MAX);
         let more = end < len;
@@ -236,11 +232,9 @@ impl LinkOut {
         let (mut next, mut backlog) = (0, 0);
         if more {
             flags |= FLAG_MORE;
-        } else if let Some(second) = flow.queue.get(1).map(Waiting::weight)
-            && !flow.covers(second)
-        {
+        } else if let Some(waits) = flow.beyond_limit(1) {
             // What waits behind is announced with this part, instead of by a frame of its own.
-            (next, backlog) = (second, flow.waiting.saturating_sub(weight));
+            (next, backlog) = waits;
             flow.announced = true;
         }
         Frame::Data {
@@ -258,8 +252,7 @@ impl LinkOut {
             return None;
         }
         flow.queue.pop_front();
-        flow.waiting = flow.waiting.saturating_sub(weight);
-        if flow.queue.front().is_some_and(|head| flow.covers(head.weight())) {
+        if !flow.queue.is_empty() && next == 0 {
             flow.ready = true;
             state.ready.push_back(index);
         }
@@ -321,9 +314,27 @@ impl LinkOut {
 }
 
 impl Outflow {
-    /// Whether the credit, with the overdraft, is enough for so much.
-    fn covers(&self, weight: u64) -> bool {
-        let allowed = i128::from(self.credit) + i128::from(OVERDRAFT);
-        i128::from(weight) <= allowed
+    fn new() -> Self {
+        Self {
+            queue: VecDeque::new(),
+            sent: 0,
+            position: 0,
+            limit: OVERDRAFT,
+            announced: false,
+            ready: false,
+            producer: None,
+        }
+    }
+
+    /// Returns the positions to announce for the elements behind the first `begun` ones: where the first of them ends,
+    /// and where the last one ends that is announced with it. `None`: there are none, or the first one may be sent.
+    fn beyond_limit(&self, begun: usize) -> Option<(u64, u64)> {
+        let mut ends = self.queue.iter().skip(begun).scan(self.position, |end, element| {
+            *end += element.weight();
+            Some(*end)
+        });
+        let next = ends.next().filter(|next| *next > self.limit)?;
+        let last = ends.take_while(|end| end - self.position <= ANNOUNCED_MAX).last();
+        Some((next, last.unwrap_or(next)))
     }
 }

@@ -1,6 +1,8 @@
 //! Exchanges of one or two processes with real task threads or with ports driven by hand.
 #![allow(clippy::disallowed_methods, reason = "tests measure real time")]
 
+mod credits;
+
 use super::*;
 use crate::{
     seam::{Barrier, Element, ErasedBatch, Polled, StreamEvent, TaskCounters},

@@ -14,6 +14,9 @@
 //! A *link* is one consuming subtask's half of an edge at one producing process; its number is drawn by the
 //! consumer's side. The *index* is the producer's place in the request. A link's data flows one way only, so that
 //! a pair of processes shares one connection whoever has dialled it.
+//!
+//! `next` and `backlog` are *positions*: the weight of all elements of the channel from its first one on up to the
+//! end of the named one. An announcement that arrives late, or twice, so says what it said at first.
 
 use thiserror::Error;
 
@@ -62,9 +65,9 @@ pub enum Frame<'a> {
         index: u32,
         /// [`FLAG_EVENT`], [`FLAG_MORE`].
         flags: u8,
-        /// Weight of the element that waits next for credit; 0: none does.
+        /// Where the element ends that waits next for credit; 0: none does.
         next: u64,
-        /// Weight of all that wait.
+        /// Where the last one ends that waits with it.
         backlog: u64,
         /// Its bytes.
         payload: &'a [u8],
@@ -75,9 +78,9 @@ pub enum Frame<'a> {
         link: u32,
         /// The producer's place in it.
         index: u32,
-        /// Weight of the first one.
+        /// Where the first one ends.
         next: u64,
-        /// Weight of all.
+        /// Where the last one ends that is announced with it.
         backlog: u64,
     },
     /// So many more bytes may be sent.
