@@ -180,6 +180,7 @@ async fn child(
         env: environment(&parts.options),
         stdout: places.stdout.clone(),
         stderr: places.stderr.clone(),
+        output_mode: crate::target::log_mode(&parts.options),
     };
     let launched = launch::host(&parts.rpc, spec, within).await;
     let launched = launched.map_err(|error| refused(error.to_string(), error.is_no_room()))?;

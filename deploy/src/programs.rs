@@ -80,6 +80,7 @@ async fn describe(
         env,
         stdout: place.0.join("stdout"),
         stderr: place.0.join("stderr"),
+        output_mode: 0o600,
     };
     let host = launch::host(rpc, spec, DESCRIBED_WITHIN).await.map_err(|e| e.to_string())?;
     let gateway = rpc.gateway::<ProgramHostGateway>(&host.address.address, host.address.session);

@@ -232,8 +232,8 @@ pub(crate) async fn external(parts: ExternalParts<'_>) -> Result<External, Start
     if is_on_yarn(parts.options) { on_yarn::external(parts).await } else { Ok(External::none()) }
 }
 
-/// Returns the mode of a log file. Logs name paths, arguments and addresses: they are for this user alone, and on YARN
-/// for the group of the container's log directory, which is the NodeManager's: it collects them.
+/// Returns the mode of a file with a log or what a program prints. They name paths, arguments and records: they are for
+/// this user alone, and on YARN for the group of the container's log directory, which is the NodeManager's: it collects them.
 pub(crate) fn log_mode(options: &Options) -> u32 {
     if is_on_yarn(options) { 0o640 } else { 0o600 }
 }

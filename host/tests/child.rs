@@ -102,6 +102,7 @@ fn spec(cluster: &Cluster, program: PathBuf, n: u64) -> LaunchSpec {
         env: BTreeMap::from([("DECLARED".to_owned(), "yes".to_owned())]),
         stdout: dir.join("out"),
         stderr: dir.join("err"),
+        output_mode: 0o600,
     }
 }
 

@@ -101,6 +101,7 @@ async fn build(
         env: program_environment(&context.options, folder)?,
         stdout: folder.join("stdout"),
         stderr: folder.join("stderr"),
+        output_mode: 0o600,
     };
     let host = launch::host(&rpc, spec, within).await.map_err(Failure::start)?;
     let gateway = rpc.gateway::<ProgramHostGateway>(&host.address.address, host.address.session);

@@ -55,6 +55,8 @@ pub struct LaunchSpec {
     pub stdout: PathBuf,
     /// Its standard error is appended here.
     pub stderr: PathBuf,
+    /// The mode of these two files where they are new.
+    pub output_mode: u32,
 }
 
 /// Why there is no child.

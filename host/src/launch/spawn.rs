@@ -106,8 +106,8 @@ fn launch(spec: &LaunchSpec) -> Result<Launched, LaunchError> {
     // own directory.
     let program =
         std::path::absolute(&spec.program).map_err(refused("can't find", &spec.program))?;
-    let stdout = open_log(&spec.stdout)?;
-    let stderr = open_log(&spec.stderr)?;
+    let stdout = open_log(&spec.stdout, spec.output_mode)?;
+    let stderr = open_log(&spec.stderr, spec.output_mode)?;
     let (ours, theirs) = UnixStream::pair().map_err(refused("no socket for", &spec.program))?;
     let mut command = Command::new(&program);
     command
@@ -126,10 +126,9 @@ fn launch(spec: &LaunchSpec) -> Result<Launched, LaunchError> {
     Ok(Launched { stream: ours, pid, exited, kill })
 }
 
-fn open_log(path: &PathBuf) -> Result<File, LaunchError> {
+fn open_log(path: &PathBuf, mode: u32) -> Result<File, LaunchError> {
     let mut options = OpenOptions::new();
-    // What programs print is for this user alone.
-    options.create(true).append(true).mode(0o600);
+    options.create(true).append(true).mode(mode);
     options.open(path).map_err(|source| LaunchError::Io {
         what: "can't open the log",
         path: path.clone(),
