@@ -194,8 +194,8 @@ async fn cluster(
                 .await
                 .map_err(|e| StartError::storage("this program's own file", e))?;
             let submit = own_submission(options, job_options, args, &own)?;
-            let path = own.path.clone();
-            Ok((ClusterMode::Application(Box::new(submit)), Some(path), Some((entry, own.hash))))
+            let ship = target::application_ships_program(options).then(|| own.path.clone());
+            Ok((ClusterMode::Application(Box::new(submit)), ship, Some((entry, own.hash))))
         }
         (Mode::Application, None) => {
             Err(StartError::Invalid("application mode needs --program PATH".to_owned()))

@@ -246,6 +246,12 @@ pub(crate) fn log_file(role: &str, options: &Options) -> String {
     }
 }
 
+/// Returns true if TaskManagers of an application may have to fetch its program. Those that YARN starts are processes of
+/// the program themselves.
+pub(crate) fn application_ships_program(options: &Options) -> bool {
+    !is_on_yarn(options)
+}
+
 /// Returns the hash of this process's own program, if whoever started it has said so. `None`: it has to be computed.
 pub(crate) fn program_hash(options: &Options) -> Option<ContentHash> {
     if is_on_yarn(options) { on_yarn::program_hash() } else { None }

@@ -172,6 +172,7 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
     let options = Arc::new(written_back(options, &rpc_service, listener.address.bound.port()));
     let work = work_folder(&platform, &options)?;
     let stores = Stores::open(&platform, &options, &work).await?;
+    ship(process.ship.as_deref(), &*stores.blobs).await?;
     let base = base_parts(&platform, &rpc_service, &options);
     tokio::task::spawn_local(trigger.clone().watch_fatal(base.fatal.clone()));
     let address = listener.address.clone();
@@ -182,10 +183,6 @@ async fn start(process: JobManagerProcess, trigger: &StopTrigger) -> Result<Runn
         fatal: &base.fatal,
     })
     .await?;
-    // The workers that an external system starts for an application are processes of its program: none fetches it.
-    if process.entry.is_none() || !external.is_active() {
-        ship(process.ship.as_deref(), &*stores.blobs).await?;
-    }
     let plan = EndpointPlan {
         bind,
         access: target::rest_access(&platform, &options)?,
