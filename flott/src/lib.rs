@@ -43,6 +43,7 @@ pub mod prelude {
         Collector, KeyContext, KeyedProcessFunction, OperatorContext, ProcessFunction,
     };
     pub use streaming::state::{ListState, MapState, States, ValueState};
+    pub use streaming::time::{WatermarkGenerator, WatermarkStrategy};
     pub use streaming::types::{FlottType, FromLine, Serde, ToLine};
     pub use streaming::{Args, Environment, ProgramEntry, Stream};
 }

@@ -2,6 +2,7 @@
 //! or control.
 
 pub mod api;
+pub mod batch;
 pub mod chain;
 pub mod exchange;
 pub mod graph;
@@ -15,6 +16,7 @@ pub mod sources;
 pub mod state;
 mod sync;
 pub mod task;
+pub mod time;
 pub mod types;
 
 pub(crate) use sync::lock;
@@ -23,6 +25,6 @@ pub use api::{Args, Environment, ProgramEntry, SHIPPED_VARIABLE, Stream, build};
 pub use graph::BuiltJob;
 pub use seam::{
     Barrier, BuildInputs, BuildProgramError, Coordinator, CoordinatorContext, EdgeCodec, Element,
-    ErasedBatch, InputPort, Mail, OutputPort, Polled, Progress, StreamEvent, Subtask,
+    ErasedBatch, InputPort, Interrupt, Mail, OutputPort, Polled, Progress, StreamEvent, Subtask,
     SubtaskContext, TaskCounters, TaskError, TaskUpcalls,
 };

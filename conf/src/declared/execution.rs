@@ -68,6 +68,7 @@ static OF_JOBS: &[&dyn Declaration] = &[
     &PROGRAM_ARGS,
     &ENTRY,
     &network::BUFFER_TIMEOUT,
+    &network::AUTO_WATERMARK_INTERVAL,
     &resourcemanager::SLOT_REQUEST_TIMEOUT,
     &rest::EXCEPTION_HISTORY_SIZE,
 ];

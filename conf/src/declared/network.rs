@@ -14,4 +14,7 @@ options! {
     /// How long a batch of records may wait for more of them before it is sent on; `0 ms` sends every record at once.
     BUFFER_TIMEOUT: Duration = "execution.buffer-timeout" => Duration::from_millis(100),
         other ["execution.buffer-timeout.interval"];
+    /// How often a watermark generator that works by the clock is asked for a watermark while no records come.
+    AUTO_WATERMARK_INTERVAL: Duration = "pipeline.auto-watermark-interval" => Duration::from_millis(200),
+        must be_longer_than_zero;
 }

@@ -190,6 +190,7 @@ impl Plan {
             devices: self.devices.get(&deployment.allocation_id).cloned().unwrap_or_default(),
             restore,
             counters: Arc::clone(task.control.counters()),
+            interrupt: task.control.signal().interruption().clone(),
         };
         self.built.subtask(attempt.vertex, context)
     }

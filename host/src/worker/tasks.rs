@@ -6,7 +6,7 @@ use crate::{program::Place, sync::lock};
 use model::{AllocationId, ExecutionAttemptId, ExecutionState, FailureCause};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 use streaming::task::{Mailbox, TaskControl, TaskObserver};
@@ -22,7 +22,14 @@ pub(crate) struct Tasks {
     table: Mutex<Table>,
     /// Told when one has ended.
     ended: Notify,
+    /// Told when one was added.
+    added: Notify,
 }
+
+/// A step that lasts through one such interval ends behind the record at work.
+const LONG_STEP: Duration = Duration::from_millis(50);
+/// How long the one who looks for long steps holds a table without tasks.
+const REST: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Table {
@@ -60,14 +67,17 @@ impl Tasks {
         cancellation_timeout: Duration,
         runtime: Handle,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        let tasks = Arc::new(Self {
             reports,
             place,
             cancellation_timeout,
-            runtime,
+            runtime: runtime.clone(),
             table: Mutex::default(),
             ended: Notify::new(),
-        })
+            added: Notify::new(),
+        });
+        runtime.spawn(end_long_steps(Arc::downgrade(&tasks)));
+        tasks
     }
 
     /// Whether an attempt may run here; a new one is remembered.
@@ -96,6 +106,7 @@ impl Tasks {
         let mailbox = Arc::new(Mailbox::new(control.signal().clone()));
         let task = Task { control, mailbox, allocation };
         lock(&self.table).running.insert(attempt, task.clone());
+        self.added.notify_one();
         task
     }
 
@@ -137,6 +148,25 @@ impl Tasks {
             }
             ended.await;
         }
+    }
+}
+
+/// Ends steps that take long, so that a task of slow records sends its output in time. Rests while there are no tasks.
+async fn end_long_steps(tasks: Weak<Tasks>) {
+    let mut tick = tokio::time::interval(LONG_STEP);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let Some(tasks) = tasks.upgrade() else { return };
+        let running = tasks.all();
+        if running.is_empty() {
+            tokio::select! {
+                () = tasks.added.notified() => {}
+                // The host may go meanwhile: the handle must not keep the table.
+                () = tokio::time::sleep(REST) => {}
+            }
+        }
+        running.iter().for_each(|task| task.end_long_step());
     }
 }
 

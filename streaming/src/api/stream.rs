@@ -7,9 +7,10 @@ use super::{
 use crate::{
     graph::draft::{MakeHash, NodeDraft, Route},
     operators::{
-        BoxError, ByReference, ByValue, Collector, Filter, FlatMap, Inspect, Map, Operator,
-        Process, ProcessFunction, TryMap,
+        AssignWatermarks, BoxError, ByReference, ByValue, Collector, Filter, FlatMap, Inspect, Map,
+        Operator, Process, ProcessFunction, TryMap,
     },
+    time::{WatermarkGenerator, WatermarkStrategy},
     types::{FlottType, Key},
 };
 use model::NodeId;
@@ -185,6 +186,19 @@ impl<T: FlottType> Stream<T> {
         F: FnMut(&T) + Clone + Send + 'static,
     {
         self.transform("inspect", move || Inspect::new(function.clone()))
+    }
+
+    /// Gives every record its event time, and follows the records with watermarks. Times and watermarks that the stream had
+    /// before are replaced.
+    pub fn assign_timestamps_and_watermarks<F, G>(
+        &self,
+        strategy: WatermarkStrategy<T, F, G>,
+    ) -> Stream<T>
+    where
+        F: FnMut(&T) -> i64 + Clone + Send + 'static,
+        G: WatermarkGenerator<T>,
+    {
+        self.transform("timestamps_and_watermarks", move || AssignWatermarks::new(strategy.clone()))
     }
 
     /// A function that is opened and closed and may fail.

@@ -2,6 +2,7 @@
 //! brought, the end that all have reached. Pure: channels and events in, steps out.
 
 use crate::seam::{Barrier, StreamEvent};
+use std::collections::BTreeSet;
 
 /// What follows from an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,19 +15,36 @@ pub enum Step {
     Resume,
 }
 
+/// One channel as the alignment sees it.
 #[derive(Debug, Clone, Copy)]
 struct Channel {
     watermark: i64,
     idle: bool,
     ended: bool,
+    /// Its watermark counts for the smallest: the channel is active and has caught up with what went through.
+    aligned: bool,
     /// It has brought the barrier that is being aligned.
     at_barrier: bool,
 }
 
+impl Channel {
+    fn is_active(&self) -> bool {
+        !self.idle && !self.ended
+    }
+}
+
 /// The state of all channels of a chain's head.
+///
+/// Watermarks follow Flink's `StatusWatermarkValve`: the smallest watermark of the *aligned* channels goes through. A
+/// channel that was idle and is active again is aligned as soon as its watermark has caught up with the one that went
+/// through last; until then it holds nobody back. When the last active channel becomes idle, the largest watermark of all
+/// goes through. A channel that has ended counts no longer; before its end it has brought the final watermark, unless its
+/// source was stopped.
 #[derive(Debug)]
 pub struct Alignment {
     channels: Vec<Channel>,
+    /// Watermark and number of each aligned channel.
+    aligned: BTreeSet<(i64, usize)>,
     ended: usize,
     watermark: i64,
     idle: bool,
@@ -38,9 +56,16 @@ pub struct Alignment {
 impl Alignment {
     /// Of so many channels, all active.
     pub fn new(channels: usize) -> Self {
-        let fresh = Channel { watermark: i64::MIN, idle: false, ended: false, at_barrier: false };
+        let fresh = Channel {
+            watermark: i64::MIN,
+            idle: false,
+            ended: false,
+            aligned: true,
+            at_barrier: false,
+        };
         Self {
             channels: vec![fresh; channels],
+            aligned: (0..channels).map(|channel| (i64::MIN, channel)).collect(),
             ended: 0,
             watermark: i64::MIN,
             idle: false,
@@ -54,61 +79,99 @@ impl Alignment {
         self.ended == self.channels.len()
     }
 
-    /// An event came on a channel. The steps are in order; at most one of them emits, but for the end of input,
-    /// which may first let a barrier or watermark through.
+    /// An event came on a channel. The steps are in order: a barrier that was waited for comes before the end of input,
+    /// and a watermark comes before the idleness that let it through.
     pub fn event(&mut self, channel: usize, event: StreamEvent) -> Vec<Step> {
         let Some(state) = self.channels.get_mut(channel) else { return Vec::new() };
         match event {
             _ if state.ended => Vec::new(),
-            StreamEvent::Watermark(ms) => {
-                if ms <= state.watermark {
-                    return Vec::new();
-                }
-                // Only a channel that held the others back can let the smallest one grow.
-                let held = state.watermark <= self.watermark;
-                state.watermark = ms;
-                if held { self.advance().into_iter().collect() } else { Vec::new() }
+            StreamEvent::Watermark(ms) => self.watermark_came(channel, ms).into_iter().collect(),
+            StreamEvent::Idle(idle) if idle == state.idle => Vec::new(),
+            StreamEvent::Idle(true) => {
+                state.idle = true;
+                self.left(channel)
             }
-            StreamEvent::Idle(idle) => {
-                state.idle = idle;
-                let mut steps: Vec<Step> = self.idleness().into_iter().collect();
-                steps.extend(self.advance());
-                steps
+            StreamEvent::Idle(false) => {
+                state.idle = false;
+                if state.watermark >= self.watermark {
+                    self.align(channel);
+                }
+                let woken = std::mem::replace(&mut self.idle, false);
+                woken.then_some(Step::Emit(StreamEvent::Idle(false))).into_iter().collect()
             }
             StreamEvent::Barrier(barrier) => self.barrier_came(channel, barrier),
             StreamEvent::EndOfInput => {
                 state.ended = true;
                 self.ended += 1;
                 let mut steps = self.aligned();
+                let left = self.left(channel);
                 if self.all_ended() {
                     steps.push(Step::Emit(StreamEvent::EndOfInput));
                 } else {
-                    steps.extend(self.idleness());
-                    steps.extend(self.advance());
+                    steps.extend(left);
                 }
                 steps
             }
         }
     }
 
-    /// The smallest watermark of the channels that are active, where it has grown.
-    fn advance(&mut self) -> Option<Step> {
-        let active = self.channels.iter().filter(|c| !c.idle && !c.ended);
-        let smallest = active.map(|c| c.watermark).min()?;
-        if smallest <= self.watermark {
+    fn watermark_came(&mut self, channel: usize, ms: i64) -> Option<Step> {
+        let state = self.channels.get_mut(channel)?;
+        if state.idle || ms <= state.watermark {
             return None;
         }
-        self.watermark = smallest;
-        Some(Step::Emit(StreamEvent::Watermark(smallest)))
+        let before = std::mem::replace(&mut state.watermark, ms);
+        if state.aligned {
+            self.aligned.remove(&(before, channel));
+            self.aligned.insert((ms, channel));
+        } else if ms >= self.watermark {
+            self.align(channel);
+        }
+        self.advance()
     }
 
-    fn idleness(&mut self) -> Option<Step> {
-        let idle = self.channels.iter().all(|c| c.idle || c.ended);
-        if idle == self.idle {
-            return None;
+    /// Lets a channel's watermark count.
+    fn align(&mut self, channel: usize) {
+        if let Some(state) = self.channels.get_mut(channel) {
+            state.aligned = true;
+            self.aligned.insert((state.watermark, channel));
         }
-        self.idle = idle;
-        Some(Step::Emit(StreamEvent::Idle(idle)))
+    }
+
+    /// A channel has become idle or has ended: its watermark counts no longer.
+    fn left(&mut self, channel: usize) -> Vec<Step> {
+        let Some(state) = self.channels.get_mut(channel) else { return Vec::new() };
+        state.aligned = false;
+        let (watermark, ended) = (state.watermark, state.ended);
+        self.aligned.remove(&(watermark, channel));
+        if self.channels.iter().any(Channel::is_active) {
+            return self.advance().into_iter().collect();
+        }
+        let mut steps = Vec::new();
+        // Nobody will let a watermark through any more: the largest counts, unless the last active channel was behind.
+        if ended || watermark == self.watermark {
+            let waiting = self.channels.iter().filter(|c| !c.ended);
+            let largest = waiting.map(|c| c.watermark).max();
+            steps.extend(largest.and_then(|ms| self.emit(ms)));
+        }
+        if !std::mem::replace(&mut self.idle, true) {
+            steps.push(Step::Emit(StreamEvent::Idle(true)));
+        }
+        steps
+    }
+
+    /// The smallest watermark of the channels that count, where it has grown.
+    fn advance(&mut self) -> Option<Step> {
+        let (smallest, _) = *self.aligned.first()?;
+        self.emit(smallest)
+    }
+
+    /// A watermark goes through if it is greater than the last one that did.
+    fn emit(&mut self, ms: i64) -> Option<Step> {
+        (ms > self.watermark).then(|| {
+            self.watermark = ms;
+            Step::Emit(StreamEvent::Watermark(ms))
+        })
     }
 
     fn barrier_came(&mut self, channel: usize, barrier: Barrier) -> Vec<Step> {
@@ -160,33 +223,165 @@ mod tests {
     const END: StreamEvent = StreamEvent::EndOfInput;
     use StreamEvent::{Barrier as B, Idle, Watermark as W};
 
+    const fn w(ms: i64) -> Step {
+        Step::Emit(W(ms))
+    }
+    const fn idle(idle: bool) -> Step {
+        Step::Emit(Idle(idle))
+    }
+
+    // Cases of Flink's StatusWatermarkValveTest, in its order.
+
+    #[test]
+    fn watermarks_of_one_channel_pass_as_they_grow() {
+        let mut a = Alignment::new(1);
+        assert_eq!(a.event(0, W(0)), [w(0)]);
+        assert_eq!(a.event(0, W(25)), [w(25)]);
+        assert_eq!((a.event(0, W(18)), a.event(0, W(25))), (vec![], vec![]));
+    }
+
+    #[test]
+    fn the_status_of_one_channel_passes_when_it_changes() {
+        let mut a = Alignment::new(1);
+        assert_eq!(a.event(0, Idle(false)), []);
+        assert_eq!(a.event(0, Idle(true)), [idle(true)]);
+        assert_eq!(a.event(0, Idle(true)), []);
+        assert_eq!(a.event(0, Idle(false)), [idle(false)]);
+    }
+
+    #[test]
+    fn an_idle_channel_brings_no_watermark() {
+        let mut a = Alignment::new(1);
+        assert_eq!(a.event(0, W(25)), [w(25)]);
+        assert_eq!(a.event(0, Idle(true)), [idle(true)]);
+        assert_eq!(a.event(0, W(50)), []);
+        assert_eq!(a.event(0, Idle(false)), [idle(false)]);
+        assert_eq!(a.event(0, W(50)), [w(50)]);
+    }
+
+    #[test]
+    fn a_watermark_passes_once_every_channel_has_one() {
+        let mut a = Alignment::new(3);
+        assert_eq!((a.event(0, W(0)), a.event(1, W(0))), (vec![], vec![]));
+        assert_eq!(a.event(2, W(0)), [w(0)]);
+    }
+
     #[test]
     fn the_smallest_watermark_counts() {
+        let mut a = Alignment::new(3);
+        for channel in 0..3 {
+            a.event(channel, W(0));
+        }
+        assert_eq!(
+            (a.event(0, W(12)), a.event(2, W(8)), a.event(2, W(10))),
+            (vec![], vec![], vec![])
+        );
+        assert_eq!(a.event(1, W(15)), [w(10)]);
+        assert_eq!(a.event(2, W(17)), [w(12)]);
+        assert_eq!((a.event(0, W(12)), a.event(1, W(4))), (vec![], vec![]), "not greater");
+    }
+
+    #[test]
+    fn all_channels_together_are_idle_when_each_one_is() {
         let mut a = Alignment::new(2);
-        assert_eq!(a.event(0, W(10)), []);
-        assert_eq!(a.event(1, W(5)), [Step::Emit(W(5))]);
-        assert_eq!(a.event(1, W(4)), []);
-        assert_eq!(a.event(1, W(20)), [Step::Emit(W(10))]);
+        assert_eq!(a.event(0, Idle(true)), []);
+        assert_eq!(a.event(1, Idle(true)), [idle(true)]);
+        assert_eq!(a.event(0, Idle(false)), [idle(false)]);
+        assert_eq!(a.event(1, Idle(false)), []);
     }
 
     #[test]
     fn an_idle_channel_holds_nobody_back() {
+        let mut a = Alignment::new(3);
+        a.event(0, W(15));
+        a.event(1, W(10));
+        assert_eq!(a.event(2, Idle(true)), [w(10)]);
+        assert_eq!(a.event(1, W(18)), [w(15)]);
+        assert_eq!(a.event(1, Idle(true)), []);
+        assert_eq!(a.event(0, W(20)), [w(20)]);
+    }
+
+    #[test]
+    fn watermarks_advance_as_channels_become_idle_one_by_one() {
+        let mut a = Alignment::new(3);
+        a.event(0, W(25));
+        a.event(1, W(10));
+        assert_eq!(a.event(2, W(17)), [w(10)]);
+        assert_eq!(a.event(1, Idle(true)), [w(17)]);
+        assert_eq!(a.event(2, Idle(true)), [w(25)]);
+    }
+
+    #[test]
+    fn the_largest_watermark_passes_when_the_last_channel_becomes_idle() {
+        let mut a = Alignment::new(3);
+        a.event(0, W(10));
+        a.event(1, W(5));
+        assert_eq!(a.event(2, W(3)), [w(3)]);
+        assert_eq!(a.event(0, Idle(true)), []);
+        assert_eq!(a.event(1, Idle(true)), []);
+        assert_eq!(a.event(2, Idle(true)), [w(10), idle(true)]);
+    }
+
+    #[test]
+    fn a_channel_that_is_active_again_counts_once_it_has_caught_up() {
         let mut a = Alignment::new(2);
         a.event(0, W(10));
-        assert_eq!(a.event(1, Idle(true)), [Step::Emit(W(10))]);
-        assert_eq!(a.event(0, Idle(true)), [Step::Emit(Idle(true))]);
-        assert_eq!(a.event(0, Idle(false)), [Step::Emit(Idle(false))]);
-        assert_eq!(a.event(0, W(11)), [Step::Emit(W(11))]);
+        assert_eq!(a.event(1, Idle(true)), [w(10)]);
+        assert_eq!(a.event(1, W(20)), [], "of an idle channel");
+        assert_eq!(a.event(1, Idle(false)), []);
+        assert_eq!(a.event(0, W(13)), [w(13)], "the other one is behind and holds nobody back");
+        assert_eq!(a.event(1, W(11)), [], "still behind");
+        assert_eq!(a.event(0, W(15)), [w(15)]);
+        assert_eq!(a.event(1, W(17)), [], "caught up");
+        assert_eq!(a.event(0, W(20)), [w(17)], "and so it counts");
+    }
+
+    #[test]
+    fn nothing_passes_while_every_active_channel_is_behind() {
+        let mut a = Alignment::new(3);
+        a.event(0, W(10));
+        a.event(1, W(5));
+        assert_eq!(a.event(2, W(8)), [w(5)]);
+        a.event(0, Idle(true));
+        assert_eq!(a.event(1, Idle(true)), [w(8)]);
+        assert_eq!(a.event(2, W(20)), [w(20)]);
+        // Both others are active again, at 10 and 5, and the only channel that counted leaves.
+        assert_eq!((a.event(0, Idle(false)), a.event(1, Idle(false))), (vec![], vec![]));
+        assert_eq!(a.event(2, Idle(true)), []);
+        assert_eq!((a.event(0, W(15)), a.event(1, W(19))), (vec![], vec![]));
+        assert_eq!(a.event(1, W(21)), [w(21)]);
+    }
+
+    #[test]
+    fn a_channel_that_is_behind_and_becomes_idle_lets_nothing_pass() {
+        let mut a = Alignment::new(2);
+        a.event(0, W(10));
+        assert_eq!(a.event(1, W(7)), [w(7)]);
+        assert_eq!(a.event(1, Idle(true)), [w(10)]);
+        assert_eq!(a.event(1, Idle(false)), []);
+        assert_eq!(a.event(0, Idle(true)), []);
+        assert_eq!(a.event(1, W(9)), []);
+        assert_eq!(a.event(1, Idle(true)), [idle(true)]);
     }
 
     #[test]
     fn an_ended_channel_holds_nobody_back() {
         let mut a = Alignment::new(2);
         a.event(0, W(10));
-        assert_eq!(a.event(1, END), [Step::Emit(W(10))]);
+        assert_eq!(a.event(1, END), [w(10)]);
         assert_eq!(a.event(1, W(99)), []);
         assert_eq!(a.event(0, END), [Step::Emit(END)]);
         assert!(a.all_ended());
+    }
+
+    #[test]
+    fn a_channel_that_ends_without_a_final_watermark_leaves_like_an_idle_one() {
+        let mut a = Alignment::new(2);
+        a.event(0, W(10));
+        a.event(1, W(7));
+        assert_eq!(a.event(0, Idle(true)), []);
+        assert_eq!(a.event(1, END), [w(10), idle(true)]);
+        assert_eq!((a.event(0, Idle(false)), a.event(0, W(12))), (vec![idle(false)], vec![w(12)]));
     }
 
     #[test]

@@ -72,6 +72,7 @@ impl Assembly {
             options: context.options,
             devices: context.devices,
             counters: context.counters,
+            interrupt: context.interrupt,
             snapshots: Mutex::default(),
         };
         Ok(Self {

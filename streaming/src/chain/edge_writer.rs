@@ -1,14 +1,22 @@
 //! The end of a chain: records are put into buffers by channel and sent as batches. What does not fit into a
 //! channel is kept, in order, and tried again; the chain takes no more input meanwhile.
+//!
+//! A watermark ships nothing by itself: it goes behind the records of the next batch of each channel, or alone when all
+//! that waits is sent (`execution.buffer-timeout`). A watermark that comes later than it could is always true; one that
+//! overtook a record would not be.
 
 use super::Partitioner;
 use crate::{
+    batch::Batch,
     operators::{BATCH_RECORDS, Consumer, Flow, OperatorMail},
     seam::{Element, ErasedBatch, OutputPort, StreamEvent, TaskCounters, TaskError},
     types::FlottType,
 };
 use model::NodeId;
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// A batch in memory is not made larger than this, as far as its first record tells.
 const BATCH_BYTES: usize = 256 * 1024;
@@ -22,7 +30,7 @@ pub struct EdgeWriter<T> {
     port: Box<dyn OutputPort>,
     partitioner: Box<dyn Partitioner<T>>,
     /// Records that are not sent yet, by channel.
-    buffers: Vec<Vec<T>>,
+    buffers: Vec<Batch<T>>,
     /// Elements that did not fit, by channel.
     queues: Vec<VecDeque<Element>>,
     queued: usize,
@@ -31,6 +39,10 @@ pub struct EdgeWriter<T> {
     /// The same, as far as the size of records decides it too; few until their size is known.
     limit: usize,
     ready: Vec<usize>,
+    /// The newest watermark.
+    watermark: i64,
+    /// The watermark that was sent last, by channel.
+    watermarks_sent: Vec<i64>,
     counters: Arc<TaskCounters>,
 }
 
@@ -47,12 +59,14 @@ impl<T: FlottType> EdgeWriter<T> {
         Self {
             port,
             partitioner,
-            buffers: (0..channels).map(|_| Vec::new()).collect(),
+            buffers: (0..channels).map(|_| Batch::default()).collect(),
             queues: (0..channels).map(|_| VecDeque::new()).collect(),
             queued: 0,
             most_records: most,
             limit: FEWEST_RECORDS,
             ready: Vec::new(),
+            watermark: i64::MIN,
+            watermarks_sent: vec![i64::MIN; channels],
             counters,
         }
     }
@@ -75,18 +89,39 @@ impl<T: FlottType> EdgeWriter<T> {
         if buffer.is_empty() {
             return;
         }
-        let records = std::mem::replace(buffer, Vec::with_capacity(reserve));
+        let batch = std::mem::replace(buffer, Batch::with_capacity(reserve));
         if self.partitioner.broadcasts() {
             for other in 1..self.queues.len() {
-                self.send(other, Element::Batch(ErasedBatch::new(records.clone())));
+                self.send_batch(other, batch.clone());
             }
         }
-        self.send(channel, Element::Batch(ErasedBatch::new(records)));
+        self.send_batch(channel, batch);
     }
 
+    /// Sends a batch with the newest watermark behind it.
+    fn send_batch(&mut self, channel: usize, batch: Batch<T>) {
+        let watermark = self.take_watermark(channel);
+        self.send(channel, Element::Batch(ErasedBatch::new(batch).with_watermark(watermark)));
+    }
+
+    /// Returns the newest watermark where the channel has not been sent it, and counts it as sent.
+    fn take_watermark(&mut self, channel: usize) -> Option<i64> {
+        let sent = self.watermarks_sent.get_mut(channel)?;
+        (*sent < self.watermark).then(|| {
+            *sent = self.watermark;
+            self.watermark
+        })
+    }
+
+    /// Sends all buffers, and the newest watermark where no records took it along.
     fn ship_all(&mut self) {
         for channel in 0..self.buffers.len() {
             self.ship(channel, 0);
+        }
+        for channel in 0..self.queues.len() {
+            if let Some(ms) = self.take_watermark(channel) {
+                self.send(channel, Element::Event(StreamEvent::Watermark(ms)));
+            }
         }
     }
 
@@ -112,25 +147,21 @@ impl<T: FlottType> Consumer<T> for EdgeWriter<T> {
         Ok(())
     }
 
-    fn batch(&mut self, records: &mut Vec<T>) -> Result<(), TaskError> {
-        let Some(first) = records.first() else { return Ok(()) };
-        TaskCounters::add(&self.counters.records_out, records.len() as u64);
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError> {
+        let Some(first) = batch.records().first() else { return Ok(()) };
+        TaskCounters::add(&self.counters.records_out, batch.len() as u64);
         let by_bytes = BATCH_BYTES / first.weight().max(1);
         let limit = self.most_records.min(by_bytes.max(1));
         self.limit = limit;
         if let [only] = self.buffers.as_mut_slice() {
-            if only.is_empty() {
-                std::mem::swap(only, records);
-            } else {
-                only.append(records);
-            }
+            only.append(batch);
             if only.len() >= limit {
                 self.ship(0, limit);
             }
             return Ok(());
         }
         let mut ready = std::mem::take(&mut self.ready);
-        self.partitioner.partition(records, &mut self.buffers, limit, &mut ready);
+        self.partitioner.partition(batch, &mut self.buffers, limit, &mut ready);
         for channel in ready.drain(..) {
             self.ship(channel, limit);
         }
@@ -138,12 +169,21 @@ impl<T: FlottType> Consumer<T> for EdgeWriter<T> {
         Ok(())
     }
 
+    fn resume(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
-        self.ship_all();
         if let StreamEvent::Watermark(ms) = event {
             // The counter keeps the bits of the signed number.
-            self.counters.watermark_ms.store(ms as u64, std::sync::atomic::Ordering::Relaxed);
+            self.counters.watermark_ms.store(ms as u64, Ordering::Relaxed);
+            self.watermark = self.watermark.max(ms);
+            return Ok(Flow::Done);
         }
+        self.ship_all();
         for channel in 0..self.queues.len() {
             self.send(channel, Element::Event(event));
         }
@@ -181,13 +221,13 @@ impl<T: FlottType> Consumer<T> for EdgeWriter<T> {
 /// Several edges behind one chain: every record goes to each.
 pub struct FanOut<T> {
     edges: Vec<Box<dyn Consumer<T>>>,
-    copy: Vec<T>,
+    copy: Batch<T>,
 }
 
 impl<T> FanOut<T> {
     /// To those edges. Edges never make an event wait, so each event goes through all at once.
     pub fn new(edges: Vec<Box<dyn Consumer<T>>>) -> Self {
-        Self { edges, copy: Vec::new() }
+        Self { edges, copy: Batch::default() }
     }
 }
 
@@ -195,16 +235,23 @@ impl<T: FlottType> Consumer<T> for FanOut<T> {
     fn open(&mut self) -> Result<(), TaskError> {
         self.edges.iter_mut().try_for_each(|edge| edge.open())
     }
-    fn batch(&mut self, records: &mut Vec<T>) -> Result<(), TaskError> {
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError> {
         if let Some((last, others)) = self.edges.split_last_mut() {
             for edge in others {
-                self.copy.extend(records.iter().cloned());
+                self.copy.append_copies(batch);
                 edge.batch(&mut self.copy)?;
+                self.copy.clear();
             }
-            last.batch(records)?;
+            last.batch(batch)?;
         }
-        records.clear();
+        batch.clear();
         Ok(())
+    }
+    fn resume(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn is_interrupted(&self) -> bool {
+        false
     }
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         for edge in &mut self.edges {
@@ -247,9 +294,15 @@ impl<T: Send> Consumer<T> for NoConsumer {
     fn open(&mut self) -> Result<(), TaskError> {
         Ok(())
     }
-    fn batch(&mut self, records: &mut Vec<T>) -> Result<(), TaskError> {
-        records.clear();
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError> {
+        batch.clear();
         Ok(())
+    }
+    fn resume(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn is_interrupted(&self) -> bool {
+        false
     }
     fn event(&mut self, _event: StreamEvent) -> Result<Flow, TaskError> {
         Ok(Flow::Done)

@@ -2,6 +2,7 @@
 
 use super::{Alignment, Step};
 use crate::{
+    batch::{Batch, OwnedParts},
     operators::{Consumer, Flow, OperatorMail},
     seam::{
         Barrier, Element, ErasedBatch, InputPort, Polled, Progress, StreamEvent, TaskCounters,
@@ -45,6 +46,13 @@ pub trait Head: Send {
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError>;
     /// Whether an output or sink of the chain takes nothing more for now.
     fn full(&self) -> bool;
+    /// Goes on with records that the chain has not worked off because a step was interrupted.
+    ///
+    /// # Errors
+    /// When the task has failed.
+    fn resume(&mut self) -> Result<(), TaskError>;
+    /// Whether such records are left.
+    fn is_interrupted(&self) -> bool;
     /// Barriers that went through the whole chain since the last call.
     fn passed_barriers(&mut self) -> Vec<Barrier>;
     /// After the end of input.
@@ -68,8 +76,8 @@ pub struct InputHead<T> {
     alignment: Alignment,
     steps: VecDeque<Step>,
     /// The batch at work, and the part of it that is handed on at once.
-    current: std::vec::IntoIter<T>,
-    part: Vec<T>,
+    current: OwnedParts<T>,
+    part: Batch<T>,
     consumer: Box<dyn Consumer<T>>,
     passed: Vec<Barrier>,
     ended: bool,
@@ -98,8 +106,8 @@ impl<T: Send + 'static> InputHead<T> {
             turn: 0,
             alignment: Alignment::new(channels),
             steps: VecDeque::new(),
-            current: Vec::new().into_iter(),
-            part: Vec::new(),
+            current: OwnedParts::default(),
+            part: Batch::default(),
             consumer,
             passed: Vec::new(),
             ended: false,
@@ -108,30 +116,39 @@ impl<T: Send + 'static> InputHead<T> {
         }
     }
 
-    /// Works off the batch at hand. Whether it is done with.
-    fn work_off(&mut self) -> Result<bool, TaskError> {
-        while self.current.len() > 0 {
+    /// Works off the batch at hand. `None`: it is done with.
+    fn work_off(&mut self) -> Result<Option<Progress>, TaskError> {
+        loop {
+            if self.consumer.is_interrupted() {
+                return Ok(Some(Progress::Busy));
+            }
+            if self.current.is_empty() {
+                return Ok(None);
+            }
             if self.consumer.full() {
-                return Ok(false);
+                return Ok(Some(Progress::Blocked));
             }
             let most = self.consumer.most_at_once();
-            self.part.extend(self.current.by_ref().take(most));
+            self.current.take_into(most, &mut self.part);
             self.consumer.batch(&mut self.part)?;
             self.part.clear();
         }
-        Ok(true)
     }
 
-    fn take_batch(&mut self, batch: ErasedBatch) -> Result<(), TaskError> {
+    fn take_batch(&mut self, channel: usize, batch: ErasedBatch) -> Result<(), TaskError> {
         TaskCounters::add(&self.counters.records_in, batch.len() as u64);
-        let mut records = batch.downcast::<T>().map_err(|_| TaskError::Codec {
+        if let Some(ms) = batch.watermark {
+            // Done when the records are worked off: the watermark is behind them.
+            self.steps.extend(self.alignment.event(channel, StreamEvent::Watermark(ms)));
+        }
+        let mut batch = batch.downcast::<T>().map_err(|_| TaskError::Codec {
             place: self.place.clone(),
             source: crate::types::CodecError::OtherType(type_name::<T>()),
         })?;
-        if records.len() <= self.consumer.most_at_once() {
-            return self.consumer.batch(&mut records);
+        if batch.len() <= self.consumer.most_at_once() {
+            return self.consumer.batch(&mut batch);
         }
-        self.current = records.into_iter();
+        self.current = batch.into();
         Ok(())
     }
 
@@ -213,8 +230,8 @@ impl<T: Send + 'static> Head for InputHead<T> {
             if self.ended {
                 return Ok(Progress::Finished);
             }
-            if !self.work_off()? {
-                return Ok(Progress::Blocked);
+            if let Some(progress) = self.work_off()? {
+                return Ok(progress);
             }
             if let Some(progress) = self.do_steps()? {
                 return Ok(progress);
@@ -229,9 +246,9 @@ impl<T: Send + 'static> Head for InputHead<T> {
                 return Ok(Progress::Busy);
             }
             match self.poll() {
-                Some((_, Element::Batch(batch))) => {
+                Some((channel, Element::Batch(batch))) => {
                     worked += batch.len().max(1);
-                    self.take_batch(batch)?;
+                    self.take_batch(channel, batch)?;
                 }
                 Some((channel, Element::Event(event))) => {
                     worked += 1;
@@ -265,6 +282,12 @@ impl<T: Send + 'static> Head for InputHead<T> {
     }
     fn full(&self) -> bool {
         self.consumer.full()
+    }
+    fn resume(&mut self) -> Result<(), TaskError> {
+        self.consumer.resume()
+    }
+    fn is_interrupted(&self) -> bool {
+        self.consumer.is_interrupted()
     }
     fn passed_barriers(&mut self) -> Vec<Barrier> {
         std::mem::take(&mut self.passed)

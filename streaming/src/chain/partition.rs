@@ -1,6 +1,7 @@
 //! Which consuming subtask gets a record.
 
 use crate::{
+    batch::Batch,
     operators::KeySelector,
     state::{channel_of_group, key_group},
     types::key_hash,
@@ -9,12 +10,12 @@ use std::marker::PhantomData;
 
 /// Distributes the records of a batch over buffers, one per channel (there are at least two).
 pub trait Partitioner<T>: Send {
-    /// Moves every record into a buffer; the vector comes back empty. Channels whose buffer reached `limit` are
+    /// Moves every record into a buffer; the batch comes back empty. Channels whose buffer reached `limit` are
     /// appended to `ready`, each once.
     fn partition(
         &mut self,
-        records: &mut Vec<T>,
-        buffers: &mut [Vec<T>],
+        batch: &mut Batch<T>,
+        buffers: &mut [Batch<T>],
         limit: usize,
         ready: &mut Vec<usize>,
     );
@@ -47,22 +48,22 @@ impl<S> HashByKey<S> {
 impl<T: Send, S: KeySelector<T>> Partitioner<T> for HashByKey<S> {
     fn partition(
         &mut self,
-        records: &mut Vec<T>,
-        buffers: &mut [Vec<T>],
+        batch: &mut Batch<T>,
+        buffers: &mut [Batch<T>],
         limit: usize,
         ready: &mut Vec<usize>,
     ) {
-        for record in records.drain(..) {
+        batch.each(|record, time| {
             let hash = self.selector.with(&record, key_hash);
             let group = key_group(hash, self.max_parallelism) as usize;
             let channel = self.channels.get(group).map_or(0, |c| *c as usize);
             if let Some(buffer) = buffers.get_mut(channel) {
-                buffer.push(record);
+                buffer.push(record, time);
                 if buffer.len() == limit {
                     ready.push(channel);
                 }
             }
-        }
+        });
     }
 }
 
@@ -83,20 +84,20 @@ impl<T> RoundRobin<T> {
 impl<T: Send> Partitioner<T> for RoundRobin<T> {
     fn partition(
         &mut self,
-        records: &mut Vec<T>,
-        buffers: &mut [Vec<T>],
+        batch: &mut Batch<T>,
+        buffers: &mut [Batch<T>],
         limit: usize,
         ready: &mut Vec<usize>,
     ) {
         let channels = buffers.len().max(1);
-        let run = (records.len() / channels).max(1);
-        let mut rest = records.drain(..);
-        while rest.len() > 0 {
+        let run = (batch.len() / channels).max(1);
+        let mut rest = batch.drain_parts();
+        while !rest.is_empty() {
             let channel = self.next % channels;
             self.next = channel + 1;
             let Some(buffer) = buffers.get_mut(channel) else { return };
             let before = buffer.len();
-            buffer.extend(rest.by_ref().take(run));
+            rest.take_into(run, buffer);
             if before < limit && buffer.len() >= limit {
                 ready.push(channel);
             }
@@ -111,14 +112,14 @@ pub struct Broadcast;
 impl<T: Send> Partitioner<T> for Broadcast {
     fn partition(
         &mut self,
-        records: &mut Vec<T>,
-        buffers: &mut [Vec<T>],
+        batch: &mut Batch<T>,
+        buffers: &mut [Batch<T>],
         limit: usize,
         ready: &mut Vec<usize>,
     ) {
         let Some(buffer) = buffers.first_mut() else { return };
         let before = buffer.len();
-        buffer.append(records);
+        buffer.append(batch);
         if before < limit && buffer.len() >= limit {
             ready.push(0);
         }

@@ -2,7 +2,7 @@
 
 use super::Head;
 use crate::{
-    operators::{ChainShared, OperatorMail, split_ticket, ticket_of},
+    operators::{ChainShared, OperatorMail, milliseconds, split_ticket, ticket_of},
     seam::{Mail, Progress, Subtask, TaskCounters, TaskError},
 };
 use model::NodeId;
@@ -30,8 +30,8 @@ pub struct ChainTask {
     buffer_timeout_ms: u64,
     linger_ms: u64,
     flushed_ms: u64,
-    /// Records that had gone out when everything was last sent.
-    flushed_records: u64,
+    /// Records that had gone out when everything was last sent, and the newest watermark then.
+    flushed: (u64, u64),
     /// A timer will wake the task to send what it has.
     timer: bool,
     /// The end of input went through the chain.
@@ -53,7 +53,7 @@ impl ChainTask {
             buffer_timeout_ms: timeout,
             linger_ms: timeout.min(LINGER_MS),
             flushed_ms: 0,
-            flushed_records: 0,
+            flushed: (0, 0),
             timer: false,
             ended: false,
             over: false,
@@ -85,7 +85,15 @@ impl ChainTask {
         if self.ended {
             return self.drain();
         }
-        let progress = self.head.step(budget)?;
+        self.head.resume()?;
+        let mut progress = match self.head.is_interrupted() {
+            true => Progress::Blocked,
+            false => self.head.step(budget)?,
+        };
+        if self.head.is_interrupted() && !self.head.full() {
+            // Whatever else it found: there is work that nobody will wake it for.
+            progress = Progress::Busy;
+        }
         for barrier in self.head.passed_barriers() {
             let snapshots = self.shared.take_snapshots(barrier.checkpoint);
             self.shared.upcalls.acknowledge(barrier.checkpoint, snapshots);
@@ -117,8 +125,10 @@ impl ChainTask {
 
     /// Sends what waits for its batch to fill: now, or soon.
     fn send_before_parking(&mut self) -> Result<Progress, TaskError> {
-        let records = self.shared.counters.records_out.load(Ordering::Relaxed);
-        if records == self.flushed_records {
+        let counters = &self.shared.counters;
+        let records = counters.records_out.load(Ordering::Relaxed);
+        let made = (records, counters.watermark_ms.load(Ordering::Relaxed));
+        if made == self.flushed {
             return Ok(Progress::Starved);
         }
         let now = self.shared.upcalls.now_unix_ms();
@@ -132,7 +142,7 @@ impl ChainTask {
             return Ok(Progress::Starved);
         }
         self.flushed_ms = now;
-        self.flushed_records = records;
+        self.flushed = made;
         Ok(if self.head.flush(true)? { Progress::Starved } else { Progress::Blocked })
     }
 
@@ -207,18 +217,4 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "(no message)".to_owned())
-}
-
-/// `100`, `100ms`, `100 ms`, `2s`, `1 min`.
-fn milliseconds(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at_checked(digits)?;
-    let number: u64 = number.parse().ok()?;
-    match unit.trim() {
-        "" | "ms" => Some(number),
-        "s" => number.checked_mul(1_000),
-        "min" => number.checked_mul(60_000),
-        _ => None,
-    }
 }

@@ -74,9 +74,10 @@ pub struct SourceHead<R: SourceReader> {
 impl<R: SourceReader> SourceHead<R> {
     /// Reads with that reader.
     pub fn new(reader: R, next: Box<dyn Consumer<R::Record>>, context: OperatorContext) -> Self {
+        let out = Collector::new(next, context.shared.interrupt.clone());
         Self {
             reader,
-            out: Collector::new(next),
+            out,
             context,
             events: VecDeque::new(),
             passed: Vec::new(),
@@ -160,11 +161,16 @@ impl<R: SourceReader> Head for SourceHead<R> {
         self.out.next_mut().notify_complete(checkpoint)
     }
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
-        self.out.flush()?;
-        self.out.next_mut().flush(partial)
+        self.out.flush_all(partial)
     }
     fn full(&self) -> bool {
         self.out.is_full()
+    }
+    fn resume(&mut self) -> Result<(), TaskError> {
+        self.out.resume()
+    }
+    fn is_interrupted(&self) -> bool {
+        self.out.next().is_interrupted()
     }
     fn passed_barriers(&mut self) -> Vec<Barrier> {
         std::mem::take(&mut self.passed)

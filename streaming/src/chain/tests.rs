@@ -2,16 +2,19 @@
 
 use super::*;
 use crate::{
+    batch::Batch,
     harness::Harness,
-    operators::{ByValue, Consumer},
-    seam::{Element, ErasedBatch, OutputPort, StreamEvent, TaskCounters},
+    operators::{BoxError, ByValue, Collector, Consumer, ProcessFunction},
+    seam::{Element, ErasedBatch, Interrupt, OutputPort, StreamEvent, TaskCounters},
     state::{channel_of_group, key_group},
     types::key_hash,
 };
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 
-type Sent = Arc<Mutex<Vec<(usize, Result<Vec<u64>, StreamEvent>)>>>;
+/// A batch with the watermark behind it, or an event.
+type Content = Result<(Vec<u64>, Option<i64>), StreamEvent>;
+type Sent = Arc<Mutex<Vec<(usize, Content)>>>;
 
 /// Takes so many elements per channel until it is emptied.
 struct Port {
@@ -30,7 +33,10 @@ impl OutputPort for Port {
         }
         free[channel] -= 1;
         let element = match element {
-            Element::Batch(batch) => Ok(ErasedBatch::downcast::<u64>(batch).unwrap()),
+            Element::Batch(batch) => {
+                let watermark = batch.watermark;
+                Ok((ErasedBatch::downcast::<u64>(batch).unwrap().into_parts().0, watermark))
+            }
             Element::Event(event) => Err(event),
         };
         self.sent.lock().unwrap().push((channel, element));
@@ -54,8 +60,8 @@ fn writer(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Whatever room there is: nothing is lost, nothing comes twice, order within a channel is kept, and an event is
-    /// behind all records that came before it, on every channel.
+    /// Whatever room there is: nothing is lost, nothing comes twice, order within a channel is kept, and a watermark is
+    /// behind all records that came before it, once on every channel.
     #[test]
     fn an_edge_loses_nothing(
         batches in prop::collection::vec(0_u64..3_000, 1..12), channels in 1_usize..6, room in 0_usize..4, by_key: bool,
@@ -68,10 +74,10 @@ proptest! {
         let (mut writer, sent, free) = writer(channels, room, partitioner);
         let mut next = 0;
         for size in &batches {
-            let mut records: Vec<u64> = (next..next + size).collect();
+            let mut batch = Batch::from((next..next + size).collect::<Vec<u64>>());
             next += size;
-            writer.batch(&mut records).unwrap();
-            prop_assert!(records.is_empty());
+            writer.batch(&mut batch).unwrap();
+            prop_assert!(batch.is_empty());
         }
         writer.event(StreamEvent::Watermark(5)).unwrap();
         for _ in 0..10_000 {
@@ -87,8 +93,9 @@ proptest! {
         let mut last = vec![None; channels];
         for (channel, element) in sent.lock().unwrap().iter() {
             match element {
-                Ok(records) => {
+                Ok((records, watermark)) => {
                     prop_assert!(!marked[*channel]);
+                    marked[*channel] = *watermark == Some(5);
                     for record in records {
                         prop_assert!(last[*channel].is_none_or(|last| last < *record));
                         last[*channel] = Some(*record);
@@ -101,6 +108,7 @@ proptest! {
                 }
                 Err(event) => {
                     prop_assert_eq!(*event, StreamEvent::Watermark(5));
+                    prop_assert!(!marked[*channel]);
                     marked[*channel] = true;
                 }
             }
@@ -113,13 +121,12 @@ proptest! {
     #[test]
     fn broadcast_gives_every_channel_everything(size in 0_u64..5_000, channels in 1_usize..5) {
         let (mut writer, sent, _) = writer(channels, 1_000, Box::new(Broadcast));
-        let mut records: Vec<u64> = (0..size).collect();
-        writer.batch(&mut records).unwrap();
+        writer.batch(&mut Batch::from((0..size).collect::<Vec<u64>>())).unwrap();
         prop_assert!(writer.flush(true).unwrap());
         for channel in 0..channels {
             let sent = sent.lock().unwrap();
             let of_channel = sent.iter().filter(|(to, _)| *to == channel);
-            let got: Vec<u64> = of_channel.flat_map(|(_, element)| element.clone().unwrap()).collect();
+            let got: Vec<u64> = of_channel.flat_map(|(_, element)| element.clone().unwrap().0).collect();
             prop_assert_eq!(got, (0..size).collect::<Vec<_>>());
         }
     }
@@ -128,16 +135,27 @@ proptest! {
     #[test]
     fn nothing_is_lost_between_subtasks(
         count in 0_u64..5_000, source in 1_u32..5, middle in 1_u32..5, room in 1_usize..5, budget in 1_usize..2_000,
-        serialize: bool,
+        serialize: bool, interrupted in any::<prop::sample::Index>(),
     ) {
+        // In two cases of three, something interrupts every step from some record on.
+        let interrupt = Interrupt::default();
+        let (raised, at) = (interrupt.clone(), interrupted.index(count as usize * 3 / 2 + 1) as u64);
         let job = crate::api::tests::built(source, move |env| {
-            let numbers = env.sequence(0..count).flat_map(|n, out| out.collect_all([n, n + 1_000_000]));
+            let raised = raised.clone();
+            let numbers = env.sequence(0..count).flat_map(move |n, out| {
+                if n == at {
+                    raised.raise();
+                }
+                out.collect_all([n, n + 1_000_000]);
+            });
             let [a, b] = numbers.rebalance().map(|n| n).set_parallelism(middle).split();
             a.union(&b.key_by(|n| n).count().map(|(n, _)| n)).checksum().collect();
+            b.key_by(|n| n).count().at_end().filter(|_| true).process(Twice).discard();
             numbers.union(&numbers).checksum().collect();
         });
         let tmp = tempfile::tempdir().unwrap();
-        let mut harness = Harness::new(tmp.path()).channel_batches(room).budget(budget);
+        let mut harness =
+            Harness::new(tmp.path()).channel_batches(room).budget(budget).interrupt(interrupt);
         if serialize {
             harness = harness.serialize();
         }
@@ -147,6 +165,78 @@ proptest! {
         let line = String::from_utf8(outcome.collected[0][0].clone()).unwrap();
         prop_assert!(line.starts_with(&format!("{}\t", count * 4)), "{}", line);
     }
+}
+
+#[derive(Clone)]
+struct Twice;
+
+impl ProcessFunction<(u64, u64)> for Twice {
+    type Out = u64;
+    fn process(&mut self, record: (u64, u64), out: &mut Collector<u64>) -> Result<(), BoxError> {
+        out.collect_all([record.0, record.1]);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_step_that_is_interrupted_ends_behind_the_record_at_work() {
+    let interrupt = Interrupt::default();
+    let worked = Arc::new(Mutex::new(Vec::new()));
+    let (raised, log) = (interrupt.clone(), worked.clone());
+    let job = crate::api::tests::built(1, move |env| {
+        let (raised, first, second) = (raised.clone(), log.clone(), log.clone());
+        env.sequence(0..2_000)
+            .map(move |n| {
+                first.lock().unwrap().push(("first", n));
+                if n == 1_500 {
+                    raised.raise();
+                }
+                n
+            })
+            .filter(move |n| {
+                second.lock().unwrap().push(("second", *n));
+                n % 2 == 0
+            })
+            .checksum()
+            .collect();
+    });
+    let tmp = tempfile::tempdir().unwrap();
+    let outcome = Harness::new(tmp.path()).interrupt(interrupt).run(&job).unwrap();
+    assert!(outcome.collected[0][0].starts_with(b"1000\t"));
+    let worked = worked.lock().unwrap();
+    assert_eq!(worked.len(), 4_000);
+    let first = worked.iter().position(|seen| *seen == ("first", 1_500)).unwrap();
+    assert_eq!(worked[first + 1].0, "second", "the rest of the batch waits");
+    let after: Vec<_> = worked[first + 1..].windows(2).filter(|two| two[0].0 == two[1].0).collect();
+    assert!(after.len() < 480, "records go one by one: {} runs", after.len());
+    for operator in ["first", "second"] {
+        let seen = worked.iter().filter(|(who, _)| *who == operator).map(|(_, n)| *n);
+        assert!(seen.is_sorted(), "in order");
+    }
+}
+
+#[test]
+fn a_watermark_rides_on_the_next_batch_of_each_channel() {
+    let (mut writer, sent, _) = writer(2, 100, Box::new(RoundRobin::new(0)));
+    writer.batch(&mut Batch::from(vec![1, 2])).unwrap();
+    writer.event(StreamEvent::Watermark(10)).unwrap();
+    assert_eq!(*sent.lock().unwrap(), [], "it ships nothing by itself");
+    writer.batch(&mut Batch::from((0..2_046).collect::<Vec<u64>>())).unwrap();
+    writer.event(StreamEvent::Watermark(20)).unwrap();
+    let of = |channel: usize, sent: &Sent| -> Vec<(usize, Option<i64>)> {
+        let sent = sent.lock().unwrap();
+        let batches = sent.iter().filter(|(to, _)| *to == channel);
+        batches.map(|(_, content)| content.clone().map(|(r, w)| (r.len(), w)).unwrap()).collect()
+    };
+    assert_eq!(of(0, &sent), [(1_024, Some(10))]);
+    assert_eq!(of(1, &sent), [(1_024, Some(10))]);
+    sent.lock().unwrap().clear();
+    // Nothing takes the second one along: it goes alone when all that waits is sent.
+    assert!(writer.flush(true).unwrap());
+    let alone = Err(StreamEvent::Watermark(20));
+    assert_eq!(*sent.lock().unwrap(), [(0, alone.clone()), (1, alone)]);
+    assert!(writer.flush(true).unwrap());
+    assert_eq!(sent.lock().unwrap().len(), 2, "and once");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn wrong() -> CodecError {
 impl EdgeCodec for Numbers {
     fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError> {
         let numbers = batch.downcast_ref::<u64>().ok_or_else(wrong)?;
-        out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
+        out.extend(numbers.records().iter().flat_map(|n| n.to_le_bytes()));
         Ok(())
     }
     fn decode(&self, bytes: &[u8]) -> Result<ErasedBatch, CodecError> {
@@ -32,11 +32,12 @@ impl EdgeCodec for Numbers {
         if !rest.is_empty() {
             return Err(CodecError::Truncated);
         }
-        Ok(ErasedBatch::new(numbers.iter().map(|n| u64::from_le_bytes(*n)).collect::<Vec<_>>()))
+        let numbers: Vec<u64> = numbers.iter().map(|n| u64::from_le_bytes(*n)).collect();
+        Ok(ErasedBatch::new(numbers.into()))
     }
     fn duplicate(&self, batch: &ErasedBatch) -> Result<ErasedBatch, CodecError> {
         let numbers = batch.downcast_ref::<u64>().ok_or_else(wrong)?;
-        Ok(ErasedBatch::new(numbers.to_vec()))
+        Ok(ErasedBatch::new(numbers.clone()))
     }
     fn weight(&self, batch: &ErasedBatch) -> usize {
         batch.len() * 8
@@ -158,7 +159,7 @@ fn output(edge: u32, ship: ShipStrategy, consumers: u32) -> OutputEdge {
 }
 
 fn batch(numbers: impl IntoIterator<Item = u64>) -> Element {
-    Element::Batch(ErasedBatch::new(numbers.into_iter().collect::<Vec<u64>>()))
+    Element::Batch(ErasedBatch::new(numbers.into_iter().collect::<Vec<u64>>().into()))
 }
 
 /// Sends, waiting on the task's signal while the channel is full; false: the task was stopped.
@@ -184,7 +185,7 @@ fn drain(task: &TaskControl, port: &mut dyn InputPort) -> Vec<(usize, Vec<u64>)>
     loop {
         match port.poll() {
             Polled::Element { channel, element: Element::Batch(batch) } => {
-                all.push((channel, batch.downcast::<u64>().unwrap()))
+                all.push((channel, batch.downcast::<u64>().unwrap().into_parts().0))
             }
             Polled::Element { .. } => {}
             Polled::Empty => {
@@ -388,7 +389,7 @@ fn poll_batch(task: &TaskControl, port: &mut dyn InputPort) -> (usize, Vec<u64>)
     loop {
         match port.poll() {
             Polled::Element { channel, element: Element::Batch(batch) } => {
-                return (channel, batch.downcast::<u64>().unwrap());
+                return (channel, batch.downcast::<u64>().unwrap().into_parts().0);
             }
             Polled::Element { .. } => {}
             Polled::Empty => {
@@ -464,7 +465,7 @@ fn events_reach_every_channel_in_order_with_the_data() {
             }
             assert!(matches!(got[0], Element::Event(StreamEvent::Watermark(w)) if w == n as i64));
             assert!(
-                matches!(&got[1], Element::Batch(b) if b.downcast_ref::<u64>() == Some(&[n][..]))
+                matches!(&got[1], Element::Batch(b) if b.downcast_ref::<u64>().unwrap().records() == [n])
             );
             assert!(matches!(&got[2], Element::Event(e) if *e == barrier(n)));
         }

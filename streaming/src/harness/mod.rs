@@ -9,7 +9,9 @@ mod upcalls;
 
 use crate::{
     BuiltJob, Coordinator, CoordinatorContext, Mail, Progress, SubtaskContext,
-    seam::{Barrier, EdgeCodec, InputPort, OutputPort, Subtask, TaskCounters, TaskError},
+    seam::{
+        Barrier, EdgeCodec, InputPort, Interrupt, OutputPort, Subtask, TaskCounters, TaskError,
+    },
     sinks::{CollectChunk, CollectRequest},
 };
 use model::{ExecutionAttemptId, JobEdge, JobVertex, OperatorId, ShipStrategy};
@@ -71,6 +73,7 @@ pub struct Harness {
     fail_after: Vec<u64>,
     cancel_after: Option<u64>,
     checkpoint_after: Vec<u64>,
+    interrupt: Interrupt,
 }
 
 struct Running {
@@ -96,7 +99,14 @@ impl Harness {
             fail_after: Vec::new(),
             cancel_after: None,
             checkpoint_after: Vec::new(),
+            interrupt: Interrupt::default(),
         }
+    }
+    /// Hands every subtask this interruption. The harness never takes it back: once raised, each operator works on one
+    /// record a step.
+    pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
+        self.interrupt = interrupt;
+        self
     }
     /// Elements that a channel takes.
     pub fn channel_batches(mut self, batches: usize) -> Self {
@@ -289,6 +299,7 @@ impl Harness {
             devices: Arc::default(),
             restore: BTreeMap::new(),
             counters: Arc::new(TaskCounters::default()),
+            interrupt: self.interrupt.clone(),
         }
     }
 

@@ -47,7 +47,10 @@ impl MemoryOutput {
         let mut bytes = Vec::new();
         let decoded = codec.encode(batch, &mut bytes).and_then(|()| codec.decode(&bytes));
         // A batch that can't cross comes out empty, so that the test's result is wrong.
-        Element::Batch(decoded.unwrap_or_else(|_| crate::ErasedBatch::new(Vec::<()>::new())))
+        Element::Batch(
+            decoded
+                .unwrap_or_else(|_| crate::ErasedBatch::new(crate::batch::Batch::<()>::default())),
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! What an operator knows of where it runs, and how it asks for things.
 
 use super::BoxError;
-use crate::seam::{TaskCounters, TaskError, TaskUpcalls};
+use crate::seam::{Interrupt, TaskCounters, TaskError, TaskUpcalls};
 use futures::future::BoxFuture;
 use model::{Devices, ExecutionAttemptId, JobId, NodeId, OperatorId};
 use std::{
@@ -38,6 +38,8 @@ pub struct ChainShared {
     pub devices: Arc<Devices>,
     /// What the subtask has done.
     pub counters: Arc<TaskCounters>,
+    /// Ends a step early.
+    pub interrupt: Interrupt,
     /// What operators have written for barriers that are passing through, by checkpoint.
     pub(crate) snapshots: Mutex<BTreeMap<u64, Snapshots>>,
 }
@@ -111,6 +113,10 @@ impl OperatorContext {
     pub fn option(&self, key: &str) -> Option<&str> {
         self.shared.options.get(key).map(String::as_str)
     }
+    /// A duration among the job's options, such as `100 ms`; the default where it is not set or cannot be read.
+    pub(crate) fn duration_option(&self, key: &str, default: Duration) -> Duration {
+        self.option(key).and_then(milliseconds).map_or(default, Duration::from_millis)
+    }
     /// The devices that the slot of this subtask has of an external resource (`external-resource.<name>.amount`), such as
     /// `gpu`: indices from 0 on its TaskManager. Subtasks that share the slot share them; other slots have others.
     pub fn external_resource(&self, name: &str) -> Range<u64> {
@@ -173,6 +179,20 @@ impl OperatorContext {
     }
 }
 
+/// Reads `100`, `100ms`, `100 ms`, `2s`, `1 min`.
+pub(crate) fn milliseconds(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(digits)?;
+    let number: u64 = number.parse().ok()?;
+    match unit.trim() {
+        "" | "ms" => Some(number),
+        "s" => number.checked_mul(1_000),
+        "min" => number.checked_mul(60_000),
+        _ => None,
+    }
+}
+
 /// A ticket names its operator in the upper half, so that the answer finds it.
 pub(crate) fn ticket_of(node: NodeId, local: u32) -> u64 {
     u64::from(node.0) << 32 | u64::from(local)
@@ -211,6 +231,7 @@ impl OperatorContext {
             options: Arc::default(),
             devices: Arc::default(),
             counters: Arc::default(),
+            interrupt: Interrupt::default(),
             snapshots: Mutex::default(),
         };
         Self {

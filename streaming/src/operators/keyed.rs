@@ -2,6 +2,7 @@
 
 use super::{Collector, Flow, Operator, OperatorContext};
 use crate::{
+    batch::Batch,
     seam::{StreamEvent, TaskError},
     state::{KeyGroups, States, Table, key_group, read_snapshot},
     types::{FlottType, Key, key_hash},
@@ -284,7 +285,7 @@ impl<T: Send + 'static, S: KeySelector<T>, F: Folding<S::Key, T>> Operator<T>
 
     fn process(
         &mut self,
-        records: &mut Vec<T>,
+        batch: &mut Batch<T>,
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
@@ -292,7 +293,8 @@ impl<T: Send + 'static, S: KeySelector<T>, F: Folding<S::Key, T>> Operator<T>
             return Err(TaskError::Deployment(format!("'{}' was not opened", context.name())));
         };
         let max_parallelism = table.key_groups().max_parallelism;
-        for record in records.drain(..) {
+        batch.try_each_while(|record, time| {
+            out.set_time(time);
             let place = self.selector.with(&record, |key| {
                 let hash = key_hash(key);
                 let at = crate::state::KeyAddress { hash, group: key_group(hash, max_parallelism) };
@@ -312,8 +314,8 @@ impl<T: Send + 'static, S: KeySelector<T>, F: Folding<S::Key, T>> Operator<T>
                 let (key, kept) = entry.get();
                 out.collect(self.folding.update(key, kept));
             }
-        }
-        Ok(())
+            Ok(out.goes_on())
+        })
     }
 
     fn event(
@@ -327,20 +329,15 @@ impl<T: Send + 'static, S: KeySelector<T>, F: Folding<S::Key, T>> Operator<T>
         }
         // A whole state can be large: stop where the output is full, go on where it stopped.
         loop {
-            let mut emitted = 0_usize;
             for (key, kept) in self.ending.by_ref() {
                 out.collect(self.folding.last(key, kept));
-                emitted += 1;
-                if emitted.is_multiple_of(super::BATCH_RECORDS) && out.is_full() {
+                if !out.goes_on() {
                     return Ok(Flow::More);
                 }
             }
             match self.kept.as_mut().and_then(Table::take_group) {
                 Some(group) => self.ending = group.into_iter(),
                 None => return Ok(Flow::Done),
-            }
-            if out.is_full() {
-                return Ok(Flow::More);
             }
         }
     }

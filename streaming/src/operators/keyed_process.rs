@@ -4,6 +4,7 @@ use super::{
     BoxError, Collector, Flow, KeySelector, Operator, OperatorContext, keyed::open_states,
 };
 use crate::{
+    batch::Batch,
     seam::{StreamEvent, TaskError},
     state::{KeyAddress, KeyGroups, States, ValueState},
     types::{FlottType, Key},
@@ -99,16 +100,17 @@ where
 
     fn process(
         &mut self,
-        records: &mut Vec<T>,
+        batch: &mut Batch<T>,
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        for record in records.drain(..) {
+        batch.try_each_while(|record, time| {
+            out.set_time(time);
             let key = self.selector.owned(&record);
             let key = KeyContext { key: &key, address: self.groups.address(&key) };
             self.function.process(&key, record, out).map_err(|error| context.user_error(error))?;
-        }
-        Ok(())
+            Ok(out.goes_on())
+        })
     }
 
     fn event(
@@ -122,10 +124,6 @@ where
             self.function.finish(out).map_err(|error| context.user_error(error))?;
         }
         Ok(Flow::Done)
-    }
-
-    fn expands(&self) -> bool {
-        true
     }
 
     fn snapshot(

@@ -1,17 +1,19 @@
 //! One link of a chain: an operator, its output, and what every operator has in common.
 
 use super::{Collector, Consumer, Flow, Operator, OperatorContext, OperatorMail};
-use crate::seam::{StreamEvent, TaskError};
+use crate::{
+    batch::{Batch, NO_TIME},
+    seam::{StreamEvent, TaskError},
+};
 use model::NodeId;
-
-/// Records that are handed at once to an operator that may make many of each.
-const CAREFUL_RECORDS: usize = 64;
 
 /// Makes a [`Consumer`] of an [`Operator`] and the rest of the chain.
 pub struct Link<In, Op: Operator<In>> {
     operator: Op,
     out: Collector<Op::Out>,
     context: OperatorContext,
+    /// Records that were handed in and are not worked off, because the step was interrupted.
+    rest: Batch<In>,
     /// The operator is done with the event that is passing; what follows is not.
     passing: bool,
 }
@@ -19,7 +21,17 @@ pub struct Link<In, Op: Operator<In>> {
 impl<In, Op: Operator<In>> Link<In, Op> {
     /// In front of the rest of the chain.
     pub fn new(operator: Op, next: Box<dyn Consumer<Op::Out>>, context: OperatorContext) -> Self {
-        Self { operator, out: Collector::new(next), context, passing: false }
+        let out = Collector::new(next, context.shared.interrupt.clone());
+        Self { operator, out, context, rest: Batch::default(), passing: false }
+    }
+
+    /// Lets the operator work, and keeps what it leaves.
+    fn work(&mut self, batch: &mut Batch<In>) -> Result<(), TaskError> {
+        self.operator.process(batch, &mut self.out, &self.context)?;
+        if !batch.is_empty() {
+            self.rest.append(batch);
+        }
+        self.out.flush()
     }
 }
 
@@ -29,14 +41,31 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
         self.operator.open(&self.context)
     }
 
-    fn batch(&mut self, records: &mut Vec<In>) -> Result<(), TaskError> {
-        self.operator.process(records, &mut self.out, &self.context)?;
-        records.clear();
-        self.out.flush()
+    fn batch(&mut self, batch: &mut Batch<In>) -> Result<(), TaskError> {
+        if !self.rest.is_empty() {
+            // In order, behind what was interrupted.
+            self.rest.append(batch);
+            return Ok(());
+        }
+        self.work(batch)
+    }
+
+    fn resume(&mut self) -> Result<(), TaskError> {
+        self.out.resume()?;
+        if self.rest.is_empty() || self.out.next().is_interrupted() || self.full() {
+            return Ok(());
+        }
+        let mut batch = std::mem::take(&mut self.rest);
+        self.work(&mut batch)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        !self.rest.is_empty() || self.out.next().is_interrupted()
     }
 
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         if !self.passing {
+            self.out.set_time(NO_TIME);
             let flow = self.operator.event(event, &mut self.out, &self.context)?;
             self.out.flush()?;
             if flow != Flow::Done {
@@ -49,7 +78,7 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
                 shared.add_snapshot(barrier.checkpoint, self.context.operator, bytes);
             }
         }
-        let flow = self.out.event(event)?;
+        let flow = if self.operator.passes(event) { self.out.event(event)? } else { Flow::Done };
         self.passing = flow != Flow::Done;
         Ok(flow)
     }
@@ -59,17 +88,16 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     }
 
     fn most_at_once(&self) -> usize {
-        let behind = self.out.next().most_at_once();
-        if self.operator.expands() { behind.min(CAREFUL_RECORDS) } else { behind }
+        self.out.next().most_at_once()
     }
 
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
-        self.out.flush()?;
-        self.out.next_mut().flush(partial)
+        self.out.flush_all(partial)
     }
 
     fn deliver(&mut self, to: NodeId, mail: OperatorMail) -> Result<(), TaskError> {
         if to == self.context.node {
+            self.out.set_time(NO_TIME);
             self.operator.mail(mail, &mut self.out, &self.context)?;
             return self.out.flush();
         }

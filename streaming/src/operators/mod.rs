@@ -3,6 +3,7 @@
 //! A chain is a row of boxed [`Consumer`]s, each linked to the next with its record type. One virtual call is
 //! paid per batch and operator, none per record. Nothing here may block, spawn, or read a clock.
 
+mod assign;
 mod context;
 mod keyed;
 mod keyed_process;
@@ -11,8 +12,9 @@ mod output;
 mod process;
 mod simple;
 
+pub use assign::AssignWatermarks;
 pub use context::{ChainShared, OperatorContext, OperatorMail};
-pub(crate) use context::{split_ticket, ticket_of};
+pub(crate) use context::{milliseconds, split_ticket, ticket_of};
 pub use keyed::{
     ByReference, ByValue, Count, Fold, Folding, KeySelector, KeyedFold, Reduce, Sum, UpdateMode,
 };
@@ -22,7 +24,10 @@ pub use output::{BATCH_RECORDS, Collector};
 pub use process::{Process, ProcessFunction};
 pub use simple::{Filter, FlatMap, Inspect, Map, TryMap};
 
-use crate::seam::{StreamEvent, TaskError};
+use crate::{
+    batch::Batch,
+    seam::{StreamEvent, TaskError},
+};
 
 /// What user code may fail with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -45,11 +50,19 @@ pub trait Consumer<T>: Send {
     /// # Errors
     /// When an operator can't be opened.
     fn open(&mut self) -> Result<(), TaskError>;
-    /// Takes all records; the vector comes back empty, with its capacity.
+    /// Takes all records; the batch comes back empty, with its capacity.
     ///
     /// # Errors
     /// When an operator fails; the task is over then.
-    fn batch(&mut self, records: &mut Vec<T>) -> Result<(), TaskError>;
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError>;
+    /// Goes on with records that were handed in when the step was interrupted, as far as the step is not interrupted again
+    /// and nothing is full.
+    ///
+    /// # Errors
+    /// As [`Consumer::batch`].
+    fn resume(&mut self) -> Result<(), TaskError>;
+    /// Whether such records are left. No event is handed in meanwhile; records that are handed in wait.
+    fn is_interrupted(&self) -> bool;
     /// Takes a control element, behind all records that came before. Where the answer is not
     /// [`Flow::Done`] the same event is handed in again before anything else.
     ///
@@ -59,7 +72,7 @@ pub trait Consumer<T>: Send {
     /// Whether an output or sink of the chain takes nothing more for now. What is handed in nevertheless is kept.
     fn full(&self) -> bool;
     /// How many records should be handed in at once, so that not too much is kept when the chain gets full: few where
-    /// one record becomes many, or records are large.
+    /// records are large.
     fn most_at_once(&self) -> usize;
     /// Sends on what waits: full batches, with `partial` the others too. Whether nothing waits any more.
     ///
@@ -97,13 +110,13 @@ pub trait Operator<In>: Send {
     fn open(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Works on a batch. Records that stay in the vector are dropped.
+    /// Works on a batch until it is empty, or [`Collector::goes_on`] says no: it is called with the other records again.
     ///
     /// # Errors
     /// When the task must fail.
     fn process(
         &mut self,
-        records: &mut Vec<In>,
+        batch: &mut Batch<In>,
         out: &mut Collector<Self::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError>;
@@ -132,12 +145,12 @@ pub trait Operator<In>: Send {
     ) -> Result<(), TaskError> {
         Ok(())
     }
+    /// Whether a control element goes on after [`Operator::event`] has seen it.
+    fn passes(&self, _event: StreamEvent) -> bool {
+        true
+    }
     /// Whether it takes nothing more for now (a sink that waits for an answer).
     fn full(&self) -> bool {
-        false
-    }
-    /// Whether one record may become many.
-    fn expands(&self) -> bool {
         false
     }
     /// Its state at a barrier, after all records before it.

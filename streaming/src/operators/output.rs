@@ -1,31 +1,54 @@
 //! Where an operator puts its records: a buffer that goes on to the next operator when it is full.
 
 use super::{Consumer, Flow};
-use crate::seam::{StreamEvent, TaskError};
+use crate::{
+    batch::{Batch, NO_TIME},
+    seam::{Interrupt, StreamEvent, TaskError},
+};
+use std::collections::VecDeque;
 
 /// Records that make a batch.
 pub const BATCH_RECORDS: usize = 1_024;
 
-/// Takes what a function emits.
+/// Takes what a function emits. Records get the event time of the record that the function was called for.
 pub struct Collector<T> {
-    buffer: Vec<T>,
+    buffer: Batch<T>,
+    /// Event time of the record at hand.
+    time: i64,
     next: Box<dyn Consumer<T>>,
+    /// Control elements of the operator's own that have to go on behind the buffer.
+    events: VecDeque<StreamEvent>,
     /// The first failure behind; user functions that emit do not see it, the operator's caller does.
     failure: Option<TaskError>,
+    /// The chain behind took no more when it was last asked, or has not worked off what it took.
+    stopped: bool,
+    interrupt: Interrupt,
 }
 
 impl<T> Collector<T> {
-    pub(crate) fn new(next: Box<dyn Consumer<T>>) -> Self {
-        Self { buffer: Vec::new(), next, failure: None }
+    pub(crate) fn new(next: Box<dyn Consumer<T>>, interrupt: Interrupt) -> Self {
+        Self {
+            buffer: Batch::default(),
+            time: NO_TIME,
+            next,
+            events: VecDeque::new(),
+            failure: None,
+            stopped: false,
+            interrupt,
+        }
+    }
+
+    /// Whether an operator goes on with the next record of its batch. If not, it leaves the other records where they are
+    /// and is handed them again.
+    #[inline]
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.stopped && !self.interrupt.is_raised()
     }
 
     /// Emits a record.
     #[inline]
     pub fn collect(&mut self, record: T) {
-        self.buffer.push(record);
-        if self.buffer.len() >= BATCH_RECORDS {
-            self.send();
-        }
+        self.push(record, self.time);
     }
 
     /// Emits records, in their order.
@@ -36,22 +59,54 @@ impl<T> Collector<T> {
         }
     }
 
-    /// Emits as many records as a batch may have, in one go.
+    /// Emits a record with an event time of its own, in milliseconds since 1970.
+    #[inline]
+    pub fn collect_at(&mut self, record: T, timestamp: i64) {
+        self.push(record, timestamp);
+    }
+
+    /// Returns the event time of the record that the function was called for, in milliseconds since 1970; `None` where the
+    /// stream has no event times.
+    pub fn timestamp(&self) -> Option<i64> {
+        (self.time != NO_TIME).then_some(self.time)
+    }
+
+    /// Sets the time of what is emitted next, or [`NO_TIME`].
+    #[inline]
+    pub(crate) fn set_time(&mut self, time: i64) {
+        self.time = time;
+    }
+
+    /// Emits as many records as a batch may have, in one go and without times.
     #[inline]
     pub(crate) fn extend(&mut self, records: impl Iterator<Item = T>) {
         self.buffer.extend(records);
-        if self.buffer.len() >= BATCH_RECORDS {
-            self.send();
-        }
+        self.send_if_full();
     }
 
-    /// Emits a whole vector, which comes back empty.
-    pub(crate) fn pass(&mut self, records: &mut Vec<T>) {
-        if self.buffer.is_empty() {
-            std::mem::swap(&mut self.buffer, records);
-        } else {
-            self.buffer.append(records);
-        }
+    /// Emits one record for each of a batch, at the same time, as long as nothing interrupts; the others stay in the batch.
+    #[inline]
+    pub(crate) fn extend_mapped<In>(&mut self, from: &mut Batch<In>, map: impl FnMut(In) -> T) {
+        let interrupt = &self.interrupt;
+        self.buffer.extend_mapped(from, map, || !interrupt.is_raised());
+        self.send_if_full();
+    }
+
+    /// Emits a record at its own time.
+    #[inline]
+    pub(crate) fn push(&mut self, record: T, time: i64) {
+        self.buffer.push(record, time);
+        self.send_if_full();
+    }
+
+    /// Emits a whole batch, which comes back empty.
+    pub(crate) fn pass(&mut self, batch: &mut Batch<T>) {
+        self.buffer.append(batch);
+        self.send_if_full();
+    }
+
+    #[inline]
+    fn send_if_full(&mut self) {
         if self.buffer.len() >= BATCH_RECORDS {
             self.send();
         }
@@ -65,29 +120,82 @@ impl<T> Collector<T> {
             self.failure = Some(failure);
         }
         self.buffer.clear();
+        self.ask_whether_stopped();
     }
 
-    /// Hands on what was emitted.
+    /// Asks the chain behind whether it takes more.
+    fn ask_whether_stopped(&mut self) {
+        self.stopped = self.failure.is_some() || self.next.full() || self.next.is_interrupted();
+    }
+
+    /// Emits a control element of the operator's own, behind the records that it has emitted. It goes on with the next
+    /// [`Collector::flush`]; a watermark takes the place of one that still waits.
+    pub(crate) fn emit(&mut self, event: StreamEvent) {
+        if let (StreamEvent::Watermark(_), Some(StreamEvent::Watermark(_))) =
+            (event, self.events.back())
+        {
+            self.events.pop_back();
+        }
+        self.events.push_back(event);
+    }
+
+    /// Hands on what was emitted. Control elements that find the chain full stay, and the chain says that it is full.
     pub(crate) fn flush(&mut self) -> Result<(), TaskError> {
         if !self.buffer.is_empty() {
             self.send();
         }
-        match &self.failure {
-            Some(failure) => Err(failure.clone()),
-            None => Ok(()),
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
         }
+        while let Some(event) = self.events.front() {
+            // An event goes behind the records before it.
+            if self.next.is_interrupted() || self.next.event(*event)? != Flow::Done {
+                break;
+            }
+            self.events.pop_front();
+        }
+        self.ask_whether_stopped();
+        Ok(())
     }
 
-    /// A control element goes on, behind what was emitted.
+    /// Sends on what waits here and behind: full batches, with `partial` the others too. Whether nothing waits for room any
+    /// more.
+    pub(crate) fn flush_all(&mut self, partial: bool) -> Result<bool, TaskError> {
+        self.flush()?;
+        let sent = self.next.flush(partial)?;
+        if !self.events_wait() || !sent {
+            self.ask_whether_stopped();
+            return Ok(sent);
+        }
+        // There is room now that was not there before.
+        self.flush()?;
+        Ok(self.next.flush(partial)? && !self.events_wait())
+    }
+
+    /// Whether events wait for room, and not for records that the chain behind still has to work off.
+    fn events_wait(&self) -> bool {
+        !self.events.is_empty() && !self.next.is_interrupted()
+    }
+
+    /// Goes on with what was interrupted behind.
+    pub(crate) fn resume(&mut self) -> Result<(), TaskError> {
+        self.next.resume()?;
+        self.flush()
+    }
+
+    /// A control element goes on, behind what was emitted. Not where records before it are not worked off.
     pub(crate) fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         self.flush()?;
+        if !self.events.is_empty() || self.next.is_interrupted() {
+            return Ok(Flow::More);
+        }
         self.next.event(event)
     }
 
     /// Whether the rest of the chain takes nothing more for now. A function that emits a lot of its own accord
     /// stops then and goes on later.
     pub fn is_full(&self) -> bool {
-        self.failure.is_some() || self.next.full()
+        self.failure.is_some() || self.events_wait() || self.next.full()
     }
 
     /// How many records to work on at once.

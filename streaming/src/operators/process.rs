@@ -2,6 +2,7 @@
 
 use super::{BoxError, Collector, Flow, Operator, OperatorContext};
 use crate::{
+    batch::Batch,
     seam::{StreamEvent, TaskError},
     types::FlottType,
 };
@@ -55,14 +56,15 @@ impl<In, F: ProcessFunction<In>> Operator<In> for Process<F> {
     }
     fn process(
         &mut self,
-        records: &mut Vec<In>,
+        batch: &mut Batch<In>,
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        for record in records.drain(..) {
+        batch.try_each_while(|record, time| {
+            out.set_time(time);
             self.function.process(record, out).map_err(|error| context.user_error(error))?;
-        }
-        Ok(())
+            Ok(out.goes_on())
+        })
     }
     fn event(
         &mut self,
@@ -75,9 +77,6 @@ impl<In, F: ProcessFunction<In>> Operator<In> for Process<F> {
             self.function.finish(out).map_err(|error| context.user_error(error))?;
         }
         Ok(Flow::Done)
-    }
-    fn expands(&self) -> bool {
-        true
     }
     fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         self.function.close();

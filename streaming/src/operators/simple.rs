@@ -1,7 +1,7 @@
 //! Operators without memory: one record in, some out.
 
 use super::{BoxError, Collector, Operator, OperatorContext};
-use crate::seam::TaskError;
+use crate::{batch::Batch, seam::TaskError};
 use std::marker::PhantomData;
 
 /// One record becomes one.
@@ -22,11 +22,11 @@ impl<In, Out: Send + 'static, F: FnMut(In) -> Out + Send> Operator<In> for Map<F
     type Out = Out;
     fn process(
         &mut self,
-        records: &mut Vec<In>,
+        batch: &mut Batch<In>,
         out: &mut Collector<Out>,
         _context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        out.extend(records.drain(..).map(&mut self.function));
+        out.extend_mapped(batch, &mut self.function);
         Ok(())
     }
 }
@@ -54,17 +54,15 @@ where
     type Out = Out;
     fn process(
         &mut self,
-        records: &mut Vec<In>,
+        batch: &mut Batch<In>,
         out: &mut Collector<Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        for record in records.drain(..) {
-            match (self.function)(record) {
-                Ok(made) => out.collect(made),
-                Err(error) => return Err(context.user_error(error.into())),
-            }
-        }
-        Ok(())
+        batch.try_each_while(|record, time| {
+            let made = (self.function)(record).map_err(|error| context.user_error(error.into()))?;
+            out.push(made, time);
+            Ok(out.goes_on())
+        })
     }
 }
 
@@ -85,13 +83,16 @@ impl<In: Send + 'static, F: FnMut(&In) -> bool + Send> Operator<In> for Filter<F
     type Out = In;
     fn process(
         &mut self,
-        records: &mut Vec<In>,
+        batch: &mut Batch<In>,
         out: &mut Collector<In>,
         _context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        records.retain(&mut self.function);
-        out.pass(records);
-        Ok(())
+        batch.try_each_while(|record, time| {
+            if (self.function)(&record) {
+                out.push(record, time);
+            }
+            Ok(out.goes_on())
+        })
     }
 }
 
@@ -112,13 +113,15 @@ impl<In: Send + 'static, F: FnMut(&In) + Send> Operator<In> for Inspect<F> {
     type Out = In;
     fn process(
         &mut self,
-        records: &mut Vec<In>,
+        batch: &mut Batch<In>,
         out: &mut Collector<In>,
         _context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        records.iter().for_each(&mut self.function);
-        out.pass(records);
-        Ok(())
+        batch.try_each_while(|record, time| {
+            (self.function)(&record);
+            out.push(record, time);
+            Ok(out.goes_on())
+        })
     }
 }
 
@@ -144,16 +147,14 @@ where
     type Out = Out;
     fn process(
         &mut self,
-        records: &mut Vec<In>,
+        batch: &mut Batch<In>,
         out: &mut Collector<Out>,
         _context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        for record in records.drain(..) {
+        batch.try_each_while(|record, time| {
+            out.set_time(time);
             (self.function)(record, out);
-        }
-        Ok(())
-    }
-    fn expands(&self) -> bool {
-        true
+            Ok(out.goes_on())
+        })
     }
 }

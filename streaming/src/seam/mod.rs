@@ -9,7 +9,7 @@ mod building;
 pub use building::{BuildInputs, BuildProgramError, CoordinatorFactory, SubtaskFactory};
 pub(crate) use building::{asks_for_help, help_of_several};
 
-use crate::types::CodecError;
+use crate::{batch::Batch, types::CodecError};
 use futures::future::BoxFuture;
 use model::{Devices, ExecutionAttemptId, JobId, JobVertexId, OperatorId};
 use std::{
@@ -19,7 +19,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -105,17 +105,24 @@ impl StreamEvent {
     }
 }
 
-/// A `Vec<T>` whose type only its two ends know, with its length. Inside a process it is handed over as it is.
+/// A [`Batch`] whose record type only its two ends know, and the watermark behind its records. Inside a process it is
+/// handed over as it is.
 pub struct ErasedBatch {
-    records: Box<dyn Any + Send>,
+    batch: Box<dyn Any + Send>,
     len: usize,
+    /// No record with an event time of at most this many milliseconds follows on the channel; `None`: as before.
+    pub watermark: Option<i64>,
 }
 
 impl ErasedBatch {
-    /// Hides the type.
-    pub fn new<T: Send + 'static>(records: Vec<T>) -> Self {
-        let len = records.len();
-        Self { records: Box::new(records), len }
+    /// Hides the type of a batch with no watermark behind it.
+    pub fn new<T: Send + 'static>(batch: Batch<T>) -> Self {
+        let len = batch.len();
+        Self { batch: Box::new(batch), len, watermark: None }
+    }
+    /// Puts a watermark behind the records.
+    pub fn with_watermark(self, watermark: Option<i64>) -> Self {
+        Self { watermark, ..self }
     }
     /// Records.
     pub fn len(&self) -> usize {
@@ -129,16 +136,16 @@ impl ErasedBatch {
     ///
     /// # Errors
     /// The batch itself, where they are of another.
-    pub fn downcast<T: Send + 'static>(self) -> Result<Vec<T>, Self> {
-        let len = self.len;
-        match self.records.downcast::<Vec<T>>() {
-            Ok(records) => Ok(*records),
-            Err(records) => Err(Self { records, len }),
+    pub fn downcast<T: Send + 'static>(self) -> Result<Batch<T>, Self> {
+        let Self { batch, len, watermark } = self;
+        match batch.downcast::<Batch<T>>() {
+            Ok(batch) => Ok(*batch),
+            Err(batch) => Err(Self { batch, len, watermark }),
         }
     }
     /// The records in place, where they are of this type.
-    pub fn downcast_ref<T: Send + 'static>(&self) -> Option<&[T]> {
-        self.records.downcast_ref::<Vec<T>>().map(Vec::as_slice)
+    pub fn downcast_ref<T: Send + 'static>(&self) -> Option<&Batch<T>> {
+        self.batch.downcast_ref::<Batch<T>>()
     }
 }
 
@@ -159,7 +166,7 @@ pub enum Element {
 
 /// What the exchange needs to know of an edge's record type.
 pub trait EdgeCodec: Send + Sync {
-    /// Appends a batch: its length, then its records.
+    /// Appends a batch: its records, their times, and the watermark behind them.
     ///
     /// # Errors
     /// When the batch holds records of another type.
@@ -253,6 +260,27 @@ pub enum Mail {
     NotifyComplete(u64),
     /// Stop taking input: the next step returns [`Progress::Finished`] or an error without more work.
     Cancel,
+}
+
+/// Asks a step to end behind the record at work. Whoever raises it does not wait; the step begins again where it ended.
+#[derive(Debug, Clone, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// Asks the step at work, or the next one.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+    /// Takes it back: what it was raised for is looked at now.
+    pub fn clear(&self) {
+        // Before mail and cancellation are looked at: what is posted afterwards raises it again.
+        self.0.swap(false, Ordering::AcqRel);
+    }
+    /// Whether it is raised. Cheap enough for every record.
+    #[inline]
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// How a step went.
@@ -398,6 +426,8 @@ pub struct SubtaskContext {
     pub restore: BTreeMap<OperatorId, Vec<Vec<u8>>>,
     /// Shared with the ports.
     pub counters: Arc<TaskCounters>,
+    /// Ends a step early.
+    pub interrupt: Interrupt,
 }
 
 /// One subtask of a chain. One thread at a time calls it.
@@ -407,7 +437,7 @@ pub trait Subtask: Send {
     /// # Errors
     /// When the user's code or a resource fails.
     fn open(&mut self) -> Result<(), TaskError>;
-    /// Works on about `budget` records (a batch at least is finished), then returns.
+    /// Works on about `budget` records, fewer where the context's [`Interrupt`] is raised, then returns.
     ///
     /// # Errors
     /// When the task has failed; it is only disposed of then.

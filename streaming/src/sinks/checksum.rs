@@ -1,6 +1,7 @@
 //! Sinks for measuring.
 
 use crate::{
+    batch::Batch,
     operators::{Collector, Flow, Operator, OperatorContext},
     seam::{StreamEvent, TaskError},
     types::{FlottType, key_hash},
@@ -14,11 +15,11 @@ impl<T: Send> Operator<T> for Discard {
     type Out = ();
     fn process(
         &mut self,
-        records: &mut Vec<T>,
+        batch: &mut Batch<T>,
         _out: &mut Collector<()>,
         _context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        records.clear();
+        batch.clear();
         Ok(())
     }
 }
@@ -35,14 +36,15 @@ impl<T: FlottType> Operator<T> for Checksum {
     type Out = (u64, u64);
     fn process(
         &mut self,
-        records: &mut Vec<T>,
+        batch: &mut Batch<T>,
         _out: &mut Collector<(u64, u64)>,
         _context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        self.count += records.len() as u64;
-        for record in records.drain(..) {
-            self.sum = self.sum.wrapping_add(key_hash(&record));
+        self.count += batch.len() as u64;
+        for record in batch.records() {
+            self.sum = self.sum.wrapping_add(key_hash(record));
         }
+        batch.clear();
         Ok(())
     }
     fn event(
@@ -71,14 +73,15 @@ impl Operator<(u64, u64)> for Total {
     type Out = (u64, u64);
     fn process(
         &mut self,
-        records: &mut Vec<(u64, u64)>,
+        batch: &mut Batch<(u64, u64)>,
         _out: &mut Collector<(u64, u64)>,
         _context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        for (count, sum) in records.drain(..) {
+        for (count, sum) in batch.records() {
             self.count += count;
-            self.sum = self.sum.wrapping_add(sum);
+            self.sum = self.sum.wrapping_add(*sum);
         }
+        batch.clear();
         Ok(())
     }
     fn event(

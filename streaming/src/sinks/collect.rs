@@ -6,6 +6,7 @@
 
 use super::spool::{Kept, Spool};
 use crate::{
+    batch::Batch,
     operators::{Collector, Flow, Operator, OperatorContext, OperatorMail},
     seam::{Coordinator, CoordinatorContext, CoordinatorFactory, StreamEvent, TaskError},
     types::{CodecError, FlottType, Reader, ToLine, decode_one, encode_one, write_len},
@@ -121,17 +122,18 @@ impl<T: ToLine> Operator<T> for CollectSink {
 
     fn process(
         &mut self,
-        records: &mut Vec<T>,
+        batch: &mut Batch<T>,
         _out: &mut Collector<()>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        for record in records.drain(..) {
+        for record in batch.records() {
             self.line.clear();
             record.write_line(&mut self.line);
             write_len(self.line.len(), &mut self.lines);
             self.lines.extend_from_slice(&self.line);
             self.count += 1;
         }
+        batch.clear();
         self.send(context);
         Ok(())
     }

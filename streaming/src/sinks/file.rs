@@ -9,6 +9,7 @@
 
 use super::publish::{Publication, staging};
 use crate::{
+    batch::Batch,
     operators::{Collector, Flow, Operator, OperatorContext, OperatorMail},
     seam::{Coordinator, CoordinatorContext, CoordinatorFactory, StreamEvent, TaskError},
     types::{ToLine, decode_one, encode_one},
@@ -82,12 +83,12 @@ impl<T: ToLine> Operator<T> for FileSink {
 
     fn process(
         &mut self,
-        records: &mut Vec<T>,
+        batch: &mut Batch<T>,
         _out: &mut Collector<()>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         let Some(open) = &mut self.open else { return Ok(()) };
-        for record in records.drain(..) {
+        for record in batch.records() {
             self.line.clear();
             record.write_line(&mut self.line);
             self.line.push(b'\n');
@@ -95,6 +96,7 @@ impl<T: ToLine> Operator<T> for FileSink {
                 return Err(self.wrong(context, &error));
             }
         }
+        batch.clear();
         Ok(())
     }
 

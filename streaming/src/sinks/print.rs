@@ -1,6 +1,7 @@
 //! Prints records where the task runs.
 
 use crate::{
+    batch::Batch,
     operators::{Collector, Operator, OperatorContext},
     seam::TaskError,
     types::ToLine,
@@ -40,16 +41,17 @@ impl<T: ToLine, W: Write + Send> Operator<T> for Print<W> {
 
     fn process(
         &mut self,
-        records: &mut Vec<T>,
+        batch: &mut Batch<T>,
         _out: &mut Collector<()>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         self.lines.clear();
-        for record in records.drain(..) {
+        for record in batch.records() {
             self.lines.extend_from_slice(self.prefix.as_bytes());
             record.write_line(&mut self.lines);
             self.lines.push(b'\n');
         }
+        batch.clear();
         // One write per batch, so that lines of several subtasks are not mixed.
         let mut writer = (self.writer)();
         let written = writer.write_all(&self.lines).and_then(|()| writer.flush());

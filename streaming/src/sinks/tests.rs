@@ -238,6 +238,6 @@ fn lines_are_printed_with_the_subtask_where_there_are_several() {
     let context = crate::operators::OperatorContext::for_tests(1, 2);
     let mut print = Link::new(Print::to(|| Out), next, context);
     print.open().unwrap();
-    print.batch(&mut vec![("a".to_owned(), 1_u64), ("b".to_owned(), 2)]).unwrap();
+    print.batch(&mut vec![("a".to_owned(), 1_u64), ("b".to_owned(), 2)].into()).unwrap();
     assert_eq!(*PRINTED.lock().unwrap(), b"2> a\t1\n2> b\t2\n");
 }

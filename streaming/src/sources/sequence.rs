@@ -75,13 +75,19 @@ impl SourceReader for SequenceReader {
     ) -> Result<ReadProgress, TaskError> {
         let (allowed, wait) = self.allowed(context);
         let most = allowed.min(most as u64);
-        for _ in 0..most {
-            let Some(number) = self.next.filter(|n| self.end.is_none_or(|end| *n < end)) else {
-                return Ok(ReadProgress::Ended);
+        if let Some(first) = self.next {
+            // Numbers up to the end, or up to the last one that there is.
+            let left = match self.end {
+                Some(end) => end.saturating_sub(first).div_ceil(self.stride),
+                None => ((u64::MAX - first) / self.stride).saturating_add(1),
             };
-            out.collect(number);
-            self.emitted += 1;
-            self.next = number.checked_add(self.stride);
+            let count = most.min(left);
+            match self.stride {
+                1 => out.extend(first..first + count),
+                stride => out.extend((0..count).map(|i| first + i * stride)),
+            }
+            self.emitted += count;
+            self.next = count.checked_mul(self.stride).and_then(|by| first.checked_add(by));
         }
         if self.next.is_none_or(|n| self.end.is_some_and(|end| n >= end)) {
             return Ok(ReadProgress::Ended);

@@ -9,7 +9,7 @@ use crate::{
 use model::{ExecutionAttemptId, ExecutionState, FailureCause};
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicBool, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 /// Told of every state of every task of a host, in order per task. Called with the task's state locked: it must
@@ -31,6 +31,9 @@ pub struct TaskControl {
     state: Mutex<State>,
     stop: AtomicBool,
     succeeded: AtomicBool,
+    /// Steps that the task has begun, and how many that were when it was last looked at.
+    steps: AtomicU64,
+    steps_seen: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -55,6 +58,8 @@ impl TaskControl {
             state: Mutex::new(State { state: ExecutionState::Deploying, failure: None }),
             stop: AtomicBool::new(false),
             succeeded: AtomicBool::new(false),
+            steps: AtomicU64::new(0),
+            steps_seen: AtomicU64::new(0),
         };
         task.observer.changed(&task, ExecutionState::Deploying, None);
         Arc::new(task)
@@ -121,7 +126,23 @@ impl TaskControl {
         if !self.stop.swap(true, Ordering::AcqRel) {
             self.observer.stopping(self);
         }
-        self.signal.raise();
+        self.signal.interrupt();
+    }
+
+    /// Begins a step: what asked for an end of the last one is looked at now.
+    pub(crate) fn begin_step(&self) {
+        self.signal.interruption().clear();
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends a step that has lasted since the last call, behind the record at work, so that timers are looked at and what
+    /// waits for its batch to fill is sent. Called at regular times.
+    pub fn end_long_step(&self) {
+        let steps = self.steps.load(Ordering::Relaxed);
+        if self.steps_seen.swap(steps, Ordering::Relaxed) == steps {
+            // Nothing came for a task that is parked: it is not woken.
+            self.signal.interruption().raise();
+        }
     }
 
     /// Tells the observer its state again, with newer counts, while it runs.

@@ -59,7 +59,7 @@ impl Mailbox {
             state.mail.push_back(mail);
             self.waiting.fetch_add(1, Ordering::Release);
         }
-        self.signal.raise();
+        self.signal.interrupt();
         Ok(())
     }
 
@@ -83,7 +83,7 @@ impl Mailbox {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| Some(n.saturating_sub(1)));
         lock(&self.state).mail.push_back(Mail::Reply { ticket, result });
         self.waiting.fetch_add(1, Ordering::Release);
-        self.signal.raise();
+        self.signal.interrupt();
     }
 
     /// Posts [`Mail::Timer`] after so long.
@@ -199,6 +199,22 @@ mod tests {
             n += 1;
         }
         assert_eq!(n, MAIL_MAX + 1);
+    }
+
+    #[test]
+    fn mail_interrupts_a_step_and_a_timer_of_the_tasks_own_does_not() {
+        let signal = TaskSignal::new();
+        signal.bind_current_thread();
+        let mailbox = Mailbox::new(signal.clone());
+        mailbox.wake_at(Duration::ZERO, 1);
+        signal.raise();
+        assert!(!signal.interruption().is_raised(), "input and timers can wait for the step's end");
+        mailbox.post(Mail::NotifyComplete(1)).unwrap();
+        assert!(signal.interruption().is_raised());
+        signal.interruption().clear();
+        mailbox.begin_upcall().unwrap();
+        mailbox.reply(1, Ok(Vec::new()));
+        assert!(signal.interruption().is_raised());
     }
 
     #[test]

@@ -91,6 +91,7 @@ fn work(
     // One guard around the loop: entering it per step would cost more than the mailbox.
     guard(control, || {
         loop {
+            control.begin_step();
             if control.is_stopping() {
                 return Ok(false);
             }

@@ -1,6 +1,7 @@
 //! How a parked task thread is woken: by input, room in an output, mail, a timer or a cancellation.
 //! Waking must never block, and a wake-up before the thread parks must not be lost.
 
+use crate::seam::Interrupt;
 use std::{
     sync::{
         Arc, OnceLock,
@@ -17,6 +18,7 @@ pub struct TaskSignal(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     raised: AtomicBool,
+    interrupt: Interrupt,
     thread: OnceLock<Thread>,
 }
 
@@ -44,6 +46,17 @@ impl TaskSignal {
         {
             thread.unpark();
         }
+    }
+
+    /// Wakes the task, or makes its step end behind the record at work: something came that it has to look at.
+    pub fn interrupt(&self) {
+        self.0.interrupt.raise();
+        self.raise();
+    }
+
+    /// The part of the signal that a step looks at.
+    pub fn interruption(&self) -> &Interrupt {
+        &self.0.interrupt
     }
 
     /// Takes the signal back if it is raised.

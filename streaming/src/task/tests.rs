@@ -283,3 +283,29 @@ fn replies_io_and_timers_come_through_the_mailbox_and_events_keep_their_order() 
     rig.control.cancel();
     rig.until(S::Canceled);
 }
+
+#[test]
+fn a_step_that_lasts_is_asked_to_end_and_a_new_one_is_not() {
+    let rig = rig();
+    let interrupt = rig.control.signal().interruption().clone();
+    let (enter, entered) = mpsc::channel();
+    let (leave, left) = mpsc::channel();
+    rig.start(script(move |_| {
+        enter.send(()).unwrap();
+        Ok(left.recv().unwrap())
+    }));
+    entered.recv_timeout(PATIENCE).unwrap();
+    rig.control.end_long_step();
+    assert!(!interrupt.is_raised(), "it has just begun");
+    rig.control.end_long_step();
+    assert!(interrupt.is_raised());
+    leave.send(Progress::Busy).unwrap();
+    entered.recv_timeout(PATIENCE).unwrap();
+    assert!(!interrupt.is_raised(), "the next step begins without");
+    rig.control.end_long_step();
+    assert!(!interrupt.is_raised(), "it is another one than at the last look");
+    rig.control.cancel();
+    assert!(interrupt.is_raised());
+    leave.send(Progress::Busy).unwrap();
+    assert_eq!(rig.states().0.last(), Some(&S::Canceled));
+}

@@ -1,7 +1,10 @@
-//! The codec of an edge: a count, then the records.
+//! The codec of an edge: what is there beside records, a watermark, a count, the records, their times.
 
-use super::{CodecError, FlottType, Reader, check_written, write_len};
-use crate::seam::{EdgeCodec, ErasedBatch};
+use super::{CodecError, FlottType, Reader, check_written, times, write_len};
+use crate::{
+    batch::Batch,
+    seam::{EdgeCodec, ErasedBatch},
+};
 use std::{any::type_name, fmt, marker::PhantomData};
 
 /// The codec of an edge that carries `T`.
@@ -26,39 +29,67 @@ impl<T> fmt::Debug for BatchCodec<T> {
     }
 }
 
+/// Bit of a batch's first byte: the times of the records follow them.
+const HEAD_TIMES: u8 = 1;
+/// Bit of a batch's first byte: the watermark behind the records comes next.
+const HEAD_WATERMARK: u8 = 2;
+
 /// How many records stand for all when a batch is weighed.
 const SAMPLE: usize = 8;
 
 impl<T: FlottType> EdgeCodec for BatchCodec<T> {
     fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError> {
-        let records = batch.downcast_ref::<T>().ok_or(CodecError::OtherType(type_name::<T>()))?;
-        write_len(records.len(), out);
-        T::encode_slice(records, out);
+        let typed = batch.downcast_ref::<T>().ok_or(CodecError::OtherType(type_name::<T>()))?;
+        let times = typed.times();
+        let head = u8::from(!times.is_empty()) * HEAD_TIMES
+            | u8::from(batch.watermark.is_some()) * HEAD_WATERMARK;
+        out.push(head);
+        if let Some(ms) = batch.watermark {
+            out.extend_from_slice(&ms.to_le_bytes());
+        }
+        write_len(typed.len(), out);
+        T::encode_slice(typed.records(), out);
+        if !times.is_empty() {
+            times::encode(times, out);
+        }
         check_written()
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<ErasedBatch, CodecError> {
         let mut input = Reader::new(bytes);
+        let head = input.byte()?;
+        if head & !(HEAD_TIMES | HEAD_WATERMARK) != 0 {
+            return Err(CodecError::Invalid { what: "head of a batch" });
+        }
+        let watermark = match head & HEAD_WATERMARK {
+            0 => None,
+            _ => Some(i64::from_le_bytes(input.array()?)),
+        };
         let count = input.count()?;
         let records = T::decode_vec(count, &mut input)?;
+        let times = match head & HEAD_TIMES {
+            0 => Vec::new(),
+            _ => times::decode(count, &mut input)?,
+        };
         input.finish()?;
-        Ok(ErasedBatch::new(records))
+        Ok(ErasedBatch::new(Batch::with_times(records, times)).with_watermark(watermark))
     }
 
     fn duplicate(&self, batch: &ErasedBatch) -> Result<ErasedBatch, CodecError> {
-        let records = batch.downcast_ref::<T>().ok_or(CodecError::OtherType(type_name::<T>()))?;
-        Ok(ErasedBatch::new(records.to_vec()))
+        let typed = batch.downcast_ref::<T>().ok_or(CodecError::OtherType(type_name::<T>()))?;
+        Ok(ErasedBatch::new(typed.clone()).with_watermark(batch.watermark))
     }
 
     fn weight(&self, batch: &ErasedBatch) -> usize {
-        let Some(records) = batch.downcast_ref::<T>() else { return 0 };
+        let Some(typed) = batch.downcast_ref::<T>() else { return 0 };
+        let records = typed.records();
         let step = records.len().div_ceil(SAMPLE).max(1);
         let (mut sampled, mut bytes) = (0_usize, 0_usize);
         for record in records.iter().step_by(step) {
             sampled += 1;
             bytes += record.weight();
         }
-        bytes * records.len() / sampled.max(1)
+        bytes * records.len() / sampled.max(1) + size_of_val(typed.times())
     }
 }
 

@@ -11,6 +11,7 @@ mod reader;
 mod schema;
 mod serde_type;
 mod std_types;
+mod times;
 
 pub use batch::{BatchCodec, decode_one, encode_one};
 pub use hash::{KeyHasher, key_hash};

@@ -45,19 +45,23 @@ proptest! {
     }
 
     #[test]
-    fn batches(records: Vec<(String, u64)>) {
+    fn batches(records: Vec<(String, u64)>, times: Vec<i64>, watermark: Option<i64>) {
         let codec = BatchCodec::<(String, u64)>::new();
-        let batch = ErasedBatch::new(records.clone());
+        let records = Batch::with_times(records, times);
+        let batch = ErasedBatch::new(records.clone()).with_watermark(watermark);
         let mut bytes = Vec::new();
         codec.encode(&batch, &mut bytes).unwrap();
         let back = codec.decode(&bytes).unwrap();
-        prop_assert_eq!(back.len(), records.len());
+        prop_assert_eq!((back.len(), back.watermark), (records.len(), watermark));
         prop_assert_eq!(back.downcast::<(String, u64)>().unwrap(), records.clone());
         prop_assert_eq!(codec.duplicate(&batch).unwrap().downcast::<(String, u64)>().unwrap(), records);
     }
 }
 
-use crate::seam::{EdgeCodec, ErasedBatch};
+use crate::{
+    batch::Batch,
+    seam::{EdgeCodec, ErasedBatch},
+};
 
 #[test]
 fn announced_lengths_reserve_nothing() {
@@ -141,9 +145,9 @@ fn weights_count_the_heap() {
     assert_eq!(7_u64.weight(), 8);
     assert_eq!("abcd".to_owned().weight(), 28);
     let codec = BatchCodec::<Vec<u8>>::new();
-    let batch = ErasedBatch::new(vec![vec![0_u8; 1_000]; 100]);
+    let batch = ErasedBatch::new(Batch::from(vec![vec![0_u8; 1_000]; 100]));
     assert_eq!(codec.weight(&batch), 102_400);
-    assert_eq!(codec.weight(&ErasedBatch::new(Vec::<Vec<u8>>::new())), 0);
+    assert_eq!(codec.weight(&ErasedBatch::new(Batch::<Vec<u8>>::default())), 0);
 }
 
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -169,11 +173,14 @@ fn foreign_types_go_through_serde_and_what_they_refuse_is_noticed() {
     let mut bytes = Vec::new();
     assert!(
         codec
-            .encode(&ErasedBatch::new(vec![value(7, vec![]), value(700, vec![])]), &mut bytes)
+            .encode(
+                &ErasedBatch::new(vec![value(7, vec![]), value(700, vec![])].into()),
+                &mut bytes
+            )
             .is_err()
     );
     let mut bytes = Vec::new();
-    codec.encode(&ErasedBatch::new(vec![value(7, vec![])]), &mut bytes).unwrap();
+    codec.encode(&ErasedBatch::new(vec![value(7, vec![])].into()), &mut bytes).unwrap();
     let mut deep = value(1, vec![]);
     for _ in 0..100 {
         deep = value(1, vec![deep.0]);

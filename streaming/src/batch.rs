@@ -1,0 +1,373 @@
+//! Records on their way from one operator to the next, with the event times that they may have.
+//!
+//! A stream without event times must cost one branch per batch here, not one per record. Nothing in this module may
+//! reorder records.
+
+/// Stands for "no event time", as `Long.MIN_VALUE` does in Flink.
+pub const NO_TIME: i64 = i64::MIN;
+
+/// Records in their order, each with an event time or without.
+///
+/// Times are a column of their own (milliseconds since 1970). The column may end early: the records behind its end have
+/// no time. A batch of a stream without times so has an empty column that nothing is ever written to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch<T> {
+    records: Vec<T>,
+    times: Vec<i64>,
+}
+
+impl<T> Default for Batch<T> {
+    fn default() -> Self {
+        Self { records: Vec::new(), times: Vec::new() }
+    }
+}
+
+impl<T> From<Vec<T>> for Batch<T> {
+    /// Records without times.
+    fn from(records: Vec<T>) -> Self {
+        Self { records, times: Vec::new() }
+    }
+}
+
+impl<T> Batch<T> {
+    /// Returns an empty batch with room for so many records.
+    pub fn with_capacity(records: usize) -> Self {
+        Self { records: Vec::with_capacity(records), times: Vec::new() }
+    }
+
+    /// Puts records and their times together. Times beyond the last record are dropped.
+    pub fn with_times(records: Vec<T>, mut times: Vec<i64>) -> Self {
+        times.truncate(records.len());
+        Self { records, times }
+    }
+
+    /// Returns the number of records.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Returns whether there is no record.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Returns the records.
+    #[inline]
+    pub fn records(&self) -> &[T] {
+        &self.records
+    }
+
+    /// Returns the times of the first records; the records behind them have none.
+    #[inline]
+    pub fn times(&self) -> &[i64] {
+        &self.times
+    }
+
+    /// Takes the batch apart into its records and the times of the first ones.
+    pub fn into_parts(self) -> (Vec<T>, Vec<i64>) {
+        (self.records, self.times)
+    }
+
+    /// Drops all records; the memory stays.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.records.clear();
+        self.times.clear();
+    }
+
+    /// Appends a record with its time, or with [`NO_TIME`].
+    #[inline]
+    pub fn push(&mut self, record: T, time: i64) {
+        if time != NO_TIME {
+            self.fill_times();
+            self.times.push(time);
+        }
+        self.records.push(record);
+    }
+
+    /// Gives every record a place in the column of times.
+    #[inline]
+    fn fill_times(&mut self) {
+        if self.times.len() < self.records.len() {
+            self.times.resize(self.records.len(), NO_TIME);
+        }
+    }
+
+    /// Appends all of another batch, which comes back empty.
+    #[inline]
+    pub fn append(&mut self, other: &mut Self) {
+        if self.records.is_empty() {
+            std::mem::swap(self, other);
+            return;
+        }
+        self.append_times(&mut other.times);
+        self.records.append(&mut other.records);
+    }
+
+    /// Appends copies of all of another batch.
+    pub fn append_copies(&mut self, other: &Self)
+    where
+        T: Clone,
+    {
+        if !other.times.is_empty() {
+            self.fill_times();
+            self.times.extend_from_slice(&other.times);
+        }
+        self.records.extend_from_slice(&other.records);
+    }
+
+    /// Appends the times of records that are appended next.
+    #[inline]
+    fn append_times(&mut self, times: &mut Vec<i64>) {
+        if !times.is_empty() {
+            self.fill_times();
+            self.times.append(times);
+        }
+    }
+
+    /// Appends one record for each record of `from`, at the same time, as long as `go_on` says so after each; the others stay
+    /// in `from`.
+    #[inline]
+    pub fn extend_mapped<In>(
+        &mut self,
+        from: &mut Batch<In>,
+        mut map: impl FnMut(In) -> T,
+        mut go_on: impl FnMut() -> bool,
+    ) {
+        // Never fails: the error type has no values.
+        let _: Result<(), std::convert::Infallible> = from.try_each_while(|record, time| {
+            self.push(map(record), time);
+            Ok(go_on())
+        });
+    }
+
+    /// Appends records without times.
+    #[inline]
+    pub fn extend(&mut self, records: impl Iterator<Item = T>) {
+        self.records.extend(records);
+    }
+
+    /// Keeps the records that `keep` says yes to, and their times.
+    #[inline]
+    pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        if self.times.is_empty() {
+            self.records.retain(keep);
+            return;
+        }
+        self.fill_times();
+        let (mut read, mut kept) = (0, 0);
+        let times = &mut self.times;
+        self.records.retain(|record| {
+            let stays = keep(record);
+            // `kept` never overtakes `read`, which counts the records: both are places of the column.
+            if stays && let Some(time) = times.get(read).copied() {
+                if let Some(place) = times.get_mut(kept) {
+                    *place = time;
+                }
+                kept += 1;
+            }
+            read += 1;
+            stays
+        });
+        self.times.truncate(kept);
+    }
+
+    /// Hands out records with their times, in their order, until `each` answers that it does not go on. The records that
+    /// were not handed out stay.
+    ///
+    /// # Errors
+    /// The first error of `each`; the records behind it stay too.
+    #[inline]
+    pub fn try_each_while<E>(
+        &mut self,
+        mut each: impl FnMut(T, i64) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let mut outcome = Ok(true);
+        if self.times.is_empty() {
+            let mut records = self.records.drain(..);
+            for record in records.by_ref() {
+                outcome = each(record, NO_TIME);
+                if !matches!(outcome, Ok(true)) {
+                    break;
+                }
+            }
+            if records.len() > 0 {
+                let rest: Vec<T> = records.collect();
+                self.records.extend(rest);
+            }
+        } else {
+            self.fill_times();
+            let mut timed = self.records.drain(..).zip(self.times.drain(..));
+            for (record, time) in timed.by_ref() {
+                outcome = each(record, time);
+                if !matches!(outcome, Ok(true)) {
+                    break;
+                }
+            }
+            if timed.len() > 0 {
+                let rest: (Vec<T>, Vec<i64>) = timed.unzip();
+                self.records.extend(rest.0);
+                self.times.extend(rest.1);
+            }
+        }
+        outcome.map(drop)
+    }
+
+    /// Hands out every record with its time, in their order; the batch comes back empty.
+    #[inline]
+    pub fn each(&mut self, mut each: impl FnMut(T, i64)) {
+        if self.times.is_empty() {
+            return self.records.drain(..).for_each(|record| each(record, NO_TIME));
+        }
+        self.fill_times();
+        let timed = self.records.drain(..).zip(self.times.drain(..));
+        timed.for_each(|(record, time)| each(record, time));
+    }
+
+    /// Takes the records out part by part; the memory stays.
+    pub fn drain_parts(&mut self) -> Parts<std::vec::Drain<'_, T>, std::vec::Drain<'_, i64>> {
+        Parts { records: self.records.drain(..), times: self.times.drain(..) }
+    }
+
+    /// Looks at every record with its time, in their order.
+    #[inline]
+    pub fn look_each(&self, mut look: impl FnMut(&T, i64)) {
+        let mut times = self.times.iter();
+        for record in &self.records {
+            look(record, times.next().copied().unwrap_or(NO_TIME));
+        }
+    }
+
+    /// Gives every record a new time.
+    #[inline]
+    pub fn stamp(&mut self, mut time: impl FnMut(&T, i64) -> i64) {
+        self.fill_times();
+        for (record, stamp) in self.records.iter().zip(&mut self.times) {
+            *stamp = time(record, *stamp);
+        }
+    }
+}
+
+/// The records of a batch, handed on in parts.
+#[derive(Debug)]
+pub struct Parts<R, S> {
+    records: R,
+    times: S,
+}
+
+/// The parts of a batch that they are the last of.
+pub type OwnedParts<T> = Parts<std::vec::IntoIter<T>, std::vec::IntoIter<i64>>;
+
+impl<T> Default for OwnedParts<T> {
+    fn default() -> Self {
+        Self::from(Batch::default())
+    }
+}
+
+impl<T> From<Batch<T>> for OwnedParts<T> {
+    fn from(batch: Batch<T>) -> Self {
+        Self { records: batch.records.into_iter(), times: batch.times.into_iter() }
+    }
+}
+
+impl<R: ExactSizeIterator, S: ExactSizeIterator<Item = i64>> Parts<R, S> {
+    /// Returns whether everything was handed on.
+    pub fn is_empty(&self) -> bool {
+        self.records.len() == 0
+    }
+
+    /// Appends the next `most` records to a batch, or all that are left.
+    pub fn take_into(&mut self, most: usize, batch: &mut Batch<R::Item>) {
+        if self.times.len() > 0 {
+            batch.fill_times();
+            batch.times.extend(self.times.by_ref().take(most));
+        }
+        batch.records.extend(self.records.by_ref().take(most));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Pairs of a record and its time, as a batch holds them.
+    fn pairs(batch: &Batch<u8>) -> Vec<(u8, i64)> {
+        let mut seen = Vec::new();
+        batch.look_each(|record, time| seen.push((*record, time)));
+        seen
+    }
+
+    fn batch(of: &[(u8, i64)]) -> Batch<u8> {
+        let mut batch = Batch::default();
+        of.iter().for_each(|(record, time)| batch.push(*record, *time));
+        batch
+    }
+
+    /// Records, about half of them without a time.
+    fn any_pairs() -> impl Strategy<Value = Vec<(u8, i64)>> {
+        prop::collection::vec((any::<u8>(), prop_oneof![Just(NO_TIME), -5_i64..5]), 0..20)
+    }
+
+    proptest! {
+        /// A batch is a list of pairs, whatever is done to it and however few of its records have a time.
+        #[test]
+        fn a_record_keeps_its_time(a in any_pairs(), b in any_pairs(), most in 0_usize..8) {
+            prop_assert_eq!(pairs(&batch(&a)), a.clone());
+
+            let mut both = batch(&a);
+            let mut other = batch(&b);
+            both.append(&mut other);
+            prop_assert!(other.is_empty() && other.times().is_empty());
+            let joined = [a.clone(), b.clone()].concat();
+            prop_assert_eq!(pairs(&both), joined.clone());
+
+            let mut kept = both.clone();
+            kept.retain(|record| record % 3 != 0);
+            let expected: Vec<_> = joined.iter().copied().filter(|(r, _)| r % 3 != 0).collect();
+            prop_assert_eq!(pairs(&kept), expected);
+
+            let mut mapped = batch(&a);
+            let (mut from, mut left) = (batch(&b), most);
+            mapped.extend_mapped(&mut from, |record| record, || { left = left.saturating_sub(1); left > 0 });
+            let taken = b.len().min(most.max(1));
+            prop_assert_eq!(pairs(&mapped), [a.clone(), b[..taken].to_vec()].concat());
+            prop_assert_eq!(pairs(&from), b[taken..].to_vec());
+
+            let mut handed = Vec::new();
+            both.clone().each(|record, time| handed.push((record, time)));
+            prop_assert_eq!(&handed, &joined);
+            let mut tried = Vec::new();
+            let mut rest = both.clone();
+            let stopped = rest.try_each_while(|record, time| {
+                tried.push((record, time));
+                if tried.len() > most { Err(()) } else { Ok(time != 4) }
+            });
+            prop_assert_eq!(stopped.is_err(), tried.len() > most);
+            prop_assert_eq!([tried.clone(), pairs(&rest)].concat(), joined.clone());
+            prop_assert!(rest.is_empty() || stopped.is_err() || tried.last().is_some_and(|(_, t)| *t == 4));
+
+            let mut parts = OwnedParts::from(both.clone());
+            let mut again = Vec::new();
+            while !parts.is_empty() {
+                let mut part = Batch::default();
+                parts.take_into(most + 1, &mut part);
+                again.extend(pairs(&part));
+            }
+            prop_assert_eq!(again, joined.clone());
+
+            both.stamp(|record, time| if time == NO_TIME { i64::from(*record) } else { time });
+            let stamped = joined.iter().map(|(r, t)| (*r, if *t == NO_TIME { i64::from(*r) } else { *t }));
+            prop_assert_eq!(pairs(&both), stamped.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn records_without_times_have_no_column() {
+        let mut untimed = batch(&[(1, NO_TIME), (2, NO_TIME)]);
+        untimed.append(&mut Batch::from(vec![3]));
+        assert_eq!((untimed.len(), untimed.times()), (3, &[] as &[i64]));
+    }
+}

@@ -1,0 +1,170 @@
+//! Gives records their event times, and follows them with watermarks.
+//!
+//! Watermarks and idleness of the operators before end here; only the final watermark of an input that has ended goes on.
+
+use super::{Collector, Flow, Operator, OperatorContext, OperatorMail};
+use crate::{
+    batch::Batch,
+    seam::{StreamEvent, TaskError},
+    time::{WatermarkGenerator, WatermarkStrategy},
+};
+use std::time::Duration;
+
+/// The final watermark: event time has come to its end.
+const FINAL: i64 = i64::MAX;
+/// Flink's name and default for how often a generator is asked while no records come.
+const INTERVAL: &str = "pipeline.auto-watermark-interval";
+const INTERVAL_DEFAULT: Duration = Duration::from_millis(200);
+
+/// Ticket of the timer that looks for idleness.
+const LOOK: u32 = 0;
+/// Ticket of the timer that asks the generator.
+const ASK: u32 = 1;
+
+/// How long a subtask has had no records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Activity {
+    /// Records came since the last look.
+    Busy,
+    /// None came since the last look.
+    Quiet,
+    /// None came between the last two looks: the subtask is idle.
+    Idle,
+}
+
+/// The operator of a [`WatermarkStrategy`].
+pub struct AssignWatermarks<T, F, G> {
+    strategy: WatermarkStrategy<T, F, G>,
+    watermark: i64,
+    activity: Activity,
+    interval: Duration,
+}
+
+impl<T, F, G> AssignWatermarks<T, F, G> {
+    /// With that strategy.
+    pub fn new(strategy: WatermarkStrategy<T, F, G>) -> Self {
+        Self { strategy, watermark: i64::MIN, activity: Activity::Busy, interval: INTERVAL_DEFAULT }
+    }
+
+    /// Asks for the next look: two of them without a record between them make the subtask idle.
+    fn look_later(&self, context: &OperatorContext) {
+        if let Some(timeout) = self.strategy.idleness {
+            context.wake_after(timeout / 2, LOOK);
+        }
+    }
+}
+
+impl<T, F, G> AssignWatermarks<T, F, G>
+where
+    G: WatermarkGenerator<T>,
+{
+    fn advance(&mut self, to: Option<i64>, out: &mut Collector<T>) {
+        if let Some(ms) = to.filter(|ms| *ms > self.watermark) {
+            self.watermark = ms;
+            out.emit(StreamEvent::Watermark(ms));
+        }
+    }
+
+    fn ask(&mut self, out: &mut Collector<T>, context: &OperatorContext) {
+        let watermark = self.strategy.generator.on_periodic(context.now_unix_ms());
+        self.advance(watermark, out);
+    }
+
+    /// Records come, or the final watermark: the subtask is idle no longer.
+    fn wake(&mut self, out: &mut Collector<T>, context: &OperatorContext) {
+        if std::mem::replace(&mut self.activity, Activity::Busy) == Activity::Idle {
+            out.emit(StreamEvent::Idle(false));
+            self.look_later(context);
+        }
+    }
+}
+
+impl<T, F, G> Operator<T> for AssignWatermarks<T, F, G>
+where
+    T: Send + 'static,
+    F: FnMut(&T) -> i64 + Clone + Send + 'static,
+    G: WatermarkGenerator<T>,
+{
+    type Out = T;
+
+    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        if G::PERIODIC {
+            self.interval = context.duration_option(INTERVAL, INTERVAL_DEFAULT);
+            context.wake_after(self.interval, ASK);
+        }
+        self.look_later(context);
+        Ok(())
+    }
+
+    fn process(
+        &mut self,
+        batch: &mut Batch<T>,
+        out: &mut Collector<T>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.wake(out, context);
+        let WatermarkStrategy { timestamp, generator, .. } = &mut self.strategy;
+        let mut promised = None;
+        batch.stamp(|record, _| {
+            let time = timestamp(record);
+            promised = promised.max(generator.on_event(record, time));
+            time
+        });
+        out.pass(batch);
+        self.advance(promised, out);
+        self.ask(out, context);
+        Ok(())
+    }
+
+    fn event(
+        &mut self,
+        event: StreamEvent,
+        out: &mut Collector<T>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        if event == StreamEvent::Watermark(FINAL) {
+            self.wake(out, context);
+            self.watermark = FINAL;
+        }
+        Ok(Flow::Done)
+    }
+
+    fn passes(&self, event: StreamEvent) -> bool {
+        match event {
+            StreamEvent::Watermark(ms) => ms == FINAL,
+            StreamEvent::Idle(_) => false,
+            StreamEvent::Barrier(_) | StreamEvent::EndOfInput => true,
+        }
+    }
+
+    fn mail(
+        &mut self,
+        mail: OperatorMail,
+        out: &mut Collector<T>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        match mail {
+            OperatorMail::Timer { ticket: ASK } => {
+                self.ask(out, context);
+                context.wake_after(self.interval, ASK);
+            }
+            OperatorMail::Timer { ticket: LOOK } => match self.activity {
+                Activity::Busy => {
+                    self.activity = Activity::Quiet;
+                    self.look_later(context);
+                }
+                Activity::Quiet => {
+                    self.activity = Activity::Idle;
+                    out.emit(StreamEvent::Idle(true));
+                }
+                // The next record asks for the next look.
+                Activity::Idle => {}
+            },
+            OperatorMail::Timer { .. } | OperatorMail::Reply { .. } => {}
+        }
+        Ok(())
+    }
+}

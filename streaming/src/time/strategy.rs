@@ -1,0 +1,146 @@
+//! Watermark strategies: the event time of each record, and what follows from it for the records that are still to come.
+
+use std::{marker::PhantomData, time::Duration};
+
+/// Says how far event time has come. Each subtask has a generator of its own.
+///
+/// A watermark of `t` promises that no record with an event time of at most `t` milliseconds follows. A record that breaks
+/// the promise is late. Only a watermark that is greater than the last one goes on, and it goes on behind the batch of the
+/// record that it was made for.
+pub trait WatermarkGenerator<T>: Clone + Send + 'static {
+    /// Whether [`WatermarkGenerator::on_periodic`] is also called every `pipeline.auto-watermark-interval` while no records
+    /// come.
+    const PERIODIC: bool = false;
+
+    /// Looks at a record and its event time (milliseconds since 1970), and may answer with a watermark.
+    fn on_event(&mut self, record: &T, timestamp: i64) -> Option<i64>;
+
+    /// Is called behind every batch, with the time of the machine's clock (milliseconds since 1970), and may answer with a
+    /// watermark.
+    fn on_periodic(&mut self, now_ms: u64) -> Option<i64>;
+}
+
+/// The generator for records that come at most so much later than records with a greater event time.
+#[derive(Debug, Clone, Copy)]
+pub struct BoundedOutOfOrderness {
+    delay_ms: i64,
+    greatest: i64,
+}
+
+impl BoundedOutOfOrderness {
+    /// Creates the generator. With a delay of 0 it expects records in the order of their event times; records of the same
+    /// time may follow each other.
+    pub fn new(delay: Duration) -> Self {
+        Self { delay_ms: i64::try_from(delay.as_millis()).unwrap_or(i64::MAX), greatest: i64::MIN }
+    }
+}
+
+impl<T> WatermarkGenerator<T> for BoundedOutOfOrderness {
+    #[inline]
+    fn on_event(&mut self, _record: &T, timestamp: i64) -> Option<i64> {
+        self.greatest = self.greatest.max(timestamp);
+        None
+    }
+
+    fn on_periodic(&mut self, _now_ms: u64) -> Option<i64> {
+        // One less, as in Flink: a record of the greatest time itself may still come.
+        let watermark = self.greatest.saturating_sub(self.delay_ms).saturating_sub(1);
+        (self.greatest > i64::MIN).then_some(watermark)
+    }
+}
+
+/// How a stream gets event times and watermarks, for
+/// [`Stream::assign_timestamps_and_watermarks`](crate::Stream::assign_timestamps_and_watermarks).
+///
+/// ```
+/// use std::time::Duration;
+/// use streaming::{Environment, time::WatermarkStrategy};
+///
+/// fn clicks(env: &Environment) {
+///     let clicks = env.from_collection([(1_000_i64, 7_u64), (800, 8), (2_500, 7)]);
+///     let strategy = WatermarkStrategy::for_bounded_out_of_orderness(
+///         Duration::from_millis(500),
+///         |(at_ms, _user): &(i64, u64)| *at_ms,
+///     );
+///     let strategy = strategy.with_idleness(Duration::from_secs(30));
+///     clicks.assign_timestamps_and_watermarks(strategy).map(|(_, user)| user).print();
+/// }
+/// ```
+pub struct WatermarkStrategy<T, F, G> {
+    pub(crate) timestamp: F,
+    pub(crate) generator: G,
+    pub(crate) idleness: Option<Duration>,
+    record: PhantomData<fn(&T)>,
+}
+
+impl<T, F: Clone, G: Clone> Clone for WatermarkStrategy<T, F, G> {
+    fn clone(&self) -> Self {
+        Self {
+            timestamp: self.timestamp.clone(),
+            generator: self.generator.clone(),
+            idleness: self.idleness,
+            record: PhantomData,
+        }
+    }
+}
+
+impl<T, F> WatermarkStrategy<T, F, BoundedOutOfOrderness>
+where
+    F: FnMut(&T) -> i64 + Clone + Send + 'static,
+{
+    /// For records that come at most `delay` later than records with a greater event time. `timestamp` finds the event time
+    /// of a record, in milliseconds since 1970.
+    pub fn for_bounded_out_of_orderness(delay: Duration, timestamp: F) -> Self {
+        Self::for_generator(BoundedOutOfOrderness::new(delay), timestamp)
+    }
+
+    /// For records that come in the order of their event times, in each subtask of the operator before.
+    pub fn for_monotonous_timestamps(timestamp: F) -> Self {
+        Self::for_bounded_out_of_orderness(Duration::ZERO, timestamp)
+    }
+}
+
+impl<T, F, G> WatermarkStrategy<T, F, G>
+where
+    F: FnMut(&T) -> i64 + Clone + Send + 'static,
+    G: WatermarkGenerator<T>,
+{
+    /// With a generator of one's own.
+    pub fn for_generator(generator: G, timestamp: F) -> Self {
+        Self { timestamp, generator, idleness: None, record: PhantomData }
+    }
+
+    /// Declares a subtask idle that has seen no record for so long (up to half as long again): other subtasks' watermarks
+    /// then go on without it.
+    pub fn with_idleness(self, timeout: Duration) -> Self {
+        Self { idleness: Some(timeout), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_watermark_is_behind_the_greatest_time_by_the_delay_and_one() {
+        let mut bounded = BoundedOutOfOrderness::new(Duration::from_millis(10));
+        let mut watermark = |times: &[i64]| {
+            for time in times {
+                assert_eq!(bounded.on_event(&(), *time), None);
+            }
+            WatermarkGenerator::<()>::on_periodic(&mut bounded, 0)
+        };
+        assert_eq!(watermark(&[]), None);
+        assert_eq!(watermark(&[100, 90]), Some(89));
+        assert_eq!(watermark(&[95]), Some(89));
+        assert_eq!(watermark(&[101]), Some(90));
+        assert_eq!(watermark(&[i64::MAX]), Some(i64::MAX - 11));
+    }
+
+    #[test]
+    fn times_at_the_end_of_the_range_do_not_wrap() {
+        let mut bounded = BoundedOutOfOrderness::new(Duration::MAX);
+        bounded.on_event(&(), i64::MIN + 5);
+        assert_eq!(WatermarkGenerator::<()>::on_periodic(&mut bounded, 0), Some(i64::MIN));
+    }
+}
