@@ -92,11 +92,11 @@ pub(crate) fn bench(name: &str, args: &[String]) -> Result<()> {
     // Without tests: what is measured has the features that users' builds have.
     let measured = ["-p", "benches", "-p", "deploy", "-p", "examples"];
     run(cargo(&["build", "--release", "--bins"]).args(measured))?;
+    let wants_help = args.iter().any(|arg| ["--help", "-h"].contains(&arg.as_str()));
     if name == "startup" && !wants_help {
         // The benchmark reports the sizes of programs in the form in which they are distributed.
         crate::dist::dist(&["flott", "word_count"].map(str::to_owned))?;
     }
-    let wants_help = args.iter().any(|arg| ["--help", "-h"].contains(&arg.as_str()));
     if name == "yarn" && !wants_help {
         return bench_yarn(&release(&metadata, bin), args);
     }

@@ -41,8 +41,9 @@ impl<T: FlottType> EdgeCodec for BatchCodec<T> {
     fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError> {
         let typed = batch.downcast_ref::<T>().ok_or(CodecError::OtherType(type_name::<T>()))?;
         let times = typed.times();
-        let head = u8::from(!times.is_empty()) * HEAD_TIMES
-            | u8::from(batch.watermark.is_some()) * HEAD_WATERMARK;
+        let has = |is: bool, bit: u8| if is { bit } else { 0 };
+        let head =
+            has(!times.is_empty(), HEAD_TIMES) | has(batch.watermark.is_some(), HEAD_WATERMARK);
         out.push(head);
         if let Some(ms) = batch.watermark {
             out.extend_from_slice(&ms.to_le_bytes());
