@@ -1,7 +1,8 @@
 //! Functions over keyed streams that keep state of their own.
 
 use super::{
-    BoxError, Collector, Flow, KeySelector, Operator, OperatorContext, keyed::open_states,
+    BoxError, Collector, Flow, KeySelector, Operator, OperatorContext,
+    keyed::{Keyed, open_states},
 };
 use crate::{
     seam::{StreamEvent, TaskError},
@@ -104,7 +105,7 @@ where
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         for record in records.drain(..) {
-            let key = self.selector.owned(&record);
+            let (key, record) = Keyed::new(&self.selector, record).into_both();
             let key = KeyContext { key: &key, address: self.groups.address(&key) };
             self.function.process(&key, record, out).map_err(|error| context.user_error(error))?;
         }

@@ -1,4 +1,5 @@
-//! The in-memory backend: one hash table per owned key group.
+//! The in-memory backend: hash tables, at least [`TABLES`] of them, each for one key group or a part of one. Small
+//! tables grow in short steps: one table of a million keys stops the task for milliseconds when it doubles.
 
 use super::{KeyAddress, KeyGroups};
 use crate::types::{CodecError, FlottType, Key, Reader, key_hash, write_len, write_varint};
@@ -22,18 +23,29 @@ pub struct AccessError {
     pub end: u32,
 }
 
+/// The least number of hash tables of a subtask that owns any key group.
+const TABLES: usize = 128;
+
+/// The first bit of a hash that says which part of its key group it belongs to: above those that make the group.
+const PART_BIT: u32 = 47;
+
 /// Values by key.
 #[derive(Debug, Clone)]
 pub struct Table<K, V> {
-    groups: Vec<HashTable<(K, V)>>,
+    /// Of each owned group its parts, group by group.
+    parts: Vec<HashTable<(K, V)>>,
+    /// The logarithm of the number of parts of a group.
+    part_bits: u32,
     range: KeyGroups,
 }
 
 impl<K: Key, V> Table<K, V> {
     /// Empty, for those groups.
     pub fn new(range: KeyGroups) -> Self {
-        let groups = range.owned.clone().map(|_| HashTable::new()).collect();
-        Self { groups, range }
+        let groups = range.owned.len();
+        let part_bits = TABLES.div_ceil(groups.max(1)).next_power_of_two().trailing_zeros();
+        let parts = (0..groups << part_bits).map(|_| HashTable::new()).collect();
+        Self { parts, part_bits, range }
     }
 
     /// The key groups.
@@ -43,23 +55,31 @@ impl<K: Key, V> Table<K, V> {
 
     /// Keys.
     pub fn len(&self) -> usize {
-        self.groups.iter().map(HashTable::len).sum()
+        self.parts.iter().map(HashTable::len).sum()
     }
 
     /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
-        self.groups.iter().all(HashTable::is_empty)
+        self.parts.iter().all(HashTable::is_empty)
     }
 
-    fn out_of_range(&self, group: u32) -> AccessError {
-        AccessError { group, first: self.range.owned.start, end: self.range.owned.end }
+    #[cold]
+    fn out_of_range(range: &KeyGroups, group: u32) -> AccessError {
+        AccessError { group, first: range.owned.start, end: range.owned.end }
     }
 
     #[inline]
-    fn group_mut(&mut self, group: u32) -> Result<&mut HashTable<(K, V)>, AccessError> {
-        let missing = self.out_of_range(group);
-        let index = group.wrapping_sub(self.range.owned.start) as usize;
-        self.groups.get_mut(index).ok_or(missing)
+    fn index(&self, at: KeyAddress) -> usize {
+        let group = at.group.wrapping_sub(self.range.owned.start) as usize;
+        let part = (at.hash >> PART_BIT) as usize & ((1 << self.part_bits) - 1);
+        group << self.part_bits | part
+    }
+
+    #[inline]
+    fn part_mut(&mut self, at: KeyAddress) -> Result<&mut HashTable<(K, V)>, AccessError> {
+        let index = self.index(at);
+        let part = self.parts.get_mut(index);
+        part.ok_or_else(|| Self::out_of_range(&self.range, at.group))
     }
 
     /// The place of a key, taken or free. The comparison sees the keys that have the same hash.
@@ -72,21 +92,19 @@ impl<K: Key, V> Table<K, V> {
         at: KeyAddress,
         same: impl FnMut(&(K, V)) -> bool,
     ) -> Result<Entry<'_, (K, V)>, AccessError> {
-        Ok(self.group_mut(at.group)?.entry(at.hash, same, |(key, _)| key_hash(key)))
+        Ok(self.part_mut(at)?.entry(at.hash, same, |(key, _)| key_hash(key)))
     }
 
     /// The value of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
-        let at = self.range.address(key);
-        let group = self.groups.get(at.group.wrapping_sub(self.range.owned.start) as usize)?;
-        group.find(at.hash, |(k, _)| k == key).map(|(_, value)| value)
+        self.get_at(self.range.address(key), key)
     }
 
     /// The value of a key at its address.
     #[inline]
     pub fn get_at(&self, at: KeyAddress, key: &K) -> Option<&V> {
-        let group = self.groups.get(at.group.wrapping_sub(self.range.owned.start) as usize)?;
-        group.find(at.hash, |(k, _)| k == key).map(|(_, value)| value)
+        let part = self.parts.get(self.index(at))?;
+        part.find(at.hash, |(k, _)| k == key).map(|(_, value)| value)
     }
 
     /// The value of a key at its address; made where there is none.
@@ -128,24 +146,24 @@ impl<K: Key, V> Table<K, V> {
 
     /// Forgets a key.
     pub fn remove_at(&mut self, at: KeyAddress, key: &K) -> Option<V> {
-        let group = self.group_mut(at.group).ok()?;
-        let entry = group.find_entry(at.hash, |(k, _)| k == key).ok()?;
+        let part = self.part_mut(at).ok()?;
+        let entry = part.find_entry(at.hash, |(k, _)| k == key).ok()?;
         Some(entry.remove().0.1)
     }
 
     /// All keys and values, group by group.
     pub fn iter(&self) -> impl Iterator<Item = &(K, V)> {
-        self.groups.iter().flatten()
+        self.parts.iter().flatten()
     }
 
-    /// Takes the entries of the last group that has any; `None` when nothing is left.
-    pub fn take_group(&mut self) -> Option<Vec<(K, V)>> {
-        while let Some(group) = self.groups.last_mut() {
-            if group.is_empty() {
-                self.groups.pop();
+    /// Takes the entries of the last part that has any; `None` when nothing is left.
+    pub fn take_part(&mut self) -> Option<Vec<(K, V)>> {
+        while let Some(part) = self.parts.last_mut() {
+            if part.is_empty() {
+                self.parts.pop();
                 continue;
             }
-            return Some(std::mem::take(group).into_iter().collect());
+            return Some(std::mem::take(part).into_iter().collect());
         }
         None
     }
@@ -154,11 +172,12 @@ impl<K: Key, V> Table<K, V> {
 impl<K: Key, V: FlottType> Table<K, V> {
     /// Appends the groups: their number, then of each its number, its entries' count and the entries.
     pub fn write(&self, out: &mut Vec<u8>) {
-        write_len(self.groups.len(), out);
-        for (number, group) in self.range.owned.clone().zip(&self.groups) {
+        write_len(self.range.owned.len(), out);
+        for (number, group) in self.range.owned.clone().zip(self.parts.chunks(1 << self.part_bits))
+        {
             write_varint(u64::from(number), out);
-            write_len(group.len(), out);
-            for (key, value) in group {
+            write_len(group.iter().map(HashTable::len).sum(), out);
+            for (key, value) in group.iter().flatten() {
                 key.encode(out);
                 value.encode(out);
             }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::types::Reader;
+use crate::types::{Reader, key_hash};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -75,6 +75,42 @@ fn defaults_are_flinks() {
     assert_eq!((of(1), of(85), of(86), of(1_000), of(30_000)), (128, 128, 256, 2_048, 32_768));
 }
 
+/// Groups decide which part of a snapshot a key is in: these values may never change.
+#[test]
+fn the_groups_of_keys_never_change() {
+    let groups = |max| [0_u64, 1, 42, u64::MAX].map(|n| key_group(key_hash(&n), max));
+    assert_eq!(groups(128), [95, 27, 46, 113]);
+    assert_eq!(groups(1_000), [263, 675, 974, 569]);
+    assert_eq!(groups(32_768), [9823, 28315, 20910, 13041]);
+    assert_eq!(key_group(0x1234_5678_9abc_def0, 128), 0x78);
+    assert_eq!(key_group(0xfe00_0000_ffff_ffff, 32_768), 0, "tags and buckets are no part of it");
+}
+
+#[test]
+fn keys_spread_over_groups_and_over_the_tables_of_a_group() {
+    for max in [2, 100, 128, 1_000] {
+        let mut groups = vec![0_u32; max as usize];
+        for i in 0..max * 1_000 {
+            groups[key_group(key_hash(&format!("w{i}")), max) as usize] += 1;
+        }
+        assert!(groups.iter().all(|n| (800..1_200).contains(n)), "{max}: {groups:?}");
+    }
+    let mut table = Table::<u64, ()>::new(KeyGroups::of_subtask(3, 64, 128));
+    let groups = table.key_groups().clone();
+    for key in 0..640_000 {
+        let at = groups.address(&key);
+        if groups.owned.contains(&at.group) {
+            table.insert_at(at, &key, ()).unwrap();
+        }
+    }
+    let mut parts = Vec::new();
+    while let Some(part) = table.take_part() {
+        parts.push(part.len());
+    }
+    assert_eq!(parts.len(), 128);
+    assert!(parts.iter().all(|n| (30..140).contains(n)), "{parts:?}");
+}
+
 #[test]
 fn a_table_keeps_finds_and_forgets() {
     let mut table = table(0, 1, 128);
@@ -91,8 +127,8 @@ fn a_table_keeps_finds_and_forgets() {
     *table.get_or_insert_at(at, &"k77".to_owned(), || 5).unwrap() += 1;
     assert_eq!(table.get(&"k77".to_owned()), Some(&6));
     let mut taken = 0;
-    while let Some(group) = table.take_group() {
-        taken += group.len();
+    while let Some(part) = table.take_part() {
+        taken += part.len();
     }
     assert_eq!((taken, table.is_empty()), (1_000, true));
 }
