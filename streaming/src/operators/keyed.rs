@@ -1,17 +1,19 @@
 //! Folding the records of a key into one value: count, sum, reduce, fold.
 
 mod folding;
+mod resident;
 mod selector;
 
 pub use folding::{Count, Fold, Folding, Reduce, Sum};
+pub(super) use resident::{Resident, failed};
 pub use selector::{ByReference, ByValue, KeySelector, Keyed};
 
-use super::{Collector, Flow, Operator, OperatorContext};
+use super::{Collector, Flow, Operator, OperatorContext, OperatorMail};
 use crate::{
     seam::{StreamEvent, TaskError},
-    state::{KeyGroups, States, Table, read_snapshot},
+    state::{Free, KeyAddress, Place, Single, StateBackend, StateError, StateField, Table, Taken},
 };
-use hashbrown::hash_table::Entry;
+use model::graph::StateDeclaration;
 
 /// When a fold emits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,35 +24,94 @@ pub enum UpdateMode {
     AtEnd,
 }
 
+/// What a fold keeps of each key.
+type FoldState<T, S, F> = Single<<F as Folding<<S as KeySelector<T>>::Key, T>>::Kept>;
+
 /// Folds the records of each key.
-pub struct KeyedFold<T, S: KeySelector<T>, F: Folding<S::Key, T>> {
+pub struct KeyedFold<T, S, F, B = Table<<S as KeySelector<T>>::Key, FoldState<T, S, F>>>
+where
+    S: KeySelector<T>,
+    F: Folding<S::Key, T>,
+{
     selector: S,
     folding: F,
     mode: UpdateMode,
-    kept: Option<Table<S::Key, F::Kept>>,
-    /// At the end: the entries of the part of the table that is being emitted.
-    ending: std::vec::IntoIter<(S::Key, F::Kept)>,
+    resident: Resident<S::Key, FoldState<T, S, F>, T, B>,
+    /// At the end: the entries of the part of the state that is being emitted.
+    ending: std::vec::IntoIter<(S::Key, FoldState<T, S, F>)>,
 }
 
 impl<T, S: KeySelector<T>, F: Folding<S::Key, T>> KeyedFold<T, S, F> {
-    /// Empty.
-    pub fn new(selector: S, folding: F, mode: UpdateMode) -> Self {
-        Self { selector, folding, mode, kept: None, ending: Vec::new().into_iter() }
+    /// Returns the declaration of its state.
+    pub fn declare() -> Vec<StateDeclaration> {
+        vec![<Option<F::Kept> as StateField>::declare("fold")]
     }
 
-    /// Names its state.
-    pub fn visit(&mut self, states: &mut States<'_>) {
-        states.table("fold", "value", &mut self.kept);
+    /// Makes one that keeps its state in memory.
+    pub fn new(selector: S, folding: F, mode: UpdateMode) -> Self {
+        Self::with_backend(selector, folding, mode, Table::default())
     }
 }
 
-impl<T: Send + 'static, S: KeySelector<T>, F: Folding<S::Key, T>> Operator<T>
-    for KeyedFold<T, S, F>
+impl<T, S, F, B> KeyedFold<T, S, F, B>
+where
+    S: KeySelector<T>,
+    F: Folding<S::Key, T>,
+    B: StateBackend<S::Key, FoldState<T, S, F>>,
+{
+    /// Makes one that keeps its state in `backend`.
+    pub fn with_backend(selector: S, folding: F, mode: UpdateMode, backend: B) -> Self {
+        let resident = Resident::new(backend, KeyedFold::<T, S, F>::declare());
+        Self { selector, folding, mode, resident, ending: Vec::new().into_iter() }
+    }
+}
+
+/// Adds a record to what is kept of its key.
+#[inline]
+fn fold<T, S, F, B>(
+    folding: &mut F,
+    mode: UpdateMode,
+    backend: &mut B,
+    at: KeyAddress,
+    record: Keyed<'_, T, S>,
+    out: &mut Collector<F::Out>,
+) -> Result<(), StateError>
+where
+    S: KeySelector<T>,
+    F: Folding<S::Key, T>,
+    B: StateBackend<S::Key, FoldState<T, S, F>>,
+{
+    match backend.place(at, |key| key == record.key())? {
+        Place::Taken(mut place) => {
+            let kept = &mut place.entry().1.0;
+            match mode {
+                UpdateMode::EveryUpdate => out.collect(folding.update(kept, record)),
+                UpdateMode::AtEnd => folding.add(kept, record.into_record()),
+            }
+        }
+        Place::Free(place) => {
+            let (key, record) = record.into_both();
+            let kept = folding.first(record);
+            if mode == UpdateMode::EveryUpdate {
+                out.collect(folding.emit(&key, &kept));
+            }
+            place.insert(key, Single(kept));
+        }
+    }
+    Ok(())
+}
+
+impl<T, S, F, B> Operator<T> for KeyedFold<T, S, F, B>
+where
+    T: Send + 'static,
+    S: KeySelector<T>,
+    F: Folding<S::Key, T>,
+    B: StateBackend<S::Key, FoldState<T, S, F>>,
 {
     type Out = F::Out;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
-        open_states(context, |states| self.visit(states))
+        self.resident.open(context)
     }
 
     fn process(
@@ -59,57 +120,47 @@ impl<T: Send + 'static, S: KeySelector<T>, F: Folding<S::Key, T>> Operator<T>
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        let Some(table) = &mut self.kept else {
-            return Err(TaskError::Deployment(format!("'{}' was not opened", context.name())));
-        };
-        let groups = table.key_groups().clone();
-        let every = self.mode == UpdateMode::EveryUpdate;
-        for record in records.drain(..) {
-            let record = Keyed::new(&self.selector, record);
-            let at = groups.address(record.key());
-            let place = table.place(at, |(key, _)| key == record.key());
-            match place.map_err(|error| TaskError::Deployment(error.to_string()))? {
-                Entry::Occupied(mut entry) => {
-                    let kept = &mut entry.get_mut().1;
-                    if every {
-                        out.collect(self.folding.update(kept, record));
-                    } else {
-                        self.folding.add(kept, record.into_record());
-                    }
-                }
-                Entry::Vacant(entry) => {
-                    let (key, record) = record.into_both();
-                    let entry = entry.insert((key, self.folding.first(record)));
-                    if every {
-                        let (key, kept) = entry.get();
-                        out.collect(self.folding.emit(key, kept));
-                    }
-                }
-            }
-        }
-        Ok(())
+        let Self { selector, folding, mode, resident, .. } = self;
+        resident.batch(selector, records, context, |backend, at, record| {
+            fold(folding, *mode, backend, at, record, out).map_err(|error| failed(context, error))
+        })
+    }
+
+    fn mail(
+        &mut self,
+        mail: OperatorMail,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let Self { selector, folding, mode, resident, .. } = self;
+        resident.mail(selector, mail, context, |backend, at, record| {
+            fold(folding, *mode, backend, at, record, out).map_err(|error| failed(context, error))
+        })
     }
 
     fn event(
         &mut self,
         event: StreamEvent,
         out: &mut Collector<F::Out>,
-        _context: &OperatorContext,
+        context: &OperatorContext,
     ) -> Result<Flow, TaskError> {
+        if self.resident.waits() {
+            return Ok(Flow::Waiting);
+        }
         if event != StreamEvent::EndOfInput || self.mode != UpdateMode::AtEnd {
             return Ok(Flow::Done);
         }
         // A whole state can be large: stop where the output is full, go on where it stopped.
         loop {
             let mut emitted = 0_usize;
-            for (key, kept) in self.ending.by_ref() {
+            for (key, Single(kept)) in self.ending.by_ref() {
                 out.collect(self.folding.last(key, kept));
                 emitted += 1;
                 if emitted.is_multiple_of(super::BATCH_RECORDS) && out.is_full() {
                     return Ok(Flow::More);
                 }
             }
-            match self.kept.as_mut().and_then(Table::take_part) {
+            match self.resident.backend.take_part().map_err(|error| failed(context, error))? {
                 Some(part) => self.ending = part.into_iter(),
                 None => return Ok(Flow::Done),
             }
@@ -119,29 +170,15 @@ impl<T: Send + 'static, S: KeySelector<T>, F: Folding<S::Key, T>> Operator<T>
         }
     }
 
+    fn full(&self) -> bool {
+        self.resident.full()
+    }
+
     fn snapshot(
         &mut self,
         _checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<Option<Vec<u8>>, TaskError> {
-        let mut states = States::write();
-        self.visit(&mut states);
-        states.written().map(Some).map_err(|error| context.codec_error(error))
+        self.resident.snapshot(context)
     }
-}
-
-/// Opens the states of an operator, with what its context restores.
-pub(super) fn open_states(
-    context: &OperatorContext,
-    visit: impl FnOnce(&mut States<'_>),
-) -> Result<(), TaskError> {
-    let groups =
-        KeyGroups::of_subtask(context.subtask(), context.parallelism(), context.max_parallelism());
-    let mut restored = Vec::new();
-    for snapshot in context.restore() {
-        restored.extend(read_snapshot(snapshot).map_err(|error| context.codec_error(error))?);
-    }
-    let mut states = States::open(groups, &restored);
-    visit(&mut states);
-    states.opened().map_err(|error| context.codec_error(error))
 }
