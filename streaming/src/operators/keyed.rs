@@ -182,3 +182,6 @@ where
         self.resident.snapshot(context)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,4 +23,6 @@ pub use table::Table;
 pub use model::graph::StateDeclaration;
 
 #[cfg(test)]
+pub(crate) mod slow;
+#[cfg(test)]
 mod tests;
