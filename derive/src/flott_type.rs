@@ -5,7 +5,8 @@ use quote::{format_ident, quote};
 use syn::{Data, DeriveInput, Error, Fields, Ident, Path, Result, Type, parse_quote};
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
-    let krate = runtime(input)?;
+    let base = runtime(input)?;
+    let krate = quote!(#base::types);
     let body = match &input.data {
         Data::Struct(data) => of_struct(&krate, input, &data.fields),
         Data::Enum(data) if data.variants.is_empty() => {
@@ -31,8 +32,8 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// Where the trait comes from: `::flott`, or what `#[flott(crate = path)]` says.
-fn runtime(input: &DeriveInput) -> Result<TokenStream> {
+/// The crate that the traits come from: `::flott`, or what `#[flott(crate = path)]` says.
+pub(crate) fn runtime(input: &DeriveInput) -> Result<TokenStream> {
     let mut path: Option<Path> = None;
     for attribute in input.attrs.iter().filter(|a| a.path().is_ident("flott")) {
         attribute.parse_nested_meta(|meta| {
@@ -43,7 +44,7 @@ fn runtime(input: &DeriveInput) -> Result<TokenStream> {
             Err(meta.error("unknown option; there is `crate = path`"))
         })?;
     }
-    Ok(path.map_or_else(|| quote!(::flott::types), |path| quote!(#path::types)))
+    Ok(path.map_or_else(|| quote!(::flott), |path| quote!(#path)))
 }
 
 /// The fields of a struct or variant: what each is bound to, its name in the schema, its type.

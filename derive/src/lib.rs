@@ -1,8 +1,9 @@
-//! The procedural macros of the programming API: `#[flott::main]` and `#[derive(FlottType)]`. It must
-//! never depend on the runtime: it names it by path only.
+//! The procedural macros of the programming API: `#[flott::main]`, `#[derive(FlottType)]` and
+//! `#[derive(State)]`. It must never depend on the runtime: it names it by path only.
 
 mod flott_type;
 mod main_function;
+mod state;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, ItemFn, parse_macro_input};
@@ -15,6 +16,18 @@ use syn::{DeriveInput, ItemFn, parse_macro_input};
 pub fn derive_flott_type(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     flott_type::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Implements `State` for a struct with named fields: each is a state of the function that the struct belongs to, kept
+/// per key.
+///
+/// Fields are `Option<V>` for a single value, `ListState<V>`, `MapState<N, V>`, `ReducingState<R>` and
+/// `AggregatingState<A>`. A field's name is its state's; `#[state(name = "…")]` gives the state another one, so that a field can be
+/// renamed without losing what was kept. `#[flott(crate = path)]` is as for `FlottType`.
+#[proc_macro_derive(State, attributes(state, flott))]
+pub fn derive_state(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    state::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// Makes a function that declares a job the program's `main`: `fn name(env: &Environment, args: Args) -> Result<…>`.

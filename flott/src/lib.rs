@@ -16,7 +16,7 @@
 //! This crate must never hold behaviour of its own beyond starting a program.
 
 pub use derive::{FlottType, main};
-pub use streaming::{Args, Environment, ProgramEntry, Stream, types};
+pub use streaming::{Args, Environment, ProgramEntry, Stream, state, types};
 
 use std::{
     io::Write,
@@ -40,9 +40,11 @@ pub mod prelude {
     pub use derive::FlottType;
     pub use streaming::api::{Aggregated, KeyedStream, Sink};
     pub use streaming::operators::{
-        Collector, KeyContext, KeyedProcessFunction, OperatorContext, ProcessFunction,
+        Collector, Context, KeyedProcessFunction, OperatorContext, ProcessFunction,
     };
-    pub use streaming::state::{ListState, MapState, States, ValueState};
+    pub use streaming::state::{
+        Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState, State,
+    };
     pub use streaming::time::{WatermarkGenerator, WatermarkStrategy};
     pub use streaming::types::{FlottType, FromLine, Serde, ToLine};
     pub use streaming::{Args, Environment, ProgramEntry, Stream};

@@ -8,8 +8,8 @@ use crate::{
         Collector, Count, Fold, Folding, KeySelector, KeyedFold, KeyedOperator,
         KeyedProcessFunction, Operator, Reduce, StatefulFlatMap, Sum, UpdateMode,
     },
-    state::States,
-    types::FlottType,
+    state::{State, StateDeclaration},
+    types::{FlottType, fingerprint},
 };
 use std::{
     ops::{AddAssign, Deref},
@@ -55,13 +55,11 @@ impl<T: FlottType, S: KeySelector<T>> KeyedStream<T, S> {
     }
 
     fn folded<F: Folding<S::Key, T>>(&self, kind: &'static str, folding: F) -> Aggregated<F::Out> {
-        let mut states = Vec::new();
-        let mut shape =
-            KeyedFold::new(self.selector.clone(), folding.clone(), UpdateMode::EveryUpdate);
-        shape.visit(&mut States::declare(&mut states));
+        let states = KeyedFold::<T, S, F>::declare();
         let at_end = Arc::new(AtomicBool::new(false));
         let (selector, mode) = (self.selector.clone(), at_end.clone());
-        let spec = OperatorSpec { kind, states, ..OperatorSpec::default() };
+        let spec =
+            OperatorSpec { kind, states: of_key::<S::Key>(states), ..OperatorSpec::default() };
         let stream = self.transform(spec, move || {
             let mode = if mode.load(Ordering::Relaxed) {
                 UpdateMode::AtEnd
@@ -106,12 +104,20 @@ impl<T: FlottType, S: KeySelector<T>> KeyedStream<T, S> {
     }
 
     /// A function that keeps state per key.
-    pub fn process<P: KeyedProcessFunction<S::Key, T>>(&self, mut function: P) -> Stream<P::Out> {
-        let mut states = Vec::new();
-        function.states(&mut States::declare(&mut states));
+    pub fn process<P: KeyedProcessFunction<S::Key, T>>(&self, function: P) -> Stream<P::Out> {
+        self.process_with(P::State::declare(), function)
+    }
+
+    fn process_with<P>(&self, fields: Vec<StateDeclaration>, function: P) -> Stream<P::Out>
+    where
+        P: KeyedProcessFunction<S::Key, T>,
+    {
+        let states = of_key::<S::Key>(fields.clone());
         let spec = OperatorSpec { kind: "keyed_process", states, ..OperatorSpec::default() };
         let selector = self.selector.clone();
-        self.transform(spec, move || KeyedOperator::new(selector.clone(), function.clone()))
+        self.transform(spec, move || {
+            KeyedOperator::new(selector.clone(), function.clone(), fields.clone())
+        })
     }
 
     /// A closure with one value of state per key: it is handed the key, the record, the value (`None` at first and
@@ -122,8 +128,18 @@ impl<T: FlottType, S: KeySelector<T>> KeyedStream<T, S> {
         U: FlottType,
         F: FnMut(&S::Key, T, &mut Option<V>, &mut Collector<U>) + Clone + Send + 'static,
     {
-        self.process(StatefulFlatMap::new(state, function))
+        let mut fields = <Option<V> as State>::declare();
+        fields.iter_mut().for_each(|field| state.clone_into(&mut field.name));
+        self.process_with(fields, StatefulFlatMap::new(function))
     }
+}
+
+/// The declarations of fields that are kept per key of that type.
+fn of_key<K: FlottType>(mut fields: Vec<StateDeclaration>) -> Vec<StateDeclaration> {
+    for field in &mut fields {
+        field.schemas.insert("key".to_owned(), fingerprint::<K>());
+    }
+    fields
 }
 
 /// The stream of an aggregation: a value for every update, unless [`Aggregated::at_end`] is asked for.

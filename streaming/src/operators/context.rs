@@ -208,7 +208,6 @@ pub(crate) fn split_ticket(ticket: u64) -> (NodeId, u32) {
 impl OperatorContext {
     /// Of a subtask that nobody hosts.
     pub(crate) fn for_tests(subtask: u32, parallelism: u32) -> Self {
-        use model::JobVertexId;
         struct Nobody;
         impl TaskUpcalls for Nobody {
             fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {}
@@ -219,6 +218,16 @@ impl OperatorContext {
             fn wake_at(&self, _: Duration, _: u64) {}
             fn acknowledge(&self, _: u64, _: Vec<(OperatorId, Vec<u8>)>) {}
         }
+        Self::for_tests_with(subtask, parallelism, Arc::new(Nobody))
+    }
+
+    /// Of a subtask that a test hosts.
+    pub(crate) fn for_tests_with(
+        subtask: u32,
+        parallelism: u32,
+        upcalls: Arc<dyn TaskUpcalls>,
+    ) -> Self {
+        use model::JobVertexId;
         let attempt = ExecutionAttemptId { graph: 0, vertex: JobVertexId(0), subtask, attempt: 0 };
         let shared = ChainShared {
             job_id: JobId(0),
@@ -226,7 +235,7 @@ impl OperatorContext {
             parallelism,
             max_parallelism: 128,
             attempt,
-            upcalls: Arc::new(Nobody),
+            upcalls,
             tmp_dir: PathBuf::new(),
             options: Arc::default(),
             devices: Arc::default(),

@@ -16,9 +16,10 @@ pub use assign::AssignWatermarks;
 pub use context::{ChainShared, OperatorContext, OperatorMail};
 pub(crate) use context::{milliseconds, split_ticket, ticket_of};
 pub use keyed::{
-    ByReference, ByValue, Count, Fold, Folding, KeySelector, KeyedFold, Reduce, Sum, UpdateMode,
+    ByReference, ByValue, Count, Fold, Folding, KeySelector, Keyed, KeyedFold, Reduce, Sum,
+    UpdateMode,
 };
-pub use keyed_process::{KeyContext, KeyedOperator, KeyedProcessFunction, StatefulFlatMap};
+pub use keyed_process::{Context, KeyedOperator, KeyedProcessFunction, StatefulFlatMap};
 pub use link::Link;
 pub use output::{BATCH_RECORDS, Collector};
 pub use process::{Process, ProcessFunction};

@@ -15,24 +15,17 @@ pub fn default_max_parallelism(parallelism: u32) -> u32 {
     wanted.next_power_of_two().clamp(128, MAX_KEY_GROUPS)
 }
 
-/// MurmurHash3's 32-bit mix of one number, as Flink spreads hash codes.
-#[inline]
-fn murmur(code: u32) -> u32 {
-    let k = code.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);
-    let mut h = k.rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64) ^ 4;
-    h = (h ^ (h >> 16)).wrapping_mul(0x85eb_ca6b);
-    h = (h ^ (h >> 13)).wrapping_mul(0xc2b2_ae35);
-    h ^ (h >> 16)
-}
-
-/// The key group of a hash.
+/// Returns the key group of a hash: its bits 32 to 56, modulo the max parallelism; with 128 groups these are bits 32 to
+/// 38. A hash table takes the lowest bits of the same hash for its buckets and the highest seven for its tags: a group
+/// made of any of these would leave a table with fewer different ones.
 #[inline]
 pub fn key_group(hash: u64, max_parallelism: u32) -> u32 {
-    let spread = murmur((hash ^ (hash >> 32)) as u32);
+    // Truncation is the point: 25 bits are left.
+    let middle = (hash >> 32) as u32 & 0x01ff_ffff;
     if max_parallelism.is_power_of_two() {
-        spread & (max_parallelism - 1)
+        middle & (max_parallelism - 1)
     } else {
-        spread % max_parallelism.max(1)
+        middle % max_parallelism.max(1)
     }
 }
 

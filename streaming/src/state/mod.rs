@@ -1,18 +1,28 @@
-//! Keyed state: values kept per key, in key groups, so that a job can be rescaled.
+//! Keyed state: what is kept per key, in key groups, so that a job can be rescaled.
 //!
-//! State is declared when the graph is built (a [`States`] visitor names it), resolved when the task opens, and
-//! written at a barrier - by the same visitor, so that the three never disagree. The backend here keeps
-//! everything in memory.
+//! A function names its state by a struct ([`State`]), one per key; the graph declares its fields. A [`StateBackend`]
+//! keeps the structs: before a function is called for a batch, the state of the batch's keys is made resident, so that
+//! the function is synchronous and changes it in place. The backend here ([`Table`]) keeps everything in memory.
+//! `STATE.md` beside the crate's sources says why it is so. Nothing here may block, spawn, or read a clock.
 
-mod handles;
+mod backend;
+mod fields;
 mod key_groups;
+mod row;
+mod snapshot;
 mod table;
-mod visitor;
 
-pub use handles::{ListState, MapState, ValueState};
+pub use backend::{Fetch, Free, Place, StateBackend, StateError, Taken};
+pub use derive::State;
+pub use fields::{Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState};
 pub use key_groups::{KeyAddress, KeyGroups, channel_of_group, default_max_parallelism, key_group};
-pub use table::{AccessError, Table};
-pub use visitor::{RestoredState, States, read_snapshot};
+pub use row::{FieldRows, Kept, Row, RowReader, RowWriter, Single, State, StateField};
+pub use snapshot::{read_snapshot, write_snapshot};
+pub use table::Table;
 
+pub use model::graph::StateDeclaration;
+
+#[cfg(test)]
+pub(crate) mod slow;
 #[cfg(test)]
 mod tests;

@@ -1,193 +1,146 @@
-//! The in-memory backend: one hash table per owned key group.
+//! The in-memory backend: hash tables, at least [`TABLES`] of them, each for one key group or a part of one. Small
+//! tables grow in short steps: one table of a million keys stops the task for milliseconds when it doubles.
 
-use super::{KeyAddress, KeyGroups};
-use crate::types::{CodecError, FlottType, Key, Reader, key_hash, write_len, write_varint};
+use super::{Free, Kept, KeyAddress, KeyGroups, Place, StateBackend, StateError, Taken};
+use crate::types::{Key, key_hash};
 use hashbrown::{
     HashTable,
     hash_table::{Entry, OccupiedEntry, VacantEntry},
 };
-use thiserror::Error;
 
-/// A key came to a subtask that does not own it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error(
-    "a record of key group {group} came to the subtask that owns groups {first} to {end} (exclusive)"
-)]
-pub struct AccessError {
-    /// Of the key.
-    pub group: u32,
-    /// First owned group.
-    pub first: u32,
-    /// Behind the last owned group.
-    pub end: u32,
-}
+/// The least number of hash tables of a subtask that owns any key group.
+const TABLES: usize = 128;
+
+/// The first bit of a hash that says which part of its key group it belongs to: above those that make the group.
+const PART_BIT: u32 = 47;
 
 /// Values by key.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Table<K, V> {
-    groups: Vec<HashTable<(K, V)>>,
+    /// Of each owned group its parts, group by group.
+    parts: Vec<HashTable<(K, V)>>,
+    /// The logarithm of the number of parts of a group.
+    part_bits: u32,
     range: KeyGroups,
 }
 
-impl<K: Key, V> Table<K, V> {
-    /// Empty, for those groups.
-    pub fn new(range: KeyGroups) -> Self {
-        let groups = range.owned.clone().map(|_| HashTable::new()).collect();
-        Self { groups, range }
-    }
-
-    /// The key groups.
-    pub fn key_groups(&self) -> &KeyGroups {
-        &self.range
-    }
-
-    /// Keys.
-    pub fn len(&self) -> usize {
-        self.groups.iter().map(HashTable::len).sum()
-    }
-
-    /// Whether there is no key.
-    pub fn is_empty(&self) -> bool {
-        self.groups.iter().all(HashTable::is_empty)
-    }
-
-    fn out_of_range(&self, group: u32) -> AccessError {
-        AccessError { group, first: self.range.owned.start, end: self.range.owned.end }
-    }
-
-    #[inline]
-    fn group_mut(&mut self, group: u32) -> Result<&mut HashTable<(K, V)>, AccessError> {
-        let missing = self.out_of_range(group);
-        let index = group.wrapping_sub(self.range.owned.start) as usize;
-        self.groups.get_mut(index).ok_or(missing)
-    }
-
-    /// The place of a key, taken or free. The comparison sees the keys that have the same hash.
-    ///
-    /// # Errors
-    /// When this subtask does not own the key.
-    #[inline]
-    pub fn place(
-        &mut self,
-        at: KeyAddress,
-        same: impl FnMut(&(K, V)) -> bool,
-    ) -> Result<Entry<'_, (K, V)>, AccessError> {
-        Ok(self.group_mut(at.group)?.entry(at.hash, same, |(key, _)| key_hash(key)))
-    }
-
-    /// The value of a key.
-    pub fn get(&self, key: &K) -> Option<&V> {
-        let at = self.range.address(key);
-        let group = self.groups.get(at.group.wrapping_sub(self.range.owned.start) as usize)?;
-        group.find(at.hash, |(k, _)| k == key).map(|(_, value)| value)
-    }
-
-    /// The value of a key at its address.
-    #[inline]
-    pub fn get_at(&self, at: KeyAddress, key: &K) -> Option<&V> {
-        let group = self.groups.get(at.group.wrapping_sub(self.range.owned.start) as usize)?;
-        group.find(at.hash, |(k, _)| k == key).map(|(_, value)| value)
-    }
-
-    /// The value of a key at its address; made where there is none.
-    ///
-    /// # Errors
-    /// When this subtask does not own the key.
-    #[inline]
-    pub fn get_or_insert_at(
-        &mut self,
-        at: KeyAddress,
-        key: &K,
-        make: impl FnOnce() -> V,
-    ) -> Result<&mut V, AccessError> {
-        let entry = match self.place(at, |(k, _)| k == key)? {
-            Entry::Occupied(entry) => entry,
-            Entry::Vacant(entry) => entry.insert((key.clone(), make())),
-        };
-        Ok(&mut OccupiedEntry::into_mut(entry).1)
-    }
-
-    /// Sets the value of a key.
-    ///
-    /// # Errors
-    /// When this subtask does not own the key.
-    pub fn insert_at(
-        &mut self,
-        at: KeyAddress,
-        key: &K,
-        value: V,
-    ) -> Result<Option<V>, AccessError> {
-        Ok(match self.place(at, |(k, _)| k == key)? {
-            Entry::Occupied(mut entry) => Some(std::mem::replace(&mut entry.get_mut().1, value)),
-            Entry::Vacant(entry) => {
-                VacantEntry::insert(entry, (key.clone(), value));
-                None
-            }
-        })
-    }
-
-    /// Forgets a key.
-    pub fn remove_at(&mut self, at: KeyAddress, key: &K) -> Option<V> {
-        let group = self.group_mut(at.group).ok()?;
-        let entry = group.find_entry(at.hash, |(k, _)| k == key).ok()?;
-        Some(entry.remove().0.1)
-    }
-
-    /// All keys and values, group by group.
-    pub fn iter(&self) -> impl Iterator<Item = &(K, V)> {
-        self.groups.iter().flatten()
-    }
-
-    /// Takes the entries of the last group that has any; `None` when nothing is left.
-    pub fn take_group(&mut self) -> Option<Vec<(K, V)>> {
-        while let Some(group) = self.groups.last_mut() {
-            if group.is_empty() {
-                self.groups.pop();
-                continue;
-            }
-            return Some(std::mem::take(group).into_iter().collect());
-        }
-        None
+impl<K, V> Default for Table<K, V> {
+    fn default() -> Self {
+        Self::new(KeyGroups { owned: 0..0, max_parallelism: 1 })
     }
 }
 
-impl<K: Key, V: FlottType> Table<K, V> {
-    /// Appends the groups: their number, then of each its number, its entries' count and the entries.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        write_len(self.groups.len(), out);
-        for (number, group) in self.range.owned.clone().zip(&self.groups) {
-            write_varint(u64::from(number), out);
-            write_len(group.len(), out);
-            for (key, value) in group {
-                key.encode(out);
-                value.encode(out);
-            }
-        }
+impl<K, V> Table<K, V> {
+    /// Makes an empty table for those groups.
+    pub fn new(range: KeyGroups) -> Self {
+        let groups = range.owned.len();
+        let part_bits = TABLES.div_ceil(groups.max(1)).next_power_of_two().trailing_zeros();
+        let parts = (0..groups << part_bits).map(|_| HashTable::new()).collect();
+        Self { parts, part_bits, range }
     }
 
-    /// Adds what [`Table::write`] of some subtask wrote, as far as this one owns it.
+    #[cold]
+    fn not_owned(range: &KeyGroups, group: u32) -> StateError {
+        StateError::NotOwned { group, first: range.owned.start, end: range.owned.end }
+    }
+
+    #[inline]
+    fn part(&mut self, at: KeyAddress) -> Result<&mut HashTable<(K, V)>, StateError> {
+        let group = at.group.wrapping_sub(self.range.owned.start) as usize;
+        let part = (at.hash >> PART_BIT) as usize & ((1 << self.part_bits) - 1);
+        let part = self.parts.get_mut(group << self.part_bits | part);
+        part.ok_or_else(|| Self::not_owned(&self.range, at.group))
+    }
+
+    /// Returns the tables of a group; none where this subtask does not own it.
+    fn group(&self, group: u32) -> &[HashTable<(K, V)>] {
+        let first = (group.wrapping_sub(self.range.owned.start) as usize) << self.part_bits;
+        self.parts.get(first..first + (1 << self.part_bits)).unwrap_or_default()
+    }
+}
+
+impl<K: Key, V> Table<K, V> {
+    /// Returns the place of a key, taken or free. `same` sees the keys that have the same hash.
     ///
     /// # Errors
-    /// When the bytes are no groups of such a table.
-    pub fn read(&mut self, input: &mut Reader<'_>) -> Result<(), CodecError> {
-        let groups = input.count()?;
-        for _ in 0..groups {
-            let group = u32::decode(input)?;
-            let entries = input.count()?;
-            for _ in 0..entries {
-                let key = K::decode(input)?;
-                let value = V::decode(input)?;
-                let at = self.range.address(&key);
-                if at.group != group {
-                    return Err(CodecError::Invalid { what: "key group" });
-                }
-                if self.range.owned.contains(&group) {
-                    let _replaced = self
-                        .insert_at(at, &key, value)
-                        .map_err(|_| CodecError::Invalid { what: "key group" })?;
-                }
-            }
+    /// When this subtask does not own the key.
+    #[inline]
+    pub fn entry(
+        &mut self,
+        at: KeyAddress,
+        mut same: impl FnMut(&K) -> bool,
+    ) -> Result<Entry<'_, (K, V)>, StateError> {
+        Ok(self.part(at)?.entry(at.hash, |(key, _)| same(key), |(key, _)| key_hash(key)))
+    }
+
+    /// Removes a key and returns what was kept for it.
+    pub fn remove(&mut self, at: KeyAddress, key: &K) -> Option<V> {
+        let found = self.part(at).ok()?.find_entry(at.hash, |(stored, _)| stored == key);
+        Some(found.ok()?.remove().0.1)
+    }
+}
+
+impl<K, V> Taken<K, V> for OccupiedEntry<'_, (K, V)> {
+    #[inline]
+    fn entry(&mut self) -> (&K, &mut V) {
+        let (key, value) = self.get_mut();
+        (key, value)
+    }
+    #[inline]
+    fn remove(self) {
+        OccupiedEntry::remove(self);
+    }
+}
+
+impl<K, V> Free<K, V> for VacantEntry<'_, (K, V)> {
+    #[inline]
+    fn insert(self, key: K, state: V) {
+        VacantEntry::insert(self, (key, state));
+    }
+}
+
+impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
+    type Taken<'a> = OccupiedEntry<'a, (K, V)>;
+    type Free<'a> = VacantEntry<'a, (K, V)>;
+    const ALWAYS_RESIDENT: bool = true;
+
+    fn open(&mut self, groups: KeyGroups) {
+        *self = Self::new(groups);
+    }
+
+    #[inline]
+    fn place(
+        &mut self,
+        at: KeyAddress,
+        same: impl FnMut(&K) -> bool,
+    ) -> Result<Place<Self::Taken<'_>, Self::Free<'_>>, StateError> {
+        Ok(match self.entry(at, same)? {
+            Entry::Occupied(taken) => Place::Taken(taken),
+            Entry::Vacant(free) => Place::Free(free),
+        })
+    }
+
+    fn restore(&mut self, at: KeyAddress, key: K, state: V) -> Result<(), StateError> {
+        match self.entry(at, |stored| *stored == key)? {
+            Entry::Occupied(mut taken) => taken.get_mut().1 = state,
+            Entry::Vacant(free) => Free::insert(free, key, state),
         }
         Ok(())
+    }
+
+    fn for_each(&mut self, group: u32, each: &mut dyn FnMut(&K, &V)) -> Result<(), StateError> {
+        self.group(group).iter().flatten().for_each(|(key, state)| each(key, state));
+        Ok(())
+    }
+
+    /// Takes the entries of the last hash table that has any.
+    fn take_part(&mut self) -> Result<Option<Vec<(K, V)>>, StateError> {
+        while let Some(part) = self.parts.last_mut() {
+            if !part.is_empty() {
+                return Ok(Some(std::mem::take(part).into_iter().collect()));
+            }
+            self.parts.pop();
+        }
+        Ok(None)
     }
 }

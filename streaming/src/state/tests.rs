@@ -1,10 +1,34 @@
 use super::*;
-use crate::types::Reader;
+use crate::types::{CodecError, FlottType, key_hash};
+use model::graph::StateDeclaration;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-fn table(subtask: u32, parallelism: u32, max: u32) -> Table<String, u64> {
-    Table::new(KeyGroups::of_subtask(subtask, parallelism, max))
+type Numbers = Table<String, Single<u64>>;
+
+fn fields() -> Vec<StateDeclaration> {
+    vec![<Option<u64> as StateField>::declare("number")]
+}
+
+fn groups(subtask: u32, parallelism: u32, max: u32) -> KeyGroups {
+    KeyGroups::of_subtask(subtask, parallelism, max)
+}
+
+fn keep<K: crate::types::Key, V: Kept>(
+    table: &mut Table<K, V>,
+    groups: &KeyGroups,
+    key: K,
+    value: V,
+) {
+    table.restore(groups.address(&key), key, value).unwrap();
+}
+
+fn all<K: crate::types::Key, V: Kept>(mut table: Table<K, V>) -> Vec<(K, V)> {
+    let mut entries = Vec::new();
+    while let Some(part) = table.take_part().unwrap() {
+        entries.extend(part);
+    }
+    entries
 }
 
 proptest! {
@@ -34,38 +58,43 @@ proptest! {
         let max = 128;
         let mut snapshots = Vec::new();
         for subtask in 0..before {
-            let mut part = table(subtask, before, max);
+            let groups = groups(subtask, before, max);
+            let mut part = Numbers::new(groups.clone());
             for (key, value) in &values {
-                let at = part.key_groups().address(key);
-                if part.key_groups().owned.contains(&at.group) {
-                    part.insert_at(at, key, *value).unwrap();
-                } else {
-                    prop_assert!(part.insert_at(at, key, *value).is_err());
-                }
+                let at = groups.address(key);
+                let kept = part.restore(at, key.clone(), Single(*value));
+                prop_assert_eq!(kept.is_ok(), groups.owned.contains(&at.group));
             }
-            let mut bytes = Vec::new();
-            part.write(&mut bytes);
-            snapshots.push(bytes);
+            snapshots.push(write_snapshot(&mut part, &groups, &fields()).unwrap());
         }
         let mut found = BTreeMap::new();
         for subtask in 0..after {
-            let mut part = table(subtask, after, max);
+            let groups = groups(subtask, after, max);
+            let mut part = Numbers::new(groups.clone());
             for bytes in &snapshots {
-                let mut input = Reader::new(bytes);
-                part.read(&mut input).unwrap();
-                input.finish().unwrap();
+                read_snapshot(bytes, &mut part, &groups, &fields()).unwrap();
             }
-            for (key, value) in part.iter() {
-                prop_assert_eq!(found.insert(key.clone(), *value), None);
+            for (key, value) in all(part) {
+                prop_assert_eq!(found.insert(key, value.0), None);
             }
         }
         prop_assert_eq!(found, values);
     }
 
     #[test]
-    fn bytes_of_nobody_are_refused_without_a_panic(bytes: Vec<u8>) {
-        let _ = read_snapshot(&bytes);
-        let _ = table(0, 1, 128).read(&mut Reader::new(&bytes));
+    fn bytes_of_nobody_are_refused_without_a_panic(bytes: Vec<u8>, whole: bool) {
+        let groups = groups(0, 1, 128);
+        let mut table = Table::<u64, Everything>::new(groups.clone());
+        let mut snapshot = write_snapshot(&mut table, &groups, &Everything::declare()).unwrap();
+        if whole {
+            snapshot = vec![2];
+        }
+        snapshot.extend(bytes);
+        let _ = read_snapshot(&snapshot, &mut table, &groups, &Everything::declare());
+        let fields = [Some(0), None, Some(2), Some(9)];
+        if let Ok(mut rows) = RowReader::new(&mut crate::types::Reader::new(&snapshot), &fields) {
+            let _ = <Everything as Kept>::read(&mut rows);
+        }
     }
 }
 
@@ -75,57 +104,219 @@ fn defaults_are_flinks() {
     assert_eq!((of(1), of(85), of(86), of(1_000), of(30_000)), (128, 128, 256, 2_048, 32_768));
 }
 
+/// Groups decide which part of a snapshot a key is in: these values may never change.
 #[test]
-fn a_table_keeps_finds_and_forgets() {
-    let mut table = table(0, 1, 128);
-    let keys: Vec<String> = (0..1_000).map(|i| format!("k{i}")).collect();
-    for (i, key) in keys.iter().enumerate() {
-        let at = table.key_groups().address(key);
-        assert_eq!(table.insert_at(at, key, i as u64), Ok(None));
-    }
-    assert_eq!(table.len(), 1_000);
-    assert_eq!(table.get(&"k77".to_owned()), Some(&77));
-    let at = table.key_groups().address(&"k77".to_owned());
-    assert_eq!(table.remove_at(at, &"k77".to_owned()), Some(77));
-    assert_eq!(table.remove_at(at, &"k77".to_owned()), None);
-    *table.get_or_insert_at(at, &"k77".to_owned(), || 5).unwrap() += 1;
-    assert_eq!(table.get(&"k77".to_owned()), Some(&6));
-    let mut taken = 0;
-    while let Some(group) = table.take_group() {
-        taken += group.len();
-    }
-    assert_eq!((taken, table.is_empty()), (1_000, true));
+fn the_groups_of_keys_never_change() {
+    let groups = |max| [0_u64, 1, 42, u64::MAX].map(|n| key_group(key_hash(&n), max));
+    assert_eq!(groups(128), [95, 27, 46, 113]);
+    assert_eq!(groups(1_000), [263, 675, 974, 569]);
+    assert_eq!(groups(32_768), [9823, 28315, 20910, 13041]);
+    assert_eq!(key_group(0x1234_5678_9abc_def0, 128), 0x78);
+    assert_eq!(key_group(0xfe00_0000_ffff_ffff, 32_768), 0, "tags and buckets are no part of it");
 }
 
 #[test]
-fn the_visitor_declares_opens_and_writes() {
-    let walk = |value: &mut Option<Table<String, u64>>, states: &mut States<'_>| {
-        states.table("total", "value", value);
+fn keys_spread_over_groups_and_over_the_tables_of_a_group() {
+    for max in [2, 100, 128, 1_000] {
+        let mut groups = vec![0_u32; max as usize];
+        for i in 0..max * 1_000 {
+            groups[key_group(key_hash(&format!("w{i}")), max) as usize] += 1;
+        }
+        assert!(groups.iter().all(|n| (800..1_200).contains(n)), "{max}: {groups:?}");
+    }
+    let groups = groups(3, 64, 128);
+    let mut table = Table::new(groups.clone());
+    for key in (0..640_000_u64).filter(|key| groups.owned.contains(&groups.address(key).group)) {
+        keep(&mut table, &groups, key, Single(()));
+    }
+    let mut parts = Vec::new();
+    while let Some(part) = table.take_part().unwrap() {
+        parts.push(part.len());
+    }
+    assert_eq!(parts.len(), 128);
+    assert!(parts.iter().all(|n| (30..140).contains(n)), "{parts:?}");
+}
+
+#[test]
+fn a_table_keeps_finds_and_forgets() {
+    let groups = groups(0, 1, 128);
+    let mut table = Numbers::new(groups.clone());
+    for i in 0..1_000 {
+        keep(&mut table, &groups, format!("k{i}"), Single(i));
+    }
+    let key = "k77".to_owned();
+    let at = groups.address(&key);
+    let Ok(Place::Taken(mut place)) = table.place(at, |stored| *stored == key) else { panic!() };
+    place.entry().1.0 += 1;
+    assert_eq!(Taken::<String, Single<u64>>::entry(&mut place).1.0, 78);
+    Taken::remove(place);
+    let Ok(Place::Free(place)) = table.place(at, |stored| *stored == key) else { panic!() };
+    Free::insert(place, key.clone(), Single(5));
+    assert_eq!(table.remove(at, &key).map(|value| value.0), Some(5));
+    assert!(table.remove(at, &key).is_none());
+    assert_eq!(all(table).len(), 999);
+}
+
+struct Sum;
+impl Reduce for Sum {
+    type Value = u64;
+    fn merge(kept: &mut u64, next: u64) {
+        *kept += next;
+    }
+}
+
+struct Mean;
+impl Aggregate for Mean {
+    type In = u64;
+    type Kept = (u64, u64);
+    type Out = u64;
+    fn start() -> (u64, u64) {
+        (0, 0)
+    }
+    fn add(kept: &mut (u64, u64), input: u64) {
+        *kept = (kept.0 + input, kept.1 + 1);
+    }
+    fn result(kept: &(u64, u64)) -> u64 {
+        kept.0 / kept.1
+    }
+}
+
+#[derive(State)]
+#[flott(crate = crate)]
+struct Everything {
+    value: Option<String>,
+    list: ListState<u32>,
+    map: MapState<String, i64>,
+    #[state(name = "total")]
+    sum: ReducingState<Sum>,
+    mean: AggregatingState<Mean>,
+}
+
+fn everything() -> Everything {
+    let mut state = Everything::empty();
+    state.value = Some("v".into());
+    state.list.push(7);
+    state.list.push(8);
+    state.map.insert("a".into(), -1);
+    state.map.insert("b".into(), 2);
+    state.map.remove(&"a".to_owned());
+    *state.map.get_or_insert_with("c".into(), || 10).unwrap() += 1;
+    state.sum.add(3);
+    state.sum.add(4);
+    state.mean.add(10);
+    state.mean.add(20);
+    state
+}
+
+/// Writes the state of one key, and reads it as another struct.
+fn through_a_snapshot<A: State, B: State>(state: A) -> Result<Option<B>, StateError> {
+    let groups = groups(0, 1, 128);
+    let mut table = Table::new(groups.clone());
+    keep(&mut table, &groups, 1_u64, state);
+    let bytes = write_snapshot(&mut table, &groups, &A::declare())?;
+    let mut table = Table::<u64, B>::new(groups.clone());
+    read_snapshot(&bytes, &mut table, &groups, &B::declare())?;
+    Ok(all(table).pop().map(|(_, state)| state))
+}
+
+#[test]
+fn every_kind_of_field_is_declared_written_and_read() {
+    let declared = Everything::declare();
+    let names: Vec<_> = declared.iter().map(|d| (d.name.as_str(), d.kind.as_str())).collect();
+    let expected = [
+        ("value", "value"),
+        ("list", "list"),
+        ("map", "map"),
+        ("total", "reducing"),
+        ("mean", "aggregating"),
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(declared[2].schemas.keys().collect::<Vec<_>>(), ["name", "value"]);
+
+    let mut state: Everything = through_a_snapshot(everything()).unwrap().unwrap();
+    assert_eq!(state.value.as_deref(), Some("v"));
+    assert_eq!(state.list.get().unwrap(), [7, 8]);
+    let mut entries = Vec::new();
+    state.map.for_each(|(name, value)| entries.push((name.clone(), *value))).unwrap();
+    assert_eq!(entries, [("b".to_owned(), 2), ("c".to_owned(), 11)]);
+    assert_eq!((state.sum.get(), state.mean.get()), (Some(&7), Some(15)));
+}
+
+#[test]
+fn state_is_empty_when_every_field_is() {
+    let mut state = everything();
+    state.value = None;
+    assert_eq!(state.list.take().unwrap(), [7, 8]);
+    state.map.clear();
+    state.sum.clear();
+    assert!(!State::holds_nothing(&state));
+    state.mean.clear();
+    assert!(State::holds_nothing(&state));
+    assert!(State::holds_nothing(&Everything::empty()));
+}
+
+#[derive(State)]
+#[flott(crate = crate)]
+struct Other {
+    map: MapState<String, i64>,
+    new: Option<u8>,
+    #[state(name = "value")]
+    renamed: Option<String>,
+}
+
+#[test]
+fn fields_are_found_again_by_their_names() {
+    let mut state: Other = through_a_snapshot(everything()).unwrap().unwrap();
+    assert_eq!(state.renamed.as_deref(), Some("v"));
+    assert_eq!(state.map.get(&"c".to_owned()).unwrap(), Some(&11));
+    assert_eq!(state.new, None);
+    // A key that had nothing else than what is no longer declared is not kept.
+    let mut state = Everything::empty();
+    state.list.push(1);
+    assert!(through_a_snapshot::<_, Other>(state).unwrap().is_none());
+}
+
+#[derive(State)]
+#[flott(crate = crate)]
+struct Retyped {
+    value: Option<u64>,
+}
+
+#[test]
+fn a_state_of_another_type_or_kind_is_refused_by_name() {
+    let refused = through_a_snapshot::<_, Retyped>(everything()).err().unwrap().to_string();
+    assert!(refused.starts_with("state 'value' was written as value (value "), "{refused}");
+    let groups = groups(0, 1, 128);
+    let mut table = Table::<u64, Single<u64>>::new(groups.clone());
+    let bytes = write_snapshot(&mut table, &groups, &fields()).unwrap();
+    let list = vec![<ListState<u64> as StateField>::declare("number")];
+    assert!(matches!(
+        read_snapshot(&bytes, &mut table, &groups, &list),
+        Err(StateError::Schema { .. })
+    ));
+    let mut other = Table::<String, Single<u64>>::new(groups.clone());
+    let refused = read_snapshot(&bytes, &mut other, &groups, &fields());
+    assert!(matches!(refused, Err(StateError::KeySchema { .. })));
+    let mut old = bytes;
+    old[0] = 1;
+    let refused = read_snapshot(&old, &mut table, &groups, &fields());
+    assert_eq!(refused, Err(CodecError::Invalid { what: "version of a snapshot" }.into()));
+}
+
+#[test]
+fn a_list_is_read_from_its_runs_in_order() {
+    let run = |first: u64, values: &[u32], list: &mut ListState<u32>| {
+        let mut rows = RowWriter::default();
+        rows.fields(0).row(|entry| first.encode(entry), |out| values.to_vec().encode(out));
+        let mut bytes = Vec::new();
+        rows.finish(&mut bytes);
+        let mut input = crate::types::Reader::new(&bytes);
+        let (_, row) = RowReader::new(&mut input, &[Some(0)]).unwrap().next().unwrap().unwrap();
+        StateField::read(list, row)
     };
-    let mut state = None;
-    let mut declared = Vec::new();
-    walk(&mut state, &mut States::declare(&mut declared));
-    assert_eq!((declared.len(), state.is_none()), (1, true));
-
-    let groups = KeyGroups::of_subtask(0, 1, 128);
-    let mut open = States::open(groups.clone(), &[]);
-    walk(&mut state, &mut open);
-    open.opened().unwrap();
-    let key = "a".to_owned();
-    state.as_mut().unwrap().insert_at(groups.address(&key), &key, 7).unwrap();
-    let mut write = States::write();
-    walk(&mut state, &mut write);
-    let restored = read_snapshot(&write.written().unwrap()).unwrap();
-
-    let mut again = None;
-    let mut open = States::open(groups.clone(), &restored);
-    walk(&mut again, &mut open);
-    open.opened().unwrap();
-    assert_eq!(again.unwrap().get(&key), Some(&7));
-
-    // Another value type under the same name is refused, not misread.
-    let mut other: Option<Table<String, String>> = None;
-    let mut open = States::open(groups, &restored);
-    open.table("total", "value", &mut other);
-    assert!(open.opened().is_err());
+    let mut list = <ListState<u32> as StateField>::empty();
+    run(0, &[1, 2], &mut list).unwrap();
+    run(2, &[3], &mut list).unwrap();
+    assert_eq!(list.get().unwrap(), [1, 2, 3]);
+    assert!(run(2, &[3], &mut list).is_err());
 }

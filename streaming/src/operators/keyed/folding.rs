@@ -1,0 +1,205 @@
+//! How records become one value per key.
+
+use super::{KeySelector, selector::Keyed};
+use crate::types::{FlottType, Key};
+use std::{marker::PhantomData, ops::AddAssign};
+
+/// How records become one value per key.
+pub trait Folding<K, T>: Clone + Send + 'static {
+    /// What is kept per key.
+    type Kept: FlottType;
+    /// What goes out.
+    type Out: FlottType;
+    /// Returns what is kept after the key's first record.
+    fn first(&mut self, record: T) -> Self::Kept;
+    /// Adds another record.
+    fn add(&mut self, kept: &mut Self::Kept, record: T);
+    /// Adds another record and returns what goes out for it. The key comes from the record, so that a record that
+    /// is its own key is moved, not cloned.
+    fn update<S>(&mut self, kept: &mut Self::Kept, record: Keyed<'_, T, S>) -> Self::Out
+    where
+        S: KeySelector<T, Key = K>;
+    /// Returns what goes out for what is kept now.
+    fn emit(&self, key: &K, kept: &Self::Kept) -> Self::Out;
+    /// Returns what goes out at the end.
+    fn last(&self, key: K, kept: Self::Kept) -> Self::Out;
+}
+
+/// How many records.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Count;
+
+impl<K: Key, T> Folding<K, T> for Count {
+    type Kept = u64;
+    type Out = (K, u64);
+    #[inline]
+    fn first(&mut self, _record: T) -> u64 {
+        1
+    }
+    #[inline]
+    fn add(&mut self, kept: &mut u64, _record: T) {
+        *kept += 1;
+    }
+    #[inline]
+    fn update<S>(&mut self, kept: &mut u64, record: Keyed<'_, T, S>) -> (K, u64)
+    where
+        S: KeySelector<T, Key = K>,
+    {
+        *kept += 1;
+        (record.into_key(), *kept)
+    }
+    #[inline]
+    fn emit(&self, key: &K, kept: &u64) -> (K, u64) {
+        (key.clone(), *kept)
+    }
+    fn last(&self, key: K, kept: u64) -> (K, u64) {
+        (key, kept)
+    }
+}
+
+/// The sum of a number of each record.
+#[derive(Debug)]
+pub struct Sum<F, V> {
+    function: F,
+    value: PhantomData<fn() -> V>,
+}
+
+impl<F, V> Sum<F, V> {
+    /// Of what that function finds.
+    pub fn new(function: F) -> Self {
+        Self { function, value: PhantomData }
+    }
+}
+impl<F: Clone, V> Clone for Sum<F, V> {
+    fn clone(&self) -> Self {
+        Self::new(self.function.clone())
+    }
+}
+
+impl<K, T, V, F> Folding<K, T> for Sum<F, V>
+where
+    K: Key,
+    V: FlottType + AddAssign,
+    F: FnMut(&T) -> V + Clone + Send + 'static,
+{
+    type Kept = V;
+    type Out = (K, V);
+    #[inline]
+    fn first(&mut self, record: T) -> V {
+        (self.function)(&record)
+    }
+    #[inline]
+    fn add(&mut self, kept: &mut V, record: T) {
+        *kept += (self.function)(&record);
+    }
+    #[inline]
+    fn update<S>(&mut self, kept: &mut V, record: Keyed<'_, T, S>) -> (K, V)
+    where
+        S: KeySelector<T, Key = K>,
+    {
+        *kept += (self.function)(record.record());
+        (record.into_key(), kept.clone())
+    }
+    #[inline]
+    fn emit(&self, key: &K, kept: &V) -> (K, V) {
+        (key.clone(), kept.clone())
+    }
+    fn last(&self, key: K, kept: V) -> (K, V) {
+        (key, kept)
+    }
+}
+
+/// The records themselves, merged.
+#[derive(Debug, Clone)]
+pub struct Reduce<F> {
+    function: F,
+}
+
+impl<F> Reduce<F> {
+    /// With that function.
+    pub fn new(function: F) -> Self {
+        Self { function }
+    }
+}
+
+impl<K, T, F> Folding<K, T> for Reduce<F>
+where
+    T: FlottType,
+    F: FnMut(&mut T, T) + Clone + Send + 'static,
+{
+    type Kept = T;
+    type Out = T;
+    #[inline]
+    fn first(&mut self, record: T) -> T {
+        record
+    }
+    #[inline]
+    fn add(&mut self, kept: &mut T, record: T) {
+        (self.function)(kept, record);
+    }
+    #[inline]
+    fn update<S>(&mut self, kept: &mut T, record: Keyed<'_, T, S>) -> T
+    where
+        S: KeySelector<T, Key = K>,
+    {
+        (self.function)(kept, record.into_record());
+        kept.clone()
+    }
+    #[inline]
+    fn emit(&self, _key: &K, kept: &T) -> T {
+        kept.clone()
+    }
+    fn last(&self, _key: K, kept: T) -> T {
+        kept
+    }
+}
+
+/// Any value, from an initial one.
+#[derive(Debug, Clone)]
+pub struct Fold<A, F> {
+    initial: A,
+    function: F,
+}
+
+impl<A, F> Fold<A, F> {
+    /// From that value, with that function.
+    pub fn new(initial: A, function: F) -> Self {
+        Self { initial, function }
+    }
+}
+
+impl<K, T, A, F> Folding<K, T> for Fold<A, F>
+where
+    K: Key,
+    A: FlottType,
+    F: FnMut(&mut A, T) + Clone + Send + 'static,
+{
+    type Kept = A;
+    type Out = (K, A);
+    #[inline]
+    fn first(&mut self, record: T) -> A {
+        let mut kept = self.initial.clone();
+        (self.function)(&mut kept, record);
+        kept
+    }
+    #[inline]
+    fn add(&mut self, kept: &mut A, record: T) {
+        (self.function)(kept, record);
+    }
+    #[inline]
+    fn update<S>(&mut self, kept: &mut A, record: Keyed<'_, T, S>) -> (K, A)
+    where
+        S: KeySelector<T, Key = K>,
+    {
+        let (key, record) = record.into_both();
+        (self.function)(kept, record);
+        (key, kept.clone())
+    }
+    #[inline]
+    fn emit(&self, key: &K, kept: &A) -> (K, A) {
+        (key.clone(), kept.clone())
+    }
+    fn last(&self, key: K, kept: A) -> (K, A) {
+        (key, kept)
+    }
+}

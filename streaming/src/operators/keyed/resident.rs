@@ -1,0 +1,168 @@
+//! Keyed operators' way to their state: it makes the keys of a batch resident, parks the records of those that are not,
+//! and works these off when they are. In memory nothing is ever parked, and the compiler leaves that way out.
+
+use super::{KeySelector, Keyed};
+use crate::{
+    batch::Batch,
+    operators::{OperatorContext, OperatorMail},
+    seam::TaskError,
+    state::{
+        Kept, KeyAddress, KeyGroups, StateBackend, StateError, Table, read_snapshot, write_snapshot,
+    },
+    types::Key,
+};
+use hashbrown::hash_table::Entry;
+use model::graph::StateDeclaration;
+use std::marker::PhantomData;
+
+/// Parked records beyond which an operator takes no more.
+const MOST_PARKED: usize = 16 * crate::operators::BATCH_RECORDS;
+
+/// The state of a keyed operator, and the records that wait for it.
+pub(in crate::operators) struct Resident<K, V, T, B> {
+    pub(in crate::operators) backend: B,
+    groups: KeyGroups,
+    fields: Vec<StateDeclaration>,
+    /// By key that is being fetched: its records in their order, with their event times.
+    parked: Table<K, Vec<(T, i64)>>,
+    parked_records: usize,
+    /// The records of a batch that are worked on at once; empty between batches.
+    ready: Vec<(KeyAddress, T, i64)>,
+    state: PhantomData<fn() -> V>,
+}
+
+impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
+    /// Makes one over a backend that keeps those fields.
+    pub(in crate::operators) fn new(backend: B, fields: Vec<StateDeclaration>) -> Self {
+        Self {
+            backend,
+            groups: KeyGroups { owned: 0..0, max_parallelism: 1 },
+            fields,
+            parked: Table::default(),
+            parked_records: 0,
+            ready: Vec::new(),
+            state: PhantomData,
+        }
+    }
+
+    /// Opens the backend for the subtask's key groups, with what its context restores.
+    pub(in crate::operators) fn open(
+        &mut self,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        self.groups = KeyGroups::of_subtask(
+            context.subtask(),
+            context.parallelism(),
+            context.max_parallelism(),
+        );
+        self.backend.open(self.groups.clone());
+        if !B::ALWAYS_RESIDENT {
+            self.parked = Table::new(self.groups.clone());
+        }
+        for bytes in context.restore() {
+            read_snapshot(bytes, &mut self.backend, &self.groups, &self.fields)
+                .map_err(|error| failed(context, error))?;
+        }
+        Ok(())
+    }
+
+    /// Calls `work` for every record whose key is resident, with its event time, and parks the others. Where everything is
+    /// in memory `work` says whether it goes on with the next record; the others stay in the batch.
+    #[inline]
+    pub(in crate::operators) fn batch<S: KeySelector<T, Key = K>>(
+        &mut self,
+        selector: &S,
+        batch: &mut Batch<T>,
+        context: &OperatorContext,
+        mut work: impl FnMut(&mut B, KeyAddress, Keyed<'_, T, S>, i64) -> Result<bool, TaskError>,
+    ) -> Result<(), TaskError> {
+        if B::ALWAYS_RESIDENT {
+            return batch.try_each_while(|record, time| {
+                let record = Keyed::new(selector, record);
+                let at = self.groups.address(record.key());
+                work(&mut self.backend, at, record, time)
+            });
+        }
+        batch.try_each_while(|record, time| {
+            let record = Keyed::new(selector, record);
+            let at = self.groups.address(record.key());
+            if self.backend.admit(at, record.key()) {
+                self.ready.push((at, record.into_record(), time));
+                return Ok(true);
+            }
+            self.parked_records += 1;
+            let waiting = self.parked.entry(at, |key| key == record.key());
+            match waiting.map_err(|error| failed(context, error))? {
+                Entry::Occupied(mut waiting) => {
+                    waiting.get_mut().1.push((record.into_record(), time));
+                }
+                Entry::Vacant(free) => {
+                    let (key, record) = record.into_both();
+                    free.insert((key, vec![(record, time)]));
+                }
+            }
+            Ok(true)
+        })?;
+        for fetch in self.backend.fetch() {
+            context.spawn_io(fetch.read, fetch.ticket);
+        }
+        // All of them, whatever `work` says: their keys are pinned until then.
+        for (at, record, time) in self.ready.drain(..) {
+            work(&mut self.backend, at, Keyed::new(selector, record), time)?;
+        }
+        self.backend.release();
+        Ok(())
+    }
+
+    /// Calls `work` for the records that waited for what has arrived.
+    pub(in crate::operators) fn mail<S: KeySelector<T, Key = K>>(
+        &mut self,
+        selector: &S,
+        mail: OperatorMail,
+        context: &OperatorContext,
+        mut work: impl FnMut(&mut B, KeyAddress, Keyed<'_, T, S>, i64) -> Result<(), TaskError>,
+    ) -> Result<(), TaskError> {
+        let OperatorMail::Reply { ticket, result } = mail else { return Ok(()) };
+        let mut keys = Vec::new();
+        let arrived = self.backend.arrived(ticket, result, &mut keys);
+        arrived.map_err(|error| failed(context, error))?;
+        for (at, key) in keys {
+            let records = self.parked.remove(at, &key).unwrap_or_default();
+            self.parked_records -= records.len();
+            for (record, time) in records {
+                work(&mut self.backend, at, Keyed::new(selector, record), time)?;
+            }
+        }
+        self.backend.release();
+        Ok(())
+    }
+
+    /// Returns true while records are parked: a control element has to wait, because they came before it.
+    pub(in crate::operators) fn waits(&self) -> bool {
+        self.parked_records > 0
+    }
+
+    /// Returns true while so many records are parked that no more should come.
+    pub(in crate::operators) fn full(&self) -> bool {
+        self.parked_records >= MOST_PARKED
+    }
+
+    /// Returns the state at a barrier.
+    pub(in crate::operators) fn snapshot(
+        &mut self,
+        context: &OperatorContext,
+    ) -> Result<Option<Vec<u8>>, TaskError> {
+        let bytes = write_snapshot(&mut self.backend, &self.groups, &self.fields);
+        bytes.map(Some).map_err(|error| failed(context, error))
+    }
+}
+
+/// The task's failure, where its state cannot be accessed.
+#[cold]
+pub(in crate::operators) fn failed(context: &OperatorContext, error: StateError) -> TaskError {
+    match error {
+        StateError::Codec(error) => context.codec_error(error),
+        StateError::Fetch { .. } => context.io_error("keyed state", error),
+        error => TaskError::Deployment(format!("operator '{}': {error}", context.name())),
+    }
+}

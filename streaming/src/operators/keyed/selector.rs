@@ -1,0 +1,212 @@
+//! How the key of a record is found, and how it is moved out of a record that nothing else needs.
+
+use crate::types::Key;
+use std::{any::Any, marker::PhantomData, ptr};
+
+/// How the key of a record is found. A key that has to be computed is computed once per record and held beside it.
+pub trait KeySelector<T>: Clone + Send + 'static {
+    /// The key.
+    type Key: Key;
+    /// What is held beside a record: the computed key, or `()` where the key is a part of the record.
+    type Held;
+    /// Computes what is held beside the record.
+    fn hold(&self, record: &T) -> Self::Held;
+    /// Returns the record's key.
+    fn key<'a>(&self, record: &'a T, held: &'a Self::Held) -> &'a Self::Key;
+    /// Returns the key of a record that is still needed: cloned where the key is a part of the record.
+    fn own(&self, record: &T, held: Self::Held) -> Self::Key;
+    /// Returns the key of a record that nothing else needs: moved where the record is its own key, otherwise as
+    /// [`KeySelector::own`].
+    fn take(&self, record: T, held: Self::Held) -> Self::Key;
+    /// Calls `look` with the record's key.
+    #[inline]
+    fn with<R>(&self, record: &T, look: impl FnOnce(&Self::Key) -> R) -> R {
+        look(self.key(record, &self.hold(record)))
+    }
+}
+
+/// A record, what is held beside it, and how its key is found in them.
+pub struct Keyed<'s, T, S: KeySelector<T>> {
+    selector: &'s S,
+    record: T,
+    held: S::Held,
+}
+
+impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
+    /// Computes what `selector` holds beside `record`.
+    #[inline]
+    pub fn new(selector: &'s S, record: T) -> Self {
+        let held = selector.hold(&record);
+        Self { selector, record, held }
+    }
+    /// Returns the key.
+    #[inline]
+    pub fn key(&self) -> &S::Key {
+        self.selector.key(&self.record, &self.held)
+    }
+    /// Returns the record.
+    #[inline]
+    pub fn record(&self) -> &T {
+        &self.record
+    }
+    /// Drops the key, keeps the record.
+    #[inline]
+    pub fn into_record(self) -> T {
+        self.record
+    }
+    /// Drops the record, keeps the key.
+    #[inline]
+    pub fn into_key(self) -> S::Key {
+        self.selector.take(self.record, self.held)
+    }
+    /// Returns both.
+    #[inline]
+    pub fn into_both(self) -> (S::Key, T) {
+        (self.selector.own(&self.record, self.held), self.record)
+    }
+}
+
+/// The key is a part of the record, or the whole of it.
+#[derive(Debug)]
+pub struct ByReference<F, K> {
+    function: F,
+    key: PhantomData<fn() -> K>,
+}
+
+/// The key is computed from the record.
+#[derive(Debug)]
+pub struct ByValue<F, K> {
+    function: F,
+    key: PhantomData<fn() -> K>,
+}
+
+impl<F, K> ByReference<F, K> {
+    /// With that function.
+    pub fn new(function: F) -> Self {
+        Self { function, key: PhantomData }
+    }
+}
+impl<F, K> ByValue<F, K> {
+    /// With that function.
+    pub fn new(function: F) -> Self {
+        Self { function, key: PhantomData }
+    }
+}
+impl<F: Clone, K> Clone for ByReference<F, K> {
+    fn clone(&self) -> Self {
+        Self::new(self.function.clone())
+    }
+}
+impl<F: Clone, K> Clone for ByValue<F, K> {
+    fn clone(&self) -> Self {
+        Self::new(self.function.clone())
+    }
+}
+
+impl<T, K, F> KeySelector<T> for ByReference<F, K>
+where
+    T: 'static,
+    K: Key,
+    F: Fn(&T) -> &K + Clone + Send + 'static,
+{
+    type Key = K;
+    type Held = ();
+    #[inline]
+    fn hold(&self, _record: &T) {}
+    #[inline]
+    fn key<'a>(&self, record: &'a T, (): &'a ()) -> &'a K {
+        (self.function)(record)
+    }
+    #[inline]
+    fn own(&self, record: &T, (): ()) -> K {
+        (self.function)(record).clone()
+    }
+    #[inline]
+    fn take(&self, record: T, (): ()) -> K {
+        let key = (self.function)(&record);
+        // A record is its own key where both are of one type, which the compiler knows, and at one address.
+        match same_type::<T, K>() {
+            Some(same) if ptr::addr_eq(key, &raw const record) => same(record),
+            _ => key.clone(),
+        }
+    }
+}
+
+/// The function that turns a `T` into a `K` where these are one type.
+#[inline]
+fn same_type<T: 'static, K: 'static>() -> Option<fn(T) -> K> {
+    let same: fn(K) -> K = |key| key;
+    (&same as &dyn Any).downcast_ref::<fn(T) -> K>().copied()
+}
+
+impl<T, K: Key, F: Fn(&T) -> K + Clone + Send + 'static> KeySelector<T> for ByValue<F, K> {
+    type Key = K;
+    type Held = K;
+    #[inline]
+    fn hold(&self, record: &T) -> K {
+        (self.function)(record)
+    }
+    #[inline]
+    fn key<'a>(&self, _record: &'a T, held: &'a K) -> &'a K {
+        held
+    }
+    #[inline]
+    fn own(&self, _record: &T, held: K) -> K {
+        held
+    }
+    #[inline]
+    fn take(&self, _record: T, held: K) -> K {
+        held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the text's bytes are: they stay there when the text is moved.
+    fn bytes(text: &str) -> *const u8 {
+        text.as_ptr()
+    }
+
+    fn by<T, K>(function: fn(&T) -> &K) -> ByReference<fn(&T) -> &K, K> {
+        ByReference::new(function)
+    }
+
+    #[test]
+    fn a_record_that_is_its_own_key_is_moved() {
+        let selector = by(|word: &String| word);
+        let word = "flott".to_owned();
+        let before = bytes(&word);
+        let key = Keyed::new(&selector, word).into_key();
+        assert_eq!((key.as_str(), bytes(&key)), ("flott", before));
+    }
+
+    #[test]
+    fn a_key_of_the_same_type_that_is_elsewhere_is_cloned() {
+        static ALL: String = String::new();
+        let selector = by(|_: &String| &ALL);
+        assert_eq!(Keyed::new(&selector, "flott".to_owned()).into_key(), "");
+    }
+
+    #[test]
+    fn the_first_part_of_a_record_is_not_the_record() {
+        let selector = by(|pair: &(String, u64)| &pair.0);
+        assert_eq!(Keyed::new(&selector, ("a".to_owned(), 1)).into_key(), "a");
+        let keyed = Keyed::new(&selector, ("b".to_owned(), 2));
+        assert_eq!(keyed.into_both(), ("b".to_owned(), ("b".to_owned(), 2)));
+    }
+
+    #[test]
+    fn a_computed_key_is_computed_once() {
+        use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+        static CALLS: AtomicU32 = AtomicU32::new(0);
+        let selector = ByValue::new(|n: &u64| {
+            CALLS.fetch_add(1, Relaxed);
+            n % 10
+        });
+        let keyed = Keyed::new(&selector, 17);
+        assert_eq!((*keyed.key(), keyed.into_both()), (7, (7, 17)));
+        assert_eq!(CALLS.load(Relaxed), 1);
+    }
+}

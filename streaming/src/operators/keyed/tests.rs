@@ -1,0 +1,346 @@
+//! Keyed operators over a backend that has to fetch: same results as in memory, and every key's records in order.
+
+use super::*;
+use crate::{
+    batch::Batch,
+    operators::{
+        BoxError, Consumer, Context, KeyedOperator, KeyedProcessFunction, Link,
+        context::ChainShared,
+    },
+    seam::{Barrier, TaskUpcalls},
+    state::{ListState, MapState, State, slow::Slow},
+};
+use futures::{executor::block_on, future::BoxFuture};
+use model::{NodeId, OperatorId};
+use proptest::prelude::*;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+type Record = (u16, u32);
+
+type Read = BoxFuture<'static, Result<Vec<u8>, String>>;
+
+/// Reads that were begun, with their tickets, and nothing else.
+#[derive(Default)]
+struct Reads(Mutex<Vec<(u64, Read)>>);
+
+impl TaskUpcalls for Reads {
+    fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {}
+    fn spawn_io(&self, read: Read, ticket: u64) {
+        self.0.lock().unwrap().push((ticket, read));
+    }
+    fn now_unix_ms(&self) -> u64 {
+        0
+    }
+    fn wake_at(&self, _: Duration, _: u64) {}
+    fn acknowledge(&self, _: u64, _: Vec<(OperatorId, Vec<u8>)>) {}
+}
+
+/// What came out, in order: records, and control elements as `None`.
+type Seen<T> = Arc<Mutex<Vec<Option<T>>>>;
+
+struct Gather<T>(Seen<T>);
+
+impl<T: Send> Consumer<T> for Gather<T> {
+    fn open(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn resume(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError> {
+        batch.each(|record, _| self.0.lock().unwrap().push(Some(record)));
+        Ok(())
+    }
+    fn event(&mut self, _event: StreamEvent) -> Result<Flow, TaskError> {
+        self.0.lock().unwrap().push(None);
+        Ok(Flow::Done)
+    }
+    fn full(&self) -> bool {
+        false
+    }
+    fn most_at_once(&self) -> usize {
+        crate::operators::BATCH_RECORDS
+    }
+    fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
+        Ok(true)
+    }
+    fn deliver(&mut self, _to: NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn close(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn dispose(&mut self) {}
+}
+
+/// One operator at work, and what came out of it.
+struct Running<T> {
+    link: Box<dyn Consumer<Record>>,
+    reads: Arc<Reads>,
+    shared: Arc<ChainShared>,
+    seen: Seen<T>,
+    /// Batches that began while earlier records waited.
+    overtaking: usize,
+}
+
+impl<T: Send + 'static> Running<T> {
+    fn new<Op: Operator<Record, Out = T> + 'static>(operator: Op, restore: Vec<Vec<u8>>) -> Self {
+        let (reads, seen) = (Arc::new(Reads::default()), Seen::default());
+        let mut context = OperatorContext::for_tests_with(0, 1, reads.clone());
+        context.restore = restore;
+        let shared = context.shared.clone();
+        let mut link = Box::new(Link::new(operator, Box::new(Gather(seen.clone())), context));
+        link.open().unwrap();
+        Self { link, reads, shared, seen, overtaking: 0 }
+    }
+
+    fn batch(&mut self, records: Vec<Record>) {
+        self.overtaking += usize::from(!self.reads.0.lock().unwrap().is_empty());
+        self.link.batch(&mut records.into()).unwrap();
+    }
+
+    /// Answers one of the reads; false if there is none.
+    fn answer(&mut self, which: usize) -> bool {
+        let mut reads = self.reads.0.lock().unwrap();
+        if reads.is_empty() {
+            return false;
+        }
+        let which = which % reads.len();
+        let (ticket, read) = reads.remove(which);
+        drop(reads);
+        let (node, ticket) = crate::operators::split_ticket(ticket);
+        let mail = OperatorMail::Reply { ticket, result: block_on(read) };
+        self.link.deliver(node, mail).unwrap();
+        true
+    }
+
+    fn event(&mut self, event: StreamEvent, mut which: usize) {
+        while self.link.event(event).unwrap() != Flow::Done {
+            assert!(self.answer(which), "an event waits and nothing is being read");
+            which = which.wrapping_mul(7).wrapping_add(3);
+        }
+        assert!(!self.answer(0), "an event overtook a read");
+    }
+
+    fn barrier(&mut self, which: usize) -> Vec<Vec<u8>> {
+        let barrier = Barrier { checkpoint: 1, triggered_ms: 0, last: false };
+        self.event(StreamEvent::Barrier(barrier), which);
+        self.shared.take_snapshots(1).into_iter().map(|(_, bytes)| bytes).collect()
+    }
+}
+
+/// Between control elements, by key: what came out, in order.
+fn by_key<T: Clone, K: Ord>(seen: &Seen<T>, key: impl Fn(&T) -> K) -> Vec<BTreeMap<K, Vec<T>>> {
+    let seen = seen.lock().unwrap();
+    let parts = seen.split(Option::is_none);
+    let part = |part: &[Option<T>]| {
+        let mut keys: BTreeMap<K, Vec<T>> = BTreeMap::new();
+        for record in part.iter().flatten() {
+            keys.entry(key(record)).or_default().push(record.clone());
+        }
+        keys
+    };
+    parts.map(part).collect()
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Batch(Vec<Record>),
+    Answer(usize),
+    Watermark(usize),
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let batch = prop::collection::vec((0_u16..40, 0_u32..20), 1..30).prop_map(Act::Batch);
+    let answer = any::<usize>().prop_map(Act::Answer);
+    let watermark = any::<usize>().prop_map(Act::Watermark);
+    prop::collection::vec(prop_oneof![6 => batch, 5 => answer, 1 => watermark], 1..60)
+}
+
+fn play<T: Send + 'static>(running: &mut Running<T>, acts: &[Act]) {
+    for act in acts {
+        match act {
+            Act::Batch(records) => running.batch(records.clone()),
+            Act::Answer(which) => {
+                running.answer(*which);
+            }
+            Act::Watermark(which) => running.event(StreamEvent::Watermark(1), *which),
+        }
+    }
+}
+
+/// Keeps one of everything; a record of 0 forgets its key.
+#[derive(Clone)]
+struct Ledger;
+
+#[derive(State)]
+#[flott(crate = crate)]
+struct Account {
+    records: Option<u64>,
+    values: ListState<u32>,
+    often: MapState<u32, u64>,
+}
+
+impl KeyedProcessFunction<u16, Record> for Ledger {
+    type State = Account;
+    type Out = (u16, Vec<u32>, u64);
+
+    fn process(
+        &mut self,
+        (_, value): Record,
+        account: &mut Account,
+        ctx: &mut Context<'_, u16>,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        *account.records.get_or_insert(0) += 1;
+        account.values.push(value);
+        *account.often.get_or_insert_with(value, || 0)? += 1;
+        let mut sum = account.records.unwrap_or(0) * 1_000_000;
+        account.often.for_each(|(value, times)| sum += u64::from(*value) * times)?;
+        out.collect((*ctx.key(), account.values.get()?.to_vec(), sum));
+        if value == 0 {
+            account.records = None;
+            account.values.clear();
+            account.often.clear();
+        }
+        Ok(())
+    }
+}
+
+type ByFirst = ByReference<fn(&Record) -> &u16, u16>;
+
+fn by_first() -> ByFirst {
+    ByReference::new(|record| &record.0)
+}
+
+fn ledger_in_memory(restore: Vec<Vec<u8>>) -> Running<(u16, Vec<u32>, u64)> {
+    Running::new(KeyedOperator::new(by_first(), Ledger, Account::declare()), restore)
+}
+
+fn ledger_that_fetches(room: usize, restore: Vec<Vec<u8>>) -> Running<(u16, Vec<u32>, u64)> {
+    let fields = Account::declare();
+    Running::new(KeyedOperator::with_backend(by_first(), Ledger, fields, Slow::new(room)), restore)
+}
+
+type Sums = crate::operators::Fold<u64, fn(&mut u64, Record)>;
+
+fn sums() -> Sums {
+    Fold::new(0, |sum, record| *sum = sum.wrapping_mul(31).wrapping_add(u64::from(record.1)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_function_sees_the_same_over_a_backend_that_fetches(acts in acts(), room in 0_usize..20) {
+        let (mut memory, mut slow) = (ledger_in_memory(Vec::new()), ledger_that_fetches(room, Vec::new()));
+        play(&mut memory, &acts);
+        play(&mut slow, &acts);
+        memory.event(StreamEvent::EndOfInput, 0);
+        slow.event(StreamEvent::EndOfInput, 5);
+        let key = |out: &(u16, Vec<u32>, u64)| out.0;
+        prop_assert_eq!(by_key(&slow.seen, key), by_key(&memory.seen, key));
+    }
+
+    #[test]
+    fn state_moves_between_backends_at_a_barrier(
+        before in acts(), after in acts(), room in 0_usize..20, to_memory: bool,
+    ) {
+        let mut memory = ledger_in_memory(Vec::new());
+        play(&mut memory, &before);
+        let from_memory = memory.barrier(0);
+        let mut slow = ledger_that_fetches(room, Vec::new());
+        play(&mut slow, &before);
+        let from_slow = slow.barrier(9);
+        memory.seen.lock().unwrap().clear();
+        let mut moved = match to_memory {
+            true => ledger_in_memory(from_slow),
+            false => ledger_that_fetches(room, from_memory),
+        };
+        play(&mut memory, &after);
+        play(&mut moved, &after);
+        memory.event(StreamEvent::EndOfInput, 0);
+        moved.event(StreamEvent::EndOfInput, 5);
+        let key = |out: &(u16, Vec<u32>, u64)| out.0;
+        prop_assert_eq!(by_key(&moved.seen, key), by_key(&memory.seen, key));
+    }
+
+    #[test]
+    fn folds_are_the_same_over_a_backend_that_fetches(acts in acts(), room in 0_usize..20, at_end: bool) {
+        let mode = if at_end { UpdateMode::AtEnd } else { UpdateMode::EveryUpdate };
+        let mut memory = Running::new(KeyedFold::new(by_first(), sums(), mode), Vec::new());
+        let slow = KeyedFold::with_backend(by_first(), sums(), mode, Slow::new(room));
+        let mut slow = Running::new(slow, Vec::new());
+        play(&mut memory, &acts);
+        play(&mut slow, &acts);
+        memory.event(StreamEvent::EndOfInput, 0);
+        slow.event(StreamEvent::EndOfInput, 5);
+        let key = |out: &(u16, u64)| out.0;
+        prop_assert_eq!(by_key(&slow.seen, key), by_key(&memory.seen, key));
+    }
+}
+
+#[test]
+fn batches_go_on_while_earlier_records_wait() {
+    let mut slow = ledger_that_fetches(0, Vec::new());
+    for round in 0..100 {
+        slow.batch((0..20).map(|key| (key + round % 3 * 20, 1)).collect());
+        if round % 3 == 2 {
+            for which in 0..4 {
+                slow.answer(which);
+            }
+        }
+    }
+    slow.event(StreamEvent::EndOfInput, 0);
+    assert!(slow.overtaking > 60, "{}", slow.overtaking);
+    assert_eq!(slow.seen.lock().unwrap().iter().flatten().count(), 2_000);
+}
+
+#[test]
+fn too_many_parked_records_stop_the_input() {
+    let mut slow = ledger_that_fetches(0, Vec::new());
+    let mut batches = 0;
+    while !slow.link.full() {
+        slow.batch((0..1_000).map(|key| (key, 1)).collect());
+        batches += 1;
+    }
+    assert_eq!(batches, 17);
+    while slow.answer(0) {}
+    assert!(!slow.link.full());
+}
+
+#[test]
+fn a_read_that_fails_fails_the_task() {
+    let mut slow = ledger_that_fetches(0, Vec::new());
+    slow.batch(vec![(1, 1), (2, 1)]);
+    let (ticket, _) = slow.reads.0.lock().unwrap().remove(0);
+    let (node, ticket) = crate::operators::split_ticket(ticket);
+    let mail = OperatorMail::Reply { ticket, result: Err("the disk is gone".into()) };
+    let failure = slow.link.deliver(node, mail).unwrap_err().to_string();
+    assert!(
+        failure.contains("the state of 1 keys cannot be fetched: the disk is gone"),
+        "{failure}"
+    );
+}
+
+#[test]
+fn a_key_whose_state_is_empty_again_is_forgotten() {
+    let mut memory = ledger_in_memory(Vec::new());
+    memory.batch(vec![(1, 5), (2, 5), (1, 0)]);
+    let [bytes] = memory.barrier(0).try_into().unwrap();
+    let groups = crate::state::KeyGroups::of_subtask(0, 1, 128);
+    let mut table = Table::<u16, Account>::new(groups.clone());
+    crate::state::read_snapshot(&bytes, &mut table, &groups, &Account::declare()).unwrap();
+    let keys: Vec<_> = std::iter::from_fn(|| table.take_part().unwrap()).flatten().collect();
+    assert_eq!(keys.iter().map(|(key, _)| *key).collect::<Vec<_>>(), [2]);
+}

@@ -1,0 +1,244 @@
+//! A backend for tests: what is not resident is encoded bytes, a few keys are resident, reads are answered whenever the
+//! test likes, in any order, and what is written back is under way for a while.
+
+use super::{
+    Fetch, Free, Kept, KeyAddress, KeyGroups, Place, RowReader, RowWriter, StateBackend,
+    StateError, Table, Taken,
+};
+use crate::types::{Key, Reader, decode_one, encode_one};
+use futures::FutureExt;
+use hashbrown::hash_table::{Entry, OccupiedEntry};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+/// Rows by key group and key, both as bytes; `None`: removed.
+type Bytes = BTreeMap<(u32, Vec<u8>), Option<Vec<u8>>>;
+
+struct Resident<V> {
+    state: Option<V>,
+    pinned: bool,
+}
+
+pub(crate) struct Slow<K, V> {
+    /// Keys that may stay resident without a pin.
+    room: usize,
+    resident: Table<K, Resident<V>>,
+    keys: Vec<(KeyAddress, K)>,
+    missing: Vec<(KeyAddress, K)>,
+    fetching: Table<K, ()>,
+    asked: BTreeMap<u32, Vec<(KeyAddress, K)>>,
+    tickets: u32,
+    under_way: Bytes,
+    disk: Arc<Mutex<Bytes>>,
+}
+
+impl<K: Key, V: Kept> Slow<K, V> {
+    pub(crate) fn new(room: usize) -> Self {
+        Self {
+            room,
+            resident: Table::default(),
+            keys: Vec::new(),
+            missing: Vec::new(),
+            fetching: Table::default(),
+            asked: BTreeMap::new(),
+            tickets: 0,
+            under_way: Bytes::new(),
+            disk: Arc::default(),
+        }
+    }
+
+    fn written(state: &V) -> Vec<u8> {
+        let (mut rows, mut bytes) = (RowWriter::default(), Vec::new());
+        state.write(&mut rows);
+        rows.finish(&mut bytes);
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> V {
+        let fields: Vec<_> = (0..16).map(Some).collect();
+        let mut input = Reader::new(bytes);
+        let state = V::read(&mut RowReader::new(&mut input, &fields).unwrap()).unwrap();
+        input.finish().unwrap();
+        state
+    }
+
+    fn make_resident(&mut self, at: KeyAddress, key: &K, bytes: Option<&[u8]>) {
+        let resident = Resident { state: bytes.map(Self::read), pinned: true };
+        match self.resident.entry(at, |stored| stored == key).unwrap() {
+            Entry::Occupied(_) => panic!("a resident key was fetched"),
+            Entry::Vacant(free) => free.insert((key.clone(), resident)),
+        };
+        self.keys.push((at, key.clone()));
+    }
+
+    /// Writes resident keys back, oldest first, until `room` are left; pinned ones stay.
+    fn write_back(&mut self, room: usize) {
+        let mut kept = Vec::new();
+        let mut keys = std::mem::take(&mut self.keys).into_iter();
+        while kept.len() + keys.len() > room {
+            let Some((at, key)) = keys.next() else { break };
+            let Ok(Entry::Occupied(entry)) = self.resident.entry(at, |stored| *stored == key)
+            else {
+                panic!()
+            };
+            if entry.get().1.pinned {
+                kept.push((at, key));
+                continue;
+            }
+            let ((_, resident), _) = entry.remove();
+            let bytes = resident.state.as_ref().map(Self::written);
+            self.under_way.insert((at.group, encode_one(&key)), bytes);
+        }
+        kept.extend(keys);
+        self.keys = kept;
+    }
+
+    fn everything_to_disk(&mut self) {
+        self.write_back(0);
+        self.disk.lock().unwrap().append(&mut self.under_way);
+    }
+}
+
+pub(crate) struct Here<'a, K, V>(OccupiedEntry<'a, (K, Resident<V>)>);
+
+impl<K, V> Taken<K, V> for Here<'_, K, V> {
+    fn entry(&mut self) -> (&K, &mut V) {
+        let (key, resident) = self.0.get_mut();
+        (key, resident.state.as_mut().unwrap())
+    }
+    fn remove(mut self) {
+        self.0.get_mut().1.state = None;
+    }
+}
+
+impl<K: PartialEq, V> Free<K, V> for Here<'_, K, V> {
+    fn insert(mut self, key: K, state: V) {
+        assert!(self.0.get().0 == key);
+        self.0.get_mut().1.state = Some(state);
+    }
+}
+
+impl<K: Key, V: Kept> StateBackend<K, V> for Slow<K, V> {
+    type Taken<'a> = Here<'a, K, V>;
+    type Free<'a> = Here<'a, K, V>;
+    const ALWAYS_RESIDENT: bool = false;
+
+    fn open(&mut self, groups: KeyGroups) {
+        self.resident = Table::new(groups.clone());
+        self.fetching = Table::new(groups);
+    }
+
+    fn place(
+        &mut self,
+        at: KeyAddress,
+        same: impl FnMut(&K) -> bool,
+    ) -> Result<Place<Here<'_, K, V>, Here<'_, K, V>>, StateError> {
+        match self.resident.entry(at, same)? {
+            Entry::Occupied(entry) if entry.get().1.pinned => Ok(match entry.get().1.state {
+                Some(_) => Place::Taken(Here(entry)),
+                None => Place::Free(Here(entry)),
+            }),
+            _ => Err(StateError::NotResident { group: at.group }),
+        }
+    }
+
+    fn admit(&mut self, at: KeyAddress, key: &K) -> bool {
+        if let Ok(Entry::Occupied(mut entry)) = self.resident.entry(at, |stored| stored == key) {
+            entry.get_mut().1.pinned = true;
+            return true;
+        }
+        // A write that is under way is seen, although the disk does not have it yet.
+        if let Some(bytes) = self.under_way.remove(&(at.group, encode_one(key))) {
+            // What the disk has is old now; the next write back replaces it.
+            self.make_resident(at, key, bytes.as_deref());
+            return true;
+        }
+        if let Ok(Entry::Vacant(free)) = self.fetching.entry(at, |stored| stored == key) {
+            free.insert((key.clone(), ()));
+            self.missing.push((at, key.clone()));
+        }
+        false
+    }
+
+    /// Two reads for what one batch misses, so that its keys arrive in any order too.
+    fn fetch(&mut self) -> Vec<Fetch> {
+        let half = self.missing.len().div_ceil(2).max(1);
+        let halves: Vec<_> = self.missing.chunks(half).map(<[_]>::to_vec).collect();
+        self.missing.clear();
+        let mut fetches = Vec::new();
+        for keys in halves {
+            self.tickets += 1;
+            let wanted: Vec<_> = keys.iter().map(|(at, key)| (at.group, encode_one(key))).collect();
+            let disk = self.disk.clone();
+            let read = async move {
+                let disk = disk.lock().unwrap();
+                let rows: Vec<Option<Vec<u8>>> =
+                    wanted.iter().map(|key| disk.get(key).cloned().flatten()).collect();
+                Ok(encode_one(&rows))
+            };
+            self.asked.insert(self.tickets, keys);
+            fetches.push(Fetch { ticket: self.tickets, read: read.boxed() });
+        }
+        fetches
+    }
+
+    fn arrived(
+        &mut self,
+        ticket: u32,
+        result: Result<Vec<u8>, String>,
+        keys: &mut Vec<(KeyAddress, K)>,
+    ) -> Result<(), StateError> {
+        let asked = self.asked.remove(&ticket).unwrap();
+        let bytes = result.map_err(|why| StateError::Fetch { keys: asked.len(), why })?;
+        let rows: Vec<Option<Vec<u8>>> = decode_one(&bytes)?;
+        for ((at, key), rows) in asked.into_iter().zip(rows) {
+            self.fetching.remove(at, &key);
+            self.make_resident(at, &key, rows.as_deref());
+            keys.push((at, key));
+        }
+        Ok(())
+    }
+
+    fn release(&mut self) {
+        for (at, key) in &self.keys {
+            let Ok(Entry::Occupied(mut entry)) = self.resident.entry(*at, |stored| stored == key)
+            else {
+                panic!()
+            };
+            entry.get_mut().1.pinned = false;
+        }
+        // What was under way until now is written; what goes back now is under way until the next release.
+        self.disk.lock().unwrap().append(&mut self.under_way);
+        self.write_back(self.room);
+    }
+
+    fn restore(&mut self, at: KeyAddress, key: K, state: V) -> Result<(), StateError> {
+        let bytes = Self::written(&state);
+        self.disk.lock().unwrap().insert((at.group, encode_one(&key)), Some(bytes));
+        Ok(())
+    }
+
+    fn for_each(&mut self, group: u32, each: &mut dyn FnMut(&K, &V)) -> Result<(), StateError> {
+        self.everything_to_disk();
+        let disk = self.disk.lock().unwrap();
+        for ((_, key), rows) in disk.range((group, Vec::new())..(group + 1, Vec::new())) {
+            if let Some(rows) = rows {
+                each(&decode_one(key)?, &Self::read(rows));
+            }
+        }
+        Ok(())
+    }
+
+    fn take_part(&mut self) -> Result<Option<Vec<(K, V)>>, StateError> {
+        self.everything_to_disk();
+        let mut disk = self.disk.lock().unwrap();
+        while let Some(((_, key), rows)) = disk.pop_first() {
+            if let Some(rows) = rows {
+                return Ok(Some(vec![(decode_one(&key)?, Self::read(&rows))]));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,100 @@
+//! Snapshots of keyed state, whole: what an operator writes at a barrier and is restored from.
+//!
+//! A snapshot is the version byte 2, the fingerprint of the key's type, a varint count and that many fields (name, kind,
+//! and their schemas as a map), a varint count and that many key groups; of each group its number, a varint count and
+//! that many keys with their rows. Fields are found again by their names, so they may change their order; one that the
+//! program no longer declares is dropped.
+
+use super::{Kept, KeyGroups, RowReader, RowWriter, StateBackend, StateError, row::matching};
+use crate::types::{
+    CodecError, FlottType, Key, Reader, check_written, fingerprint, write_len, write_varint,
+};
+use model::graph::StateDeclaration;
+use std::collections::BTreeMap;
+
+const VERSION: u8 = 2;
+
+/// Returns the state of a backend as bytes.
+///
+/// # Errors
+/// When the backend cannot read its entries, or a value refuses to be written.
+pub fn write_snapshot<K: Key, V: Kept>(
+    backend: &mut impl StateBackend<K, V>,
+    groups: &KeyGroups,
+    fields: &[StateDeclaration],
+) -> Result<Vec<u8>, StateError> {
+    let mut out = vec![VERSION];
+    fingerprint::<K>().encode(&mut out);
+    write_len(fields.len(), &mut out);
+    for field in fields {
+        field.name.encode(&mut out);
+        field.kind.encode(&mut out);
+        field.schemas.encode(&mut out);
+    }
+    write_len(groups.owned.len(), &mut out);
+    let (mut rows, mut entries) = (RowWriter::default(), Vec::new());
+    for group in groups.owned.clone() {
+        let mut keys = 0;
+        entries.clear();
+        backend.for_each(group, &mut |key, state| {
+            keys += 1;
+            key.encode(&mut entries);
+            state.write(&mut rows);
+            rows.finish(&mut entries);
+        })?;
+        write_varint(u64::from(group), &mut out);
+        write_len(keys, &mut out);
+        out.extend_from_slice(&entries);
+    }
+    check_written()?;
+    Ok(out)
+}
+
+/// Adds what [`write_snapshot`] of some subtask gave to a backend, as far as `groups` are its own.
+///
+/// # Errors
+/// When the bytes are no snapshot, or one of other keys or states.
+pub fn read_snapshot<K: Key, V: Kept>(
+    bytes: &[u8],
+    backend: &mut impl StateBackend<K, V>,
+    groups: &KeyGroups,
+    fields: &[StateDeclaration],
+) -> Result<(), StateError> {
+    let mut input = Reader::new(bytes);
+    if input.byte()? != VERSION {
+        return Err(CodecError::Invalid { what: "version of a snapshot" }.into());
+    }
+    let (written, declared) = (String::decode(&mut input)?, fingerprint::<K>());
+    if written != declared {
+        return Err(StateError::KeySchema { written, declared });
+    }
+    let count = input.count()?;
+    let mut written = Vec::new();
+    for _ in 0..count {
+        written.push(StateDeclaration {
+            name: String::decode(&mut input)?,
+            kind: String::decode(&mut input)?,
+            schemas: BTreeMap::decode(&mut input)?,
+            ttl_ms: None,
+        });
+    }
+    let places = matching(&written, fields)?;
+    let count = input.count()?;
+    for _ in 0..count {
+        let group = u32::decode(&mut input)?;
+        let keys = input.count()?;
+        for _ in 0..keys {
+            let key = K::decode(&mut input)?;
+            let state = V::read(&mut RowReader::new(&mut input, &places)?)?;
+            let at = groups.address(&key);
+            if at.group != group {
+                return Err(CodecError::Invalid { what: "key group" }.into());
+            }
+            // Nothing is left of a key whose fields are all dropped.
+            if groups.owned.contains(&group) && !state.holds_nothing() {
+                backend.restore(at, key, state)?;
+            }
+        }
+    }
+    Ok(input.finish()?)
+}
