@@ -5,6 +5,7 @@
 
 mod batch;
 mod hash;
+mod key_part;
 mod line;
 mod numbers;
 mod reader;
@@ -14,6 +15,7 @@ mod std_types;
 
 pub use batch::{BatchCodec, decode_one, encode_one};
 pub use hash::{KeyHasher, key_hash};
+pub use key_part::{Key, KeyPart};
 pub use line::{FromLine, ToLine};
 pub use reader::{Reader, write_len, write_varint, write_zigzag};
 pub use schema::{Schema, fingerprint};
@@ -49,7 +51,7 @@ pub enum CodecError {
 /// traits, wrap it in [`Serde`].
 ///
 /// Laws (checked by property tests for everything here): decoding an encoded value gives it back and consumes
-/// exactly its bytes; equal values have equal hashes; the hash and the bytes are the same in every process, on
+/// exactly its bytes; the hash and the bytes are the same in every process, on
 /// every machine and in every version of this crate.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a record, key or state",
@@ -103,10 +105,6 @@ pub trait FlottType: Clone + Send + 'static {
         }
     }
 }
-
-/// What a stream can be keyed by.
-pub trait Key: FlottType + Eq {}
-impl<T: FlottType + Eq> Key for T {}
 
 #[cfg(test)]
 mod tests;
