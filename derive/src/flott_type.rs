@@ -2,7 +2,9 @@
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
-use syn::{Data, DeriveInput, Error, Fields, Ident, Path, Result, Type, parse_quote};
+use syn::{
+    Data, DeriveInput, Error, Fields, Ident, Path, Result, Type, WherePredicate, parse_quote,
+};
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let base = runtime(input)?;
@@ -26,10 +28,29 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     }
     let (implemented, used, clause) = generics.split_for_impl();
     let name = &input.ident;
+    let mut key = generics.clone();
+    // The lifetime makes a bound that does not hold a missing implementation, not an error here: a record need not be a
+    // key.
+    let bound = |ty| -> WherePredicate { parse_quote!(for<'key> #ty: #krate::KeyPart) };
+    key.make_where_clause().predicates.extend(types(&input.data).map(bound));
+    let key_clause = &key.where_clause;
     Ok(quote! {
         #[automatically_derived]
         impl #implemented #krate::FlottType for #name #used #clause { #body }
+        #[automatically_derived]
+        #[allow(private_bounds)]
+        impl #implemented #krate::KeyPart for #name #used #key_clause {}
     })
+}
+
+/// The types of all fields.
+fn types(data: &Data) -> impl Iterator<Item = &Type> {
+    let fields: Vec<&Fields> = match data {
+        Data::Struct(data) => vec![&data.fields],
+        Data::Enum(data) => data.variants.iter().map(|variant| &variant.fields).collect(),
+        Data::Union(_) => Vec::new(),
+    };
+    fields.into_iter().flatten().map(|field| &field.ty)
 }
 
 /// The crate that the traits come from: `::flott`, or what `#[flott(crate = path)]` says.

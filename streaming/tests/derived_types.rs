@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "functions of tests")]
 
 use derive::FlottType;
-use std::fmt::Debug;
-use streaming::types::{FlottType, decode_one, encode_one, fingerprint};
+use std::{collections::HashSet, fmt::Debug};
+use streaming::types::{FlottType, Key, Serde, decode_one, encode_one, fingerprint, key_hash};
 
 #[derive(Debug, Clone, PartialEq, FlottType)]
 #[flott(crate = streaming)]
@@ -61,4 +61,44 @@ fn names_and_fingerprints_tell_types_apart() {
     assert_eq!(Event::<u64>::type_name(), "Event<u64>");
     assert_ne!(fingerprint::<Event<u64>>(), fingerprint::<Event<i64>>());
     assert_ne!(fingerprint::<Order>(), fingerprint::<Item>());
+}
+
+fn is_key<K: Key>() {}
+
+#[derive(Debug, Clone, PartialEq, Eq, FlottType)]
+#[flott(crate = streaming)]
+struct Place<T> {
+    names: Vec<String>,
+    at: Option<(T, T)>,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, FlottType)]
+#[flott(crate = streaming)]
+enum Kind {
+    Town { people: u64 },
+    Square,
+}
+
+#[derive(Debug, Clone, PartialEq, FlottType)]
+#[flott(crate = streaming)]
+struct Point(f64, f64);
+
+impl Eq for Point {}
+
+/// A record may hold what a key may not.
+#[derive(Debug, Clone, PartialEq, Eq, FlottType)]
+#[flott(crate = streaming)]
+struct Tagged {
+    id: u64,
+    tags: Serde<HashSet<String>>,
+}
+
+#[test]
+fn types_of_safe_parts_are_keys_and_the_zeros_of_floats_are_one_key() {
+    is_key::<Place<i32>>();
+    is_key::<Point>();
+    assert_eq!(key_hash(&Point(0.0, 1.0)), key_hash(&Point(-0.0, 1.0)));
+    let tags = Serde(HashSet::from(["a".to_owned(), "b".to_owned()]));
+    round_trip(&Tagged { id: 1, tags });
 }

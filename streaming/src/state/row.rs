@@ -26,7 +26,16 @@ use model::graph::StateDeclaration;
 /// ```
 ///
 /// A field's name is its state's name; `#[state(name = "…")]` keeps the old one when the field is renamed. A key whose
-/// state is empty is not kept.
+/// state is empty is not kept. A bare value is no field, because a new key has none:
+///
+/// ```compile_fail,E0277
+/// # use streaming::state::State;
+/// #[derive(State)]
+/// # #[flott(crate = streaming)]
+/// struct Account {
+///     balance: u64,
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be the state of a key",
     label = "not a struct of state",

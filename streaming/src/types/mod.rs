@@ -5,6 +5,7 @@
 
 mod batch;
 mod hash;
+mod key_part;
 mod line;
 mod numbers;
 mod reader;
@@ -15,6 +16,7 @@ mod times;
 
 pub use batch::{BatchCodec, decode_one, encode_one};
 pub use hash::{KeyHasher, key_hash};
+pub use key_part::{Key, KeyPart};
 pub use line::{FromLine, ToLine};
 pub use reader::{Reader, write_len, write_varint, write_zigzag};
 pub use schema::{Schema, fingerprint};
@@ -50,7 +52,7 @@ pub enum CodecError {
 /// traits, wrap it in [`Serde`].
 ///
 /// Laws (checked by property tests for everything here): decoding an encoded value gives it back and consumes
-/// exactly its bytes; equal values have equal hashes; the hash and the bytes are the same in every process, on
+/// exactly its bytes; the hash and the bytes are the same in every process, on
 /// every machine and in every version of this crate.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a record, key or state",
@@ -104,10 +106,6 @@ pub trait FlottType: Clone + Send + 'static {
         }
     }
 }
-
-/// What a stream can be keyed by.
-pub trait Key: FlottType + Eq {}
-impl<T: FlottType + Eq> Key for T {}
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,71 @@
+//! Types that can be keys, or parts of keys: equal values always have equal hashes. It must never hold a type whose
+//! bytes depend on more than its value, such as a hash set behind [`Serde`](super::Serde).
+
+use super::FlottType;
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+/// A type whose equal values always have equal hashes, in every process: it can be a key or a part of one.
+///
+/// `#[derive(FlottType)]` implements it where all fields have it. The standard library's types have it, floats too: the
+/// two zeros are equal and hash alike, and NaN is equal to nothing. [`Serde`](super::Serde) has it not: the order in
+/// which a hash set is written is another one in every process, and equal floats in it may have different bytes. A
+/// derived type that compares itself by an `Eq` of its own (upper and lower case are equal, say) implements `FlottType`
+/// by hand as well.
+///
+/// A record may hold what a key may not; keying by it does not compile:
+///
+/// ```compile_fail,E0277
+/// use derive::FlottType;
+/// use std::collections::HashSet;
+/// use streaming::types::{Key, Serde};
+///
+/// #[derive(Clone, PartialEq, Eq, FlottType)]
+/// #[flott(crate = streaming)]
+/// struct Tagged {
+///     tags: Serde<HashSet<String>>,
+/// }
+/// fn key<K: Key>() {}
+/// key::<Tagged>();
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be a key or a part of one",
+    label = "nothing guarantees that equal values of this type have equal hashes",
+    note = "records of one key must meet in one subtask, which the key's hash decides; key by a field of it or by a computed value: `key_by_value(|record| …)`",
+    note = "a type with `#[derive(FlottType)]` can be a key if all of its fields can and it has `Eq`; `Serde<…>` cannot"
+)]
+pub trait KeyPart: FlottType {}
+
+/// What a stream can be keyed by.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be a key",
+    label = "not a type whose values are equal to themselves and hash alike",
+    note = "add `#[derive(Clone, PartialEq, Eq, FlottType)]`; for a float key by something computed, such as its `to_bits()` or a rounded number"
+)]
+pub trait Key: KeyPart + Eq {}
+impl<T: KeyPart + Eq> Key for T {}
+
+macro_rules! parts {
+    ($($type:ty),*) => {$( impl KeyPart for $type {} )*};
+}
+parts!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64);
+parts!(bool, char, (), String, Duration);
+
+impl<T: KeyPart> KeyPart for Option<T> {}
+impl<T: KeyPart, E: KeyPart> KeyPart for Result<T, E> {}
+impl<T: KeyPart> KeyPart for Box<T> {}
+impl<T: KeyPart + Sync> KeyPart for Arc<T> {}
+impl<T: KeyPart> KeyPart for Vec<T> {}
+impl<T: KeyPart> KeyPart for VecDeque<T> {}
+impl<T: KeyPart, const N: usize> KeyPart for [T; N] {}
+// Equal sets and maps of this kind are written in the same order.
+impl<T: KeyPart + Ord> KeyPart for BTreeSet<T> {}
+impl<K: KeyPart + Ord, V: KeyPart> KeyPart for BTreeMap<K, V> {}
+
+macro_rules! tuples {
+    ($(($($name:ident),+))*) => {$( impl<$($name: KeyPart),+> KeyPart for ($($name,)+) {} )*};
+}
+tuples! { (A) (A, B) (A, B, C) (A, B, C, D) (A, B, C, D, E) (A, B, C, D, E, F) (A, B, C, D, E, F, G) (A, B, C, D, E, F, G, H) }
