@@ -40,7 +40,8 @@ pub mod prelude {
     pub use derive::FlottType;
     pub use streaming::api::{Aggregated, KeyedStream, Sink};
     pub use streaming::operators::{
-        Collector, Context, KeyedProcessFunction, OperatorContext, ProcessFunction,
+        Collector, Context, KeyedProcessFunction, OperatorContext, ProcessFunction, TimeDomain,
+        Timer, TimerService,
     };
     pub use streaming::state::{
         Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState, State,

@@ -11,6 +11,7 @@ mod link;
 mod output;
 mod process;
 mod simple;
+mod timers;
 
 pub use assign::AssignWatermarks;
 pub use context::{ChainShared, OperatorContext, OperatorMail};
@@ -24,6 +25,7 @@ pub use link::Link;
 pub use output::{BATCH_RECORDS, Collector};
 pub use process::{Process, ProcessFunction};
 pub use simple::{Filter, FlatMap, Inspect, Map, TryMap};
+pub use timers::{TimeDomain, Timer, TimerService};
 
 use crate::{
     batch::Batch,
