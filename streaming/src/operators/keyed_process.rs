@@ -8,7 +8,7 @@ use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
     state::{Free, KeyAddress, Place, State, StateBackend, Table, Taken},
-    types::{FlottType, Key},
+    types::{FlottType, Key, Record},
 };
 use model::graph::StateDeclaration;
 use std::marker::PhantomData;
@@ -70,7 +70,7 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     /// The state of one key: a struct with `#[derive(State)]`.
     type State: State;
     /// What goes out.
-    type Out: FlottType;
+    type Out: Record;
 
     /// Called before the first record.
     ///
@@ -285,7 +285,7 @@ impl<K, T, V, F, Out> KeyedProcessFunction<K, T> for StatefulFlatMap<V, F, Out>
 where
     K: Key,
     V: FlottType,
-    Out: FlottType,
+    Out: Record,
     F: FnMut(&K, T, &mut Option<V>, &mut Collector<Out>) + Clone + Send + 'static,
 {
     type State = Option<V>;
