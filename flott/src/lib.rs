@@ -47,7 +47,7 @@ pub mod prelude {
         Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState, State,
     };
     pub use streaming::time::{WatermarkGenerator, WatermarkStrategy};
-    pub use streaming::types::{FlottType, FromLine, Serde, ToLine};
+    pub use streaming::types::{FlottType, FromLine, Key, KeyPart, Record, Serde, ToLine};
     pub use streaming::{Args, Environment, ProgramEntry, Stream};
 }
 

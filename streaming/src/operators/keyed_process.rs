@@ -9,7 +9,7 @@ use crate::{
     batch::{Batch, NO_TIME},
     seam::{StreamEvent, TaskError},
     state::{Free, KeyAddress, Place, State, StateBackend, Table, Taken},
-    types::{CodecError, FlottType, Key, Reader, check_written, write_len},
+    types::{CodecError, FlottType, Key, Reader, Record, check_written, write_len},
 };
 use model::graph::StateDeclaration;
 use std::{marker::PhantomData, time::Duration};
@@ -88,7 +88,7 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     /// The state of one key: a struct with `#[derive(State)]`.
     type State: State;
     /// What goes out.
-    type Out: FlottType;
+    type Out: Record;
 
     /// Called before the first record.
     ///
@@ -488,7 +488,7 @@ impl<K, T, V, F, Out> KeyedProcessFunction<K, T> for StatefulFlatMap<V, F, Out>
 where
     K: Key,
     V: FlottType,
-    Out: FlottType,
+    Out: Record,
     F: FnMut(&K, T, &mut Option<V>, &mut Collector<Out>) + Clone + Send + 'static,
 {
     type State = Option<V>;
