@@ -9,10 +9,10 @@ use crate::{
     batch::{Batch, NO_TIME},
     seam::{StreamEvent, TaskError},
     state::{Free, KeyAddress, Place, State, StateBackend, Table, Taken},
-    types::{CodecError, FlottType, Key, Reader, Record, check_written, write_len},
+    types::{CodecError, Reader, Record, check_written, write_len},
 };
 use model::graph::StateDeclaration;
-use std::{marker::PhantomData, time::Duration};
+use std::time::Duration;
 
 /// What a keyed function is handed beside the record and its key's state.
 pub struct Context<'a, K> {
@@ -462,46 +462,4 @@ pub(super) fn parts_of(snapshot: &[u8]) -> Result<(&[u8], Reader<'_>), CodecErro
     let mut input = Reader::new(snapshot);
     let length = input.count()?;
     Ok((input.take(length)?, input))
-}
-
-/// A closure with one value of state per key.
-#[derive(Debug)]
-pub struct StatefulFlatMap<V, F, Out> {
-    function: F,
-    types: PhantomData<fn() -> (V, Out)>,
-}
-
-impl<V, F, Out> StatefulFlatMap<V, F, Out> {
-    /// With that closure.
-    pub fn new(function: F) -> Self {
-        Self { function, types: PhantomData }
-    }
-}
-
-impl<V, F: Clone, Out> Clone for StatefulFlatMap<V, F, Out> {
-    fn clone(&self) -> Self {
-        Self::new(self.function.clone())
-    }
-}
-
-impl<K, T, V, F, Out> KeyedProcessFunction<K, T> for StatefulFlatMap<V, F, Out>
-where
-    K: Key,
-    V: FlottType,
-    Out: Record,
-    F: FnMut(&K, T, &mut Option<V>, &mut Collector<Out>) + Clone + Send + 'static,
-{
-    type State = Option<V>;
-    type Out = Out;
-
-    fn process(
-        &mut self,
-        record: T,
-        state: &mut Option<V>,
-        ctx: &mut Context<'_, K>,
-        out: &mut Collector<Out>,
-    ) -> Result<(), BoxError> {
-        (self.function)(ctx.key(), record, state, out);
-        Ok(())
-    }
 }
