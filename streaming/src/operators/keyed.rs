@@ -82,7 +82,7 @@ where
     B: StateBackend<S::Key, FoldState<T, S, F>>,
 {
     /// Adds the record to what is kept of its key.
-    #[inline]
+    #[inline(always)]
     fn record(
         &mut self,
         backend: &mut B,

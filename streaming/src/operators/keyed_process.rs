@@ -206,7 +206,7 @@ where
     F: KeyedProcessFunction<S::Key, T>,
     B: StateBackend<S::Key, F::State>,
 {
-    #[inline]
+    #[inline(always)]
     fn record(
         &mut self,
         backend: &mut B,

@@ -55,11 +55,12 @@ pub trait Consumer<T>: Send {
     /// # Errors
     /// When an operator can't be opened.
     fn open(&mut self) -> Result<(), TaskError>;
-    /// Takes all records; the batch comes back empty, with its capacity.
+    /// Takes all records; the batch comes back empty, with its capacity. Whether the chain takes more: nothing is full, and
+    /// nothing was interrupted.
     ///
     /// # Errors
     /// When an operator fails; the task is over then.
-    fn batch(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError>;
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError>;
     /// Goes on with records that were handed in when the step was interrupted, as far as the step is not interrupted again
     /// and nothing is full.
     ///

@@ -102,7 +102,7 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
 
     /// Works on every record whose key is resident, and parks the others. Where everything is in memory the work says
     /// whether it goes on with the next record; the others stay in the batch.
-    #[inline]
+    #[inline(always)]
     pub(in crate::operators) fn batch<S: KeySelector<T, Key = K>>(
         &mut self,
         selector: &S,

@@ -54,9 +54,9 @@ impl<T: Send> Consumer<T> for Gather<T> {
     fn is_interrupted(&self) -> bool {
         false
     }
-    fn batch(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError> {
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
         batch.each(|record, _| self.0.lock().unwrap().push(Some(record)));
-        Ok(())
+        Ok(true)
     }
     fn event(&mut self, _event: StreamEvent) -> Result<Flow, TaskError> {
         self.0.lock().unwrap().push(None);
