@@ -40,13 +40,14 @@ pub mod prelude {
     pub use derive::FlottType;
     pub use streaming::api::{Aggregated, KeyedStream, Sink};
     pub use streaming::operators::{
-        Collector, Context, KeyedProcessFunction, OperatorContext, ProcessFunction,
+        Collector, Context, KeyedProcessFunction, OperatorContext, ProcessFunction, TimeDomain,
+        Timer, TimerService,
     };
     pub use streaming::state::{
         Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState, State,
     };
     pub use streaming::time::{WatermarkGenerator, WatermarkStrategy};
-    pub use streaming::types::{FlottType, FromLine, Serde, ToLine};
+    pub use streaming::types::{FlottType, FromLine, Key, KeyPart, Record, Serde, ToLine};
     pub use streaming::{Args, Environment, ProgramEntry, Stream};
 }
 

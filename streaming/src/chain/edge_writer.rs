@@ -10,7 +10,7 @@ use crate::{
     batch::Batch,
     operators::{BATCH_RECORDS, Consumer, Flow, OperatorMail},
     seam::{Element, ErasedBatch, OutputPort, StreamEvent, TaskCounters, TaskError},
-    types::FlottType,
+    types::Record,
 };
 use model::NodeId;
 use std::{
@@ -46,7 +46,7 @@ pub struct EdgeWriter<T> {
     counters: Arc<TaskCounters>,
 }
 
-impl<T: FlottType> EdgeWriter<T> {
+impl<T: Record> EdgeWriter<T> {
     /// To that port.
     pub fn new(
         port: Box<dyn OutputPort>,
@@ -142,7 +142,7 @@ impl<T: FlottType> EdgeWriter<T> {
     }
 }
 
-impl<T: FlottType> Consumer<T> for EdgeWriter<T> {
+impl<T: Record> Consumer<T> for EdgeWriter<T> {
     fn open(&mut self) -> Result<(), TaskError> {
         Ok(())
     }
@@ -231,7 +231,7 @@ impl<T> FanOut<T> {
     }
 }
 
-impl<T: FlottType> Consumer<T> for FanOut<T> {
+impl<T: Record> Consumer<T> for FanOut<T> {
     fn open(&mut self) -> Result<(), TaskError> {
         self.edges.iter_mut().try_for_each(|edge| edge.open())
     }

@@ -11,6 +11,8 @@ mod link;
 mod output;
 mod process;
 mod simple;
+mod stateful_flat_map;
+mod timers;
 
 pub use assign::AssignWatermarks;
 pub use context::{ChainShared, OperatorContext, OperatorMail};
@@ -19,11 +21,13 @@ pub use keyed::{
     ByReference, ByValue, Count, Fold, Folding, KeySelector, Keyed, KeyedFold, Reduce, Sum,
     UpdateMode,
 };
-pub use keyed_process::{Context, KeyedOperator, KeyedProcessFunction, StatefulFlatMap};
+pub use keyed_process::{Context, KeyedOperator, KeyedProcessFunction};
 pub use link::Link;
 pub use output::{BATCH_RECORDS, Collector};
 pub use process::{Process, ProcessFunction};
 pub use simple::{Filter, FlatMap, Inspect, Map, TryMap};
+pub use stateful_flat_map::StatefulFlatMap;
+pub use timers::{TimeDomain, Timer, TimerService};
 
 use crate::{
     batch::Batch,
@@ -111,7 +115,8 @@ pub trait Operator<In>: Send {
     fn open(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Works on a batch until it is empty, or [`Collector::goes_on`] says no: it is called with the other records again.
+    /// Works on a batch until it is empty, or the collector says that the step was interrupted: then it is called with the other
+    /// records again.
     ///
     /// # Errors
     /// When the task must fail.
