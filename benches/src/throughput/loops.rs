@@ -102,7 +102,7 @@ pub fn count<const KEYS: u64>(records: u64) -> Checksum {
 
 /// Counts one record of a key. Returns the key and its new count.
 #[inline]
-fn counted<K: FlottType + Eq>(counts: &mut HashTable<(K, u64)>, key: K) -> (K, u64) {
+fn counted<K: FlottType + Eq + Clone>(counts: &mut HashTable<(K, u64)>, key: K) -> (K, u64) {
     let hash = key_hash(&key);
     let entry = match counts.entry(hash, |(other, _)| *other == key, |(key, _)| key_hash(key)) {
         Entry::Occupied(mut entry) => {
