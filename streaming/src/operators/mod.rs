@@ -11,6 +11,7 @@ mod link;
 mod output;
 mod process;
 mod simple;
+mod windows;
 
 pub use assign::AssignWatermarks;
 pub use context::{ChainShared, OperatorContext, OperatorMail};
@@ -24,6 +25,12 @@ pub use link::Link;
 pub use output::{BATCH_RECORDS, Collector};
 pub use process::{Process, ProcessFunction};
 pub use simple::{Filter, FlatMap, Inspect, Map, TryMap};
+pub(crate) use windows::whole_ms;
+pub use windows::{
+    AggregateFunction, AggregateWindow, EventTimeAssigner, EventTimeWindows, ProcessWindow, Slices,
+    SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows, WindowAssigner, WindowFolding,
+    WindowFunction,
+};
 
 use crate::{
     batch::Batch,
