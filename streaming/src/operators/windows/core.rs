@@ -31,14 +31,14 @@ struct Firing {
 
 /// Panes, and how far their windows have been fired.
 pub(super) struct WindowCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> {
-    pub(super) folding: F,
+    folding: F,
     pub(super) slices: Slices,
     lateness: i64,
     fields: Vec<StateDeclaration>,
     groups: KeyGroups,
     panes: Panes<S::Key, F::Kept>,
     /// How far time has come.
-    pub(super) watermark: i64,
+    watermark: i64,
     /// The first window that was not fired as a whole.
     due: i128,
     /// The first window that records can still be added to.
@@ -140,18 +140,6 @@ impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
             emitted.map_err(|error| context.user_error(error))?;
         }
         Ok(())
-    }
-
-    /// Returns whether a window is being fired and its end was not reached.
-    pub(super) fn is_firing(&self) -> bool {
-        self.firing.is_some()
-    }
-
-    /// Returns the last millisecond of the next window to be fired.
-    pub(super) fn next_end(&self) -> Option<i64> {
-        self.panes
-            .next_window(&self.slices, self.due)
-            .map(|window| self.slices.window(window).last())
     }
 
     /// Fires the windows whose last millisecond is at most `until`, as far as the output takes their results: it is called

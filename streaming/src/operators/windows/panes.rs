@@ -42,7 +42,9 @@ impl<K: Key, A: FlottType> Panes<K, A> {
     /// Returns the number of the first window from `from` on that has records.
     pub(super) fn next_window(&self, slices: &Slices, from: i128) -> Option<i128> {
         let mut slots = self.slots.range(clamp(slices.panes_of(from).start)..);
-        slots.next().map(|(_, slot)| slot.pane.windows.start.max(from))
+        // Behind the last window there may be a last pane, whose number is the greatest there is.
+        let windows = slots.next().map(|(_, slot)| &slot.pane.windows);
+        windows.filter(|windows| windows.end > from).map(|windows| windows.start.max(from))
     }
 
     /// Returns the table of a pane, which is made where there is none.

@@ -21,14 +21,9 @@ impl Restored {
         self.0.get(group).copied()
     }
 
-    /// Returns the watermark of the group that had come furthest.
-    pub(super) fn greatest(&self) -> Option<i64> {
-        self.0.iter().copied().max()
-    }
-
     /// The operator's watermark is there now.
     pub(super) fn passed(&mut self, watermark: i64) {
-        if self.greatest().is_some_and(|greatest| greatest <= watermark) {
+        if self.0.iter().all(|ms| *ms <= watermark) {
             self.0 = Vec::new();
         }
     }

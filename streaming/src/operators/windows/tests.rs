@@ -176,7 +176,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     let around = prop_oneof![3 => Just(0), 1 => Just(i64::MAX - 60), 1 => Just(i64::MIN + 60)];
     around.prop_flat_map(|around| {
         let moment = move || {
-            (-50_i64..50, 0_i64..20).prop_map(move |(a, b)| i64::saturating_add(around, a + if a > 30 { b } else { 0 }))
+            (-50_i64..50, 0_i64..20)
+                .prop_map(move |(a, b)| i64::saturating_add(around, a + if a > 30 { b } else { 0 }))
         };
         let batch = prop::collection::vec((0_u8..6, moment()), 1..12).prop_map(Act::Batch);
         let watermark =
@@ -306,7 +307,7 @@ fn model(size: i64, slide: i64, offset: i64, lateness: i64) -> Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn windows_are_those_of_a_naive_model(
@@ -358,6 +359,16 @@ fn the_output_can_stop_a_window_between_any_two_keys() {
         calls += 1;
     }
     assert_eq!((calls, windows.shown().len()), (200, 200));
+}
+
+#[test]
+fn the_last_moment_there_is_has_a_window() {
+    let windows = Windows::new(by_first(), ProcessWindow(Show), Slices::new(3, 1, 0), 0);
+    let mut windows = Subtask::new(windows, (0, 1), &[], false);
+    windows.batch(&[(1, 1, i64::MAX)]);
+    let last = windows.event(StreamEvent::Watermark(i64::MAX));
+    assert_eq!(last.len(), 3);
+    assert!(last.iter().all(|(_, time)| *time == i64::MAX));
 }
 
 /// Counts of numbers by their remainder in windows, as lines.
