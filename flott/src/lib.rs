@@ -38,10 +38,11 @@ pub type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::
 pub mod prelude {
     pub use crate::Result;
     pub use derive::FlottType;
-    pub use streaming::api::{Aggregated, KeyedStream, Sink};
+    pub use streaming::api::{Aggregated, KeyedStream, Sink, WindowedStream};
     pub use streaming::operators::{
-        Collector, Context, KeyedProcessFunction, OperatorContext, ProcessFunction, TimeDomain,
-        Timer, TimerService,
+        AggregateFunction, Collector, Context, KeyedProcessFunction, OperatorContext,
+        ProcessFunction, SlidingEventTimeWindows, TimeDomain, TimeWindow, Timer, TimerService,
+        TumblingEventTimeWindows, WindowFunction,
     };
     pub use streaming::state::{
         Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState, State,

@@ -22,8 +22,8 @@ use std::{
 /// A stream whose records are grouped by key: those of one key go to one subtask, in their order.
 #[derive(Clone)]
 pub struct KeyedStream<T, S> {
-    stream: Stream<T>,
-    selector: S,
+    pub(super) stream: Stream<T>,
+    pub(super) selector: S,
 }
 
 impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
@@ -31,7 +31,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         Self { stream, selector }
     }
 
-    fn transform<Op>(
+    pub(super) fn transform<Op>(
         &self,
         spec: OperatorSpec,
         operator: impl FnMut() -> Op + Send + 'static,
@@ -135,7 +135,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
 }
 
 /// The declarations of fields that are kept per key of that type.
-fn of_key<K: FlottType>(mut fields: Vec<StateDeclaration>) -> Vec<StateDeclaration> {
+pub(super) fn of_key<K: FlottType>(mut fields: Vec<StateDeclaration>) -> Vec<StateDeclaration> {
     for field in &mut fields {
         field.schemas.insert("key".to_owned(), fingerprint::<K>());
     }

@@ -8,6 +8,7 @@ mod keyed;
 mod program;
 mod sink;
 mod stream;
+mod windows;
 
 pub use args::Args;
 pub use environment::{Environment, SHIPPED_VARIABLE};
@@ -15,6 +16,7 @@ pub use keyed::{Aggregated, KeyedStream};
 pub use program::{JobEntry, ProgramEntry, build};
 pub use sink::Sink;
 pub use stream::Stream;
+pub use windows::WindowedStream;
 
 pub(crate) use builder::{Builder, SourceSpec};
 

@@ -13,6 +13,7 @@ mod process;
 mod simple;
 mod stateful_flat_map;
 mod timers;
+mod windows;
 
 pub use assign::AssignWatermarks;
 pub use context::{ChainShared, OperatorContext, OperatorMail};
@@ -28,6 +29,12 @@ pub use process::{Process, ProcessFunction};
 pub use simple::{Filter, FlatMap, Inspect, Map, TryMap};
 pub use stateful_flat_map::StatefulFlatMap;
 pub use timers::{TimeDomain, Timer, TimerService};
+pub(crate) use windows::whole_ms;
+pub use windows::{
+    AggregateFunction, AggregateWindow, EventTimeAssigner, EventTimeWindows, ProcessWindow, Slices,
+    SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows, WindowAssigner, WindowFolding,
+    WindowFunction,
+};
 
 use crate::{
     batch::Batch,

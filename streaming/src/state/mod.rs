@@ -19,6 +19,7 @@ pub use key_groups::{KeyAddress, KeyGroups, channel_of_group, default_max_parall
 pub use row::{FieldRows, Kept, Row, RowReader, RowWriter, Single, State, StateField};
 pub use snapshot::{read_snapshot, write_snapshot};
 pub use table::Table;
+pub(crate) use table::part_bits;
 
 pub use model::graph::StateDeclaration;
 

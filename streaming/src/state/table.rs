@@ -14,6 +14,11 @@ const TABLES: usize = 128;
 /// The first bit of a hash that says which part of its key group it belongs to: above those that make the group.
 const PART_BIT: u32 = 47;
 
+/// Returns the logarithm of the number of hash tables that each of those groups has.
+pub(crate) fn part_bits(groups: &KeyGroups) -> u32 {
+    TABLES.div_ceil(groups.owned.len().max(1)).next_power_of_two().trailing_zeros()
+}
+
 /// Values by key.
 #[derive(Debug)]
 pub struct Table<K, V> {
@@ -33,10 +38,14 @@ impl<K, V> Default for Table<K, V> {
 impl<K, V> Table<K, V> {
     /// Makes an empty table for those groups.
     pub fn new(range: KeyGroups) -> Self {
-        let groups = range.owned.len();
-        let part_bits = TABLES.div_ceil(groups.max(1)).next_power_of_two().trailing_zeros();
-        let parts = (0..groups << part_bits).map(|_| HashTable::new()).collect();
+        let part_bits = part_bits(&range);
+        let parts = (0..range.owned.len() << part_bits).map(|_| HashTable::new()).collect();
         Self { parts, part_bits, range }
+    }
+
+    /// Returns the hash tables: those of the first owned group, then those of the next one.
+    pub(crate) fn parts_mut(&mut self) -> &mut [HashTable<(K, V)>] {
+        &mut self.parts
     }
 
     #[cold]
@@ -71,6 +80,12 @@ impl<K: Key, V> Table<K, V> {
         mut same: impl FnMut(&K) -> bool,
     ) -> Result<Entry<'_, (K, V)>, StateError> {
         Ok(self.part(at)?.entry(at.hash, |(key, _)| same(key), |(key, _)| key_hash(key)))
+    }
+
+    /// Returns what is kept for a key.
+    pub(crate) fn get(&mut self, at: KeyAddress, key: &K) -> Option<&V> {
+        let found = self.part(at).ok()?.find(at.hash, |(stored, _)| stored == key);
+        found.map(|(_, value)| value)
     }
 
     /// Removes a key and returns what was kept for it.

@@ -1,0 +1,107 @@
+//! Windows on keyed streams.
+
+use super::{KeyedStream, Stream, builder::OperatorSpec, keyed::of_key};
+use crate::{
+    operators::{
+        AggregateFunction, AggregateWindow, Count, EventTimeAssigner, EventTimeWindows,
+        KeySelector, ProcessWindow, Reduce, Sum, WindowAssigner, WindowFolding, WindowFunction,
+        whole_ms,
+    },
+    types::Record,
+};
+use std::{ops::AddAssign, time::Duration};
+
+/// A keyed stream whose records are put together by windows.
+///
+/// What is emitted for a window has the window's last millisecond as its event time.
+///
+/// ```
+/// use std::time::Duration;
+/// use streaming::{Environment, operators::TumblingEventTimeWindows, time::WatermarkStrategy};
+///
+/// fn clicks_per_minute(env: &Environment) {
+///     let clicks = env.from_collection([(1_000_i64, 7_u64), (800, 8), (2_500, 7)]);
+///     let strategy = WatermarkStrategy::for_bounded_out_of_orderness(
+///         Duration::from_secs(5),
+///         |(at_ms, _user): &(i64, u64)| *at_ms,
+///     );
+///     clicks
+///         .assign_timestamps_and_watermarks(strategy)
+///         .key_by(|(_, user)| user)
+///         .window(TumblingEventTimeWindows::of(Duration::from_secs(60)))
+///         .allowed_lateness(Duration::from_secs(30))
+///         .count()
+///         .print();
+/// }
+/// ```
+#[derive(Clone)]
+pub struct WindowedStream<T, S, W> {
+    keyed: KeyedStream<T, S>,
+    assigner: W,
+    lateness_ms: i64,
+}
+
+impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
+    /// Puts the records of each key together by windows:
+    /// `clicks.key_by(|c| &c.user).window(TumblingEventTimeWindows::of(Duration::from_secs(60))).count()`.
+    pub fn window<W: WindowAssigner>(&self, assigner: W) -> WindowedStream<T, S, W> {
+        if let Some(mistake) = assigner.mistake() {
+            self.stream.env.builder.borrow_mut().invalid(mistake);
+        }
+        WindowedStream { keyed: self.clone(), assigner, lateness_ms: 0 }
+    }
+}
+
+impl<T: Record, S: KeySelector<T>, W: EventTimeAssigner> WindowedStream<T, S, W> {
+    /// Keeps each window for that long after the watermark has passed its end. A record that comes meanwhile makes the window
+    /// emit for its key once more; a record that comes later still is dropped.
+    pub fn allowed_lateness(self, lateness: Duration) -> Self {
+        Self { lateness_ms: whole_ms(lateness), ..self }
+    }
+}
+
+impl<T: Record, S: KeySelector<T>, W: WindowAssigner> WindowedStream<T, S, W> {
+    fn folded<F: WindowFolding<S::Key, T>>(&self, folding: F) -> Stream<F::Out> {
+        let states = of_key::<S::Key>(EventTimeWindows::<T, S, F>::declare());
+        let spec = OperatorSpec { kind: W::KIND, states, ..OperatorSpec::default() };
+        let (selector, assigner) = (self.keyed.selector.clone(), self.assigner.clone());
+        let lateness_ms = self.lateness_ms;
+        self.keyed.transform(spec, move || {
+            assigner.operator::<T, S, F>(selector.clone(), folding.clone(), lateness_ms)
+        })
+    }
+
+    /// Emits how many records each key has in each window: `(key, count)`.
+    pub fn count(&self) -> Stream<(S::Key, u64)> {
+        self.folded(Count)
+    }
+
+    /// Emits the sum of a number of each record: `(key, sum)`.
+    pub fn sum<V, F>(&self, number: F) -> Stream<(S::Key, V)>
+    where
+        V: Record + AddAssign,
+        F: FnMut(&T) -> V + Clone + Send + 'static,
+    {
+        self.folded(Sum::new(number))
+    }
+
+    /// Merges the records of each key and window into one, and emits that:
+    /// `orders.reduce(|all, next| all.amount += next.amount)`. Records of different panes of a sliding window are merged
+    /// among themselves first: it must not matter which records are merged first.
+    pub fn reduce<F>(&self, merge: F) -> Stream<T>
+    where
+        F: FnMut(&mut T, T) + Clone + Send + 'static,
+    {
+        self.folded(Reduce::new(merge))
+    }
+
+    /// Makes one value of the records of each key and window: `(key, value)`.
+    pub fn aggregate<F: AggregateFunction<T>>(&self, function: F) -> Stream<(S::Key, F::Out)> {
+        self.folded(AggregateWindow(function))
+    }
+
+    /// Hands all records of each key and window to a function. They are kept until then: an aggregate keeps less.
+    pub fn process<F: WindowFunction<S::Key, T>>(&self, function: F) -> Stream<F::Out> {
+        self.folded(ProcessWindow(function))
+    }
+}

@@ -1,0 +1,300 @@
+//! What tumbling and sliding windows do whatever clock they go by: records go into panes, windows are fired as a whole
+//! when time has passed their end, and state is written and restored.
+
+use super::{
+    WindowFolding,
+    panes::Panes,
+    restored::Restored,
+    slices::{Pane, Slices},
+};
+use crate::{
+    batch::Batch,
+    operators::{Collector, Flow, KeySelector, Keyed, OperatorContext, keyed::failed},
+    seam::TaskError,
+    state::{
+        KeyAddress, KeyGroups, Single, StateDeclaration, StateField, Table, part_bits,
+        read_snapshot, write_snapshot,
+    },
+    types::{CodecError, Reader, write_len, write_zigzag},
+};
+use hashbrown::hash_table::Entry;
+
+const VERSION: u8 = 1;
+
+/// The window that is being fired.
+#[derive(Debug, Clone, Copy)]
+struct Firing {
+    window: i128,
+    /// The next part of its keys.
+    part: usize,
+}
+
+/// Panes, and how far their windows have been fired.
+pub(super) struct WindowCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> {
+    folding: F,
+    pub(super) slices: Slices,
+    lateness: i64,
+    fields: Vec<StateDeclaration>,
+    groups: KeyGroups,
+    panes: Panes<S::Key, F::Kept>,
+    /// How far time has come.
+    watermark: i64,
+    /// The first window that was not fired as a whole.
+    due: i128,
+    /// The first window that records can still be added to.
+    open: i128,
+    restored: Restored,
+    firing: Option<Firing>,
+    /// What is to be emitted next of the window that is being fired.
+    rest: Vec<(S::Key, F::Kept)>,
+    /// Records that came after the end of the allowed lateness.
+    pub(super) late: u64,
+}
+
+impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
+    /// Returns the declaration of the state.
+    pub(super) fn declare() -> Vec<StateDeclaration> {
+        vec![<Option<F::Kept> as StateField>::declare("window-contents")]
+    }
+
+    /// Makes one whose windows take late records for `lateness` milliseconds.
+    pub(super) fn new(folding: F, slices: Slices, lateness: i64) -> Self {
+        let groups = KeyGroups { owned: 0..0, max_parallelism: 1 };
+        Self {
+            folding,
+            slices,
+            lateness,
+            fields: Self::declare(),
+            panes: Panes::new(groups.clone()),
+            groups,
+            watermark: i64::MIN,
+            due: i128::MIN,
+            open: i128::MIN,
+            restored: Restored::default(),
+            firing: None,
+            rest: Vec::new(),
+            late: 0,
+        }
+    }
+
+    /// Returns whether records of a pane are neither late nor for a window that was fired.
+    pub(super) fn is_ahead(&self, pane: &Pane) -> bool {
+        self.restored.is_empty() && pane.windows.start >= self.due && !pane.windows.is_empty()
+    }
+
+    /// Adds records that are all for one pane, one that is ahead.
+    #[inline]
+    pub(super) fn add_all(
+        &mut self,
+        selector: &S,
+        pane: &Pane,
+        batch: &mut Batch<T>,
+        out: &Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let Self { panes, folding, groups, .. } = self;
+        let table = panes.table(pane);
+        batch.try_each_while(|record, _| {
+            let record = Keyed::new(selector, record);
+            let at = groups.address(record.key());
+            add(table, folding, at, record, context)?;
+            Ok(out.goes_on())
+        })
+    }
+
+    /// Adds a record to its pane, or drops it where it is late. Windows that were fired before and take late records are
+    /// fired once more, for the record's key.
+    pub(super) fn add_one(
+        &mut self,
+        record: Keyed<'_, T, S>,
+        pane: &Pane,
+        time: i64,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let at = self.groups.address(record.key());
+        let (mut due, mut open, mut watermark) = (self.due, self.open, self.watermark);
+        let group = at.group.wrapping_sub(self.groups.owned.start) as usize;
+        if let Some(restored) = self.restored.of(group).filter(|ms| *ms > watermark) {
+            watermark = restored;
+            due = due.max(self.slices.first_open(restored, 0));
+            open = open.max(self.slices.first_open(restored, self.lateness));
+        }
+        if pane.windows.end <= open || pane.windows.is_empty() {
+            self.late += u64::from(time.saturating_add(self.lateness) <= watermark);
+            return Ok(());
+        }
+        let fired = pane.windows.start.max(open)..pane.windows.end.min(due);
+        if fired.is_empty() {
+            return add(self.panes.table(pane), &mut self.folding, at, record, context);
+        }
+        let key = record.key().clone();
+        add(self.panes.table(pane), &mut self.folding, at, record, context)?;
+        for number in fired {
+            let Self { panes, folding, slices, .. } = self;
+            let kept = panes.collect_key((slices, number), (at, &key), folding);
+            let Some(kept) = kept else { continue };
+            let window = slices.window(number);
+            out.set_time(window.last());
+            let emitted = folding.emit(key.clone(), window, kept, out);
+            emitted.map_err(|error| context.user_error(error))?;
+        }
+        Ok(())
+    }
+
+    /// Fires the windows whose last millisecond is at most `until`, as far as the output takes their results: it is called
+    /// again then.
+    pub(super) fn fire(
+        &mut self,
+        until: i64,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        let due = self.slices.first_open(until, 0);
+        loop {
+            if let Some(firing) = self.firing {
+                if self.fire_window(firing, out, context)? == Flow::More {
+                    return Ok(Flow::More);
+                }
+                self.firing = None;
+            }
+            match self.panes.next_window(&self.slices, self.due).filter(|window| *window < due) {
+                Some(window) => {
+                    self.due = window + 1;
+                    self.firing = Some(Firing { window, part: 0 });
+                }
+                None => {
+                    self.passed(until);
+                    return Ok(Flow::Done);
+                }
+            }
+        }
+    }
+
+    /// Everything until then is fired.
+    fn passed(&mut self, until: i64) {
+        if until <= self.watermark {
+            return;
+        }
+        self.watermark = until;
+        self.due = self.due.max(self.slices.first_open(until, 0));
+        self.open = self.slices.first_open(until, self.lateness);
+        self.restored.passed(until);
+        self.panes.drop_before(self.open);
+    }
+
+    fn fire_window(
+        &mut self,
+        Firing { window: number, mut part }: Firing,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        let Self { folding, slices, panes, restored, rest, groups, .. } = self;
+        let window = slices.window(number);
+        out.set_time(window.last());
+        let bits = part_bits(groups);
+        let parts = groups.owned.len() << bits;
+        loop {
+            while let Some((key, kept)) = rest.pop() {
+                let emitted = folding.emit(key, window, kept, out);
+                emitted.map_err(|error| context.user_error(error))?;
+                if !out.goes_on() {
+                    self.firing = Some(Firing { window: number, part });
+                    return Ok(Flow::More);
+                }
+            }
+            if part == parts {
+                return Ok(Flow::Done);
+            }
+            // What was fired before the state was written is not fired again.
+            let restored = restored.of(part >> bits);
+            if restored.is_none_or(|ms| slices.first_open(ms, 0) <= number) {
+                panes.collect_part((slices, number, part), self.lateness == 0, folding, rest);
+            }
+            part += 1;
+        }
+    }
+
+    /// Returns the state: the version, the three numbers of the slices, how far each key group has come, then a varint count
+    /// and that many panes with their number and the length and bytes of their table.
+    pub(super) fn snapshot(&mut self, context: &OperatorContext) -> Result<Vec<u8>, TaskError> {
+        let mut bytes = vec![VERSION];
+        self.slices.parts().iter().for_each(|ms| write_zigzag(*ms, &mut bytes));
+        self.restored.write(&self.groups, self.watermark, &mut bytes);
+        write_len(self.panes.len(), &mut bytes);
+        let Self { panes, groups, fields, .. } = self;
+        let written = panes.each(|pane, table| {
+            let table = write_snapshot(table, groups, fields)?;
+            write_zigzag(pane.number, &mut bytes);
+            write_len(table.len(), &mut bytes);
+            bytes.extend_from_slice(&table);
+            Ok(())
+        });
+        written.map_err(|error| failed(context, error))?;
+        Ok(bytes)
+    }
+
+    /// Begins with the state that the context restores, as far as it is of the subtask's key groups.
+    pub(super) fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        self.groups = KeyGroups::of_subtask(
+            context.subtask(),
+            context.parallelism(),
+            context.max_parallelism(),
+        );
+        self.panes = Panes::new(self.groups.clone());
+        for bytes in context.restore() {
+            self.restore(bytes, context)?;
+        }
+        Ok(())
+    }
+
+    fn restore(&mut self, bytes: &[u8], context: &OperatorContext) -> Result<(), TaskError> {
+        let codec = |error| context.codec_error(error);
+        let mut input = Reader::new(bytes);
+        if input.byte().map_err(codec)? != VERSION {
+            return Err(codec(CodecError::Invalid { what: "version of a window's state" }));
+        }
+        let mut written = [0; 3];
+        for part in &mut written {
+            *part = input.zigzag().map_err(codec)?;
+        }
+        if written != self.slices.parts() {
+            return Err(TaskError::Deployment(format!(
+                "operator '{}': its state is of windows with size, slide and offset {written:?} ms, the program's have {:?} ms: give the operator another uid, or restore with the program that wrote it",
+                context.name(),
+                self.slices.parts(),
+            )));
+        }
+        self.restored.read(&self.groups, &mut input).map_err(codec)?;
+        let panes = input.count().map_err(codec)?;
+        for _ in 0..panes {
+            let number = input.zigzag().map_err(codec)?;
+            let length = input.count().map_err(codec)?;
+            let table = input.take(length).map_err(codec)?;
+            let pane = self.slices.pane(number);
+            read_snapshot(table, self.panes.table(&pane), &self.groups, &self.fields)
+                .map_err(|error| failed(context, error))?;
+        }
+        input.finish().map_err(codec)
+    }
+}
+
+/// Adds a record to what is kept of its key.
+#[inline]
+fn add<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>(
+    table: &mut Table<S::Key, Single<F::Kept>>,
+    folding: &mut F,
+    at: KeyAddress,
+    record: Keyed<'_, T, S>,
+    context: &OperatorContext,
+) -> Result<(), TaskError> {
+    let place = table.entry(at, |key| key == record.key());
+    match place.map_err(|error| failed(context, error))? {
+        Entry::Occupied(mut taken) => folding.add(&mut taken.get_mut().1.0, record.into_record()),
+        Entry::Vacant(free) => {
+            let (key, record) = record.into_both();
+            free.insert((key, Single(folding.first(record))));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! What is made of the records of one key in one window: counts, sums, aggregates, or the records themselves.
+
+use super::TimeWindow;
+use crate::{
+    operators::{BoxError, Collector, Count, Folding, Reduce, Sum},
+    types::{Key, Record},
+};
+use std::ops::AddAssign;
+
+/// How the records of one key in one window become what is emitted. The kept values of two parts of a window can be merged.
+pub trait WindowFolding<K, T>: Clone + Send + 'static {
+    /// What is kept for each key of a window.
+    type Kept: Record;
+    /// What goes out.
+    type Out: Record;
+    /// Returns what is kept after the first record.
+    fn first(&mut self, record: T) -> Self::Kept;
+    /// Adds another record.
+    fn add(&mut self, kept: &mut Self::Kept, record: T);
+    /// Adds what was kept for a later part of the window.
+    fn merge(&mut self, kept: &mut Self::Kept, later: Self::Kept);
+    /// Emits the results of the window.
+    ///
+    /// # Errors
+    /// What the user's function returns.
+    fn emit(
+        &mut self,
+        key: K,
+        window: TimeWindow,
+        kept: Self::Kept,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError>;
+}
+
+/// A [`Folding`] whose kept values can be merged.
+macro_rules! folding {
+    ($type:ty, <$($parameter:ident),*>, $kept:ty, $out:ty, $merge:expr, {$($bounds:tt)*}) => {
+        impl<K: Key, T, $($parameter),*> WindowFolding<K, T> for $type
+        where
+            $($bounds)*
+        {
+            type Kept = $kept;
+            type Out = $out;
+            #[inline]
+            fn first(&mut self, record: T) -> $kept {
+                Folding::<K, T>::first(self, record)
+            }
+            #[inline]
+            fn add(&mut self, kept: &mut $kept, record: T) {
+                Folding::<K, T>::add(self, kept, record);
+            }
+            #[inline]
+            fn merge(&mut self, kept: &mut $kept, later: $kept) {
+                let merge: fn(&mut Self, &mut $kept, $kept) = $merge;
+                merge(self, kept, later);
+            }
+            #[inline]
+            fn emit(
+                &mut self,
+                key: K,
+                _window: TimeWindow,
+                kept: $kept,
+                out: &mut Collector<$out>,
+            ) -> Result<(), BoxError> {
+                out.collect(Folding::<K, T>::last(self, key, kept));
+                Ok(())
+            }
+        }
+    };
+}
+
+folding!(Count, <>, u64, (K, u64), |_, kept, later| *kept += later, {});
+folding!(Sum<F, V>, <F, V>, V, (K, V), |_, kept, later| *kept += later, {
+    V: Record + AddAssign, F: FnMut(&T) -> V + Clone + Send + 'static
+});
+folding!(Reduce<F>, <F>, T, T, |this, kept, later| Folding::<K, T>::add(this, kept, later), {
+    T: Record, F: FnMut(&mut T, T) + Clone + Send + 'static
+});
+
+/// How the records of a window become one value, over an accumulator that can be merged with another one.
+///
+/// ```
+/// use streaming::operators::AggregateFunction;
+///
+/// #[derive(Clone)]
+/// struct Mean;
+///
+/// impl AggregateFunction<u64> for Mean {
+///     type Accumulator = (u64, u64);
+///     type Out = f64;
+///
+///     fn create_accumulator(&mut self) -> (u64, u64) {
+///         (0, 0)
+///     }
+///     fn add(&mut self, accumulator: &mut (u64, u64), record: u64) {
+///         self.merge(accumulator, (record, 1));
+///     }
+///     fn merge(&mut self, accumulator: &mut (u64, u64), later: (u64, u64)) {
+///         *accumulator = (accumulator.0 + later.0, accumulator.1 + later.1);
+///     }
+///     fn result(&mut self, (sum, count): (u64, u64)) -> f64 {
+///         sum as f64 / count as f64
+///     }
+/// }
+/// ```
+pub trait AggregateFunction<T>: Clone + Send + 'static {
+    /// What is kept between the records.
+    type Accumulator: Record;
+    /// The value of a window.
+    type Out: Record;
+    /// Returns what is kept before the first record.
+    fn create_accumulator(&mut self) -> Self::Accumulator;
+    /// Adds a record.
+    fn add(&mut self, accumulator: &mut Self::Accumulator, record: T);
+    /// Adds an accumulator of other records of the same key and window. Sliding windows and sessions are made of several.
+    fn merge(&mut self, accumulator: &mut Self::Accumulator, later: Self::Accumulator);
+    /// Returns the value of a window.
+    fn result(&mut self, accumulator: Self::Accumulator) -> Self::Out;
+}
+
+/// Runs an [`AggregateFunction`]: `(key, value)` for each window.
+#[derive(Debug, Clone)]
+pub struct AggregateWindow<F>(pub(crate) F);
+
+impl<K: Key, T, F: AggregateFunction<T>> WindowFolding<K, T> for AggregateWindow<F> {
+    type Kept = F::Accumulator;
+    type Out = (K, F::Out);
+    #[inline]
+    fn first(&mut self, record: T) -> F::Accumulator {
+        let mut accumulator = self.0.create_accumulator();
+        self.0.add(&mut accumulator, record);
+        accumulator
+    }
+    #[inline]
+    fn add(&mut self, kept: &mut F::Accumulator, record: T) {
+        self.0.add(kept, record);
+    }
+    fn merge(&mut self, kept: &mut F::Accumulator, later: F::Accumulator) {
+        self.0.merge(kept, later);
+    }
+    #[inline]
+    fn emit(
+        &mut self,
+        key: K,
+        _window: TimeWindow,
+        kept: F::Accumulator,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        out.collect((key, self.0.result(kept)));
+        Ok(())
+    }
+}
+
+/// A function that is handed all records of a key in a window.
+///
+/// ```
+/// use streaming::operators::{BoxError, Collector, TimeWindow, WindowFunction};
+///
+/// /// The greatest record of each key, with the beginning of its window.
+/// #[derive(Clone)]
+/// struct Greatest;
+///
+/// impl WindowFunction<String, u64> for Greatest {
+///     type Out = (String, i64, u64);
+///
+///     fn process(
+///         &mut self,
+///         key: &String,
+///         window: TimeWindow,
+///         records: Vec<u64>,
+///         out: &mut Collector<Self::Out>,
+///     ) -> Result<(), BoxError> {
+///         let greatest = records.into_iter().max().unwrap_or(0);
+///         out.collect((key.clone(), window.start(), greatest));
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait WindowFunction<K, T>: Clone + Send + 'static {
+    /// What goes out.
+    type Out: Record;
+    /// Called when a window is over, once for each key that has records in it: at least one. Records that share a part of
+    /// the window are in the order of their coming.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn process(
+        &mut self,
+        key: &K,
+        window: TimeWindow,
+        records: Vec<T>,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError>;
+}
+
+/// Runs a [`WindowFunction`].
+#[derive(Debug, Clone)]
+pub struct ProcessWindow<F>(pub(crate) F);
+
+impl<K: Key, T: Record, F: WindowFunction<K, T>> WindowFolding<K, T> for ProcessWindow<F> {
+    type Kept = Vec<T>;
+    type Out = F::Out;
+    fn first(&mut self, record: T) -> Vec<T> {
+        vec![record]
+    }
+    fn add(&mut self, kept: &mut Vec<T>, record: T) {
+        kept.push(record);
+    }
+    fn merge(&mut self, kept: &mut Vec<T>, mut later: Vec<T>) {
+        kept.append(&mut later);
+    }
+    fn emit(
+        &mut self,
+        key: K,
+        window: TimeWindow,
+        kept: Vec<T>,
+        out: &mut Collector<F::Out>,
+    ) -> Result<(), BoxError> {
+        self.0.process(&key, window, kept, out)
+    }
+}

@@ -1,0 +1,169 @@
+//! The tables of the panes that have records, in the order of their times.
+//!
+//! A pane's table is found once for a row of records. Windows are put together from their panes one part (a share of the
+//! key groups) at a time, so that the task is never held up by a whole window.
+
+use super::{
+    WindowFolding,
+    slices::{Pane, Slices, clamp},
+};
+use crate::{
+    state::{KeyAddress, KeyGroups, Single, Table},
+    types::{Key, Record, key_hash},
+};
+use hashbrown::{HashTable, hash_table::Entry};
+use std::{collections::BTreeMap, ops::RangeInclusive};
+
+/// What is kept of each key in one pane.
+pub(super) type PaneTable<K, A> = Table<K, Single<A>>;
+
+struct Slot<K, A> {
+    pane: Pane,
+    table: PaneTable<K, A>,
+}
+
+/// All panes of one operator's subtask.
+pub(super) struct Panes<K, A> {
+    /// By the panes' numbers.
+    slots: BTreeMap<i64, Slot<K, A>>,
+    /// The emptied table of a former pane: its memory is used again.
+    spare: Option<PaneTable<K, A>>,
+    /// Where the panes of a window are merged; empty between two parts.
+    merged: HashTable<(K, A)>,
+    groups: KeyGroups,
+}
+
+impl<K: Key, A: Record> Panes<K, A> {
+    /// Begins without panes.
+    pub(super) fn new(groups: KeyGroups) -> Self {
+        Self { slots: BTreeMap::new(), spare: None, merged: HashTable::new(), groups }
+    }
+
+    /// Returns the number of the first window from `from` on that has records.
+    pub(super) fn next_window(&self, slices: &Slices, from: i128) -> Option<i128> {
+        let mut slots = self.slots.range(clamp(slices.panes_of(from).start)..);
+        // Behind the last window there may be a last pane, whose number is the greatest there is.
+        let windows = slots.next().map(|(_, slot)| &slot.pane.windows);
+        windows.filter(|windows| windows.end > from).map(|windows| windows.start.max(from))
+    }
+
+    /// Returns the table of a pane, which is made where there is none.
+    #[inline]
+    pub(super) fn table(&mut self, pane: &Pane) -> &mut PaneTable<K, A> {
+        let Self { slots, spare, groups, .. } = self;
+        let slot = slots.entry(pane.number).or_insert_with(|| {
+            let table = spare.take().unwrap_or_else(|| Table::new(groups.clone()));
+            Slot { pane: pane.clone(), table }
+        });
+        &mut slot.table
+    }
+
+    /// Calls `each` with every pane and its table.
+    pub(super) fn each<E>(
+        &mut self,
+        mut each: impl FnMut(&Pane, &mut PaneTable<K, A>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.slots.values_mut().try_for_each(|slot| each(&slot.pane, &mut slot.table))
+    }
+
+    /// Returns the number of panes.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Drops the panes that have no window from `open` on.
+    pub(super) fn drop_before(&mut self, open: i128) {
+        while let Some(first) =
+            self.slots.first_entry().filter(|first| first.get().pane.windows.end <= open)
+        {
+            let Slot { mut table, .. } = first.remove();
+            if self.spare.is_none() {
+                table.parts_mut().iter_mut().for_each(|part| hand_out(part, true, |_, _| {}));
+                self.spare = Some(table);
+            }
+        }
+    }
+
+    /// Appends one part of a window's keys to `to`, with what is kept of each in all panes of the window. With `last_use` the
+    /// panes that no later window needs give away what they have.
+    pub(super) fn collect_part<T, F: WindowFolding<K, T, Kept = A>>(
+        &mut self,
+        (slices, window, part): (&Slices, i128, usize),
+        last_use: bool,
+        folding: &mut F,
+        to: &mut Vec<(K, A)>,
+    ) {
+        let panes = range_of(slices, window);
+        let mut parts = self.slots.range_mut(panes).filter_map(|(_, slot)| {
+            let gives = last_use && slot.pane.windows.end <= window + 1;
+            let table = slot.table.parts_mut().get_mut(part).filter(|table| !table.is_empty())?;
+            Some((table, gives))
+        });
+        let Some((first, gives)) = parts.next() else { return };
+        let Some(second) = parts.next() else {
+            return hand_out(first, gives, |key, kept| to.push((key, kept)));
+        };
+        let merged = &mut self.merged;
+        for (table, gives) in [(first, gives), second].into_iter().chain(parts) {
+            hand_out(table, gives, |key, kept| merge(merged, key, kept, folding));
+        }
+        to.extend(merged.drain());
+    }
+
+    /// Returns what is kept of one key in all panes of a window.
+    pub(super) fn collect_key<T, F: WindowFolding<K, T, Kept = A>>(
+        &mut self,
+        (slices, window): (&Slices, i128),
+        (at, key): (KeyAddress, &K),
+        folding: &mut F,
+    ) -> Option<A> {
+        let mut kept = None;
+        for (_, slot) in self.slots.range_mut(range_of(slices, window)) {
+            let Some(Single(next)) = slot.table.get(at, key) else { continue };
+            match &mut kept {
+                None => kept = Some(next.clone()),
+                Some(kept) => folding.merge(kept, next.clone()),
+            }
+        }
+        kept
+    }
+}
+
+/// Returns the numbers of the panes of a window.
+fn range_of(slices: &Slices, window: i128) -> RangeInclusive<i64> {
+    let panes = slices.panes_of(window);
+    clamp(panes.start)..=clamp(panes.end - 1)
+}
+
+/// Adds what a later pane has of a key.
+fn merge<K: Key, T, F: WindowFolding<K, T>>(
+    merged: &mut HashTable<(K, F::Kept)>,
+    key: K,
+    kept: F::Kept,
+    folding: &mut F,
+) {
+    let hash = key_hash(&key);
+    match merged.entry(hash, |(stored, _)| *stored == key, |(key, _)| key_hash(key)) {
+        Entry::Occupied(mut taken) => folding.merge(&mut taken.get_mut().1, kept),
+        Entry::Vacant(free) => {
+            free.insert((key, kept));
+        }
+    }
+}
+
+/// Calls `each` with the entries of one part of a pane: with the entries themselves where the pane gives them away.
+fn hand_out<K: Key, A: Record>(
+    part: &mut HashTable<(K, Single<A>)>,
+    gives: bool,
+    mut each: impl FnMut(K, A),
+) {
+    if !gives {
+        return part.iter().for_each(|(key, Single(kept))| each(key.clone(), kept.clone()));
+    }
+    // The memory of a table that was once much fuller goes.
+    let sparse = part.len() < part.capacity() / 8;
+    part.drain().for_each(|(key, Single(kept))| each(key, kept));
+    if sparse {
+        *part = HashTable::new();
+    }
+}

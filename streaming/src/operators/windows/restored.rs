@@ -1,0 +1,74 @@
+//! How far the key groups of a restored operator had come: groups that come from several subtasks may differ until the
+//! watermark has passed all of them.
+
+use crate::{
+    state::KeyGroups,
+    types::{CodecError, Reader, write_varint, write_zigzag},
+};
+
+/// The watermark of each owned key group when its state was written; empty once the operator's own has passed them all.
+#[derive(Debug, Default)]
+pub(super) struct Restored(Vec<i64>);
+
+impl Restored {
+    /// Returns whether the operator's watermark holds for all groups.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the watermark of a group, by its place among the owned ones.
+    pub(super) fn of(&self, group: usize) -> Option<i64> {
+        self.0.get(group).copied()
+    }
+
+    /// The operator's watermark is there now.
+    pub(super) fn passed(&mut self, watermark: i64) {
+        if self.0.iter().all(|ms| *ms <= watermark) {
+            self.0 = Vec::new();
+        }
+    }
+
+    /// Appends the first group, the number of groups, and runs of these: a varint length and a watermark.
+    pub(super) fn write(&self, groups: &KeyGroups, watermark: i64, out: &mut Vec<u8>) {
+        write_varint(u64::from(groups.owned.start), out);
+        write_varint(groups.owned.len() as u64, out);
+        let of = |group: usize| self.of(group).map_or(watermark, |ms| ms.max(watermark));
+        let all: Vec<i64> = (0..groups.owned.len()).map(of).collect();
+        for run in all.chunk_by(|a, b| a == b) {
+            write_varint(run.len() as u64, out);
+            write_zigzag(run.first().copied().unwrap_or(watermark), out);
+        }
+    }
+
+    /// Takes in what [`Restored::write`] of some subtask wrote, as far as the groups are owned.
+    pub(super) fn read(
+        &mut self,
+        groups: &KeyGroups,
+        input: &mut Reader<'_>,
+    ) -> Result<(), CodecError> {
+        let first = input.varint()?;
+        let mut left = input.varint()?;
+        let mut group = first;
+        if first.saturating_add(left) > u64::from(groups.max_parallelism) {
+            return Err(CodecError::Invalid { what: "range of key groups" });
+        }
+        self.0.resize(groups.owned.len(), i64::MIN);
+        while left > 0 {
+            let run = input.varint()?;
+            let watermark = input.zigzag()?;
+            if run == 0 || run > left {
+                return Err(CodecError::Invalid { what: "run of key groups" });
+            }
+            for number in group..group + run {
+                let place = number.checked_sub(u64::from(groups.owned.start));
+                let place = place.and_then(|place| self.0.get_mut(usize::try_from(place).ok()?));
+                if let Some(place) = place {
+                    *place = watermark;
+                }
+            }
+            (group, left) = (group + run, left - run);
+        }
+        self.passed(i64::MIN);
+        Ok(())
+    }
+}

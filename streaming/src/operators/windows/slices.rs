@@ -1,0 +1,200 @@
+//! Tumbling and sliding windows as arithmetic: which windows a moment belongs to, and the panes that windows share.
+//!
+//! Windows are numbered: window `k` begins at `offset + k * slide` and has `size` milliseconds. A pane has as many
+//! milliseconds as the greatest common divisor of size and slide, so that every window is a row of whole panes. Numbers of
+//! windows and bounds are computed in 128 bits: nothing here may overflow for any `i64`.
+
+use std::ops::Range;
+
+/// A row of milliseconds that records are put together for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TimeWindow {
+    start: i64,
+    last: i64,
+}
+
+impl TimeWindow {
+    /// Returns the first millisecond of the window, since 1970.
+    pub fn start(&self) -> i64 {
+        self.start
+    }
+    /// Returns the millisecond behind the window's last one, since 1970, or `i64::MAX` where that is the last one.
+    pub fn end(&self) -> i64 {
+        self.last.saturating_add(1)
+    }
+    /// Returns the last millisecond of the window, since 1970: the event time of what is emitted for it.
+    pub fn last(&self) -> i64 {
+        self.last
+    }
+}
+
+/// How time is cut into windows and panes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slices {
+    size: i64,
+    slide: i64,
+    offset: i64,
+    pane: i64,
+}
+
+/// A pane, and which windows it is a part of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pane {
+    pub(super) number: i64,
+    /// First and last millisecond.
+    pub(super) first: i64,
+    pub(super) last: i64,
+    /// Empty where the pane lies between two windows.
+    pub(super) windows: Range<i128>,
+}
+
+/// Brings a moment into the range that a window's bound can have.
+pub(super) fn clamp(ms: i128) -> i64 {
+    // The cast keeps the value: it was brought into the range.
+    ms.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+fn greatest_common_divisor(mut a: i64, mut b: i64) -> i64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+impl Slices {
+    /// Cuts time into windows of `size` milliseconds, one every `slide`. Sizes below 1 count as 1.
+    pub(super) fn new(size: i64, slide: i64, offset: i64) -> Self {
+        let (size, slide) = (size.max(1), slide.max(1));
+        let pane = greatest_common_divisor(size, slide);
+        Self { size, slide, offset: offset.rem_euclid(slide), pane }
+    }
+
+    /// Returns size, slide and offset, in milliseconds.
+    pub(super) fn parts(&self) -> [i64; 3] {
+        [self.size, self.slide, self.offset]
+    }
+
+    /// Returns the pane that a moment is in.
+    pub(super) fn pane_at(&self, ms: i64) -> Pane {
+        let shift = self.offset % self.pane;
+        // With panes of one millisecond there is no shift, with longer ones there is room for one pane less.
+        let number = ms.div_euclid(self.pane) - i64::from(ms.rem_euclid(self.pane) < shift);
+        self.pane(number)
+    }
+
+    /// Returns the pane of that number.
+    pub(super) fn pane(&self, number: i64) -> Pane {
+        let pane = i128::from(self.pane);
+        let first = i128::from(number) * pane + i128::from(self.offset % self.pane);
+        let last = first + pane - 1;
+        let windows = self.first_behind(last - 1)..self.first_from(first);
+        Pane { number, first: clamp(first), last: clamp(last), windows }
+    }
+
+    /// Returns the first window that begins behind that moment.
+    fn first_from(&self, ms: i128) -> i128 {
+        (ms - i128::from(self.offset)).div_euclid(i128::from(self.slide)) + 1
+    }
+
+    /// Returns the first window whose last millisecond is behind that moment.
+    fn first_behind(&self, ms: i128) -> i128 {
+        // The last millisecond is `size - 1` behind the beginning.
+        self.first_from(ms - i128::from(self.size) + 1)
+    }
+
+    /// Returns the first window that is not over when event time has come to `watermark` and windows are kept for `lateness`
+    /// milliseconds more.
+    pub(super) fn first_open(&self, watermark: i64, lateness: i64) -> i128 {
+        match watermark {
+            // Nothing comes any more, and nothing is over yet.
+            i64::MAX => i128::MAX,
+            i64::MIN => i128::MIN,
+            ms => self.first_behind(i128::from(ms) - i128::from(lateness)),
+        }
+    }
+
+    /// Returns the window of that number.
+    pub(super) fn window(&self, number: i128) -> TimeWindow {
+        let start = number * i128::from(self.slide) + i128::from(self.offset);
+        TimeWindow { start: clamp(start), last: clamp(start + i128::from(self.size) - 1) }
+    }
+
+    /// Returns the numbers of the first pane of a window and of the one behind its last.
+    pub(super) fn panes_of(&self, window: i128) -> Range<i128> {
+        // Saturates where all windows are over, or none is.
+        let start = window.saturating_mul(i128::from(self.slide));
+        let first = start.saturating_add(i128::from(self.offset)).div_euclid(i128::from(self.pane));
+        first..first.saturating_add(i128::from(self.size / self.pane))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Moments, many of them at the ends of the range.
+    fn moments() -> impl Strategy<Value = i64> {
+        let end = prop_oneof![Just(i64::MAX), Just(i64::MIN + 1), Just(0)];
+        let any = any::<i64>();
+        let moment =
+            prop_oneof![any, (end, -50_i64..50).prop_map(|(end, by)| end.saturating_add(by))];
+        // The smallest number is no moment.
+        moment.prop_map(|ms| ms.max(i64::MIN + 1))
+    }
+
+    fn lengths() -> impl Strategy<Value = i64> {
+        prop_oneof![4 => 1_i64..40, 1 => (i64::MAX - 40)..=i64::MAX]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// A moment's pane holds it, and the pane's windows are exactly those that hold the moment.
+        #[test]
+        fn panes_and_windows_agree_for_every_moment(
+            ms in moments(), size in lengths(), slide in lengths(), offset in 0_i64..100, lateness in 0_i64..50,
+        ) {
+            let slices = Slices::new(size, slide, offset);
+            let pane = slices.pane_at(ms);
+            prop_assert!(pane.first <= ms && ms <= pane.last);
+            prop_assert_eq!(&slices.pane(pane.number), &pane);
+            let holds = |k: i128| {
+                let start = k * i128::from(slide) + i128::from(offset.rem_euclid(slide));
+                (start..start + i128::from(size)).contains(&i128::from(ms))
+            };
+            let Range { start, end } = pane.windows;
+            prop_assert!(start <= end);
+            prop_assert!(!holds(start - 1) && !holds(end));
+            for k in [start, end - 1] {
+                let number = i128::from(pane.number);
+                let inside = (start..end).contains(&k);
+                prop_assert_eq!(holds(k), inside);
+                prop_assert_eq!(slices.panes_of(k).contains(&number), inside);
+                if inside {
+                    let window = slices.window(k);
+                    prop_assert!(window.start() <= ms && ms <= window.last());
+                }
+                // A window is open until the watermark is at its last millisecond.
+                let last = k * i128::from(slide) + i128::from(offset.rem_euclid(slide)) + i128::from(size) - 1;
+                let open = ms == i64::MAX || last + i128::from(lateness) <= i128::from(ms);
+                prop_assert_eq!(k < slices.first_open(ms, lateness), open);
+            }
+        }
+    }
+
+    #[test]
+    fn windows_begin_at_multiples_of_the_slide_and_the_offset() {
+        let slices = Slices::new(10, 4, 1);
+        let windows: Vec<_> = slices.pane_at(-2).windows.map(|k| slices.window(k)).collect();
+        let expected = [(-11, -1), (-7, 3), (-3, 7)];
+        assert_eq!(windows.iter().map(|w| (w.start(), w.end())).collect::<Vec<_>>(), expected);
+        assert_eq!(slices.pane_at(-2).first, -3);
+    }
+
+    #[test]
+    fn a_moment_between_windows_has_none() {
+        let slices = Slices::new(2, 5, 0);
+        assert!(slices.pane_at(2).windows.is_empty() && !slices.pane_at(6).windows.is_empty());
+    }
+}

@@ -1,0 +1,468 @@
+//! Windows against naive models: the operators alone with watermarks, interruptions and changes of parallelism at any moment,
+//! and whole programs.
+
+use super::*;
+use crate::{
+    api::tests::{built, lines},
+    batch::{Batch, NO_TIME},
+    harness::Harness,
+    operators::{
+        BoxError, ByReference, Collector, Consumer, Flow, Operator, OperatorContext, OperatorMail,
+    },
+    seam::{Barrier, Interrupt, StreamEvent, TaskError},
+    state::{KeyGroups, channel_of_group},
+    time::WatermarkStrategy,
+};
+use proptest::prelude::*;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// A key and a number that tells records apart.
+type Record = (u8, u32);
+/// Key, first and last millisecond of the window, numbers of its records in order; and the event time.
+type Shown = ((u8, i64, i64, Vec<u32>), i64);
+
+/// Takes everything.
+struct Gather(Arc<Mutex<Vec<Shown>>>);
+
+impl Consumer<(u8, i64, i64, Vec<u32>)> for Gather {
+    fn open(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn resume(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+    fn batch(&mut self, batch: &mut Batch<(u8, i64, i64, Vec<u32>)>) -> Result<bool, TaskError> {
+        batch.each(|record, time| self.0.lock().unwrap().push((record, time)));
+        Ok(true)
+    }
+    fn event(&mut self, _event: StreamEvent) -> Result<Flow, TaskError> {
+        Ok(Flow::Done)
+    }
+    fn full(&self) -> bool {
+        false
+    }
+    fn most_at_once(&self) -> usize {
+        crate::operators::BATCH_RECORDS
+    }
+    fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
+        Ok(true)
+    }
+    fn deliver(&mut self, _to: model::NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn close(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn dispose(&mut self) {}
+}
+
+/// Shows each window with its records.
+#[derive(Clone)]
+struct Show;
+
+impl WindowFunction<u8, Record> for Show {
+    type Out = (u8, i64, i64, Vec<u32>);
+    fn process(
+        &mut self,
+        key: &u8,
+        window: TimeWindow,
+        records: Vec<Record>,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        assert!(records.iter().all(|(of, _)| of == key));
+        let mut numbers: Vec<u32> = records.into_iter().map(|(_, number)| number).collect();
+        numbers.sort_unstable();
+        out.collect((*key, window.start(), window.last(), numbers));
+        Ok(())
+    }
+}
+
+type ByFirst = ByReference<fn(&Record) -> &u8, u8>;
+type Windows = EventTimeWindows<Record, ByFirst, ProcessWindow<Show>>;
+
+fn by_first() -> ByFirst {
+    ByReference::new(|record| &record.0)
+}
+
+/// One subtask of an operator.
+struct Subtask<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> {
+    operator: Op,
+    out: Collector<Op::Out>,
+    context: OperatorContext,
+    seen: Arc<Mutex<Vec<Shown>>>,
+}
+
+impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Subtask<Op> {
+    fn new(
+        operator: Op,
+        (subtask, of): (u32, u32),
+        restore: &[Vec<u8>],
+        interrupted: bool,
+    ) -> Self {
+        let seen = Arc::new(Mutex::default());
+        let interrupt = Interrupt::default();
+        if interrupted {
+            interrupt.raise();
+        }
+        let mut context = OperatorContext::for_tests(subtask, of);
+        context.restore = restore.to_vec();
+        let out = Collector::new(Box::new(Gather(Arc::clone(&seen))), interrupt);
+        let mut subtask = Self { operator, out, context, seen };
+        subtask.operator.open(&subtask.context).unwrap();
+        subtask
+    }
+
+    fn batch(&mut self, records: &[(u8, u32, i64)]) -> Vec<Shown> {
+        let mut batch = Batch::default();
+        records.iter().for_each(|(key, number, time)| batch.push((*key, *number), *time));
+        while !batch.is_empty() {
+            let before = batch.len();
+            self.operator.process(&mut batch, &mut self.out, &self.context).unwrap();
+            assert!(batch.len() < before, "no record was worked on");
+        }
+        self.shown()
+    }
+
+    fn event(&mut self, event: StreamEvent) -> Vec<Shown> {
+        let mut calls = 0;
+        while self.operator.event(event, &mut self.out, &self.context).unwrap() != Flow::Done {
+            self.out.flush().unwrap();
+            calls += 1;
+            assert!(calls < 100_000, "no end");
+        }
+        self.shown()
+    }
+
+    fn snapshot(&mut self) -> Vec<u8> {
+        let barrier = Barrier { checkpoint: 1, triggered_ms: 0, last: false };
+        assert_eq!(self.event(StreamEvent::Barrier(barrier)), []);
+        self.operator.snapshot(1, &self.context).unwrap().unwrap()
+    }
+
+    fn shown(&mut self) -> Vec<Shown> {
+        self.out.flush().unwrap();
+        std::mem::take(&mut *self.seen.lock().unwrap())
+    }
+}
+
+/// The subtask that a key belongs to.
+fn subtask_of(key: u8, parallelism: u32) -> usize {
+    let group = KeyGroups::of_subtask(0, 1, 128).address(&key).group;
+    channel_of_group(group, 128, parallelism) as usize
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    /// Keys and times.
+    Batch(Vec<(u8, i64)>),
+    /// The watermark of one subtask advances.
+    Watermark(usize, i64),
+    /// All subtasks write their state and are started again, that many.
+    Rescale(u32),
+}
+
+/// What happens around a moment.
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let around = prop_oneof![3 => Just(0), 1 => Just(i64::MAX - 60), 1 => Just(i64::MIN + 60)];
+    around.prop_flat_map(|around| {
+        let moment = move || {
+            (-50_i64..50, 0_i64..20)
+                .prop_map(move |(a, b)| i64::saturating_add(around, a + if a > 30 { b } else { 0 }))
+        };
+        let batch = prop::collection::vec((0_u8..6, moment()), 1..12).prop_map(Act::Batch);
+        let watermark =
+            (any::<usize>(), moment()).prop_map(|(subtask, ms)| Act::Watermark(subtask, ms));
+        let rescale = (1_u32..4).prop_map(Act::Rescale);
+        prop::collection::vec(prop_oneof![6 => batch, 6 => watermark, 1 => rescale], 1..40)
+    })
+}
+
+/// How far time has come for each key, whatever subtask it is in.
+type Watermarks = BTreeMap<u8, i64>;
+
+/// Flink's window operator with event time, by the letter and slowly.
+struct Model {
+    size: i64,
+    slide: i64,
+    offset: i64,
+    lateness: i64,
+    contents: BTreeMap<(i128, u8), BTreeSet<u32>>,
+    watermarks: Watermarks,
+    late: u64,
+}
+
+impl Model {
+    fn watermark(&self, key: u8) -> i64 {
+        self.watermarks.get(&key).copied().unwrap_or(i64::MIN)
+    }
+    /// The last millisecond of a window that begins there.
+    fn last(&self, start: i128) -> i64 {
+        i64::try_from(start + i128::from(self.size) - 1).unwrap_or(i64::MAX)
+    }
+    fn show(&self, start: i128, key: u8) -> Shown {
+        let numbers = self.contents[&(start, key)].iter().copied().collect();
+        let first = i64::try_from(start).unwrap_or(i64::MIN);
+        ((key, first, self.last(start), numbers), self.last(start))
+    }
+    fn record(&mut self, key: u8, number: u32, time: i64) -> Vec<Shown> {
+        let (slide, time_) = (i128::from(self.slide), i128::from(time));
+        let offset = i128::from(self.offset) % slide;
+        let mut start = (time_ - offset).div_euclid(slide) * slide + offset;
+        let (mut skipped, mut shown) = (true, Vec::new());
+        while start > time_ - i128::from(self.size) {
+            let last = self.last(start);
+            if last.saturating_add(self.lateness) > self.watermark(key) {
+                skipped = false;
+                self.contents.entry((start, key)).or_default().insert(number);
+                if last <= self.watermark(key) {
+                    shown.push(self.show(start, key));
+                }
+            }
+            start -= slide;
+        }
+        let late = time.saturating_add(self.lateness) <= self.watermark(key);
+        self.late += u64::from(skipped && late);
+        shown
+    }
+    fn advance(&mut self, key: u8, ms: i64) -> Vec<Shown> {
+        let before = self.watermark(key);
+        if ms <= before {
+            return Vec::new();
+        }
+        self.watermarks.insert(key, ms);
+        let due = |start: &i128| (before + 1..=ms).contains(&self.last(*start));
+        let of_key = self.contents.keys().filter(|(_, of)| *of == key).map(|(start, _)| *start);
+        of_key.filter(due).map(|start| self.show(start, key)).collect()
+    }
+}
+
+fn sorted(mut shown: Vec<Shown>) -> Vec<Shown> {
+    shown.sort();
+    shown
+}
+
+fn check(acts: &[Act], interrupted: bool, model: &mut Model) -> Result<(), TestCaseError> {
+    let (slices, lateness) = (Slices::new(model.size, model.slide, model.offset), model.lateness);
+    let subtask = |number, of, restore: &[Vec<u8>]| {
+        let operator = Windows::new(by_first(), ProcessWindow(Show), slices, lateness);
+        Subtask::new(operator, (number, of), restore, interrupted)
+    };
+    let mut subtasks = vec![subtask(0, 1, &[])];
+    let (mut number, mut late) = (0, 0);
+    let end =
+        [Act::Watermark(0, i64::MAX), Act::Watermark(1, i64::MAX), Act::Watermark(2, i64::MAX)];
+    for act in acts.iter().chain(&end) {
+        let parallelism = subtasks.len() as u32;
+        let (mut shown, mut expected) = (Vec::new(), Vec::new());
+        match act {
+            Act::Batch(records) => {
+                let mut parts = vec![Vec::new(); subtasks.len()];
+                for (key, time) in records.iter().filter(|(_, time)| *time != NO_TIME) {
+                    number += 1;
+                    parts[subtask_of(*key, parallelism)].push((*key, number, *time));
+                    expected.extend(model.record(*key, number, *time));
+                }
+                for (subtask, part) in subtasks.iter_mut().zip(parts) {
+                    shown.extend(subtask.batch(&part));
+                }
+            }
+            Act::Watermark(which, ms) => {
+                let which = which % subtasks.len();
+                shown = subtasks[which].event(StreamEvent::Watermark(*ms));
+                prop_assert!(
+                    shown.is_sorted_by_key(|(_, time)| *time),
+                    "not in order: {:?}",
+                    shown
+                );
+                for key in (0..6).filter(|key| subtask_of(*key, parallelism) == which) {
+                    expected.extend(model.advance(key, *ms));
+                }
+            }
+            Act::Rescale(to) => {
+                let restore: Vec<_> = subtasks.iter_mut().map(Subtask::snapshot).collect();
+                late += subtasks.iter().map(|s| s.operator.late_records()).sum::<u64>();
+                subtasks = (0..*to).map(|number| subtask(number, *to, &restore)).collect();
+            }
+        }
+        prop_assert_eq!(sorted(shown), sorted(expected), "after {:?}", act);
+    }
+    late += subtasks.iter().map(|s| s.operator.late_records()).sum::<u64>();
+    prop_assert_eq!(late, model.late);
+    Ok(())
+}
+
+fn model(size: i64, slide: i64, offset: i64, lateness: i64) -> Model {
+    let (contents, watermarks) = (BTreeMap::new(), BTreeMap::new());
+    Model { size, slide, offset, lateness, contents, watermarks, late: 0 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn windows_are_those_of_a_naive_model(
+        acts in acts(), size in 1_i64..24, slide in 1_i64..24, tumbling: bool, offset in 0_i64..30,
+        lateness in prop_oneof![Just(0), 1_i64..30], interrupted: bool,
+    ) {
+        let slide = if tumbling { size } else { slide };
+        check(&acts, interrupted, &mut model(size, slide, offset, lateness))?;
+    }
+
+    #[test]
+    fn any_bytes_are_the_state_of_windows_or_an_error(bytes: Vec<u8>, whole: bool) {
+        let operator = || Windows::new(by_first(), ProcessWindow(Show), Slices::new(10, 4, 1), 0);
+        let mut snapshot = Subtask::new(operator(), (0, 1), &[], false).snapshot();
+        if whole {
+            snapshot.truncate(4);
+        }
+        snapshot.extend(bytes);
+        let mut context = OperatorContext::for_tests(0, 1);
+        context.restore = vec![snapshot];
+        let _ = operator().open(&context);
+    }
+}
+
+#[test]
+fn state_of_other_windows_is_refused() {
+    let of = |size| Windows::new(by_first(), ProcessWindow(Show), Slices::new(size, size, 0), 0);
+    let snapshot = Subtask::new(of(10), (0, 1), &[], false).snapshot();
+    let mut context = OperatorContext::for_tests(0, 1);
+    context.restore = vec![snapshot];
+    assert!(of(10).open(&context).is_ok());
+    let refused = of(11).open(&context).unwrap_err().to_string();
+    assert!(refused.contains("[10, 10, 0] ms, the program's have [11, 11, 0] ms"), "{refused}");
+}
+
+#[test]
+fn the_output_can_stop_a_window_between_any_two_keys() {
+    let mut windows = Subtask::new(
+        Windows::new(by_first(), ProcessWindow(Show), Slices::new(10, 10, 0), 0),
+        (0, 1),
+        &[],
+        true,
+    );
+    let records: Vec<_> = (0..200).map(|n| (n as u8, n, 5)).collect();
+    windows.batch(&records);
+    let mut calls = 0;
+    let event = StreamEvent::Watermark(9);
+    while windows.operator.event(event, &mut windows.out, &windows.context).unwrap() != Flow::Done {
+        calls += 1;
+    }
+    assert_eq!((calls, windows.shown().len()), (200, 200));
+}
+
+#[test]
+fn the_last_moment_there_is_has_a_window() {
+    let windows = Windows::new(by_first(), ProcessWindow(Show), Slices::new(3, 1, 0), 0);
+    let mut windows = Subtask::new(windows, (0, 1), &[], false);
+    windows.batch(&[(1, 1, i64::MAX)]);
+    let last = windows.event(StreamEvent::Watermark(i64::MAX));
+    assert_eq!(last.len(), 3);
+    assert!(last.iter().all(|(_, time)| *time == i64::MAX));
+}
+
+/// Counts of numbers by their remainder in windows, as lines.
+fn expected_counts(numbers: std::ops::Range<u64>, size: i64, slide: i64) -> Vec<String> {
+    let mut counts: BTreeMap<(u64, i64), u64> = BTreeMap::new();
+    for n in numbers {
+        let time = time_of(n);
+        let newest = time.div_euclid(slide) * slide;
+        for start in (0..).map(|back| newest - back * slide).take_while(|s| *s > time - size) {
+            *counts.entry((n % 7, start + size - 1)).or_default() += 1;
+        }
+    }
+    let mut lines: Vec<_> =
+        counts.iter().map(|((key, last), count)| format!("{key}\t{count}\t{last}")).collect();
+    lines.sort();
+    lines
+}
+
+/// Out of order by less than 250 ms.
+fn time_of(n: u64) -> i64 {
+    (n as i64 / 25) * 25 + (n * 7 % 225) as i64
+}
+
+/// Shows counts with their event times.
+#[derive(Clone)]
+struct Stamped;
+
+impl crate::operators::ProcessFunction<(u64, u64)> for Stamped {
+    type Out = (u64, u64, i64);
+    fn process(
+        &mut self,
+        (key, count): (u64, u64),
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        out.collect((key, count, out.timestamp().unwrap()));
+        Ok(())
+    }
+}
+
+#[test]
+fn programs_with_windows_give_the_same_through_any_exchange() {
+    for (size, slide) in [(1_000, 1_000), (1_000, 250), (300, 200), (100, 270)] {
+        let job = built(3, move |env| {
+            let ms = |ms: i64| Duration::from_millis(ms.unsigned_abs());
+            let strategy =
+                WatermarkStrategy::for_bounded_out_of_orderness(ms(250), |n: &u64| time_of(*n));
+            let keyed = env
+                .sequence(0..6_000)
+                .assign_timestamps_and_watermarks(strategy)
+                .key_by_value(|n| n % 7);
+            if size == slide {
+                keyed
+                    .window(TumblingEventTimeWindows::of(ms(size)))
+                    .count()
+                    .process(Stamped)
+                    .collect();
+            } else {
+                let windows = SlidingEventTimeWindows::of(ms(size), ms(slide));
+                keyed.window(windows).sum(|_| 1_u64).process(Stamped).collect();
+            }
+        });
+        let tmp = tempfile::tempdir().unwrap();
+        let interrupt = Interrupt::default();
+        interrupt.raise();
+        let harnesses = [
+            Harness::new(tmp.path()),
+            Harness::new(tmp.path()).channel_batches(1).budget(64).serialize(),
+            Harness::new(tmp.path()).channel_batches(2).interrupt(interrupt),
+            Harness::new(tmp.path()).checkpoint_after(&[3, 9, 30]).fail_after(&[20]),
+        ];
+        for harness in harnesses {
+            let outcome = harness.run(&job).unwrap();
+            let expected = expected_counts(0..6_000, size, slide);
+            assert_eq!(lines(&outcome), expected, "{size}, {slide}");
+        }
+    }
+}
+
+#[test]
+fn a_record_without_an_event_time_fails_the_task_and_the_message_says_what_is_missing() {
+    let job = built(1, |env| {
+        let windows = TumblingEventTimeWindows::of(Duration::from_secs(1));
+        env.sequence(0..10).key_by(|n| n).window(windows).count().collect();
+    });
+    let tmp = tempfile::tempdir().unwrap();
+    let failure = Harness::new(tmp.path()).run(&job).unwrap_err().to_string();
+    assert!(failure.contains("call assign_timestamps_and_watermarks"), "{failure}");
+}
+
+#[test]
+fn windows_of_no_length_are_refused_when_the_program_is_built() {
+    let refused = crate::api::tests::try_built(crate::api::tests::inputs(1), |env| {
+        let windows = TumblingEventTimeWindows::of(Duration::from_micros(10));
+        env.sequence(0..10).key_by(|n| n).window(windows).count().collect();
+    });
+    assert!(refused.unwrap_err().to_string().contains("at least 1 ms"));
+}
