@@ -196,7 +196,7 @@ impl<T> Batch<T> {
         };
         if self.times.is_empty() {
             let mut records = self.records.drain(..);
-            while let Some(record) = records.next() {
+            for record in records.by_ref() {
                 if !goes_on(record, NO_TIME) {
                     break;
                 }
@@ -208,7 +208,7 @@ impl<T> Batch<T> {
         } else {
             self.fill_times();
             let mut timed = self.records.drain(..).zip(self.times.drain(..));
-            while let Some((record, time)) = timed.next() {
+            for (record, time) in timed.by_ref() {
                 if !goes_on(record, time) {
                     break;
                 }
