@@ -2,6 +2,7 @@
 //!
 //! Everything is ended and removed when the value is dropped. It must never touch another cluster's files.
 
+use crate::process::children_of;
 use anyhow::{Context, Result, bail};
 use gateways::NodeAddress;
 use rest::client::{ClientTimeouts, RestClient};
@@ -24,7 +25,7 @@ pub fn binaries() -> Result<PathBuf> {
     Ok(this.parent().context("the benchmark has no folder")?.to_owned())
 }
 
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
@@ -117,6 +118,15 @@ impl Cluster {
     /// Process ids of the TaskManagers.
     pub fn taskmanager_pids(&self) -> Vec<u32> {
         self.taskmanagers.iter().map(Child::id).collect()
+    }
+
+    /// Returns the number of processes that the cluster's processes have started for jobs and that are alive.
+    pub fn program_hosts(&self) -> Result<usize> {
+        let mut hosts = 0;
+        for pid in self.taskmanager_pids().into_iter().chain(self.jobmanager_pid()) {
+            hosts += children_of(pid)?;
+        }
+        Ok(hosts)
     }
 
     /// Where the JobManager's fabric answers.

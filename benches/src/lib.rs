@@ -8,6 +8,7 @@ pub mod control_plane;
 pub mod peers;
 pub mod process;
 pub mod report;
+pub mod throughput;
 pub mod words;
 pub mod yarn;
 

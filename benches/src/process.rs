@@ -34,25 +34,46 @@ pub fn cpu_of_children() -> CpuTime {
 
 /// CPU of a running process so far, from `/proc/PID/stat` (10 ms steps).
 pub fn cpu_of(pid: u32) -> io::Result<CpuTime> {
+    ticks_of(pid, 2)
+}
+
+/// CPU of a running process so far and of those of its children that it has waited for (10 ms steps).
+pub fn cpu_of_tree(pid: u32) -> io::Result<CpuTime> {
+    ticks_of(pid, 4)
+}
+
+/// Sums the first `count` of: user, system, children's user, children's system time.
+fn ticks_of(pid: u32, count: usize) -> io::Result<CpuTime> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The command name may hold blanks: fields are counted from behind its closing parenthesis.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-    let ticks = |i: usize| fields.get(i).and_then(|t| t.parse::<f64>().ok());
-    match (ticks(11), ticks(12)) {
-        (Some(user), Some(system)) => Ok(CpuTime((user + system) / 100.0)),
+    let ticks = fields.iter().skip(11).take(count).map(|ticks| ticks.parse::<f64>());
+    match ticks.collect::<Result<Vec<f64>, _>>() {
+        Ok(ticks) if ticks.len() == count => Ok(CpuTime(ticks.iter().sum::<f64>() / 100.0)),
         _ => Err(io::Error::new(io::ErrorKind::InvalidData, "unreadable /proc/PID/stat")),
     }
 }
 
 /// Resident memory of a process in MiB.
 pub fn rss_mib(pid: u32) -> io::Result<f64> {
+    memory_mib(pid, "VmRSS:")
+}
+
+/// The most memory in MiB that was resident in a process at any time so far.
+pub fn peak_mib(pid: u32) -> io::Result<f64> {
+    memory_mib(pid, "VmHWM:")
+}
+
+fn memory_mib(pid: u32, field: &str) -> io::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let kib = status
         .lines()
-        .find_map(|l| l.strip_prefix("VmRSS:"))
+        .find_map(|l| l.strip_prefix(field))
         .and_then(|l| l.split_whitespace().next())
         .and_then(|n| n.parse::<f64>().ok())
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no VmRSS"))?;
+        .ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "no such line in /proc/PID/status")
+        })?;
     Ok(kib / 1024.0)
 }
 
@@ -68,11 +89,16 @@ pub fn descriptors_of(pid: u32) -> io::Result<usize> {
 
 /// Returns the number of children of a process that were not reaped.
 pub fn children_of(pid: u32) -> io::Result<usize> {
-    let mut children = 0;
+    Ok(child_ids_of(pid)?.len())
+}
+
+/// Returns the ids of the children of a process that were not reaped.
+pub fn child_ids_of(pid: u32) -> io::Result<Vec<u32>> {
+    let mut children = Vec::new();
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
         // The file is absent if the thread has ended since.
         let of_thread = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
-        children += of_thread.split_whitespace().count();
+        children.extend(of_thread.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
     }
     Ok(children)
 }
@@ -84,7 +110,9 @@ mod tests {
     #[test]
     fn this_process_has_memory_and_a_stat_line() {
         assert!(rss_mib(std::process::id()).unwrap() > 0.5);
-        assert!(cpu_of(std::process::id()).unwrap().0 >= 0.0);
+        assert!(peak_mib(std::process::id()).unwrap() > 0.5);
+        let own = cpu_of(std::process::id()).unwrap();
+        assert!(own.0 >= 0.0 && cpu_of_tree(std::process::id()).unwrap() >= own);
         assert!(threads_of(std::process::id()).unwrap() >= 1);
         assert!(descriptors_of(std::process::id()).unwrap() >= 3);
     }

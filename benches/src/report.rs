@@ -3,7 +3,7 @@
 //! Must never print anything else on standard output.
 
 use serde::Serialize;
-use std::io::Write;
+use std::{fmt, io::Write};
 
 /// The output of one benchmark.
 #[derive(Debug)]
@@ -19,6 +19,38 @@ struct Line<'a> {
     unit: &'a str,
     #[serde(skip_serializing_if = "<[f64]>::is_empty")]
     runs: &'a [f64],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    goal: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    met: Option<bool>,
+}
+
+/// What a figure should be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Goal {
+    /// This much or less.
+    AtMost(f64),
+    /// This much or more.
+    AtLeast(f64),
+}
+
+impl Goal {
+    /// Returns true if `value` reaches the goal. NaN reaches none.
+    pub fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtMost(most) => value <= most,
+            Self::AtLeast(least) => value >= least,
+        }
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtMost(most) => write!(f, "≤ {most}"),
+            Self::AtLeast(least) => write!(f, "≥ {least}"),
+        }
+    }
 }
 
 impl Report {
@@ -29,16 +61,36 @@ impl Report {
 
     /// A single figure.
     pub fn value(&self, metric: &str, value: f64, unit: &str) -> std::io::Result<()> {
-        self.line(metric, value, unit, &[])
+        self.line(metric, value, unit, &[], None)
     }
 
     /// The median of several runs; the runs themselves are printed with it.
     pub fn runs(&self, metric: &str, runs: &[f64], unit: &str) -> std::io::Result<()> {
-        self.line(metric, median(runs), unit, runs)
+        self.line(metric, median(runs), unit, runs, None)
     }
 
-    fn line(&self, metric: &str, value: f64, unit: &str, runs: &[f64]) -> std::io::Result<()> {
-        let line = Line { bench: self.bench, metric, value, unit, runs };
+    /// As [`Report::runs`], with the goal and whether the median reaches it.
+    pub fn runs_with_goal(
+        &self,
+        metric: &str,
+        runs: &[f64],
+        unit: &str,
+        goal: Goal,
+    ) -> std::io::Result<()> {
+        self.line(metric, median(runs), unit, runs, Some(goal))
+    }
+
+    fn line(
+        &self,
+        metric: &str,
+        value: f64,
+        unit: &str,
+        runs: &[f64],
+        goal: Option<Goal>,
+    ) -> std::io::Result<()> {
+        let met = goal.map(|goal| goal.is_met(value));
+        let goal = goal.map(|goal| goal.to_string());
+        let line = Line { bench: self.bench, metric, value, unit, runs, goal, met };
         let text = serde_json::to_string(&line).map_err(std::io::Error::other)?;
         let mut out = std::io::stdout().lock();
         writeln!(out, "{text}")?;
@@ -62,5 +114,13 @@ mod tests {
         assert_eq!(median(&[5.0, 1.0, 3.0]), 3.0);
         assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.0);
         assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn a_goal_is_reached_on_its_own_side_and_by_no_missing_figure() {
+        assert!(Goal::AtMost(1.4).is_met(1.4) && !Goal::AtMost(1.4).is_met(1.41));
+        assert!(Goal::AtLeast(3.2).is_met(3.2) && !Goal::AtLeast(3.2).is_met(3.19));
+        assert!(!Goal::AtMost(1.0).is_met(f64::NAN) && !Goal::AtLeast(1.0).is_met(f64::NAN));
+        assert_eq!(Goal::AtMost(1.4).to_string(), "≤ 1.4");
     }
 }

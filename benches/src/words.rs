@@ -8,7 +8,9 @@ pub const WORDS_PER_LINE: u64 = 10;
 /// Distinct words.
 const DISTINCT: u64 = 10_000;
 
-fn splitmix64(number: u64) -> u64 {
+/// Mixes a number's bits, one to one.
+#[inline]
+pub fn splitmix64(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -41,14 +41,14 @@ pub mod prelude {
     pub use streaming::api::{Aggregated, KeyedStream, Sink, WindowedStream};
     pub use streaming::operators::{
         AggregateFunction, Collector, Context, KeyedProcessFunction, OperatorContext,
-        ProcessFunction, SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows,
-        WindowFunction,
+        ProcessFunction, SlidingEventTimeWindows, TimeDomain, TimeWindow, Timer, TimerService,
+        TumblingEventTimeWindows, WindowFunction,
     };
     pub use streaming::state::{
         Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState, State,
     };
     pub use streaming::time::{WatermarkGenerator, WatermarkStrategy};
-    pub use streaming::types::{FlottType, FromLine, Serde, ToLine};
+    pub use streaming::types::{FlottType, FromLine, Key, KeyPart, Record, Serde, ToLine};
     pub use streaming::{Args, Environment, ProgramEntry, Stream};
 }
 

@@ -179,17 +179,25 @@ impl<T> Batch<T> {
     ///
     /// # Errors
     /// The first error of `each`; the records behind it stay too.
-    #[inline]
+    #[inline(always)]
     pub fn try_each_while<E>(
         &mut self,
         mut each: impl FnMut(T, i64) -> Result<bool, E>,
     ) -> Result<(), E> {
-        let mut outcome = Ok(true);
+        // The answer of each call is looked at and dropped: kept in a variable, an error type of many bytes would be copied
+        // for every record.
+        let mut failure = None;
+        let mut goes_on = |record, time| match each(record, time) {
+            Ok(goes_on) => goes_on,
+            Err(error) => {
+                failure = Some(error);
+                false
+            }
+        };
         if self.times.is_empty() {
             let mut records = self.records.drain(..);
-            for record in records.by_ref() {
-                outcome = each(record, NO_TIME);
-                if !matches!(outcome, Ok(true)) {
+            while let Some(record) = records.next() {
+                if !goes_on(record, NO_TIME) {
                     break;
                 }
             }
@@ -200,9 +208,8 @@ impl<T> Batch<T> {
         } else {
             self.fill_times();
             let mut timed = self.records.drain(..).zip(self.times.drain(..));
-            for (record, time) in timed.by_ref() {
-                outcome = each(record, time);
-                if !matches!(outcome, Ok(true)) {
+            while let Some((record, time)) = timed.next() {
+                if !goes_on(record, time) {
                     break;
                 }
             }
@@ -212,7 +219,7 @@ impl<T> Batch<T> {
                 self.times.extend(rest.1);
             }
         }
-        outcome.map(drop)
+        failure.map_or(Ok(()), Err)
     }
 
     /// Hands out every record with its time, in their order; the batch comes back empty.

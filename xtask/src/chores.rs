@@ -100,13 +100,25 @@ pub(crate) fn bench(name: &str, args: &[String]) -> Result<()> {
     if name == "yarn" && !wants_help {
         return bench_yarn(&release(&metadata, bin), args);
     }
-    run(Command::new(release(&metadata, bin)).args(args))?;
+    let mut measure = Command::new(release(&metadata, bin));
+    measure.args(args);
+    if name == "throughput" && !wants_help && wants_flink(args) {
+        let (distribution, peer) = yarn::flink::with_peer()?;
+        measure.arg("--distribution").arg(distribution).arg("--peer").arg(peer);
+    }
+    run(&mut measure)?;
     if name == "deploy" {
         // Measures the control plane without programs, with more TaskExecutors than fit on one machine as processes.
         let large = ["--only", "8k,20k"];
         run(Command::new(release(&metadata, "control_plane")).args(large))?;
     }
     Ok(())
+}
+
+/// Returns true if the arguments of the benchmark of throughput ask for Flink.
+fn wants_flink(args: &[String]) -> bool {
+    args.iter().any(|arg| arg == "--against=flink")
+        || args.windows(2).any(|pair| pair == ["--against", "flink"])
 }
 
 /// The benchmark that is the crate's own, on a cluster of its own. Nothing but the crate is built for it.

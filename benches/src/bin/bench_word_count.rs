@@ -4,12 +4,12 @@
 #![expect(clippy::print_stderr, reason = "progress is for people; figures go to standard output")]
 
 use anyhow::{Context, Result, ensure};
+use benches::Report;
 use benches::cluster::binaries;
-use benches::words::{WORDS_PER_LINE, line};
-use benches::{Report, cpu_of_children};
-use flott::types::key_hash;
-use hashbrown::{HashTable, hash_table::Entry};
-use std::{env, process::Command};
+use benches::throughput::{loops, measure};
+use benches::words::WORDS_PER_LINE;
+use std::io::Write;
+use std::{env, io, process::Command};
 
 const LINES: u64 = 1_000_000;
 const RUNS: usize = 5;
@@ -19,8 +19,8 @@ const LOOP: &str = "--loop";
 fn main() -> Result<()> {
     let mut args = env::args().skip(1);
     if args.next().as_deref() == Some(LOOP) {
-        let lines = args.next().context("how many lines?")?.parse()?;
-        eprintln!("{}", hand_written(lines));
+        let lines: u64 = args.next().context("how many lines?")?.parse()?;
+        writeln!(io::stdout(), "{}", loops::word_count(lines * WORDS_PER_LINE))?;
         return Ok(());
     }
     let report = Report::new("word_count");
@@ -29,10 +29,16 @@ fn main() -> Result<()> {
     for run in 0..=RUNS {
         let lines = LINES.to_string();
         let mut hand_loop = Command::new(env::current_exe()?);
-        let (hand_cpu, expected) = cpu_of(hand_loop.args([LOOP, lines.as_str()]))?;
+        let by_hand = measure::of_process(hand_loop.args([LOOP, lines.as_str()]))?;
         let mut program = Command::new(binaries()?.join("splitmix_words"));
-        let (our_cpu, result) = cpu_of(program.arg(&lines))?;
-        ensure!(result == expected, "the job gave '{result}', the loop '{expected}'");
+        let our = measure::of_process(program.arg(&lines))?;
+        ensure!(
+            our.checksum == by_hand.checksum,
+            "the job gave '{}', the loop '{}'",
+            our.checksum,
+            by_hand.checksum
+        );
+        let (our_cpu, hand_cpu) = (our.cpu_s, by_hand.cpu_s);
         eprintln!("word_count: run {run} of {RUNS}: {our_cpu:.3} s against {hand_cpu:.3} s of CPU");
         // The first run warms the machine up.
         if run > 0 {
@@ -45,41 +51,4 @@ fn main() -> Result<()> {
     report.runs("hand_written_cpu_seconds_per_million_words", &hand, "s")?;
     report.runs("cpu_over_hand_written", &ratios, "ratio")?;
     Ok(())
-}
-
-/// CPU seconds of a process, start to end, and the last line it wrote.
-fn cpu_of(command: &mut Command) -> Result<(f64, String)> {
-    let before = cpu_of_children();
-    let output = command.output().with_context(|| format!("{command:?} can't be started"))?;
-    let cpu = (cpu_of_children() - before).0;
-    let (out, error) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success(), "{command:?} failed: {error}");
-    let text = if out.trim().is_empty() { error } else { out };
-    Ok((cpu, text.lines().next_back().unwrap_or_default().to_owned()))
-}
-
-/// One owned string and one clone per word, one table, one hash of every update.
-fn hand_written(lines: u64) -> String {
-    let mut counts: HashTable<(String, u64)> = HashTable::new();
-    let (mut records, mut sum) = (0_u64, 0_u64);
-    for number in 0..lines {
-        for word in line(number).split_ascii_whitespace() {
-            let word = word.to_owned();
-            let hash = key_hash(&word);
-            let entry = match counts.entry(hash, |(key, _)| *key == word, |(key, _)| key_hash(key))
-            {
-                Entry::Occupied(mut entry) => {
-                    entry.get_mut().1 += 1;
-                    entry
-                }
-                Entry::Vacant(entry) => entry.insert((word, 1)),
-            };
-            let (key, count) = entry.get();
-            let update = (key.clone(), *count);
-            records += 1;
-            sum = sum.wrapping_add(key_hash(&update));
-        }
-    }
-    format!("{records}\t{sum}")
 }

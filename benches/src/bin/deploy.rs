@@ -69,17 +69,8 @@ async fn run_once(cluster: &Cluster, jar: &str, parallelism: i64) -> Result<f64>
     while cluster.rest.job_status(&job).await?.status != "CANCELED" {
         wait_a_moment(ended, "the end of the job")?;
     }
-    while hosts_of(cluster)? > 0 {
+    while cluster.program_hosts()? > 0 {
         wait_a_moment(ended, "the end of the job's processes")?;
     }
     Ok(took)
-}
-
-/// Children of the cluster's processes that are alive.
-fn hosts_of(cluster: &Cluster) -> Result<usize> {
-    let mut hosts = 0;
-    for pid in cluster.taskmanager_pids().into_iter().chain(cluster.jobmanager_pid()) {
-        hosts += benches::children_of(pid)?;
-    }
-    Ok(hosts)
 }

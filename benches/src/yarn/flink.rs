@@ -29,7 +29,7 @@ const OPENED: &[&str] = &[
     "java.util.concurrent.atomic",
     "java.util.concurrent.locks",
 ];
-const LOGGING: &str = "rootLogger.level = INFO
+pub(crate) const LOGGING: &str = "rootLogger.level = INFO
 rootLogger.appenderRef.file.ref = File
 appender.file.name = File
 appender.file.type = FILE
@@ -129,7 +129,7 @@ impl Flink {
     }
 }
 
-fn opened() -> String {
+pub(crate) fn opened() -> String {
     let opened = OPENED.iter().map(|name| format!("--add-opens=java.base/{name}=ALL-UNNAMED"));
     opened.collect::<Vec<_>>().join(" ")
 }

@@ -161,6 +161,7 @@ async fn end_long_steps(tasks: Weak<Tasks>) {
         let running = tasks.all();
         if running.is_empty() {
             tokio::select! {
+                biased;
                 () = tasks.added.notified() => {}
                 // The host may go meanwhile: the handle must not keep the table.
                 () = tokio::time::sleep(REST) => {}

@@ -5,7 +5,7 @@ use crate::{
     graph::draft::{Downstream, MakeHash, NodeDraft, Read, Route, SharedMake, lock},
     operators::{Link, Operator},
     seam::{BuildProgramError, CoordinatorFactory, TaskError},
-    types::{BatchCodec, FlottType, fingerprint},
+    types::{BatchCodec, Record, fingerprint},
 };
 use model::{NodeId, ResourceProfile, graph::StateDeclaration};
 use std::{
@@ -61,7 +61,7 @@ pub(crate) struct Builder {
 }
 
 /// The name and the schema of a record type.
-fn record_type<T: FlottType>() -> (String, String) {
+fn record_type<T: Record>() -> (String, String) {
     (T::type_name(), fingerprint::<T>())
 }
 
@@ -87,7 +87,7 @@ impl Builder {
     ) -> Pending<R::Record>
     where
         R: SourceReader,
-        R::Record: FlottType,
+        R::Record: Record,
     {
         let id = self.next_id();
         let downstream = Downstream::<R::Record>::default();
@@ -125,9 +125,9 @@ impl Builder {
         mut operator: impl FnMut() -> Op + Send + 'static,
     ) -> Pending<Op::Out>
     where
-        T: FlottType,
+        T: Record,
         Op: Operator<T> + 'static,
-        Op::Out: FlottType,
+        Op::Out: Record,
     {
         let id = self.next_id();
         let downstream = Downstream::<Op::Out>::default();

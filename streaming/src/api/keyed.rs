@@ -9,7 +9,7 @@ use crate::{
         KeyedProcessFunction, Operator, Reduce, StatefulFlatMap, Sum, UpdateMode,
     },
     state::{State, StateDeclaration},
-    types::{FlottType, fingerprint},
+    types::{FlottType, Record, fingerprint},
 };
 use std::{
     ops::{AddAssign, Deref},
@@ -26,7 +26,7 @@ pub struct KeyedStream<T, S> {
     pub(super) selector: S,
 }
 
-impl<T: FlottType, S: KeySelector<T>> KeyedStream<T, S> {
+impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     pub(crate) fn new(stream: Stream<T>, selector: S) -> Self {
         Self { stream, selector }
     }
@@ -38,7 +38,7 @@ impl<T: FlottType, S: KeySelector<T>> KeyedStream<T, S> {
     ) -> Stream<Op::Out>
     where
         Op: Operator<T> + 'static,
-        Op::Out: FlottType,
+        Op::Out: Record,
     {
         let selector = self.selector.clone();
         let hash = move || -> MakeHash<T> {
@@ -79,7 +79,7 @@ impl<T: FlottType, S: KeySelector<T>> KeyedStream<T, S> {
     /// The sum of a number of each record: `(key, sum)`, for every record.
     pub fn sum<V, F>(&self, number: F) -> Aggregated<(S::Key, V)>
     where
-        V: FlottType + AddAssign,
+        V: Record + AddAssign,
         F: FnMut(&T) -> V + Clone + Send + 'static,
     {
         self.folded("sum", Sum::new(number))
@@ -97,7 +97,7 @@ impl<T: FlottType, S: KeySelector<T>> KeyedStream<T, S> {
     /// Merges each record into a value that begins as `initial`: `(key, value)`, for every record.
     pub fn fold<A, F>(&self, initial: A, merge: F) -> Aggregated<(S::Key, A)>
     where
-        A: FlottType,
+        A: Record,
         F: FnMut(&mut A, T) + Clone + Send + 'static,
     {
         self.folded("fold", Fold::new(initial, merge))
@@ -125,7 +125,7 @@ impl<T: FlottType, S: KeySelector<T>> KeyedStream<T, S> {
     pub fn flat_map_with_state<V, U, F>(&self, state: &str, function: F) -> Stream<U>
     where
         V: FlottType,
-        U: FlottType,
+        U: Record,
         F: FnMut(&S::Key, T, &mut Option<V>, &mut Collector<U>) + Clone + Send + 'static,
     {
         let mut fields = <Option<V> as State>::declare();
@@ -148,7 +148,7 @@ pub struct Aggregated<T> {
     at_end: Arc<AtomicBool>,
 }
 
-impl<T: FlottType> Aggregated<T> {
+impl<T: Record> Aggregated<T> {
     /// One value per key, when bounded input ends.
     pub fn at_end(self) -> Stream<T> {
         self.at_end.store(true, Ordering::Relaxed);

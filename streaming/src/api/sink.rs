@@ -5,7 +5,7 @@ use super::{
     builder::OperatorSpec,
     stream::{no_hash, set_on_node},
 };
-use crate::{operators::Operator, seam::CoordinatorFactory, types::FlottType};
+use crate::{operators::Operator, seam::CoordinatorFactory, types::Record};
 use model::NodeId;
 
 /// A sink that was declared; what is left is to name and place it.
@@ -49,7 +49,7 @@ impl Sink {
     }
 }
 
-impl<T: FlottType> Stream<T> {
+impl<T: Record> Stream<T> {
     /// Adds a sink.
     pub(crate) fn add_sink<Op>(
         &self,

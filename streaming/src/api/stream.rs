@@ -11,7 +11,7 @@ use crate::{
         Operator, Process, ProcessFunction, TryMap,
     },
     time::{WatermarkGenerator, WatermarkStrategy},
-    types::{FlottType, Key},
+    types::{Key, Record},
 };
 use model::NodeId;
 
@@ -123,7 +123,7 @@ pub(crate) fn no_hash<T>() -> Option<fn() -> MakeHash<T>> {
     None
 }
 
-impl<T: FlottType> Stream<T> {
+impl<T: Record> Stream<T> {
     /// Adds an operator.
     pub(crate) fn transform<Op>(
         &self,
@@ -132,7 +132,7 @@ impl<T: FlottType> Stream<T> {
     ) -> Stream<Op::Out>
     where
         Op: Operator<T> + 'static,
-        Op::Out: FlottType,
+        Op::Out: Record,
     {
         let spec = OperatorSpec { kind, ..OperatorSpec::default() };
         let pending =
@@ -143,7 +143,7 @@ impl<T: FlottType> Stream<T> {
     /// Every record becomes another.
     pub fn map<U, F>(&self, function: F) -> Stream<U>
     where
-        U: FlottType,
+        U: Record,
         F: FnMut(T) -> U + Clone + Send + 'static,
     {
         self.transform("map", move || Map::new(function.clone()))
@@ -152,7 +152,7 @@ impl<T: FlottType> Stream<T> {
     /// Every record becomes another, or the task fails with the function's error.
     pub fn try_map<U, E, F>(&self, function: F) -> Stream<U>
     where
-        U: FlottType,
+        U: Record,
         E: Into<BoxError> + 'static,
         F: FnMut(T) -> Result<U, E> + Clone + Send + 'static,
     {
@@ -174,7 +174,7 @@ impl<T: FlottType> Stream<T> {
     /// ```
     pub fn flat_map<U, F>(&self, function: F) -> Stream<U>
     where
-        U: FlottType,
+        U: Record,
         F: FnMut(T, &mut Collector<U>) + Clone + Send + 'static,
     {
         self.transform("flat_map", move || FlatMap::new(function.clone()))

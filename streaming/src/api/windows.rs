@@ -7,7 +7,7 @@ use crate::{
         KeySelector, ProcessWindow, Reduce, Sum, WindowAssigner, WindowFolding, WindowFunction,
         whole_ms,
     },
-    types::FlottType,
+    types::Record,
 };
 use std::{ops::AddAssign, time::Duration};
 
@@ -41,7 +41,7 @@ pub struct WindowedStream<T, S, W> {
     lateness_ms: i64,
 }
 
-impl<T: FlottType, S: KeySelector<T>> KeyedStream<T, S> {
+impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     /// Puts the records of each key together by windows:
     /// `clicks.key_by(|c| &c.user).window(TumblingEventTimeWindows::of(Duration::from_secs(60))).count()`.
     pub fn window<W: WindowAssigner>(&self, assigner: W) -> WindowedStream<T, S, W> {
@@ -52,7 +52,7 @@ impl<T: FlottType, S: KeySelector<T>> KeyedStream<T, S> {
     }
 }
 
-impl<T: FlottType, S: KeySelector<T>, W: EventTimeAssigner> WindowedStream<T, S, W> {
+impl<T: Record, S: KeySelector<T>, W: EventTimeAssigner> WindowedStream<T, S, W> {
     /// Keeps each window for that long after the watermark has passed its end. A record that comes meanwhile makes the window
     /// emit for its key once more; a record that comes later still is dropped.
     pub fn allowed_lateness(self, lateness: Duration) -> Self {
@@ -60,7 +60,7 @@ impl<T: FlottType, S: KeySelector<T>, W: EventTimeAssigner> WindowedStream<T, S,
     }
 }
 
-impl<T: FlottType, S: KeySelector<T>, W: WindowAssigner> WindowedStream<T, S, W> {
+impl<T: Record, S: KeySelector<T>, W: WindowAssigner> WindowedStream<T, S, W> {
     fn folded<F: WindowFolding<S::Key, T>>(&self, folding: F) -> Stream<F::Out> {
         let states = of_key::<S::Key>(EventTimeWindows::<T, S, F>::declare());
         let spec = OperatorSpec { kind: W::KIND, states, ..OperatorSpec::default() };
@@ -79,7 +79,7 @@ impl<T: FlottType, S: KeySelector<T>, W: WindowAssigner> WindowedStream<T, S, W>
     /// Emits the sum of a number of each record: `(key, sum)`.
     pub fn sum<V, F>(&self, number: F) -> Stream<(S::Key, V)>
     where
-        V: FlottType + AddAssign,
+        V: Record + AddAssign,
         F: FnMut(&T) -> V + Clone + Send + 'static,
     {
         self.folded(Sum::new(number))

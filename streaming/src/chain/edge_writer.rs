@@ -10,7 +10,7 @@ use crate::{
     batch::Batch,
     operators::{BATCH_RECORDS, Consumer, Flow, OperatorMail},
     seam::{Element, ErasedBatch, OutputPort, StreamEvent, TaskCounters, TaskError},
-    types::FlottType,
+    types::Record,
 };
 use model::NodeId;
 use std::{
@@ -46,7 +46,7 @@ pub struct EdgeWriter<T> {
     counters: Arc<TaskCounters>,
 }
 
-impl<T: FlottType> EdgeWriter<T> {
+impl<T: Record> EdgeWriter<T> {
     /// To that port.
     pub fn new(
         port: Box<dyn OutputPort>,
@@ -63,7 +63,11 @@ impl<T: FlottType> EdgeWriter<T> {
             queues: (0..channels).map(|_| VecDeque::new()).collect(),
             queued: 0,
             most_records: most,
-            limit: FEWEST_RECORDS,
+            // Records without memory of their own elsewhere are as large as their type.
+            limit: match std::mem::needs_drop::<T>() {
+                true => FEWEST_RECORDS,
+                false => most.min((BATCH_BYTES / size_of::<T>().max(1)).max(1)),
+            },
             ready: Vec::new(),
             watermark: i64::MIN,
             watermarks_sent: vec![i64::MIN; channels],
@@ -142,13 +146,13 @@ impl<T: FlottType> EdgeWriter<T> {
     }
 }
 
-impl<T: FlottType> Consumer<T> for EdgeWriter<T> {
+impl<T: Record> Consumer<T> for EdgeWriter<T> {
     fn open(&mut self) -> Result<(), TaskError> {
         Ok(())
     }
 
-    fn batch(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError> {
-        let Some(first) = batch.records().first() else { return Ok(()) };
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
+        let Some(first) = batch.records().first() else { return Ok(self.queued == 0) };
         TaskCounters::add(&self.counters.records_out, batch.len() as u64);
         let by_bytes = BATCH_BYTES / first.weight().max(1);
         let limit = self.most_records.min(by_bytes.max(1));
@@ -158,7 +162,7 @@ impl<T: FlottType> Consumer<T> for EdgeWriter<T> {
             if only.len() >= limit {
                 self.ship(0, limit);
             }
-            return Ok(());
+            return Ok(self.queued == 0);
         }
         let mut ready = std::mem::take(&mut self.ready);
         self.partitioner.partition(batch, &mut self.buffers, limit, &mut ready);
@@ -166,7 +170,7 @@ impl<T: FlottType> Consumer<T> for EdgeWriter<T> {
             self.ship(channel, limit);
         }
         self.ready = ready;
-        Ok(())
+        Ok(self.queued == 0)
     }
 
     fn resume(&mut self) -> Result<(), TaskError> {
@@ -231,21 +235,22 @@ impl<T> FanOut<T> {
     }
 }
 
-impl<T: FlottType> Consumer<T> for FanOut<T> {
+impl<T: Record> Consumer<T> for FanOut<T> {
     fn open(&mut self) -> Result<(), TaskError> {
         self.edges.iter_mut().try_for_each(|edge| edge.open())
     }
-    fn batch(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError> {
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
+        let mut takes_more = true;
         if let Some((last, others)) = self.edges.split_last_mut() {
             for edge in others {
                 self.copy.append_copies(batch);
-                edge.batch(&mut self.copy)?;
+                takes_more &= edge.batch(&mut self.copy)?;
                 self.copy.clear();
             }
-            last.batch(batch)?;
+            takes_more &= last.batch(batch)?;
         }
         batch.clear();
-        Ok(())
+        Ok(takes_more)
     }
     fn resume(&mut self) -> Result<(), TaskError> {
         Ok(())
@@ -294,9 +299,9 @@ impl<T: Send> Consumer<T> for NoConsumer {
     fn open(&mut self) -> Result<(), TaskError> {
         Ok(())
     }
-    fn batch(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError> {
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
         batch.clear();
-        Ok(())
+        Ok(true)
     }
     fn resume(&mut self) -> Result<(), TaskError> {
         Ok(())

@@ -146,7 +146,7 @@ impl<T: Send + 'static> InputHead<T> {
             source: crate::types::CodecError::OtherType(type_name::<T>()),
         })?;
         if batch.len() <= self.consumer.most_at_once() {
-            return self.consumer.batch(&mut batch);
+            return self.consumer.batch(&mut batch).map(drop);
         }
         self.current = batch.into();
         Ok(())

@@ -4,7 +4,7 @@ use crate::{
     chain::{Assembly, EdgeWriter, FanOut, Head, NoConsumer, Partitioner, RoundRobin},
     operators::Consumer,
     seam::{CoordinatorFactory, EdgeCodec, TaskError},
-    types::FlottType,
+    types::Record,
 };
 use model::{NodeId, graph::StateDeclaration};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -91,7 +91,7 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<T: FlottType> Downstream<T> {
+impl<T: Record> Downstream<T> {
     /// Another node reads.
     pub(crate) fn attach(
         &self,

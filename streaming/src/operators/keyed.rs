@@ -5,14 +5,14 @@ mod resident;
 mod selector;
 
 pub use folding::{Count, Fold, Folding, Reduce, Sum};
-pub(super) use resident::{Resident, failed};
+pub(super) use resident::{Resident, Work, failed};
 pub use selector::{ByReference, ByValue, KeySelector, Keyed};
 
 use super::{Collector, Flow, Operator, OperatorContext, OperatorMail};
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
-    state::{Free, KeyAddress, Place, Single, StateBackend, StateError, StateField, Table, Taken},
+    state::{Free, KeyAddress, Place, Single, StateBackend, StateField, Table, Taken},
 };
 use model::graph::StateDeclaration;
 
@@ -67,39 +67,51 @@ where
     }
 }
 
-/// Adds a record to what is kept of its key.
-#[inline]
-fn fold<T, S, F, B>(
-    folding: &mut F,
+/// The work of a fold on one batch or answer.
+struct Folds<'a, F, Out> {
+    folding: &'a mut F,
     mode: UpdateMode,
-    backend: &mut B,
-    at: KeyAddress,
-    record: Keyed<'_, T, S>,
-    out: &mut Collector<F::Out>,
-) -> Result<(), StateError>
+    out: &'a mut Collector<Out>,
+    context: &'a OperatorContext,
+}
+
+impl<T, S, F, B> Work<T, S, B> for Folds<'_, F, F::Out>
 where
     S: KeySelector<T>,
     F: Folding<S::Key, T>,
     B: StateBackend<S::Key, FoldState<T, S, F>>,
 {
-    match backend.place(at, |key| key == record.key())? {
-        Place::Taken(mut place) => {
-            let kept = &mut place.entry().1.0;
-            match mode {
-                UpdateMode::EveryUpdate => out.collect(folding.update(kept, record)),
-                UpdateMode::AtEnd => folding.add(kept, record.into_record()),
+    /// Adds the record to what is kept of its key.
+    #[inline(always)]
+    fn record(
+        &mut self,
+        backend: &mut B,
+        at: KeyAddress,
+        record: Keyed<'_, T, S>,
+        time: i64,
+    ) -> Result<bool, TaskError> {
+        let Self { folding, mode, out, context } = self;
+        out.set_time(time);
+        let place = backend.place(at, |key| key == record.key());
+        match place.map_err(|error| failed(context, error))? {
+            Place::Taken(mut place) => {
+                let kept = &mut place.entry().1.0;
+                match mode {
+                    UpdateMode::EveryUpdate => out.collect(folding.update(kept, record)),
+                    UpdateMode::AtEnd => folding.add(kept, record.into_record()),
+                }
+            }
+            Place::Free(place) => {
+                let (key, record) = record.into_both();
+                let kept = folding.first(record);
+                if *mode == UpdateMode::EveryUpdate {
+                    out.collect(folding.emit(&key, &kept));
+                }
+                place.insert(key, Single(kept));
             }
         }
-        Place::Free(place) => {
-            let (key, record) = record.into_both();
-            let kept = folding.first(record);
-            if mode == UpdateMode::EveryUpdate {
-                out.collect(folding.emit(&key, &kept));
-            }
-            place.insert(key, Single(kept));
-        }
+        Ok(out.goes_on())
     }
-    Ok(())
 }
 
 impl<T, S, F, B> Operator<T> for KeyedFold<T, S, F, B>
@@ -112,7 +124,7 @@ where
     type Out = F::Out;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
-        self.resident.open(context)
+        self.resident.open(context, context.restore().iter().map(Vec::as_slice))
     }
 
     fn process(
@@ -122,12 +134,8 @@ where
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         let Self { selector, folding, mode, resident, .. } = self;
-        resident.batch(selector, batch, context, |backend, at, record, time| {
-            out.set_time(time);
-            fold(folding, *mode, backend, at, record, out)
-                .map_err(|error| failed(context, error))?;
-            Ok(out.goes_on())
-        })
+        let mut work = Folds { folding, mode: *mode, out, context };
+        resident.batch(selector, batch, context, &mut work)
     }
 
     fn mail(
@@ -137,10 +145,8 @@ where
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         let Self { selector, folding, mode, resident, .. } = self;
-        resident.mail(selector, mail, context, |backend, at, record, time| {
-            out.set_time(time);
-            fold(folding, *mode, backend, at, record, out).map_err(|error| failed(context, error))
-        })
+        let mut work = Folds { folding, mode: *mode, out, context };
+        resident.mail(selector, mail, context, &mut work)
     }
 
     fn event(
@@ -179,7 +185,7 @@ where
         _checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<Option<Vec<u8>>, TaskError> {
-        self.resident.snapshot(context)
+        self.resident.snapshot(context).map(Some)
     }
 }
 

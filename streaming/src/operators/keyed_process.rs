@@ -2,27 +2,45 @@
 
 use super::{
     BoxError, Collector, Flow, KeySelector, Operator, OperatorContext, OperatorMail,
-    keyed::{Keyed, Resident, failed},
+    keyed::{Keyed, Resident, Work, failed},
+    timers::{TimeDomain, Timer, TimerService, Timers},
 };
 use crate::{
-    batch::Batch,
+    batch::{Batch, NO_TIME},
     seam::{StreamEvent, TaskError},
     state::{Free, KeyAddress, Place, State, StateBackend, Table, Taken},
-    types::{FlottType, Key},
+    types::{CodecError, Reader, Record, check_written, write_len},
 };
 use model::graph::StateDeclaration;
-use std::marker::PhantomData;
+use std::time::Duration;
 
 /// What a keyed function is handed beside the record and its key's state.
 pub struct Context<'a, K> {
     key: &'a K,
+    at: KeyAddress,
     operator: &'a OperatorContext,
+    timestamp: i64,
+    watermark: i64,
+    timers: &'a mut Timers<K>,
 }
 
 impl<K> Context<'_, K> {
-    /// Returns the record's key.
+    /// Returns the key of the record, or of the timer.
     pub fn key(&self) -> &K {
         self.key
+    }
+    /// Returns the event time of the record, or the moment of the timer, in milliseconds since 1970; `None` where the stream
+    /// has no event times.
+    pub fn timestamp(&self) -> Option<i64> {
+        (self.timestamp != NO_TIME).then_some(self.timestamp)
+    }
+    /// Returns how far event time has come, in milliseconds since 1970; `None` before the first watermark.
+    pub fn watermark(&self) -> Option<i64> {
+        (self.watermark != i64::MIN).then_some(self.watermark)
+    }
+    /// Sets and deletes timers of the key.
+    pub fn timers(&mut self) -> TimerService<'_, K> {
+        TimerService { timers: self.timers, key: self.key, at: self.at }
     }
     /// Returns where the function runs: its subtask, the job's options, the time of day.
     pub fn operator(&self) -> &OperatorContext {
@@ -70,7 +88,7 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     /// The state of one key: a struct with `#[derive(State)]`.
     type State: State;
     /// What goes out.
-    type Out: FlottType;
+    type Out: Record;
 
     /// Called before the first record.
     ///
@@ -91,6 +109,20 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
+    /// Called for every timer that is due, with the state of its key. What it emits has the moment of a timer of event time
+    /// for its event time.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn on_timer(
+        &mut self,
+        _timer: Timer,
+        _state: &mut Self::State,
+        _ctx: &mut Context<'_, K>,
+        _out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        Ok(())
+    }
     /// Called after the last record of bounded input; may still emit.
     ///
     /// # Errors
@@ -111,8 +143,17 @@ where
     selector: S,
     function: F,
     resident: Resident<S::Key, F::State, T, B>,
+    timers: Timers<S::Key>,
+    watermark: i64,
+    /// The moment of processing time that the host was asked to wake the task at.
+    wakes_at: Option<i64>,
     finished: bool,
 }
+
+/// How soon timers of processing time are looked at again that found the output full, or keys that are not resident.
+const AGAIN: Duration = Duration::from_millis(5);
+/// The ticket of the timer for processing time. Fetches have tickets as replies: they are told apart by their mail.
+const DUE: u32 = 0;
 
 /// The state that a function keeps of each key.
 type StateOf<T, S, F> = <F as KeyedProcessFunction<<S as KeySelector<T>>::Key, T>>::State;
@@ -138,48 +179,172 @@ where
         backend: B,
     ) -> Self {
         let resident = Resident::new(backend, fields);
-        Self { selector, function, resident, finished: false }
+        Self {
+            selector,
+            function,
+            resident,
+            timers: Timers::default(),
+            watermark: i64::MIN,
+            wakes_at: None,
+            finished: false,
+        }
     }
 }
 
-/// Calls the function for a record with the state of its key.
-#[inline]
-fn call<T, S, F, B>(
-    function: &mut F,
-    backend: &mut B,
-    at: KeyAddress,
-    record: Keyed<'_, T, S>,
-    out: &mut Collector<F::Out>,
-    operator: &OperatorContext,
-) -> Result<(), TaskError>
+/// The calls of a function for one batch, answer or advance of time.
+struct Calls<'a, K, F, Out> {
+    function: &'a mut F,
+    timers: &'a mut Timers<K>,
+    watermark: i64,
+    out: &'a mut Collector<Out>,
+    operator: &'a OperatorContext,
+}
+
+impl<T, S, F, B> Work<T, S, B> for Calls<'_, S::Key, F, F::Out>
 where
     S: KeySelector<T>,
     F: KeyedProcessFunction<S::Key, T>,
     B: StateBackend<S::Key, F::State>,
 {
-    let place = backend.place(at, |key| key == record.key());
-    match place.map_err(|error| failed(operator, error))? {
-        Place::Taken(mut place) => {
-            let (key, state) = place.entry();
-            let mut ctx = Context { key, operator };
-            let called = function.process(record.into_record(), state, &mut ctx, out);
-            called.map_err(|error| operator.user_error(error))?;
-            if State::holds_nothing(state) {
-                place.remove();
+    #[inline(always)]
+    fn record(
+        &mut self,
+        backend: &mut B,
+        at: KeyAddress,
+        record: Keyed<'_, T, S>,
+        timestamp: i64,
+    ) -> Result<bool, TaskError> {
+        let Self { function, timers, watermark, out, operator } = self;
+        let (operator, watermark) = (*operator, *watermark);
+        out.set_time(timestamp);
+        let place = backend.place(at, |key| key == record.key());
+        match place.map_err(|error| failed(operator, error))? {
+            Place::Taken(mut place) => {
+                let (key, state) = place.entry();
+                let mut ctx = Context { key, at, operator, timestamp, watermark, timers };
+                let called = function.process(record.into_record(), state, &mut ctx, out);
+                called.map_err(|error| operator.user_error(error))?;
+                if State::holds_nothing(state) {
+                    place.remove();
+                }
+            }
+            Place::Free(place) => {
+                let (key, record) = record.into_both();
+                let mut state = F::State::empty();
+                let mut ctx = Context { key: &key, at, operator, timestamp, watermark, timers };
+                let called = function.process(record, &mut state, &mut ctx, out);
+                called.map_err(|error| operator.user_error(error))?;
+                if !State::holds_nothing(&state) {
+                    place.insert(key, state);
+                }
             }
         }
-        Place::Free(place) => {
-            let (key, record) = record.into_both();
-            let mut state = F::State::empty();
-            let mut ctx = Context { key: &key, operator };
-            let called = function.process(record, &mut state, &mut ctx, out);
-            called.map_err(|error| operator.user_error(error))?;
-            if !State::holds_nothing(&state) {
-                place.insert(key, state);
+        Ok(out.goes_on())
+    }
+
+    fn timer(
+        &mut self,
+        backend: &mut B,
+        at: KeyAddress,
+        key: S::Key,
+        timer: Timer,
+    ) -> Result<(), TaskError> {
+        let Self { function, timers, watermark, out, operator } = self;
+        let (operator, watermark, timestamp) = (*operator, *watermark, timer.timestamp);
+        out.set_time(match timer.domain {
+            TimeDomain::EventTime => timestamp,
+            TimeDomain::ProcessingTime => NO_TIME,
+        });
+        let mut ctx = Context { key: &key, at, operator, timestamp, watermark, timers };
+        let place = backend.place(at, |stored| *stored == key);
+        match place.map_err(|error| failed(operator, error))? {
+            Place::Taken(mut place) => {
+                let (_, state) = place.entry();
+                let called = function.on_timer(timer, state, &mut ctx, out);
+                called.map_err(|error| operator.user_error(error))?;
+                if State::holds_nothing(state) {
+                    place.remove();
+                }
+            }
+            Place::Free(place) => {
+                let mut state = F::State::empty();
+                let called = function.on_timer(timer, &mut state, &mut ctx, out);
+                called.map_err(|error| operator.user_error(error))?;
+                if !State::holds_nothing(&state) {
+                    place.insert(key, state);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T, S, F, B> KeyedOperator<T, S, F, B>
+where
+    T: Send + 'static,
+    S: KeySelector<T>,
+    F: KeyedProcessFunction<S::Key, T>,
+    B: StateBackend<S::Key, F::State>,
+{
+    /// Fires the timers of one clock that are due at `now`, as far as the chain takes what they emit and the keys are
+    /// resident.
+    fn fire(
+        &mut self,
+        domain: TimeDomain,
+        now: i64,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        let mut at_work = None;
+        // One at least, so that a task that is interrupted all the time comes to an end.
+        loop {
+            let queue = match domain {
+                TimeDomain::EventTime => &mut self.timers.event,
+                TimeDomain::ProcessingTime => &mut self.timers.processing,
+            };
+            // A timer that waits for its key may set an earlier one than the next.
+            if self.resident.waits() && queue.first() != at_work {
+                return Ok(Flow::Waiting);
+            }
+            let Some((timestamp, at, key)) = queue.pop_due(now) else { return Ok(Flow::Done) };
+            at_work = Some(timestamp);
+            let Self { function, timers, watermark, .. } = self;
+            let watermark = *watermark;
+            let mut work = Calls { function, timers, watermark, out, operator: context };
+            let timer = Timer { timestamp, domain };
+            self.resident.timer::<S>(at, key, timer, context, &mut work)?;
+            if !out.goes_on() {
+                return Ok(Flow::More);
             }
         }
     }
-    Ok(())
+
+    /// Asks the host for a wake-up at the first timer of processing time, unless it was asked for an earlier one.
+    fn wake_for_timers(&mut self, context: &OperatorContext) {
+        let Some(first) = self.timers.processing.first() else { return };
+        if self.wakes_at.is_none_or(|wakes_at| first < wakes_at) {
+            self.wakes_at = Some(first);
+            let now = i64::try_from(context.now_unix_ms()).unwrap_or(i64::MAX);
+            let wait = u64::try_from(first.saturating_sub(now)).unwrap_or(0);
+            context.wake_after(Duration::from_millis(wait), DUE);
+        }
+    }
+
+    /// The clock has come to a moment that a wake-up was asked for.
+    fn clock_came(
+        &mut self,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        self.wakes_at = None;
+        let now = i64::try_from(context.now_unix_ms()).unwrap_or(i64::MAX);
+        if self.fire(TimeDomain::ProcessingTime, now, out, context)? != Flow::Done {
+            // Earlier than any timer: no other wake-up is asked for.
+            self.wakes_at = Some(i64::MIN);
+            context.wake_after(AGAIN, DUE);
+        }
+        Ok(())
+    }
 }
 
 impl<T, S, F, B> Operator<T> for KeyedOperator<T, S, F, B>
@@ -192,7 +357,19 @@ where
     type Out = F::Out;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
-        self.resident.open(context)?;
+        let mut states = Vec::new();
+        let mut timers = Vec::new();
+        for snapshot in context.restore() {
+            let (state, rest) = parts_of(snapshot).map_err(|error| context.codec_error(error))?;
+            states.push(state);
+            timers.push(rest);
+        }
+        self.resident.open(context, states.into_iter())?;
+        for mut timers in timers {
+            let read = self.timers.read(&mut timers, self.resident.groups());
+            read.and_then(|()| timers.finish()).map_err(|error| context.codec_error(error))?;
+        }
+        self.wake_for_timers(context);
         self.function.open(context).map_err(|error| context.user_error(error))
     }
 
@@ -202,12 +379,11 @@ where
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        let Self { selector, function, resident, .. } = self;
-        resident.batch(selector, batch, context, |backend, at, record, time| {
-            out.set_time(time);
-            call(function, backend, at, record, out, context)?;
-            Ok(out.goes_on())
-        })
+        let Self { selector, function, resident, timers, watermark, .. } = self;
+        let mut work = Calls { function, timers, watermark: *watermark, out, operator: context };
+        resident.batch(selector, batch, context, &mut work)?;
+        self.wake_for_timers(context);
+        Ok(())
     }
 
     fn mail(
@@ -216,11 +392,16 @@ where
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        let Self { selector, function, resident, .. } = self;
-        resident.mail(selector, mail, context, |backend, at, record, time| {
-            out.set_time(time);
-            call(function, backend, at, record, out, context)
-        })
+        if let OperatorMail::Timer { .. } = mail {
+            self.clock_came(out, context)?;
+        } else {
+            let Self { selector, function, resident, timers, watermark, .. } = self;
+            let watermark = *watermark;
+            let mut work = Calls { function, timers, watermark, out, operator: context };
+            resident.mail(selector, mail, context, &mut work)?;
+        }
+        self.wake_for_timers(context);
+        Ok(())
     }
 
     fn event(
@@ -232,9 +413,18 @@ where
         if self.resident.waits() {
             return Ok(Flow::Waiting);
         }
-        if event == StreamEvent::EndOfInput && !self.finished {
-            self.finished = true;
-            self.function.finish(out).map_err(|error| context.user_error(error))?;
+        match event {
+            StreamEvent::Watermark(ms) => {
+                self.watermark = ms;
+                let fired = self.fire(TimeDomain::EventTime, ms, out, context)?;
+                self.wake_for_timers(context);
+                return Ok(fired);
+            }
+            StreamEvent::EndOfInput if !self.finished => {
+                self.finished = true;
+                self.function.finish(out).map_err(|error| context.user_error(error))?;
+            }
+            _ => {}
         }
         Ok(Flow::Done)
     }
@@ -248,7 +438,13 @@ where
         _checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<Option<Vec<u8>>, TaskError> {
-        self.resident.snapshot(context)
+        let state = self.resident.snapshot(context)?;
+        let mut bytes = Vec::with_capacity(state.len() + 16);
+        write_len(state.len(), &mut bytes);
+        bytes.extend_from_slice(&state);
+        self.timers.write(&mut bytes);
+        check_written().map_err(|error| context.codec_error(error))?;
+        Ok(Some(bytes))
     }
 
     fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
@@ -261,44 +457,9 @@ where
     }
 }
 
-/// A closure with one value of state per key.
-#[derive(Debug)]
-pub struct StatefulFlatMap<V, F, Out> {
-    function: F,
-    types: PhantomData<fn() -> (V, Out)>,
-}
-
-impl<V, F, Out> StatefulFlatMap<V, F, Out> {
-    /// With that closure.
-    pub fn new(function: F) -> Self {
-        Self { function, types: PhantomData }
-    }
-}
-
-impl<V, F: Clone, Out> Clone for StatefulFlatMap<V, F, Out> {
-    fn clone(&self) -> Self {
-        Self::new(self.function.clone())
-    }
-}
-
-impl<K, T, V, F, Out> KeyedProcessFunction<K, T> for StatefulFlatMap<V, F, Out>
-where
-    K: Key,
-    V: FlottType,
-    Out: FlottType,
-    F: FnMut(&K, T, &mut Option<V>, &mut Collector<Out>) + Clone + Send + 'static,
-{
-    type State = Option<V>;
-    type Out = Out;
-
-    fn process(
-        &mut self,
-        record: T,
-        state: &mut Option<V>,
-        ctx: &mut Context<'_, K>,
-        out: &mut Collector<Out>,
-    ) -> Result<(), BoxError> {
-        (self.function)(ctx.key(), record, state, out);
-        Ok(())
-    }
+/// Takes a snapshot apart: a varint length and so many bytes of state, then the timers.
+pub(super) fn parts_of(snapshot: &[u8]) -> Result<(&[u8], Reader<'_>), CodecError> {
+    let mut input = Reader::new(snapshot);
+    let length = input.count()?;
+    Ok((input.take(length)?, input))
 }

@@ -26,12 +26,13 @@ impl<In, Op: Operator<In>> Link<In, Op> {
     }
 
     /// Lets the operator work, and keeps what it leaves.
-    fn work(&mut self, batch: &mut Batch<In>) -> Result<(), TaskError> {
+    fn work(&mut self, batch: &mut Batch<In>) -> Result<bool, TaskError> {
         self.operator.process(batch, &mut self.out, &self.context)?;
         if !batch.is_empty() {
             self.rest.append(batch);
         }
-        self.out.flush()
+        self.out.flush()?;
+        Ok(self.rest.is_empty() && !self.out.is_stopped() && !self.operator.full())
     }
 }
 
@@ -41,11 +42,11 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
         self.operator.open(&self.context)
     }
 
-    fn batch(&mut self, batch: &mut Batch<In>) -> Result<(), TaskError> {
+    fn batch(&mut self, batch: &mut Batch<In>) -> Result<bool, TaskError> {
         if !self.rest.is_empty() {
             // In order, behind what was interrupted.
             self.rest.append(batch);
-            return Ok(());
+            return Ok(false);
         }
         self.work(batch)
     }
@@ -56,7 +57,7 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
             return Ok(());
         }
         let mut batch = std::mem::take(&mut self.rest);
-        self.work(&mut batch)
+        self.work(&mut batch).map(drop)
     }
 
     fn is_interrupted(&self) -> bool {

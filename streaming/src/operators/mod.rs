@@ -11,6 +11,8 @@ mod link;
 mod output;
 mod process;
 mod simple;
+mod stateful_flat_map;
+mod timers;
 mod windows;
 
 pub use assign::AssignWatermarks;
@@ -20,11 +22,13 @@ pub use keyed::{
     ByReference, ByValue, Count, Fold, Folding, KeySelector, Keyed, KeyedFold, Reduce, Sum,
     UpdateMode,
 };
-pub use keyed_process::{Context, KeyedOperator, KeyedProcessFunction, StatefulFlatMap};
+pub use keyed_process::{Context, KeyedOperator, KeyedProcessFunction};
 pub use link::Link;
 pub use output::{BATCH_RECORDS, Collector};
 pub use process::{Process, ProcessFunction};
 pub use simple::{Filter, FlatMap, Inspect, Map, TryMap};
+pub use stateful_flat_map::StatefulFlatMap;
+pub use timers::{TimeDomain, Timer, TimerService};
 pub(crate) use windows::whole_ms;
 pub use windows::{
     AggregateFunction, AggregateWindow, EventTimeAssigner, EventTimeWindows, ProcessWindow, Slices,
@@ -58,11 +62,12 @@ pub trait Consumer<T>: Send {
     /// # Errors
     /// When an operator can't be opened.
     fn open(&mut self) -> Result<(), TaskError>;
-    /// Takes all records; the batch comes back empty, with its capacity.
+    /// Takes all records; the batch comes back empty, with its capacity. Whether the chain takes more: nothing is full, and
+    /// nothing was interrupted.
     ///
     /// # Errors
     /// When an operator fails; the task is over then.
-    fn batch(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError>;
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError>;
     /// Goes on with records that were handed in when the step was interrupted, as far as the step is not interrupted again
     /// and nothing is full.
     ///
@@ -118,7 +123,8 @@ pub trait Operator<In>: Send {
     fn open(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Works on a batch until it is empty, or [`Collector::goes_on`] says no: it is called with the other records again.
+    /// Works on a batch until it is empty, or the collector says that the step was interrupted: then it is called with the other
+    /// records again.
     ///
     /// # Errors
     /// When the task must fail.

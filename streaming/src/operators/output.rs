@@ -114,18 +114,29 @@ impl<T> Collector<T> {
 
     #[cold]
     fn send(&mut self) {
-        if self.failure.is_none()
-            && let Err(failure) = self.next.batch(&mut self.buffer)
-        {
-            self.failure = Some(failure);
+        if self.failure.is_none() {
+            match self.next.batch(&mut self.buffer) {
+                Ok(takes_more) => self.stopped = !takes_more,
+                Err(failure) => {
+                    self.failure = Some(failure);
+                    self.stopped = true;
+                }
+            }
         }
         self.buffer.clear();
-        self.ask_whether_stopped();
     }
 
-    /// Asks the chain behind whether it takes more.
+    /// Asks the chain behind whether it takes more, where it did not.
     fn ask_whether_stopped(&mut self) {
-        self.stopped = self.failure.is_some() || self.next.full() || self.next.is_interrupted();
+        if self.stopped {
+            let behind = self.next.full() || self.next.is_interrupted();
+            self.stopped = self.failure.is_some() || behind;
+        }
+    }
+
+    /// Whether the chain behind took no more when it was last asked.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped || !self.events.is_empty()
     }
 
     /// Emits a control element of the operator's own, behind the records that it has emitted. It goes on with the next

@@ -4,13 +4,13 @@ use super::{BoxError, Collector, Flow, Operator, OperatorContext};
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
-    types::FlottType,
+    types::Record,
 };
 
 /// A function that is opened and closed and may fail. Each subtask works on a clone of its own.
 pub trait ProcessFunction<T>: Clone + Send + 'static {
     /// What goes out.
-    type Out: FlottType;
+    type Out: Record;
 
     /// Before the first record.
     ///

@@ -5,9 +5,11 @@
 //! here may be called per record, block a thread or read a clock.
 
 mod building;
+mod interrupt;
 
 pub use building::{BuildInputs, BuildProgramError, CoordinatorFactory, SubtaskFactory};
 pub(crate) use building::{asks_for_help, help_of_several};
+pub use interrupt::Interrupt;
 
 use crate::{batch::Batch, types::CodecError};
 use futures::future::BoxFuture;
@@ -19,7 +21,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -260,27 +262,6 @@ pub enum Mail {
     NotifyComplete(u64),
     /// Stop taking input: the next step returns [`Progress::Finished`] or an error without more work.
     Cancel,
-}
-
-/// Asks a step to end behind the record at work. Whoever raises it does not wait; the step begins again where it ended.
-#[derive(Debug, Clone, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
-
-impl Interrupt {
-    /// Asks the step at work, or the next one.
-    pub fn raise(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-    /// Takes it back: what it was raised for is looked at now.
-    pub fn clear(&self) {
-        // Before mail and cancellation are looked at: what is posted afterwards raises it again.
-        self.0.swap(false, Ordering::AcqRel);
-    }
-    /// Whether it is raised. Cheap enough for every record.
-    #[inline]
-    pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// How a step went.

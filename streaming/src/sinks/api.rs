@@ -6,11 +6,11 @@ use super::{
 };
 use crate::{
     api::{Sink, Stream},
-    types::{FlottType, ToLine},
+    types::{Record, ToLine},
 };
 use std::path::Path;
 
-impl<T: FlottType> Stream<T> {
+impl<T: Record> Stream<T> {
     /// Prints every record as a line where its task runs.
     pub fn print(&self) -> Sink
     where

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     api::{Environment, SourceSpec, Stream},
-    types::{FlottType, FromLine},
+    types::{FromLine, Record},
 };
 use std::{
     ops::{Bound, RangeBounds},
@@ -54,7 +54,7 @@ impl Environment {
     }
 
     /// The values of a collection. Subtask i has the i-th, the i+n-th and so on.
-    pub fn from_collection<T: FlottType>(&self, values: impl IntoIterator<Item = T>) -> Stream<T> {
+    pub fn from_collection<T: Record>(&self, values: impl IntoIterator<Item = T>) -> Stream<T> {
         let all: Arc<Mutex<Vec<T>>> = Arc::new(Mutex::new(values.into_iter().collect()));
         let spec =
             SourceSpec { kind: "collection", bounded: true, single: false, coordinator: None };

@@ -5,7 +5,7 @@ use crate::{
     graph::draft::lock,
     operators::{Collector, OperatorContext},
     seam::TaskError,
-    types::FlottType,
+    types::Record,
 };
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +23,7 @@ impl<T> CollectionReader<T> {
     }
 }
 
-impl<T: FlottType> SourceReader for CollectionReader<T> {
+impl<T: Record> SourceReader for CollectionReader<T> {
     type Record = T;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::types::{CodecError, FlottType, key_hash};
+use derive::FlottType;
 use model::graph::StateDeclaration;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -274,6 +275,31 @@ fn fields_are_found_again_by_their_names() {
     let mut state = Everything::empty();
     state.list.push(1);
     assert!(through_a_snapshot::<_, Other>(state).unwrap().is_none());
+}
+
+/// Neither `Clone` nor `Default`.
+#[derive(Debug, PartialEq, FlottType)]
+#[flott(crate = crate)]
+struct Once(u64);
+
+#[derive(State)]
+#[flott(crate = crate)]
+struct Values {
+    one: Option<Once>,
+    several: ListState<Vec<Once>>,
+    named: MapState<u8, Once>,
+}
+
+#[test]
+fn values_need_neither_clone_nor_default() {
+    let mut state = Values::empty();
+    state.one = Some(Once(1));
+    state.several.push(vec![Once(2), Once(3)]);
+    state.named.insert(4, Once(5));
+    let mut state: Values = through_a_snapshot(state).unwrap().unwrap();
+    assert_eq!(state.one, Some(Once(1)));
+    assert_eq!(state.several.get().unwrap(), [[Once(2), Once(3)]]);
+    assert_eq!(state.named.take(&4).unwrap(), Some(Once(5)));
 }
 
 #[derive(State)]

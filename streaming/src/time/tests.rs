@@ -5,7 +5,10 @@ use crate::{
     api::tests::{built, run},
     batch::{Batch, NO_TIME},
     harness::Harness,
-    operators::{BoxError, Collector, Flow, Operator, OperatorContext, ProcessFunction},
+    operators::{
+        BoxError, Collector, Context, Flow, KeyedProcessFunction, Operator, OperatorContext,
+        ProcessFunction, TimeDomain, Timer,
+    },
     seam::{StreamEvent, TaskError},
 };
 use std::time::Duration;
@@ -279,4 +282,144 @@ fn a_watermark_for_a_record_goes_behind_its_batch_and_never_back() {
     let shown = probed(&run(&job));
     assert_eq!(times_of(&shown, "watermark"), [200, i64::MAX]);
     assert!(times_of(&shown, "record").iter().all(|ms| *ms != NO_TIME));
+}
+
+/// Counts the records of a key in each second of event time.
+#[derive(Clone)]
+struct BySecond;
+
+#[derive(crate::state::State)]
+#[flott(crate = crate)]
+struct Seconds {
+    counts: crate::state::MapState<i64, u64>,
+}
+
+impl KeyedProcessFunction<u64, u64> for BySecond {
+    type State = Seconds;
+    type Out = (u64, u64);
+
+    fn process(
+        &mut self,
+        _: u64,
+        seconds: &mut Seconds,
+        ctx: &mut Context<'_, u64>,
+        _: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        let last = ctx.timestamp().ok_or("no time")? / 1_000 * 1_000 + 999;
+        *seconds.counts.get_or_insert_with(last, || 0)? += 1;
+        ctx.timers().event_time(last);
+        Ok(())
+    }
+
+    fn on_timer(
+        &mut self,
+        timer: Timer,
+        seconds: &mut Seconds,
+        ctx: &mut Context<'_, u64>,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        let count = seconds.counts.take(&timer.timestamp)?.ok_or("no such second")?;
+        out.collect((*ctx.key(), count));
+        Ok(())
+    }
+}
+
+#[test]
+fn timers_of_event_time_fire_where_time_has_come() {
+    for interrupted in [false, true] {
+        let interrupt = crate::Interrupt::default();
+        if interrupted {
+            interrupt.raise();
+        }
+        let job = built(2, |env| {
+            // Ten keys, each with 20 records a second, some of them late by up to 380 ms.
+            let time = |n: &u64| (*n / 200) as i64 * 1_000 + (n * 7 % 20) as i64 * 20;
+            env.sequence(0..2_000)
+                .assign_timestamps_and_watermarks(WatermarkStrategy::for_bounded_out_of_orderness(
+                    Duration::from_millis(500),
+                    time,
+                ))
+                .key_by_value(|n| n % 10)
+                .process(BySecond)
+                .process(Stamped)
+                .collect();
+        });
+        let tmp = tempfile::tempdir().unwrap();
+        let harness = Harness::new(tmp.path()).channel_batches(2).interrupt(interrupt);
+        let lines = crate::api::tests::lines(&harness.run(&job).unwrap());
+        let expected = (0..10).flat_map(|key| (0..10).map(move |second| (key, second)));
+        let mut expected: Vec<String> =
+            expected.map(|(key, second)| format!("{key}\t20\t{}", second * 1_000 + 999)).collect();
+        expected.sort();
+        assert_eq!(lines, expected);
+    }
+}
+
+/// Shows a pair with its time.
+#[derive(Clone)]
+struct Stamped;
+
+impl ProcessFunction<(u64, u64)> for Stamped {
+    type Out = (u64, u64, i64);
+    fn process(
+        &mut self,
+        pair: (u64, u64),
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        let time = out.timestamp().ok_or("no time")?;
+        out.collect((pair.0, pair.1, time));
+        Ok(())
+    }
+}
+
+/// Emits a second after the first record of a key.
+#[derive(Clone)]
+struct Later;
+
+impl KeyedProcessFunction<u64, u64> for Later {
+    type State = Option<u64>;
+    type Out = u64;
+
+    fn process(
+        &mut self,
+        n: u64,
+        first: &mut Option<u64>,
+        ctx: &mut Context<'_, u64>,
+        _: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        if first.is_none() {
+            let now = i64::try_from(ctx.operator().now_unix_ms())?;
+            ctx.timers().processing_time(now + 1_000);
+            ctx.timers().processing_time(now + 50);
+            ctx.timers().delete_processing_time(now + 50);
+            *first = Some(n);
+        }
+        Ok(())
+    }
+
+    fn on_timer(
+        &mut self,
+        timer: Timer,
+        first: &mut Option<u64>,
+        ctx: &mut Context<'_, u64>,
+        out: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        assert!(i64::try_from(ctx.operator().now_unix_ms())? >= timer.timestamp);
+        assert_eq!((timer.domain, out.timestamp()), (TimeDomain::ProcessingTime, None));
+        out.collect(first.take().ok_or("nothing is kept")?);
+        Ok(())
+    }
+}
+
+#[test]
+fn timers_of_processing_time_fire_while_no_records_come() {
+    let job = built(1, |env| {
+        // A record each 700 ms; two keys.
+        env.sequence_with_rate(0..8, 1.0 / 0.7).key_by_value(|n| n % 2).process(Later).collect();
+    });
+    let outcome = run(&job);
+    // Key 0 is set at 0 ms, fires at 1000, is set anew by record 2 at 1400 (fires at 2400) and by 4 at 2800 (at 3800), and by
+    // record 6 at 4200, which the end of input comes before; key 1 by the records at 700, 2100 and 3500 ms.
+    let lines = crate::api::tests::lines(&outcome);
+    assert_eq!(lines, ["0", "1", "2", "3", "4", "5"]);
 }

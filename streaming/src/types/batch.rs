@@ -1,6 +1,6 @@
 //! The codec of an edge: what is there beside records, a watermark, a count, the records, their times.
 
-use super::{CodecError, FlottType, Reader, check_written, times, write_len};
+use super::{CodecError, FlottType, Reader, Record, check_written, times, write_len};
 use crate::{
     batch::Batch,
     seam::{EdgeCodec, ErasedBatch},
@@ -37,7 +37,7 @@ const HEAD_WATERMARK: u8 = 2;
 /// How many records stand for all when a batch is weighed.
 const SAMPLE: usize = 8;
 
-impl<T: FlottType> EdgeCodec for BatchCodec<T> {
+impl<T: Record> EdgeCodec for BatchCodec<T> {
     fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError> {
         let typed = batch.downcast_ref::<T>().ok_or(CodecError::OtherType(type_name::<T>()))?;
         let times = typed.times();

@@ -45,8 +45,8 @@ pub trait KeyPart: FlottType {}
     label = "not a type whose values are equal to themselves and hash alike",
     note = "add `#[derive(Clone, PartialEq, Eq, FlottType)]`; for a float key by something computed, such as its `to_bits()` or a rounded number"
 )]
-pub trait Key: KeyPart + Eq {}
-impl<T: KeyPart + Eq> Key for T {}
+pub trait Key: KeyPart + Eq + Clone {}
+impl<T: KeyPart + Eq + Clone> Key for T {}
 
 macro_rules! parts {
     ($($type:ty),*) => {$( impl KeyPart for $type {} )*};

@@ -1,6 +1,6 @@
 //! Records as lines of text: how files are written, results printed, and lines read.
 
-use super::FlottType;
+use super::Record;
 use std::io::Write;
 
 /// A record that can be written as one line. The parts of a tuple are separated by tabs; bytes are written as they
@@ -69,7 +69,7 @@ tuples! {
 }
 
 /// A record that a line of a text can be.
-pub trait FromLine: FlottType {
+pub trait FromLine: Record {
     /// From the line's bytes, without the line's end.
     ///
     /// # Errors

@@ -48,7 +48,7 @@ pub enum CodecError {
     OtherType(&'static str),
 }
 
-/// A type whose values can be records, keys and state. Derive it; for a type of another crate that has serde's
+/// A type whose values can be encoded: state, and with `Clone` records and keys. Derive it; for a type of another crate that has serde's
 /// traits, wrap it in [`Serde`].
 ///
 /// Laws (checked by property tests for everything here): decoding an encoded value gives it back and consumes
@@ -57,9 +57,9 @@ pub enum CodecError {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a record, key or state",
     label = "not a `FlottType`",
-    note = "add `#[derive(Clone, FlottType)]`, or wrap a type that has serde's traits in `Serde`"
+    note = "add `#[derive(Clone, FlottType)]` (values of state need no `Clone`), or wrap a type that has serde's traits in `Serde`"
 )]
-pub trait FlottType: Clone + Send + 'static {
+pub trait FlottType: Sized + Send + 'static {
     /// A name for people, the same in every process: `string`, `(string, u64)`, `Order`.
     fn type_name() -> String;
     /// Adds the type's structure; its hash is the schema's fingerprint.
@@ -106,6 +106,15 @@ pub trait FlottType: Clone + Send + 'static {
         }
     }
 }
+
+/// What can flow in a stream: a [`FlottType`] that can be cloned, because a record may go several ways.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` can't be a record",
+    label = "not a `FlottType` with `Clone`",
+    note = "add `#[derive(Clone, FlottType)]`"
+)]
+pub trait Record: FlottType + Clone {}
+impl<T: FlottType + Clone> Record for T {}
 
 #[cfg(test)]
 mod tests;

@@ -50,7 +50,7 @@ impl<T> DerefMut for Serde<T> {
     }
 }
 
-impl<T: Serialize + DeserializeOwned + Clone + Send + 'static> FlottType for Serde<T> {
+impl<T: Serialize + DeserializeOwned + Send + 'static> FlottType for Serde<T> {
     fn type_name() -> String {
         let full = type_name::<T>();
         full.rsplit("::").next().unwrap_or(full).to_owned()

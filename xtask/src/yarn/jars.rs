@@ -41,7 +41,7 @@ pub(super) fn jars(home: &Path, version: &str, alone: &File) -> Result<PathBuf> 
     let partial = empty(home.join(format!("{version}.partial")))?;
     let pom = home.join(format!("{version}.pom.xml"));
     fs::write(&pom, project(version))?;
-    let mut mvn = mvn("copy-dependencies", &partial, alone)?;
+    let mut mvn = copying("copy-dependencies", &partial, alone)?;
     run(mvn.arg("--file").arg(&pom).arg("-DincludeScope=runtime"))?;
     // The name without `.partial` is the promise that all of them are there.
     fs::rename(&partial, &jars)?;
@@ -56,7 +56,7 @@ pub(super) fn native(home: &Path, alone: &File) -> Result<PathBuf> {
     let library = home.join(format!("native-{version}"));
     if !library.is_dir() {
         let partial = empty(home.join(format!("native-{version}.partial")))?;
-        let mut mvn = mvn("unpack", &partial, alone)?;
+        let mut mvn = copying("unpack", &partial, alone)?;
         mvn.arg(format!("-Dartifact={NATIVE}")).arg("-Dmdep.unpack.includes=nativelib/Linux-*/*");
         // It notes there what it has unpacked, and would not do it again.
         run(mvn.current_dir(&partial))?;
@@ -93,15 +93,21 @@ fn machine() -> Option<&'static str> {
     }
 }
 
-fn mvn(goal: &str, to: &Path, alone: &File) -> Result<Command> {
+fn copying(goal: &str, to: &Path, alone: &File) -> Result<Command> {
+    let mut mvn = mvn(alone)?;
+    mvn.arg(format!("{DEPENDENCY_PLUGIN}:{goal}"));
+    mvn.arg(format!("-DoutputDirectory={}", to.display()));
+    Ok(mvn)
+}
+
+/// Maven without a goal, silent unless something fails. Whoever has the lock is `alone`.
+pub(super) fn mvn(alone: &File) -> Result<Command> {
     let mut mvn = Command::new("mvn");
     // Where this process is killed it goes on, and must not write where the next one does.
     mvn.stdin(held(alone)?);
     // What `up` prints is evaluated by a shell, and Maven resets colours even where it shows none.
     mvn.stdout(std::io::stderr());
     mvn.args(["--quiet", "--batch-mode", "-Dstyle.color=never"]);
-    mvn.arg(format!("{DEPENDENCY_PLUGIN}:{goal}"));
-    mvn.arg(format!("-DoutputDirectory={}", to.display()));
     Ok(mvn)
 }
 

@@ -1,7 +1,7 @@
 //! How records become one value per key.
 
 use super::{KeySelector, selector::Keyed};
-use crate::types::{FlottType, Key};
+use crate::types::{FlottType, Key, Record};
 use std::{marker::PhantomData, ops::AddAssign};
 
 /// How records become one value per key.
@@ -9,7 +9,7 @@ pub trait Folding<K, T>: Clone + Send + 'static {
     /// What is kept per key.
     type Kept: FlottType;
     /// What goes out.
-    type Out: FlottType;
+    type Out: Record;
     /// Returns what is kept after the key's first record.
     fn first(&mut self, record: T) -> Self::Kept;
     /// Adds another record.
@@ -79,7 +79,7 @@ impl<F: Clone, V> Clone for Sum<F, V> {
 impl<K, T, V, F> Folding<K, T> for Sum<F, V>
 where
     K: Key,
-    V: FlottType + AddAssign,
+    V: Record + AddAssign,
     F: FnMut(&T) -> V + Clone + Send + 'static,
 {
     type Kept = V;
@@ -124,7 +124,7 @@ impl<F> Reduce<F> {
 
 impl<K, T, F> Folding<K, T> for Reduce<F>
 where
-    T: FlottType,
+    T: Record,
     F: FnMut(&mut T, T) + Clone + Send + 'static,
 {
     type Kept = T;
@@ -171,7 +171,7 @@ impl<A, F> Fold<A, F> {
 impl<K, T, A, F> Folding<K, T> for Fold<A, F>
 where
     K: Key,
-    A: FlottType,
+    A: Record,
     F: FnMut(&mut A, T) + Clone + Send + 'static,
 {
     type Kept = A;

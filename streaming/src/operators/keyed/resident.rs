@@ -4,7 +4,7 @@
 use super::{KeySelector, Keyed};
 use crate::{
     batch::Batch,
-    operators::{OperatorContext, OperatorMail},
+    operators::{OperatorContext, OperatorMail, Timer},
     seam::TaskError,
     state::{
         Kept, KeyAddress, KeyGroups, StateBackend, StateError, Table, read_snapshot, write_snapshot,
@@ -15,6 +15,34 @@ use hashbrown::hash_table::Entry;
 use model::graph::StateDeclaration;
 use std::marker::PhantomData;
 
+/// What a keyed operator does with the records and timers of keys that are resident.
+pub(in crate::operators) trait Work<T, S: KeySelector<T>, B> {
+    /// Works on a record with its event time. Whether the operator goes on with the next record of the batch.
+    fn record(
+        &mut self,
+        backend: &mut B,
+        at: KeyAddress,
+        record: Keyed<'_, T, S>,
+        time: i64,
+    ) -> Result<bool, TaskError>;
+    /// Fires a timer.
+    fn timer(
+        &mut self,
+        _backend: &mut B,
+        _at: KeyAddress,
+        _key: S::Key,
+        _timer: Timer,
+    ) -> Result<(), TaskError> {
+        Ok(())
+    }
+}
+
+/// What waits for its key to become resident.
+enum Parked<T> {
+    Record(T, i64),
+    Timer(Timer),
+}
+
 /// Parked records beyond which an operator takes no more.
 const MOST_PARKED: usize = 16 * crate::operators::BATCH_RECORDS;
 
@@ -23,9 +51,9 @@ pub(in crate::operators) struct Resident<K, V, T, B> {
     pub(in crate::operators) backend: B,
     groups: KeyGroups,
     fields: Vec<StateDeclaration>,
-    /// By key that is being fetched: its records in their order, with their event times.
-    parked: Table<K, Vec<(T, i64)>>,
-    parked_records: usize,
+    /// By key that is being fetched: its records and timers in their order.
+    parked: Table<K, Vec<Parked<T>>>,
+    parked_count: usize,
     /// The records of a batch that are worked on at once; empty between batches.
     ready: Vec<(KeyAddress, T, i64)>,
     state: PhantomData<fn() -> V>,
@@ -39,16 +67,17 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
             groups: KeyGroups { owned: 0..0, max_parallelism: 1 },
             fields,
             parked: Table::default(),
-            parked_records: 0,
+            parked_count: 0,
             ready: Vec::new(),
             state: PhantomData,
         }
     }
 
-    /// Opens the backend for the subtask's key groups, with what its context restores.
-    pub(in crate::operators) fn open(
+    /// Opens the backend for the subtask's key groups, with what those snapshots restore.
+    pub(in crate::operators) fn open<'s>(
         &mut self,
         context: &OperatorContext,
+        restore: impl Iterator<Item = &'s [u8]>,
     ) -> Result<(), TaskError> {
         self.groups = KeyGroups::of_subtask(
             context.subtask(),
@@ -59,28 +88,33 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         if !B::ALWAYS_RESIDENT {
             self.parked = Table::new(self.groups.clone());
         }
-        for bytes in context.restore() {
+        for bytes in restore {
             read_snapshot(bytes, &mut self.backend, &self.groups, &self.fields)
                 .map_err(|error| failed(context, error))?;
         }
         Ok(())
     }
 
-    /// Calls `work` for every record whose key is resident, with its event time, and parks the others. Where everything is
-    /// in memory `work` says whether it goes on with the next record; the others stay in the batch.
-    #[inline]
+    /// Returns the subtask's key groups.
+    pub(in crate::operators) fn groups(&self) -> &KeyGroups {
+        &self.groups
+    }
+
+    /// Works on every record whose key is resident, and parks the others. Where everything is in memory the work says
+    /// whether it goes on with the next record; the others stay in the batch.
+    #[inline(always)]
     pub(in crate::operators) fn batch<S: KeySelector<T, Key = K>>(
         &mut self,
         selector: &S,
         batch: &mut Batch<T>,
         context: &OperatorContext,
-        mut work: impl FnMut(&mut B, KeyAddress, Keyed<'_, T, S>, i64) -> Result<bool, TaskError>,
+        work: &mut impl Work<T, S, B>,
     ) -> Result<(), TaskError> {
         if B::ALWAYS_RESIDENT {
             return batch.try_each_while(|record, time| {
                 let record = Keyed::new(selector, record);
                 let at = self.groups.address(record.key());
-                work(&mut self.backend, at, record, time)
+                work.record(&mut self.backend, at, record, time)
             });
         }
         batch.try_each_while(|record, time| {
@@ -90,47 +124,89 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
                 self.ready.push((at, record.into_record(), time));
                 return Ok(true);
             }
-            self.parked_records += 1;
+            self.parked_count += 1;
             let waiting = self.parked.entry(at, |key| key == record.key());
             match waiting.map_err(|error| failed(context, error))? {
                 Entry::Occupied(mut waiting) => {
-                    waiting.get_mut().1.push((record.into_record(), time));
+                    waiting.get_mut().1.push(Parked::Record(record.into_record(), time));
                 }
                 Entry::Vacant(free) => {
                     let (key, record) = record.into_both();
-                    free.insert((key, vec![(record, time)]));
+                    free.insert((key, vec![Parked::Record(record, time)]));
                 }
             }
             Ok(true)
         })?;
-        for fetch in self.backend.fetch() {
-            context.spawn_io(fetch.read, fetch.ticket);
-        }
-        // All of them, whatever `work` says: their keys are pinned until then.
+        self.begin_fetches(context);
+        // All of them, whatever the work says: their keys are pinned until then.
         for (at, record, time) in self.ready.drain(..) {
-            work(&mut self.backend, at, Keyed::new(selector, record), time)?;
+            work.record(&mut self.backend, at, Keyed::new(selector, record), time)?;
         }
         self.backend.release();
         Ok(())
     }
 
-    /// Calls `work` for the records that waited for what has arrived.
+    fn begin_fetches(&mut self, context: &OperatorContext) {
+        for fetch in self.backend.fetch() {
+            context.spawn_io(fetch.read, fetch.ticket);
+        }
+    }
+
+    /// Fires a timer where its key is resident, else parks it behind what waits for the key.
+    #[inline]
+    pub(in crate::operators) fn timer<S: KeySelector<T, Key = K>>(
+        &mut self,
+        at: KeyAddress,
+        key: K,
+        timer: Timer,
+        context: &OperatorContext,
+        work: &mut impl Work<T, S, B>,
+    ) -> Result<(), TaskError> {
+        if B::ALWAYS_RESIDENT {
+            return work.timer(&mut self.backend, at, key, timer);
+        }
+        if self.backend.admit(at, &key) {
+            work.timer(&mut self.backend, at, key, timer)?;
+            self.backend.release();
+            return Ok(());
+        }
+        self.parked_count += 1;
+        let waiting = self.parked.entry(at, |parked| *parked == key);
+        match waiting.map_err(|error| failed(context, error))? {
+            Entry::Occupied(mut waiting) => waiting.get_mut().1.push(Parked::Timer(timer)),
+            Entry::Vacant(free) => {
+                free.insert((key, vec![Parked::Timer(timer)]));
+            }
+        }
+        self.begin_fetches(context);
+        Ok(())
+    }
+
+    /// Works on the records and timers that waited for what has arrived.
     pub(in crate::operators) fn mail<S: KeySelector<T, Key = K>>(
         &mut self,
         selector: &S,
         mail: OperatorMail,
         context: &OperatorContext,
-        mut work: impl FnMut(&mut B, KeyAddress, Keyed<'_, T, S>, i64) -> Result<(), TaskError>,
+        work: &mut impl Work<T, S, B>,
     ) -> Result<(), TaskError> {
         let OperatorMail::Reply { ticket, result } = mail else { return Ok(()) };
         let mut keys = Vec::new();
         let arrived = self.backend.arrived(ticket, result, &mut keys);
         arrived.map_err(|error| failed(context, error))?;
         for (at, key) in keys {
-            let records = self.parked.remove(at, &key).unwrap_or_default();
-            self.parked_records -= records.len();
-            for (record, time) in records {
-                work(&mut self.backend, at, Keyed::new(selector, record), time)?;
+            let parked = self.parked.remove(at, &key).unwrap_or_default();
+            self.parked_count -= parked.len();
+            for parked in parked {
+                match parked {
+                    Parked::Record(record, time) => {
+                        let record = Keyed::new(selector, record);
+                        work.record(&mut self.backend, at, record, time)?;
+                    }
+                    Parked::Timer(timer) => {
+                        work.timer(&mut self.backend, at, key.clone(), timer)?;
+                    }
+                }
             }
         }
         self.backend.release();
@@ -139,21 +215,21 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
 
     /// Returns true while records are parked: a control element has to wait, because they came before it.
     pub(in crate::operators) fn waits(&self) -> bool {
-        self.parked_records > 0
+        self.parked_count > 0
     }
 
     /// Returns true while so many records are parked that no more should come.
     pub(in crate::operators) fn full(&self) -> bool {
-        self.parked_records >= MOST_PARKED
+        self.parked_count >= MOST_PARKED
     }
 
     /// Returns the state at a barrier.
     pub(in crate::operators) fn snapshot(
         &mut self,
         context: &OperatorContext,
-    ) -> Result<Option<Vec<u8>>, TaskError> {
+    ) -> Result<Vec<u8>, TaskError> {
         let bytes = write_snapshot(&mut self.backend, &self.groups, &self.fields);
-        bytes.map(Some).map_err(|error| failed(context, error))
+        bytes.map_err(|error| failed(context, error))
     }
 }
 

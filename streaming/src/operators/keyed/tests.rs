@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     batch::Batch,
     operators::{
-        BoxError, Consumer, Context, KeyedOperator, KeyedProcessFunction, Link,
+        BoxError, Consumer, Context, KeyedOperator, KeyedProcessFunction, Link, TimeDomain, Timer,
         context::ChainShared,
     },
     seam::{Barrier, TaskUpcalls},
@@ -54,9 +54,9 @@ impl<T: Send> Consumer<T> for Gather<T> {
     fn is_interrupted(&self) -> bool {
         false
     }
-    fn batch(&mut self, batch: &mut Batch<T>) -> Result<(), TaskError> {
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
         batch.each(|record, _| self.0.lock().unwrap().push(Some(record)));
-        Ok(())
+        Ok(true)
     }
     fn event(&mut self, _event: StreamEvent) -> Result<Flow, TaskError> {
         self.0.lock().unwrap().push(None);
@@ -91,6 +91,7 @@ struct Running<T> {
     seen: Seen<T>,
     /// Batches that began while earlier records waited.
     overtaking: usize,
+    watermark: i64,
 }
 
 impl<T: Send + 'static> Running<T> {
@@ -101,7 +102,7 @@ impl<T: Send + 'static> Running<T> {
         let shared = context.shared.clone();
         let mut link = Box::new(Link::new(operator, Box::new(Gather(seen.clone())), context));
         link.open().unwrap();
-        Self { link, reads, shared, seen, overtaking: 0 }
+        Self { link, reads, shared, seen, overtaking: 0, watermark: 0 }
     }
 
     fn batch(&mut self, records: Vec<Record>) {
@@ -130,6 +131,11 @@ impl<T: Send + 'static> Running<T> {
             which = which.wrapping_mul(7).wrapping_add(3);
         }
         assert!(!self.answer(0), "an event overtook a read");
+    }
+
+    fn end(&mut self, which: usize) {
+        self.event(StreamEvent::Watermark(i64::MAX), which);
+        self.event(StreamEvent::EndOfInput, which);
     }
 
     fn barrier(&mut self, which: usize) -> Vec<Vec<u8>> {
@@ -174,12 +180,16 @@ fn play<T: Send + 'static>(running: &mut Running<T>, acts: &[Act]) {
             Act::Answer(which) => {
                 running.answer(*which);
             }
-            Act::Watermark(which) => running.event(StreamEvent::Watermark(1), *which),
+            Act::Watermark(which) => {
+                running.watermark += 3;
+                running.event(StreamEvent::Watermark(running.watermark), *which);
+            }
         }
     }
 }
 
-/// Keeps one of everything; a record of 0 forgets its key.
+/// Keeps one of everything; a record of 0 forgets its key. Sets a timer for the value of each record, and deletes the one
+/// behind where the value is odd.
 #[derive(Clone)]
 struct Ledger;
 
@@ -212,6 +222,30 @@ impl KeyedProcessFunction<u16, Record> for Ledger {
             account.records = None;
             account.values.clear();
             account.often.clear();
+        }
+        ctx.timers().event_time(i64::from(value));
+        if value % 2 == 1 {
+            ctx.timers().delete_event_time(i64::from(value) + 1);
+        }
+        Ok(())
+    }
+
+    fn on_timer(
+        &mut self,
+        timer: Timer,
+        account: &mut Account,
+        ctx: &mut Context<'_, u16>,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        assert!(ctx.watermark() >= Some(timer.timestamp));
+        assert_eq!((ctx.timestamp(), timer.domain), (Some(timer.timestamp), TimeDomain::EventTime));
+        assert_eq!(out.timestamp(), ctx.timestamp());
+        let values = account.values.get()?.to_vec();
+        out.collect((*ctx.key(), values, timer.timestamp.unsigned_abs()));
+        if account.values.get()?.len() > 3 {
+            // A chain of timers, which the same watermark may reach.
+            ctx.timers().event_time(timer.timestamp + 2);
+            account.values.clear();
         }
         Ok(())
     }
@@ -246,8 +280,8 @@ proptest! {
         let (mut memory, mut slow) = (ledger_in_memory(Vec::new()), ledger_that_fetches(room, Vec::new()));
         play(&mut memory, &acts);
         play(&mut slow, &acts);
-        memory.event(StreamEvent::EndOfInput, 0);
-        slow.event(StreamEvent::EndOfInput, 5);
+        memory.end(0);
+        slow.end(5);
         let key = |out: &(u16, Vec<u32>, u64)| out.0;
         prop_assert_eq!(by_key(&slow.seen, key), by_key(&memory.seen, key));
     }
@@ -267,10 +301,11 @@ proptest! {
             true => ledger_in_memory(from_slow),
             false => ledger_that_fetches(room, from_memory),
         };
+        moved.watermark = memory.watermark;
         play(&mut memory, &after);
         play(&mut moved, &after);
-        memory.event(StreamEvent::EndOfInput, 0);
-        moved.event(StreamEvent::EndOfInput, 5);
+        memory.end(0);
+        moved.end(5);
         let key = |out: &(u16, Vec<u32>, u64)| out.0;
         prop_assert_eq!(by_key(&moved.seen, key), by_key(&memory.seen, key));
     }
@@ -310,7 +345,7 @@ fn batches_go_on_while_earlier_records_wait() {
 fn too_many_parked_records_stop_the_input() {
     let mut slow = ledger_that_fetches(0, Vec::new());
     let mut batches = 0;
-    while !slow.link.full() {
+    while !slow.link.full() && batches < 100 {
         slow.batch((0..1_000).map(|key| (key, 1)).collect());
         batches += 1;
     }
@@ -335,12 +370,12 @@ fn a_read_that_fails_fails_the_task() {
 
 #[test]
 fn a_key_whose_state_is_empty_again_is_forgotten() {
-    let mut memory = ledger_in_memory(Vec::new());
-    memory.batch(vec![(1, 5), (2, 5), (1, 0)]);
-    let [bytes] = memory.barrier(0).try_into().unwrap();
-    let groups = crate::state::KeyGroups::of_subtask(0, 1, 128);
-    let mut table = Table::<u16, Account>::new(groups.clone());
-    crate::state::read_snapshot(&bytes, &mut table, &groups, &Account::declare()).unwrap();
-    let keys: Vec<_> = std::iter::from_fn(|| table.take_part().unwrap()).flatten().collect();
-    assert_eq!(keys.iter().map(|(key, _)| *key).collect::<Vec<_>>(), [2]);
+    let snapshot_after = |records: Vec<Record>| {
+        let mut memory = ledger_in_memory(Vec::new());
+        memory.batch(records);
+        let [bytes] = memory.barrier(0).try_into().unwrap();
+        crate::operators::keyed_process::parts_of(&bytes).unwrap().0.to_vec()
+    };
+    let forgotten = snapshot_after(vec![(1, 5), (2, 5), (1, 0), (3, 0)]);
+    assert_eq!(forgotten, snapshot_after(vec![(2, 5)]));
 }

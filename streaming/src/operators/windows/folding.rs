@@ -3,16 +3,16 @@
 use super::TimeWindow;
 use crate::{
     operators::{BoxError, Collector, Count, Folding, Reduce, Sum},
-    types::{FlottType, Key},
+    types::{Key, Record},
 };
 use std::ops::AddAssign;
 
 /// How the records of one key in one window become what is emitted. The kept values of two parts of a window can be merged.
 pub trait WindowFolding<K, T>: Clone + Send + 'static {
     /// What is kept for each key of a window.
-    type Kept: FlottType;
+    type Kept: Record;
     /// What goes out.
-    type Out: FlottType;
+    type Out: Record;
     /// Returns what is kept after the first record.
     fn first(&mut self, record: T) -> Self::Kept;
     /// Adds another record.
@@ -71,10 +71,10 @@ macro_rules! folding {
 
 folding!(Count, <>, u64, (K, u64), |_, kept, later| *kept += later, {});
 folding!(Sum<F, V>, <F, V>, V, (K, V), |_, kept, later| *kept += later, {
-    V: FlottType + AddAssign, F: FnMut(&T) -> V + Clone + Send + 'static
+    V: Record + AddAssign, F: FnMut(&T) -> V + Clone + Send + 'static
 });
 folding!(Reduce<F>, <F>, T, T, |this, kept, later| Folding::<K, T>::add(this, kept, later), {
-    T: FlottType, F: FnMut(&mut T, T) + Clone + Send + 'static
+    T: Record, F: FnMut(&mut T, T) + Clone + Send + 'static
 });
 
 /// How the records of a window become one value, over an accumulator that can be merged with another one.
@@ -105,9 +105,9 @@ folding!(Reduce<F>, <F>, T, T, |this, kept, later| Folding::<K, T>::add(this, ke
 /// ```
 pub trait AggregateFunction<T>: Clone + Send + 'static {
     /// What is kept between the records.
-    type Accumulator: FlottType;
+    type Accumulator: Record;
     /// The value of a window.
-    type Out: FlottType;
+    type Out: Record;
     /// Returns what is kept before the first record.
     fn create_accumulator(&mut self) -> Self::Accumulator;
     /// Adds a record.
@@ -178,7 +178,7 @@ impl<K: Key, T, F: AggregateFunction<T>> WindowFolding<K, T> for AggregateWindow
 /// ```
 pub trait WindowFunction<K, T>: Clone + Send + 'static {
     /// What goes out.
-    type Out: FlottType;
+    type Out: Record;
     /// Called when a window is over, once for each key that has records in it: at least one. Records that share a part of
     /// the window are in the order of their coming.
     ///
@@ -197,7 +197,7 @@ pub trait WindowFunction<K, T>: Clone + Send + 'static {
 #[derive(Debug, Clone)]
 pub struct ProcessWindow<F>(pub(crate) F);
 
-impl<K: Key, T: FlottType, F: WindowFunction<K, T>> WindowFolding<K, T> for ProcessWindow<F> {
+impl<K: Key, T: Record, F: WindowFunction<K, T>> WindowFolding<K, T> for ProcessWindow<F> {
     type Kept = Vec<T>;
     type Out = F::Out;
     fn first(&mut self, record: T) -> Vec<T> {

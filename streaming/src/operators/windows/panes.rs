@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     state::{KeyAddress, KeyGroups, Single, Table},
-    types::{FlottType, Key, key_hash},
+    types::{Key, Record, key_hash},
 };
 use hashbrown::{HashTable, hash_table::Entry};
 use std::{collections::BTreeMap, ops::RangeInclusive};
@@ -33,7 +33,7 @@ pub(super) struct Panes<K, A> {
     groups: KeyGroups,
 }
 
-impl<K: Key, A: FlottType> Panes<K, A> {
+impl<K: Key, A: Record> Panes<K, A> {
     /// Begins without panes.
     pub(super) fn new(groups: KeyGroups) -> Self {
         Self { slots: BTreeMap::new(), spare: None, merged: HashTable::new(), groups }
@@ -152,7 +152,7 @@ fn merge<K: Key, T, F: WindowFolding<K, T>>(
 }
 
 /// Calls `each` with the entries of one part of a pane: with the entries themselves where the pane gives them away.
-fn hand_out<K: Key, A: FlottType>(
+fn hand_out<K: Key, A: Record>(
     part: &mut HashTable<(K, Single<A>)>,
     gives: bool,
     mut each: impl FnMut(K, A),

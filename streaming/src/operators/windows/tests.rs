@@ -38,9 +38,9 @@ impl Consumer<(u8, i64, i64, Vec<u32>)> for Gather {
     fn is_interrupted(&self) -> bool {
         false
     }
-    fn batch(&mut self, batch: &mut Batch<(u8, i64, i64, Vec<u32>)>) -> Result<(), TaskError> {
+    fn batch(&mut self, batch: &mut Batch<(u8, i64, i64, Vec<u32>)>) -> Result<bool, TaskError> {
         batch.each(|record, time| self.0.lock().unwrap().push((record, time)));
-        Ok(())
+        Ok(true)
     }
     fn event(&mut self, _event: StreamEvent) -> Result<Flow, TaskError> {
         Ok(Flow::Done)

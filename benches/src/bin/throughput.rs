@@ -1,0 +1,230 @@
+//! CPU-seconds per million records of each workload, beside a hand-written loop and, where asked for, beside Flink. See
+//! `benches::throughput`.
+//!
+//! | metric, after the workload's name | of what |
+//! |---|---|
+//! | `_cpu_seconds_per_million`, `_million_per_second`, `_peak_mib` | Flott: CPU, wall rate, peak of resident memory |
+//! | `_hand_written_cpu_seconds_per_million` | the loop, or for `shuffle_tcp` two processes of one thread each |
+//! | `_cpu_over_hand_written` | Flott's CPU ÷ the hand-written one's, in each pair |
+//! | `_flink_cpu_seconds_per_million`, `_flink_million_per_second`, `_flink_peak_mib` | Flink's TaskManagers |
+//! | `_flink_over_ours` | Flink's CPU ÷ Flott's, in each pair |
+
+#![expect(clippy::print_stderr, reason = "progress is for people; figures go to standard output")]
+
+use anyhow::{Result, ensure};
+use benches::Report;
+use benches::throughput::flink::{self, Flink, Installed};
+use benches::throughput::outcome::{self, Outcome};
+use benches::throughput::{Place, Run, WORKLOADS, Workload, by_hand, measure, ours::Ours};
+use clap::{Parser, Subcommand, ValueEnum};
+use std::{
+    env,
+    io::{self, Write},
+    path::PathBuf,
+    process::Command,
+};
+
+const EXAMPLES: &str = "Examples:
+  cargo xtask bench throughput
+  cargo xtask bench throughput -- --workload chain --workload count_1k
+  cargo xtask bench throughput -- --workload word_count_p1 --pairs 1 --records 1000000
+  cargo xtask bench throughput -- --against flink --pairs 5
+
+Figures are JSON lines on standard output, a table is written to standard error. A goal that is not reached is
+shown as missed and is no failure; different checksums are one.";
+
+/// Measures CPU-seconds per million records of each workload, in turn with a hand-written loop and with Flink.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench throughput", after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    role: Option<Role>,
+    /// Also measure another system; it is fetched, and its job is built, when it is not there.
+    #[arg(long)]
+    against: Option<Peer>,
+    /// Only this workload; may be given several times.
+    #[arg(long = "workload", value_name = "NAME", value_parser = workload)]
+    workloads: Vec<&'static Workload>,
+    /// Runs of each side that are counted; one more warms up.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    pairs: u64,
+    /// Records (or words) of one run instead of the workload's own number. With few, start-up is part of the figures.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(10..))]
+    records: Option<u64>,
+    /// Flink's distribution; `cargo xtask` sets it.
+    #[arg(long, hide = true, value_name = "DIR", requires = "peer")]
+    distribution: Option<PathBuf>,
+    /// The jar of the job for Flink; `cargo xtask` sets it.
+    #[arg(long, hide = true, value_name = "JAR")]
+    peer: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Peer {
+    /// Apache Flink.
+    Flink,
+}
+
+/// What a process of the hand-written side is started as.
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// Run a workload's hand-written side.
+    #[command(name = by_hand::BY_HAND, hide = true)]
+    ByHand {
+        #[arg(value_parser = workload)]
+        workload: &'static Workload,
+        records: u64,
+    },
+    /// Be the second process of the hand-written shuffle.
+    #[command(name = by_hand::SECOND_HALF, hide = true)]
+    SecondHalf { records: u64, port: u16 },
+}
+
+fn workload(name: &str) -> Result<&'static Workload, String> {
+    Workload::named(name).map_err(|error| error.to_string())
+}
+
+impl Cli {
+    /// The workloads that are wanted in one place, in the table's order.
+    fn wanted(&self, place: Place) -> Vec<&'static Workload> {
+        let wants = |name: &str| {
+            self.workloads.is_empty() || self.workloads.iter().any(|wanted| wanted.name == name)
+        };
+        WORKLOADS.iter().filter(|of| of.place == place && wants(of.name)).collect()
+    }
+
+    fn installed(&self) -> Result<Option<Installed>> {
+        if self.against.is_none() {
+            return Ok(None);
+        }
+        let (Some(distribution), Some(peer)) = (self.distribution.clone(), self.peer.clone())
+        else {
+            anyhow::bail!("Flink is fetched by: cargo xtask bench throughput -- --against flink");
+        };
+        let installed = Installed { distribution, peer };
+        flink::check(&installed)?;
+        Ok(Some(installed))
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let cli = Cli::parse();
+    let checksum = match cli.role {
+        Some(Role::ByHand { workload, records }) => (workload.by_hand)(records)?,
+        Some(Role::SecondHalf { records, port }) => by_hand::second_half(records, port)?,
+        None => return measure_all(&cli).await,
+    };
+    Ok(writeln!(io::stdout(), "{checksum}")?)
+}
+
+async fn measure_all(cli: &Cli) -> Result<()> {
+    let installed = cli.installed()?;
+    let report = Report::new("throughput");
+    let mut rows = Vec::new();
+    for place in [Place::OneProcess, Place::TwoTaskManagers] {
+        let wanted = cli.wanted(place);
+        if wanted.is_empty() {
+            continue;
+        }
+        let ours = Ours::prepare(place).await?;
+        let flink = match &installed {
+            Some(installed) => Some(Flink::start(installed, place).await?),
+            None => None,
+        };
+        for workload in wanted {
+            let records = cli.records.unwrap_or(workload.records);
+            let mut outcome = Outcome::new(workload, records);
+            // The first runs warm everything up.
+            for pair in 0..=cli.pairs {
+                let (by_hand, our, flink) =
+                    pair_of(workload, records, &ours, flink.as_ref()).await?;
+                match pair {
+                    0 => outcome::check(workload.name, &by_hand, &our, flink.as_ref())?,
+                    _ => outcome.push(&by_hand, &our, flink.as_ref())?,
+                }
+                remark(workload, pair, cli.pairs, &by_hand, &our, flink.as_ref());
+            }
+            outcome.report(&report)?;
+            rows.push(outcome.row());
+        }
+    }
+    eprintln!("\n{}\n{}", outcome::HEAD, rows.join("\n"));
+    Ok(())
+}
+
+/// One run of each side, one after the other.
+async fn pair_of(
+    workload: &Workload,
+    records: u64,
+    ours: &Ours,
+    flink: Option<&Flink>,
+) -> Result<(Run, Run, Option<Run>)> {
+    let mut by_hand = Command::new(env::current_exe()?);
+    by_hand.args([by_hand::BY_HAND, workload.name, records.to_string().as_str()]);
+    let by_hand = measure::of_process(&mut by_hand)?;
+    let our = ours.run(workload, records).await?;
+    let flink = match flink {
+        Some(flink) => Some(flink.run(workload, records).await?),
+        None => None,
+    };
+    ensure!(by_hand.checksum.count > 0, "{}: nothing was computed", workload.name);
+    Ok((by_hand, our, flink))
+}
+
+fn remark(of: &Workload, pair: u64, pairs: u64, by_hand: &Run, our: &Run, flink: Option<&Run>) {
+    let counted = if pair == 0 { " (not counted)" } else { "" };
+    let beside = flink.map(|run| format!(", Flink {:.2} s", run.cpu_s)).unwrap_or_default();
+    eprintln!(
+        "throughput: {}, pair {pair} of {pairs}{counted}: CPU {:.2} s, by hand {:.2} s{beside}",
+        of.name, our.cpu_s, by_hand.cpu_s
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(args: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from([&["throughput"], args].concat())
+    }
+
+    #[test]
+    fn without_arguments_all_workloads_are_measured_five_times() {
+        let cli = parsed(&[]).unwrap();
+        assert_eq!((cli.pairs, cli.records, cli.against), (5, None, None));
+        let all = cli.wanted(Place::OneProcess).len() + cli.wanted(Place::TwoTaskManagers).len();
+        assert_eq!(all, WORKLOADS.len());
+        assert!(cli.installed().unwrap().is_none());
+    }
+
+    #[test]
+    fn workloads_are_chosen_by_name_and_keep_the_order_of_the_table() {
+        let cli = parsed(&["--workload", "count_1k", "--workload", "chain"]).unwrap();
+        let names: Vec<_> = cli.wanted(Place::OneProcess).iter().map(|of| of.name).collect();
+        assert_eq!(names, ["chain", "count_1k"]);
+        assert!(cli.wanted(Place::TwoTaskManagers).is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        for wrong in [
+            &["--workload", "chains"][..],
+            &["--pairs", "0"],
+            &["--records", "9"],
+            &["--against", "spark"],
+        ] {
+            assert!(parsed(wrong).is_err(), "{wrong:?}");
+        }
+        let error = parsed(&["--against", "flink"]).unwrap().installed().unwrap_err().to_string();
+        assert!(error.contains("cargo xtask bench throughput"), "{error}");
+    }
+
+    #[test]
+    fn the_hand_written_side_is_a_role_of_its_own() {
+        let cli = parsed(&[by_hand::BY_HAND, "chain", "100"]).unwrap();
+        let Some(Role::ByHand { workload, records }) = cli.role else { panic!("{cli:?}") };
+        assert_eq!((workload.name, records), ("chain", 100));
+        assert!(parsed(&[by_hand::SECOND_HALF, "100", "4711"]).is_ok());
+    }
+}

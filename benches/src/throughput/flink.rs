@@ -1,0 +1,251 @@
+//! Flink's side of a workload: a standalone JobManager and TaskManagers of Flink's distribution, which stay warm over all
+//! runs, and the peer job of `benches/peers/flink`.
+//!
+//! Everything is ended and removed when the value is dropped. The peer job is on the processes' own class path: with a
+//! class loader for each job the compiled code would be thrown away after every run.
+
+use super::measure::{Run, Span};
+use super::ours::run_to_end;
+use super::{Checksum, Place, Workload};
+use crate::cluster::{free_port, wait_a_moment};
+use crate::yarn::flink::{LOGGING, opened};
+use anyhow::{Context, Result, ensure};
+use rest::client::{ClientTimeouts, RestClient};
+use rest::messages::JarRequest;
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+const JOB_MANAGER: &str = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint";
+const TASK_MANAGER: &str = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner";
+/// Works out the options of a TaskManager's JVM, as Flink's own scripts have it do.
+const OPTIONS: &str = "org.apache.flink.runtime.util.bash.BashJavaUtils";
+/// Begins each line of its result.
+const RESULT: &str = "BASH_JAVA_UTILS_EXEC_RESULT:";
+/// The peer job's class.
+const PEER: &str = "peer.Throughput";
+
+/// Flink's distribution and the peer job.
+#[derive(Debug, Clone)]
+pub struct Installed {
+    /// The folder with `lib` and `bin`.
+    pub distribution: PathBuf,
+    /// The peer job's jar.
+    pub peer: PathBuf,
+}
+
+/// A running cluster of Flink.
+pub struct Flink {
+    installed: Installed,
+    folder: TempDir,
+    rest: RestClient,
+    jar: String,
+    jobmanager: Child,
+    taskmanagers: Vec<Child>,
+}
+
+impl Flink {
+    /// Starts the processes and waits until the TaskManagers are registered.
+    ///
+    /// # Errors
+    /// When one of them does not start; the folder of logs is named.
+    pub async fn start(installed: &Installed, place: Place) -> Result<Self> {
+        let (taskmanagers, slots) = match place {
+            Place::OneProcess => (1, 2),
+            Place::TwoTaskManagers => (2, 1),
+        };
+        let folder = TempDir::new()?;
+        let rest_port = free_port()?;
+        configure(folder.path(), rest_port, slots)?;
+        let rest = RestClient::new("127.0.0.1", rest_port, ClientTimeouts::default());
+        let heap = ["-Xmx1024m".to_owned()];
+        let jobmanager = spawn(installed, folder.path(), JOB_MANAGER, "jobmanager", &heap, &[])?;
+        let mut cluster = Self {
+            installed: installed.clone(),
+            rest,
+            jar: String::new(),
+            jobmanager,
+            taskmanagers: Vec::new(),
+            folder,
+        };
+        cluster.wait_for("Flink's JobManager", 0).await?;
+        let (jvm, dynamic) = cluster.taskmanager_options()?;
+        for n in 1..=taskmanagers {
+            let name = format!("taskmanager{n}");
+            let (installed, folder) = (&cluster.installed, cluster.folder.path());
+            let child = spawn(installed, folder, TASK_MANAGER, &name, &jvm, &dynamic)?;
+            cluster.taskmanagers.push(child);
+        }
+        cluster.wait_for("the registration of Flink's TaskManagers", taskmanagers).await?;
+        let jar = cluster.rest.upload(&cluster.installed.peer, |_| {}).await?;
+        cluster.jar = jar.jar_id().to_owned();
+        Ok(cluster)
+    }
+
+    /// Waits until the REST endpoint knows that many TaskManagers.
+    async fn wait_for(&mut self, what: &str, taskmanagers: usize) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            if let Ok(known) = self.rest.overview().await
+                && known.taskmanagers as usize >= taskmanagers
+            {
+                return Ok(());
+            }
+            for child in std::iter::once(&mut self.jobmanager).chain(&mut self.taskmanagers) {
+                if let Some(status) = child.try_wait()? {
+                    let logs = logs(self.folder.path());
+                    anyhow::bail!("{what}: a process of Flink ended ({status}): {logs}");
+                }
+            }
+            wait_a_moment(began, what)?;
+        }
+    }
+
+    /// Options of the JVM and of the TaskManager, which share its memory out.
+    fn taskmanager_options(&self) -> Result<(Vec<String>, Vec<String>)> {
+        let bin = self.installed.distribution.join("bin/bash-java-utils.jar");
+        let mut java = Command::new("java");
+        java.arg("-cp").arg(format!("{}:{}", bin.display(), class_path(&self.installed)));
+        java.args([OPTIONS, "GET_TM_RESOURCE_PARAMS", "--configDir"]).arg(self.folder.path());
+        let output = java.output().context("java can't be started")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut results = text.lines().filter_map(|line| line.strip_prefix(RESULT));
+        let mut next = || -> Option<Vec<String>> {
+            Some(results.next()?.split_whitespace().map(str::to_owned).collect())
+        };
+        let error = String::from_utf8_lossy(&output.stderr);
+        let none = || format!("Flink gives no options for a TaskManager: {text}{error}");
+        Ok((next().with_context(none)?, next().with_context(none)?))
+    }
+
+    /// Runs the workload once. CPU is that of all TaskManagers between submission and end.
+    ///
+    /// # Errors
+    /// When the job fails.
+    pub async fn run(&self, workload: &Workload, records: u64) -> Result<Run> {
+        let output = self.folder.path().join("checksum");
+        fs::create_dir_all(&output)?;
+        let args =
+            vec![workload.name.to_owned(), records.to_string(), output.display().to_string()];
+        let request = JarRequest {
+            entry_class: Some(PEER.to_owned()),
+            program_args_list: Some(args),
+            parallelism: Some(workload.parallelism.into()),
+            ..JarRequest::default()
+        };
+        let span = Span::begin(self.taskmanagers.iter().map(Child::id).collect())?;
+        run_to_end(&self.rest, &self.jar, &request).await?;
+        let wall_s = span.seconds();
+        let run = span.end(wall_s, sum_of(&output, workload.parallelism)?)?;
+        fs::remove_dir_all(&output)?;
+        Ok(run)
+    }
+}
+
+impl Drop for Flink {
+    fn drop(&mut self) {
+        for child in self.taskmanagers.iter_mut().chain(std::iter::once(&mut self.jobmanager)) {
+            // The process may have ended already; either way nothing of it is left.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Sums the checksums that the sink's subtasks wrote, each to a file of its own.
+fn sum_of(folder: &Path, subtasks: u32) -> Result<Checksum> {
+    let mut sum = Checksum::default();
+    for subtask in 0..subtasks {
+        let path = folder.join(subtask.to_string());
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("Flink's job has not written {}", path.display()))?;
+        sum = sum + text.parse()?;
+    }
+    Ok(sum)
+}
+
+fn configure(folder: &Path, rest_port: u16, slots: u32) -> Result<()> {
+    let rpc_port = free_port()?;
+    let tmp = folder.join("tmp");
+    fs::create_dir_all(&tmp)?;
+    fs::write(
+        folder.join("config.yaml"),
+        format!(
+            "jobmanager.rpc.address: 127.0.0.1\njobmanager.rpc.port: {rpc_port}\n\
+             jobmanager.bind-host: 127.0.0.1\njobmanager.memory.process.size: 1600m\n\
+             rest.address: 127.0.0.1\nrest.bind-address: 127.0.0.1\nrest.port: {rest_port}\n\
+             taskmanager.host: 127.0.0.1\ntaskmanager.bind-host: 127.0.0.1\n\
+             taskmanager.memory.process.size: 1728m\ntaskmanager.numberOfTaskSlots: {slots}\n\
+             classloader.resolve-order: parent-first\nio.tmp.dirs: {}\n",
+            tmp.display()
+        ),
+    )?;
+    Ok(fs::write(folder.join("log4j.properties"), LOGGING)?)
+}
+
+fn class_path(installed: &Installed) -> String {
+    format!("{}/lib/*:{}", installed.distribution.display(), installed.peer.display())
+}
+
+fn spawn(
+    installed: &Installed,
+    folder: &Path,
+    class: &str,
+    name: &str,
+    jvm: &[String],
+    options: &[String],
+) -> Result<Child> {
+    let mut java = Command::new("java");
+    java.args(jvm).args(opened().split(' '));
+    java.arg(format!("-Dlog.file={}", folder.join(format!("{name}.log")).display()));
+    java.arg(format!("-Dlog4j.configurationFile={}/log4j.properties", folder.display()));
+    java.arg("-cp").arg(class_path(installed));
+    java.args([class, "--configDir"]).arg(folder).args(options);
+    let out = File::create(folder.join(format!("{name}.out")))?;
+    java.stdin(Stdio::null()).stderr(out.try_clone()?).stdout(out);
+    java.spawn().context("java can't be started; Flink needs a JDK on the PATH")
+}
+
+/// What the processes wrote, the end of each file.
+fn logs(folder: &Path) -> String {
+    const LINES: usize = 20;
+    let files = ["jobmanager", "taskmanager1", "taskmanager2"].iter();
+    let mut all = String::new();
+    for file in files.flat_map(|name| [format!("{name}.out"), format!("{name}.log")]) {
+        let text = fs::read_to_string(folder.join(&file)).unwrap_or_default();
+        let skipped = text.lines().count().saturating_sub(LINES);
+        for line in text.lines().skip(skipped) {
+            all.push_str(&format!("\n{file}: {line}"));
+        }
+    }
+    all
+}
+
+/// Checks that both are there.
+///
+/// # Errors
+/// When one is not.
+pub fn check(installed: &Installed) -> Result<()> {
+    for path in [&installed.distribution, &installed.peer] {
+        ensure!(path.exists(), "{} is absent; run the benchmark by cargo xtask", path.display());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sum_is_of_the_files_of_all_subtasks() {
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join("0"), "3\t5\n").unwrap();
+        assert!(sum_of(folder.path(), 2).is_err(), "the second is absent");
+        fs::write(folder.path().join("1"), "4\t18446744073709551615").unwrap();
+        assert_eq!(sum_of(folder.path(), 2).unwrap(), Checksum { count: 7, sum: 4 });
+    }
+}

@@ -1,0 +1,142 @@
+//! The hand-written, single-threaded loops that programs are compared with. Each makes its input and computes the
+//! checksum itself, with the hash and the hash table that Flott has. They must use nothing else of Flott.
+
+use crate::words::{line, splitmix64};
+use flott::types::{FlottType, key_hash};
+use hashbrown::{HashTable, hash_table::Entry};
+use std::{fmt, ops::Add, str::FromStr};
+
+/// The number of records and the wrapping sum of their hashes: equal for the same records in any order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Checksum {
+    /// Records.
+    pub count: u64,
+    /// Wrapping sum of `key_hash` of each record.
+    pub sum: u64,
+}
+
+impl Checksum {
+    /// Takes one record in.
+    #[inline]
+    pub fn add_record<T: FlottType>(&mut self, record: &T) {
+        self.count += 1;
+        self.sum = self.sum.wrapping_add(key_hash(record));
+    }
+}
+
+impl Add for Checksum {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self { count: self.count + other.count, sum: self.sum.wrapping_add(other.sum) }
+    }
+}
+
+/// `count<TAB>sum`, as a Flott program prints it.
+impl fmt::Display for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\t{}", self.count, self.sum)
+    }
+}
+
+impl FromStr for Checksum {
+    type Err = anyhow::Error;
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let parts = text.trim().split_once('\t').and_then(|(count, sum)| {
+            Some(Self { count: count.parse().ok()?, sum: sum.parse().ok()? })
+        });
+        parts.ok_or_else(|| anyhow::anyhow!("'{text}' is no checksum: COUNT<TAB>SUM is expected"))
+    }
+}
+
+/// The chain's first `map`.
+#[inline]
+pub fn first_map(number: u64) -> u64 {
+    number.wrapping_mul(31).wrapping_add(7)
+}
+
+/// The chain's `filter`.
+#[inline]
+pub fn is_kept(number: u64) -> bool {
+    number & 7 != 0
+}
+
+/// The chain's last `map`.
+#[inline]
+pub fn last_map(number: u64) -> u64 {
+    number ^ (number >> 17)
+}
+
+/// Map, filter, map.
+pub fn chain(records: u64) -> Checksum {
+    let mut checksum = Checksum::default();
+    for number in 0..records {
+        let mapped = first_map(number);
+        if is_kept(mapped) {
+            checksum.add_record(&last_map(mapped));
+        }
+    }
+    checksum
+}
+
+/// One owned string and one clone per word, one table, one hash of every update. `records` are words, ten to a line.
+pub fn word_count(records: u64) -> Checksum {
+    let mut counts = HashTable::new();
+    let mut checksum = Checksum::default();
+    for number in 0..records / crate::words::WORDS_PER_LINE {
+        for word in line(number).split_ascii_whitespace() {
+            checksum.add_record(&counted(&mut counts, word.to_owned()));
+        }
+    }
+    checksum
+}
+
+/// Counts the records of each of `KEYS` keys.
+pub fn count<const KEYS: u64>(records: u64) -> Checksum {
+    let mut counts = HashTable::new();
+    let mut checksum = Checksum::default();
+    for number in 0..records {
+        checksum.add_record(&counted(&mut counts, splitmix64(number) % KEYS));
+    }
+    checksum
+}
+
+/// Counts one record of a key. Returns the key and its new count.
+#[inline]
+fn counted<K: FlottType + Eq + Clone>(counts: &mut HashTable<(K, u64)>, key: K) -> (K, u64) {
+    let hash = key_hash(&key);
+    let entry = match counts.entry(hash, |(other, _)| *other == key, |(key, _)| key_hash(key)) {
+        Entry::Occupied(mut entry) => {
+            entry.get_mut().1 += 1;
+            entry
+        }
+        Entry::Vacant(entry) => entry.insert((key, 1)),
+    };
+    let (key, count) = entry.get();
+    (key.clone(), *count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checksum_is_read_back_as_it_was_printed() {
+        let checksum = chain(1_000);
+        assert_eq!(checksum.to_string().parse::<Checksum>().unwrap(), checksum);
+        for wrong in ["", "1", "1 2", "1\tx", "1\t2\t3"] {
+            assert!(wrong.parse::<Checksum>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn checksums_of_parts_add_up_in_any_order() {
+        let (mut one, mut other) = (Checksum::default(), Checksum::default());
+        one.add_record(&7_u64);
+        other.add_record(&9_u64);
+        let mut both = Checksum::default();
+        both.add_record(&9_u64);
+        both.add_record(&7_u64);
+        assert_eq!(one + other, both);
+        assert_eq!(other + one, both);
+    }
+}

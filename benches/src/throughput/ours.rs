@@ -1,0 +1,104 @@
+//! Our side of a workload: the program by itself, or in a standalone cluster with two TaskManagers.
+
+use super::measure::{self, Run, Span};
+use super::{Place, Workload};
+use crate::cluster::{Cluster, binaries, wait_a_moment};
+use anyhow::{Context, Result, bail};
+use rest::client::RestClient;
+use rest::messages::JarRequest;
+use std::{fs, process::Command};
+use tokio::time::Instant;
+
+/// The program with a job for each workload.
+const PROGRAM: &str = "throughput_jobs";
+/// Names the job that a program with several is asked for.
+const ENTRY_VARIABLE: &str = "FLOTT_PIPELINE_ENTRY";
+
+/// Where a workload's program runs.
+pub struct Ours {
+    cluster: Option<(Cluster, String)>,
+}
+
+impl Ours {
+    /// Prepares for the workload; starts a cluster where it needs one.
+    ///
+    /// # Errors
+    /// When the cluster does not start.
+    pub async fn prepare(place: Place) -> Result<Self> {
+        if place == Place::OneProcess {
+            return Ok(Self { cluster: None });
+        }
+        let mut cluster = Cluster::prepare("taskmanager.numberOfTaskSlots: 1\n")?;
+        cluster.start_jobmanager().await?;
+        for _ in 0..2 {
+            cluster.start_taskmanager().await?;
+        }
+        let jar = cluster.rest.upload(&binaries()?.join(PROGRAM), |_| {}).await?;
+        let jar = jar.jar_id().to_owned();
+        Ok(Self { cluster: Some((cluster, jar)) })
+    }
+
+    /// Runs the workload once.
+    ///
+    /// # Errors
+    /// When the job fails.
+    pub async fn run(&self, workload: &Workload, records: u64) -> Result<Run> {
+        match &self.cluster {
+            None => {
+                let mut program = Command::new(binaries()?.join(PROGRAM));
+                program.env(ENTRY_VARIABLE, workload.name).arg(records.to_string());
+                measure::of_process(&mut program)
+            }
+            Some((cluster, jar)) => in_cluster(cluster, jar, workload, records).await,
+        }
+    }
+}
+
+/// CPU is that of both TaskManagers and of the processes that they started for the job.
+async fn in_cluster(
+    cluster: &Cluster,
+    jar: &str,
+    workload: &Workload,
+    records: u64,
+) -> Result<Run> {
+    let output = cluster.folder().join("checksum");
+    let request = JarRequest {
+        entry_class: Some(workload.name.to_owned()),
+        program_args_list: Some(vec![records.to_string(), output.display().to_string()]),
+        parallelism: Some(workload.parallelism.into()),
+        ..JarRequest::default()
+    };
+    let span = Span::begin(cluster.taskmanager_pids())?;
+    run_to_end(&cluster.rest, jar, &request).await?;
+    let wall_s = span.seconds();
+    let ended = Instant::now();
+    // Only processes that were waited for count.
+    while cluster.program_hosts()? > 0 {
+        wait_a_moment(ended, "the end of the job's processes")?;
+    }
+    let text = fs::read_to_string(&output)
+        .with_context(|| format!("the job has not written {}", output.display()))?;
+    fs::remove_file(&output)?;
+    span.end(wall_s, text.parse()?)
+}
+
+/// Runs a job by REST and waits until it has finished; Flink's endpoint is asked in the same way.
+///
+/// # Errors
+/// When it fails or does not end.
+pub async fn run_to_end(rest: &RestClient, jar: &str, request: &JarRequest) -> Result<()> {
+    let began = Instant::now();
+    let job = rest.run(jar, request).await?.jobid;
+    loop {
+        let status = rest.job_status(&job).await?.status;
+        match status.as_str() {
+            "FINISHED" => return Ok(()),
+            "FAILED" | "CANCELED" => {
+                let why = rest.job_exceptions(&job).await.map(|why| format!("{why:?}"));
+                bail!("job {job} is {status}: {}", why.unwrap_or_default())
+            }
+            _ if began.elapsed() > super::measure::PATIENCE => bail!("job {job} does not end"),
+            _ => tokio::time::sleep(super::measure::LOOK_EVERY).await,
+        }
+    }
+}

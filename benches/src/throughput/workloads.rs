@@ -1,0 +1,218 @@
+//! The table of workloads: a further one is one entry here, a program in [`programs`] and a loop in [`loops`]; for
+//! Flink it is a case of the same name in `benches/peers/flink`.
+
+use super::{Checksum, by_hand, loops, programs};
+use crate::report::Goal;
+use anyhow::{Context, Result};
+use flott::prelude::{Args, Environment, ProgramEntry, Stream};
+
+/// Where a workload's tasks run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In one process: the program by itself, for Flink one TaskManager with two slots.
+    OneProcess,
+    /// In two TaskManagers with one slot each.
+    TwoTaskManagers,
+}
+
+/// One workload.
+#[derive(Debug, Clone, Copy)]
+pub struct Workload {
+    /// Name of the job and first part of its metrics' names.
+    pub name: &'static str,
+    /// What is counted: words or records.
+    pub unit: &'static str,
+    /// How many of them one run has, unless the command line says otherwise.
+    pub records: u64,
+    /// Subtasks of every operator.
+    pub parallelism: u32,
+    /// Where the tasks run.
+    pub place: Place,
+    /// Declares the job.
+    pub program: fn(&Environment, u64) -> Stream<(u64, u64)>,
+    /// Does the same by hand.
+    pub by_hand: fn(u64) -> Result<Checksum>,
+    /// Goal of the program's CPU ÷ that of the hand-written one.
+    pub over_hand_written: Goal,
+    /// Goal of Flink's CPU ÷ the program's.
+    pub flink_over_ours: Goal,
+    /// Flink's CPU-seconds per million on a quiet machine, lowest and highest, where they were measured before. The
+    /// ratio beside Flink counts when the run's figure is within 20 % of them.
+    pub flink_known: Option<(f64, f64)>,
+}
+
+const MILLION: u64 = 1_000_000;
+
+/// All workloads, in the order in which they run.
+pub const WORKLOADS: &[Workload] = &[
+    Workload {
+        flink_known: Some((0.31, 0.31)),
+        ..words("word_count_p1", 1, Goal::AtMost(1.4), Goal::AtLeast(3.2))
+    },
+    words("word_count_p2", 2, Goal::AtMost(1.9), Goal::AtLeast(2.2)),
+    Workload {
+        flink_known: Some((0.033, 0.040)),
+        ..numbers("chain", 400 * MILLION, programs::chain, 1.7, 16.0)
+    },
+    numbers("chain_process", 300 * MILLION, programs::chain_process, 2.4, 11.0),
+    Workload {
+        by_hand: |records| Ok(loops::count::<1_000>(records)),
+        ..numbers("count_1k", 60 * MILLION, programs::count::<1_000>, 3.0, 12.0)
+    },
+    Workload {
+        by_hand: |records| Ok(loops::count::<MILLION>(records)),
+        ..numbers("count_1m", 30 * MILLION, programs::count::<MILLION>, 1.0, 12.0)
+    },
+    Workload {
+        parallelism: 2,
+        flink_known: Some((0.084, 0.084)),
+        ..numbers("shuffle_local", 200 * MILLION, programs::shuffle, 6.0, 12.0)
+    },
+    Workload {
+        parallelism: 2,
+        place: Place::TwoTaskManagers,
+        by_hand: by_hand::shuffle_tcp,
+        flink_known: Some((0.22, 0.22)),
+        ..numbers("shuffle_tcp", 100 * MILLION, programs::shuffle, 1.6, 15.0)
+    },
+];
+
+const fn words(name: &'static str, parallelism: u32, by_hand: Goal, flink: Goal) -> Workload {
+    Workload {
+        name,
+        unit: "words",
+        records: 10 * MILLION,
+        parallelism,
+        place: Place::OneProcess,
+        program: programs::word_count,
+        by_hand: |records| Ok(loops::word_count(records)),
+        over_hand_written: by_hand,
+        flink_over_ours: flink,
+        flink_known: None,
+    }
+}
+
+/// A workload on numbers with the loop of the chain, parallelism 1, in one process.
+const fn numbers(
+    name: &'static str,
+    records: u64,
+    program: fn(&Environment, u64) -> Stream<(u64, u64)>,
+    by_hand: f64,
+    flink: f64,
+) -> Workload {
+    Workload {
+        name,
+        unit: "records",
+        records,
+        parallelism: 1,
+        place: Place::OneProcess,
+        program,
+        by_hand: |records| Ok(loops::chain(records)),
+        over_hand_written: Goal::AtMost(by_hand),
+        flink_over_ours: Goal::AtLeast(flink),
+        flink_known: None,
+    }
+}
+
+impl Workload {
+    /// Returns the workload of that name.
+    ///
+    /// # Errors
+    /// When there is none; the text names all.
+    pub fn named(name: &str) -> Result<&'static Self> {
+        let known = || WORKLOADS.iter().map(|known| known.name).collect::<Vec<_>>().join(", ");
+        let found = WORKLOADS.iter().find(|workload| workload.name == name);
+        found.with_context(|| format!("there is no workload '{name}'; there are {}", known()))
+    }
+
+    /// Declares the job: `RECORDS [OUTPUT]`. The checksum is written to the file OUTPUT, without it given to the client.
+    fn declare(&self, env: &Environment, args: &Args) -> flott::Result<()> {
+        let records: u64 = args.get(0).ok_or("how many records?")?.parse()?;
+        env.set_parallelism(self.parallelism);
+        let checksum = (self.program)(env, records);
+        match args.get(1) {
+            Some(path) => checksum.write_text(path),
+            None => checksum.collect(),
+        };
+        Ok(())
+    }
+
+    /// Returns true if Flink's figure is within 20 % of what it was before, or was not measured before.
+    pub fn is_flink_as_known(&self, cpu_seconds_per_million: f64) -> bool {
+        self.flink_known.is_none_or(|(lowest, highest)| {
+            (lowest * 0.8..=highest * 1.2).contains(&cpu_seconds_per_million)
+        })
+    }
+}
+
+/// The program with one job for each workload, under the workload's name.
+pub fn entry() -> ProgramEntry {
+    WORKLOADS.iter().fold(ProgramEntry::new(), |entry, workload| {
+        entry.job(workload.name, |env: &Environment, args: Args| workload.declare(env, &args))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{ContentHash, JobId};
+    use std::collections::{BTreeMap, BTreeSet};
+    use streaming::{BuildInputs, build, harness::Harness};
+
+    /// Runs the workload's job in this thread.
+    fn checksum(workload: &Workload, records: u64) -> Checksum {
+        let inputs = BuildInputs {
+            args: vec![records.to_string()],
+            env: None,
+            once: None,
+            job: Some(workload.name.to_owned()),
+            job_id: JobId(1),
+            parallelism: 1,
+            options: BTreeMap::new(),
+            embedded: false,
+            program_hash: ContentHash([1; 32]),
+            program_name: "throughput_jobs".into(),
+            program_size: 1,
+        };
+        let job = build(&entry(), inputs).unwrap();
+        let parallelism = job.graph().vertices.iter().map(|vertex| vertex.parallelism).max();
+        assert_eq!(parallelism, Some(workload.parallelism), "{}", workload.name);
+        let folder = tempfile::tempdir().unwrap();
+        let collected = Harness::new(folder.path()).run(&job).unwrap().collected.concat();
+        let [line] = collected.as_slice() else { panic!("{}: {collected:?}", workload.name) };
+        String::from_utf8(line.clone()).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn every_program_has_the_checksum_of_its_loop() {
+        for workload in WORKLOADS.iter().filter(|of| of.place == Place::OneProcess) {
+            for records in [10, 20_000] {
+                let by_hand = (workload.by_hand)(records).unwrap();
+                assert!(by_hand.count > 0, "{}", workload.name);
+                assert_eq!(checksum(workload, records), by_hand, "{} {records}", workload.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_shuffle_has_the_checksum_of_the_chain_wherever_it_runs() {
+        let tcp = Workload::named("shuffle_tcp").unwrap();
+        assert_eq!(checksum(tcp, 20_000), loops::chain(20_000));
+    }
+
+    #[test]
+    fn names_are_unique_and_an_unknown_one_lists_them() {
+        let names: BTreeSet<&str> = WORKLOADS.iter().map(|workload| workload.name).collect();
+        assert_eq!(names.len(), WORKLOADS.len());
+        let error = Workload::named("chains").unwrap_err().to_string();
+        assert!(names.iter().all(|name| error.contains(name)), "{error}");
+    }
+
+    #[test]
+    fn a_ratio_beside_flink_counts_only_near_the_known_figure() {
+        let chain = Workload::named("chain").unwrap();
+        assert!(chain.is_flink_as_known(0.027) && chain.is_flink_as_known(0.047));
+        assert!(!chain.is_flink_as_known(0.026) && !chain.is_flink_as_known(0.049));
+        assert!(Workload::named("count_1k").unwrap().is_flink_as_known(7.0));
+    }
+}

@@ -1,0 +1,47 @@
+//! Closures over keyed streams with one value of state per key.
+
+use super::{BoxError, Collector, Context, KeyedProcessFunction};
+use crate::types::{FlottType, Key, Record};
+use std::marker::PhantomData;
+
+/// A closure with one value of state per key.
+#[derive(Debug)]
+pub struct StatefulFlatMap<V, F, Out> {
+    function: F,
+    types: PhantomData<fn() -> (V, Out)>,
+}
+
+impl<V, F, Out> StatefulFlatMap<V, F, Out> {
+    /// With that closure.
+    pub fn new(function: F) -> Self {
+        Self { function, types: PhantomData }
+    }
+}
+
+impl<V, F: Clone, Out> Clone for StatefulFlatMap<V, F, Out> {
+    fn clone(&self) -> Self {
+        Self::new(self.function.clone())
+    }
+}
+
+impl<K, T, V, F, Out> KeyedProcessFunction<K, T> for StatefulFlatMap<V, F, Out>
+where
+    K: Key,
+    V: FlottType,
+    Out: Record,
+    F: FnMut(&K, T, &mut Option<V>, &mut Collector<Out>) + Clone + Send + 'static,
+{
+    type State = Option<V>;
+    type Out = Out;
+
+    fn process(
+        &mut self,
+        record: T,
+        state: &mut Option<V>,
+        ctx: &mut Context<'_, K>,
+        out: &mut Collector<Out>,
+    ) -> Result<(), BoxError> {
+        (self.function)(ctx.key(), record, state, out);
+        Ok(())
+    }
+}

@@ -1,0 +1,335 @@
+//! Timers of keyed functions: moments of event time or processing time, each for one key.
+//!
+//! Nothing here may read a clock or fire anything: the operator asks which timers are due.
+
+use crate::{
+    state::{KeyAddress, KeyGroups},
+    types::{CodecError, Key, Reader, write_len, write_zigzag},
+};
+use hashbrown::HashTable;
+use std::collections::BTreeMap;
+
+/// The clock that a timer goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeDomain {
+    /// The operator's watermark.
+    EventTime,
+    /// The clock of the machine.
+    ProcessingTime,
+}
+
+/// A timer that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timer {
+    /// The moment that it was set to, in milliseconds since 1970.
+    pub timestamp: i64,
+    /// The clock that it goes by.
+    pub domain: TimeDomain,
+}
+
+/// Sets and deletes timers of the key at hand, from [`Context::timers`](super::Context::timers).
+///
+/// A key has at most one timer for each moment: setting it again changes nothing.
+#[derive(Debug)]
+pub struct TimerService<'a, K> {
+    pub(super) timers: &'a mut Timers<K>,
+    pub(super) key: &'a K,
+    pub(super) at: KeyAddress,
+}
+
+impl<K: Key> TimerService<'_, K> {
+    /// Sets a timer that fires when the watermark reaches `timestamp`. If it has done so, the next watermark fires it.
+    pub fn event_time(&mut self, timestamp: i64) {
+        self.timers.event.set(timestamp, self.at, self.key);
+    }
+    /// Deletes a timer of event time, if it is set.
+    pub fn delete_event_time(&mut self, timestamp: i64) {
+        self.timers.event.delete(timestamp, self.at, self.key);
+    }
+    /// Sets a timer that fires when the machine's clock reaches `timestamp`, or as soon as possible if it has done so. The
+    /// end of bounded input does not wait for it.
+    pub fn processing_time(&mut self, timestamp: i64) {
+        self.timers.processing.set(timestamp, self.at, self.key);
+    }
+    /// Deletes a timer of processing time, if it is set.
+    pub fn delete_processing_time(&mut self, timestamp: i64) {
+        self.timers.processing.delete(timestamp, self.at, self.key);
+    }
+}
+
+/// The timers of all keys of one operator's subtask.
+#[derive(Debug)]
+pub(super) struct Timers<K> {
+    pub(super) event: Queue<K>,
+    pub(super) processing: Queue<K>,
+}
+
+impl<K> Default for Timers<K> {
+    fn default() -> Self {
+        Self { event: Queue::default(), processing: Queue::default() }
+    }
+}
+
+impl<K: Key> Timers<K> {
+    /// Appends all timers: of both clocks a varint count, then of each timer its moment (zigzag) and its key.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        for queue in [&self.event, &self.processing] {
+            write_len(queue.len(), out);
+            for (moment, slot) in &queue.moments {
+                for (_, key) in slot.keys.iter().flatten() {
+                    write_zigzag(*moment, out);
+                    key.encode(out);
+                }
+            }
+        }
+    }
+
+    /// Adds what [`Timers::write`] of some subtask wrote, as far as `groups` are its keys' own.
+    ///
+    /// # Errors
+    /// When the bytes are no timers.
+    pub(super) fn read(
+        &mut self,
+        input: &mut Reader<'_>,
+        groups: &KeyGroups,
+    ) -> Result<(), CodecError> {
+        for queue in [&mut self.event, &mut self.processing] {
+            let count = input.count()?;
+            for _ in 0..count {
+                let moment = input.zigzag()?;
+                let key = K::decode(input)?;
+                let at = groups.address(&key);
+                if groups.owned.contains(&at.group) {
+                    queue.set(moment, at, &key);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Timers of one clock, by their moments.
+#[derive(Debug)]
+pub(super) struct Queue<K> {
+    moments: BTreeMap<i64, Slot<K>>,
+    len: usize,
+}
+
+impl<K> Default for Queue<K> {
+    fn default() -> Self {
+        Self { moments: BTreeMap::new(), len: 0 }
+    }
+}
+
+impl<K> Queue<K> {
+    /// Returns the number of timers.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the moment of the first timer.
+    pub(super) fn first(&self) -> Option<i64> {
+        self.moments.first_key_value().map(|(moment, _)| *moment)
+    }
+
+    /// Takes the next timer out that is due at `now`: earlier moments first, then in the order of setting.
+    pub(super) fn pop_due(&mut self, now: i64) -> Option<(i64, KeyAddress, K)> {
+        let mut slot = self.moments.first_entry().filter(|slot| *slot.key() <= now)?;
+        let moment = *slot.key();
+        let popped = slot.get_mut().pop();
+        if slot.get().live == 0 {
+            slot.remove();
+        }
+        let (at, key) = popped?;
+        self.len -= 1;
+        Some((moment, at, key))
+    }
+}
+
+impl<K: Key> Queue<K> {
+    fn set(&mut self, moment: i64, at: KeyAddress, key: &K) {
+        self.len += usize::from(self.moments.entry(moment).or_default().insert(at, key));
+    }
+
+    fn delete(&mut self, moment: i64, at: KeyAddress, key: &K) {
+        let Some(slot) = self.moments.get_mut(&moment) else { return };
+        self.len -= usize::from(slot.remove(at, key));
+        if slot.live == 0 {
+            self.moments.remove(&moment);
+        }
+    }
+}
+
+/// Keys beyond which a slot has an index. Most moments have one key or two.
+const UNINDEXED: usize = 8;
+
+/// The keys that have a timer for one moment, in the order of setting.
+#[derive(Debug)]
+struct Slot<K> {
+    /// `None`: deleted, or fired.
+    keys: Vec<Option<(KeyAddress, K)>>,
+    /// Everything before this place has fired.
+    fired: usize,
+    live: usize,
+    /// Places in `keys`, once there are many.
+    index: HashTable<usize>,
+}
+
+impl<K> Default for Slot<K> {
+    fn default() -> Self {
+        Self { keys: Vec::new(), fired: 0, live: 0, index: HashTable::new() }
+    }
+}
+
+impl<K> Slot<K> {
+    fn pop(&mut self) -> Option<(KeyAddress, K)> {
+        while let Some(place) = self.keys.get_mut(self.fired) {
+            let number = self.fired;
+            self.fired += 1;
+            let Some((at, key)) = place.take() else { continue };
+            self.live -= 1;
+            if let Ok(indexed) = self.index.find_entry(at.hash, |place| *place == number) {
+                indexed.remove();
+            }
+            return Some((at, key));
+        }
+        None
+    }
+}
+
+impl<K: Key> Slot<K> {
+    fn find(&self, at: KeyAddress, key: &K) -> Option<usize> {
+        let is_it = |place: &usize| {
+            self.keys.get(*place).is_some_and(|it| it.as_ref().is_some_and(|(_, k)| k == key))
+        };
+        if self.index.is_empty() {
+            return (self.fired..self.keys.len()).find(is_it);
+        }
+        self.index.find(at.hash, is_it).copied()
+    }
+
+    /// Whether the key had no timer here.
+    fn insert(&mut self, at: KeyAddress, key: &K) -> bool {
+        if self.find(at, key).is_some() {
+            return false;
+        }
+        self.keys.push(Some((at, key.clone())));
+        self.live += 1;
+        if self.keys.len() > UNINDEXED {
+            let unindexed = if self.index.is_empty() { self.fired } else { self.keys.len() - 1 };
+            let keys = &self.keys;
+            let hash = |place: &usize| match keys.get(*place) {
+                Some(Some((at, _))) => at.hash,
+                _ => 0,
+            };
+            for place in (unindexed..keys.len()).filter(|p| matches!(keys.get(*p), Some(Some(_)))) {
+                self.index.insert_unique(hash(&place), place, hash);
+            }
+        }
+        true
+    }
+
+    /// Whether the key had a timer here.
+    fn remove(&mut self, at: KeyAddress, key: &K) -> bool {
+        let Some(found) = self.find(at, key) else { return false };
+        if let Ok(indexed) = self.index.find_entry(at.hash, |place| *place == found) {
+            indexed.remove();
+        }
+        if let Some(place) = self.keys.get_mut(found) {
+            *place = None;
+        }
+        self.live -= 1;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn groups() -> KeyGroups {
+        KeyGroups::of_subtask(0, 1, 128)
+    }
+
+    #[derive(Debug, Clone)]
+    enum Act {
+        Set(i64, u16),
+        Delete(i64, u16),
+        Fire(i64),
+    }
+
+    fn acts() -> impl Strategy<Value = Vec<Act>> {
+        let act = prop_oneof![
+            6 => (0_i64..6, 0_u16..40).prop_map(|(moment, key)| Act::Set(moment, key)),
+            2 => (0_i64..6, 0_u16..40).prop_map(|(moment, key)| Act::Delete(moment, key)),
+            1 => (0_i64..6).prop_map(Act::Fire),
+        ];
+        prop::collection::vec(act, 0..200)
+    }
+
+    proptest! {
+        /// A queue is a set of moments and keys from which the earliest are taken.
+        #[test]
+        fn timers_fire_once_in_the_order_of_their_moments(acts in acts(), stop in 0_usize..20) {
+            let mut timers = Timers::default();
+            let mut model = BTreeSet::new();
+            for act in acts {
+                match act {
+                    Act::Set(moment, key) => {
+                        timers.event.set(moment, groups().address(&key), &key);
+                        model.insert((moment, key));
+                    }
+                    Act::Delete(moment, key) => {
+                        timers.event.delete(moment, groups().address(&key), &key);
+                        model.remove(&(moment, key));
+                    }
+                    // Not always all of them, as where an output is full.
+                    Act::Fire(now) => for _ in 0..stop {
+                        let Some((moment, at, key)) = timers.event.pop_due(now) else {
+                            prop_assert!(model.first().is_none_or(|(moment, _)| *moment > now));
+                            break;
+                        };
+                        prop_assert_eq!(at, groups().address(&key));
+                        prop_assert_eq!(model.first().map(|(first, _)| *first), Some(moment));
+                        prop_assert!(model.remove(&(moment, key)));
+                    },
+                }
+                prop_assert_eq!(timers.event.len(), model.len());
+                prop_assert_eq!(timers.event.first(), model.first().map(|(moment, _)| *moment));
+            }
+            // Written by one subtask, read by two.
+            let mut bytes = Vec::new();
+            timers.write(&mut bytes);
+            let mut found = BTreeSet::new();
+            for subtask in 0..2 {
+                let mut half = Timers::default();
+                let mut input = Reader::new(&bytes);
+                half.read(&mut input, &KeyGroups::of_subtask(subtask, 2, 128)).unwrap();
+                input.finish().unwrap();
+                while let Some((moment, _, key)) = half.event.pop_due(i64::MAX) {
+                    prop_assert!(found.insert((moment, key)));
+                }
+            }
+            prop_assert_eq!(found, model);
+        }
+
+        #[test]
+        fn any_bytes_are_timers_or_an_error(bytes: Vec<u8>) {
+            let _ = Timers::<String>::default().read(&mut Reader::new(&bytes), &groups());
+        }
+    }
+
+    #[test]
+    fn timers_of_one_moment_fire_in_the_order_of_setting() {
+        let mut timers = Timers::default();
+        for key in (0_u64..100).rev() {
+            timers.processing.set(5, groups().address(&key), &key);
+        }
+        timers.processing.set(4, groups().address(&7), &7);
+        let fired: Vec<_> =
+            std::iter::from_fn(|| timers.processing.pop_due(5)).map(|t| t.2).collect();
+        assert_eq!(fired, [7].into_iter().chain((0..100).rev()).collect::<Vec<u64>>());
+    }
+}
