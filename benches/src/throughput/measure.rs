@@ -140,7 +140,8 @@ mod tests {
     fn a_process_is_measured_from_start_to_end() {
         let run = of_process(&mut shell("sleep 0.1; printf 'a remark\\n3\\t5\\n'")).unwrap();
         assert_eq!(run.checksum, Checksum { count: 3, sum: 5 });
-        assert!(run.wall_s >= 0.1 && run.cpu_s < run.wall_s && run.peak_mib > 0.1, "{run:?}");
+        // No upper bound of CPU: children of tests that run beside this one count too.
+        assert!(run.wall_s >= 0.1 && run.cpu_s >= 0.0 && run.peak_mib > 0.1, "{run:?}");
     }
 
     #[test]
