@@ -14,6 +14,8 @@ fn program(name: &str) -> Command {
         "word_count" => env!("CARGO_BIN_EXE_word_count"),
         "sequence_sum" => env!("CARGO_BIN_EXE_sequence_sum"),
         "line_lengths" => env!("CARGO_BIN_EXE_line_lengths"),
+        "fraud_detection" => env!("CARGO_BIN_EXE_fraud_detection"),
+        "top_words" => env!("CARGO_BIN_EXE_top_words"),
         _ => env!("CARGO_BIN_EXE_ticker"),
     };
     Command::new(path)
@@ -155,4 +157,45 @@ fn help_and_mistakes_are_told_apart() {
     let mistake = program("word_count").arg("--inptu").output().unwrap();
     assert_eq!(mistake.status.code(), Some(64));
     assert!(String::from_utf8_lossy(&mistake.stderr).contains("--inptu"));
+}
+
+#[test]
+fn large_payments_within_a_minute_after_small_ones_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("payments");
+    // An account in each line's comment: what is expected of it.
+    let lines = [
+        "1000 soon 50",
+        "2000 later 50",
+        "3000 large-first 60000",
+        "3500 never-small 60000",
+        "30000 soon 60000",
+        "29000 large-first 50", // Out of order, and too late for its large payment.
+        "61999 later 50001",
+        "62000 soon 60000", // 61 s after the small one.
+        "70000 twice 99",
+        "120000 twice 1",
+        "131000 twice 99999", // Within a minute of the second small one.
+    ];
+    fs::write(&input, lines.join("\n")).unwrap();
+    for exchange in ["false", "true"] {
+        let mut fraud = program("fraud_detection");
+        fraud.env("FLOTT_EXCHANGE_FORCE_SERIALIZATION", exchange);
+        let printed = run(fraud.arg("--input").arg(&input));
+        let expected = ["later\t61999\t50001", "soon\t30000\t60000", "twice\t131000\t99999"];
+        assert_eq!(sorted(&printed), expected);
+    }
+}
+
+#[test]
+fn the_most_frequent_words_of_each_minute_are_shown_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("words");
+    let lines = ["0 a b a", "30000 c b a", "59999 d", "60000 d d", "200000 e"];
+    fs::write(&input, lines.join("\n")).unwrap();
+    let printed = run(program("top_words").arg("--input").arg(&input).args(["--most", "2"]));
+    let expected = ["60000\ta\t3", "60000\tb\t2", "120000\td\t2", "240000\te\t1"];
+    assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
+    let refused = program("top_words").arg("--input").arg(&input).args(["--most", "no"]).output().unwrap();
+    assert!(!refused.status.success());
 }

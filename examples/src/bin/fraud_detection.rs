@@ -1,0 +1,110 @@
+//! Payments that look like fraud: a large one within a minute of event time after a small one of the same account.
+//!
+//! `fraud_detection --input PATH` reads lines `MILLISECONDS ACCOUNT CENTS` and prints `account<TAB>milliseconds<TAB>cents` of
+//! each such payment. Lines may be out of order by up to `--out-of-order` milliseconds (5000).
+
+use clap::Parser;
+use flott::prelude::*;
+use std::{path::PathBuf, time::Duration};
+
+/// A payment that is below this many cents tries the account.
+const SMALL: u64 = 100;
+/// A payment that is above this many cents empties it.
+const LARGE: u64 = 50_000;
+/// How long after a small payment a large one is suspicious, in milliseconds.
+const MINUTE: i64 = 60_000;
+
+/// Finds large payments soon after small ones.
+#[derive(Parser)]
+struct Cli {
+    /// A file, or a folder of files.
+    #[arg(long)]
+    input: PathBuf,
+    /// How much later than a payment of a greater time a line may come, in milliseconds.
+    #[arg(long, default_value_t = 5_000)]
+    out_of_order: u64,
+}
+
+#[derive(Clone, FlottType)]
+struct Payment {
+    at_ms: i64,
+    account: String,
+    cents: u64,
+}
+
+impl Payment {
+    fn parse(line: &str) -> Result<Self> {
+        let wrong = || format!("'{line}' is not MILLISECONDS ACCOUNT CENTS");
+        let [at_ms, account, cents] = line.split_ascii_whitespace().collect::<Vec<_>>()[..] else {
+            return Err(wrong().into());
+        };
+        Ok(Self {
+            at_ms: at_ms.parse().map_err(|_| wrong())?,
+            account: account.to_owned(),
+            cents: cents.parse().map_err(|_| wrong())?,
+        })
+    }
+}
+
+/// What is known of an account.
+#[derive(State)]
+struct Account {
+    /// When the last small payment was, for a minute.
+    small_at: Option<i64>,
+}
+
+#[derive(Clone)]
+struct Suspicious;
+
+impl KeyedProcessFunction<String, Payment> for Suspicious {
+    type State = Account;
+    type Out = (String, i64, u64);
+
+    fn process(
+        &mut self,
+        payment: Payment,
+        account: &mut Account,
+        ctx: &mut Context<'_, String>,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<()> {
+        // The timer comes when the watermark does: a payment may be behind it and the minute be over.
+        let within = |small_at: i64| (0..MINUTE).contains(&(payment.at_ms - small_at));
+        if payment.cents > LARGE && account.small_at.is_some_and(within) {
+            out.collect((payment.account, payment.at_ms, payment.cents));
+        } else if payment.cents < SMALL && account.small_at < Some(payment.at_ms) {
+            account.small_at = Some(payment.at_ms);
+            ctx.timers().event_time(payment.at_ms.saturating_add(MINUTE));
+        }
+        Ok(())
+    }
+
+    fn on_timer(
+        &mut self,
+        timer: Timer,
+        account: &mut Account,
+        _: &mut Context<'_, String>,
+        _: &mut Collector<Self::Out>,
+    ) -> Result<()> {
+        // A later small payment has a timer of its own.
+        if account.small_at.is_some_and(|small_at| small_at.saturating_add(MINUTE) <= timer.timestamp) {
+            account.small_at = None;
+        }
+        Ok(())
+    }
+}
+
+#[flott::main]
+fn fraud_detection(env: &Environment, args: Args) -> Result<()> {
+    let cli: Cli = args.parse()?;
+    let strategy = WatermarkStrategy::for_bounded_out_of_orderness(
+        Duration::from_millis(cli.out_of_order),
+        |payment: &Payment| payment.at_ms,
+    );
+    env.read_text_file(cli.input)
+        .try_map(|line| Payment::parse(&line))
+        .assign_timestamps_and_watermarks(strategy)
+        .key_by(|payment| &payment.account)
+        .process(Suspicious)
+        .collect();
+    Ok(())
+}
