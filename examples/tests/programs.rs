@@ -196,6 +196,7 @@ fn the_most_frequent_words_of_each_minute_are_shown_in_their_order() {
     let printed = run(program("top_words").arg("--input").arg(&input).args(["--most", "2"]));
     let expected = ["60000\ta\t3", "60000\tb\t2", "120000\td\t2", "240000\te\t1"];
     assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
-    let refused = program("top_words").arg("--input").arg(&input).args(["--most", "no"]).output().unwrap();
+    let refused =
+        program("top_words").arg("--input").arg(&input).args(["--most", "no"]).output().unwrap();
     assert!(!refused.status.success());
 }

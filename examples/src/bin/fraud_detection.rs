@@ -86,7 +86,10 @@ impl KeyedProcessFunction<String, Payment> for Suspicious {
         _: &mut Collector<Self::Out>,
     ) -> Result<()> {
         // A later small payment has a timer of its own.
-        if account.small_at.is_some_and(|small_at| small_at.saturating_add(MINUTE) <= timer.timestamp) {
+        if account
+            .small_at
+            .is_some_and(|small_at| small_at.saturating_add(MINUTE) <= timer.timestamp)
+        {
             account.small_at = None;
         }
         Ok(())
