@@ -91,6 +91,7 @@ pub(crate) fn graph(id: u128, parallelism: u32, coordinated: bool) -> JobGraph {
             input: 0,
             ship: ShipStrategy::Hash,
             record: "String".into(),
+            side: None,
         }],
         bounded: true,
         options: BTreeMap::new(),

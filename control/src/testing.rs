@@ -31,6 +31,7 @@ pub(crate) fn edge(id: u32, from: u32, to: u32, ship: ShipStrategy) -> JobEdge {
         input: 0,
         ship,
         record: "u64".into(),
+        side: None,
     }
 }
 

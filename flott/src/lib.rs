@@ -38,11 +38,15 @@ pub type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::
 pub mod prelude {
     pub use crate::Result;
     pub use derive::FlottType;
-    pub use streaming::api::{Aggregated, KeyedStream, Sink, WindowedStream};
+    pub use streaming::api::{
+        AtEnd, BroadcastConnectedStream, ConnectedStreams, KeyedBroadcastConnectedStream,
+        KeyedConnectedStreams, KeyedStream, Sink, WindowedStream,
+    };
     pub use streaming::operators::{
-        AggregateFunction, Collector, Context, KeyedProcessFunction, OperatorContext,
-        ProcessFunction, SlidingEventTimeWindows, TimeDomain, TimeWindow, Timer, TimerService,
-        TumblingEventTimeWindows, WindowFunction,
+        AggregateFunction, BroadcastProcessFunction, CoProcessFunction, Collector, Context,
+        KeyedBroadcastProcessFunction, KeyedCoProcessFunction, KeyedProcessFunction,
+        OperatorContext, OutputTag, ProcessFunction, SlidingEventTimeWindows, TimeDomain,
+        TimeWindow, Timer, TimerService, TumblingEventTimeWindows, WindowFunction,
     };
     pub use streaming::state::{
         Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState, State,
@@ -71,8 +75,8 @@ pub mod prelude {
 ///             out.collect_all(line.split_whitespace().map(str::to_owned))
 ///         })
 ///         .key_by(|word| word)
-///         .count()
 ///         .at_end()
+///         .count()
 ///         .collect();
 ///     Ok(())
 /// }

@@ -143,6 +143,8 @@ pub enum ShipStrategy {
     Rebalance,
     /// Every record to all.
     Broadcast,
+    /// As a function of the program says.
+    Custom,
 }
 
 /// An edge between two vertices.
@@ -166,6 +168,9 @@ pub struct JobEdge {
     pub ship: ShipStrategy,
     /// Record type.
     pub record: String,
+    /// Name of the producing operator's side output; `None`: its main output.
+    #[serde(default)]
+    pub side: Option<String>,
 }
 
 impl JobGraph {

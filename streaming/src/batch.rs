@@ -70,6 +70,11 @@ impl<T> Batch<T> {
         (self.records, self.times)
     }
 
+    /// Turns every record into another, at the same time.
+    pub fn map<U>(self, map: impl FnMut(T) -> U) -> Batch<U> {
+        Batch { records: self.records.into_iter().map(map).collect(), times: self.times }
+    }
+
     /// Drops all records; the memory stays.
     #[inline]
     pub fn clear(&mut self) {

@@ -92,6 +92,7 @@ pub fn graph(job_id: JobId, parallelism: u32) -> JobGraph {
             input: 0,
             ship: ShipStrategy::Hash,
             record: "u64".into(),
+            side: None,
         }],
         bounded: false,
         options: BTreeMap::new(),

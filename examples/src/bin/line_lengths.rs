@@ -20,8 +20,8 @@ fn lengths(env: &Environment, args: Args) -> Result<()> {
     env.read_text_file(cli.input)
         .map(|line| line.chars().count() as u64)
         .key_by(|length| length)
-        .count()
         .at_end()
+        .count()
         .collect();
     Ok(())
 }
@@ -31,12 +31,12 @@ fn longest(env: &Environment, args: Args) -> Result<()> {
     env.read_text_file(cli.input)
         .filter(|line| !line.is_empty())
         .key_by_value(|line| line.chars().next())
+        .at_end()
         .reduce(|longest, line| {
             if line.chars().count() > longest.chars().count() {
                 *longest = line;
             }
         })
-        .at_end()
         .collect();
     Ok(())
 }

@@ -70,11 +70,11 @@ fn sequence_sum(env: &Environment, args: Args) -> Result<()> {
     let sums = numbers
         .process(FailAt { number: cli.fail_at })
         .key_by_value(move |number| number % keys)
+        .at_end()
         .fold((0_u64, 0_u64), |(count, sum), number| {
             *count += 1;
             *sum = sum.wrapping_add(number);
         })
-        .at_end()
         .map(|(key, (count, sum))| (key, count, sum));
 
     match cli.output {

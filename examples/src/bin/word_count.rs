@@ -46,8 +46,8 @@ fn word_count(env: &Environment, args: Args) -> Result<()> {
         })
         .name("words")
         .key_by(|word| word)
-        .count()
         .at_end()
+        .count()
         .uid("counts");
 
     match cli.output {

@@ -49,6 +49,7 @@ fn well_formed(rng: &mut Rng) -> Option<JobGraph> {
                 ShipStrategy::Rebalance,
                 ShipStrategy::Broadcast,
                 ShipStrategy::Forward,
+                ShipStrategy::Custom,
             ];
             Some(JobEdge {
                 id: EdgeId(place),

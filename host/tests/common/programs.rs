@@ -43,13 +43,13 @@ fn build(env: &Environment, args: &Args) -> Result<(), String> {
                     }
                 })
                 .key_by(|word: &String| word)
-                .count()
                 .at_end()
+                .count()
                 .map(|(word, count)| format!("{word}\t{count}"))
                 .collect();
         }
         "forever" => {
-            env.sequence(0..).key_by_value(|n: &u64| *n).count().updates().discard();
+            env.sequence(0..).key_by_value(|n: &u64| *n).count().discard();
         }
         "loop" => {
             // Code that never comes back. A file says that it has been entered.
@@ -106,8 +106,8 @@ fn build(env: &Environment, args: &Args) -> Result<(), String> {
                 .rebalance()
                 .map(|n| n.wrapping_mul(31))
                 .key_by_value(|n: &u64| n % 97)
-                .count()
                 .at_end()
+                .count()
                 .map(|(key, count)| format!("{key}\t{count}"))
                 .collect();
         }

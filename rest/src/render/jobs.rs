@@ -273,6 +273,7 @@ fn ship_name(ship: ShipStrategy) -> &'static str {
         ShipStrategy::Hash => "HASH",
         ShipStrategy::Rebalance => "REBALANCE",
         ShipStrategy::Broadcast => "BROADCAST",
+        ShipStrategy::Custom => "CUSTOM",
     }
 }
 

@@ -1,30 +1,18 @@
 //! What an environment has collected, and how operators are added to it.
 
+use super::inputs::{Inputs, Pending, record_type};
 use crate::{
     chain::{Assembly, Head, InputHead, SourceHead, SourceReader},
-    graph::draft::{Downstream, MakeHash, NodeDraft, Read, Route, SharedMake, lock},
+    graph::draft::{Downstream, NodeDraft, SharedMake, SideDrafts, lock},
     operators::{Link, Operator},
     seam::{BuildProgramError, CoordinatorFactory, TaskError},
-    types::{BatchCodec, Record, fingerprint},
+    types::Record,
 };
 use model::{NodeId, ResourceProfile, graph::StateDeclaration};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, atomic::AtomicBool},
 };
-
-/// One producer that a stream comes from.
-pub(crate) struct Pending<T> {
-    pub(crate) from: NodeId,
-    pub(crate) downstream: Downstream<T>,
-    pub(crate) route: Route,
-}
-
-impl<T> Clone for Pending<T> {
-    fn clone(&self) -> Self {
-        Self { from: self.from, downstream: self.downstream.clone(), route: self.route }
-    }
-}
 
 /// How a source is declared.
 pub(crate) struct SourceSpec {
@@ -38,7 +26,8 @@ pub(crate) struct SourceSpec {
 /// What an operator declares beside its code.
 #[derive(Default)]
 pub(crate) struct OperatorSpec {
-    pub(crate) kind: &'static str,
+    /// What it is, as the job graph calls it; also its name, unless it is given another.
+    pub(crate) kind: String,
     pub(crate) states: Vec<StateDeclaration>,
     pub(crate) coordinator: Option<Box<dyn CoordinatorFactory>>,
     pub(crate) sink: bool,
@@ -58,11 +47,6 @@ pub(crate) struct Builder {
     pub(crate) env: BTreeMap<String, String>,
     /// Whether every source ends; known when everything is declared.
     pub(crate) bounded: Arc<AtomicBool>,
-}
-
-/// The name and the schema of a record type.
-fn record_type<T: Record>() -> (String, String) {
-    (T::type_name(), fingerprint::<T>())
 }
 
 impl Builder {
@@ -102,6 +86,7 @@ impl Builder {
             name: None,
             uid: None,
             output: Some(record_type::<R::Record>()),
+            sides: SideDrafts::default(),
             reads: Vec::new(),
             states: Vec::new(),
             coordinator: spec.coordinator,
@@ -113,55 +98,46 @@ impl Builder {
             bounded: spec.bounded,
             head: Box::new(head),
         });
-        Pending { from: id, downstream, route: Route::Direct }
+        Pending::of(id, downstream)
     }
 
-    /// Adds an operator behind streams of one record type.
+    /// Adds an operator behind the streams that it reads.
     pub(crate) fn add_operator<T, Op>(
         &mut self,
         spec: OperatorSpec,
-        above: &[Pending<T>],
-        mut hash: Option<impl FnMut() -> MakeHash<T>>,
+        inputs: Inputs<T>,
         mut operator: impl FnMut() -> Op + Send + 'static,
     ) -> Pending<Op::Out>
     where
-        T: Record,
+        T: Send + 'static,
         Op: Operator<T> + 'static,
         Op::Out: Record,
     {
         let id = self.next_id();
         let downstream = Downstream::<Op::Out>::default();
         let below = downstream.clone();
+        let sides = SideDrafts::default();
+        let sides_below = sides.clone();
         let make: SharedMake<T> = Arc::new(Mutex::new(Box::new(move |assembly: &mut Assembly| {
+            let sides = sides_below.link(id, assembly)?;
             let next = below.link(id, assembly)?;
             let context = assembly.operator_context(id)?;
-            Ok(Box::new(Link::new(operator(), next, context)))
+            Ok(Box::new(Link::new(operator(), next, sides, context)))
         })));
-        let (record, schema) = record_type::<T>();
-        let mut reads = Vec::with_capacity(above.len());
-        for (read, pending) in above.iter().enumerate() {
-            let route = if hash.is_some() { Route::Hash } else { pending.route };
-            let hash = hash.as_mut().map(|make| make());
-            pending.downstream.attach(id, read, route, hash, make.clone());
-            reads.push(Read {
-                from: pending.from,
-                route,
-                record: record.clone(),
-                schema: schema.clone(),
-                codec: Arc::new(BatchCodec::<T>::new()),
-            });
-        }
+        let (reads, open) = inputs.attach(id, &make);
         let head = move |assembly: &mut Assembly| -> Result<Box<dyn Head>, TaskError> {
             let consumer = (lock(&make))(assembly)?;
-            let (inputs, counters) = (assembly.take_inputs(), assembly.shared().counters.clone());
+            let inputs = assembly.take_inputs().into_iter().zip(open.iter().copied()).collect();
+            let counters = assembly.shared().counters.clone();
             let place = assembly.chain_name().to_owned();
             Ok(Box::new(InputHead::new(inputs, consumer, counters, place)))
         };
         self.nodes.push(NodeDraft {
-            kind: spec.kind.to_owned(),
+            kind: spec.kind,
             name: None,
             uid: None,
             output: (!spec.sink).then(record_type::<Op::Out>),
+            sides,
             reads,
             states: spec.states,
             coordinator: spec.coordinator,
@@ -173,6 +149,6 @@ impl Builder {
             bounded: true,
             head: Box::new(head),
         });
-        Pending { from: id, downstream, route: Route::Direct }
+        Pending::of(id, downstream)
     }
 }

@@ -201,7 +201,7 @@ impl Environment {
         path.to_owned()
     }
 
-    pub(crate) fn stream<T>(&self, pending: super::builder::Pending<T>) -> Stream<T> {
+    pub(crate) fn stream<T>(&self, pending: super::inputs::Pending<T>) -> Stream<T> {
         Stream::of_node(self.clone(), pending)
     }
 }

@@ -1,9 +1,12 @@
 //! Keyed streams and what can be done with them.
 
-use super::{Stream, builder::OperatorSpec};
+use super::{
+    Stream,
+    builder::OperatorSpec,
+    inputs::{Inputs, Partitioning},
+};
 use crate::{
     chain::HashByKey,
-    graph::draft::MakeHash,
     operators::{
         Collector, Count, Fold, Folding, KeySelector, KeyedFold, KeyedOperator,
         KeyedProcessFunction, Operator, Reduce, StatefulFlatMap, Sum, UpdateMode,
@@ -11,13 +14,7 @@ use crate::{
     state::{State, StateDeclaration},
     types::{FlottType, Record, fingerprint},
 };
-use std::{
-    ops::{AddAssign, Deref},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{ops::AddAssign, rc::Rc};
 
 /// A stream whose records are grouped by key: those of one key go to one subtask, in their order.
 #[derive(Clone)]
@@ -31,53 +28,63 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         Self { stream, selector }
     }
 
-    pub(super) fn transform<Op>(
+    /// As [`Stream::transform`]: an operator of one's own, with all records of a key in one subtask.
+    pub fn transform<Op>(
         &self,
-        spec: OperatorSpec,
-        operator: impl FnMut() -> Op + Send + 'static,
+        kind: impl Into<String>,
+        make: impl FnMut() -> Op + Send + 'static,
     ) -> Stream<Op::Out>
     where
         Op: Operator<T> + 'static,
         Op::Out: Record,
     {
-        let selector = self.selector.clone();
-        let hash = move || -> MakeHash<T> {
-            let selector = selector.clone();
-            Box::new(move |channels, key_groups| {
-                Box::new(HashByKey::new(selector.clone(), channels, key_groups))
-            })
-        };
+        self.add(OperatorSpec { kind: kind.into(), ..OperatorSpec::default() }, make)
+    }
+
+    pub(super) fn add<Op>(
+        &self,
+        spec: OperatorSpec,
+        make: impl FnMut() -> Op + Send + 'static,
+    ) -> Stream<Op::Out>
+    where
+        Op: Operator<T> + 'static,
+        Op::Out: Record,
+    {
         let env = &self.stream.env;
-        let mut builder = env.builder.borrow_mut();
-        let pending = builder.add_operator(spec, &self.stream.above, Some(hash), operator);
-        drop(builder);
+        let inputs = Inputs::by_key(&self.stream.above, &partitioning(&self.selector));
+        let pending = env.builder.borrow_mut().add_operator(spec, inputs, make);
         env.stream(pending)
     }
 
-    fn folded<F: Folding<S::Key, T>>(&self, kind: &'static str, folding: F) -> Aggregated<F::Out> {
-        let states = KeyedFold::<T, S, F>::declare();
-        let at_end = Arc::new(AtomicBool::new(false));
-        let (selector, mode) = (self.selector.clone(), at_end.clone());
-        let spec =
-            OperatorSpec { kind, states: of_key::<S::Key>(states), ..OperatorSpec::default() };
-        let stream = self.transform(spec, move || {
-            let mode = if mode.load(Ordering::Relaxed) {
-                UpdateMode::AtEnd
-            } else {
-                UpdateMode::EveryUpdate
-            };
-            KeyedFold::new(selector.clone(), folding.clone(), mode)
-        });
-        Aggregated { stream, at_end }
+    /// Returns the same keys for functions that emit one value per key when bounded input ends, instead of one for every
+    /// record: `words.key_by(|word| word).at_end().count()`.
+    pub fn at_end(&self) -> AtEnd<T, S> {
+        AtEnd { keyed: self.clone() }
+    }
+
+    fn folded<F: Folding<S::Key, T>>(&self, kind: &str, folding: F) -> Stream<F::Out> {
+        self.fold_with(kind, folding, UpdateMode::EveryUpdate)
+    }
+
+    fn fold_with<F: Folding<S::Key, T>>(
+        &self,
+        kind: &str,
+        folding: F,
+        mode: UpdateMode,
+    ) -> Stream<F::Out> {
+        let states = of_key::<S::Key>(KeyedFold::<T, S, F>::declare());
+        let spec = OperatorSpec { kind: kind.to_owned(), states, ..OperatorSpec::default() };
+        let selector = self.selector.clone();
+        self.add(spec, move || KeyedFold::new(selector.clone(), folding.clone(), mode))
     }
 
     /// How many records each key has had: `(key, count)`, for every record.
-    pub fn count(&self) -> Aggregated<(S::Key, u64)> {
+    pub fn count(&self) -> Stream<(S::Key, u64)> {
         self.folded("count", Count)
     }
 
     /// The sum of a number of each record: `(key, sum)`, for every record.
-    pub fn sum<V, F>(&self, number: F) -> Aggregated<(S::Key, V)>
+    pub fn sum<V, F>(&self, number: F) -> Stream<(S::Key, V)>
     where
         V: Record + AddAssign,
         F: FnMut(&T) -> V + Clone + Send + 'static,
@@ -87,7 +94,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
 
     /// Merges each record into the one that is kept, and emits that, for every record:
     /// `orders.key_by(|o| &o.customer).reduce(|all, next| all.amount += next.amount)`.
-    pub fn reduce<F>(&self, merge: F) -> Aggregated<T>
+    pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
     {
@@ -95,7 +102,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     }
 
     /// Merges each record into a value that begins as `initial`: `(key, value)`, for every record.
-    pub fn fold<A, F>(&self, initial: A, merge: F) -> Aggregated<(S::Key, A)>
+    pub fn fold<A, F>(&self, initial: A, merge: F) -> Stream<(S::Key, A)>
     where
         A: Record,
         F: FnMut(&mut A, T) + Clone + Send + 'static,
@@ -113,9 +120,10 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         P: KeyedProcessFunction<S::Key, T>,
     {
         let states = of_key::<S::Key>(fields.clone());
-        let spec = OperatorSpec { kind: "keyed_process", states, ..OperatorSpec::default() };
+        let kind = "keyed_process".to_owned();
+        let spec = OperatorSpec { kind, states, ..OperatorSpec::default() };
         let selector = self.selector.clone();
-        self.transform(spec, move || {
+        self.add(spec, move || {
             KeyedOperator::new(selector.clone(), function.clone(), fields.clone())
         })
     }
@@ -142,48 +150,56 @@ pub(super) fn of_key<K: FlottType>(mut fields: Vec<StateDeclaration>) -> Vec<Sta
     fields
 }
 
-/// The stream of an aggregation: a value for every update, unless [`Aggregated::at_end`] is asked for.
-pub struct Aggregated<T> {
-    stream: Stream<T>,
-    at_end: Arc<AtomicBool>,
+/// What makes the partitioners of the producers of a keyed stream.
+pub(super) fn partitioning<T: Record, S: KeySelector<T>>(selector: &S) -> Partitioning<T> {
+    let selector = selector.clone();
+    Rc::new(move || {
+        let selector = selector.clone();
+        Box::new(move |channels, key_groups| {
+            Box::new(HashByKey::new(selector.clone(), channels, key_groups))
+        })
+    })
 }
 
-impl<T: Record> Aggregated<T> {
-    /// One value per key, when bounded input ends.
-    pub fn at_end(self) -> Stream<T> {
-        self.at_end.store(true, Ordering::Relaxed);
-        super::stream::set_on_node(&self.stream.env, self.stream.node, "at_end", |node| {
-            node.kind.push_str("_at_end");
-        });
-        self.stream
-    }
-
-    /// A value for every update, as a plain stream.
-    pub fn updates(self) -> Stream<T> {
-        self.stream
-    }
-
-    /// As [`Stream::uid`].
-    pub fn uid(self, uid: impl Into<String>) -> Self {
-        Self { stream: self.stream.uid(uid), at_end: self.at_end }
-    }
-    /// As [`Stream::name`].
-    pub fn name(self, name: impl Into<String>) -> Self {
-        Self { stream: self.stream.name(name), at_end: self.at_end }
-    }
-    /// As [`Stream::set_parallelism`].
-    pub fn set_parallelism(self, parallelism: u32) -> Self {
-        Self { stream: self.stream.set_parallelism(parallelism), at_end: self.at_end }
-    }
-    /// As [`Stream::slot_sharing_group`].
-    pub fn slot_sharing_group(self, group: impl Into<String>) -> Self {
-        Self { stream: self.stream.slot_sharing_group(group), at_end: self.at_end }
-    }
+/// A keyed stream whose functions emit one value per key, when bounded input ends.
+#[derive(Clone)]
+pub struct AtEnd<T, S> {
+    keyed: KeyedStream<T, S>,
 }
 
-impl<T> Deref for Aggregated<T> {
-    type Target = Stream<T>;
-    fn deref(&self) -> &Stream<T> {
-        &self.stream
+impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
+    fn folded<F: Folding<S::Key, T>>(&self, kind: &str, folding: F) -> Stream<F::Out> {
+        self.keyed.fold_with(kind, folding, UpdateMode::AtEnd)
+    }
+
+    /// How many records each key has: `(key, count)`.
+    pub fn count(&self) -> Stream<(S::Key, u64)> {
+        self.folded("count_at_end", Count)
+    }
+
+    /// The sum of a number of each record: `(key, sum)`.
+    pub fn sum<V, F>(&self, number: F) -> Stream<(S::Key, V)>
+    where
+        V: Record + AddAssign,
+        F: FnMut(&T) -> V + Clone + Send + 'static,
+    {
+        self.folded("sum_at_end", Sum::new(number))
+    }
+
+    /// Merges the records of each key into one, as [`KeyedStream::reduce`] does.
+    pub fn reduce<F>(&self, merge: F) -> Stream<T>
+    where
+        F: FnMut(&mut T, T) + Clone + Send + 'static,
+    {
+        self.folded("reduce_at_end", Reduce::new(merge))
+    }
+
+    /// Merges the records of each key into a value that begins as `initial`: `(key, value)`.
+    pub fn fold<A, F>(&self, initial: A, merge: F) -> Stream<(S::Key, A)>
+    where
+        A: Record,
+        F: FnMut(&mut A, T) + Clone + Send + 'static,
+    {
+        self.folded("fold_at_end", Fold::new(initial, merge))
     }
 }

@@ -3,7 +3,9 @@
 
 mod args;
 mod builder;
+mod connected;
 mod environment;
+mod inputs;
 mod keyed;
 mod program;
 mod sink;
@@ -11,8 +13,12 @@ mod stream;
 mod windows;
 
 pub use args::Args;
+pub use connected::{
+    BroadcastConnectedStream, ConnectedStreams, KeyedBroadcastConnectedStream,
+    KeyedConnectedStreams,
+};
 pub use environment::{Environment, SHIPPED_VARIABLE};
-pub use keyed::{Aggregated, KeyedStream};
+pub use keyed::{AtEnd, KeyedStream};
 pub use program::{JobEntry, ProgramEntry, build};
 pub use sink::Sink;
 pub use stream::Stream;
@@ -20,5 +26,7 @@ pub use windows::WindowedStream;
 
 pub(crate) use builder::{Builder, SourceSpec};
 
+#[cfg(test)]
+mod shape_tests;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -159,6 +159,7 @@ fn finish(
     let plan = plan(&PlanInputs {
         nodes: &builder.nodes,
         parallelism: builder.parallelism.unwrap_or(inputs.parallelism),
+        set_parallelism: builder.parallelism,
         max_parallelism,
         groups: &builder.groups,
     })?;

@@ -1,10 +1,6 @@
 //! Where streams end.
 
-use super::{
-    Environment, Stream,
-    builder::OperatorSpec,
-    stream::{no_hash, set_on_node},
-};
+use super::{Environment, Stream, builder::OperatorSpec, inputs::Inputs, stream::set_on_node};
 use crate::{operators::Operator, seam::CoordinatorFactory, types::Record};
 use model::NodeId;
 
@@ -30,7 +26,6 @@ impl Sink {
     pub fn set_parallelism(self, parallelism: u32) -> Self {
         set_on_node(&self.env, Some(self.node), "set_parallelism", |node| {
             node.parallelism = Some(parallelism);
-            node.cut = true;
         });
         self
     }
@@ -60,9 +55,10 @@ impl<T: Record> Stream<T> {
     where
         Op: Operator<T, Out = ()> + 'static,
     {
+        let kind = kind.to_owned();
         let spec = OperatorSpec { kind, coordinator, sink: true, ..OperatorSpec::default() };
-        let pending =
-            self.env.builder.borrow_mut().add_operator(spec, &self.above, no_hash(), operator);
-        Sink { env: self.env.clone(), node: pending.from }
+        let inputs = Inputs::of(&self.above);
+        let pending = self.env.builder.borrow_mut().add_operator(spec, inputs, operator);
+        Sink { env: self.env.clone(), node: pending.from() }
     }
 }

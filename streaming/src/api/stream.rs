@@ -2,18 +2,21 @@
 
 use super::{
     Environment, KeyedStream,
-    builder::{OperatorSpec, Pending},
+    builder::OperatorSpec,
+    inputs::{Inputs, Partitioning, Pending, record_type},
 };
 use crate::{
-    graph::draft::{MakeHash, NodeDraft, Route},
+    chain::ByFunction,
+    graph::draft::{NodeDraft, Route},
     operators::{
         AssignWatermarks, BoxError, ByReference, ByValue, Collector, Filter, FlatMap, Inspect, Map,
-        Operator, Process, ProcessFunction, TryMap,
+        Operator, OutputTag, Process, ProcessFunction, TryFilter, TryFlatMap, TryMap,
     },
     time::{WatermarkGenerator, WatermarkStrategy},
     types::{Key, Record},
 };
 use model::NodeId;
+use std::rc::Rc;
 
 /// Records of one type on their way. Cheap to clone; used twice, every record goes both ways.
 pub struct Stream<T> {
@@ -31,11 +34,11 @@ impl<T> Clone for Stream<T> {
 
 impl<T> Stream<T> {
     pub(crate) fn of_node(env: Environment, pending: Pending<T>) -> Self {
-        Self { env, node: Some(pending.from), above: vec![pending] }
+        Self { env, node: Some(pending.from()), above: vec![pending] }
     }
 
     fn routed(&self, route: Route) -> Self {
-        let above = self.above.iter().cloned().map(|pending| Pending { route, ..pending });
+        let above = self.above.iter().cloned().map(|pending| pending.routed(route, None));
         Self { env: self.env.clone(), above: above.collect(), node: None }
     }
 
@@ -59,12 +62,10 @@ impl<T> Stream<T> {
         self.set("name", |node| node.name = Some(name.into()))
     }
 
-    /// How many subtasks the operator has. A chain begins with it.
+    /// How many subtasks the operator has. A chain begins with it, unless the program has set the same number for the operators
+    /// before it.
     pub fn set_parallelism(self, parallelism: u32) -> Self {
-        self.set("set_parallelism", |node| {
-            node.parallelism = Some(parallelism);
-            node.cut = true;
-        })
+        self.set("set_parallelism", |node| node.parallelism = Some(parallelism))
     }
 
     /// In which slots the operator may run: with operators of the same group. A chain begins with it; what follows
@@ -114,30 +115,99 @@ pub(crate) fn set_on_node(
     match node.and_then(|node| builder.node_mut(node)) {
         Some(node) => change(node),
         None => builder.invalid(format!(
-            "{what}() must follow an operator, not rebalance(), broadcast() or union()"
+            "{what}() must follow an operator, not rebalance(), broadcast(), partition_custom(), union() or side_output()"
         )),
     }
 }
 
-pub(crate) fn no_hash<T>() -> Option<fn() -> MakeHash<T>> {
-    None
-}
-
 impl<T: Record> Stream<T> {
-    /// Adds an operator.
-    pub(crate) fn transform<Op>(
+    /// Adds an operator of one's own: `make` makes the one of each subtask. `kind` is what the job graph calls it, and its name
+    /// unless it is given another. Most needs are met by [`Stream::process`], which is simpler.
+    ///
+    /// ```
+    /// use streaming::{
+    ///     Environment, TaskError,
+    ///     batch::Batch,
+    ///     operators::{Collector, Operator, OperatorContext},
+    /// };
+    ///
+    /// /// Lets a record through where it differs from the one before it.
+    /// struct Changes(Option<u64>);
+    ///
+    /// impl Operator<u64> for Changes {
+    ///     type Out = u64;
+    ///     fn process(
+    ///         &mut self,
+    ///         batch: &mut Batch<u64>,
+    ///         out: &mut Collector<u64>,
+    ///         _context: &OperatorContext,
+    ///     ) -> Result<(), TaskError> {
+    ///         batch.try_each_while(|record, time| {
+    ///             if self.0.replace(record) != Some(record) {
+    ///                 out.push(record, time);
+    ///             }
+    ///             Ok(out.goes_on())
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// fn changes(env: &Environment) {
+    ///     env.from_collection([1_u64, 1, 2]).transform("changes", || Changes(None)).print();
+    /// }
+    /// ```
+    pub fn transform<Op>(
         &self,
-        kind: &'static str,
-        operator: impl FnMut() -> Op + Send + 'static,
+        kind: impl Into<String>,
+        make: impl FnMut() -> Op + Send + 'static,
     ) -> Stream<Op::Out>
     where
         Op: Operator<T> + 'static,
         Op::Out: Record,
     {
-        let spec = OperatorSpec { kind, ..OperatorSpec::default() };
-        let pending =
-            self.env.builder.borrow_mut().add_operator(spec, &self.above, no_hash(), operator);
+        let spec = OperatorSpec { kind: kind.into(), ..OperatorSpec::default() };
+        let inputs = Inputs::of(&self.above);
+        let pending = self.env.builder.borrow_mut().add_operator(spec, inputs, make);
         self.env.stream(pending)
+    }
+
+    /// Sends every record to the subtask of the next operator that a function chooses: it is handed the record and how many
+    /// subtasks there are, and answers with one of them, from 0.
+    /// `orders.partition_custom(|order, subtasks| order.region as usize % subtasks)`
+    pub fn partition_custom<F>(&self, function: F) -> Self
+    where
+        F: FnMut(&T, usize) -> usize + Clone + Send + 'static,
+    {
+        let partitioning: Partitioning<T> = Rc::new(move || {
+            let function = function.clone();
+            Box::new(move |_, _| Box::new(ByFunction::new(function.clone())))
+        });
+        let custom =
+            |pending: Pending<T>| pending.routed(Route::Custom, Some(partitioning.clone()));
+        let above = self.above.iter().cloned().map(custom).collect();
+        Self { env: self.env.clone(), above, node: None }
+    }
+
+    /// Returns what the operator emits to one of its side outputs, see [`OutputTag`].
+    pub fn side_output<U: Record>(&self, tag: &OutputTag<U>) -> Stream<U> {
+        let mut above = Vec::new();
+        let mut mistake = None;
+        set_on_node(&self.env, self.node, "side_output", |node| {
+            match node.sides.declare::<U>(tag.name(), record_type::<U>()) {
+                _ if node.source => mistake = Some("it is a source".to_owned()),
+                Ok(downstream) => {
+                    let from = self.node.unwrap_or(NodeId(0));
+                    above.push(Pending::of_side(from, tag.name(), downstream));
+                }
+                Err(other) => mistake = Some(format!("its records are read as {other}, too")),
+            }
+        });
+        if let Some(why) = mistake {
+            let name = tag.name();
+            let why =
+                format!("the operator has no side output '{name}' of {}: {why}", U::type_name());
+            self.env.builder.borrow_mut().invalid(why);
+        }
+        Stream { env: self.env.clone(), above, node: None }
     }
 
     /// Every record becomes another.
@@ -159,6 +229,15 @@ impl<T: Record> Stream<T> {
         self.transform("map", move || TryMap::new(function.clone()))
     }
 
+    /// Records that the function says yes to; the task fails with the function's error.
+    pub fn try_filter<E, F>(&self, function: F) -> Stream<T>
+    where
+        E: Into<BoxError> + 'static,
+        F: FnMut(&T) -> Result<bool, E> + Clone + Send + 'static,
+    {
+        self.transform("filter", move || TryFilter::new(function.clone()))
+    }
+
     /// Records that the function says yes to.
     pub fn filter<F>(&self, function: F) -> Stream<T>
     where
@@ -167,10 +246,25 @@ impl<T: Record> Stream<T> {
         self.transform("filter", move || Filter::new(function.clone()))
     }
 
+    /// Every record becomes any number of others, or the task fails with the function's error.
+    pub fn try_flat_map<U, E, F>(&self, function: F) -> Stream<U>
+    where
+        U: Record,
+        E: Into<BoxError> + 'static,
+        F: FnMut(T, &mut Collector<U>) -> Result<(), E> + Clone + Send + 'static,
+    {
+        self.transform("flat_map", move || TryFlatMap::new(function.clone()))
+    }
+
     /// Every record becomes any number of others.
     ///
-    /// ```ignore
-    /// lines.flat_map(|line: String, out| out.collect_all(line.split(' ').map(str::to_owned)))
+    /// ```
+    /// # use streaming::{Environment, Stream};
+    /// fn words(lines: &Stream<String>) -> Stream<String> {
+    ///     lines.flat_map(|line: String, out| {
+    ///         out.collect_all(line.split_whitespace().map(str::to_owned));
+    ///     })
+    /// }
     /// ```
     pub fn flat_map<U, F>(&self, function: F) -> Stream<U>
     where
@@ -206,7 +300,8 @@ impl<T: Record> Stream<T> {
         self.transform("process", move || Process::new(function.clone()))
     }
 
-    /// Groups the records by a part of them: `orders.key_by(|order| &order.customer)`.
+    /// Groups the records by a part of them: `orders.key_by(|order| &order.customer)`. A key that is computed takes
+    /// [`Stream::key_by_value`]: one name for both would make every closure name its argument's type.
     pub fn key_by<K, F>(&self, key: F) -> KeyedStream<T, ByReference<F, K>>
     where
         K: Key,

@@ -90,7 +90,7 @@ fn words_are_counted_with_any_parallelism() {
     for parallelism in 1..=16 {
         let path = path.clone();
         let job = built(parallelism, move |env| {
-            words(env, &path).key_by(|word| word).count().at_end().collect();
+            words(env, &path).key_by(|word| word).at_end().count().collect();
         });
         let plain = Harness::new(tmp.path()).run(&job).unwrap();
         assert_eq!(lines(&plain), expected_counts(text.as_bytes()), "parallelism {parallelism}");
@@ -108,8 +108,8 @@ fn a_failure_is_not_seen_in_the_result() {
     std::fs::write(&path, &text).unwrap();
     let to = result.clone();
     let job = built(3, move |env| {
-        let counts = words(env, &path).key_by(|word| word).count();
-        counts.at_end().collect();
+        let words = words(env, &path).key_by(|word| word);
+        words.at_end().count().collect();
         let lines = env.read_lines(&path).rebalance();
         lines.write_text(&to);
     });
@@ -138,16 +138,16 @@ fn every_update_and_at_end() {
     let job = built(1, |env| {
         let numbers = env.sequence(1..=6).key_by_value(|n| n % 2).sum(|n| *n);
         numbers.collect();
-        env.sequence(1..=6).key_by_value(|n| n % 2).sum(|n| *n).at_end().collect();
+        env.sequence(1..=6).key_by_value(|n| n % 2).at_end().sum(|n| *n).collect();
         env.sequence(1..=6)
             .key_by_value(|n| n % 2)
-            .reduce(|kept, n| *kept = (*kept).max(n))
             .at_end()
+            .reduce(|kept, n| *kept = (*kept).max(n))
             .collect();
         env.sequence(1..=6)
             .key_by_value(|n| n % 2)
-            .fold(String::new(), |text, n| text.push_str(&n.to_string()))
             .at_end()
+            .fold(String::new(), |text, n| text.push_str(&n.to_string()))
             .collect();
     });
     let outcome = run(&job);
@@ -187,7 +187,7 @@ fn chains_end_where_the_program_says() {
         let left = left.map(|n| n * 2).set_parallelism(3);
         let right = right.map(|n| n * 3).slot_sharing_group("other");
         left.union(&right).inspect(|_| {}).broadcast().map(|n| n).discard();
-        left.key_by(|n| n).count().at_end().uid("counts").collect().disable_chaining();
+        left.key_by(|n| n).at_end().count().uid("counts").collect().disable_chaining();
     });
     let graph = job.graph();
     let names: Vec<_> = graph.vertices.iter().map(|v| (v.name.as_str(), v.parallelism)).collect();
@@ -278,7 +278,7 @@ fn mistakes_are_named() {
     );
     assert_eq!(
         wrong(|env| drop(env.sequence(0..1).rebalance().name("x").discard())),
-        "name() must follow an operator, not rebalance(), broadcast() or union()"
+        "name() must follow an operator, not rebalance(), broadcast(), partition_custom(), union() or side_output()"
     );
     assert_eq!(
         wrong(|env| drop(env.sequence(0..).write_text("/x/y"))),
@@ -446,7 +446,7 @@ fn barriers_pass_through_everything_and_state_is_written() {
     let job = built(3, |env| {
         let numbers = env.sequence(0..200_000);
         let odd = numbers.rebalance().filter(|n| n % 2 == 1);
-        odd.union(&numbers).key_by_value(|n| n % 7).count().uid("counts").at_end().collect();
+        odd.union(&numbers).key_by_value(|n| n % 7).at_end().count().uid("counts").collect();
     });
     let tmp = tempfile::tempdir().unwrap();
     let outcome = Harness::new(tmp.path()).checkpoint_after(&[3, 9, 30]).run(&job).unwrap();

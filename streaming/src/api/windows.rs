@@ -63,10 +63,10 @@ impl<T: Record, S: KeySelector<T>, W: EventTimeAssigner> WindowedStream<T, S, W>
 impl<T: Record, S: KeySelector<T>, W: WindowAssigner> WindowedStream<T, S, W> {
     fn folded<F: WindowFolding<S::Key, T>>(&self, folding: F) -> Stream<F::Out> {
         let states = of_key::<S::Key>(EventTimeWindows::<T, S, F>::declare());
-        let spec = OperatorSpec { kind: W::KIND, states, ..OperatorSpec::default() };
+        let spec = OperatorSpec { kind: W::KIND.to_owned(), states, ..OperatorSpec::default() };
         let (selector, assigner) = (self.keyed.selector.clone(), self.assigner.clone());
         let lateness_ms = self.lateness_ms;
-        self.keyed.transform(spec, move || {
+        self.keyed.add(spec, move || {
             assigner.operator::<T, S, F>(selector.clone(), folding.clone(), lateness_ms)
         })
     }

@@ -165,7 +165,7 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
             return Ok(self.queued == 0);
         }
         let mut ready = std::mem::take(&mut self.ready);
-        self.partitioner.partition(batch, &mut self.buffers, limit, &mut ready);
+        self.partitioner.partition(batch, &mut self.buffers, limit, &mut ready)?;
         for channel in ready.drain(..) {
             self.ship(channel, limit);
         }

@@ -64,9 +64,15 @@ pub trait Head: Send {
     fn dispose(&mut self);
 }
 
-/// Reads inputs of one record type.
+/// Takes a batch off an input, as records of the type that the chain works on; the batch itself where it is of another
+/// type.
+pub type OpenBatch<T> = fn(ErasedBatch) -> Result<Batch<T>, ErasedBatch>;
+
+/// Reads inputs, whose batches become records of one type.
 pub struct InputHead<T> {
     ports: Vec<Box<dyn InputPort>>,
+    /// Per port.
+    open: Vec<OpenBatch<T>>,
     /// Per port, the number of its first channel among all channels.
     offsets: Vec<usize>,
     /// The port to poll next.
@@ -88,11 +94,12 @@ pub struct InputHead<T> {
 impl<T: Send + 'static> InputHead<T> {
     /// Of those inputs; `place` names the chain in errors.
     pub fn new(
-        ports: Vec<Box<dyn InputPort>>,
+        inputs: Vec<(Box<dyn InputPort>, OpenBatch<T>)>,
         consumer: Box<dyn Consumer<T>>,
         counters: Arc<TaskCounters>,
         place: String,
     ) -> Self {
+        let (ports, open): (Vec<_>, Vec<_>) = inputs.into_iter().unzip();
         let mut offsets = Vec::with_capacity(ports.len());
         let mut channels = 0;
         for port in &ports {
@@ -102,6 +109,7 @@ impl<T: Send + 'static> InputHead<T> {
         Self {
             finished: vec![false; ports.len()],
             ports,
+            open,
             offsets,
             turn: 0,
             alignment: Alignment::new(channels),
@@ -135,13 +143,19 @@ impl<T: Send + 'static> InputHead<T> {
         }
     }
 
-    fn take_batch(&mut self, channel: usize, batch: ErasedBatch) -> Result<(), TaskError> {
+    fn take_batch(
+        &mut self,
+        port: usize,
+        channel: usize,
+        batch: ErasedBatch,
+    ) -> Result<(), TaskError> {
         TaskCounters::add(&self.counters.records_in, batch.len() as u64);
         if let Some(ms) = batch.watermark {
             // Done when the records are worked off: the watermark is behind them.
             self.steps.extend(self.alignment.event(channel, StreamEvent::Watermark(ms)));
         }
-        let mut batch = batch.downcast::<T>().map_err(|_| TaskError::Codec {
+        let opened = self.open.get(port).and_then(|open| open(batch).ok());
+        let mut batch = opened.ok_or_else(|| TaskError::Codec {
             place: self.place.clone(),
             source: crate::types::CodecError::OtherType(type_name::<T>()),
         })?;
@@ -192,8 +206,8 @@ impl<T: Send + 'static> InputHead<T> {
         }
     }
 
-    /// The next element of any port, in turn.
-    fn poll(&mut self) -> Option<(usize, Element)> {
+    /// The next element of any port, in turn, with the port and the channel among all channels.
+    fn poll(&mut self) -> Option<(usize, usize, Element)> {
         let ports = self.ports.len();
         for _ in 0..ports {
             let index = self.turn % ports;
@@ -205,7 +219,7 @@ impl<T: Send + 'static> InputHead<T> {
             match port.poll() {
                 Polled::Element { channel, element } => {
                     let first = self.offsets.get(index).copied().unwrap_or(0);
-                    return Some((first + channel, element));
+                    return Some((index, first + channel, element));
                 }
                 Polled::Empty => {}
                 Polled::Finished => {
@@ -246,11 +260,11 @@ impl<T: Send + 'static> Head for InputHead<T> {
                 return Ok(Progress::Busy);
             }
             match self.poll() {
-                Some((channel, Element::Batch(batch))) => {
+                Some((port, channel, Element::Batch(batch))) => {
                     worked += batch.len().max(1);
-                    self.take_batch(channel, batch)?;
+                    self.take_batch(port, channel, batch)?;
                 }
-                Some((channel, Element::Event(event))) => {
+                Some((_, channel, Element::Event(event))) => {
                     worked += 1;
                     self.steps.extend(self.alignment.event(channel, event));
                 }

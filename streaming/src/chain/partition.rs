@@ -3,6 +3,7 @@
 use crate::{
     batch::Batch,
     operators::KeySelector,
+    seam::TaskError,
     state::{channel_of_group, key_group},
     types::key_hash,
 };
@@ -12,13 +13,16 @@ use std::marker::PhantomData;
 pub trait Partitioner<T>: Send {
     /// Moves every record into a buffer; the batch comes back empty. Channels whose buffer reached `limit` are
     /// appended to `ready`, each once.
+    ///
+    /// # Errors
+    /// When a function of the program chooses a channel that there is not.
     fn partition(
         &mut self,
         batch: &mut Batch<T>,
         buffers: &mut [Batch<T>],
         limit: usize,
         ready: &mut Vec<usize>,
-    );
+    ) -> Result<(), TaskError>;
     /// Whether every record goes to every channel: it is put into the first buffer only, and copied when it is sent.
     fn broadcasts(&self) -> bool {
         false
@@ -52,7 +56,7 @@ impl<T: Send, S: KeySelector<T>> Partitioner<T> for HashByKey<S> {
         buffers: &mut [Batch<T>],
         limit: usize,
         ready: &mut Vec<usize>,
-    ) {
+    ) -> Result<(), TaskError> {
         batch.each(|record, time| {
             let hash = self.selector.with(&record, key_hash);
             let group = key_group(hash, self.max_parallelism) as usize;
@@ -64,6 +68,7 @@ impl<T: Send, S: KeySelector<T>> Partitioner<T> for HashByKey<S> {
                 }
             }
         });
+        Ok(())
     }
 }
 
@@ -88,20 +93,62 @@ impl<T: Send> Partitioner<T> for RoundRobin<T> {
         buffers: &mut [Batch<T>],
         limit: usize,
         ready: &mut Vec<usize>,
-    ) {
+    ) -> Result<(), TaskError> {
         let channels = buffers.len().max(1);
         let run = (batch.len() / channels).max(1);
         let mut rest = batch.drain_parts();
         while !rest.is_empty() {
             let channel = self.next % channels;
             self.next = channel + 1;
-            let Some(buffer) = buffers.get_mut(channel) else { return };
+            let Some(buffer) = buffers.get_mut(channel) else { break };
             let before = buffer.len();
             rest.take_into(run, buffer);
             if before < limit && buffer.len() >= limit {
                 ready.push(channel);
             }
         }
+        Ok(())
+    }
+}
+
+/// By a function of the program: the record and the number of channels in, the channel out.
+#[derive(Debug)]
+pub struct ByFunction<F> {
+    function: F,
+}
+
+impl<F> ByFunction<F> {
+    /// With that function.
+    pub fn new(function: F) -> Self {
+        Self { function }
+    }
+}
+
+impl<T: Send, F: FnMut(&T, usize) -> usize + Send> Partitioner<T> for ByFunction<F> {
+    fn partition(
+        &mut self,
+        batch: &mut Batch<T>,
+        buffers: &mut [Batch<T>],
+        limit: usize,
+        ready: &mut Vec<usize>,
+    ) -> Result<(), TaskError> {
+        let channels = buffers.len();
+        batch.try_each_while(|record, time| {
+            let channel = (self.function)(&record, channels);
+            let Some(buffer) = buffers.get_mut(channel) else {
+                return Err(TaskError::User {
+                    operator: "partition_custom".to_owned(),
+                    message: format!(
+                        "it chose subtask {channel} of {channels}; the first one is 0"
+                    ),
+                });
+            };
+            buffer.push(record, time);
+            if buffer.len() == limit {
+                ready.push(channel);
+            }
+            Ok(true)
+        })
     }
 }
 
@@ -116,13 +163,14 @@ impl<T: Send> Partitioner<T> for Broadcast {
         buffers: &mut [Batch<T>],
         limit: usize,
         ready: &mut Vec<usize>,
-    ) {
-        let Some(buffer) = buffers.first_mut() else { return };
+    ) -> Result<(), TaskError> {
+        let Some(buffer) = buffers.first_mut() else { return Ok(()) };
         let before = buffer.len();
         buffer.append(batch);
         if before < limit && buffer.len() >= limit {
             ready.push(0);
         }
+        Ok(())
     }
     fn broadcasts(&self) -> bool {
         true

@@ -2,7 +2,9 @@
 
 use super::Head;
 use crate::{
-    operators::{BATCH_RECORDS, Collector, Consumer, Flow, OperatorContext, OperatorMail},
+    operators::{
+        BATCH_RECORDS, Collector, Consumer, Flow, OperatorContext, OperatorMail, SideOutputs,
+    },
     seam::{Barrier, Progress, StreamEvent, TaskError},
 };
 use model::NodeId;
@@ -74,7 +76,7 @@ pub struct SourceHead<R: SourceReader> {
 impl<R: SourceReader> SourceHead<R> {
     /// Reads with that reader.
     pub fn new(reader: R, next: Box<dyn Consumer<R::Record>>, context: OperatorContext) -> Self {
-        let out = Collector::new(next, context.shared.interrupt.clone());
+        let out = Collector::new(next, SideOutputs::default(), context.shared.interrupt.clone());
         Self {
             reader,
             out,

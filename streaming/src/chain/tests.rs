@@ -150,7 +150,7 @@ proptest! {
             });
             let [a, b] = numbers.rebalance().map(|n| n).set_parallelism(middle).split();
             a.union(&b.key_by(|n| n).count().map(|(n, _)| n)).checksum().collect();
-            b.key_by(|n| n).count().at_end().filter(|_| true).process(Twice).discard();
+            b.key_by(|n| n).at_end().count().filter(|_| true).process(Twice).discard();
             numbers.union(&numbers).checksum().collect();
         });
         let tmp = tempfile::tempdir().unwrap();

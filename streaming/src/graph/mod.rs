@@ -32,8 +32,8 @@ pub fn difference(ours: &JobGraph, theirs: &JobGraph) -> Option<String> {
         ));
     }
     let edge = ours.edges.iter().zip(&theirs.edges).find(|(here, there)| {
-        (here.from_node, here.to_node, &here.record)
-            != (there.from_node, there.to_node, &there.record)
+        (here.from_node, here.to_node, &here.record, &here.side)
+            != (there.from_node, there.to_node, &there.record, &there.side)
     });
     if let Some((here, there)) = edge {
         return Some(format!(

@@ -1,7 +1,7 @@
 //! From declared nodes to vertices and edges. Where a chain ends is decided by the program's text alone; numbers
 //! of subtasks only fill in parallelisms, never change a shape.
 
-use super::draft::{NodeDraft, Route};
+use super::draft::{NodeDraft, Read, Route};
 use crate::{seam::BuildProgramError, state::default_max_parallelism};
 use model::{
     ContentHash, EdgeId, JobEdge, JobVertex, JobVertexId, NodeId, OperatorId, ResourceProfile,
@@ -13,8 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What a plan needs beside the nodes.
 pub(crate) struct PlanInputs<'a> {
     pub(crate) nodes: &'a [NodeDraft],
-    /// `parallelism.default`.
+    /// `parallelism.default`, or what the program sets for all operators.
     pub(crate) parallelism: u32,
+    /// What the program sets for all operators: a part of its text, as `parallelism.default` is not.
+    pub(crate) set_parallelism: Option<u32>,
     /// Set for the whole job.
     pub(crate) max_parallelism: Option<u32>,
     pub(crate) groups: &'a BTreeMap<String, ResourceProfile>,
@@ -40,7 +42,7 @@ pub(crate) fn plan(inputs: &PlanInputs<'_>) -> Result<Plan, BuildProgramError> {
         return Err(BuildProgramError::Invalid("the program declares no source".into()));
     }
     let nodes = graph_nodes(inputs.nodes)?;
-    let heads = chain_heads(inputs.nodes);
+    let heads = chain_heads(inputs);
     let vertices = vertices(inputs, &nodes, &heads)?;
     let (edges, reads) = edges(inputs.nodes, &vertices, &heads);
     let fingerprint = fingerprint(inputs.nodes, &nodes, &vertices);
@@ -70,7 +72,11 @@ fn graph_nodes(drafts: &[NodeDraft]) -> Result<Vec<GraphNode>, BuildProgramError
         let operator_id = match &draft.uid {
             Some(uid) => operator_id(&format!("uid\0{uid}")),
             None => {
-                let reads: Vec<String> = draft.reads.iter().map(|r| r.from.0.to_string()).collect();
+                let read = |read: &Read| match read.side {
+                    None => read.from.0.to_string(),
+                    Some(side) => format!("{} {side}", read.from.0),
+                };
+                let reads: Vec<String> = draft.reads.iter().map(read).collect();
                 operator_id(&format!("place\0{index}\0{}\0{}", draft.kind, reads.join(",")))
             }
         };
@@ -98,9 +104,15 @@ fn operator_id(text: &str) -> OperatorId {
 }
 
 /// For every node, the index of the node its chain begins with.
-fn chain_heads(drafts: &[NodeDraft]) -> Vec<usize> {
+fn chain_heads(inputs: &PlanInputs<'_>) -> Vec<usize> {
+    let drafts = inputs.nodes;
+    // The parallelism that the text gives to the chain that begins with a node.
+    let of_chain = |head: usize| {
+        let draft = drafts.get(head)?;
+        draft.parallelism.or(draft.single.then_some(1)).or(inputs.set_parallelism)
+    };
     let mut consumers = vec![0_usize; drafts.len()];
-    for read in drafts.iter().flat_map(|draft| &draft.reads) {
+    for read in drafts.iter().flat_map(|draft| &draft.reads).filter(|read| read.side.is_none()) {
         if let Some(count) = consumers.get_mut(read.from.0 as usize) {
             *count += 1;
         }
@@ -108,10 +120,13 @@ fn chain_heads(drafts: &[NodeDraft]) -> Vec<usize> {
     let mut heads: Vec<usize> = Vec::with_capacity(drafts.len());
     for (index, draft) in drafts.iter().enumerate() {
         let head = match draft.reads.as_slice() {
-            [only] if only.route == Route::Direct && !draft.cut => {
+            [only] if only.route == Route::Direct && only.side.is_none() && !draft.cut => {
                 let from = only.from.0 as usize;
                 let alone = consumers.get(from) == Some(&1);
-                heads.get(from).copied().filter(|_| alone).unwrap_or(index)
+                let same = |head: &usize| {
+                    draft.parallelism.is_none() || draft.parallelism == of_chain(*head)
+                };
+                heads.get(from).copied().filter(|head| alone && same(head)).unwrap_or(index)
             }
             _ => index,
         };
@@ -225,8 +240,10 @@ fn edges(
                     Route::Direct | Route::Rebalance => ShipStrategy::Rebalance,
                     Route::Broadcast => ShipStrategy::Broadcast,
                     Route::Hash => ShipStrategy::Hash,
+                    Route::Custom => ShipStrategy::Custom,
                 },
                 record: read.record.clone(),
+                side: read.side.map(str::to_owned),
             });
             *output += 1;
             reads.push(input);
@@ -249,8 +266,11 @@ fn fingerprint(drafts: &[NodeDraft], nodes: &[GraphNode], vertices: &[JobVertex]
         add(&node.name);
         add(draft.output.as_ref().map_or("", |(_, schema)| schema));
         add(if node.coordinated { "coordinated" } else { "" });
+        for (side, schema) in draft.sides.schemas() {
+            add(&format!("side {side} {schema}"));
+        }
         for read in &draft.reads {
-            add(&format!("{} {:?} {}", read.from.0, read.route, read.schema));
+            add(&format!("{} {:?} {:?} {}", read.from.0, read.side, read.route, read.schema));
         }
         for state in &node.states {
             add(&format!("{} {} {:?} {:?}", state.name, state.kind, state.schemas, state.ttl_ms));

@@ -134,6 +134,11 @@ impl OperatorContext {
     pub fn restore(&self) -> &[Vec<u8>] {
         &self.restore
     }
+    /// Returns the same context with other snapshots to restore from.
+    pub(crate) fn restoring(&self, restore: Vec<Vec<u8>>) -> Self {
+        let (name, shared) = (self.name.clone(), self.shared.clone());
+        Self { node: self.node, operator: self.operator, name, restore, shared }
+    }
     /// Asks the operator's coordinator.
     pub fn ask_coordinator(&self, event: Vec<u8>, ticket: u32) {
         self.shared.upcalls.operator_event(self.operator, event, self.ticket(ticket));

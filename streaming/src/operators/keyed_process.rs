@@ -141,7 +141,7 @@ where
     F: KeyedProcessFunction<S::Key, T>,
 {
     selector: S,
-    function: F,
+    pub(super) function: F,
     resident: Resident<S::Key, F::State, T, B>,
     timers: Timers<S::Key>,
     watermark: i64,

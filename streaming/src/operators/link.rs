@@ -1,6 +1,6 @@
 //! One link of a chain: an operator, its output, and what every operator has in common.
 
-use super::{Collector, Consumer, Flow, Operator, OperatorContext, OperatorMail};
+use super::{Collector, Consumer, Flow, Operator, OperatorContext, OperatorMail, SideOutputs};
 use crate::{
     batch::{Batch, NO_TIME},
     seam::{StreamEvent, TaskError},
@@ -19,9 +19,14 @@ pub struct Link<In, Op: Operator<In>> {
 }
 
 impl<In, Op: Operator<In>> Link<In, Op> {
-    /// In front of the rest of the chain.
-    pub fn new(operator: Op, next: Box<dyn Consumer<Op::Out>>, context: OperatorContext) -> Self {
-        let out = Collector::new(next, context.shared.interrupt.clone());
+    /// In front of the rest of the chain, with the side outputs that something reads.
+    pub fn new(
+        operator: Op,
+        next: Box<dyn Consumer<Op::Out>>,
+        sides: SideOutputs,
+        context: OperatorContext,
+    ) -> Self {
+        let out = Collector::new(next, sides, context.shared.interrupt.clone());
         Self { operator, out, context, rest: Batch::default(), passing: false }
     }
 
@@ -77,6 +82,9 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
             {
                 let shared = &self.context.shared;
                 shared.add_snapshot(barrier.checkpoint, self.context.operator, bytes);
+            }
+            if self.operator.passes(event) {
+                self.out.side_event(event)?;
             }
         }
         let flow = if self.operator.passes(event) { self.out.event(event)? } else { Flow::Done };

@@ -4,18 +4,27 @@
 //! paid per batch and operator, none per record. Nothing here may block, spawn, or read a clock.
 
 mod assign;
+mod broadcast;
+mod connected;
 mod context;
 mod keyed;
 mod keyed_process;
 mod link;
 mod output;
 mod process;
+mod sides;
 mod simple;
 mod stateful_flat_map;
 mod timers;
 mod windows;
 
 pub use assign::AssignWatermarks;
+pub(crate) use broadcast::broadcast_state;
+pub use broadcast::{
+    BroadcastOperator, BroadcastProcessFunction, KeyedBroadcastProcessFunction, Reading,
+    TakesBroadcast,
+};
+pub use connected::{BothInputs, CoProcessFunction, Either, EitherKey, KeyedCoProcessFunction};
 pub use context::{ChainShared, OperatorContext, OperatorMail};
 pub(crate) use context::{milliseconds, split_ticket, ticket_of};
 pub use keyed::{
@@ -26,7 +35,9 @@ pub use keyed_process::{Context, KeyedOperator, KeyedProcessFunction};
 pub use link::Link;
 pub use output::{BATCH_RECORDS, Collector};
 pub use process::{Process, ProcessFunction};
-pub use simple::{Filter, FlatMap, Inspect, Map, TryMap};
+pub(crate) use sides::side_output;
+pub use sides::{OutputTag, SideOutput, SideOutputs};
+pub use simple::{Filter, FlatMap, Inspect, Map, TryFilter, TryFlatMap, TryMap};
 pub use stateful_flat_map::StatefulFlatMap;
 pub use timers::{TimeDomain, Timer, TimerService};
 pub(crate) use windows::whole_ms;

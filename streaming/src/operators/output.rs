@@ -1,9 +1,10 @@
 //! Where an operator puts its records: a buffer that goes on to the next operator when it is full.
 
-use super::{Consumer, Flow};
+use super::{Consumer, Flow, OutputTag, SideOutputs};
 use crate::{
     batch::{Batch, NO_TIME},
     seam::{Interrupt, StreamEvent, TaskError},
+    types::Record,
 };
 use std::collections::VecDeque;
 
@@ -16,6 +17,7 @@ pub struct Collector<T> {
     /// Event time of the record at hand.
     time: i64,
     next: Box<dyn Consumer<T>>,
+    sides: SideOutputs,
     /// Control elements of the operator's own that have to go on behind the buffer.
     events: VecDeque<StreamEvent>,
     /// The first failure behind; user functions that emit do not see it, the operator's caller does.
@@ -26,11 +28,16 @@ pub struct Collector<T> {
 }
 
 impl<T> Collector<T> {
-    pub(crate) fn new(next: Box<dyn Consumer<T>>, interrupt: Interrupt) -> Self {
+    pub(crate) fn new(
+        next: Box<dyn Consumer<T>>,
+        sides: SideOutputs,
+        interrupt: Interrupt,
+    ) -> Self {
         Self {
             buffer: Batch::default(),
             time: NO_TIME,
             next,
+            sides,
             events: VecDeque::new(),
             failure: None,
             stopped: false,
@@ -38,10 +45,10 @@ impl<T> Collector<T> {
         }
     }
 
-    /// Whether an operator goes on with the next record of its batch. If not, it leaves the other records where they are
-    /// and is handed them again.
+    /// Returns whether an operator goes on with the next record of its batch. If not, it leaves the other records where they
+    /// are and is handed them again. It is asked behind a record, never before the first one.
     #[inline]
-    pub(crate) fn goes_on(&self) -> bool {
+    pub fn goes_on(&self) -> bool {
         !self.stopped && !self.interrupt.is_raised()
     }
 
@@ -65,6 +72,22 @@ impl<T> Collector<T> {
         self.push(record, timestamp);
     }
 
+    /// Emits a record to a side output, which [`Stream::side_output`](crate::Stream::side_output) reads; where nothing reads it,
+    /// the record is dropped.
+    pub fn collect_to<U: Record>(&mut self, tag: &OutputTag<U>, record: U) {
+        match self.sides.push(tag, record, self.time) {
+            Ok(takes_more) => self.stopped |= !takes_more,
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    /// Keeps the first failure.
+    #[cold]
+    fn fail(&mut self, failure: TaskError) {
+        self.failure.get_or_insert(failure);
+        self.stopped = true;
+    }
+
     /// Returns the event time of the record that the function was called for, in milliseconds since 1970; `None` where the
     /// stream has no event times.
     pub fn timestamp(&self) -> Option<i64> {
@@ -73,7 +96,7 @@ impl<T> Collector<T> {
 
     /// Sets the time of what is emitted next, or [`NO_TIME`].
     #[inline]
-    pub(crate) fn set_time(&mut self, time: i64) {
+    pub fn set_time(&mut self, time: i64) {
         self.time = time;
     }
 
@@ -94,7 +117,7 @@ impl<T> Collector<T> {
 
     /// Emits a record at its own time.
     #[inline]
-    pub(crate) fn push(&mut self, record: T, time: i64) {
+    pub fn push(&mut self, record: T, time: i64) {
         self.buffer.push(record, time);
         self.send_if_full();
     }
@@ -117,10 +140,7 @@ impl<T> Collector<T> {
         if self.failure.is_none() {
             match self.next.batch(&mut self.buffer) {
                 Ok(takes_more) => self.stopped = !takes_more,
-                Err(failure) => {
-                    self.failure = Some(failure);
-                    self.stopped = true;
-                }
+                Err(failure) => self.fail(failure),
             }
         }
         self.buffer.clear();
@@ -129,7 +149,7 @@ impl<T> Collector<T> {
     /// Asks the chain behind whether it takes more, where it did not.
     fn ask_whether_stopped(&mut self) {
         if self.stopped {
-            let behind = self.next.full() || self.next.is_interrupted();
+            let behind = self.next.full() || self.next.is_interrupted() || self.sides.full();
             self.stopped = self.failure.is_some() || behind;
         }
     }
@@ -155,15 +175,22 @@ impl<T> Collector<T> {
         if !self.buffer.is_empty() {
             self.send();
         }
+        if self.failure.is_none() {
+            match self.sides.send() {
+                Ok(takes_more) => self.stopped |= !takes_more,
+                Err(failure) => self.fail(failure),
+            }
+        }
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        while let Some(event) = self.events.front() {
+        while let Some(event) = self.events.front().copied() {
             // An event goes behind the records before it.
-            if self.next.is_interrupted() || self.next.event(*event)? != Flow::Done {
+            if self.next.is_interrupted() || self.next.event(event)? != Flow::Done {
                 break;
             }
             self.events.pop_front();
+            self.sides.event(event)?;
         }
         self.ask_whether_stopped();
         Ok(())
@@ -173,7 +200,7 @@ impl<T> Collector<T> {
     /// more.
     pub(crate) fn flush_all(&mut self, partial: bool) -> Result<bool, TaskError> {
         self.flush()?;
-        let sent = self.next.flush(partial)?;
+        let sent = self.next.flush(partial)? & self.sides.flush(partial)?;
         if !self.events_wait() || !sent {
             self.ask_whether_stopped();
             return Ok(sent);
@@ -194,6 +221,11 @@ impl<T> Collector<T> {
         self.flush()
     }
 
+    /// A control element goes to the side outputs, behind what was emitted to them.
+    pub(crate) fn side_event(&mut self, event: StreamEvent) -> Result<(), TaskError> {
+        self.sides.event(event)
+    }
+
     /// A control element goes on, behind what was emitted. Not where records before it are not worked off.
     pub(crate) fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         self.flush()?;
@@ -206,7 +238,7 @@ impl<T> Collector<T> {
     /// Whether the rest of the chain takes nothing more for now. A function that emits a lot of its own accord
     /// stops then and goes on later.
     pub fn is_full(&self) -> bool {
-        self.failure.is_some() || self.events_wait() || self.next.full()
+        self.failure.is_some() || self.events_wait() || self.next.full() || self.sides.full()
     }
 
     /// How many records to work on at once.

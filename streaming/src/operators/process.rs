@@ -38,7 +38,7 @@ pub trait ProcessFunction<T>: Clone + Send + 'static {
 /// Runs a [`ProcessFunction`].
 #[derive(Debug)]
 pub struct Process<F> {
-    function: F,
+    pub(super) function: F,
     finished: bool,
 }
 

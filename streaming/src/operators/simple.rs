@@ -96,6 +96,41 @@ impl<In: Send + 'static, F: FnMut(&In) -> bool + Send> Operator<In> for Filter<F
     }
 }
 
+/// Some records go on, others do not, or the task fails.
+#[derive(Debug)]
+pub struct TryFilter<F> {
+    function: F,
+}
+
+impl<F> TryFilter<F> {
+    /// With that function.
+    pub fn new(function: F) -> Self {
+        Self { function }
+    }
+}
+
+impl<In, E, F> Operator<In> for TryFilter<F>
+where
+    In: Send + 'static,
+    E: Into<BoxError>,
+    F: FnMut(&In) -> Result<bool, E> + Send,
+{
+    type Out = In;
+    fn process(
+        &mut self,
+        batch: &mut Batch<In>,
+        out: &mut Collector<In>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        batch.try_each_while(|record, time| {
+            if (self.function)(&record).map_err(|error| context.user_error(error.into()))? {
+                out.push(record, time);
+            }
+            Ok(out.goes_on())
+        })
+    }
+}
+
 /// Every record is looked at and goes on.
 #[derive(Debug)]
 pub struct Inspect<F> {
@@ -154,6 +189,41 @@ where
         batch.try_each_while(|record, time| {
             out.set_time(time);
             (self.function)(record, out);
+            Ok(out.goes_on())
+        })
+    }
+}
+
+/// One record becomes any number, or the task fails.
+#[derive(Debug)]
+pub struct TryFlatMap<F, Out> {
+    function: F,
+    out: PhantomData<fn() -> Out>,
+}
+
+impl<F, Out> TryFlatMap<F, Out> {
+    /// With that function.
+    pub fn new(function: F) -> Self {
+        Self { function, out: PhantomData }
+    }
+}
+
+impl<In, Out, E, F> Operator<In> for TryFlatMap<F, Out>
+where
+    Out: Send + 'static,
+    E: Into<BoxError>,
+    F: FnMut(In, &mut Collector<Out>) -> Result<(), E> + Send,
+{
+    type Out = Out;
+    fn process(
+        &mut self,
+        batch: &mut Batch<In>,
+        out: &mut Collector<Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        batch.try_each_while(|record, time| {
+            out.set_time(time);
+            (self.function)(record, out).map_err(|error| context.user_error(error.into()))?;
             Ok(out.goes_on())
         })
     }

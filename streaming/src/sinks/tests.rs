@@ -221,7 +221,7 @@ fn a_checksum_does_not_depend_on_order_or_parallelism() {
 
 #[test]
 fn lines_are_printed_with_the_subtask_where_there_are_several() {
-    use crate::operators::{Consumer, Link};
+    use crate::operators::{Consumer, Link, SideOutputs};
     use std::sync::Mutex;
     static PRINTED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
     struct Out;
@@ -236,7 +236,7 @@ fn lines_are_printed_with_the_subtask_where_there_are_several() {
     }
     let next = Box::new(crate::chain::NoConsumer);
     let context = crate::operators::OperatorContext::for_tests(1, 2);
-    let mut print = Link::new(Print::to(|| Out), next, context);
+    let mut print = Link::new(Print::to(|| Out), next, SideOutputs::default(), context);
     print.open().unwrap();
     print.batch(&mut vec![("a".to_owned(), 1_u64), ("b".to_owned(), 2)].into()).unwrap();
     assert_eq!(*PRINTED.lock().unwrap(), b"2> a\t1\n2> b\t2\n");

@@ -6,7 +6,7 @@ use crate::{
     api::tests::{built, lines, run},
     chain::{NoConsumer, ReadProgress, SourceReader},
     harness::Harness,
-    operators::{Collector, OperatorContext, OperatorMail},
+    operators::{Collector, OperatorContext, OperatorMail, SideOutputs},
 };
 use bytes::Bytes;
 use model::{ExecutionAttemptId, JobVertexId};
@@ -235,7 +235,8 @@ fn read_split(path: &Path, end: u64, change: impl FnOnce()) -> Result<(), TaskEr
     let splits = FileSplits(vec![FileSplit { path: path.to_owned(), start: 0, end }]);
     let given = |splits: FileSplits| OperatorMail::Reply { ticket: 0, result: Ok(splits.encode()) };
     reader.mail(given(splits), &context)?;
-    let mut out = Collector::new(Box::new(NoConsumer), Interrupt::default());
+    let mut out =
+        Collector::new(Box::new(NoConsumer), SideOutputs::default(), Interrupt::default());
     reader.read(1, &mut out, &context)?;
     change();
     reader.mail(given(FileSplits::default()), &context)?;
@@ -367,7 +368,8 @@ fn a_missing_or_shortened_file_of_another_system_fails_by_its_uri() {
     let answer = FileSplits(vec![split]).encode();
     let mail = |ticket, result| OperatorMail::Reply { ticket, result };
     reader.mail(mail(0, Ok(answer)), &context).unwrap();
-    let mut out = Collector::new(Box::new(NoConsumer), Interrupt::default());
+    let mut out =
+        Collector::new(Box::new(NoConsumer), SideOutputs::default(), Interrupt::default());
     let mut read = |reader: &mut TextReader<Vec<u8>>| reader.read(10, &mut out, &context);
     assert!(matches!(read(&mut reader), Ok(ReadProgress::Waiting)));
     // An answer that was meant for an earlier split changes nothing.

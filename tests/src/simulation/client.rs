@@ -228,6 +228,7 @@ fn graph(job_id: JobId, job: &PlannedJob) -> JobGraph {
         input: 0,
         ship: ShipStrategy::Hash,
         record: "u64".to_owned(),
+        side: None,
     });
     let mut options = host_double::options_of(job);
     if let Some(restarts) = job.restarts {

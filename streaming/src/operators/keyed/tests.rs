@@ -4,8 +4,8 @@ use super::*;
 use crate::{
     batch::Batch,
     operators::{
-        BoxError, Consumer, Context, KeyedOperator, KeyedProcessFunction, Link, TimeDomain, Timer,
-        context::ChainShared,
+        BoxError, Consumer, Context, KeyedOperator, KeyedProcessFunction, Link, SideOutputs,
+        TimeDomain, Timer, context::ChainShared,
     },
     seam::{Barrier, TaskUpcalls},
     state::{ListState, MapState, State, slow::Slow},
@@ -100,7 +100,12 @@ impl<T: Send + 'static> Running<T> {
         let mut context = OperatorContext::for_tests_with(0, 1, reads.clone());
         context.restore = restore;
         let shared = context.shared.clone();
-        let mut link = Box::new(Link::new(operator, Box::new(Gather(seen.clone())), context));
+        let mut link = Box::new(Link::new(
+            operator,
+            Box::new(Gather(seen.clone())),
+            SideOutputs::default(),
+            context,
+        ));
         link.open().unwrap();
         Self { link, reads, shared, seen, overtaking: 0, watermark: 0 }
     }

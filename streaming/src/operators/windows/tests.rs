@@ -8,6 +8,7 @@ use crate::{
     harness::Harness,
     operators::{
         BoxError, ByReference, Collector, Consumer, Flow, Operator, OperatorContext, OperatorMail,
+        SideOutputs,
     },
     seam::{Barrier, Interrupt, StreamEvent, TaskError},
     state::{KeyGroups, channel_of_group},
@@ -116,7 +117,8 @@ impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Subtask<Op> {
         }
         let mut context = OperatorContext::for_tests(subtask, of);
         context.restore = restore.to_vec();
-        let out = Collector::new(Box::new(Gather(Arc::clone(&seen))), interrupt);
+        let out =
+            Collector::new(Box::new(Gather(Arc::clone(&seen))), SideOutputs::default(), interrupt);
         let mut subtask = Self { operator, out, context, seen };
         subtask.operator.open(&subtask.context).unwrap();
         subtask

@@ -1,0 +1,557 @@
+//! Functions over a stream and a broadcast one: every subtask gets all records of the second stream and keeps the same state
+//! of them, such as rules, beside the records of the first stream.
+//!
+//! The broadcast state is in memory, in every subtask; the first subtask writes it into snapshots, and all are restored
+//! from that.
+
+use super::{
+    BoxError, Collector, Context, Either, Flow, KeySelector, KeyedOperator, KeyedProcessFunction,
+    Operator, OperatorContext, OperatorMail, Process, ProcessFunction, Timer, keyed::failed,
+};
+use crate::{
+    batch::Batch,
+    seam::{StreamEvent, TaskError},
+    state::{State, StateDeclaration, StateError},
+    types::{CodecError, FlottType, Reader, Record, check_written, fingerprint, write_len},
+};
+use std::{collections::BTreeMap, marker::PhantomData};
+
+/// A function over a keyed stream and a broadcast one.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use streaming::operators::{BoxError, Collector, Context, KeyedBroadcastProcessFunction};
+///
+/// /// Lets a payment through that is above the limit of its country; limits come as `(country, cents)`.
+/// #[derive(Clone)]
+/// struct Limits;
+///
+/// impl KeyedBroadcastProcessFunction<String, (String, u64), (String, u64)> for Limits {
+///     type State = Option<u64>;
+///     type Broadcast = BTreeMap<String, u64>;
+///     type Out = (String, u64);
+///
+///     fn process(
+///         &mut self,
+///         (country, cents): (String, u64),
+///         seen: &mut Option<u64>,
+///         limits: &BTreeMap<String, u64>,
+///         _ctx: &mut Context<'_, String>,
+///         out: &mut Collector<(String, u64)>,
+///     ) -> Result<(), BoxError> {
+///         *seen.get_or_insert(0) += 1;
+///         if limits.get(&country).is_some_and(|limit| cents > *limit) {
+///             out.collect((country, cents));
+///         }
+///         Ok(())
+///     }
+///     fn process_broadcast(
+///         &mut self,
+///         (country, cents): (String, u64),
+///         limits: &mut BTreeMap<String, u64>,
+///         _out: &mut Collector<(String, u64)>,
+///     ) -> Result<(), BoxError> {
+///         limits.insert(country, cents);
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
+    /// The state of one key: a struct with `#[derive(State)]`.
+    type State: State;
+    /// What every subtask keeps of the broadcast stream: a map, a list, a struct.
+    type Broadcast: FlottType + Default;
+    /// What goes out.
+    type Out: Record;
+
+    /// Called before the first record.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
+        Ok(())
+    }
+    /// Called for every record of the keyed stream with the state of its key, and with the broadcast state as it is now.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn process(
+        &mut self,
+        record: A,
+        state: &mut Self::State,
+        broadcast: &Self::Broadcast,
+        ctx: &mut Context<'_, K>,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError>;
+    /// Called in every subtask for every record of the broadcast stream. What is done to the state must depend on the records
+    /// alone, and not on their order among several producers: then it is the same in all subtasks.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn process_broadcast(
+        &mut self,
+        record: B,
+        broadcast: &mut Self::Broadcast,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError>;
+    /// As [`KeyedProcessFunction::on_timer`].
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn on_timer(
+        &mut self,
+        _timer: Timer,
+        _state: &mut Self::State,
+        _broadcast: &Self::Broadcast,
+        _ctx: &mut Context<'_, K>,
+        _out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        Ok(())
+    }
+    /// Called after the last record of both; may still emit.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
+        Ok(())
+    }
+    /// Called after everything, also when the task was cancelled or failed.
+    fn close(&mut self) {}
+}
+
+/// A function over a stream without keys and a broadcast one, otherwise as [`KeyedBroadcastProcessFunction`].
+pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
+    /// What every subtask keeps of the broadcast stream: a map, a list, a struct.
+    type Broadcast: FlottType + Default;
+    /// What goes out.
+    type Out: Record;
+
+    /// Called before the first record.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
+        Ok(())
+    }
+    /// Called for every record of the first stream with the broadcast state as it is now.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn process(
+        &mut self,
+        record: A,
+        broadcast: &Self::Broadcast,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError>;
+    /// As [`KeyedBroadcastProcessFunction::process_broadcast`].
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn process_broadcast(
+        &mut self,
+        record: B,
+        broadcast: &mut Self::Broadcast,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError>;
+    /// Called after the last record of both; may still emit.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
+        Ok(())
+    }
+    /// Called after everything, also when the task was cancelled or failed.
+    fn close(&mut self) {}
+}
+
+/// A function and the broadcast state that it reads, as a function over the first stream alone.
+pub struct Reading<F, B, V> {
+    function: F,
+    broadcast: V,
+    record: PhantomData<fn(B)>,
+}
+
+impl<F, B, V: Default> Reading<F, B, V> {
+    /// With an empty state.
+    pub fn new(function: F) -> Self {
+        Self { function, broadcast: V::default(), record: PhantomData }
+    }
+}
+
+impl<F: Clone, B, V: Default> Clone for Reading<F, B, V> {
+    /// The function is cloned, the state is empty: a clone works in a subtask of its own.
+    fn clone(&self) -> Self {
+        Self::new(self.function.clone())
+    }
+}
+
+impl<A, B, V, F> ProcessFunction<A> for Reading<F, B, V>
+where
+    B: 'static,
+    V: FlottType + Default,
+    F: BroadcastProcessFunction<A, B, Broadcast = V>,
+{
+    type Out = F::Out;
+    fn open(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
+        self.function.open(context)
+    }
+    fn process(&mut self, record: A, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
+        self.function.process(record, &self.broadcast, out)
+    }
+    fn finish(&mut self, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
+        self.function.finish(out)
+    }
+    fn close(&mut self) {
+        self.function.close();
+    }
+}
+
+impl<K, A, B, V, F> KeyedProcessFunction<K, A> for Reading<F, B, V>
+where
+    B: 'static,
+    V: FlottType + Default,
+    F: KeyedBroadcastProcessFunction<K, A, B, Broadcast = V>,
+{
+    type State = F::State;
+    type Out = F::Out;
+    fn open(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
+        self.function.open(context)
+    }
+    fn process(
+        &mut self,
+        record: A,
+        state: &mut F::State,
+        ctx: &mut Context<'_, K>,
+        out: &mut Collector<F::Out>,
+    ) -> Result<(), BoxError> {
+        self.function.process(record, state, &self.broadcast, ctx, out)
+    }
+    fn on_timer(
+        &mut self,
+        timer: Timer,
+        state: &mut F::State,
+        ctx: &mut Context<'_, K>,
+        out: &mut Collector<F::Out>,
+    ) -> Result<(), BoxError> {
+        self.function.on_timer(timer, state, &self.broadcast, ctx, out)
+    }
+    fn finish(&mut self, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
+        self.function.finish(out)
+    }
+    fn close(&mut self) {
+        self.function.close();
+    }
+}
+
+/// An operator over records `A` whose function keeps broadcast state of records `B`.
+pub trait TakesBroadcast<A, B>: Operator<A> {
+    /// The state.
+    type Broadcast: FlottType;
+    /// Hands a broadcast record to the function.
+    ///
+    /// # Errors
+    /// What the function returns.
+    fn take(&mut self, record: B, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
+    /// Returns the state.
+    fn broadcast(&mut self) -> &mut Self::Broadcast;
+}
+
+impl<A, B, V, F> TakesBroadcast<A, B> for Process<Reading<F, B, V>>
+where
+    B: 'static,
+    V: FlottType + Default,
+    F: BroadcastProcessFunction<A, B, Broadcast = V>,
+{
+    type Broadcast = V;
+    fn take(&mut self, record: B, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
+        let Reading { function, broadcast, .. } = &mut self.function;
+        function.process_broadcast(record, broadcast, out)
+    }
+    fn broadcast(&mut self) -> &mut V {
+        &mut self.function.broadcast
+    }
+}
+
+impl<A, B, V, S, F> TakesBroadcast<A, B> for KeyedOperator<A, S, Reading<F, B, V>>
+where
+    A: Send + 'static,
+    B: 'static,
+    V: FlottType + Default,
+    S: KeySelector<A>,
+    F: KeyedBroadcastProcessFunction<S::Key, A, B, Broadcast = V>,
+{
+    type Broadcast = V;
+    fn take(&mut self, record: B, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
+        let Reading { function, broadcast, .. } = &mut self.function;
+        function.process_broadcast(record, broadcast, out)
+    }
+    fn broadcast(&mut self) -> &mut V {
+        &mut self.function.broadcast
+    }
+}
+
+/// Returns the declaration of broadcast state of that type.
+pub(crate) fn broadcast_state<V: FlottType>() -> StateDeclaration {
+    StateDeclaration {
+        name: "broadcast".to_owned(),
+        kind: "broadcast".to_owned(),
+        schemas: BTreeMap::from([("value".to_owned(), fingerprint::<V>())]),
+        ttl_ms: None,
+    }
+}
+
+const VERSION: u8 = 1;
+
+/// Runs an operator over the first stream, and hands the records of the broadcast stream to its function.
+pub struct BroadcastOperator<Op, A, B> {
+    operator: Op,
+    /// Records of the first stream that lie behind each other; empty between batches.
+    run: Batch<A>,
+    broadcast: PhantomData<fn(B)>,
+}
+
+impl<A, B, Op: TakesBroadcast<A, B>> BroadcastOperator<Op, A, B> {
+    /// Around that operator.
+    pub fn new(operator: Op) -> Self {
+        Self { operator, run: Batch::default(), broadcast: PhantomData }
+    }
+
+    /// Reads a snapshot as [`Operator::snapshot`] writes it. Returns the operator's own part.
+    fn restore<'s>(&mut self, snapshot: &'s [u8]) -> Result<&'s [u8], StateError> {
+        let mut input = Reader::new(snapshot);
+        if input.byte()? != VERSION {
+            return Err(CodecError::Invalid { what: "version of a broadcast state" }.into());
+        }
+        let length = input.count()?;
+        let operator = input.take(length)?;
+        if bool::decode(&mut input)? {
+            let (written, declared) = (String::decode(&mut input)?, fingerprint::<Op::Broadcast>());
+            if written != declared {
+                return Err(StateError::Schema { name: "broadcast".to_owned(), written, declared });
+            }
+            *self.operator.broadcast() = Op::Broadcast::decode(&mut input)?;
+        }
+        input.finish()?;
+        Ok(operator)
+    }
+}
+
+impl<A, B, Op> Operator<Either<A, B>> for BroadcastOperator<Op, A, B>
+where
+    A: Send,
+    Op: TakesBroadcast<A, B>,
+{
+    type Out = Op::Out;
+
+    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        let mut own = Vec::new();
+        for snapshot in context.restore() {
+            let part = self.restore(snapshot).map_err(|error| failed(context, error))?;
+            if !part.is_empty() {
+                own.push(part.to_vec());
+            }
+        }
+        self.operator.open(&context.restoring(own))
+    }
+
+    fn process(
+        &mut self,
+        batch: &mut Batch<Either<A, B>>,
+        out: &mut Collector<Op::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let Self { operator, run, .. } = self;
+        batch.try_each_while(|record, time| match record {
+            Either::Left(record) => {
+                run.push(record, time);
+                Ok(true)
+            }
+            Either::Right(record) => {
+                if !run.is_empty() {
+                    operator.process(run, out, context)?;
+                }
+                out.set_time(time);
+                operator.take(record, out).map_err(|error| context.user_error(error))?;
+                Ok(run.is_empty() && out.goes_on())
+            }
+        })?;
+        if !run.is_empty() {
+            operator.process(run, out, context)?;
+        }
+        if !run.is_empty() {
+            // The step was interrupted: they come again, in front of the others.
+            let mut rest = std::mem::take(run).map(Either::Left);
+            rest.append(batch);
+            *batch = rest;
+        }
+        Ok(())
+    }
+
+    fn event(
+        &mut self,
+        event: StreamEvent,
+        out: &mut Collector<Op::Out>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        self.operator.event(event, out, context)
+    }
+
+    fn mail(
+        &mut self,
+        mail: OperatorMail,
+        out: &mut Collector<Op::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        self.operator.mail(mail, out, context)
+    }
+
+    fn full(&self) -> bool {
+        self.operator.full()
+    }
+
+    /// Writes the version, a varint length and so many bytes of the operator over the first stream, and whether the
+    /// broadcast state follows: its fingerprint and value.
+    fn snapshot(
+        &mut self,
+        checkpoint: u64,
+        context: &OperatorContext,
+    ) -> Result<Option<Vec<u8>>, TaskError> {
+        let own = self.operator.snapshot(checkpoint, context)?.unwrap_or_default();
+        let mut bytes = vec![VERSION];
+        write_len(own.len(), &mut bytes);
+        bytes.extend_from_slice(&own);
+        let first = context.subtask() == 0;
+        first.encode(&mut bytes);
+        if first {
+            fingerprint::<Op::Broadcast>().encode(&mut bytes);
+            self.operator.broadcast().encode(&mut bytes);
+        }
+        check_written().map_err(|error| context.codec_error(error))?;
+        Ok(Some(bytes))
+    }
+
+    fn close(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        self.operator.close(context)
+    }
+
+    fn dispose(&mut self, context: &OperatorContext) {
+        self.operator.dispose(context);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chain::NoConsumer,
+        operators::{ByValue, SideOutputs},
+        seam::Interrupt,
+    };
+
+    /// Remembers per key how many limits were known when its last record came.
+    #[derive(Clone)]
+    struct Seen;
+
+    impl KeyedBroadcastProcessFunction<u64, u64, (u64, u64)> for Seen {
+        type State = Option<u64>;
+        type Broadcast = BTreeMap<u64, u64>;
+        type Out = u64;
+        fn process(
+            &mut self,
+            _record: u64,
+            seen: &mut Option<u64>,
+            limits: &BTreeMap<u64, u64>,
+            _ctx: &mut Context<'_, u64>,
+            _out: &mut Collector<u64>,
+        ) -> Result<(), BoxError> {
+            *seen = Some(limits.len() as u64);
+            Ok(())
+        }
+        fn process_broadcast(
+            &mut self,
+            (key, limit): (u64, u64),
+            limits: &mut BTreeMap<u64, u64>,
+            _out: &mut Collector<u64>,
+        ) -> Result<(), BoxError> {
+            limits.insert(key, limit);
+            Ok(())
+        }
+    }
+
+    type Reader = KeyedOperator<
+        u64,
+        ByValue<fn(&u64) -> u64, u64>,
+        Reading<Seen, (u64, u64), BTreeMap<u64, u64>>,
+    >;
+
+    fn operator() -> BroadcastOperator<Reader, u64, (u64, u64)> {
+        let key: fn(&u64) -> u64 = |n| *n;
+        let function = Reading::new(Seen);
+        BroadcastOperator::new(KeyedOperator::new(
+            ByValue::new(key),
+            function,
+            Option::<u64>::declare(),
+        ))
+    }
+
+    fn opened(
+        subtask: u32,
+        parallelism: u32,
+        restore: Vec<Vec<u8>>,
+    ) -> Result<BroadcastOperator<Reader, u64, (u64, u64)>, TaskError> {
+        let mut operator = operator();
+        let context = OperatorContext::for_tests(subtask, parallelism).restoring(restore);
+        operator.open(&context)?;
+        Ok(operator)
+    }
+
+    fn with_two_limits() -> Vec<u8> {
+        let mut operator = opened(0, 1, Vec::new()).unwrap();
+        let interrupt = Interrupt::default();
+        let mut out =
+            Collector::new(Box::new(NoConsumer), SideOutputs::default(), interrupt.clone());
+        let context = OperatorContext::for_tests(0, 1);
+        let right = |key| Either::Right((key, key * 10));
+        let mut batch = Batch::from(vec![
+            right(1),
+            Either::Left(7),
+            Either::Left(8),
+            right(2),
+            Either::Left(9),
+        ]);
+        // Every call is interrupted behind its first record.
+        interrupt.raise();
+        let mut calls = 0;
+        while !batch.is_empty() {
+            operator.process(&mut batch, &mut out, &context).unwrap();
+            calls += 1;
+        }
+        assert!(calls > 2, "{calls}");
+        operator.snapshot(1, &context).unwrap().unwrap()
+    }
+
+    #[test]
+    fn every_subtask_is_restored_with_what_the_first_one_wrote() {
+        let first = with_two_limits();
+        let second =
+            opened(1, 2, Vec::new()).unwrap().snapshot(1, &OperatorContext::for_tests(1, 2));
+        let second = second.unwrap().unwrap();
+        for parallelism in 1..4 {
+            for subtask in 0..parallelism {
+                let restore = vec![second.clone(), first.clone()];
+                let mut restored = opened(subtask, parallelism, restore).unwrap();
+                assert_eq!(*restored.operator.broadcast(), BTreeMap::from([(1, 10), (2, 20)]));
+            }
+        }
+    }
+
+    #[test]
+    fn a_snapshot_of_something_else_is_refused() {
+        let bytes = with_two_limits();
+        for length in 0..bytes.len() {
+            assert!(opened(0, 1, vec![bytes[..length].to_vec()]).is_err(), "{length}");
+        }
+        let other = bytes.iter().map(|byte| byte ^ 1).collect();
+        assert!(opened(0, 1, vec![other]).is_err());
+    }
+}

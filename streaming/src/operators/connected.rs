@@ -1,0 +1,255 @@
+//! Functions over two streams of different records.
+//!
+//! The records of both become one type at the head of the chain ([`Either`]), so that an operator of two inputs is an
+//! operator like any other: steps end early, keys are made resident and records keep their order in one place.
+
+use super::{
+    BoxError, Collector, Context, KeySelector, KeyedProcessFunction, OperatorContext,
+    ProcessFunction, Timer,
+};
+use crate::{state::State, types::Record};
+
+/// A record of one stream or of another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Either<A, B> {
+    /// Of the first stream.
+    Left(A),
+    /// Of the second stream.
+    Right(B),
+}
+
+/// A function over two streams that is opened and closed and may fail. Each subtask works on a clone of its own. Records of
+/// one stream come in their order; which stream comes first is not known.
+pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
+    /// What goes out.
+    type Out: Record;
+
+    /// Called before the first record.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
+        Ok(())
+    }
+    /// Called for every record of the first stream.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn process1(&mut self, record: A, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
+    /// Called for every record of the second stream.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn process2(&mut self, record: B, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
+    /// Called after the last record of both; may still emit.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
+        Ok(())
+    }
+    /// Called after everything, also when the task was cancelled or failed.
+    fn close(&mut self) {}
+}
+
+/// A function over two keyed streams that keeps state per key, which both streams share. Each subtask works on a clone of its
+/// own.
+///
+/// ```
+/// use streaming::operators::{BoxError, Collector, Context, KeyedCoProcessFunction};
+///
+/// /// Puts the name of a product, once it is known, beside the product's orders; earlier orders are dropped.
+/// #[derive(Clone)]
+/// struct WithNames;
+///
+/// impl KeyedCoProcessFunction<u64, (u64, u32), (u64, String)> for WithNames {
+///     type State = Option<String>;
+///     type Out = (String, u32);
+///
+///     fn process1(
+///         &mut self,
+///         (_product, pieces): (u64, u32),
+///         name: &mut Option<String>,
+///         _ctx: &mut Context<'_, u64>,
+///         out: &mut Collector<(String, u32)>,
+///     ) -> Result<(), BoxError> {
+///         if let Some(name) = name {
+///             out.collect((name.clone(), pieces));
+///         }
+///         Ok(())
+///     }
+///     fn process2(
+///         &mut self,
+///         (_product, new): (u64, String),
+///         name: &mut Option<String>,
+///         _ctx: &mut Context<'_, u64>,
+///         _out: &mut Collector<(String, u32)>,
+///     ) -> Result<(), BoxError> {
+///         *name = Some(new);
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
+    /// The state of one key: a struct with `#[derive(State)]`.
+    type State: State;
+    /// What goes out.
+    type Out: Record;
+
+    /// Called before the first record.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
+        Ok(())
+    }
+    /// Called for every record of the first stream with the state of its key, which is changed in place.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn process1(
+        &mut self,
+        record: A,
+        state: &mut Self::State,
+        ctx: &mut Context<'_, K>,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError>;
+    /// Called for every record of the second stream with the state of its key, which is changed in place.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn process2(
+        &mut self,
+        record: B,
+        state: &mut Self::State,
+        ctx: &mut Context<'_, K>,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError>;
+    /// As [`KeyedProcessFunction::on_timer`].
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn on_timer(
+        &mut self,
+        _timer: Timer,
+        _state: &mut Self::State,
+        _ctx: &mut Context<'_, K>,
+        _out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        Ok(())
+    }
+    /// Called after the last record of both; may still emit.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
+        Ok(())
+    }
+    /// Called after everything, also when the task was cancelled or failed.
+    fn close(&mut self) {}
+}
+
+/// Runs a function of two inputs as one of [`Either`].
+#[derive(Debug, Clone)]
+pub struct BothInputs<F>(pub F);
+
+impl<A, B, F: CoProcessFunction<A, B>> ProcessFunction<Either<A, B>> for BothInputs<F> {
+    type Out = F::Out;
+    fn open(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
+        self.0.open(context)
+    }
+    #[inline]
+    fn process(
+        &mut self,
+        record: Either<A, B>,
+        out: &mut Collector<F::Out>,
+    ) -> Result<(), BoxError> {
+        match record {
+            Either::Left(record) => self.0.process1(record, out),
+            Either::Right(record) => self.0.process2(record, out),
+        }
+    }
+    fn finish(&mut self, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
+        self.0.finish(out)
+    }
+    fn close(&mut self) {
+        self.0.close();
+    }
+}
+
+impl<K, A, B, F> KeyedProcessFunction<K, Either<A, B>> for BothInputs<F>
+where
+    F: KeyedCoProcessFunction<K, A, B>,
+{
+    type State = F::State;
+    type Out = F::Out;
+    fn open(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
+        self.0.open(context)
+    }
+    #[inline]
+    fn process(
+        &mut self,
+        record: Either<A, B>,
+        state: &mut F::State,
+        ctx: &mut Context<'_, K>,
+        out: &mut Collector<F::Out>,
+    ) -> Result<(), BoxError> {
+        match record {
+            Either::Left(record) => self.0.process1(record, state, ctx, out),
+            Either::Right(record) => self.0.process2(record, state, ctx, out),
+        }
+    }
+    fn on_timer(
+        &mut self,
+        timer: Timer,
+        state: &mut F::State,
+        ctx: &mut Context<'_, K>,
+        out: &mut Collector<F::Out>,
+    ) -> Result<(), BoxError> {
+        self.0.on_timer(timer, state, ctx, out)
+    }
+    fn finish(&mut self, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
+        self.0.finish(out)
+    }
+    fn close(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Finds the key of a record of either stream by that stream's selector. The key is held beside the record: where it is a part
+/// of the record it is cloned, because nothing can be borrowed of two types at once.
+#[derive(Debug, Clone)]
+pub struct EitherKey<SA, SB> {
+    /// Of the first stream.
+    pub left: SA,
+    /// Of the second stream.
+    pub right: SB,
+}
+
+impl<A, B, SA, SB> KeySelector<Either<A, B>> for EitherKey<SA, SB>
+where
+    SA: KeySelector<A>,
+    SB: KeySelector<B, Key = SA::Key>,
+{
+    type Key = SA::Key;
+    type Held = SA::Key;
+    #[inline]
+    fn hold(&self, record: &Either<A, B>) -> SA::Key {
+        match record {
+            Either::Left(record) => self.left.own(record, self.left.hold(record)),
+            Either::Right(record) => self.right.own(record, self.right.hold(record)),
+        }
+    }
+    #[inline]
+    fn key<'a>(&self, _record: &'a Either<A, B>, held: &'a SA::Key) -> &'a SA::Key {
+        held
+    }
+    #[inline]
+    fn own(&self, _record: &Either<A, B>, held: SA::Key) -> SA::Key {
+        held
+    }
+    #[inline]
+    fn take(&self, _record: Either<A, B>, held: SA::Key) -> SA::Key {
+        held
+    }
+}

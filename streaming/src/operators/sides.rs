@@ -1,0 +1,177 @@
+//! Side outputs: streams that leave an operator beside its main output, each with a record type of its own.
+//!
+//! A side output leads to edges only, never to the next operator of the chain. So it never makes a control element wait,
+//! and nothing behind it can be interrupted.
+
+use super::{BATCH_RECORDS, Consumer};
+use crate::{
+    batch::Batch,
+    seam::{StreamEvent, TaskError},
+    types::Record,
+};
+use std::{any::Any, fmt, marker::PhantomData};
+
+/// Names a side output and its record type. A constant, shared by the function that emits and the stream that is read:
+///
+/// ```
+/// use streaming::{Environment, operators::OutputTag};
+///
+/// const REFUSED: OutputTag<String> = OutputTag::new("refused");
+///
+/// fn numbers(env: &Environment) {
+///     let lines = env.from_collection(["7".to_owned(), "seven".to_owned()]);
+///     let numbers = lines.flat_map(|line: String, out| match line.parse::<u64>() {
+///         Ok(number) => out.collect(number),
+///         Err(_) => out.collect_to(&REFUSED, line),
+///     });
+///     numbers.print();
+///     numbers.side_output(&REFUSED).print();
+/// }
+/// ```
+pub struct OutputTag<T> {
+    name: &'static str,
+    record: PhantomData<fn() -> T>,
+}
+
+impl<T> OutputTag<T> {
+    /// Makes the tag of that name. An operator has one side output of a name.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, record: PhantomData }
+    }
+    /// Returns the name.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+impl<T> Clone for OutputTag<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for OutputTag<T> {}
+impl<T> fmt::Debug for OutputTag<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OutputTag").field(&self.name).finish()
+    }
+}
+
+/// One side output, whatever its record type.
+pub trait SideOutput: Any + Send {
+    /// Hands on what was emitted. Whether more is taken.
+    ///
+    /// # Errors
+    /// As [`Consumer::batch`].
+    fn send(&mut self) -> Result<bool, TaskError>;
+    /// As [`Consumer::flush`].
+    ///
+    /// # Errors
+    /// As [`Consumer::batch`].
+    fn flush(&mut self, partial: bool) -> Result<bool, TaskError>;
+    /// As [`Consumer::event`]; never waits.
+    ///
+    /// # Errors
+    /// As [`Consumer::batch`].
+    fn event(&mut self, event: StreamEvent) -> Result<(), TaskError>;
+    /// As [`Consumer::full`].
+    fn full(&self) -> bool;
+}
+
+/// Records for one side output, and the edges that they go to.
+struct Edges<T> {
+    buffer: Batch<T>,
+    next: Box<dyn Consumer<T>>,
+}
+
+/// Makes a side output of the edges that it leads to.
+pub(crate) fn side_output<T: Record>(next: Box<dyn Consumer<T>>) -> Box<dyn SideOutput> {
+    Box::new(Edges { buffer: Batch::default(), next })
+}
+
+impl<T: Record> SideOutput for Edges<T> {
+    fn send(&mut self) -> Result<bool, TaskError> {
+        if self.buffer.is_empty() {
+            return Ok(!self.next.full());
+        }
+        let sent = self.next.batch(&mut self.buffer);
+        self.buffer.clear();
+        sent
+    }
+    fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
+        self.send()?;
+        self.next.flush(partial)
+    }
+    fn event(&mut self, event: StreamEvent) -> Result<(), TaskError> {
+        self.send()?;
+        self.next.event(event).map(drop)
+    }
+    fn full(&self) -> bool {
+        self.next.full()
+    }
+}
+
+/// The side outputs that something reads, by name.
+#[derive(Default)]
+pub struct SideOutputs {
+    outputs: Vec<(&'static str, Box<dyn SideOutput>)>,
+}
+
+impl SideOutputs {
+    pub(crate) fn new(outputs: Vec<(&'static str, Box<dyn SideOutput>)>) -> Self {
+        Self { outputs }
+    }
+
+    /// Emits a record, unless nothing reads the side output. Whether more is taken.
+    ///
+    /// # Errors
+    /// As [`Consumer::batch`], or when the side output is read as records of another type.
+    pub(super) fn push<T: Record>(
+        &mut self,
+        tag: &OutputTag<T>,
+        record: T,
+        time: i64,
+    ) -> Result<bool, TaskError> {
+        let found = self.outputs.iter_mut().find(|(name, _)| *name == tag.name);
+        let Some((name, output)) = found else { return Ok(true) };
+        let output: &mut dyn Any = &mut **output;
+        let Some(edges) = output.downcast_mut::<Edges<T>>() else {
+            return Err(TaskError::Deployment(format!(
+                "side output '{name}' is emitted to as {}, and read as another type: use one OutputTag for both",
+                T::type_name()
+            )));
+        };
+        edges.buffer.push(record, time);
+        if edges.buffer.len() < BATCH_RECORDS {
+            return Ok(true);
+        }
+        edges.send()
+    }
+
+    /// As [`SideOutput::send`], for all.
+    pub(super) fn send(&mut self) -> Result<bool, TaskError> {
+        let mut takes_more = true;
+        for (_, output) in &mut self.outputs {
+            takes_more &= output.send()?;
+        }
+        Ok(takes_more)
+    }
+
+    /// As [`SideOutput::flush`], for all.
+    pub(super) fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
+        let mut sent = true;
+        for (_, output) in &mut self.outputs {
+            sent &= output.flush(partial)?;
+        }
+        Ok(sent)
+    }
+
+    /// As [`SideOutput::event`], for all.
+    pub(super) fn event(&mut self, event: StreamEvent) -> Result<(), TaskError> {
+        self.outputs.iter_mut().try_for_each(|(_, output)| output.event(event))
+    }
+
+    /// Whether one of them takes nothing more for now.
+    pub(super) fn full(&self) -> bool {
+        self.outputs.iter().any(|(_, output)| output.full())
+    }
+}
