@@ -3,9 +3,8 @@
 use super::{KeyedStream, Stream, builder::OperatorSpec, keyed::of_key};
 use crate::{
     operators::{
-        AggregateFunction, AggregateWindow, Count, EventTimeAssigner, EventTimeWindows,
-        KeySelector, ProcessWindow, Reduce, Sum, WindowAssigner, WindowFolding, WindowFunction,
-        whole_ms,
+        AggregateFunction, AggregateWindow, Count, CountWindows, EventTimeAssigner, KeySelector,
+        ProcessWindow, Reduce, Sum, WindowAssigner, WindowFolding, WindowFunction, whole_ms,
     },
     types::Record,
 };
@@ -13,7 +12,7 @@ use std::{ops::AddAssign, time::Duration};
 
 /// A keyed stream whose records are put together by windows.
 ///
-/// What is emitted for a window has the window's last millisecond as its event time.
+/// What is emitted for a window of time has the window's last millisecond as its event time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,15 +43,48 @@ pub struct WindowedStream<T, S, W> {
 impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     /// Puts the records of each key together by windows:
     /// `clicks.key_by(|c| &c.user).window(TumblingEventTimeWindows::of(Duration::from_secs(60))).count()`.
-    pub fn window<W: WindowAssigner>(&self, assigner: W) -> WindowedStream<T, S, W> {
+    pub fn window<W: WindowAssigner<T>>(&self, assigner: W) -> WindowedStream<T, S, W> {
         if let Some(mistake) = assigner.mistake() {
             self.stream.env.builder.borrow_mut().invalid(mistake);
         }
         WindowedStream { keyed: self.clone(), assigner, lateness_ms: 0 }
     }
+
+    /// Puts every `records` records of each key together, whatever their times. What is emitted has the event time of the
+    /// record that made a window full; records that make none full when the input ends are in none.
+    ///
+    /// ```
+    /// use streaming::Environment;
+    ///
+    /// fn sums_of_four(env: &Environment) {
+    ///     env.sequence(0..100).key_by_value(|n| n % 3).count_window(4).sum(|n| *n).print();
+    /// }
+    /// ```
+    pub fn count_window(&self, records: u64) -> WindowedStream<T, S, CountWindows> {
+        self.window(CountWindows::of(records, records))
+    }
+
+    /// Puts the last `size` records of each key together, at every `slide` records of the key. The first windows of a key have
+    /// fewer records.
+    ///
+    /// ```
+    /// use streaming::Environment;
+    ///
+    /// fn greatest_of_the_last_ten(env: &Environment) {
+    ///     let keyed = env.sequence(0..100).key_by_value(|n| n % 3);
+    ///     keyed.count_window_sliding(10, 2).reduce(|most, next| *most = next.max(*most)).print();
+    /// }
+    /// ```
+    pub fn count_window_sliding(
+        &self,
+        size: u64,
+        slide: u64,
+    ) -> WindowedStream<T, S, CountWindows> {
+        self.window(CountWindows::of(size, slide))
+    }
 }
 
-impl<T: Record, S: KeySelector<T>, W: EventTimeAssigner> WindowedStream<T, S, W> {
+impl<T, S, W: EventTimeAssigner> WindowedStream<T, S, W> {
     /// Keeps each window for that long after the watermark has passed its end. A record that comes meanwhile makes the window
     /// emit for its key once more; a record that comes later still is dropped.
     pub fn allowed_lateness(self, lateness: Duration) -> Self {
@@ -60,14 +92,14 @@ impl<T: Record, S: KeySelector<T>, W: EventTimeAssigner> WindowedStream<T, S, W>
     }
 }
 
-impl<T: Record, S: KeySelector<T>, W: WindowAssigner> WindowedStream<T, S, W> {
+impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W> {
     fn folded<F: WindowFolding<S::Key, T>>(&self, folding: F) -> Stream<F::Out> {
-        let states = of_key::<S::Key>(EventTimeWindows::<T, S, F>::declare());
+        let states = of_key::<S::Key>(W::states::<S, F>());
         let spec = OperatorSpec { kind: W::KIND.to_owned(), states, ..OperatorSpec::default() };
         let (selector, assigner) = (self.keyed.selector.clone(), self.assigner.clone());
         let lateness_ms = self.lateness_ms;
         self.keyed.add(spec, move || {
-            assigner.operator::<T, S, F>(selector.clone(), folding.clone(), lateness_ms)
+            assigner.operator::<S, F>(selector.clone(), folding.clone(), lateness_ms)
         })
     }
 
@@ -86,8 +118,8 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner> WindowedStream<T, S, W> {
     }
 
     /// Merges the records of each key and window into one, and emits that:
-    /// `orders.reduce(|all, next| all.amount += next.amount)`. Records of different panes of a sliding window are merged
-    /// among themselves first: it must not matter which records are merged first.
+    /// `orders.reduce(|all, next| all.amount += next.amount)`. Records of different panes of a sliding window, and of sessions
+    /// that become one, are merged among themselves first: it must not matter which records are merged first.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,

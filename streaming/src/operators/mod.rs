@@ -42,9 +42,11 @@ pub use stateful_flat_map::StatefulFlatMap;
 pub use timers::{TimeDomain, Timer, TimerService};
 pub(crate) use windows::whole_ms;
 pub use windows::{
-    AggregateFunction, AggregateWindow, EventTimeAssigner, EventTimeWindows, ProcessWindow, Slices,
-    SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows, WindowAssigner, WindowFolding,
-    WindowFunction,
+    AggregateFunction, AggregateWindow, CountWindow, CountWindows, EventTimeAssigner,
+    EventTimeSessionWindows, EventTimeWindows, FixedGap, GapOf, ProcessWindow,
+    ProcessingTimeSessionWindows, ProcessingTimeWindows, SessionGap, Slices,
+    SlidingEventTimeWindows, SlidingProcessingTimeWindows, TimeWindow, TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows, WindowAssigner, WindowFolding, WindowFunction, WindowStore,
 };
 
 use crate::{

@@ -3,9 +3,11 @@
 
 use super::{
     WindowFolding,
+    late::Lateness,
     panes::Panes,
     restored::Restored,
     slices::{Pane, Slices},
+    store::WindowStore,
 };
 use crate::{
     batch::Batch,
@@ -29,11 +31,11 @@ struct Firing {
     part: usize,
 }
 
-/// Panes, and how far their windows have been fired.
-pub(super) struct WindowCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> {
+/// Tumbling and sliding windows: panes, and how far their windows have been fired.
+pub struct WindowCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> {
     folding: F,
-    pub(super) slices: Slices,
-    lateness: i64,
+    slices: Slices,
+    lateness: Lateness,
     fields: Vec<StateDeclaration>,
     groups: KeyGroups,
     panes: Panes<S::Key, F::Kept>,
@@ -47,8 +49,6 @@ pub(super) struct WindowCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> 
     firing: Option<Firing>,
     /// What is to be emitted next of the window that is being fired.
     rest: Vec<(S::Key, F::Kept)>,
-    /// Records that came after the end of the allowed lateness.
-    pub(super) late: u64,
 }
 
 impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
@@ -57,13 +57,13 @@ impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
         vec![<Option<F::Kept> as StateField>::declare("window-contents")]
     }
 
-    /// Makes one whose windows take late records for `lateness` milliseconds.
-    pub(super) fn new(folding: F, slices: Slices, lateness: i64) -> Self {
+    /// Makes one whose windows take late records for `lateness_ms` milliseconds.
+    pub(super) fn new(folding: F, slices: Slices, lateness_ms: i64) -> Self {
         let groups = KeyGroups { owned: 0..0, max_parallelism: 1 };
         Self {
             folding,
             slices,
-            lateness,
+            lateness: Lateness::of(lateness_ms),
             fields: Self::declare(),
             panes: Panes::new(groups.clone()),
             groups,
@@ -73,18 +73,17 @@ impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
             restored: Restored::default(),
             firing: None,
             rest: Vec::new(),
-            late: 0,
         }
     }
 
     /// Returns whether records of a pane are neither late nor for a window that was fired.
-    pub(super) fn is_ahead(&self, pane: &Pane) -> bool {
+    fn is_ahead(&self, pane: &Pane) -> bool {
         self.restored.is_empty() && pane.windows.start >= self.due && !pane.windows.is_empty()
     }
 
     /// Adds records that are all for one pane, one that is ahead.
     #[inline]
-    pub(super) fn add_all(
+    fn add_all(
         &mut self,
         selector: &S,
         pane: &Pane,
@@ -104,7 +103,7 @@ impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
 
     /// Adds a record to its pane, or drops it where it is late. Windows that were fired before and take late records are
     /// fired once more, for the record's key.
-    pub(super) fn add_one(
+    fn add_one(
         &mut self,
         record: Keyed<'_, T, S>,
         pane: &Pane,
@@ -118,10 +117,10 @@ impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
         if let Some(restored) = self.restored.of(group).filter(|ms| *ms > watermark) {
             watermark = restored;
             due = due.max(self.slices.first_open(restored, 0));
-            open = open.max(self.slices.first_open(restored, self.lateness));
+            open = open.max(self.slices.first_open(restored, self.lateness.ms));
         }
         if pane.windows.end <= open || pane.windows.is_empty() {
-            self.late += u64::from(time.saturating_add(self.lateness) <= watermark);
+            self.lateness.no_window(record.into_record(), time, watermark);
             return Ok(());
         }
         let fired = pane.windows.start.max(open)..pane.windows.end.min(due);
@@ -142,35 +141,6 @@ impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
         Ok(())
     }
 
-    /// Fires the windows whose last millisecond is at most `until`, as far as the output takes their results: it is called
-    /// again then.
-    pub(super) fn fire(
-        &mut self,
-        until: i64,
-        out: &mut Collector<F::Out>,
-        context: &OperatorContext,
-    ) -> Result<Flow, TaskError> {
-        let due = self.slices.first_open(until, 0);
-        loop {
-            if let Some(firing) = self.firing {
-                if self.fire_window(firing, out, context)? == Flow::More {
-                    return Ok(Flow::More);
-                }
-                self.firing = None;
-            }
-            match self.panes.next_window(&self.slices, self.due).filter(|window| *window < due) {
-                Some(window) => {
-                    self.due = window + 1;
-                    self.firing = Some(Firing { window, part: 0 });
-                }
-                None => {
-                    self.passed(until);
-                    return Ok(Flow::Done);
-                }
-            }
-        }
-    }
-
     /// Everything until then is fired.
     fn passed(&mut self, until: i64) {
         if until <= self.watermark {
@@ -178,7 +148,7 @@ impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
         }
         self.watermark = until;
         self.due = self.due.max(self.slices.first_open(until, 0));
-        self.open = self.slices.first_open(until, self.lateness);
+        self.open = self.slices.first_open(until, self.lateness.ms);
         self.restored.passed(until);
         self.panes.drop_before(self.open);
     }
@@ -209,43 +179,10 @@ impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
             // What was fired before the state was written is not fired again.
             let restored = restored.of(part >> bits);
             if restored.is_none_or(|ms| slices.first_open(ms, 0) <= number) {
-                panes.collect_part((slices, number, part), self.lateness == 0, folding, rest);
+                panes.collect_part((slices, number, part), self.lateness.ms == 0, folding, rest);
             }
             part += 1;
         }
-    }
-
-    /// Returns the state: the version, the three numbers of the slices, how far each key group has come, then a varint count
-    /// and that many panes with their number and the length and bytes of their table.
-    pub(super) fn snapshot(&mut self, context: &OperatorContext) -> Result<Vec<u8>, TaskError> {
-        let mut bytes = vec![VERSION];
-        self.slices.parts().iter().for_each(|ms| write_zigzag(*ms, &mut bytes));
-        self.restored.write(&self.groups, self.watermark, &mut bytes);
-        write_len(self.panes.len(), &mut bytes);
-        let Self { panes, groups, fields, .. } = self;
-        let written = panes.each(|pane, table| {
-            let table = write_snapshot(table, groups, fields)?;
-            write_zigzag(pane.number, &mut bytes);
-            write_len(table.len(), &mut bytes);
-            bytes.extend_from_slice(&table);
-            Ok(())
-        });
-        written.map_err(|error| failed(context, error))?;
-        Ok(bytes)
-    }
-
-    /// Begins with the state that the context restores, as far as it is of the subtask's key groups.
-    pub(super) fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
-        self.groups = KeyGroups::of_subtask(
-            context.subtask(),
-            context.parallelism(),
-            context.max_parallelism(),
-        );
-        self.panes = Panes::new(self.groups.clone());
-        for bytes in context.restore() {
-            self.restore(bytes, context)?;
-        }
-        Ok(())
     }
 
     fn restore(&mut self, bytes: &[u8], context: &OperatorContext) -> Result<(), TaskError> {
@@ -276,6 +213,108 @@ impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
                 .map_err(|error| failed(context, error))?;
         }
         input.finish().map_err(codec)
+    }
+}
+
+impl<T, S, F> WindowStore<T, S> for WindowCore<T, S, F>
+where
+    T: Send + 'static,
+    S: KeySelector<T>,
+    F: WindowFolding<S::Key, T>,
+{
+    type Out = F::Out;
+
+    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        self.groups = KeyGroups::of_subtask(
+            context.subtask(),
+            context.parallelism(),
+            context.max_parallelism(),
+        );
+        self.panes = Panes::new(self.groups.clone());
+        for bytes in context.restore() {
+            self.restore(bytes, context)?;
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        selector: &S,
+        batch: &mut Batch<T>,
+        (least, greatest): (i64, i64),
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let mut pane = self.slices.pane_at(least);
+        if greatest <= pane.last && self.is_ahead(&pane) {
+            return self.add_all(selector, &pane, batch, out, context);
+        }
+        batch.try_each_while(|record, time| {
+            if time < pane.first || time > pane.last {
+                pane = self.slices.pane_at(time);
+            }
+            self.add_one(Keyed::new(selector, record), &pane, time, out, context)?;
+            Ok(out.goes_on())
+        })
+    }
+
+    fn fire(
+        &mut self,
+        until: i64,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        let due = self.slices.first_open(until, 0);
+        loop {
+            if let Some(firing) = self.firing {
+                if self.fire_window(firing, out, context)? == Flow::More {
+                    return Ok(Flow::More);
+                }
+                self.firing = None;
+            }
+            match self.panes.next_window(&self.slices, self.due).filter(|window| *window < due) {
+                Some(window) => {
+                    self.due = window + 1;
+                    self.firing = Some(Firing { window, part: 0 });
+                }
+                None => {
+                    self.passed(until);
+                    return Ok(Flow::Done);
+                }
+            }
+        }
+    }
+
+    fn next_end(&self) -> Option<i64> {
+        let window = self.panes.next_window(&self.slices, self.due)?;
+        Some(self.slices.window(window).last())
+    }
+
+    fn fired_until(&self) -> i64 {
+        self.restored.greatest().max(self.watermark)
+    }
+
+    /// Returns the state: the version, the three numbers of the slices, how far each key group has come, then a varint count
+    /// and that many panes with their number and the length and bytes of their table.
+    fn snapshot(&mut self, context: &OperatorContext) -> Result<Vec<u8>, TaskError> {
+        let mut bytes = vec![VERSION];
+        self.slices.parts().iter().for_each(|ms| write_zigzag(*ms, &mut bytes));
+        self.restored.write(&self.groups, self.watermark, &mut bytes);
+        write_len(self.panes.len(), &mut bytes);
+        let Self { panes, groups, fields, .. } = self;
+        let written = panes.each(|pane, table| {
+            let table = write_snapshot(table, groups, fields)?;
+            write_zigzag(pane.number, &mut bytes);
+            write_len(table.len(), &mut bytes);
+            bytes.extend_from_slice(&table);
+            Ok(())
+        });
+        written.map_err(|error| failed(context, error))?;
+        Ok(bytes)
+    }
+
+    fn late_records(&self) -> u64 {
+        self.lateness.dropped
     }
 }
 

@@ -1,34 +1,37 @@
-//! Tumbling and sliding windows over event time.
+//! Windows that go by event time: the watermark fires them.
 
-use super::{WindowFolding, core::WindowCore, slices::Slices};
+use super::store::WindowStore;
 use crate::{
     batch::{Batch, NO_TIME},
-    operators::{Collector, Flow, KeySelector, Keyed, Operator, OperatorContext},
+    operators::{Collector, Flow, Operator, OperatorContext},
     seam::{StreamEvent, TaskError},
-    state::StateDeclaration,
 };
 
 /// Puts the records of each key together by windows of event time, and emits for each window when the watermark has passed
 /// it.
-pub struct EventTimeWindows<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> {
+pub struct EventTimeWindows<S, W> {
     selector: S,
-    core: WindowCore<T, S, F>,
+    store: W,
 }
 
-impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> EventTimeWindows<T, S, F> {
-    /// Returns the declaration of its state.
-    pub fn declare() -> Vec<StateDeclaration> {
-        WindowCore::<T, S, F>::declare()
+impl<S, W> EventTimeWindows<S, W> {
+    /// Makes one over those windows.
+    pub(crate) fn new(selector: S, store: W) -> Self {
+        Self { selector, store }
     }
 
-    /// Makes one whose windows take late records for `lateness_ms` milliseconds after their end.
-    pub(crate) fn new(selector: S, folding: F, slices: Slices, lateness_ms: i64) -> Self {
-        Self { selector, core: WindowCore::new(folding, slices, lateness_ms) }
+    /// Returns the windows.
+    #[cfg(test)]
+    pub(super) fn store(&self) -> &W {
+        &self.store
     }
 
     /// Returns how many records were dropped since the start because they came after the end of the allowed lateness.
-    pub fn late_records(&self) -> u64 {
-        self.core.late
+    pub fn late_records<T>(&self) -> u64
+    where
+        W: WindowStore<T, S>,
+    {
+        self.store.late_records()
     }
 }
 
@@ -36,10 +39,7 @@ impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> EventTimeWindows<T, S, F
 ///
 /// # Errors
 /// When a record has no event time.
-pub(super) fn extent<T>(
-    batch: &Batch<T>,
-    context: &OperatorContext,
-) -> Result<Option<(i64, i64)>, TaskError> {
+fn extent<T>(batch: &Batch<T>, context: &OperatorContext) -> Result<Option<(i64, i64)>, TaskError> {
     let times = batch.times();
     let (mut least, mut greatest) = (i64::MAX, NO_TIME);
     for time in times {
@@ -57,47 +57,38 @@ pub(super) fn extent<T>(
     Ok(Some((least, greatest)))
 }
 
-impl<T, S, F> Operator<T> for EventTimeWindows<T, S, F>
+impl<T, S, W> Operator<T> for EventTimeWindows<S, W>
 where
     T: Send + 'static,
-    S: KeySelector<T>,
-    F: WindowFolding<S::Key, T>,
+    S: Send,
+    W: WindowStore<T, S>,
 {
-    type Out = F::Out;
+    type Out = W::Out;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
-        self.core.open(context)
+        self.store.open(context)
     }
 
     fn process(
         &mut self,
         batch: &mut Batch<T>,
-        out: &mut Collector<F::Out>,
+        out: &mut Collector<W::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        let Some((least, greatest)) = extent(batch, context)? else { return Ok(()) };
-        let Self { selector, core } = self;
-        let mut pane = core.slices.pane_at(least);
-        if greatest <= pane.last && core.is_ahead(&pane) {
-            return core.add_all(selector, &pane, batch, out, context);
+        match extent(batch, context)? {
+            Some(extent) => self.store.add(&self.selector, batch, extent, out, context),
+            None => Ok(()),
         }
-        batch.try_each_while(|record, time| {
-            if time < pane.first || time > pane.last {
-                pane = core.slices.pane_at(time);
-            }
-            core.add_one(Keyed::new(selector, record), &pane, time, out, context)?;
-            Ok(out.goes_on())
-        })
     }
 
     fn event(
         &mut self,
         event: StreamEvent,
-        out: &mut Collector<F::Out>,
+        out: &mut Collector<W::Out>,
         context: &OperatorContext,
     ) -> Result<Flow, TaskError> {
         match event {
-            StreamEvent::Watermark(ms) => self.core.fire(ms, out, context),
+            StreamEvent::Watermark(ms) => self.store.fire(ms, out, context),
             StreamEvent::Barrier(_) | StreamEvent::Idle(_) | StreamEvent::EndOfInput => {
                 Ok(Flow::Done)
             }
@@ -109,6 +100,6 @@ where
         _checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<Option<Vec<u8>>, TaskError> {
-        self.core.snapshot(context).map(Some)
+        self.store.snapshot(context).map(Some)
     }
 }

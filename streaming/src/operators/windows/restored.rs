@@ -21,6 +21,11 @@ impl Restored {
         self.0.get(group).copied()
     }
 
+    /// Returns the greatest watermark of a group, `i64::MIN` where there is none.
+    pub(super) fn greatest(&self) -> i64 {
+        self.0.iter().copied().max().unwrap_or(i64::MIN)
+    }
+
     /// The operator's watermark is there now.
     pub(super) fn passed(&mut self, watermark: i64) {
         if self.0.iter().all(|ms| *ms <= watermark) {

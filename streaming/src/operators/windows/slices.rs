@@ -14,6 +14,16 @@ pub struct TimeWindow {
 }
 
 impl TimeWindow {
+    /// All of time.
+    pub(super) const ALL: Self = Self { start: i64::MIN, last: i64::MAX };
+    /// From its first to its last millisecond.
+    pub(super) fn new(start: i64, last: i64) -> Self {
+        Self { start, last }
+    }
+    /// Returns the window that covers both.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self { start: self.start.min(other.start), last: self.last.max(other.last) }
+    }
     /// Returns the first millisecond of the window, since 1970.
     pub fn start(&self) -> i64 {
         self.start

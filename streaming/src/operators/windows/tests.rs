@@ -1,7 +1,7 @@
 //! Windows against naive models: the operators alone with watermarks, interruptions and changes of parallelism at any moment,
 //! and whole programs.
 
-use super::*;
+use super::{core::WindowCore, *};
 use crate::{
     api::tests::{built, lines},
     batch::{Batch, NO_TIME},
@@ -20,6 +20,9 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
+
+mod clock;
+mod sessions;
 
 /// A key and a number that tells records apart.
 type Record = (u8, u32);
@@ -89,7 +92,11 @@ impl WindowFunction<u8, Record> for Show {
 }
 
 type ByFirst = ByReference<fn(&Record) -> &u8, u8>;
-type Windows = EventTimeWindows<Record, ByFirst, ProcessWindow<Show>>;
+type Windows = EventTimeWindows<ByFirst, WindowCore<Record, ByFirst, ProcessWindow<Show>>>;
+
+fn windows(slices: Slices, lateness: i64) -> Windows {
+    EventTimeWindows::new(by_first(), WindowCore::new(ProcessWindow(Show), slices, lateness))
+}
 
 fn by_first() -> ByFirst {
     ByReference::new(|record| &record.0)
@@ -110,12 +117,21 @@ impl<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>> Subtask<Op> {
         restore: &[Vec<u8>],
         interrupted: bool,
     ) -> Self {
+        let context = OperatorContext::for_tests(subtask, of);
+        Self::with_context(operator, context, restore, interrupted)
+    }
+
+    fn with_context(
+        operator: Op,
+        mut context: OperatorContext,
+        restore: &[Vec<u8>],
+        interrupted: bool,
+    ) -> Self {
         let seen = Arc::new(Mutex::default());
         let interrupt = Interrupt::default();
         if interrupted {
             interrupt.raise();
         }
-        let mut context = OperatorContext::for_tests(subtask, of);
         context.restore = restore.to_vec();
         let out =
             Collector::new(Box::new(Gather(Arc::clone(&seen))), SideOutputs::default(), interrupt);
@@ -193,6 +209,16 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 type Watermarks = BTreeMap<u8, i64>;
 
 /// Flink's window operator with event time, by the letter and slowly.
+trait Reference {
+    /// Returns what a record makes windows emit.
+    fn record(&mut self, key: u8, number: u32, time: i64) -> Vec<Shown>;
+    /// Returns what a key's windows emit when event time comes to `ms`.
+    fn advance(&mut self, key: u8, ms: i64) -> Vec<Shown>;
+    /// Returns how many records were late.
+    fn late(&self) -> u64;
+}
+
+/// Tumbling and sliding windows.
 struct Model {
     size: i64,
     slide: i64,
@@ -215,6 +241,12 @@ impl Model {
         let numbers = self.contents[&(start, key)].iter().copied().collect();
         let first = i64::try_from(start).unwrap_or(i64::MIN);
         ((key, first, self.last(start), numbers), self.last(start))
+    }
+}
+
+impl Reference for Model {
+    fn late(&self) -> u64 {
+        self.late
     }
     fn record(&mut self, key: u8, number: u32, time: i64) -> Vec<Shown> {
         let (slide, time_) = (i128::from(self.slide), i128::from(time));
@@ -253,10 +285,15 @@ fn sorted(mut shown: Vec<Shown>) -> Vec<Shown> {
     shown
 }
 
-fn check(acts: &[Act], interrupted: bool, model: &mut Model) -> Result<(), TestCaseError> {
-    let (slices, lateness) = (Slices::new(model.size, model.slide, model.offset), model.lateness);
+/// Windows over a store, and what stands for it.
+fn check<W: WindowStore<Record, ByFirst, Out = (u8, i64, i64, Vec<u32>)>>(
+    acts: &[Act],
+    interrupted: bool,
+    store: impl Fn() -> W,
+    model: &mut impl Reference,
+) -> Result<(), TestCaseError> {
     let subtask = |number, of, restore: &[Vec<u8>]| {
-        let operator = Windows::new(by_first(), ProcessWindow(Show), slices, lateness);
+        let operator = EventTimeWindows::new(by_first(), store());
         Subtask::new(operator, (number, of), restore, interrupted)
     };
     let mut subtasks = vec![subtask(0, 1, &[])];
@@ -292,14 +329,14 @@ fn check(acts: &[Act], interrupted: bool, model: &mut Model) -> Result<(), TestC
             }
             Act::Rescale(to) => {
                 let restore: Vec<_> = subtasks.iter_mut().map(Subtask::snapshot).collect();
-                late += subtasks.iter().map(|s| s.operator.late_records()).sum::<u64>();
+                late += subtasks.iter().map(|s| s.operator.late_records::<Record>()).sum::<u64>();
                 subtasks = (0..*to).map(|number| subtask(number, *to, &restore)).collect();
             }
         }
         prop_assert_eq!(sorted(shown), sorted(expected), "after {:?}", act);
     }
-    late += subtasks.iter().map(|s| s.operator.late_records()).sum::<u64>();
-    prop_assert_eq!(late, model.late);
+    late += subtasks.iter().map(|s| s.operator.late_records::<Record>()).sum::<u64>();
+    prop_assert_eq!(late, model.late());
     Ok(())
 }
 
@@ -317,12 +354,13 @@ proptest! {
         lateness in prop_oneof![Just(0), 1_i64..30], interrupted: bool,
     ) {
         let slide = if tumbling { size } else { slide };
-        check(&acts, interrupted, &mut model(size, slide, offset, lateness))?;
+        let store = || WindowCore::new(ProcessWindow(Show), Slices::new(size, slide, offset), lateness);
+        check(&acts, interrupted, store, &mut model(size, slide, offset, lateness))?;
     }
 
     #[test]
     fn any_bytes_are_the_state_of_windows_or_an_error(bytes: Vec<u8>, whole: bool) {
-        let operator = || Windows::new(by_first(), ProcessWindow(Show), Slices::new(10, 4, 1), 0);
+        let operator = || windows(Slices::new(10, 4, 1), 0);
         let mut snapshot = Subtask::new(operator(), (0, 1), &[], false).snapshot();
         if whole {
             snapshot.truncate(4);
@@ -336,7 +374,7 @@ proptest! {
 
 #[test]
 fn state_of_other_windows_is_refused() {
-    let of = |size| Windows::new(by_first(), ProcessWindow(Show), Slices::new(size, size, 0), 0);
+    let of = |size| windows(Slices::new(size, size, 0), 0);
     let snapshot = Subtask::new(of(10), (0, 1), &[], false).snapshot();
     let mut context = OperatorContext::for_tests(0, 1);
     context.restore = vec![snapshot];
@@ -347,12 +385,7 @@ fn state_of_other_windows_is_refused() {
 
 #[test]
 fn the_output_can_stop_a_window_between_any_two_keys() {
-    let mut windows = Subtask::new(
-        Windows::new(by_first(), ProcessWindow(Show), Slices::new(10, 10, 0), 0),
-        (0, 1),
-        &[],
-        true,
-    );
+    let mut windows = Subtask::new(windows(Slices::new(10, 10, 0), 0), (0, 1), &[], true);
     let records: Vec<_> = (0..200).map(|n| (n as u8, n, 5)).collect();
     windows.batch(&records);
     let mut calls = 0;
@@ -365,7 +398,7 @@ fn the_output_can_stop_a_window_between_any_two_keys() {
 
 #[test]
 fn the_last_moment_there_is_has_a_window() {
-    let windows = Windows::new(by_first(), ProcessWindow(Show), Slices::new(3, 1, 0), 0);
+    let windows = windows(Slices::new(3, 1, 0), 0);
     let mut windows = Subtask::new(windows, (0, 1), &[], false);
     windows.batch(&[(1, 1, i64::MAX)]);
     let last = windows.event(StreamEvent::Watermark(i64::MAX));

@@ -1,0 +1,39 @@
+//! How long a key must be without records for its session to be over.
+
+use super::whole_ms;
+use std::time::Duration;
+
+/// The gap behind a record that ends a session.
+pub trait SessionGap<T>: Clone + Send + 'static {
+    /// Returns the gap behind a record in milliseconds. Less than 1 fails the task.
+    fn gap_ms(&mut self, record: &T) -> i64;
+    /// Returns what is wrong with the gap of all records, if anything is.
+    fn mistake(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+/// The same gap behind every record.
+#[derive(Debug, Clone, Copy)]
+pub struct FixedGap(pub(super) i64);
+
+impl<T> SessionGap<T> for FixedGap {
+    #[inline]
+    fn gap_ms(&mut self, _record: &T) -> i64 {
+        self.0
+    }
+    fn mistake(&self) -> Option<&'static str> {
+        (self.0 < 1).then_some("the gap of a session must be at least 1 ms")
+    }
+}
+
+/// A gap that a function computes from the record.
+#[derive(Debug, Clone, Copy)]
+pub struct GapOf<F>(pub(super) F);
+
+impl<T, F: FnMut(&T) -> Duration + Clone + Send + 'static> SessionGap<T> for GapOf<F> {
+    #[inline]
+    fn gap_ms(&mut self, record: &T) -> i64 {
+        whole_ms((self.0)(record))
+    }
+}

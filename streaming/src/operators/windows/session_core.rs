@@ -1,0 +1,283 @@
+//! What session windows do whatever clock they go by: sessions of each key merge, are fired when time has passed their end, and
+//! are kept for the allowed lateness.
+//!
+//! Each key has one moment at which it is looked at again, in a queue by time. A record that only makes a session longer
+//! leaves the queue alone: the key is looked at too early then, and put behind.
+
+use super::{
+    SessionGap, TimeWindow, WindowFolding, late::Lateness, restored::Restored, sessions::Sessions,
+    store::WindowStore,
+};
+use crate::{
+    batch::Batch,
+    operators::{Collector, Flow, KeySelector, Keyed, OperatorContext, keyed::failed},
+    seam::TaskError,
+    state::{
+        KeyAddress, KeyGroups, StateDeclaration, StateError, Table, read_snapshot, write_snapshot,
+    },
+    types::{CodecError, Key, Reader},
+};
+use hashbrown::hash_table::Entry;
+use std::collections::BTreeMap;
+
+/// The states of tumbling and sliding windows have another one.
+const VERSION: u8 = 2;
+
+/// The sessions of all keys, and how far they have been fired.
+pub struct SessionCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G> {
+    folding: F,
+    gap: G,
+    lateness: Lateness,
+    fields: Vec<StateDeclaration>,
+    groups: KeyGroups,
+    table: Table<S::Key, Sessions<F::Kept>>,
+    queue: Queue<S::Key>,
+    /// How far time has come.
+    watermark: i64,
+    restored: Restored,
+}
+
+/// Keys by the moment at which they are looked at.
+struct Queue<K>(BTreeMap<i64, Vec<(KeyAddress, K)>>);
+
+impl<K: Key> Queue<K> {
+    /// Has a key looked at when time comes to `moment`. Entries of other moments stay and count for nothing.
+    fn look_at<A>(&mut self, moment: i64, at: KeyAddress, key: &K, sessions: &mut Sessions<A>) {
+        sessions.looked_at = Some(moment);
+        self.0.entry(moment).or_default().push((at, key.clone()));
+    }
+
+    /// Takes out the next key that is due at `until`.
+    fn pop(&mut self, until: i64) -> Option<(i64, KeyAddress, K)> {
+        let mut slot = self.0.first_entry().filter(|slot| *slot.key() <= until)?;
+        let moment = *slot.key();
+        let popped = slot.get_mut().pop();
+        if slot.get().is_empty() {
+            slot.remove();
+        }
+        popped.map(|(at, key)| (moment, at, key))
+    }
+}
+
+impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>> SessionCore<T, S, F, G> {
+    /// Returns the declaration of the state.
+    pub(super) fn declare() -> Vec<StateDeclaration> {
+        Sessions::<F::Kept>::declare()
+    }
+
+    /// Makes one whose sessions take late records for `lateness_ms` milliseconds.
+    pub(super) fn new(folding: F, gap: G, lateness_ms: i64) -> Self {
+        Self {
+            folding,
+            gap,
+            lateness: Lateness::of(lateness_ms),
+            fields: Self::declare(),
+            groups: KeyGroups { owned: 0..0, max_parallelism: 1 },
+            table: Table::default(),
+            queue: Queue(BTreeMap::new()),
+            watermark: i64::MIN,
+            restored: Restored::default(),
+        }
+    }
+
+    /// Returns the number of places in the queue.
+    #[cfg(test)]
+    pub(super) fn queued(&self) -> usize {
+        self.queue.0.values().map(Vec::len).sum()
+    }
+
+    /// Adds a record to its session, or drops it where it is late. A session that was fired before and takes a late record is
+    /// fired once more.
+    #[inline]
+    fn add_one(
+        &mut self,
+        record: Keyed<'_, T, S>,
+        time: i64,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let gap = self.gap.gap_ms(record.record());
+        if gap < 1 {
+            return Err(context.user_error("the gap of a session must be at least 1 ms".into()));
+        }
+        let window = TimeWindow::new(time, time.saturating_add(gap - 1));
+        let at = self.groups.address(record.key());
+        let watermark = passed(&self.restored, &self.groups, at.group, self.watermark);
+        let Self { folding, lateness, table, queue, .. } = self;
+        let is_late = lateness.end(window.last()) <= watermark;
+        let place = table.entry(at, |key| key == record.key());
+        let (entry, touching, session) = match place.map_err(|error| failed(context, error))? {
+            Entry::Occupied(taken) => {
+                let entry = taken.into_mut();
+                let touching = entry.1.touching(window);
+                if is_late && touching.is_empty() {
+                    lateness.no_window(record.into_record(), time, watermark);
+                    return Ok(());
+                }
+                let session = entry.1.add(touching.clone(), window, record.into_record(), folding);
+                (entry, touching, session)
+            }
+            Entry::Vacant(_) if is_late => {
+                lateness.no_window(record.into_record(), time, watermark);
+                return Ok(());
+            }
+            Entry::Vacant(free) => {
+                let (key, record) = record.into_both();
+                let entry = free.insert((key, Sessions::default())).into_mut();
+                let session = entry.1.add(0..0, window, record, folding);
+                (entry, 0..0, session)
+            }
+        };
+        let (key, sessions) = entry;
+        let mut moment = session.last();
+        if moment <= watermark {
+            moment = lateness.end(moment);
+            if let Some(kept) = sessions.kept(touching.start).cloned() {
+                out.set_time(session.last());
+                let emitted = folding.emit(key.clone(), session, kept, out);
+                emitted.map_err(|error| context.user_error(error))?;
+            }
+        }
+        if sessions.looked_at.is_none_or(|earlier| moment < earlier) {
+            queue.look_at(moment, at, key, sessions);
+        }
+        Ok(())
+    }
+
+    /// Lets time come to `moment` for a key.
+    fn look(
+        &mut self,
+        moment: i64,
+        (at, key): (KeyAddress, S::Key),
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let place = self.table.entry(at, |stored| *stored == key);
+        let Entry::Occupied(mut taken) = place.map_err(|error| failed(context, error))? else {
+            return Ok(());
+        };
+        let sessions = &mut taken.get_mut().1;
+        if sessions.looked_at != Some(moment) {
+            return Ok(());
+        }
+        let ended = sessions.pass(moment, self.lateness.ms);
+        match sessions.next(moment, self.lateness.ms) {
+            Some(next) => self.queue.look_at(next, at, &key, sessions),
+            None => drop(taken.remove()),
+        }
+        let Some((window, kept)) = ended else { return Ok(()) };
+        out.set_time(window.last());
+        let emitted = self.folding.emit(key, window, kept, out);
+        emitted.map_err(|error| context.user_error(error))
+    }
+
+    /// Adds what [`WindowStore::snapshot`] of some subtask gave.
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), StateError> {
+        let mut input = Reader::new(bytes);
+        if input.byte()? != VERSION {
+            return Err(CodecError::Invalid { what: "version of the state of sessions" }.into());
+        }
+        self.restored.read(&self.groups, &mut input)?;
+        let table = input.take(input.remaining())?;
+        read_snapshot(table, &mut self.table, &self.groups, &self.fields)
+    }
+
+    /// Puts the keys into the queue that were restored. Sessions that a shorter lateness does not keep go.
+    fn queue_restored(&mut self) {
+        let Self { table, queue, groups, restored, lateness, watermark, .. } = self;
+        for part in table.parts_mut() {
+            part.retain(|(key, sessions)| {
+                let at = groups.address(key);
+                let passed = passed(restored, groups, at.group, *watermark);
+                sessions.give_up(passed, lateness.ms);
+                if let Some(next) = sessions.next(passed, lateness.ms) {
+                    queue.look_at(next, at, key, sessions);
+                }
+                !sessions.is_empty()
+            });
+        }
+    }
+}
+
+/// Returns how far time has come for a key group, which may have come further before the state was written.
+#[inline]
+fn passed(restored: &Restored, groups: &KeyGroups, group: u32, watermark: i64) -> i64 {
+    let group = group.wrapping_sub(groups.owned.start) as usize;
+    restored.of(group).map_or(watermark, |ms| ms.max(watermark))
+}
+
+impl<T, S, F, G> WindowStore<T, S> for SessionCore<T, S, F, G>
+where
+    T: Send + 'static,
+    S: KeySelector<T>,
+    F: WindowFolding<S::Key, T>,
+    G: SessionGap<T>,
+{
+    type Out = F::Out;
+
+    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        self.groups = KeyGroups::of_subtask(
+            context.subtask(),
+            context.parallelism(),
+            context.max_parallelism(),
+        );
+        self.table = Table::new(self.groups.clone());
+        for bytes in context.restore() {
+            self.restore(bytes).map_err(|error| failed(context, error))?;
+        }
+        self.queue_restored();
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        selector: &S,
+        batch: &mut Batch<T>,
+        _extent: (i64, i64),
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        batch.try_each_while(|record, time| {
+            self.add_one(Keyed::new(selector, record), time, out, context)?;
+            Ok(out.goes_on())
+        })
+    }
+
+    fn fire(
+        &mut self,
+        until: i64,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        while let Some((moment, at, key)) = self.queue.pop(until) {
+            self.look(moment, (at, key), out, context)?;
+            if !out.goes_on() {
+                return Ok(Flow::More);
+            }
+        }
+        self.watermark = self.watermark.max(until);
+        self.restored.passed(self.watermark);
+        Ok(Flow::Done)
+    }
+
+    fn next_end(&self) -> Option<i64> {
+        self.queue.0.first_key_value().map(|(moment, _)| *moment)
+    }
+
+    fn fired_until(&self) -> i64 {
+        self.restored.greatest().max(self.watermark)
+    }
+
+    /// Returns the state: the version, how far each key group has come, then the table.
+    fn snapshot(&mut self, context: &OperatorContext) -> Result<Vec<u8>, TaskError> {
+        let mut bytes = vec![VERSION];
+        self.restored.write(&self.groups, self.watermark, &mut bytes);
+        let table = write_snapshot(&mut self.table, &self.groups, &self.fields);
+        bytes.extend_from_slice(&table.map_err(|error| failed(context, error))?);
+        Ok(bytes)
+    }
+
+    fn late_records(&self) -> u64 {
+        self.lateness.dropped
+    }
+}

@@ -1,0 +1,156 @@
+//! The sessions of one key, as a function of its records and of time: which ones merge, which one is over.
+//!
+//! Sessions of a key lie apart: two that touch are one. Nothing here may know operators, queues or clocks.
+
+use super::{TimeWindow, WindowFolding};
+use crate::{
+    state::{Kept, MapState, RowReader, RowWriter, StateDeclaration, StateField},
+    types::{CodecError, FlottType, Record},
+};
+use std::{collections::VecDeque, ops::Range};
+
+/// One session, and what is kept of its records.
+#[derive(Debug)]
+struct Session<A> {
+    window: TimeWindow,
+    kept: A,
+}
+
+/// The sessions of one key, in the order of their times.
+#[derive(Debug)]
+pub(super) struct Sessions<A> {
+    sessions: VecDeque<Session<A>>,
+    /// The moment at which the key is looked at again; no session is over or given up before it. No part of the state.
+    pub(super) looked_at: Option<i64>,
+}
+
+impl<A> Default for Sessions<A> {
+    fn default() -> Self {
+        Self { sessions: VecDeque::new(), looked_at: None }
+    }
+}
+
+impl<A> Sessions<A> {
+    /// Returns true if there is no session.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// Returns the places of the sessions that overlap `window` or touch it.
+    pub(super) fn touching(&self, window: TimeWindow) -> Range<usize> {
+        let first = self.sessions.partition_point(|it| it.window.end() < window.start());
+        let later = self.sessions.range(first..);
+        first..first + later.take_while(|it| it.window.start() <= window.end()).count()
+    }
+
+    /// Adds a record whose own window is `window`: it and the sessions `touching` it become one, at the first place of these.
+    /// Returns that session's window.
+    pub(super) fn add<K, T, F: WindowFolding<K, T, Kept = A>>(
+        &mut self,
+        touching: Range<usize>,
+        window: TimeWindow,
+        record: T,
+        folding: &mut F,
+    ) -> TimeWindow {
+        let later: Vec<_> = match touching.len() {
+            0 | 1 => Vec::new(),
+            _ => self.sessions.drain(touching.start + 1..touching.end).collect(),
+        };
+        match self.sessions.get_mut(touching.start).filter(|_| !touching.is_empty()) {
+            Some(session) => {
+                session.window = session.window.with(window);
+                for Session { window, kept } in later {
+                    session.window = session.window.with(window);
+                    folding.merge(&mut session.kept, kept);
+                }
+                folding.add(&mut session.kept, record);
+                session.window
+            }
+            None => {
+                let session = Session { window, kept: folding.first(record) };
+                if self.sessions.capacity() == 0 {
+                    // Most keys never have a second one.
+                    self.sessions.reserve_exact(1);
+                }
+                self.sessions.insert(touching.start, session);
+                window
+            }
+        }
+    }
+
+    /// Returns what is kept of the session at that place.
+    pub(super) fn kept(&self, place: usize) -> Option<&A> {
+        self.sessions.get(place).map(|session| &session.kept)
+    }
+
+    /// Lets time come to `moment`: returns the session that ends with it, and gives up the sessions that ended `lateness`
+    /// milliseconds before it or earlier. The moment must not be behind the one that [`Sessions::next`] returned.
+    pub(super) fn pass(&mut self, moment: i64, lateness: i64) -> Option<(TimeWindow, A)>
+    where
+        A: Clone,
+    {
+        let is_given_up = |it: &Session<A>| it.window.last().saturating_add(lateness) <= moment;
+        let mut ended = None;
+        while let Some(first) = self.sessions.pop_front_if(|it| is_given_up(it)) {
+            if first.window.last() == moment {
+                ended = Some((first.window, first.kept));
+            }
+        }
+        if ended.is_none() {
+            let place = self.sessions.partition_point(|it| it.window.last() < moment);
+            let at_moment = self.sessions.get(place).filter(|it| it.window.last() == moment);
+            ended = at_moment.map(|it| (it.window, it.kept.clone()));
+        }
+        ended
+    }
+
+    /// Gives up the sessions that ended `lateness` milliseconds before `moment` or earlier.
+    pub(super) fn give_up(&mut self, moment: i64, lateness: i64) {
+        self.sessions.retain(|it| it.window.last().saturating_add(lateness) > moment);
+    }
+
+    /// Returns the first moment behind `passed` at which a session is over, or given up.
+    pub(super) fn next(&self, passed: i64, lateness: i64) -> Option<i64> {
+        let ended = self.sessions.partition_point(|it| it.window.last() <= passed);
+        let given_up = match ended {
+            0 => None,
+            _ => self.sessions.front().map(|it| it.window.last().saturating_add(lateness)),
+        };
+        let over = self.sessions.get(ended).map(|it| it.window.last());
+        given_up.into_iter().chain(over).min()
+    }
+}
+
+impl<A: Record> Sessions<A> {
+    /// Returns the declaration of the state: a map from a session's first millisecond to its last one and what is kept.
+    pub(super) fn declare() -> Vec<StateDeclaration> {
+        vec![MapState::<i64, (i64, A)>::declare("sessions")]
+    }
+}
+
+impl<A: Record> Kept for Sessions<A> {
+    fn holds_nothing(&self) -> bool {
+        self.is_empty()
+    }
+    fn write(&self, rows: &mut RowWriter) {
+        for Session { window, kept } in &self.sessions {
+            let value = |out: &mut Vec<u8>| {
+                window.last().encode(out);
+                kept.encode(out);
+            };
+            rows.fields(0).row(|entry| window.start().encode(entry), value);
+        }
+    }
+    fn read(rows: &mut RowReader<'_, '_>) -> Result<Self, CodecError> {
+        let mut read = Self::default();
+        while let Some((_, row)) = rows.next()? {
+            let (start, (last, kept)) = (row.entry::<i64>()?, row.value::<(i64, A)>()?);
+            let apart = read.sessions.back().is_none_or(|it| it.window.end() < start);
+            if last < start || !apart {
+                return Err(CodecError::Invalid { what: "order of sessions" });
+            }
+            read.sessions.push_back(Session { window: TimeWindow::new(start, last), kept });
+        }
+        Ok(read)
+    }
+}
