@@ -16,6 +16,7 @@ fn program(name: &str) -> Command {
         "line_lengths" => env!("CARGO_BIN_EXE_line_lengths"),
         "fraud_detection" => env!("CARGO_BIN_EXE_fraud_detection"),
         "top_words" => env!("CARGO_BIN_EXE_top_words"),
+        "clicks_sessions" => env!("CARGO_BIN_EXE_clicks_sessions"),
         _ => env!("CARGO_BIN_EXE_ticker"),
     };
     Command::new(path)
@@ -199,4 +200,34 @@ fn the_most_frequent_words_of_each_minute_are_shown_in_their_order() {
     let refused =
         program("top_words").arg("--input").arg(&input).args(["--most", "no"]).output().unwrap();
     assert!(!refused.status.success());
+}
+
+#[test]
+fn clicks_are_put_together_to_visits_though_they_come_out_of_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("clicks");
+    let lines = [
+        "1000 ann /",
+        "1500 bob /",
+        "9000 ann /shop",
+        "12000 ann /pay",
+        "5000 ann /list", // Between two visits, which become one.
+        "16999 ann /thanks",
+        "21999 ann /", // Just a gap later: still the same visit.
+        "27001 ann /",
+        "60000 bob /help",
+        "60001 bob /",
+    ];
+    fs::write(&input, lines.join("\n")).unwrap();
+    let expected = [
+        "ann\t1000\t20999\t/ /list /shop /pay /thanks /",
+        "ann\t27001\t0\t/",
+        "bob\t1500\t0\t/",
+        "bob\t60000\t1\t/help /",
+    ];
+    for exchange in ["false", "true"] {
+        let mut clicks = program("clicks_sessions");
+        clicks.env("FLOTT_EXCHANGE_FORCE_SERIALIZATION", exchange).args(["--gap", "5000"]);
+        assert_eq!(sorted(&run(clicks.arg("--input").arg(&input))), expected);
+    }
 }

@@ -44,9 +44,11 @@ pub mod prelude {
     };
     pub use streaming::operators::{
         AggregateFunction, BroadcastProcessFunction, CoProcessFunction, Collector, Context,
-        KeyedBroadcastProcessFunction, KeyedCoProcessFunction, KeyedProcessFunction,
-        OperatorContext, OutputTag, ProcessFunction, SlidingEventTimeWindows, TimeDomain,
-        TimeWindow, Timer, TimerService, TumblingEventTimeWindows, WindowFunction,
+        EventTimeSessionWindows, KeyedBroadcastProcessFunction, KeyedCoProcessFunction,
+        KeyedProcessFunction, OperatorContext, OutputTag, ProcessFunction,
+        ProcessingTimeSessionWindows, SlidingEventTimeWindows, SlidingProcessingTimeWindows,
+        TimeDomain, TimeWindow, Timer, TimerService, TumblingEventTimeWindows,
+        TumblingProcessingTimeWindows, WindowFunction,
     };
     pub use streaming::state::{
         Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState, State,

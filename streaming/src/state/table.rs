@@ -22,7 +22,7 @@ pub(crate) fn part_bits(groups: &KeyGroups) -> u32 {
 /// Values by key.
 #[derive(Debug)]
 pub struct Table<K, V> {
-    /// Of each owned group its parts, group by group.
+    /// Of each owned group its parts, group by group; none before the first key. A hundred of them are 4 KiB.
     parts: Vec<HashTable<(K, V)>>,
     /// The logarithm of the number of parts of a group.
     part_bits: u32,
@@ -38,12 +38,11 @@ impl<K, V> Default for Table<K, V> {
 impl<K, V> Table<K, V> {
     /// Makes an empty table for those groups.
     pub fn new(range: KeyGroups) -> Self {
-        let part_bits = part_bits(&range);
-        let parts = (0..range.owned.len() << part_bits).map(|_| HashTable::new()).collect();
-        Self { parts, part_bits, range }
+        Self { parts: Vec::new(), part_bits: part_bits(&range), range }
     }
 
-    /// Returns the hash tables: those of the first owned group, then those of the next one.
+    /// Returns the hash tables: those of the first owned group, then those of the next one. Where no key ever came there are
+    /// none.
     pub(crate) fn parts_mut(&mut self) -> &mut [HashTable<(K, V)>] {
         &mut self.parts
     }
@@ -53,12 +52,23 @@ impl<K, V> Table<K, V> {
         StateError::NotOwned { group, first: range.owned.start, end: range.owned.end }
     }
 
+    /// Makes the hash tables, if there are none.
+    #[cold]
+    fn make_parts(&mut self) {
+        if self.parts.is_empty() {
+            self.parts.resize_with(self.range.owned.len() << self.part_bits, HashTable::new);
+        }
+    }
+
     #[inline]
     fn part(&mut self, at: KeyAddress) -> Result<&mut HashTable<(K, V)>, StateError> {
         let group = at.group.wrapping_sub(self.range.owned.start) as usize;
         let part = (at.hash >> PART_BIT) as usize & ((1 << self.part_bits) - 1);
-        let part = self.parts.get_mut(group << self.part_bits | part);
-        part.ok_or_else(|| Self::not_owned(&self.range, at.group))
+        let place = group << self.part_bits | part;
+        if place >= self.parts.len() {
+            self.make_parts();
+        }
+        self.parts.get_mut(place).ok_or_else(|| Self::not_owned(&self.range, at.group))
     }
 
     /// Returns the tables of a group; none where this subtask does not own it.

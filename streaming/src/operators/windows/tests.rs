@@ -406,6 +406,23 @@ fn the_last_moment_there_is_has_a_window() {
     assert!(last.iter().all(|(_, time)| *time == i64::MAX));
 }
 
+#[test]
+fn a_step_that_is_over_leaves_all_records_but_one() {
+    fn left<Op: Operator<Record, Out = (u8, i64, i64, Vec<u32>)>>(operator: Op) -> usize {
+        let mut windows = Subtask::new(operator, (0, 1), &[], true);
+        let mut batch = Batch::with_times(vec![(1, 1); 10], (0..10).collect());
+        windows.operator.process(&mut batch, &mut windows.out, &windows.context).unwrap();
+        batch.len()
+    }
+    let store = |size| WindowCore::new(ProcessWindow(Show), Slices::new(size, size, 0), 0);
+    // In one pane, in several; and both clocks.
+    assert_eq!(left(EventTimeWindows::new(by_first(), store(100))), 9);
+    assert_eq!(left(EventTimeWindows::new(by_first(), store(3))), 9);
+    assert_eq!(left(EventTimeWindows::new(by_first(), sessions::core(|_| 5, 0))), 9);
+    assert_eq!(left(ProcessingTimeWindows::new(by_first(), store(100))), 9);
+    assert_eq!(left(ProcessingTimeWindows::new(by_first(), sessions::core(|_| 5, 0))), 9);
+}
+
 /// Counts of numbers by their remainder in windows, as lines.
 fn expected_counts(numbers: std::ops::Range<u64>, size: i64, slide: i64) -> Vec<String> {
     let mut counts: BTreeMap<(u64, i64), u64> = BTreeMap::new();
