@@ -305,7 +305,7 @@ fn count_windows_have_so_many_records_of_a_key_and_the_event_time_of_the_last_on
         let mut lines = Vec::new();
         for key in 0..7_u64 {
             let numbers: Vec<u64> = (0..1_000).filter(|n| n % 7 == key).collect();
-            for end in (1..=numbers.len()).filter(|end| *end as u64 % slide == 0) {
+            for end in (1..=numbers.len()).filter(|end| (*end as u64).is_multiple_of(slide)) {
                 let window = &numbers[end.saturating_sub(size as usize)..end];
                 let (sum, last) = (window.iter().sum::<u64>(), numbers[end - 1]);
                 lines.push(format!("{key}\t{sum}\t{last}"));
