@@ -15,6 +15,7 @@ fn program(name: &str) -> Command {
         "sequence_sum" => env!("CARGO_BIN_EXE_sequence_sum"),
         "line_lengths" => env!("CARGO_BIN_EXE_line_lengths"),
         "fraud_detection" => env!("CARGO_BIN_EXE_fraud_detection"),
+        "broadcast_rules" => env!("CARGO_BIN_EXE_broadcast_rules"),
         "top_words" => env!("CARGO_BIN_EXE_top_words"),
         "clicks_sessions" => env!("CARGO_BIN_EXE_clicks_sessions"),
         _ => env!("CARGO_BIN_EXE_ticker"),
@@ -185,6 +186,25 @@ fn large_payments_within_a_minute_after_small_ones_are_found() {
         let printed = run(fraud.arg("--input").arg(&input));
         let expected = ["later\t61999\t50001", "soon\t30000\t60000", "twice\t131000\t99999"];
         assert_eq!(sorted(&printed), expected);
+    }
+}
+
+#[test]
+fn readings_are_judged_by_the_limit_of_their_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let (readings, limits) = (folder.path().join("readings"), folder.path().join("limits"));
+    let lines = ["5 a 99", "10 a 11", "10 b 50", "15 a 25", "20 a 25", "20 a 21", "30 b 50"];
+    fs::write(&readings, lines.join("\n")).unwrap();
+    fs::write(&limits, "10 a 10\n15 a 30\n20 a 20\n25 b 49").unwrap();
+    for exchange in ["false", "true"] {
+        for parallelism in ["1", "3"] {
+            let mut rules = program("broadcast_rules");
+            rules.env("FLOTT_EXCHANGE_FORCE_SERIALIZATION", exchange);
+            rules.arg("--readings").arg(&readings).arg("--limits").arg(&limits);
+            let printed = run(rules.env("FLOTT_PARALLELISM_DEFAULT", parallelism));
+            let expected = ["a\t10\t11\t10", "a\t20\t21\t20", "a\t20\t25\t20", "b\t30\t50\t49"];
+            assert_eq!(sorted(&printed), expected);
+        }
     }
 }
 

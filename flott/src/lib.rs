@@ -16,7 +16,9 @@
 //! This crate must never hold behaviour of its own beyond starting a program.
 
 pub use derive::{FlottType, main};
-pub use streaming::{Args, Environment, ProgramEntry, Stream, state, types};
+pub use streaming::{
+    Args, Environment, ProgramEntry, Stream, TaskError, batch, operators, state, testing, types,
+};
 
 use std::{
     io::Write,

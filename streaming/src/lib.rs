@@ -16,6 +16,7 @@ pub mod sources;
 pub mod state;
 mod sync;
 pub mod task;
+pub mod testing;
 pub mod time;
 pub mod types;
 

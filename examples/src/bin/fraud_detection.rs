@@ -111,3 +111,44 @@ fn fraud_detection(env: &Environment, args: Args) -> Result<()> {
         .collect();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flott::{Result, testing};
+
+    fn payment(account: &str, cents: u64, at_ms: i64) -> (Payment, i64) {
+        (Payment { at_ms, account: account.to_owned(), cents }, at_ms)
+    }
+
+    fn account(payment: &Payment) -> &String {
+        &payment.account
+    }
+
+    #[test]
+    fn a_small_payment_is_forgotten_after_a_minute() -> Result<()> {
+        let mut test = testing::keyed(account, Suspicious).open()?;
+        test.push_batch([payment("ann", 50, 1_000), payment("bob", 70_000, 2_000)])?;
+        assert_eq!(test.state(&"ann".to_owned()).and_then(|ann| ann.small_at), Some(1_000));
+        assert_eq!(test.timers().len(), 1);
+
+        test.push_batch([payment("ann", 60_000, 30_000)])?;
+        assert_eq!(test.output(), [("ann".to_owned(), 30_000, 60_000)]);
+
+        test.watermark(61_000)?;
+        assert!(test.state(&"ann".to_owned()).is_none());
+        test.push_batch([payment("ann", 60_000, 62_000)])?;
+        assert!(test.output().is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn what_was_seen_before_a_failure_is_known_after_it() -> Result<()> {
+        let mut test = testing::keyed(account, Suspicious).open()?;
+        test.push_batch([payment("ann", 50, 1_000)])?;
+        let mut restored = testing::keyed(account, Suspicious).restore(test.snapshot()?).open()?;
+        restored.push_batch([payment("ann", 60_000, 5_000)])?;
+        assert_eq!(restored.output(), [("ann".to_owned(), 5_000, 60_000)]);
+        Ok(())
+    }
+}

@@ -377,7 +377,7 @@ impl crate::operators::ProcessFunction<u64> for Where {
     fn process(&mut self, record: u64, out: &mut Collector<(u32, u64)>) -> Result<(), BoxError> {
         self.0 += 1;
         if self.0 == 4_500 {
-            out.collect((if record % 2 == 0 { 0 } else { 2 }, self.0));
+            out.collect((if record.is_multiple_of(2) { 0 } else { 2 }, self.0));
         }
         Ok(())
     }

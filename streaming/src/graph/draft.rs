@@ -161,6 +161,9 @@ pub(crate) struct SideDrafts {
     list: Arc<Mutex<Vec<SideDraft>>>,
 }
 
+type MakeSideOutput =
+    Box<dyn FnMut(NodeId, &mut Assembly) -> Result<Box<dyn SideOutput>, TaskError> + Send>;
+
 /// One side output of a node.
 pub(crate) struct SideDraft {
     name: &'static str,
@@ -168,7 +171,7 @@ pub(crate) struct SideDraft {
     record: (String, String),
     /// A `Downstream` of that type.
     downstream: Box<dyn Any + Send>,
-    link: Box<dyn FnMut(NodeId, &mut Assembly) -> Result<Box<dyn SideOutput>, TaskError> + Send>,
+    link: MakeSideOutput,
 }
 
 impl SideDrafts {

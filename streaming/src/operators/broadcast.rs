@@ -5,8 +5,9 @@
 //! from that.
 
 use super::{
-    BoxError, Collector, Context, Either, Flow, KeySelector, KeyedOperator, KeyedProcessFunction,
-    Operator, OperatorContext, OperatorMail, Process, ProcessFunction, Timer, keyed::failed,
+    BoxError, Collector, Context, Either, Flow, InspectKeyed, KeySelector, KeyedOperator,
+    KeyedProcessFunction, Operator, OperatorContext, OperatorMail, Process, ProcessFunction, Timer,
+    keyed::failed,
 };
 use crate::{
     batch::Batch,
@@ -253,7 +254,9 @@ pub trait TakesBroadcast<A, B>: Operator<A> {
     /// What the function returns.
     fn take(&mut self, record: B, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
     /// Returns the state.
-    fn broadcast(&mut self) -> &mut Self::Broadcast;
+    fn broadcast(&self) -> &Self::Broadcast;
+    /// Returns the state, to be changed.
+    fn broadcast_mut(&mut self) -> &mut Self::Broadcast;
 }
 
 impl<A, B, V, F> TakesBroadcast<A, B> for Process<Reading<F, B, V>>
@@ -267,7 +270,10 @@ where
         let Reading { function, broadcast, .. } = &mut self.function;
         function.process_broadcast(record, broadcast, out)
     }
-    fn broadcast(&mut self) -> &mut V {
+    fn broadcast(&self) -> &V {
+        &self.function.broadcast
+    }
+    fn broadcast_mut(&mut self) -> &mut V {
         &mut self.function.broadcast
     }
 }
@@ -285,7 +291,10 @@ where
         let Reading { function, broadcast, .. } = &mut self.function;
         function.process_broadcast(record, broadcast, out)
     }
-    fn broadcast(&mut self) -> &mut V {
+    fn broadcast(&self) -> &V {
+        &self.function.broadcast
+    }
+    fn broadcast_mut(&mut self) -> &mut V {
         &mut self.function.broadcast
     }
 }
@@ -329,10 +338,36 @@ impl<A, B, Op: TakesBroadcast<A, B>> BroadcastOperator<Op, A, B> {
             if written != declared {
                 return Err(StateError::Schema { name: "broadcast".to_owned(), written, declared });
             }
-            *self.operator.broadcast() = Op::Broadcast::decode(&mut input)?;
+            *self.operator.broadcast_mut() = Op::Broadcast::decode(&mut input)?;
         }
         input.finish()?;
         Ok(operator)
+    }
+}
+
+/// An operator whose broadcast state a test looks at.
+pub trait InspectBroadcast {
+    /// The state.
+    type State;
+    /// Returns the state.
+    fn broadcast_state(&self) -> &Self::State;
+}
+
+impl<A, B, Op: TakesBroadcast<A, B>> InspectBroadcast for BroadcastOperator<Op, A, B> {
+    type State = Op::Broadcast;
+    fn broadcast_state(&self) -> &Op::Broadcast {
+        self.operator.broadcast()
+    }
+}
+
+impl<A, B, Op: InspectKeyed> InspectKeyed for BroadcastOperator<Op, A, B> {
+    type Key = Op::Key;
+    type State = Op::State;
+    fn state(&self, key: &Op::Key) -> Option<&Op::State> {
+        self.operator.state(key)
+    }
+    fn timers(&self) -> Vec<(Op::Key, Timer)> {
+        self.operator.timers()
     }
 }
 
@@ -539,7 +574,7 @@ mod tests {
         for parallelism in 1..4 {
             for subtask in 0..parallelism {
                 let restore = vec![second.clone(), first.clone()];
-                let mut restored = opened(subtask, parallelism, restore).unwrap();
+                let restored = opened(subtask, parallelism, restore).unwrap();
                 assert_eq!(*restored.operator.broadcast(), BTreeMap::from([(1, 10), (2, 20)]));
             }
         }

@@ -139,6 +139,10 @@ impl OperatorContext {
         let (name, shared) = (self.name.clone(), self.shared.clone());
         Self { node: self.node, operator: self.operator, name, restore, shared }
     }
+    /// Returns what all operators of the subtask share.
+    pub(crate) fn shared(&self) -> &Arc<ChainShared> {
+        &self.shared
+    }
     /// Asks the operator's coordinator.
     pub fn ask_coordinator(&self, event: Vec<u8>, ticket: u32) {
         self.shared.upcalls.operator_event(self.operator, event, self.ticket(ticket));
@@ -232,28 +236,7 @@ impl OperatorContext {
         parallelism: u32,
         upcalls: Arc<dyn TaskUpcalls>,
     ) -> Self {
-        use model::JobVertexId;
-        let attempt = ExecutionAttemptId { graph: 0, vertex: JobVertexId(0), subtask, attempt: 0 };
-        let shared = ChainShared {
-            job_id: JobId(0),
-            subtask,
-            parallelism,
-            max_parallelism: 128,
-            attempt,
-            upcalls,
-            tmp_dir: PathBuf::new(),
-            options: Arc::default(),
-            devices: Arc::default(),
-            counters: Arc::default(),
-            interrupt: Interrupt::default(),
-            snapshots: Mutex::default(),
-        };
-        Self {
-            node: NodeId(0),
-            operator: OperatorId(0),
-            name: "test".into(),
-            restore: Vec::new(),
-            shared: Arc::new(shared),
-        }
+        let place = (subtask, parallelism);
+        crate::testing::context(place, BTreeMap::new(), Interrupt::default(), upcalls)
     }
 }

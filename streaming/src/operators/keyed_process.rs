@@ -3,7 +3,7 @@
 use super::{
     BoxError, Collector, Flow, KeySelector, Operator, OperatorContext, OperatorMail,
     keyed::{Keyed, Resident, Work, failed},
-    timers::{TimeDomain, Timer, TimerService, Timers},
+    timers::{Queue, TimeDomain, Timer, TimerService, Timers},
 };
 use crate::{
     batch::{Batch, NO_TIME},
@@ -188,6 +188,41 @@ where
             wakes_at: None,
             finished: false,
         }
+    }
+}
+
+/// An operator whose state and timers a test looks at.
+pub trait InspectKeyed {
+    /// The keys.
+    type Key;
+    /// The state of a key.
+    type State;
+    /// Returns the state of a key; `None`: it has none.
+    fn state(&self, key: &Self::Key) -> Option<&Self::State>;
+    /// Returns the timers that are set, with their keys: those of event time first, each clock's in their order.
+    fn timers(&self) -> Vec<(Self::Key, Timer)>;
+}
+
+impl<T, S, F> InspectKeyed for KeyedOperator<T, S, F>
+where
+    S: KeySelector<T>,
+    F: KeyedProcessFunction<S::Key, T>,
+{
+    type Key = S::Key;
+    type State = F::State;
+    fn state(&self, key: &S::Key) -> Option<&F::State> {
+        let at = self.resident.groups().address(key);
+        self.resident.backend.get(at, key)
+    }
+    fn timers(&self) -> Vec<(S::Key, Timer)> {
+        let of = |queue: &Queue<S::Key>, domain| -> Vec<(S::Key, Timer)> {
+            let timer =
+                |(timestamp, key): (i64, &S::Key)| (key.clone(), Timer { timestamp, domain });
+            queue.iter().map(timer).collect()
+        };
+        let mut timers = of(&self.timers.event, TimeDomain::EventTime);
+        timers.append(&mut of(&self.timers.processing, TimeDomain::ProcessingTime));
+        timers
     }
 }
 

@@ -30,6 +30,11 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         Self { operator, out, context, rest: Batch::default(), passing: false }
     }
 
+    /// Returns the operator.
+    pub(crate) fn operator(&self) -> &Op {
+        &self.operator
+    }
+
     /// Lets the operator work, and keeps what it leaves.
     fn work(&mut self, batch: &mut Batch<In>) -> Result<bool, TaskError> {
         self.operator.process(batch, &mut self.out, &self.context)?;

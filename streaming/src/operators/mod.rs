@@ -21,8 +21,8 @@ mod windows;
 pub use assign::AssignWatermarks;
 pub(crate) use broadcast::broadcast_state;
 pub use broadcast::{
-    BroadcastOperator, BroadcastProcessFunction, KeyedBroadcastProcessFunction, Reading,
-    TakesBroadcast,
+    BroadcastOperator, BroadcastProcessFunction, InspectBroadcast, KeyedBroadcastProcessFunction,
+    Reading, TakesBroadcast,
 };
 pub use connected::{BothInputs, CoProcessFunction, Either, EitherKey, KeyedCoProcessFunction};
 pub use context::{ChainShared, OperatorContext, OperatorMail};
@@ -31,7 +31,7 @@ pub use keyed::{
     ByReference, ByValue, Count, Fold, Folding, KeySelector, Keyed, KeyedFold, Reduce, Sum,
     UpdateMode,
 };
-pub use keyed_process::{Context, KeyedOperator, KeyedProcessFunction};
+pub use keyed_process::{Context, InspectKeyed, KeyedOperator, KeyedProcessFunction};
 pub use link::Link;
 pub use output::{BATCH_RECORDS, Collector};
 pub use process::{Process, ProcessFunction};

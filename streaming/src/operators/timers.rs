@@ -75,11 +75,9 @@ impl<K: Key> Timers<K> {
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         for queue in [&self.event, &self.processing] {
             write_len(queue.len(), out);
-            for (moment, slot) in &queue.moments {
-                for (_, key) in slot.keys.iter().flatten() {
-                    write_zigzag(*moment, out);
-                    key.encode(out);
-                }
+            for (moment, key) in queue.iter() {
+                write_zigzag(moment, out);
+                key.encode(out);
             }
         }
     }
@@ -125,6 +123,13 @@ impl<K> Queue<K> {
     /// Returns the number of timers.
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Returns every timer: its moment and its key.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (i64, &K)> {
+        self.moments.iter().flat_map(|(moment, slot)| {
+            slot.keys.iter().flatten().map(move |(_, key)| (*moment, key))
+        })
     }
 
     /// Returns the moment of the first timer.

@@ -60,15 +60,22 @@ impl<K, V> Table<K, V> {
         }
     }
 
+    /// Returns the number of the hash table that a key is in.
     #[inline]
-    fn part(&mut self, at: KeyAddress) -> Result<&mut HashTable<(K, V)>, StateError> {
+    fn place_of_part(&self, at: KeyAddress) -> usize {
         let group = at.group.wrapping_sub(self.range.owned.start) as usize;
         let part = (at.hash >> PART_BIT) as usize & ((1 << self.part_bits) - 1);
-        let place = group << self.part_bits | part;
-        if place >= self.parts.len() {
+        group << self.part_bits | part
+    }
+
+    #[inline]
+    fn part(&mut self, at: KeyAddress) -> Result<&mut HashTable<(K, V)>, StateError> {
+        let part = self.place_of_part(at);
+        if part >= self.parts.len() {
             self.make_parts();
         }
-        self.parts.get_mut(place).ok_or_else(|| Self::not_owned(&self.range, at.group))
+        let part = self.parts.get_mut(part);
+        part.ok_or_else(|| Self::not_owned(&self.range, at.group))
     }
 
     /// Returns the tables of a group; none where this subtask does not own it.
@@ -93,8 +100,9 @@ impl<K: Key, V> Table<K, V> {
     }
 
     /// Returns what is kept for a key.
-    pub(crate) fn get(&mut self, at: KeyAddress, key: &K) -> Option<&V> {
-        let found = self.part(at).ok()?.find(at.hash, |(stored, _)| stored == key);
+    pub(crate) fn get(&self, at: KeyAddress, key: &K) -> Option<&V> {
+        let part = self.parts.get(self.place_of_part(at))?;
+        let found = part.find(at.hash, |(stored, _)| stored == key);
         found.map(|(_, value)| value)
     }
 

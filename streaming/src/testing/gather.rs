@@ -1,0 +1,87 @@
+//! The end of a chain in a test: keeps what comes.
+
+use crate::{
+    batch::{Batch, NO_TIME},
+    graph::draft::lock,
+    operators::{BATCH_RECORDS, Consumer, Flow, OperatorMail},
+    seam::{StreamEvent, TaskError},
+};
+use model::NodeId;
+use std::sync::{Arc, Mutex};
+
+/// What came, in its order.
+struct Kept<T> {
+    records: Vec<(T, Option<i64>)>,
+    watermark: Option<i64>,
+}
+
+/// What came to the end of a chain.
+pub(super) struct Gathered<T>(Arc<Mutex<Kept<T>>>);
+
+impl<T> Default for Gathered<T> {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Kept { records: Vec::new(), watermark: None })))
+    }
+}
+
+impl<T> Clone for Gathered<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Gathered<T> {
+    /// Takes the records out, with their times.
+    pub(super) fn take_records(&self) -> Vec<(T, Option<i64>)> {
+        std::mem::take(&mut lock(&self.0).records)
+    }
+    /// Returns the newest watermark.
+    pub(super) fn last_watermark(&self) -> Option<i64> {
+        lock(&self.0).watermark
+    }
+}
+
+/// Gathers what comes.
+pub(super) struct Gather<T>(pub(super) Gathered<T>);
+
+impl<T: Send> Consumer<T> for Gather<T> {
+    fn open(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
+        let mut kept = lock(&self.0.0);
+        batch.each(|record, time| kept.records.push((record, (time != NO_TIME).then_some(time))));
+        Ok(true)
+    }
+    fn resume(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+    fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
+        if let StreamEvent::Watermark(ms) = event {
+            lock(&self.0.0).watermark = Some(ms);
+        }
+        Ok(Flow::Done)
+    }
+    fn full(&self) -> bool {
+        false
+    }
+    fn most_at_once(&self) -> usize {
+        BATCH_RECORDS
+    }
+    fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
+        Ok(true)
+    }
+    fn deliver(&mut self, _to: NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn close(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn dispose(&mut self) {}
+}

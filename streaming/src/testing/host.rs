@@ -1,0 +1,119 @@
+//! The task's host in a test of one operator: a clock that is moved by hand, and answers that come at once.
+
+use crate::{
+    graph::draft::lock,
+    operators::{ChainShared, OperatorContext, OperatorMail, split_ticket},
+    seam::{Interrupt, TaskUpcalls},
+};
+use futures::{FutureExt, future::BoxFuture};
+use model::{ExecutionAttemptId, JobId, JobVertexId, NodeId, OperatorId};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// The operator in its test.
+pub(super) const NODE: NodeId = NodeId(0);
+
+type Answer = Result<Vec<u8>, String>;
+
+#[derive(Default)]
+struct State {
+    now_ms: u64,
+    /// Tickets, by moment and order of asking.
+    timers: BTreeMap<(u64, u64), u64>,
+    asked: u64,
+    replies: VecDeque<(u64, Answer)>,
+}
+
+/// What stands for the host.
+#[derive(Default)]
+pub(super) struct Host {
+    state: Mutex<State>,
+}
+
+impl Host {
+    /// Takes out the next timer that is due until then, and moves the clock to it.
+    pub(super) fn next_timer(&self, until_ms: u64) -> Option<u64> {
+        let mut state = lock(&self.state);
+        let entry = state.timers.first_entry().filter(|entry| entry.key().0 <= until_ms)?;
+        let ((due, _), ticket) = entry.remove_entry();
+        state.now_ms = state.now_ms.max(due);
+        Some(ticket)
+    }
+    /// Moves the clock.
+    pub(super) fn set_clock(&self, ms: u64) {
+        let mut state = lock(&self.state);
+        state.now_ms = state.now_ms.max(ms);
+    }
+    /// Takes out the next answer to something that the operator asked for.
+    pub(super) fn next_reply(&self) -> Option<(u64, Answer)> {
+        lock(&self.state).replies.pop_front()
+    }
+}
+
+impl TaskUpcalls for Host {
+    fn operator_event(&self, _operator: OperatorId, _event: Vec<u8>, ticket: u64) {
+        let none = "an operator in a test of its own has no coordinator".to_owned();
+        lock(&self.state).replies.push_back((ticket, Err(none)));
+    }
+    fn spawn_io(&self, work: BoxFuture<'static, Answer>, ticket: u64) {
+        let late = || Err("I/O in a test of one operator has to be ready at once".to_owned());
+        let answer = work.now_or_never().unwrap_or_else(late);
+        lock(&self.state).replies.push_back((ticket, answer));
+    }
+    fn now_unix_ms(&self) -> u64 {
+        lock(&self.state).now_ms
+    }
+    fn wake_at(&self, after: Duration, ticket: u64) {
+        let mut state = lock(&self.state);
+        let after = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        let due = (state.now_ms.saturating_add(after), state.asked);
+        state.asked += 1;
+        state.timers.insert(due, ticket);
+    }
+    fn acknowledge(&self, _checkpoint: u64, _snapshots: Vec<(OperatorId, Vec<u8>)>) {}
+}
+
+/// The answer, as mail.
+pub(super) fn reply(ticket: u64, result: Answer) -> OperatorMail {
+    OperatorMail::Reply { ticket: split_ticket(ticket).1, result }
+}
+
+/// The time that is up, as mail.
+pub(super) fn timer(ticket: u64) -> OperatorMail {
+    OperatorMail::Timer { ticket: split_ticket(ticket).1 }
+}
+
+/// The context of an operator that is one subtask of several.
+pub(crate) fn context(
+    (subtask, parallelism): (u32, u32),
+    options: BTreeMap<String, String>,
+    interrupt: Interrupt,
+    upcalls: Arc<dyn TaskUpcalls>,
+) -> OperatorContext {
+    let attempt = ExecutionAttemptId { graph: 0, vertex: JobVertexId(0), subtask, attempt: 0 };
+    let shared = ChainShared {
+        job_id: JobId(0),
+        subtask,
+        parallelism,
+        max_parallelism: crate::state::default_max_parallelism(parallelism),
+        attempt,
+        upcalls,
+        tmp_dir: PathBuf::new(),
+        options: Arc::new(options),
+        devices: Arc::default(),
+        counters: Arc::default(),
+        interrupt,
+        snapshots: Mutex::default(),
+    };
+    OperatorContext {
+        node: NODE,
+        operator: OperatorId(0),
+        name: "test".into(),
+        restore: Vec::new(),
+        shared: Arc::new(shared),
+    }
+}

@@ -1,0 +1,230 @@
+//! The operators that have no tests of their own elsewhere, each through the harness that users have.
+
+use super::*;
+use crate::operators::{
+    AssignWatermarks, BoxError, Collector, Filter, FlatMap, Inspect, Map, TryFilter, TryFlatMap,
+    TryMap,
+};
+use crate::time::WatermarkStrategy;
+
+/// What an operator makes of some numbers, whose times are the numbers themselves.
+fn made<Op>(make: impl Fn() -> Op, numbers: &[u64]) -> Vec<(Op::Out, Option<i64>)>
+where
+    Op: Operator<u64>,
+    Op::Out: PartialEq + std::fmt::Debug,
+{
+    let records = || numbers.iter().map(|n| (*n, *n as i64));
+    let mut whole = operator(make()).open().unwrap();
+    whole.push_batch(records()).unwrap();
+    let mut interrupted = operator(make()).interrupted().open().unwrap();
+    interrupted.push_batch(records()).unwrap();
+    let seen = whole.timed_output();
+    assert_eq!(interrupted.timed_output(), seen, "whatever a step's length");
+    assert_eq!(whole.output(), [], "it is taken out once");
+    whole.watermark(99).unwrap();
+    assert_eq!(whole.last_watermark(), Some(99));
+    seen
+}
+
+#[test]
+fn records_keep_their_times_on_their_way() {
+    let numbers = [1_u64, 2, 3];
+    assert_eq!(
+        made(|| Map::new(|n: u64| n * 10), &numbers),
+        [(10, Some(1)), (20, Some(2)), (30, Some(3))]
+    );
+    assert_eq!(made(|| Filter::new(|n: &u64| *n != 2), &numbers), [(1, Some(1)), (3, Some(3))]);
+    assert_eq!(made(|| Inspect::new(|_: &u64| {}), &numbers).len(), 3);
+    let twice =
+        |n: u64, out: &mut Collector<u64>| out.collect_all(std::iter::repeat_n(n, n as usize - 1));
+    assert_eq!(made(|| FlatMap::new(twice), &numbers), [(2, Some(2)), (3, Some(3)), (3, Some(3))]);
+    let all = |n: u64| Ok::<_, BoxError>(n);
+    assert_eq!(made(|| TryMap::new(all), &numbers).len(), 3);
+    let most = |n: &u64| Ok::<_, BoxError>(*n > 1);
+    assert_eq!(made(|| TryFilter::new(most), &numbers), [(2, Some(2)), (3, Some(3))]);
+    let one = |n: u64, out: &mut Collector<u64>| -> Result<(), BoxError> {
+        out.collect_at(n, 7);
+        Ok(())
+    };
+    assert_eq!(made(|| TryFlatMap::new(one), &numbers), [(1, Some(7)), (2, Some(7)), (3, Some(7))]);
+}
+
+#[test]
+fn an_error_names_the_operator() {
+    let refuse = |n: u64| if n == 2 { Err("two") } else { Ok(n) };
+    let mut test = operator(TryMap::new(refuse)).open().unwrap();
+    test.push(1).unwrap();
+    let error = test.push(2).unwrap_err();
+    assert_eq!(
+        (test.output(), error.to_string().as_str()),
+        (vec![1], "operator 'test' failed: two")
+    );
+}
+
+#[test]
+fn watermarks_are_those_of_the_strategy() {
+    let strategy = WatermarkStrategy::for_monotonous_timestamps(|n: &u64| *n as i64);
+    let mut test = operator(AssignWatermarks::new(strategy)).open().unwrap();
+    test.push(10).unwrap();
+    test.push(30).unwrap();
+    test.advance_clock_to(1_000).unwrap();
+    assert_eq!(test.last_watermark(), Some(29));
+    test.watermark(5_000).unwrap();
+    assert_eq!(test.last_watermark(), Some(29), "what came before the strategy does not count");
+    assert_eq!(test.timed_output(), [(10, Some(10)), (30, Some(30))]);
+}
+
+const LATE: OutputTag<u64> = OutputTag::new("late");
+
+#[test]
+fn side_outputs_are_read_where_they_were_asked_for() {
+    let function = |n: u64, out: &mut Collector<u64>| out.collect_to(&LATE, n);
+    let mut test = operator(FlatMap::new(function)).side_output(&LATE).open().unwrap();
+    test.push(1).unwrap();
+    assert_eq!((test.side_output(&LATE).unwrap(), test.output()), (vec![1], vec![]));
+    assert!(test.side_output(&LATE).unwrap().is_empty());
+    let error = test.side_output(&OutputTag::<u64>::new("other")).unwrap_err().to_string();
+    assert!(error.contains("'other'") && error.contains("before open"), "{error}");
+    let mut other = operator(FlatMap::new(function)).open().unwrap();
+    other.push(1).unwrap();
+}
+
+/// Emits the sum of a key's numbers 100 ms of the clock after the first.
+#[derive(Clone)]
+struct Sums;
+
+impl KeyedProcessFunction<u64, (u64, u64)> for Sums {
+    type State = Option<u64>;
+    type Out = (u64, u64);
+    fn process(
+        &mut self,
+        (_, n): (u64, u64),
+        sum: &mut Option<u64>,
+        ctx: &mut crate::operators::Context<'_, u64>,
+        _out: &mut Collector<(u64, u64)>,
+    ) -> Result<(), BoxError> {
+        if sum.is_none() {
+            let now = ctx.operator().now_unix_ms() as i64;
+            ctx.timers().processing_time(now + 100);
+        }
+        *sum.get_or_insert(0) += n;
+        Ok(())
+    }
+    fn on_timer(
+        &mut self,
+        _timer: Timer,
+        sum: &mut Option<u64>,
+        ctx: &mut crate::operators::Context<'_, u64>,
+        out: &mut Collector<(u64, u64)>,
+    ) -> Result<(), BoxError> {
+        out.collect((*ctx.key(), sum.take().unwrap_or(0)));
+        Ok(())
+    }
+}
+
+#[test]
+fn the_clock_fires_timers_and_snapshots_hold_them() {
+    let mut test = keyed(|(key, _): &(u64, u64)| key, Sums).open().unwrap();
+    test.push((1, 5)).unwrap();
+    test.advance_clock_to(50).unwrap();
+    test.push((2, 1)).unwrap();
+    test.push((1, 6)).unwrap();
+    assert_eq!((test.state(&1), test.state(&3)), (Some(&Some(11)), None));
+    let timer =
+        |timestamp| Timer { timestamp, domain: crate::operators::TimeDomain::ProcessingTime };
+    assert_eq!(test.timers(), [(1, timer(100)), (2, timer(150))]);
+    test.advance_clock_to(120).unwrap();
+    assert_eq!((test.output(), test.state(&1)), (vec![(1, 11)], None));
+    let snapshots = test.snapshot().unwrap();
+    for parallelism in [1, 2] {
+        let mut sums = Vec::new();
+        for subtask in 0..parallelism {
+            let key = |(key, _): &(u64, u64)| *key;
+            let restored = keyed_by_value(key, Sums).subtask(subtask, parallelism);
+            let mut restored = restored.restore(snapshots.clone()).open().unwrap();
+            restored.advance_clock_to(1_000).unwrap();
+            sums.append(&mut restored.output());
+        }
+        assert_eq!(sums, [(2, 1)]);
+    }
+    assert!(keyed(|(key, _): &(u64, u64)| key, Sums).restore([vec![1, 2, 3]]).open().is_err());
+}
+
+/// Sends on what is not forbidden.
+#[derive(Clone)]
+struct Allowed;
+
+impl KeyedBroadcastProcessFunction<u64, (u64, u64), u64> for Allowed {
+    type State = Option<u64>;
+    type Broadcast = Vec<u64>;
+    type Out = u64;
+    fn process(
+        &mut self,
+        (key, n): (u64, u64),
+        last: &mut Option<u64>,
+        forbidden: &Vec<u64>,
+        _ctx: &mut crate::operators::Context<'_, u64>,
+        out: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        if !forbidden.contains(&key) {
+            *last = Some(n);
+            out.collect(n);
+        }
+        Ok(())
+    }
+    fn process_broadcast(
+        &mut self,
+        key: u64,
+        forbidden: &mut Vec<u64>,
+        _out: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        forbidden.push(key);
+        Ok(())
+    }
+}
+
+impl BroadcastProcessFunction<u64, u64> for Allowed {
+    type Broadcast = Vec<u64>;
+    type Out = u64;
+    fn process(
+        &mut self,
+        key: u64,
+        forbidden: &Vec<u64>,
+        out: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        if !forbidden.contains(&key) {
+            out.collect(key);
+        }
+        Ok(())
+    }
+    fn process_broadcast(
+        &mut self,
+        key: u64,
+        forbidden: &mut Vec<u64>,
+        _out: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        forbidden.push(key);
+        Ok(())
+    }
+}
+
+#[test]
+fn both_inputs_are_pushed_to() {
+    let mut keyed = keyed_broadcast(|(key, _): &(u64, u64)| key, Allowed).open().unwrap();
+    keyed.push1((1, 10)).unwrap();
+    keyed.push2(1).unwrap();
+    keyed.push1((1, 11)).unwrap();
+    keyed.push1_at((2, 20), 5).unwrap();
+    assert_eq!(keyed.timed_output(), [(10, None), (20, Some(5))]);
+    assert_eq!((keyed.broadcast_state(), keyed.state(&1)), (&vec![1], Some(&Some(10))));
+    let snapshot = keyed.snapshot().unwrap();
+    let restored = keyed_broadcast(|(key, _): &(u64, u64)| key, Allowed).restore(snapshot);
+    let mut restored = restored.open().unwrap();
+    restored.push1((1, 12)).unwrap();
+    assert_eq!((restored.output(), restored.state(&2)), (vec![], Some(&Some(20))));
+
+    let mut plain = broadcast::<u64, u64, _>(Allowed).open().unwrap();
+    plain.push2_at(3, 9).unwrap();
+    plain.push_batch([3, 4].map(|n| (Either::Left(n), NO_TIME))).unwrap();
+    assert_eq!(plain.output(), [4]);
+}
