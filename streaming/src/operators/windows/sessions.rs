@@ -154,3 +154,39 @@ impl<A: Record> Kept for Sessions<A> {
         Ok(read)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{operators::Count, types::Reader};
+
+    /// The bytes of sessions between these milliseconds, in that order.
+    fn bytes(windows: &[(i64, i64)]) -> Vec<u8> {
+        let (mut rows, mut out) = (RowWriter::default(), Vec::new());
+        for (start, last) in windows {
+            let mut one = Sessions::default();
+            let window = TimeWindow::new(*start, *last);
+            let add = Sessions::add::<u8, u8, Count>;
+            assert_eq!(add(&mut one, 0..0, window, 1, &mut Count), window);
+            one.write(&mut rows);
+        }
+        rows.finish(&mut out);
+        out
+    }
+
+    #[test]
+    fn sessions_that_are_written_lie_apart_and_in_order_or_are_refused() {
+        let read = |windows: &[(i64, i64)]| {
+            let bytes = bytes(windows);
+            let mut input = Reader::new(&bytes);
+            Sessions::<u64>::read(&mut RowReader::new(&mut input, &[Some(0)]).unwrap())
+        };
+        assert_eq!(read(&[(0, 9), (11, 20), (i64::MAX, i64::MAX)]).unwrap().sessions.len(), 3);
+        let refused: [&[(i64, i64)]; 4] =
+            [&[(5, 4)], &[(0, 9), (10, 20)], &[(11, 20), (0, 9)], &[(0, i64::MAX), (1, 2)]];
+        for windows in refused {
+            let invalid = CodecError::Invalid { what: "order of sessions" };
+            assert_eq!(read(windows).unwrap_err(), invalid, "{windows:?}");
+        }
+    }
+}

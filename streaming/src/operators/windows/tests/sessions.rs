@@ -153,7 +153,7 @@ fn a_session_that_grows_has_one_place_in_the_queue() {
 fn a_shorter_lateness_does_not_fire_sessions_again_that_were_kept_for_a_longer_one() {
     let mut before = of_gap(|_| 10, 100);
     before.batch(&[(1, 1, 0), (1, 2, 50)]);
-    assert_eq!(before.event(StreamEvent::Watermark(20)).len(), 1);
+    assert_eq!(before.event(StreamEvent::Watermark(9)).len(), 1);
     let operator = EventTimeWindows::new(by_first(), core(|_| 10, 0));
     let mut after = Subtask::new(operator, (0, 1), &[before.snapshot()], false);
     let fired = after.event(StreamEvent::Watermark(i64::MAX));
