@@ -3,7 +3,8 @@
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 use syn::{
-    Data, DeriveInput, Error, Fields, Ident, Path, Result, Type, WherePredicate, parse_quote,
+    Data, DeriveInput, Error, Fields, Ident, Member, Path, Result, Type, WherePredicate,
+    parse_quote,
 };
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
@@ -72,6 +73,9 @@ pub(crate) fn runtime(input: &DeriveInput) -> Result<TokenStream> {
 struct Parts {
     pattern: TokenStream,
     bindings: Vec<Ident>,
+    members: Vec<Member>,
+    /// The constructor over the bindings.
+    bound: TokenStream,
     names: Vec<String>,
     types: Vec<Type>,
     make: TokenStream,
@@ -81,6 +85,7 @@ fn parts(krate: &TokenStream, constructor: &TokenStream, fields: &Fields) -> Par
     let bindings: Vec<Ident> = (0..fields.len()).map(|i| format_ident!("field_{i}")).collect();
     let types: Vec<Type> = fields.iter().map(|f| f.ty.clone()).collect();
     let decode = types.iter().map(|ty| quote!(<#ty as #krate::FlottType>::decode(input)?));
+    let members: Vec<Member> = fields.members().collect();
     let (pattern, names, make) = match fields {
         Fields::Named(named) => {
             let idents: Vec<_> = named.named.iter().filter_map(|f| f.ident.clone()).collect();
@@ -94,7 +99,9 @@ fn parts(krate: &TokenStream, constructor: &TokenStream, fields: &Fields) -> Par
         }
         Fields::Unit => (constructor.clone(), Vec::new(), constructor.clone()),
     };
-    Parts { pattern, bindings, names, types, make }
+    // A pattern that binds every field is also the expression that puts them together.
+    let bound = pattern.clone();
+    Parts { pattern, bindings, members, bound, names, types, make }
 }
 
 /// `type_name` and what both kinds share; type parameters are part of the name.
@@ -114,7 +121,9 @@ fn head(krate: &TokenStream, input: &DeriveInput) -> (TokenStream, String) {
 
 fn of_struct(krate: &TokenStream, input: &DeriveInput, fields: &Fields) -> TokenStream {
     let (type_name, name) = head(krate, input);
-    let Parts { pattern, bindings, names, types, make } = parts(krate, &quote!(Self), fields);
+    let parts = parts(krate, &quote!(Self), fields);
+    let columns = columns(krate, &parts);
+    let Parts { pattern, bindings, names, types, make, .. } = parts;
     // Every value takes at least one byte, also one without fields.
     let empty = bindings.is_empty();
     let pad = empty.then(|| quote!(out.push(0);));
@@ -155,6 +164,44 @@ fn of_struct(krate: &TokenStream, input: &DeriveInput, fields: &Fields) -> Token
                 #(+ #krate::FlottType::weight(#bindings)
                     .saturating_sub(::std::mem::size_of::<#types>()))*
         }
+        #columns
+    }
+}
+
+/// A batch of a struct as one column for each field; without fields, value by value.
+fn columns(krate: &TokenStream, parts: &Parts) -> TokenStream {
+    let Parts { bindings, members, bound, types, .. } = parts;
+    if bindings.is_empty() {
+        return TokenStream::new();
+    }
+    quote! {
+        fn encode_column<'column, Values>(values: Values, out: &mut ::std::vec::Vec<u8>)
+        where
+            Values: ::std::iter::Iterator<Item = &'column Self> + ::std::clone::Clone,
+        {
+            #(<#types as #krate::FlottType>::encode_column(
+                ::std::iter::Iterator::map(
+                    ::std::clone::Clone::clone(&values),
+                    |value| &value.#members,
+                ),
+                out,
+            );)*
+        }
+        fn decode_column(
+            count: usize,
+            input: &mut #krate::Reader<'_>,
+        ) -> ::std::result::Result<::std::vec::Vec<Self>, #krate::CodecError> {
+            #(let mut #bindings = ::std::iter::IntoIterator::into_iter(
+                <#types as #krate::FlottType>::decode_column(count, input)?,
+            );)*
+            let mut values = ::std::vec::Vec::with_capacity(count);
+            while let (#(::std::option::Option::Some(#bindings),)*) =
+                (#(::std::iter::Iterator::next(&mut #bindings),)*)
+            {
+                values.push(#bound);
+            }
+            ::std::result::Result::Ok(values)
+        }
     }
 }
 
@@ -171,7 +218,7 @@ fn of_enum(
     let mut weight = Vec::new();
     for (place, (ident, fields)) in variants.iter().enumerate() {
         let tag = Literal::u64_unsuffixed(place as u64);
-        let Parts { pattern, bindings, names, types, make } =
+        let Parts { pattern, bindings, names, types, make, .. } =
             parts(krate, &quote!(Self::#ident), fields);
         let variant = format!("{ident}(");
         describe.push(quote! {

@@ -4,7 +4,9 @@
 
 use derive::FlottType;
 use std::{collections::HashSet, fmt::Debug};
-use streaming::types::{FlottType, Key, Serde, decode_one, encode_one, fingerprint, key_hash};
+use streaming::types::{
+    FlottType, Key, Reader, Serde, decode_one, encode_one, fingerprint, key_hash,
+};
 
 #[derive(Debug, Clone, PartialEq, FlottType)]
 #[flott(crate = streaming)]
@@ -36,6 +38,13 @@ fn round_trip<T: FlottType + PartialEq + Debug>(value: &T) {
     assert_eq!(&decode_one::<T>(&bytes).unwrap(), value);
     for end in 0..bytes.len() {
         assert!(decode_one::<T>(&bytes[..end]).is_err(), "{end} of {} bytes", bytes.len());
+    }
+    let mut columns = Vec::new();
+    T::encode_column([value, value].into_iter(), &mut columns);
+    let back = T::decode_column(2, &mut Reader::new(&columns)).unwrap();
+    assert_eq!(back.iter().collect::<Vec<_>>(), [value, value]);
+    for end in 0..columns.len() {
+        assert!(T::decode_column(2, &mut Reader::new(&columns[..end])).is_err(), "{end}");
     }
 }
 

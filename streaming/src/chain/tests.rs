@@ -178,8 +178,9 @@ impl ProcessFunction<(u64, u64)> for Twice {
     }
 }
 
-#[test]
-fn a_step_that_is_interrupted_ends_behind_the_record_at_work() {
+/// What a map and the filter behind it work on, in that order, where the step is interrupted at a record of the map and ever
+/// after.
+fn worked_on(interrupted_at: u64) -> Vec<(&'static str, u64)> {
     let interrupt = Interrupt::default();
     let worked = Arc::new(Mutex::new(Vec::new()));
     let (raised, log) = (interrupt.clone(), worked.clone());
@@ -188,7 +189,7 @@ fn a_step_that_is_interrupted_ends_behind_the_record_at_work() {
         env.sequence(0..2_000)
             .map(move |n| {
                 first.lock().unwrap().push(("first", n));
-                if n == 1_500 {
+                if n == interrupted_at {
                     raised.raise();
                 }
                 n
@@ -203,16 +204,34 @@ fn a_step_that_is_interrupted_ends_behind_the_record_at_work() {
     let tmp = tempfile::tempdir().unwrap();
     let outcome = Harness::new(tmp.path()).interrupt(interrupt).run(&job).unwrap();
     assert!(outcome.collected[0][0].starts_with(b"1000\t"));
-    let worked = worked.lock().unwrap();
+    let worked = worked.lock().unwrap().clone();
     assert_eq!(worked.len(), 4_000);
-    let first = worked.iter().position(|seen| *seen == ("first", 1_500)).unwrap();
-    assert_eq!(worked[first + 1].0, "second", "the rest of the batch waits");
-    let after: Vec<_> = worked[first + 1..].windows(2).filter(|two| two[0].0 == two[1].0).collect();
-    assert!(after.len() < 480, "records go one by one: {} runs", after.len());
     for operator in ["first", "second"] {
         let seen = worked.iter().filter(|(who, _)| *who == operator).map(|(_, n)| *n);
         assert!(seen.is_sorted(), "in order");
     }
+    worked
+}
+
+#[test]
+fn a_step_that_is_interrupted_ends_behind_the_record_at_work() {
+    let worked = worked_on(500);
+    let first = worked.iter().position(|seen| *seen == ("first", 500)).unwrap();
+    assert_eq!(worked[first + 1].0, "second", "the rest of the batch waits");
+    let after: Vec<_> = worked[first + 1..].windows(2).filter(|two| two[0].0 == two[1].0).collect();
+    assert!(after.len() < 504, "records go one by one: {} runs", after.len());
+}
+
+#[test]
+fn functions_that_are_known_to_be_quick_look_behind_every_16_records() {
+    let worked = worked_on(1_500);
+    let first = worked.iter().position(|seen| *seen == ("first", 1_500)).unwrap();
+    let more = worked[first + 1..].iter().take_while(|(who, _)| *who == "first").count();
+    assert!(more < 16, "{more}");
+    // What followed was interrupted at once: it is not known to be quick any more.
+    let last = &worked[worked.len() - 400..];
+    let runs = last.windows(2).filter(|two| two[0].0 == two[1].0).count();
+    assert!(runs < 20, "records go one by one: {runs} runs");
 }
 
 #[test]

@@ -25,6 +25,38 @@ pub struct Collector<T> {
     /// The chain behind took no more when it was last asked, or has not worked off what it took.
     stopped: bool,
     interrupt: Interrupt,
+    pace: Pace,
+}
+
+/// Records that an operator works on between two looks at the interruption, when it is known to be quick.
+const QUICK: usize = 16;
+/// Records without an interruption after which it is known to be quick. A step is interrupted after 50 ms: so many records took
+/// less, and [`QUICK`] of them take less than a millisecond.
+const PROOF: usize = 1_024;
+
+/// How often an operator looks at the interruption: behind each record, until it is known to be quick. A function that was and
+/// suddenly is slow delays an interruption by [`QUICK`] records, once.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Records since the last interruption.
+    calm: usize,
+}
+
+impl Pace {
+    /// Says how many records to work on next, and 0 once a step is interrupted; at first it is never 0.
+    #[inline]
+    fn parts(&mut self, interrupt: &Interrupt) -> impl FnMut() -> usize {
+        let mut part = 0;
+        move || {
+            if part > 0 && interrupt.is_raised() {
+                self.calm = 0;
+                return 0;
+            }
+            self.calm = self.calm.saturating_add(part);
+            part = if self.calm < PROOF { 1 } else { QUICK };
+            part
+        }
+    }
 }
 
 impl<T> Collector<T> {
@@ -42,6 +74,7 @@ impl<T> Collector<T> {
             failure: None,
             stopped: false,
             interrupt,
+            pace: Pace::default(),
         }
     }
 
@@ -110,8 +143,17 @@ impl<T> Collector<T> {
     /// Emits one record for each of a batch, at the same time, as long as nothing interrupts; the others stay in the batch.
     #[inline]
     pub(crate) fn extend_mapped<In>(&mut self, from: &mut Batch<In>, map: impl FnMut(In) -> T) {
-        let interrupt = &self.interrupt;
-        self.buffer.extend_mapped(from, map, || !interrupt.is_raised());
+        let Self { buffer, pace, interrupt, .. } = self;
+        buffer.extend_mapped(from, map, pace.parts(interrupt));
+        self.send_if_full();
+    }
+
+    /// Emits the records of a batch that `keep` says yes to, as long as nothing interrupts; those that it was not asked about
+    /// stay in the batch.
+    #[inline]
+    pub(crate) fn extend_filtered(&mut self, from: &mut Batch<T>, keep: impl FnMut(&T) -> bool) {
+        let Self { buffer, pace, interrupt, .. } = self;
+        buffer.extend_filtered(from, keep, pace.parts(interrupt));
         self.send_if_full();
     }
 

@@ -87,12 +87,8 @@ impl<In: Send + 'static, F: FnMut(&In) -> bool + Send> Operator<In> for Filter<F
         out: &mut Collector<In>,
         _context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        batch.try_each_while(|record, time| {
-            if (self.function)(&record) {
-                out.push(record, time);
-            }
-            Ok(out.goes_on())
-        })
+        out.extend_filtered(batch, &mut self.function);
+        Ok(())
     }
 }
 
@@ -152,11 +148,11 @@ impl<In: Send + 'static, F: FnMut(&In) + Send> Operator<In> for Inspect<F> {
         out: &mut Collector<In>,
         _context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        batch.try_each_while(|record, time| {
+        out.extend_mapped(batch, |record| {
             (self.function)(&record);
-            out.push(record, time);
-            Ok(out.goes_on())
-        })
+            record
+        });
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! The codec of an edge: what is there beside records, a watermark, a count, the records, their times.
+//! The codec of an edge: what is there beside records, a watermark, a count, the records by columns, their times.
 
 use super::{CodecError, FlottType, Reader, Record, check_written, times, write_len};
 use crate::{
@@ -49,7 +49,7 @@ impl<T: Record> EdgeCodec for BatchCodec<T> {
             out.extend_from_slice(&ms.to_le_bytes());
         }
         write_len(typed.len(), out);
-        T::encode_slice(typed.records(), out);
+        T::encode_column(typed.records().iter(), out);
         if !times.is_empty() {
             times::encode(times, out);
         }
@@ -67,7 +67,7 @@ impl<T: Record> EdgeCodec for BatchCodec<T> {
             _ => Some(i64::from_le_bytes(input.array()?)),
         };
         let count = input.count()?;
-        let records = T::decode_vec(count, &mut input)?;
+        let records = T::decode_column(count, &mut input)?;
         let times = match head & HEAD_TIMES {
             0 => Vec::new(),
             _ => times::decode(count, &mut input)?,

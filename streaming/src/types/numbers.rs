@@ -1,6 +1,19 @@
 //! Numbers as record types.
 
-use super::{CodecError, FlottType, KeyHasher, Reader, Schema, write_varint, write_zigzag};
+use super::{
+    CodecError, FlottType, KeyHasher, Reader, Schema,
+    columns::{fixed, read_numbers, write_fixed, write_numbers},
+    write_varint, write_zigzag,
+};
+
+/// Signed numbers as unsigned ones of the same order.
+pub(super) fn ordered(value: i64) -> u64 {
+    value as u64 ^ 1 << 63
+}
+/// The signed number that [`ordered`] made an unsigned one of.
+pub(super) fn signed(value: u64) -> i64 {
+    (value ^ 1 << 63) as i64
+}
 
 macro_rules! unsigned {
     ($($type:ident),*) => {$(
@@ -15,6 +28,16 @@ macro_rules! unsigned {
             }
             #[inline]
             fn hash_key(&self, hasher: &mut KeyHasher) { hasher.write_u64(*self as u64); }
+            fn encode_column<'a, I: Iterator<Item = &'a Self> + Clone>(values: I, out: &mut Vec<u8>) {
+                write_numbers(values.map(|value| *value as u64), 1, out);
+            }
+            fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
+                let numbers = read_numbers(count, 1, input)?;
+                if !numbers.all_fit(|value| Self::try_from(value).is_ok()) {
+                    return Err(CodecError::Invalid { what: stringify!($type) });
+                }
+                Ok(numbers.map(|value| value as Self))
+            }
         }
     )*};
 }
@@ -34,6 +57,16 @@ macro_rules! signed {
             // Sign extension: the same number of any width has the same hash.
             #[inline]
             fn hash_key(&self, hasher: &mut KeyHasher) { hasher.write_u64(*self as i64 as u64); }
+            fn encode_column<'a, I: Iterator<Item = &'a Self> + Clone>(values: I, out: &mut Vec<u8>) {
+                write_numbers(values.map(|value| ordered(*value as i64)), 1, out);
+            }
+            fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
+                let numbers = read_numbers(count, 1, input)?;
+                if !numbers.all_fit(|value| Self::try_from(signed(value)).is_ok()) {
+                    return Err(CodecError::Invalid { what: stringify!($type) });
+                }
+                Ok(numbers.map(|value| signed(value) as Self))
+            }
         }
     )*};
 }
@@ -50,6 +83,13 @@ macro_rules! fixed {
             fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> { input.array().map(Self::from_le_bytes) }
             #[inline]
             fn hash_key(&self, hasher: &mut KeyHasher) { $hash(*self, hasher) }
+            fn encode_column<'a, I: Iterator<Item = &'a Self> + Clone>(values: I, out: &mut Vec<u8>) {
+                write_fixed(values.clone().count(), values.map(|value| value.to_le_bytes()), out);
+            }
+            fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
+                let bytes = input.take(count.saturating_mul(size_of::<Self>()))?;
+                Ok(fixed(bytes).map(Self::from_le_bytes).collect())
+            }
         }
     )*};
 }
@@ -94,6 +134,9 @@ impl FlottType for u8 {
     }
     fn hash_slice(values: &[Self], hasher: &mut KeyHasher) {
         hasher.write_bytes(values);
+    }
+    fn encode_column<'a, I: Iterator<Item = &'a Self> + Clone>(values: I, out: &mut Vec<u8>) {
+        out.extend(values);
     }
 }
 

@@ -1,6 +1,10 @@
 //! The standard library's types as record types; numbers are in a module of their own.
 
-use super::{CodecError, FlottType, KeyHasher, Reader, Schema, write_len, write_varint};
+use super::{
+    CodecError, FlottType, KeyHasher, Reader, Schema,
+    columns::{read_texts, write_texts},
+    write_len, write_varint,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
@@ -94,6 +98,12 @@ impl FlottType for String {
     }
     fn weight(&self) -> usize {
         size_of::<Self>() + self.capacity()
+    }
+    fn encode_column<'a, I: Iterator<Item = &'a Self> + Clone>(values: I, out: &mut Vec<u8>) {
+        write_texts(values.map(Self::as_str), out);
+    }
+    fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
+        read_texts(count, input, str::to_owned)
     }
 }
 
@@ -382,6 +392,19 @@ macro_rules! tuples {
             fn weight(&self) -> usize {
                 // Each part's heap, and the tuple itself with its padding.
                 size_of::<Self>() $(+ self.$index.weight().saturating_sub(size_of::<$name>()))+
+            }
+            fn encode_column<'a, It: Iterator<Item = &'a Self> + Clone>(values: It, out: &mut Vec<u8>) {
+                $($name::encode_column(values.clone().map(|value| &value.$index), out);)+
+            }
+            #[expect(non_snake_case, reason = "variables are named as the types are")]
+            fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
+                $(let mut $name = $name::decode_column(count, input)?.into_iter();)+
+                let mut values = Vec::with_capacity(count);
+                // Every column has as many values.
+                while let ($(Some($name),)+) = ($($name.next(),)+) {
+                    values.push(($($name,)+));
+                }
+                Ok(values)
             }
         }
     )*};

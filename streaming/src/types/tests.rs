@@ -10,9 +10,29 @@ fn law<T: FlottType + PartialEq + std::fmt::Debug>(value: &T) {
     let mut longer = bytes.clone();
     longer.push(0);
     assert!(decode_one::<T>(&longer).is_err(), "what follows is noticed");
-    for end in (0..bytes.len()).step_by(bytes.len().div_ceil(16)) {
+    for end in (0..bytes.len()).step_by(bytes.len().div_ceil(16).max(1)) {
         assert!(decode_one::<T>(bytes.get(..end).unwrap()).is_err(), "a prefix is no value");
     }
+    columns_law(&[value; 3]);
+}
+
+/// Values by columns come back, take a byte each at least, and no prefix stands for them.
+fn columns_law<T: FlottType + PartialEq + std::fmt::Debug>(values: &[&T]) {
+    let mut bytes = Vec::new();
+    T::encode_column(values.iter().copied(), &mut bytes);
+    assert!(bytes.len() >= values.len());
+    let mut input = Reader::new(&bytes);
+    let back = T::decode_column(values.len(), &mut input).unwrap();
+    input.finish().unwrap();
+    assert_eq!(back.iter().collect::<Vec<_>>(), values);
+    for end in (0..bytes.len()).step_by(bytes.len().div_ceil(16).max(1)) {
+        let mut input = Reader::new(bytes.get(..end).unwrap());
+        assert!(T::decode_column(values.len(), &mut input).is_err(), "{end} of {}", bytes.len());
+    }
+}
+
+fn columns<T: FlottType + PartialEq + std::fmt::Debug>(values: &[T]) {
+    columns_law(&values.iter().collect::<Vec<_>>());
 }
 
 proptest! {
@@ -32,6 +52,31 @@ proptest! {
         e: Box<Option<String>>, f: Result<u8, String>, g: [u16; 3], h: std::time::Duration,
     ) {
         law(&a); law(&b); law(&c); law(&d); law(&e); law(&f); law(&g); law(&h);
+    }
+
+    #[test]
+    fn columns_of_numbers(
+        a: Vec<u16>, b: Vec<u32>, c: Vec<u64>, d: Vec<(i16, usize)>, e: Vec<i32>, f: Vec<i64>, near in any::<i64>(),
+        by: Vec<u8>, g: Vec<(u128, i8, bool)>,
+    ) {
+        columns(&a); columns(&b); columns(&c); columns(&d); columns(&e); columns(&f); columns(&g);
+        columns(&by.iter().map(|n| near.wrapping_add(i64::from(*n))).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn columns_of_texts(a: Vec<String>, b: Vec<(String, Option<u64>, Vec<u8>)>) {
+        columns(&a); columns(&b);
+    }
+
+    #[test]
+    fn no_bytes_make_a_column_panic(count in 0_usize..100, bytes: Vec<u8>) {
+        let input = || Reader::new(&bytes);
+        let _ = <(u16, i16, i32)>::decode_column(count, &mut input());
+        let _ = <(u32, u64, isize)>::decode_column(count, &mut input());
+        if let Ok(texts) = String::decode_column(count, &mut input()) {
+            prop_assert!(texts.len() == count && texts.iter().map(String::len).sum::<usize>() <= bytes.len());
+        }
+        let _ = <(f32, (u128, String), Vec<u8>)>::decode_column(count, &mut input());
     }
 
     #[test]
@@ -62,6 +107,33 @@ use crate::{
     batch::Batch,
     seam::{EdgeCodec, ErasedBatch},
 };
+
+#[test]
+fn a_number_of_a_column_that_is_too_large_is_refused() {
+    let column = |values: &[u64]| {
+        let mut bytes = Vec::new();
+        u64::encode_column(values.iter(), &mut bytes);
+        bytes
+    };
+    let narrow = |bytes: &[u8]| u16::decode_column(2, &mut Reader::new(bytes));
+    assert_eq!(narrow(&column(&[1, 65_535])), Ok(vec![1, 65_535]));
+    assert_eq!(narrow(&column(&[1, 65_536])), Err(CodecError::Invalid { what: "u16" }));
+    // The smallest number is near 2^64, and a distance leads beyond it.
+    let mut beyond = column(&[u64::MAX - 1, u64::MAX]);
+    *beyond.last_mut().unwrap() = 255;
+    assert_eq!(narrow(&beyond), Err(CodecError::Invalid { what: "u16" }));
+    let signed = |bytes: &[u8]| i16::decode_column(2, &mut Reader::new(bytes));
+    assert_eq!(signed(&beyond), Err(CodecError::Invalid { what: "i16" }));
+    // A text column whose lengths cut a character in two.
+    let mut texts = Vec::new();
+    String::encode_column(["é".to_owned(), String::new()].iter(), &mut texts);
+    let halves = texts.len() - 4;
+    texts[halves..halves + 2].copy_from_slice(&[1, 1]);
+    assert_eq!(
+        String::decode_column(2, &mut Reader::new(&texts)),
+        Err(CodecError::Invalid { what: "UTF-8" })
+    );
+}
 
 #[test]
 fn announced_lengths_reserve_nothing() {

@@ -1,35 +1,19 @@
-//! The column of event times in an encoded batch: differences to the smallest time, all of the same width.
+//! The column of event times in an encoded batch.
 //!
 //! Times of one batch are near each other, so that most columns take one or two bytes a record. Decoding must never
 //! reserve more than the bytes given can fill.
 
-use super::{CodecError, Reader, write_len};
+use super::{
+    CodecError, Reader,
+    columns::{read_numbers, write_numbers},
+    numbers::{ordered, signed},
+    write_len,
+};
 
-/// Appends a column: its length, its width in bytes (0: all times are equal), its smallest time, and the differences to it.
+/// Appends a column: its length, then the times as a column of numbers, which takes no byte a time where all are equal.
 pub(super) fn encode(times: &[i64], out: &mut Vec<u8>) {
-    let smallest = times.iter().copied().min().unwrap_or(0);
-    let largest = times.iter().copied().max().unwrap_or(0);
-    // The difference of two `i64` fits a `u64`, whatever their signs.
-    let widest = largest.wrapping_sub(smallest) as u64;
-    let width: u8 = match widest {
-        0 => 0,
-        1..=0xff => 1,
-        0x100..=0xffff => 2,
-        0x1_0000..=0xffff_ffff => 4,
-        _ => 8,
-    };
     write_len(times.len(), out);
-    out.push(width);
-    out.extend_from_slice(&smallest.to_le_bytes());
-    let differences = times.iter().map(|time| time.wrapping_sub(smallest) as u64);
-    // Every difference fits its width: that is how the width was chosen.
-    match width {
-        0 => {}
-        1 => out.extend(differences.map(|d| d as u8)),
-        2 => differences.for_each(|d| out.extend_from_slice(&(d as u16).to_le_bytes())),
-        4 => differences.for_each(|d| out.extend_from_slice(&(d as u32).to_le_bytes())),
-        _ => differences.for_each(|d| out.extend_from_slice(&d.to_le_bytes())),
-    }
+    write_numbers(times.iter().map(|time| ordered(*time)), 0, out);
 }
 
 /// Reads the column of a batch of `records` records.
@@ -41,23 +25,7 @@ pub(super) fn decode(records: usize, input: &mut Reader<'_>) -> Result<Vec<i64>,
     if count > records {
         return Err(CodecError::Invalid { what: "count of times" });
     }
-    let width = input.byte()?;
-    let smallest = i64::from_le_bytes(input.array()?);
-    let bytes = input.take(count.saturating_mul(usize::from(width)))?;
-    let time = |difference: u64| smallest.wrapping_add(difference as i64);
-    Ok(match width {
-        0 => vec![smallest; count],
-        1 => bytes.iter().map(|b| time(u64::from(*b))).collect(),
-        2 => widths(bytes).map(|b| time(u64::from(u16::from_le_bytes(b)))).collect(),
-        4 => widths(bytes).map(|b| time(u64::from(u32::from_le_bytes(b)))).collect(),
-        8 => widths(bytes).map(|b| time(u64::from_le_bytes(b))).collect(),
-        _ => return Err(CodecError::Invalid { what: "width of times" }),
-    })
-}
-
-/// Bytes as numbers of `N` bytes each.
-fn widths<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
-    bytes.as_chunks::<N>().0.iter().copied()
+    Ok(read_numbers(count, 0, input)?.map(signed))
 }
 
 #[cfg(test)]

@@ -3,6 +3,10 @@
 //! A stream without event times must cost one branch per batch here, not one per record. Nothing in this module may
 //! reorder records.
 
+mod in_place;
+
+use in_place::{map_into, retain_front};
+
 /// Stands for "no event time", as `Long.MIN_VALUE` does in Flink.
 pub const NO_TIME: i64 = i64::MIN;
 
@@ -132,51 +136,68 @@ impl<T> Batch<T> {
         }
     }
 
-    /// Appends one record for each record of `from`, at the same time, as long as `go_on` says so after each; the others stay
-    /// in `from`.
+    /// Appends one record for each record of `from`, at the same time. `next` says, before each part, how many records to go on
+    /// with; at its 0 the others stay in `from`.
     #[inline]
     pub fn extend_mapped<In>(
         &mut self,
         from: &mut Batch<In>,
-        mut map: impl FnMut(In) -> T,
-        mut go_on: impl FnMut() -> bool,
+        map: impl FnMut(In) -> T,
+        next: impl FnMut() -> usize,
     ) {
-        // Never fails: the error type has no values.
-        let _: Result<(), std::convert::Infallible> = from.try_each_while(|record, time| {
-            self.push(map(record), time);
-            Ok(go_on())
-        });
+        let timed = !from.times.is_empty();
+        if timed {
+            self.fill_times();
+            from.fill_times();
+        }
+        let moved = map_into(&mut from.records, &mut self.records, map, next);
+        if timed {
+            self.times.extend(from.times.drain(..moved));
+        }
+    }
+
+    /// Appends the records of `from` that `keep` says yes to, with their times. `next` as in [`Batch::extend_mapped`].
+    #[inline]
+    pub fn extend_filtered(
+        &mut self,
+        from: &mut Self,
+        mut keep: impl FnMut(&T) -> bool,
+        mut next: impl FnMut() -> usize,
+    ) {
+        if !self.is_empty() || !from.times.is_empty() {
+            let mut left = next();
+            let mut goes_on = || {
+                left = left.saturating_sub(1);
+                if left == 0 {
+                    left = next();
+                }
+                left > 0
+            };
+            // Never fails: the error type has no values.
+            let _: Result<(), std::convert::Infallible> = from.try_each_while(|record, time| {
+                if keep(&record) {
+                    self.push(record, time);
+                }
+                Ok(goes_on())
+            });
+            return;
+        }
+        // In place: the records that are kept move by some places, and the memory changes its owner.
+        let kept = retain_front(&mut from.records, keep, next);
+        let rest = match kept < from.records.len() {
+            true => from.records.split_off(kept),
+            false => Vec::new(),
+        };
+        std::mem::swap(&mut self.records, &mut from.records);
+        if !rest.is_empty() {
+            from.records = rest;
+        }
     }
 
     /// Appends records without times.
     #[inline]
     pub fn extend(&mut self, records: impl Iterator<Item = T>) {
         self.records.extend(records);
-    }
-
-    /// Keeps the records that `keep` says yes to, and their times.
-    #[inline]
-    pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
-        if self.times.is_empty() {
-            self.records.retain(keep);
-            return;
-        }
-        self.fill_times();
-        let (mut read, mut kept) = (0, 0);
-        let times = &mut self.times;
-        self.records.retain(|record| {
-            let stays = keep(record);
-            // `kept` never overtakes `read`, which counts the records: both are places of the column.
-            if stays && let Some(time) = times.get(read).copied() {
-                if let Some(place) = times.get_mut(kept) {
-                    *place = time;
-                }
-                kept += 1;
-            }
-            read += 1;
-            stays
-        });
-        self.times.truncate(kept);
     }
 
     /// Hands out records with their times, in their order, until `each` answers that it does not go on. The records that
@@ -336,17 +357,25 @@ mod tests {
             let joined = [a.clone(), b.clone()].concat();
             prop_assert_eq!(pairs(&both), joined.clone());
 
-            let mut kept = both.clone();
-            kept.retain(|record| record % 3 != 0);
-            let expected: Vec<_> = joined.iter().copied().filter(|(r, _)| r % 3 != 0).collect();
-            prop_assert_eq!(pairs(&kept), expected);
+            // Parts of `most` records, at most three of them.
+            let parts = || {
+                let mut parts = 3;
+                move || { parts -= i32::from(parts > 0); if parts > 0 { most.max(1) } else { 0 } }
+            };
+            let taken = b.len().min(2 * most.max(1));
+            let rest = b[taken..].to_vec();
+            for (old, a) in [(batch(&a), a.clone()), (Batch::default(), Vec::new())] {
+                let (mut mapped, mut from) = (old.clone(), batch(&b));
+                mapped.extend_mapped(&mut from, |record| record, parts());
+                prop_assert_eq!(pairs(&mapped), [a.clone(), b[..taken].to_vec()].concat());
+                prop_assert_eq!(pairs(&from), rest.clone());
 
-            let mut mapped = batch(&a);
-            let (mut from, mut left) = (batch(&b), most);
-            mapped.extend_mapped(&mut from, |record| record, || { left = left.saturating_sub(1); left > 0 });
-            let taken = b.len().min(most.max(1));
-            prop_assert_eq!(pairs(&mapped), [a.clone(), b[..taken].to_vec()].concat());
-            prop_assert_eq!(pairs(&from), b[taken..].to_vec());
+                let (mut kept, mut from) = (old, batch(&b));
+                kept.extend_filtered(&mut from, |record| record % 3 != 0, parts());
+                let stays = b[..taken].iter().copied().filter(|(r, _)| r % 3 != 0).collect::<Vec<_>>();
+                prop_assert_eq!(pairs(&kept), [a, stays].concat());
+                prop_assert_eq!(pairs(&from), rest.clone());
+            }
 
             let mut handed = Vec::new();
             both.clone().each(|record, time| handed.push((record, time)));

@@ -1,0 +1,145 @@
+//! Batches on the wire by columns: all values of one part of the records behind each other, numbers with the same width.
+//!
+//! State and keys are encoded value by value ([`FlottType::encode`](super::FlottType::encode)); a batch is not, because numbers of one width are written and
+//! read some twenty times as quickly as numbers of seven bits a byte, and a text column is checked for UTF-8 once. A column takes at
+//! least one byte a value, so a count that is greater than the bytes left is refused before anything is reserved.
+
+use super::{CodecError, Reader};
+
+/// Appends a column of numbers: its width in bytes, its smallest number, and the distances of all from it. A column whose numbers
+/// are all equal has the width `least`.
+pub(super) fn write_numbers(
+    values: impl Iterator<Item = u64> + Clone,
+    least: u8,
+    out: &mut Vec<u8>,
+) {
+    let (mut count, mut smallest, mut largest) = (0_usize, u64::MAX, 0);
+    for value in values.clone() {
+        count += 1;
+        smallest = smallest.min(value);
+        largest = largest.max(value);
+    }
+    let width = match largest.saturating_sub(smallest) {
+        0 => least,
+        1..=0xff => 1,
+        0x100..=0xffff => 2,
+        0x1_0000..=0xffff_ffff => 4,
+        _ => 8,
+    };
+    out.push(width);
+    out.extend_from_slice(&smallest.to_le_bytes());
+    // Every distance fits the width: that is how it was chosen.
+    let distances = values.map(|value| value.wrapping_sub(smallest));
+    match width {
+        0 => {}
+        1 => write_fixed(count, distances.map(|d| (d as u8).to_le_bytes()), out),
+        2 => write_fixed(count, distances.map(|d| (d as u16).to_le_bytes()), out),
+        4 => write_fixed(count, distances.map(|d| (d as u32).to_le_bytes()), out),
+        _ => write_fixed(count, distances.map(u64::to_le_bytes), out),
+    }
+}
+
+/// Reads so many numbers as [`write_numbers`] wrote them.
+///
+/// # Errors
+/// When the bytes are no such column.
+pub(super) fn read_numbers<'a>(
+    count: usize,
+    least: u8,
+    input: &mut Reader<'a>,
+) -> Result<Numbers<'a>, CodecError> {
+    let width = input.byte()?;
+    let smallest = u64::from_le_bytes(input.array()?);
+    if !matches!(width, 0 | 1 | 2 | 4 | 8) || width < least {
+        return Err(CodecError::Invalid { what: "width of a column" });
+    }
+    let bytes = input.take(count.saturating_mul(usize::from(width)))?;
+    Ok(Numbers { count, width, smallest, bytes })
+}
+
+/// A column of numbers that was read.
+pub(super) struct Numbers<'a> {
+    count: usize,
+    width: u8,
+    smallest: u64,
+    bytes: &'a [u8],
+}
+
+impl Numbers<'_> {
+    /// Returns whether `fits` says yes to all: it is asked about two numbers that all are between. Where bytes that nobody wrote
+    /// stand for a number beyond 64 bits it is asked about the largest one.
+    #[inline]
+    pub(super) fn all_fit(&self, fits: impl Fn(u64) -> bool) -> bool {
+        self.count == 0 || (fits(self.smallest) && fits(self.largest()))
+    }
+    fn largest(&self) -> u64 {
+        let distance = |widest: u64, bytes: [u8; 8]| widest.max(u64::from_le_bytes(bytes));
+        let widest = match self.width {
+            0 => 0,
+            1 => self.bytes.iter().copied().max().map_or(0, u64::from),
+            2 => fixed(self.bytes).map(u16::from_le_bytes).max().map_or(0, u64::from),
+            4 => fixed(self.bytes).map(u32::from_le_bytes).max().map_or(0, u64::from),
+            _ => fixed(self.bytes).fold(0, distance),
+        };
+        self.smallest.saturating_add(widest)
+    }
+    /// Makes a value of each number.
+    pub(super) fn map<T>(&self, make: impl Fn(u64) -> T) -> Vec<T> {
+        let value = |distance: u64| make(self.smallest.wrapping_add(distance));
+        match self.width {
+            0 => (0..self.count).map(|_| value(0)).collect(),
+            1 => self.bytes.iter().map(|b| value(u64::from(*b))).collect(),
+            2 => fixed(self.bytes).map(|b| value(u64::from(u16::from_le_bytes(b)))).collect(),
+            4 => fixed(self.bytes).map(|b| value(u64::from(u32::from_le_bytes(b)))).collect(),
+            _ => fixed(self.bytes).map(|b| value(u64::from_le_bytes(b))).collect(),
+        }
+    }
+}
+
+/// Appends values of `N` bytes each.
+pub(super) fn write_fixed<const N: usize>(
+    count: usize,
+    values: impl Iterator<Item = [u8; N]>,
+    out: &mut Vec<u8>,
+) {
+    let begin = out.len();
+    out.resize(begin + count * N, 0);
+    let places = out.get_mut(begin..).unwrap_or_default().as_chunks_mut::<N>().0;
+    for (place, value) in places.iter_mut().zip(values) {
+        *place = value;
+    }
+}
+
+/// Bytes as values of `N` bytes each.
+pub(super) fn fixed<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
+    bytes.as_chunks::<N>().0.iter().copied()
+}
+
+/// Appends a column of texts: their lengths as numbers, then all bytes.
+pub(super) fn write_texts<'a>(values: impl Iterator<Item = &'a str> + Clone, out: &mut Vec<u8>) {
+    write_numbers(values.clone().map(|text| text.len() as u64), 1, out);
+    values.for_each(|text| out.extend_from_slice(text.as_bytes()));
+}
+
+/// Reads so many texts as [`write_texts`] wrote them, and makes a value of each.
+///
+/// # Errors
+/// When the bytes are no such column.
+pub(super) fn read_texts<T>(
+    count: usize,
+    input: &mut Reader<'_>,
+    make: impl Fn(&str) -> T,
+) -> Result<Vec<T>, CodecError> {
+    let lengths = read_numbers(count, 1, input)?;
+    let lengths = lengths.map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+    let whole = lengths.iter().fold(0_usize, |sum, length| sum.saturating_add(*length));
+    let wrong = CodecError::Invalid { what: "UTF-8" };
+    let mut rest = str::from_utf8(input.take(whole)?).map_err(|_| wrong)?;
+    let mut values = Vec::with_capacity(lengths.len());
+    for length in lengths {
+        let (text, behind) = rest.split_at_checked(length).ok_or(wrong)?;
+        values.push(make(text));
+        rest = behind;
+    }
+    Ok(values)
+}
