@@ -16,6 +16,7 @@ fn program(name: &str) -> Command {
         "line_lengths" => env!("CARGO_BIN_EXE_line_lengths"),
         "fraud_detection" => env!("CARGO_BIN_EXE_fraud_detection"),
         "broadcast_rules" => env!("CARGO_BIN_EXE_broadcast_rules"),
+        "late_clicks" => env!("CARGO_BIN_EXE_late_clicks"),
         "top_words" => env!("CARGO_BIN_EXE_top_words"),
         "clicks_sessions" => env!("CARGO_BIN_EXE_clicks_sessions"),
         _ => env!("CARGO_BIN_EXE_ticker"),
@@ -204,6 +205,35 @@ fn readings_are_judged_by_the_limit_of_their_time() {
             let printed = run(rules.env("FLOTT_PARALLELISM_DEFAULT", parallelism));
             let expected = ["a\t10\t11\t10", "a\t20\t21\t20", "a\t20\t25\t20", "b\t30\t50\t49"];
             assert_eq!(sorted(&printed), expected);
+        }
+    }
+}
+
+#[test]
+fn clicks_that_come_too_late_are_in_a_file_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, late) = (folder.path().join("clicks"), folder.path().join("late"));
+    // More lines than three batches have: the last ones come behind a watermark of five minutes and more.
+    let mut lines: Vec<String> = (0..6_000).map(|n| format!("{} ann", n * 100)).collect();
+    lines.extend(["599950 bob".into(), "299999 ann".into(), "60000 bob".into(), "0 ann".into()]);
+    fs::write(&input, lines.join("\n")).unwrap();
+    let mut in_time: Vec<String> = (1..=10).map(|n| format!("{}\tann\t600", n * 60_000)).collect();
+    in_time.push("600000\tbob\t1".into());
+    for exchange in ["false", "true"] {
+        for (lateness, again, too_late) in [
+            ("0", None, "0\tann\n299999\tann\n60000\tbob\n"),
+            ("250000", Some("300000\tann\t601".to_owned()), "0\tann\n60000\tbob\n"),
+        ] {
+            let mut clicks = program("late_clicks");
+            clicks.env("FLOTT_EXCHANGE_FORCE_SERIALIZATION", exchange);
+            clicks.env("FLOTT_PARALLELISM_DEFAULT", "1");
+            clicks.arg("--input").arg(&input).arg("--late").arg(&late);
+            let printed = run(clicks.args(["--lateness", lateness]));
+            let mut expected: Vec<String> = in_time.iter().cloned().chain(again).collect();
+            expected.sort_unstable();
+            assert_eq!(sorted(&printed), expected);
+            let written = fs::read_to_string(&late).unwrap();
+            assert_eq!(sorted(&written), too_late.lines().collect::<Vec<_>>());
         }
     }
 }

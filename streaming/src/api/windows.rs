@@ -4,7 +4,8 @@ use super::{KeyedStream, Stream, builder::OperatorSpec, keyed::of_key};
 use crate::{
     operators::{
         AggregateFunction, AggregateWindow, Count, CountWindows, EventTimeAssigner, KeySelector,
-        ProcessWindow, Reduce, Sum, WindowAssigner, WindowFolding, WindowFunction, whole_ms,
+        Lateness, OutputTag, ProcessWindow, Reduce, Sum, WindowAssigner, WindowFolding,
+        WindowFunction, whole_ms,
     },
     types::Record,
 };
@@ -37,7 +38,7 @@ use std::{ops::AddAssign, time::Duration};
 pub struct WindowedStream<T, S, W> {
     keyed: KeyedStream<T, S>,
     assigner: W,
-    lateness_ms: i64,
+    lateness: Lateness<T>,
 }
 
 impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
@@ -47,7 +48,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         if let Some(mistake) = assigner.mistake() {
             self.stream.env.builder.borrow_mut().invalid(mistake);
         }
-        WindowedStream { keyed: self.clone(), assigner, lateness_ms: 0 }
+        WindowedStream { keyed: self.clone(), assigner, lateness: 0.into() }
     }
 
     /// Puts every `records` records of each key together, whatever their times. What is emitted has the event time of the
@@ -86,9 +87,36 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
 
 impl<T, S, W: EventTimeAssigner> WindowedStream<T, S, W> {
     /// Keeps each window for that long after the watermark has passed its end. A record that comes meanwhile makes the window
-    /// emit for its key once more; a record that comes later still is dropped.
+    /// emit for its key once more; a record that comes later still is dropped, or goes to
+    /// [`WindowedStream::side_output_late_data`].
     pub fn allowed_lateness(self, lateness: Duration) -> Self {
-        Self { lateness_ms: whole_ms(lateness), ..self }
+        Self { lateness: self.lateness.with_ms(whole_ms(lateness)), ..self }
+    }
+
+    /// Sends the records that come too late for every window to a side output, instead of dropping them. It is read from what
+    /// the windows emit:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use streaming::{
+    ///     Stream,
+    ///     operators::{OutputTag, TumblingEventTimeWindows},
+    /// };
+    ///
+    /// const LATE: OutputTag<(i64, u64)> = OutputTag::new("late");
+    ///
+    /// fn clicks_per_minute(clicks: &Stream<(i64, u64)>) {
+    ///     let counts = clicks
+    ///         .key_by(|(_, user)| user)
+    ///         .window(TumblingEventTimeWindows::of(Duration::from_secs(60)))
+    ///         .side_output_late_data(&LATE)
+    ///         .count();
+    ///     counts.print();
+    ///     counts.side_output(&LATE).discard();
+    /// }
+    /// ```
+    pub fn side_output_late_data(self, tag: &OutputTag<T>) -> Self {
+        Self { lateness: self.lateness.with_output(*tag), ..self }
     }
 }
 
@@ -97,9 +125,9 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W>
         let states = of_key::<S::Key>(W::states::<S, F>());
         let spec = OperatorSpec { kind: W::KIND.to_owned(), states, ..OperatorSpec::default() };
         let (selector, assigner) = (self.keyed.selector.clone(), self.assigner.clone());
-        let lateness_ms = self.lateness_ms;
+        let lateness = self.lateness.clone();
         self.keyed.add(spec, move || {
-            assigner.operator::<S, F>(selector.clone(), folding.clone(), lateness_ms)
+            assigner.operator::<S, F>(selector.clone(), folding.clone(), lateness.clone())
         })
     }
 

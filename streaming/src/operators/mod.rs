@@ -43,7 +43,7 @@ pub use timers::{TimeDomain, Timer, TimerService};
 pub(crate) use windows::whole_ms;
 pub use windows::{
     AggregateFunction, AggregateWindow, CountWindow, CountWindows, EventTimeAssigner,
-    EventTimeSessionWindows, EventTimeWindows, FixedGap, GapOf, ProcessWindow,
+    EventTimeSessionWindows, EventTimeWindows, FixedGap, GapOf, Lateness, ProcessWindow,
     ProcessingTimeSessionWindows, ProcessingTimeWindows, SessionGap, Slices,
     SlidingEventTimeWindows, SlidingProcessingTimeWindows, TimeWindow, TumblingEventTimeWindows,
     TumblingProcessingTimeWindows, WindowAssigner, WindowFolding, WindowFunction, WindowStore,

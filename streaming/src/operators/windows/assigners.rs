@@ -2,7 +2,7 @@
 
 use super::{
     CountWindow, EventTimeWindows, FixedGap, GapOf, ProcessingTimeWindows, SessionGap, Slices,
-    WindowFolding, core::WindowCore, counts::RowCounts, session_core::SessionCore,
+    WindowFolding, core::WindowCore, counts::RowCounts, late::Lateness, session_core::SessionCore,
 };
 use crate::{
     operators::{KeySelector, KeyedOperator, KeyedProcessFunction, Operator},
@@ -22,12 +22,12 @@ pub trait WindowAssigner<T: Record>: Clone + Send + 'static {
     fn mistake(&self) -> Option<&'static str>;
     /// Returns the declaration of the operator's state.
     fn states<S: KeySelector<T>, F: WindowFolding<S::Key, T>>() -> Vec<StateDeclaration>;
-    /// Makes the operator of one subtask, whose windows take late records for `lateness_ms` milliseconds.
+    /// Makes the operator of one subtask, whose windows take late records as `lateness` says.
     fn operator<S: KeySelector<T>, F: WindowFolding<S::Key, T>>(
         &self,
         selector: S,
         folding: F,
-        lateness_ms: i64,
+        lateness: Lateness<T>,
     ) -> Self::Operator<S, F>;
 }
 
@@ -115,11 +115,11 @@ macro_rules! assigner {
                 &self,
                 selector: S,
                 folding: F,
-                lateness_ms: i64,
+                lateness: Lateness<T>,
             ) -> $operator<S, WindowCore<T, S, F>> {
                 let $this = self;
                 let slices = Slices::new(self.size, $slide, self.offset);
-                $operator::new(selector, WindowCore::new(folding, slices, lateness_ms))
+                $operator::new(selector, WindowCore::new(folding, slices, lateness))
             }
         }
     };
@@ -234,9 +234,9 @@ macro_rules! sessions {
                 &self,
                 selector: S,
                 folding: F,
-                lateness_ms: i64,
+                lateness: Lateness<T>,
             ) -> Self::Operator<S, F> {
-                $operator::new(selector, SessionCore::new(folding, self.gap.clone(), lateness_ms))
+                $operator::new(selector, SessionCore::new(folding, self.gap.clone(), lateness))
             }
         }
     };
@@ -309,7 +309,7 @@ impl<T: Record> WindowAssigner<T> for CountWindows {
         &self,
         selector: S,
         folding: F,
-        _lateness_ms: i64,
+        _lateness: Lateness<T>,
     ) -> Self::Operator<S, F> {
         let function = CountWindow::new(RowCounts::new(self.size, self.slide), folding);
         let states = <Self as WindowAssigner<T>>::states::<S, F>();

@@ -17,7 +17,7 @@ use crate::{
         KeyAddress, KeyGroups, Single, StateDeclaration, StateField, Table, part_bits,
         read_snapshot, write_snapshot,
     },
-    types::{CodecError, Reader, write_len, write_zigzag},
+    types::{CodecError, Reader, Record, write_len, write_zigzag},
 };
 use hashbrown::hash_table::Entry;
 
@@ -35,7 +35,7 @@ struct Firing {
 pub struct WindowCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> {
     folding: F,
     slices: Slices,
-    lateness: Lateness,
+    lateness: Lateness<T>,
     fields: Vec<StateDeclaration>,
     groups: KeyGroups,
     panes: Panes<S::Key, F::Kept>,
@@ -51,19 +51,19 @@ pub struct WindowCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> {
     rest: Vec<(S::Key, F::Kept)>,
 }
 
-impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
+impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
     /// Returns the declaration of the state.
     pub(super) fn declare() -> Vec<StateDeclaration> {
         vec![<Option<F::Kept> as StateField>::declare("window-contents")]
     }
 
-    /// Makes one whose windows take late records for `lateness_ms` milliseconds.
-    pub(super) fn new(folding: F, slices: Slices, lateness_ms: i64) -> Self {
+    /// Makes one whose windows take late records as `lateness` says.
+    pub(super) fn new(folding: F, slices: Slices, lateness: impl Into<Lateness<T>>) -> Self {
         let groups = KeyGroups { owned: 0..0, max_parallelism: 1 };
         Self {
             folding,
             slices,
-            lateness: Lateness::of(lateness_ms),
+            lateness: lateness.into(),
             fields: Self::declare(),
             panes: Panes::new(groups.clone()),
             groups,
@@ -120,7 +120,7 @@ impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
             open = open.max(self.slices.first_open(restored, self.lateness.ms));
         }
         if pane.windows.end <= open || pane.windows.is_empty() {
-            self.lateness.no_window(record.into_record(), time, watermark);
+            self.lateness.no_window(record.into_record(), time, watermark, out);
             return Ok(());
         }
         let fired = pane.windows.start.max(open)..pane.windows.end.min(due);
@@ -218,7 +218,7 @@ impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
 
 impl<T, S, F> WindowStore<T, S> for WindowCore<T, S, F>
 where
-    T: Send + 'static,
+    T: Record,
     S: KeySelector<T>,
     F: WindowFolding<S::Key, T>,
 {

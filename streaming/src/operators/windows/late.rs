@@ -1,18 +1,36 @@
-//! Records that come too late: how long windows are kept, and the one place where a record is dropped.
+//! Records that come too late: how long windows are kept, and the one place where a record is dropped or goes to a side output.
 
-/// The allowed lateness of one operator's windows, and how many records came later still.
-#[derive(Debug)]
-pub(super) struct Lateness {
+use crate::{
+    operators::{Collector, OutputTag},
+    types::Record,
+};
+
+/// The allowed lateness of windows, where records go that come later still, and how many were dropped.
+#[derive(Debug, Clone)]
+pub struct Lateness<T> {
     /// Milliseconds that a window is kept after its last one.
     pub(super) ms: i64,
+    output: Option<OutputTag<T>>,
     /// Records that were dropped since the start.
     pub(super) dropped: u64,
 }
 
-impl Lateness {
-    /// Keeps windows for `ms` milliseconds.
-    pub(super) fn of(ms: i64) -> Self {
-        Self { ms, dropped: 0 }
+impl<T> From<i64> for Lateness<T> {
+    /// Keeps windows for so many milliseconds.
+    fn from(ms: i64) -> Self {
+        Self { ms, output: None, dropped: 0 }
+    }
+}
+
+impl<T> Lateness<T> {
+    /// Sends late records to a side output.
+    pub(crate) fn with_output(self, tag: OutputTag<T>) -> Self {
+        Self { output: Some(tag), ..self }
+    }
+
+    /// Keeps windows for so many milliseconds.
+    pub(crate) fn with_ms(self, ms: i64) -> Self {
+        Self { ms, ..self }
     }
 
     /// Returns the moment at which a window with that last millisecond is given up, in milliseconds since 1970.
@@ -20,11 +38,27 @@ impl Lateness {
     pub(super) fn end(&self, last: i64) -> i64 {
         last.saturating_add(self.ms)
     }
+}
 
-    /// Takes a record that no window takes. It is counted if it came too late when event time was at `watermark`; a record
-    /// between two windows is not.
-    pub(super) fn no_window<T>(&mut self, record: T, time: i64, watermark: i64) {
-        self.dropped += u64::from(self.end(time) <= watermark);
-        drop(record);
+impl<T: Record> Lateness<T> {
+    /// Takes a record that no window takes. If it came too late when event time was at `watermark`, it goes to the side output, or
+    /// is dropped and counted; a record between two windows is dropped.
+    pub(super) fn no_window<Out>(
+        &mut self,
+        record: T,
+        time: i64,
+        watermark: i64,
+        out: &mut Collector<Out>,
+    ) {
+        if self.end(time) > watermark {
+            return;
+        }
+        match &self.output {
+            Some(tag) => {
+                out.set_time(time);
+                out.collect_to(tag, record);
+            }
+            None => self.dropped += 1,
+        }
     }
 }

@@ -31,6 +31,7 @@ pub use folding::{
     AggregateFunction, AggregateWindow, ProcessWindow, WindowFolding, WindowFunction,
 };
 pub use gaps::{FixedGap, GapOf, SessionGap};
+pub use late::Lateness;
 pub use processing_time::ProcessingTimeWindows;
 pub use slices::{Slices, TimeWindow};
 pub use store::WindowStore;

@@ -15,7 +15,7 @@ use crate::{
     state::{
         KeyAddress, KeyGroups, StateDeclaration, StateError, Table, read_snapshot, write_snapshot,
     },
-    types::{CodecError, Key, Reader},
+    types::{CodecError, Key, Reader, Record},
 };
 use hashbrown::hash_table::Entry;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ const VERSION: u8 = 2;
 pub struct SessionCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G> {
     folding: F,
     gap: G,
-    lateness: Lateness,
+    lateness: Lateness<T>,
     fields: Vec<StateDeclaration>,
     groups: KeyGroups,
     table: Table<S::Key, Sessions<F::Kept>>,
@@ -59,18 +59,20 @@ impl<K: Key> Queue<K> {
     }
 }
 
-impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>> SessionCore<T, S, F, G> {
+impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>>
+    SessionCore<T, S, F, G>
+{
     /// Returns the declaration of the state.
     pub(super) fn declare() -> Vec<StateDeclaration> {
         Sessions::<F::Kept>::declare()
     }
 
-    /// Makes one whose sessions take late records for `lateness_ms` milliseconds.
-    pub(super) fn new(folding: F, gap: G, lateness_ms: i64) -> Self {
+    /// Makes one whose sessions take late records as `lateness` says.
+    pub(super) fn new(folding: F, gap: G, lateness: impl Into<Lateness<T>>) -> Self {
         Self {
             folding,
             gap,
-            lateness: Lateness::of(lateness_ms),
+            lateness: lateness.into(),
             fields: Self::declare(),
             groups: KeyGroups { owned: 0..0, max_parallelism: 1 },
             table: Table::default(),
@@ -111,14 +113,14 @@ impl<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>> Sessio
                 let entry = taken.into_mut();
                 let touching = entry.1.touching(window);
                 if is_late && touching.is_empty() {
-                    lateness.no_window(record.into_record(), time, watermark);
+                    lateness.no_window(record.into_record(), time, watermark, out);
                     return Ok(());
                 }
                 let session = entry.1.add(touching.clone(), window, record.into_record(), folding);
                 (entry, touching, session)
             }
             Entry::Vacant(_) if is_late => {
-                lateness.no_window(record.into_record(), time, watermark);
+                lateness.no_window(record.into_record(), time, watermark, out);
                 return Ok(());
             }
             Entry::Vacant(free) => {
@@ -208,7 +210,7 @@ fn passed(restored: &Restored, groups: &KeyGroups, group: u32, watermark: i64) -
 
 impl<T, S, F, G> WindowStore<T, S> for SessionCore<T, S, F, G>
 where
-    T: Send + 'static,
+    T: Record,
     S: KeySelector<T>,
     F: WindowFolding<S::Key, T>,
     G: SessionGap<T>,
