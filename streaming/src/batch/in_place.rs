@@ -178,7 +178,7 @@ mod tests {
         let mut kept = records();
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let fail = |record: &(usize, Rc<()>)| {
-                if record.0 == 5 { panic!("five") } else { record.0 % 2 == 0 }
+                if record.0 == 5 { panic!("five") } else { record.0.is_multiple_of(2) }
             };
             retain_front(&mut kept, fail, parts(&[4, 2, 2]));
         }));

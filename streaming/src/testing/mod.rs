@@ -120,16 +120,21 @@ where
     operator(Process::new(BothInputs(function)))
 }
 
+/// What finds the key of a record of either input, as a part of the record.
+type KeyOfEither<K, S, R> = EitherKey<ByReference<S, K>, ByReference<R, K>>;
 /// The operator of a keyed function of two inputs.
 type KeyedConnected<A, B, K, S, R, F> =
-    KeyedOperator<Either<A, B>, EitherKey<ByReference<S, K>, ByReference<R, K>>, BothInputs<F>>;
+    KeyedOperator<Either<A, B>, KeyOfEither<K, S, R>, BothInputs<F>>;
+/// The test of a keyed function of two inputs, before it is open.
+type KeyedConnectedBuilder<A, B, K, S, R, F> =
+    HarnessBuilder<Either<A, B>, KeyedConnected<A, B, K, S, R, F>>;
 
 /// Prepares the test of a keyed function of two inputs, whose keys are parts of the records.
 pub fn keyed_connected<A, B, K, S, R, F>(
     key1: S,
     key2: R,
     function: F,
-) -> HarnessBuilder<Either<A, B>, KeyedConnected<A, B, K, S, R, F>>
+) -> KeyedConnectedBuilder<A, B, K, S, R, F>
 where
     A: Send + 'static,
     B: Send + 'static,
@@ -144,11 +149,11 @@ where
 
 /// The operator of a function with broadcast state.
 type Broadcast<A, B, F, V> = BroadcastOperator<Process<Reading<F, B, V>>, A, B>;
+/// The test of a function with broadcast state, before it is open.
+type BroadcastBuilder<A, B, F, V> = HarnessBuilder<Either<A, B>, Broadcast<A, B, F, V>>;
 
 /// Prepares the test of a function with broadcast state.
-pub fn broadcast<A, B, F>(
-    function: F,
-) -> HarnessBuilder<Either<A, B>, Broadcast<A, B, F, F::Broadcast>>
+pub fn broadcast<A, B, F>(function: F) -> BroadcastBuilder<A, B, F, F::Broadcast>
 where
     A: Send + 'static,
     B: Send + 'static,
@@ -157,15 +162,19 @@ where
     operator(BroadcastOperator::new(Process::new(Reading::new(function))))
 }
 
+/// The keyed operator inside one with broadcast state.
+type KeyedReading<A, B, K, S, F, V> = KeyedOperator<A, ByReference<S, K>, Reading<F, B, V>>;
 /// The operator of a keyed function with broadcast state.
-type KeyedBroadcast<A, B, K, S, F, V> =
-    BroadcastOperator<KeyedOperator<A, ByReference<S, K>, Reading<F, B, V>>, A, B>;
+type KeyedBroadcast<A, B, K, S, F, V> = BroadcastOperator<KeyedReading<A, B, K, S, F, V>, A, B>;
+/// The test of a keyed function with broadcast state, before it is open.
+type KeyedBroadcastBuilder<A, B, K, S, F, V> =
+    HarnessBuilder<Either<A, B>, KeyedBroadcast<A, B, K, S, F, V>>;
 
 /// Prepares the test of a keyed function with broadcast state, whose key is a part of the record.
 pub fn keyed_broadcast<A, B, K, S, F>(
     key: S,
     function: F,
-) -> HarnessBuilder<Either<A, B>, KeyedBroadcast<A, B, K, S, F, F::Broadcast>>
+) -> KeyedBroadcastBuilder<A, B, K, S, F, F::Broadcast>
 where
     A: Send + 'static,
     B: Send + 'static,
