@@ -75,12 +75,15 @@ fn spec(kind: &str) -> OperatorSpec {
 
 impl<A: Record> Stream<A> {
     /// Puts a stream of other records beside this one, for one operator that reads both. The records of each keep their
-    /// order; which stream comes first is not known.
+    /// order; which stream comes first is not known. Event time comes as far as the slower of both has: behind the operator
+    /// there is none where one of them has no watermarks.
     pub fn connect<B: Record>(&self, other: &Stream<B>) -> ConnectedStreams<A, B> {
         ConnectedStreams { first: self.clone(), second: other.clone() }
     }
 
-    /// Puts a stream beside this one whose records go to every subtask of the operator that reads both, such as rules.
+    /// Puts a stream beside this one whose records go to every subtask of the operator that reads both, such as rules. Event
+    /// time comes as far as the slower of both has: for timers and windows rules need watermarks, too, or
+    /// [`with_idleness`](crate::time::WatermarkStrategy::with_idleness).
     pub fn connect_broadcast<B: Record>(
         &self,
         other: &Stream<B>,
@@ -98,7 +101,9 @@ impl<A: Record, S: KeySelector<A>> KeyedStream<A, S> {
         KeyedConnectedStreams { first: self.clone(), second: other.clone() }
     }
 
-    /// Puts a stream beside this one whose records go to every subtask of the operator that reads both, such as rules.
+    /// Puts a stream beside this one whose records go to every subtask of the operator that reads both, such as rules. Event
+    /// time comes as far as the slower of both has: for timers and windows rules need watermarks, too, or
+    /// [`with_idleness`](crate::time::WatermarkStrategy::with_idleness).
     pub fn connect_broadcast<B: Record>(
         &self,
         other: &Stream<B>,
