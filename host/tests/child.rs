@@ -44,6 +44,8 @@ tests!(
     a_host_ends_with_the_socket_to_its_parent,
     a_silent_parent_ends_the_host_and_a_living_one_does_not,
     code_that_does_not_return_costs_its_own_process_only,
+    a_slow_function_is_cancelled_behind_the_record_at_work,
+    a_stalled_consumer_holds_no_more_than_the_network_memory,
     a_host_that_is_told_to_end_ends_well,
     what_is_no_host_is_told_with_its_last_words,
     a_launch_without_descriptors_left_is_told_apart_and_leaves_none_open,
@@ -257,6 +259,66 @@ async fn code_that_does_not_return_costs_its_own_process_only() {
     assert!(asked.elapsed() >= Duration::from_millis(200));
     assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
     coordinators.host.gateway.ask(ParentAlive {}).await.unwrap();
+}
+
+async fn a_slow_function_is_cancelled_behind_the_record_at_work() {
+    let mut cluster = Cluster::start().await;
+    let coordinators = launch(&cluster).await;
+    let mut worker = launch(&cluster).await;
+    worker.start(cluster.start_host(&[])).await;
+    let begun = cluster.tmp.path().join("begun");
+    let graph = cluster.build(&coordinators.host, 1, &["slow", &begun.to_string_lossy()]).await;
+    let attempts = deploy(&graph, &[&worker.host], 0).await;
+    let records = || std::fs::metadata(&begun).map_or(0, |file| file.len());
+    soon("three records", async {
+        while records() < 3 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    worker.host.cancel(attempts.clone()).await;
+    let asked = records();
+    cluster.all(S::Canceled, attempts.len()).await;
+    // The one at work, and one that may have begun before the task heard of it.
+    assert!(records() <= asked + 1, "{} records were begun after {asked}", records() - asked);
+}
+
+async fn a_stalled_consumer_holds_no_more_than_the_network_memory() {
+    let mut cluster = Cluster::start().await;
+    let coordinators = launch(&cluster).await;
+    let mut worker = launch(&cluster).await;
+    worker.start(cluster.start_host(&[])).await;
+    let before = resident_kib(worker.pid);
+    let stalled = cluster.tmp.path().join("stalled");
+    std::fs::write(&stalled, "").unwrap();
+    let graph =
+        cluster.build(&coordinators.host, 2, &["stalled", &stalled.to_string_lossy()]).await;
+    let attempts = deploy(&graph, &[&worker.host], 0).await;
+    cluster.all(S::Running, attempts.len()).await;
+    // Until it grows no more.
+    let mut most = before;
+    soon("the producers to stop", async {
+        let mut unchanged = 0;
+        while unchanged < 20 {
+            tokio::time::sleep(Duration::from_millis(25)).await;
+            let now = resident_kib(worker.pid);
+            unchanged = if now > most { 0 } else { unchanged + 1 };
+            most = most.max(now);
+        }
+    })
+    .await;
+    // 16 MiB of network memory, the batches in the hands of four tasks, and what the allocator keeps of each thread.
+    assert!(most - before < 48 * 1_024, "{before} KiB before, {most} KiB at most");
+    worker.host.cancel(attempts.clone()).await;
+    std::fs::remove_file(&stalled).unwrap();
+    cluster.all(S::Canceled, attempts.len()).await;
+}
+
+/// What a process has in memory, in KiB.
+fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 async fn a_host_that_is_told_to_end_ends_well() {

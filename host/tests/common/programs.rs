@@ -3,6 +3,7 @@
 
 use std::{
     convert::Infallible,
+    io::Write,
     sync::atomic::{AtomicU64, Ordering},
 };
 use streaming::operators::{BoxError, Collector, OperatorContext, ProcessFunction};
@@ -61,6 +62,35 @@ fn build(env: &Environment, args: &Args) -> Result<(), String> {
                         std::thread::sleep(std::time::Duration::from_millis(1));
                     }
                     n
+                })
+                .discard();
+        }
+        "slow" => {
+            // Fifty milliseconds for a record. A file grows by a byte with each one that is begun.
+            let begun = args.get(1).unwrap_or("").to_owned();
+            env.sequence(0..)
+                .map(move |n| {
+                    let file = std::fs::OpenOptions::new().create(true).append(true).open(&begun);
+                    file.and_then(|mut file| file.write_all(b".")).ok();
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    n
+                })
+                .filter(|n| n % 2 == 0)
+                .discard();
+        }
+        "stalled" => {
+            // Records of a kilobyte for a consumer that takes one until a file is gone.
+            let stalled = std::path::PathBuf::from(args.get(1).unwrap_or(""));
+            env.sequence(0..)
+                .flat_map(|n, out| {
+                    out.collect_all((0..3).map(|part| vec![part; 1_024 + n as usize % 2]))
+                })
+                .rebalance()
+                .map(move |record| {
+                    while stalled.exists() {
+                        std::thread::sleep(std::time::Duration::from_millis(5));
+                    }
+                    record
                 })
                 .discard();
         }
