@@ -56,7 +56,9 @@ pub mod prelude {
         Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState, State,
     };
     pub use streaming::time::{WatermarkGenerator, WatermarkStrategy};
-    pub use streaming::types::{FlottType, FromLine, Key, KeyPart, Record, Serde, ToLine};
+    pub use streaming::types::{
+        CompactString, FlottType, FromLine, Key, KeyPart, Record, Serde, ToLine,
+    };
     pub use streaming::{Args, Environment, ProgramEntry, Stream};
 }
 

@@ -100,6 +100,28 @@ pub fn count<const KEYS: u64>(records: u64) -> Checksum {
     checksum
 }
 
+/// Milliseconds of a window.
+pub const WINDOW_MS: u64 = 5_000;
+
+/// Counts the records of each of `KEYS` keys in each window of [`WINDOW_MS`]; record n has the event time n ÷ `PER_MS` in
+/// milliseconds. There is one table at a time: times do not go back, so a window ends with the first record behind it, and its
+/// table, then empty, is the next window's.
+pub fn window<const KEYS: u64, const PER_MS: u64>(records: u64) -> Checksum {
+    let mut counts: HashTable<(u64, u64)> = HashTable::new();
+    let mut checksum = Checksum::default();
+    let mut end = WINDOW_MS;
+    for number in 0..records {
+        let time = number / PER_MS;
+        if time >= end {
+            counts.drain().for_each(|counted| checksum.add_record(&counted));
+            end = (time / WINDOW_MS + 1) * WINDOW_MS;
+        }
+        counted(&mut counts, splitmix64(number) % KEYS);
+    }
+    counts.drain().for_each(|counted| checksum.add_record(&counted));
+    checksum
+}
+
 /// Counts one record of a key. Returns the key and its new count.
 #[inline]
 fn counted<K: FlottType + Eq + Clone>(counts: &mut HashTable<(K, u64)>, key: K) -> (K, u64) {

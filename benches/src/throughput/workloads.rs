@@ -42,6 +42,8 @@ pub struct Workload {
 }
 
 const MILLION: u64 = 1_000_000;
+/// Records of a millisecond of event time, where records have one.
+const PER_MS: u64 = 1_000;
 
 /// All workloads, in the order in which they run.
 pub const WORKLOADS: &[Workload] = &[
@@ -50,6 +52,11 @@ pub const WORKLOADS: &[Workload] = &[
         ..words("word_count_p1", 1, Goal::AtMost(1.4), Goal::AtLeast(3.2))
     },
     words("word_count_p2", 2, Goal::AtMost(1.9), Goal::AtLeast(2.2)),
+    Workload {
+        program: programs::word_count_text,
+        flink_known: Some((0.31, 0.31)),
+        ..words("word_count_text", 1, Goal::AtMost(0.75), Goal::AtLeast(6.0))
+    },
     Workload {
         flink_known: Some((0.033, 0.040)),
         ..numbers("chain", 400 * MILLION, programs::chain, 1.7, 16.0)
@@ -62,6 +69,16 @@ pub const WORKLOADS: &[Workload] = &[
     Workload {
         by_hand: |records| Ok(loops::count::<MILLION>(records)),
         ..numbers("count_1m", 30 * MILLION, programs::count::<MILLION>, 1.0, 12.0)
+    },
+    Workload {
+        by_hand: |records| Ok(loops::window::<1_000, PER_MS>(records)),
+        flink_known: Some((0.34, 0.34)),
+        ..numbers("window_1k", 60 * MILLION, programs::window::<1_000, PER_MS>, 2.0, 20.0)
+    },
+    Workload {
+        by_hand: |records| Ok(loops::window::<MILLION, PER_MS>(records)),
+        flink_known: Some((2.0, 2.0)),
+        ..numbers("window_1m", 30 * MILLION, programs::window::<MILLION, PER_MS>, 1.5, 25.0)
     },
     Workload {
         parallelism: 2,
@@ -160,7 +177,7 @@ mod tests {
     use streaming::{BuildInputs, build, harness::Harness};
 
     /// Runs the workload's job in this thread.
-    fn checksum(workload: &Workload, records: u64) -> Checksum {
+    fn checksum(workload: &'static Workload, records: u64) -> Checksum {
         let inputs = BuildInputs {
             args: vec![records.to_string()],
             env: None,
@@ -174,7 +191,9 @@ mod tests {
             program_name: "throughput_jobs".into(),
             program_size: 1,
         };
-        let job = build(&entry(), inputs).unwrap();
+        let entry = ProgramEntry::new()
+            .job(workload.name, |env: &Environment, args: Args| workload.declare(env, &args));
+        let job = build(&entry, inputs).unwrap();
         let parallelism = job.graph().vertices.iter().map(|vertex| vertex.parallelism).max();
         assert_eq!(parallelism, Some(workload.parallelism), "{}", workload.name);
         let folder = tempfile::tempdir().unwrap();
@@ -191,6 +210,20 @@ mod tests {
                 assert!(by_hand.count > 0, "{}", workload.name);
                 assert_eq!(checksum(workload, records), by_hand, "{} {records}", workload.name);
             }
+        }
+    }
+
+    #[test]
+    fn a_job_of_several_windows_has_the_checksum_of_its_loop() {
+        // A record a millisecond: 5,000 records are a window.
+        static WINDOWS: Workload = Workload {
+            by_hand: |records| Ok(loops::window::<100, 1>(records)),
+            ..numbers("windows", 0, programs::window::<100, 1>, 2.0, 20.0)
+        };
+        for (records, windows) in [(5_000, 1), (5_001, 2), (17_000, 4)] {
+            let by_hand = (WINDOWS.by_hand)(records).unwrap();
+            assert!(by_hand.count > (windows - 1) * 100 && by_hand.count <= windows * 100);
+            assert_eq!(checksum(&WINDOWS, records), by_hand, "{records}");
         }
     }
 

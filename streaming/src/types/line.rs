@@ -85,9 +85,15 @@ impl FromLine for Vec<u8> {
 
 impl FromLine for String {
     fn from_line(line: &[u8]) -> Result<Self, String> {
-        match str::from_utf8(line) {
-            Ok(text) => Ok(text.to_owned()),
-            Err(error) => Err(format!("the line is not UTF-8 ({error}); read it as bytes instead")),
-        }
+        text_of(line).map(str::to_owned)
     }
+}
+
+/// Returns the line as text.
+///
+/// # Errors
+/// When it is not UTF-8; the text says where.
+pub(super) fn text_of(line: &[u8]) -> Result<&str, String> {
+    str::from_utf8(line)
+        .map_err(|error| format!("the line is not UTF-8 ({error}); read it as bytes instead"))
 }

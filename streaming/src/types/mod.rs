@@ -12,6 +12,7 @@ mod numbers;
 mod reader;
 mod schema;
 mod serde_type;
+mod short_text;
 mod std_types;
 mod times;
 
@@ -23,6 +24,31 @@ pub use reader::{Reader, write_len, write_varint, write_zigzag};
 pub use schema::{Schema, fingerprint};
 pub use serde_type::Serde;
 pub(crate) use serde_type::check_written;
+
+/// Text of which up to 24 bytes are in the value itself, without a heap allocation: for words, names, codes and other short texts,
+/// as records, keys and state. Longer texts are on the heap. A value is as large as a `String`, and is a `str` by `Deref`.
+///
+/// Bytes, schema and key hash are those of `String`. So a savepoint that was taken with one of the two types is restored with
+/// the other, and every key stays in its key group.
+///
+/// ```
+/// use streaming::{Environment, types::CompactString};
+///
+/// fn count_words(env: &Environment, path: &str) {
+///     env.read_text_file(path)
+///         .flat_map(|line: String, out| {
+///             out.collect_all(line.split_whitespace().map(CompactString::new));
+///         })
+///         .key_by(|word| word)
+///         .count()
+///         .print();
+/// }
+///
+/// assert!(!CompactString::new("at most twenty-four byte").is_heap_allocated());
+/// assert!(CompactString::new("this has twenty-five byte").is_heap_allocated());
+/// ```
+#[doc(inline)]
+pub use compact_str::CompactString;
 
 use thiserror::Error;
 

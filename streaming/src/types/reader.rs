@@ -96,6 +96,16 @@ impl<'a> Reader<'a> {
         if n > self.remaining() { Err(CodecError::Truncated) } else { Ok(n) }
     }
 
+    /// A text behind its length.
+    ///
+    /// # Errors
+    /// When the bytes end, or are not UTF-8.
+    #[inline]
+    pub fn text(&mut self) -> Result<&'a str, CodecError> {
+        let len = self.count()?;
+        str::from_utf8(self.take(len)?).map_err(|_| CodecError::Invalid { what: "UTF-8" })
+    }
+
     /// Reads something one level deeper.
     ///
     /// # Errors

@@ -87,10 +87,7 @@ impl FlottType for String {
     }
     #[inline]
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
-        let len = input.count()?;
-        let text =
-            str::from_utf8(input.take(len)?).map_err(|_| CodecError::Invalid { what: "UTF-8" })?;
-        Ok(text.to_owned())
+        input.text().map(str::to_owned)
     }
     #[inline]
     fn hash_key(&self, hasher: &mut KeyHasher) {

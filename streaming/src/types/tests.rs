@@ -69,6 +69,27 @@ proptest! {
     }
 
     #[test]
+    fn a_short_text_has_bytes_column_and_hash_of_a_string(texts: Vec<String>, long in "[a-zé]{20,40}") {
+        let texts = [texts, vec![long]].concat();
+        let short: Vec<CompactString> = texts.iter().map(CompactString::new).collect();
+        short.iter().for_each(law);
+        columns(&short);
+        prop_assert_eq!(encode_one(&short), encode_one(&texts));
+        prop_assert_eq!(key_hash(&short), key_hash(&texts));
+        prop_assert_eq!(decode_one::<Vec<CompactString>>(&encode_one(&texts)), Ok(short.clone()));
+        let (mut column, mut of_strings) = (Vec::new(), Vec::new());
+        CompactString::encode_column(short.iter(), &mut column);
+        String::encode_column(texts.iter(), &mut of_strings);
+        prop_assert_eq!(column, of_strings);
+        for (short, text) in short.iter().zip(&texts) {
+            prop_assert_eq!(key_hash(short), key_hash(text));
+            let mut line = Vec::new();
+            short.write_line(&mut line);
+            prop_assert_eq!(CompactString::from_line(&line).as_ref(), Ok(short));
+        }
+    }
+
+    #[test]
     fn no_bytes_make_a_column_panic(count in 0_usize..100, bytes: Vec<u8>) {
         let input = || Reader::new(&bytes);
         let _ = <(u16, i16, i32)>::decode_column(count, &mut input());
@@ -194,6 +215,16 @@ fn golden() {
     assert_eq!(encode_one(&vec![-1_i32, 1]), [2, 1, 2]);
     assert_eq!(Schema::of::<Vec<(String, Option<u64>)>>(), "list<tuple<string,option<u64>>>");
     assert_eq!(fingerprint::<(String, u64)>(), "d07c43cff5d483a7");
+}
+
+#[test]
+fn a_short_text_has_the_schema_of_a_string_and_no_heap_up_to_24_bytes() {
+    assert_eq!(fingerprint::<(CompactString, u64)>(), fingerprint::<(String, u64)>());
+    assert_eq!(CompactString::type_name(), String::type_name());
+    assert_eq!(CompactString::new("x".repeat(24)).weight(), 24);
+    assert!(CompactString::new("x".repeat(25)).weight() >= 24 + 25);
+    assert!(decode_one::<CompactString>(&[1, 0xff]).is_err());
+    assert!(CompactString::from_line(&[0xff]).unwrap_err().contains("UTF-8"));
 }
 
 #[test]
