@@ -100,8 +100,15 @@ impl<T> Batch<T> {
     #[inline]
     fn fill_times(&mut self) {
         if self.times.len() < self.records.len() {
-            self.times.resize(self.records.len(), NO_TIME);
+            self.extend_times();
         }
+    }
+
+    /// Not a part of its caller, which is inlined into user functions.
+    #[cold]
+    #[inline(never)]
+    fn extend_times(&mut self) {
+        self.times.resize(self.records.len(), NO_TIME);
     }
 
     /// Appends all of another batch, which comes back empty.
