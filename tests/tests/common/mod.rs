@@ -125,7 +125,6 @@ pub fn free_port() -> u16 {
 
 /// A cluster of processes.
 pub struct Cluster {
-    pub folder: TempDir,
     pub options: Vec<(String, String)>,
     pub rpc_port: u16,
     pub rest_port: u16,
@@ -133,6 +132,8 @@ pub struct Cluster {
     pub taskmanagers: Vec<Process>,
     started: usize,
     runtime: tokio::runtime::Runtime,
+    /// Dropped last: when a test fails, its processes still show their logs.
+    pub folder: TempDir,
 }
 
 impl Cluster {
