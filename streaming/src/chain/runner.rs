@@ -142,8 +142,13 @@ impl ChainTask {
             return Ok(Progress::Starved);
         }
         self.flushed_ms = now;
+        if !self.head.flush(true)? {
+            return Ok(Progress::Blocked);
+        }
         self.flushed = made;
-        Ok(if self.head.flush(true)? { Progress::Starved } else { Progress::Blocked })
+        // Where records were left because an output was full, and has room now, nothing would wake it.
+        let has_work = self.head.is_interrupted() && !self.head.full();
+        Ok(if has_work { Progress::Busy } else { Progress::Starved })
     }
 
     fn drain(&mut self) -> Result<Progress, TaskError> {
@@ -217,4 +222,91 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "(no message)".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{operators::OperatorContext, seam::Barrier};
+    use std::sync::{Mutex, atomic::AtomicU64};
+
+    /// What a chain answers, and how often everything of it was sent.
+    #[derive(Default)]
+    struct Answers {
+        sent: Vec<bool>,
+        flushes: u32,
+        interrupted: bool,
+    }
+
+    /// A source that waits.
+    struct Waiting(Arc<Mutex<Answers>>);
+
+    impl Head for Waiting {
+        fn open(&mut self) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn step(&mut self, _budget: usize) -> Result<Progress, TaskError> {
+            Ok(Progress::Starved)
+        }
+        fn trigger(&mut self, _barrier: Barrier) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn deliver(&mut self, _to: NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
+            let mut answers = self.0.lock().unwrap();
+            if !partial {
+                return Ok(true);
+            }
+            answers.flushes += 1;
+            Ok(answers.sent.pop().unwrap_or(true))
+        }
+        fn full(&self) -> bool {
+            false
+        }
+        fn resume(&mut self) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn is_interrupted(&self) -> bool {
+            // From the moment at which everything was sent.
+            let answers = self.0.lock().unwrap();
+            answers.interrupted && answers.flushes > 0
+        }
+        fn passed_barriers(&mut self) -> Vec<Barrier> {
+            Vec::new()
+        }
+        fn close(&mut self) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn dispose(&mut self) {}
+    }
+
+    fn task(answers: Answers) -> (ChainTask, Arc<Mutex<Answers>>) {
+        let answers = Arc::new(Mutex::new(answers));
+        let shared = OperatorContext::for_tests(0, 1).shared().clone();
+        let mut task = ChainTask::new(Box::new(Waiting(answers.clone())), shared, "test".into());
+        task.linger_ms = 0;
+        AtomicU64::fetch_add(&task.shared.counters.records_out, 1, Ordering::Relaxed);
+        (task, answers)
+    }
+
+    #[test]
+    fn what_was_not_sent_because_a_channel_was_full_is_sent_when_it_has_room() {
+        let (mut task, answers) = task(Answers { sent: vec![false], ..Answers::default() });
+        assert_eq!(task.step(1).unwrap(), Progress::Blocked);
+        assert_eq!(task.step(1).unwrap(), Progress::Starved);
+        assert_eq!(answers.lock().unwrap().flushes, 2);
+        assert_eq!(task.step(1).unwrap(), Progress::Starved);
+        assert_eq!(answers.lock().unwrap().flushes, 2, "nothing was made since");
+    }
+
+    #[test]
+    fn a_source_that_waits_goes_on_with_records_that_found_the_output_full() {
+        let (mut task, _) = task(Answers { interrupted: true, ..Answers::default() });
+        assert_eq!(task.step(1).unwrap(), Progress::Busy, "nobody would wake it");
+    }
 }

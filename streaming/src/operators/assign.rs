@@ -70,6 +70,13 @@ where
         self.advance(watermark, out);
     }
 
+    /// Asks the generator again after the interval; an interval of 0 asks it behind batches alone, as in Flink.
+    fn ask_later(&self, context: &OperatorContext) {
+        if !self.interval.is_zero() {
+            context.wake_after(self.interval, ASK);
+        }
+    }
+
     /// Records come, or the final watermark: the subtask is idle no longer.
     fn wake(&mut self, out: &mut Collector<T>, context: &OperatorContext) {
         if std::mem::replace(&mut self.activity, Activity::Busy) == Activity::Idle {
@@ -90,7 +97,7 @@ where
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         if G::PERIODIC {
             self.interval = context.duration_option(INTERVAL, INTERVAL_DEFAULT);
-            context.wake_after(self.interval, ASK);
+            self.ask_later(context);
         }
         self.look_later(context);
         Ok(())
@@ -149,8 +156,10 @@ where
         match mail {
             OperatorMail::Timer { ticket: ASK } => {
                 self.ask(out, context);
-                context.wake_after(self.interval, ASK);
+                self.ask_later(context);
             }
+            // Nothing but the end follows the final watermark.
+            OperatorMail::Timer { ticket: LOOK } if self.watermark == FINAL => {}
             OperatorMail::Timer { ticket: LOOK } => match self.activity {
                 Activity::Busy => {
                     self.activity = Activity::Quiet;

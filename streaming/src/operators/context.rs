@@ -188,7 +188,7 @@ impl OperatorContext {
     }
 }
 
-/// Reads `100`, `100ms`, `100 ms`, `2s`, `1 min`.
+/// Reads `100`, `100ms`, `100 ms`, `2s`, `1 min`, `1 h`, `1 d`.
 pub(crate) fn milliseconds(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -198,6 +198,8 @@ pub(crate) fn milliseconds(text: &str) -> Option<u64> {
         "" | "ms" => Some(number),
         "s" => number.checked_mul(1_000),
         "min" => number.checked_mul(60_000),
+        "h" => number.checked_mul(3_600_000),
+        "d" => number.checked_mul(86_400_000),
         _ => None,
     }
 }

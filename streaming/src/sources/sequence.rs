@@ -83,7 +83,8 @@ impl SourceReader for SequenceReader {
             };
             let count = most.min(left);
             match self.stride {
-                1 => out.extend(first..first + count),
+                // A range that ends behind the last number there is cannot be written.
+                1 if first.checked_add(count).is_some() => out.extend(first..first + count),
                 stride => out.extend((0..count).map(|i| first + i * stride)),
             }
             self.emitted += count;

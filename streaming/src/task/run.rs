@@ -95,7 +95,9 @@ fn work(
             if control.is_stopping() {
                 return Ok(false);
             }
-            while let Some(mail) = mailbox.take() {
+            while !control.is_stopping()
+                && let Some(mail) = mailbox.take()
+            {
                 subtask.deliver(mail)?;
             }
             match subtask.step(STEP_RECORDS)? {

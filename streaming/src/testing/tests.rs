@@ -228,3 +228,41 @@ fn both_inputs_are_pushed_to() {
     plain.push_batch([3, 4].map(|n| (Either::Left(n), NO_TIME))).unwrap();
     assert_eq!(plain.output(), [4]);
 }
+
+/// Answers with the clock, whenever it is asked.
+#[derive(Clone)]
+struct Clock;
+
+impl crate::time::WatermarkGenerator<u64> for Clock {
+    const PERIODIC: bool = true;
+    fn on_event(&mut self, _: &u64, _: i64) -> Option<i64> {
+        None
+    }
+    fn on_periodic(&mut self, now_ms: u64) -> Option<i64> {
+        Some(now_ms as i64)
+    }
+}
+
+#[test]
+fn an_interval_of_zero_asks_a_generator_behind_batches_alone() {
+    let assign =
+        || AssignWatermarks::new(WatermarkStrategy::for_generator(Clock, |n: &u64| *n as i64));
+    let mut asked =
+        operator(assign()).option("pipeline.auto-watermark-interval", "1 s").open().unwrap();
+    asked.advance_clock_to(2_500).unwrap();
+    assert_eq!(asked.last_watermark(), Some(2_000));
+    let mut off =
+        operator(assign()).option("pipeline.auto-watermark-interval", "0").open().unwrap();
+    off.advance_clock_to(2_500).unwrap();
+    assert_eq!(off.last_watermark(), None);
+    off.push(1).unwrap();
+    assert_eq!(off.last_watermark(), Some(2_500));
+}
+
+#[test]
+fn the_last_number_there_is_comes_from_a_sequence_without_an_end() {
+    let job = crate::api::tests::built(1, |env| drop(env.sequence(u64::MAX - 1..).collect()));
+    let outcome = crate::api::tests::run(&job);
+    let last = [u64::MAX - 1, u64::MAX].map(|n| n.to_string());
+    assert_eq!(crate::api::tests::lines(&outcome), last);
+}
