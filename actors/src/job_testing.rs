@@ -571,6 +571,7 @@ impl WorkerDouble {
             state,
             cause: failed.then(|| FailureCause::recoverable("TaskFailed", "it broke")),
             io: TaskIo { records_in: 3, ..TaskIo::default() },
+            metrics: Default::default(),
         });
         let update = UpdateTaskStates {
             resource_id: self.resource_id.clone(),

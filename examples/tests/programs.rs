@@ -18,6 +18,7 @@ fn program(name: &str) -> Command {
         "broadcast_rules" => env!("CARGO_BIN_EXE_broadcast_rules"),
         "late_clicks" => env!("CARGO_BIN_EXE_late_clicks"),
         "top_words" => env!("CARGO_BIN_EXE_top_words"),
+        "sensor_logs" => env!("CARGO_BIN_EXE_sensor_logs"),
         "clicks_sessions" => env!("CARGO_BIN_EXE_clicks_sessions"),
         _ => env!("CARGO_BIN_EXE_ticker"),
     };
@@ -279,5 +280,28 @@ fn clicks_are_put_together_to_visits_though_they_come_out_of_order() {
         let mut clicks = program("clicks_sessions");
         clicks.env("FLOTT_EXCHANGE_FORCE_SERIALIZATION", exchange).args(["--gap", "5000"]);
         assert_eq!(sorted(&run(clicks.arg("--input").arg(&input))), expected);
+    }
+}
+
+#[test]
+fn logs_that_are_hours_apart_are_counted_without_a_late_reading() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut expected = Vec::new();
+    for (sensor, hours) in [("attic", 0..3_u64), ("cellar", 40..42), ("roof", 7..9)] {
+        let mut log = String::new();
+        for hour in hours {
+            for reading in 0..1_500 {
+                log += &format!("{} {}\n", hour * 3_600_000 + reading * 2_400, reading % 90 + hour);
+            }
+            expected.push(format!("{}\t{sensor}\t1500\t{}", (hour + 1) * 3_600_000, 89 + hour));
+        }
+        fs::write(folder.path().join(sensor).with_extension("log"), log).unwrap();
+    }
+    expected.sort_unstable();
+    for parallelism in ["1", "2", "4"] {
+        let mut count = program("sensor_logs");
+        count.env("FLOTT_PARALLELISM_DEFAULT", parallelism);
+        let printed = run(count.arg("--input").arg(folder.path()));
+        assert_eq!(sorted(&printed), expected, "{parallelism}");
     }
 }

@@ -17,7 +17,8 @@
 
 pub use derive::{FlottType, main};
 pub use streaming::{
-    Args, Environment, ProgramEntry, Stream, TaskError, batch, operators, state, testing, types,
+    Args, Environment, ProgramEntry, Stream, TaskError, batch, operators, sources, state, testing,
+    types,
 };
 
 use std::{
@@ -46,16 +47,23 @@ pub mod prelude {
     };
     pub use streaming::operators::{
         AggregateFunction, BroadcastProcessFunction, CoProcessFunction, Collector, Context,
-        EventTimeSessionWindows, KeyedBroadcastProcessFunction, KeyedCoProcessFunction,
-        KeyedProcessFunction, OperatorContext, OutputTag, ProcessFunction,
-        ProcessingTimeSessionWindows, SlidingEventTimeWindows, SlidingProcessingTimeWindows,
-        TimeDomain, TimeWindow, Timer, TimerService, TumblingEventTimeWindows,
-        TumblingProcessingTimeWindows, WindowFunction,
+        Counter, EventTimeSessionWindows, Gauge, KeyedBroadcastProcessFunction,
+        KeyedCoProcessFunction, KeyedProcessFunction, Metrics, OperatorContext, OutputTag,
+        ProcessFunction, ProcessingTimeSessionWindows, SlidingEventTimeWindows,
+        SlidingProcessingTimeWindows, TimeDomain, TimeWindow, Timer, TimerService,
+        TumblingEventTimeWindows, TumblingProcessingTimeWindows, WindowFunction,
+    };
+    pub use streaming::sources::{
+        Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, Source, SourceReader,
+        SourceSplit, SplitEnumerator, SplitEnumeratorContext,
     };
     pub use streaming::state::{
         Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState, State,
     };
-    pub use streaming::time::{WatermarkGenerator, WatermarkStrategy};
+    pub use streaming::time::{
+        BoundedOutOfOrderness, NoWatermarks, SourceTimestamps, TimestampAssigner,
+        WatermarkGenerator, WatermarkStrategy,
+    };
     pub use streaming::types::{
         CompactString, FlottType, FromLine, Key, KeyPart, Record, Serde, ToLine,
     };

@@ -19,7 +19,7 @@ use gateways::{
 };
 use model::FailureCause;
 use std::{path::PathBuf, sync::Arc, time::Duration};
-use streaming::ProgramEntry;
+use streaming::{OnFailure, ProgramEntry};
 
 /// How long a host that was told to end waits for its tasks, beyond which its process is to be ended from outside.
 const END_WITHIN: Duration = Duration::from_secs(15);
@@ -198,7 +198,7 @@ impl Handler<Ask<StartCoordinators>> for ProgramHost {
         let job_master =
             self.rpc.gateway::<JobMasterGateway>(&start.job_master, start.job_master_id);
         let round = start.round;
-        let on_failure = Box::new(move |why: String| {
+        let on_failure = OnFailure::new(move |why: String| {
             let cause = FailureCause::recoverable("CoordinatorFailed", why);
             // Executing the call twice has no effect: the round says which start it is about.
             job_master.insist(CoordinatorFailed { round, cause });

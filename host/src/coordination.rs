@@ -1,5 +1,7 @@
 //! The JobManager's side of a host: builds the graph, runs the coordinators. All of it is user code, so it runs
-//! on one thread of its own, where it may block; the actor only queues and waits.
+//! on threads of its own, where it may block: the build on one, each coordinator on another. The actor only queues and waits.
+
+mod runner;
 
 use crate::program;
 use futures::channel::oneshot;
@@ -8,6 +10,7 @@ use gateways::{
     program_host::{BuildError, BuildGraph, StartCoordinators},
 };
 use model::{ExecutionAttemptId, JobGraph, OperatorId};
+use runner::{Runner, Told, Work};
 use serde_bytes::ByteBuf;
 use std::{
     collections::BTreeMap,
@@ -15,7 +18,7 @@ use std::{
     sync::{Arc, mpsc},
 };
 use streaming::{
-    BuiltJob, Coordinator, CoordinatorContext, ProgramEntry,
+    BuiltJob, CoordinatorContext, OnFailure, ProgramEntry,
     task::{panics, threads},
 };
 
@@ -26,8 +29,6 @@ const STACK_BYTES: usize = 4 << 20;
 
 /// Where an answer goes; who asked may have gone.
 type Reply<T> = oneshot::Sender<T>;
-/// Called with the cause when a coordinator fails outside of a call.
-pub(crate) type OnFailure = Box<dyn Fn(String) + Send>;
 
 enum Request {
     Build(BuildGraph, Reply<Result<JobGraph, BuildError>>),
@@ -68,17 +69,10 @@ impl Coordination {
     pub(crate) fn start(program: ProgramEntry, tmp_dir: PathBuf) -> std::io::Result<Self> {
         let (requests, queue) = mpsc::sync_channel(WAITING_MAX);
         threads::spawn("flott-coord", STACK_BYTES, move || {
-            let mut side = Side {
-                program,
-                tmp_dir,
-                built: None,
-                coordinators: BTreeMap::new(),
-                on_failure: None,
-            };
+            let mut side = Side { program, tmp_dir, built: None, coordinators: BTreeMap::new() };
             while let Ok(request) = queue.recv() {
                 side.handle(request);
             }
-            side.drop_coordinators();
         })?;
         Ok(Self { requests })
     }
@@ -178,9 +172,7 @@ struct Side {
     program: ProgramEntry,
     tmp_dir: PathBuf,
     built: Option<BuiltJob>,
-    /// `None`: it has panicked, its state is not to be trusted.
-    coordinators: BTreeMap<OperatorId, Option<Box<dyn Coordinator>>>,
-    on_failure: Option<OnFailure>,
+    coordinators: BTreeMap<OperatorId, Runner>,
 }
 
 impl Side {
@@ -191,20 +183,20 @@ impl Side {
                 let _ = reply.send(self.build(ask));
             }
             Request::Start(start, on_failure, reply) => {
-                self.on_failure = Some(on_failure);
-                let _ = reply.send(self.start(*start));
+                let _ = reply.send(self.start(*start, &on_failure));
             }
             Request::Event(from, operator, event, reply) => {
-                let answer = self.call(operator, |c| c.handle_event(from, &event));
-                let _ = reply.send(answer.map(ByteBuf::from));
+                self.hand_on(operator, Work::Event(from, event, reply));
             }
             Request::Client(operator, ask, reply) => {
-                let answer = self.call(operator, |c| c.handle_request(&ask));
-                let _ = reply.send(answer.map(ByteBuf::from));
+                self.hand_on(operator, Work::Client(ask, reply));
             }
             Request::AttemptsEnded(attempts, reply) => {
-                self.attempts_ended(&attempts);
-                let _ = reply.send(());
+                let attempts: Arc<[ExecutionAttemptId]> = attempts.into();
+                let told = Arc::new(Told(Some(reply)));
+                for runner in self.coordinators.values() {
+                    runner.post(Work::AttemptsEnded(attempts.clone(), told.clone()));
+                }
             }
             Request::JobEnded(finished, reply) => {
                 let _ = reply.send(self.job_ended(finished));
@@ -213,15 +205,15 @@ impl Side {
     }
 
     fn build(&mut self, ask: BuildGraph) -> Result<JobGraph, BuildError> {
-        self.drop_coordinators();
+        self.coordinators.clear();
         let built = program::build(&self.program, program::first_inputs(ask))?;
         let graph = built.graph().clone();
         self.built = Some(built);
         Ok(graph)
     }
 
-    fn start(&mut self, start: StartCoordinators) -> Result<(), BuildError> {
-        self.drop_coordinators();
+    fn start(&mut self, start: StartCoordinators, failed: &OnFailure) -> Result<(), BuildError> {
+        self.coordinators.clear();
         let graph = &start.graph;
         let same = self.built.as_ref().is_some_and(|built| {
             built.graph().job_id == graph.job_id && built.graph().fingerprint == graph.fingerprint
@@ -235,69 +227,56 @@ impl Side {
         let mut restore: BTreeMap<_, _> = start.restore.into_iter().collect();
         let options = Arc::new(graph.options.clone());
         let mut coordinators = BTreeMap::new();
+        let mut starting = Vec::new();
         for node in graph.nodes.iter().filter(|node| node.coordinated) {
             let vertex = graph.vertices.iter().find(|v| v.nodes.contains(&node.id));
+            let (failed, name) = (failed.clone(), node.name.clone());
+            let on_failure = OnFailure::new(move |why| {
+                failed.report(format!("the coordinator of operator '{name}': {why}"));
+            });
             let context = CoordinatorContext {
                 job_id: graph.job_id,
                 operator: node.operator_id,
                 parallelism: vertex.map_or(1, |v| v.parallelism),
                 tmp_dir: self.tmp_dir.clone(),
                 options: Arc::clone(&options),
+                on_failure: on_failure.clone(),
             };
             let restore = restore.remove(&node.operator_id).map(ByteBuf::into_vec);
             let wrong = |why: String| {
                 BuildError::Program(format!("the coordinator of operator '{}': {why}", node.name))
             };
-            let mut coordinator = panics::catch(|| built.coordinator(node.operator_id, context))
+            let coordinator = panics::catch(|| built.coordinator(node.operator_id, context))
                 .map_err(|panic| wrong(format!("it panicked: {panic}")))?
                 .map_err(|error| wrong(error.to_string()))?;
-            panics::catch(|| coordinator.start(restore))
-                .map_err(|panic| wrong(format!("it panicked: {panic}")))?
-                .map_err(wrong)?;
-            coordinators.insert(node.operator_id, Some(coordinator));
+            let runner = Runner::start(coordinator, on_failure)
+                .map_err(|error| BuildError::Process(format!("no thread for it: {error}")))?;
+            // All start at the same time.
+            starting.push((node, runner.begin(|coordinator| coordinator.start(restore))));
+            coordinators.insert(node.operator_id, runner);
+        }
+        for (node, started) in starting {
+            // As it says it, without the words of a call.
+            started.wait().map_err(|error| {
+                let why = match error {
+                    CoordinationError::Failed(why) => why,
+                    other => other.to_string(),
+                };
+                BuildError::Program(format!("the coordinator of operator '{}': {why}", node.name))
+            })?;
         }
         self.coordinators = coordinators;
         Ok(())
     }
 
-    /// Calls a coordinator; one that panics is not called again before it is started anew.
-    fn call<T>(
-        &mut self,
-        operator: OperatorId,
-        call: impl FnOnce(&mut dyn Coordinator) -> Result<T, String>,
-    ) -> Result<T, CoordinationError> {
-        if self.coordinators.is_empty() {
-            let why = "coordinators are not started".to_owned();
-            return Err(CoordinationError::Unavailable(why));
-        }
-        let slot = self.coordinators.get_mut(&operator);
-        let slot = slot.ok_or(CoordinationError::NoSuchOperator { operator })?;
-        let Some(coordinator) = slot else {
-            return Err(CoordinationError::Failed("it has panicked before".to_owned()));
-        };
-        match panics::catch(|| call(coordinator.as_mut())) {
-            Ok(answer) => answer.map_err(CoordinationError::Failed),
-            Err(panic) => {
-                let broken = slot.take();
-                let _ = panics::catch(move || drop(broken));
-                Err(CoordinationError::Failed(format!("it panicked: {panic}")))
+    fn hand_on(&self, operator: OperatorId, work: Work) {
+        match self.coordinators.get(&operator) {
+            Some(runner) => runner.post(work),
+            None if self.coordinators.is_empty() => {
+                let why = "coordinators are not started".to_owned();
+                work.refuse(CoordinationError::Unavailable(why));
             }
-        }
-    }
-
-    fn operators(&self) -> Vec<OperatorId> {
-        self.coordinators.keys().copied().collect()
-    }
-
-    fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]) {
-        for operator in self.operators() {
-            let told = self.call(operator, |c| {
-                c.attempts_ended(attempts);
-                Ok(())
-            });
-            if let (Err(error), Some(on_failure)) = (told, &self.on_failure) {
-                on_failure(format!("the coordinator of {}: {error}", self.name_of(operator)));
-            }
+            None => work.refuse(CoordinationError::NoSuchOperator { operator }),
         }
     }
 
@@ -308,27 +287,28 @@ impl Side {
             self.publish()?;
         }
         let mut first = Ok(());
-        for operator in self.operators() {
-            let told = self.call(operator, |c| c.job_ended(finished));
+        for (operator, runner) in &self.coordinators {
+            let told = runner.begin(move |c| c.job_ended(finished)).wait();
             if let (Err(error), Ok(())) = (&told, &first) {
-                let name = self.name_of(operator);
+                let name = self.name_of(*operator);
                 first = Err(CoordinationError::Failed(format!("{name}: {error}")));
             }
         }
         first
     }
 
-    fn publish(&mut self) -> Result<(), CoordinationError> {
+    fn publish(&self) -> Result<(), CoordinationError> {
         let mut published = Vec::new();
-        for operator in self.operators() {
-            let Err(error) = self.call(operator, |c| c.publish()) else {
-                published.push(operator);
+        for (operator, runner) in &self.coordinators {
+            let Err(error) = runner.begin(|c| c.publish()).wait() else {
+                published.push((operator, runner));
                 continue;
             };
-            let mut why = format!("{}: {error}", self.name_of(operator));
-            for operator in published {
-                if let Err(error) = self.call(operator, |c| c.job_ended(false)) {
-                    why = format!("{why}; {} can't be taken back: {error}", self.name_of(operator));
+            let mut why = format!("{}: {error}", self.name_of(*operator));
+            for (operator, runner) in published {
+                if let Err(error) = runner.begin(|c| c.job_ended(false)).wait() {
+                    why =
+                        format!("{why}; {} can't be taken back: {error}", self.name_of(*operator));
                 }
             }
             return Err(CoordinationError::Failed(why));
@@ -344,11 +324,5 @@ impl Side {
             || format!("operator {operator}"),
             |node| format!("operator '{}'", node.name),
         )
-    }
-
-    fn drop_coordinators(&mut self) {
-        for (_, coordinator) in std::mem::take(&mut self.coordinators) {
-            let _ = panics::catch(move || drop(coordinator));
-        }
     }
 }

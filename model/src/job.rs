@@ -32,7 +32,13 @@ pub struct TaskStateUpdate {
     pub cause: Option<FailureCause>,
     /// Records and bytes so far.
     pub io: TaskIo,
+    /// What the functions of the program count.
+    #[serde(default)]
+    pub metrics: Arc<TaskMetrics>,
 }
+
+/// The metrics that the functions of one task keep, by `OPERATOR.NAME`.
+pub type TaskMetrics = BTreeMap<String, i64>;
 
 /// Counts of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -96,6 +102,9 @@ pub struct SubtaskDetails {
     pub host: Option<String>,
     /// Counts so far.
     pub io: TaskIo,
+    /// What the functions of the program count.
+    #[serde(default)]
+    pub metrics: Arc<TaskMetrics>,
     /// Why it failed.
     pub cause: Option<FailureCause>,
 }

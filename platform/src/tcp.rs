@@ -19,6 +19,7 @@ impl Network for TcpNetwork {
         let host = host.to_owned();
         Box::pin(async move {
             let stream = TcpStream::connect((host.as_str(), port)).await?;
+            refuse_itself(&stream)?;
             tune(&stream)?;
             Ok(stream.into())
         })
@@ -54,6 +55,16 @@ fn bind(address: std::net::SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG.unsigned_abs())
 }
 
+/// Refuses a connection whose two ends are one. The system makes such a connection where nobody listens on this machine's port and
+/// the connecting socket is given the same one: who tries again and again is connected with itself one day, and whoever should
+/// listen there can't any more.
+fn refuse_itself(stream: &TcpStream) -> io::Result<()> {
+    if stream.local_addr()? == stream.peer_addr()? {
+        return Err(io::ErrorKind::ConnectionRefused.into());
+    }
+    Ok(())
+}
+
 fn tune(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let fd = stream.as_fd();
@@ -83,5 +94,25 @@ impl Listener for Bound {
 
     fn local_port(&self) -> u16 {
         self.port
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_with_itself_is_refused() {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let itself = socket.local_addr().unwrap();
+        let stream = socket.connect(itself).await.unwrap();
+        assert_eq!(refuse_itself(&stream).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+
+        let mut listener = TcpNetwork.listen("127.0.0.1", 0).await.unwrap();
+        let port = listener.local_port();
+        let (accepted, connected) =
+            futures::join!(listener.accept(), TcpNetwork.connect("127.0.0.1", port));
+        assert!(accepted.is_ok() && connected.is_ok());
     }
 }

@@ -124,6 +124,7 @@ fn details() -> JobDetails {
                 resource_id: Some(model::ResourceId::new("tm-1")),
                 host: Some("node".to_owned()),
                 io: TaskIo { records_in: 0, records_out: 9, bytes_in: 0, bytes_out: 90 },
+                metrics: Arc::new(BTreeMap::from([("map.seen".to_owned(), -7)])),
                 cause: None,
             }],
         }],
@@ -445,6 +446,52 @@ fn a_client_that_is_attached_beats_and_is_told_that_its_job_has_ended() {
         let world = self::world(|settings| settings.cancel_allowed = false).await;
         let forbidden = world.client.client_heartbeat(&JOB.to_string(), timeout).await.unwrap_err();
         assert_eq!(forbidden.status(), Some(403));
+        world.handle.stop().await;
+    });
+}
+
+#[test]
+fn metrics_of_functions_are_shown_beside_those_of_the_runtime() {
+    in_world(async {
+        let world = world(|_| ()).await;
+        let job = world.client.job(&JOB.to_string()).await.unwrap();
+        let of = async |path: &str| {
+            let vertex = &job.vertices[0].id;
+            let url = format!("{}/jobs/{JOB}/vertices/{vertex}/{path}", world.url);
+            let mut curl = tokio::process::Command::new("curl");
+            let out = curl.args(["-sS", "-w", "\n%{http_code}", &url]).output().await.unwrap();
+            let text = String::from_utf8(out.stdout).unwrap();
+            let (body, status) = text.rsplit_once('\n').unwrap();
+            (serde_json::from_str(body).unwrap(), status.to_owned())
+        };
+        let (names, _): (serde_json::Value, _) = of("subtasks/0/metrics").await;
+        assert_eq!(names.as_array().unwrap().len(), 5);
+        assert_eq!(names[0], serde_json::json!({"id": "map.seen"}));
+        for (path, shown) in [
+            (
+                "subtasks/0/metrics?get=map.seen,no",
+                serde_json::json!([{"id": "map.seen", "value": "-7"}]),
+            ),
+            (
+                "metrics?get=0.numRecordsOut",
+                serde_json::json!([{"id": "0.numRecordsOut", "value": "9"}]),
+            ),
+            (
+                "subtasks/metrics?get=map.seen&agg=min,sum&subtasks=0-3",
+                serde_json::json!([{"id": "map.seen", "min": -7.0, "sum": -7.0}]),
+            ),
+            ("subtasks/metrics?subtasks=1", serde_json::json!([])),
+        ] {
+            assert_eq!(of(path).await, (shown, "200".to_owned()), "{path}");
+        }
+        for (path, status) in [
+            ("subtasks/1/metrics", "404"),
+            ("subtasks/x/metrics", "400"),
+            ("subtasks/metrics?agg=median", "400"),
+            ("subtasks/metrics?subtasks=a-b", "400"),
+        ] {
+            assert_eq!(of(path).await.1, status, "{path}");
+        }
         world.handle.stop().await;
     });
 }

@@ -26,6 +26,6 @@ pub use api::{Args, Environment, ProgramEntry, SHIPPED_VARIABLE, Stream, build};
 pub use graph::BuiltJob;
 pub use seam::{
     Barrier, BuildInputs, BuildProgramError, Coordinator, CoordinatorContext, EdgeCodec, Element,
-    ErasedBatch, InputPort, Interrupt, Mail, OutputPort, Polled, Progress, StreamEvent, Subtask,
-    SubtaskContext, TaskCounters, TaskError, TaskUpcalls,
+    ErasedBatch, EventReply, InputPort, Interrupt, Mail, OnFailure, OutputPort, Polled, Progress,
+    StreamEvent, Subtask, SubtaskContext, TaskCounters, TaskError, TaskUpcalls,
 };

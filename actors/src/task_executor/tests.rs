@@ -50,7 +50,13 @@ pub(super) fn attempt(subtask: u32) -> ExecutionAttemptId {
     ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask, attempt: 0 }
 }
 pub(super) fn state(subtask: u32, state: ExecutionState) -> TaskStateUpdate {
-    TaskStateUpdate { attempt: attempt(subtask), state, cause: None, io: TaskIo::default() }
+    TaskStateUpdate {
+        attempt: attempt(subtask),
+        state,
+        cause: None,
+        io: TaskIo::default(),
+        metrics: Arc::default(),
+    }
 }
 pub(super) async fn ms(n: u64) {
     tokio::time::sleep(Duration::from_millis(n)).await;

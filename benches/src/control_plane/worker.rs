@@ -257,5 +257,5 @@ impl VirtualWorker {
 
 /// The report of a state.
 pub(super) fn update(attempt: ExecutionAttemptId, state: ExecutionState) -> TaskStateUpdate {
-    TaskStateUpdate { attempt, state, cause: None, io: TaskIo::default() }
+    TaskStateUpdate { attempt, state, cause: None, io: TaskIo::default(), metrics: Arc::default() }
 }

@@ -11,7 +11,7 @@ mod tests;
 
 pub use status::{IllegalTransition, StatusMachine};
 
-use model::job::{SubtaskDetails, TaskIo, VertexDetails};
+use model::job::{SubtaskDetails, TaskIo, TaskMetrics, VertexDetails};
 use model::{
     AllocationId, ExecutionAttemptId, ExecutionState, FailureCause, InstanceId, JobGraph,
     JobVertexId, ResourceId,
@@ -55,6 +55,8 @@ pub struct Task {
     pub state: ExecutionState,
     /// Counts so far.
     pub io: TaskIo,
+    /// What its functions count.
+    pub metrics: Arc<TaskMetrics>,
     /// Its place, once deployed.
     pub placement: Option<Placement>,
     /// Why it failed.
@@ -75,6 +77,7 @@ impl Task {
             attempt,
             state: ExecutionState::Created,
             io: TaskIo::default(),
+            metrics: Arc::default(),
             placement: None,
             cause: None,
             confirmed: false,
@@ -253,10 +256,13 @@ impl ExecutionGraph {
         }
     }
 
-    /// Notes a subtask's counts. Reports may overtake each other; counts only grow.
-    pub fn count(&mut self, index: TaskIndex, io: TaskIo) {
+    /// Notes a subtask's counts and what its functions count. Reports may overtake each other; counts only grow.
+    pub fn count(&mut self, index: TaskIndex, io: TaskIo, metrics: Arc<TaskMetrics>) {
         if let Some(task) = self.tasks.get_mut(index.0 as usize) {
             let old = task.io;
+            if io.records_in >= old.records_in && io.records_out >= old.records_out {
+                task.metrics = metrics;
+            }
             task.io = TaskIo {
                 records_in: old.records_in.max(io.records_in),
                 records_out: old.records_out.max(io.records_out),
@@ -379,6 +385,7 @@ impl ExecutionGraph {
             resource_id: worker.map(|w| w.resource_id.clone()),
             host: worker.map(|w| w.host.clone()),
             io: task.io,
+            metrics: task.metrics.clone(),
             cause: task.cause.as_deref().cloned(),
         })
     }

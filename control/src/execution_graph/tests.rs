@@ -1,6 +1,6 @@
 use super::*;
 use crate::testing::{graph, vertex};
-use model::JobStatus;
+use model::{JobStatus, job::TaskMetrics};
 use proptest::prelude::*;
 
 fn sample() -> ExecutionGraph {
@@ -55,9 +55,11 @@ fn reports_may_skip_states_and_never_go_back() {
 fn counts_only_grow() {
     let mut exec = sample();
     let io = |n| TaskIo { records_in: n, ..TaskIo::default() };
-    exec.count(TaskIndex(0), io(10));
-    exec.count(TaskIndex(0), io(5));
+    let metrics = |n| Arc::new(TaskMetrics::from([("map.seen".to_owned(), n)]));
+    exec.count(TaskIndex(0), io(10), metrics(3));
+    exec.count(TaskIndex(0), io(5), metrics(2));
     assert_eq!(exec.task(TaskIndex(0)).unwrap().io.records_in, 10);
+    assert_eq!(exec.task(TaskIndex(0)).unwrap().metrics, metrics(3));
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl JobCore {
         now: Now,
         failed: &mut Vec<TaskIndex>,
     ) -> bool {
-        self.exec.count(task, update.io);
+        self.exec.count(task, update.io, update.metrics);
         let canceling = self.exec.task(task).is_some_and(|t| t.state == ExecutionState::Canceling);
         match update.state {
             ExecutionState::Failed => {

@@ -95,6 +95,7 @@ impl World {
             state,
             cause: failed.then(|| cause("TaskFailed")),
             io: TaskIo::default(),
+            metrics: Default::default(),
         };
         let now = self.now();
         self.core.update_tasks(now, &tm_name(n), InstanceId(1), vec![update]).unwrap()
@@ -325,7 +326,13 @@ fn what_a_failure_did_to_others_gives_way_to_the_failure_itself() {
     let fail = |w: &mut World, task: usize, kind: &str| {
         let (state, attempt) = (ExecutionState::Failed, tasks[task].1);
         let cause = Some(cause(kind));
-        let update = TaskStateUpdate { attempt, state, cause, io: TaskIo::default() };
+        let update = TaskStateUpdate {
+            attempt,
+            state,
+            cause,
+            io: TaskIo::default(),
+            metrics: Arc::default(),
+        };
         w.core.update_tasks(w.now(), &tm_name(1), InstanceId(1), vec![update]).unwrap();
     };
     fail(&mut w, 0, "DataConnectionLost");
@@ -713,6 +720,7 @@ fn full_reports_bring_both_sides_together() {
         state: ExecutionState::Running,
         cause: None,
         io: TaskIo { records_in: 7, ..TaskIo::default() },
+        metrics: Default::default(),
     };
     let stranger = ExecutionAttemptId { graph: 99, ..attempts[0] };
     let report = |w: &mut World, tasks: Vec<TaskStateUpdate>| {
@@ -797,6 +805,7 @@ fn twenty_thousand_tasks_are_one_table_and_one_deployment_per_task_executor() {
             state: ExecutionState::Running,
             cause: None,
             io: TaskIo::default(),
+            metrics: Default::default(),
         });
         let tm = deployment.worker.resource_id.clone();
         w.core.update_tasks(at(1), &tm, InstanceId(1), updates.collect()).unwrap();
@@ -1013,6 +1022,7 @@ mod under_any_sequence {
                 state: current,
                 cause: failed.then(|| cause("TaskFailed")),
                 io: TaskIo::default(),
+                metrics: Default::default(),
             };
             let (now, instance) = (self.now(), InstanceId(self.tms[n as usize].instance));
             if let Ok(unknown) = self.core.update_tasks(now, &tm_name(n), instance, vec![update]) {
@@ -1042,6 +1052,7 @@ mod under_any_sequence {
                 state: *state,
                 cause: (*state == ExecutionState::Failed).then(|| cause("TaskFailed")),
                 io: TaskIo::default(),
+                metrics: Default::default(),
             });
             let tasks: Vec<_> = tasks.collect();
             let (slots, _) = self.core.holdings(&tm_name(n));

@@ -8,12 +8,13 @@
 mod tests;
 
 use crate::registration::backoff;
-use model::job::{TaskIo, TaskStateUpdate};
+use model::job::{TaskIo, TaskMetrics, TaskStateUpdate};
 use model::{
     AllocationId, BlobKey, ExecutionAttemptId, ExecutionState, FailureCause, InstanceId,
     JobMasterId,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Most state updates in one call.
@@ -83,6 +84,7 @@ struct Task {
     state: ExecutionState,
     cause: Option<FailureCause>,
     io: TaskIo,
+    metrics: Arc<TaskMetrics>,
 }
 
 /// Something that the JobMaster has to know.
@@ -168,6 +170,7 @@ impl Job {
             state: ExecutionState::Deploying,
             cause: None,
             io: TaskIo::default(),
+            metrics: Arc::default(),
         };
         self.tasks.insert(attempt, task);
     }
@@ -209,6 +212,7 @@ impl Job {
             return false;
         }
         task.io = update.io;
+        task.metrics.clone_from(&update.metrics);
         // A host repeats what was not answered: an earlier state again is no news. Any end is.
         if update.state <= task.state && !update.state.is_terminal() {
             return false;
@@ -232,6 +236,7 @@ impl Job {
                 state: ExecutionState::Failed,
                 cause: Some(cause.clone()),
                 io: task.io,
+                metrics: task.metrics.clone(),
             }));
         }
     }
@@ -352,6 +357,7 @@ impl Job {
             state: task.state,
             cause: task.cause.clone(),
             io: task.io,
+            metrics: task.metrics.clone(),
         });
         tasks.collect()
     }

@@ -12,7 +12,13 @@ fn attempt(subtask: u32) -> ExecutionAttemptId {
     ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask, attempt: 0 }
 }
 fn update(subtask: u32, state: ExecutionState) -> TaskStateUpdate {
-    TaskStateUpdate { attempt: attempt(subtask), state, cause: None, io: TaskIo::default() }
+    TaskStateUpdate {
+        attempt: attempt(subtask),
+        state,
+        cause: None,
+        io: TaskIo::default(),
+        metrics: Default::default(),
+    }
 }
 fn job(tasks: u32) -> Job {
     let mut job = Job::new(None);

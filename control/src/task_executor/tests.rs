@@ -27,7 +27,13 @@ fn attempt(n: u32) -> ExecutionAttemptId {
     ExecutionAttemptId { graph: 1, vertex: JobVertexId(1), subtask: n, attempt: 0 }
 }
 fn state(n: u32, state: ExecutionState) -> TaskStateUpdate {
-    TaskStateUpdate { attempt: attempt(n), state, cause: None, io: TaskIo::default() }
+    TaskStateUpdate {
+        attempt: attempt(n),
+        state,
+        cause: None,
+        io: TaskIo::default(),
+        metrics: Default::default(),
+    }
 }
 fn settings() -> Settings {
     Settings {

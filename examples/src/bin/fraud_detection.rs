@@ -53,12 +53,20 @@ struct Account {
     small_at: Option<i64>,
 }
 
-#[derive(Clone)]
-struct Suspicious;
+/// Finds the payments, and counts them for whoever watches the job.
+#[derive(Clone, Default)]
+struct Suspicious {
+    alerts: Counter,
+}
 
 impl KeyedProcessFunction<String, Payment> for Suspicious {
     type State = Account;
     type Out = (String, i64, u64);
+
+    fn open(&mut self, ctx: &OperatorContext) -> Result<()> {
+        self.alerts = ctx.metrics().counter("alerts")?;
+        Ok(())
+    }
 
     fn process(
         &mut self,
@@ -70,6 +78,7 @@ impl KeyedProcessFunction<String, Payment> for Suspicious {
         // The timer comes when the watermark does: a payment may be behind it and the minute be over.
         let within = |small_at: i64| (0..MINUTE).contains(&(payment.at_ms - small_at));
         if payment.cents > LARGE && account.small_at.is_some_and(within) {
+            self.alerts.inc();
             out.collect((payment.account, payment.at_ms, payment.cents));
         } else if payment.cents < SMALL && account.small_at < Some(payment.at_ms) {
             account.small_at = Some(payment.at_ms);
@@ -107,7 +116,7 @@ fn fraud_detection(env: &Environment, args: Args) -> Result<()> {
         .try_map(|line| Payment::parse(&line))
         .assign_timestamps_and_watermarks(strategy)
         .key_by(|payment| &payment.account)
-        .process(Suspicious)
+        .process(Suspicious::default())
         .collect();
     Ok(())
 }
@@ -127,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_small_payment_is_forgotten_after_a_minute() -> Result<()> {
-        let mut test = testing::keyed(account, Suspicious).open()?;
+        let mut test = testing::keyed(account, Suspicious::default()).open()?;
         test.push_batch([payment("ann", 50, 1_000), payment("bob", 70_000, 2_000)])?;
         assert_eq!(test.state(&"ann".to_owned()).and_then(|ann| ann.small_at), Some(1_000));
         assert_eq!(test.timers().len(), 1);
@@ -144,9 +153,10 @@ mod tests {
 
     #[test]
     fn what_was_seen_before_a_failure_is_known_after_it() -> Result<()> {
-        let mut test = testing::keyed(account, Suspicious).open()?;
+        let mut test = testing::keyed(account, Suspicious::default()).open()?;
         test.push_batch([payment("ann", 50, 1_000)])?;
-        let mut restored = testing::keyed(account, Suspicious).restore(test.snapshot()?).open()?;
+        let mut restored =
+            testing::keyed(account, Suspicious::default()).restore(test.snapshot()?).open()?;
         restored.push_batch([payment("ann", 60_000, 5_000)])?;
         assert_eq!(restored.output(), [("ann".to_owned(), 5_000, 60_000)]);
         Ok(())

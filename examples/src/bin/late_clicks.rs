@@ -65,6 +65,8 @@ fn late_clicks(env: &Environment, args: Args) -> Result<()> {
     );
     let counts = env
         .read_text_file(cli.input)
+        // One reader: a line is late or not by the lines before it, and not by how far another reader is.
+        .set_parallelism(1)
         .try_map(|line| click(&line))
         .assign_timestamps_and_watermarks(strategy)
         .key_by(|(_, user)| user)

@@ -1,5 +1,5 @@
-//! Operator events on their way to the coordinator, over the parent. An event is never sent twice: a split
-//! request that was executed twice would lose a split.
+//! Operator events on their way to the coordinator, over the parent. An event is never sent twice, because its coordinator may heed
+//! it twice; a poll is, because whoever sends polls numbers what they say.
 
 use futures::{FutureExt, future::BoxFuture};
 use gateways::{
@@ -31,15 +31,18 @@ impl OperatorEvents for ParentEvents {
         operator: OperatorId,
         event: Vec<u8>,
     ) -> BoxFuture<'static, Result<Vec<u8>, String>> {
-        let (parent, job_id) = (self.parent.clone(), self.job_id);
-        async move {
-            let ask = ForwardOperatorEvent { job_id, attempt: from, operator, event };
-            match tokio::time::timeout(TRIES_WITHIN + ANSWER_WITHIN, send(&parent, ask)).await {
-                Ok(result) => result,
-                Err(_) => Err("there was no answer in time".to_owned()),
-            }
-        }
-        .boxed()
+        let ask = ForwardOperatorEvent { job_id: self.job_id, attempt: from, operator, event };
+        within(send(self.parent.clone(), ask, false)).boxed()
+    }
+
+    fn poll(
+        &self,
+        from: ExecutionAttemptId,
+        operator: OperatorId,
+        event: Vec<u8>,
+    ) -> BoxFuture<'static, Result<Vec<u8>, String>> {
+        let ask = ForwardOperatorEvent { job_id: self.job_id, attempt: from, operator, event };
+        within(send(self.parent.clone(), ask, true)).boxed()
     }
 
     fn acknowledge(
@@ -53,9 +56,18 @@ impl OperatorEvents for ParentEvents {
     }
 }
 
+async fn within(answer: impl Future<Output = Result<Vec<u8>, String>>) -> Result<Vec<u8>, String> {
+    match tokio::time::timeout(TRIES_WITHIN + ANSWER_WITHIN, answer).await {
+        Ok(result) => result,
+        Err(_) => Err("there was no answer in time".to_owned()),
+    }
+}
+
+/// Sends an event until it is answered. `twice`: also where it may have been heeded already.
 async fn send(
-    parent: &Remote<TaskExecutorGateway>,
+    parent: Remote<TaskExecutorGateway>,
     ask: ForwardOperatorEvent,
+    twice: bool,
 ) -> Result<Vec<u8>, String> {
     let mut pause = RETRY_FIRST;
     let mut tried = Duration::ZERO;
@@ -67,7 +79,7 @@ async fn send(
         let again = match &error {
             CallError::Refused(CoordinationError::Unavailable(_)) => true,
             CallError::Refused(_) => false,
-            CallError::Fabric(fabric) => fabric.is_retriable() && !fabric.may_have_run(),
+            CallError::Fabric(fabric) => fabric.is_retriable() && (twice || !fabric.may_have_run()),
         };
         if !again || tried >= TRIES_WITHIN {
             return Err(error.to_string());

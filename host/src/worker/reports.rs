@@ -9,7 +9,7 @@ use gateways::{
 };
 use model::{
     ExecutionAttemptId, ExecutionState, FailureCause, JobId,
-    job::{TaskIo, TaskStateUpdate},
+    job::{TaskIo, TaskMetrics, TaskStateUpdate},
 };
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -29,6 +29,9 @@ const RETRY_LAST: Duration = Duration::from_secs(1);
 /// One try.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
+/// What was told of running tasks last.
+type Told = BTreeMap<ExecutionAttemptId, (TaskIo, Arc<TaskMetrics>)>;
+
 /// States that are not told yet.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
@@ -44,8 +47,7 @@ impl Reports {
         state: ExecutionState,
         cause: Option<FailureCause>,
     ) {
-        let update =
-            TaskStateUpdate { attempt: task.attempt(), state, cause, io: counts(task.counters()) };
+        let update = update_of(task, state, cause);
         lock(&self.queue).push_back(update);
         self.wake.notify_one();
     }
@@ -55,6 +57,17 @@ impl Reports {
         let n = queue.len().min(BATCH_MAX);
         queue.drain(..n).collect()
     }
+}
+
+/// What is told of a task whose counts are these.
+fn update_of(
+    task: &TaskControl,
+    state: ExecutionState,
+    cause: Option<FailureCause>,
+) -> TaskStateUpdate {
+    let (attempt, counters) = (task.attempt(), task.counters());
+    let metrics = Arc::new(counters.functions.values());
+    TaskStateUpdate { attempt, state, cause, io: counts(counters), metrics }
 }
 
 fn counts(counters: &TaskCounters) -> TaskIo {
@@ -82,7 +95,7 @@ pub(crate) async fn report(
     parent: Remote<TaskExecutorGateway>,
     job_id: JobId,
 ) -> ReportingEnded {
-    let mut told = BTreeMap::new();
+    let mut told = Told::new();
     let mut tick = tokio::time::interval(COUNTS_EVERY);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -105,20 +118,24 @@ pub(crate) async fn report(
     }
 }
 
-fn remember(told: &mut BTreeMap<ExecutionAttemptId, TaskIo>, updates: &[TaskStateUpdate]) {
+fn remember(told: &mut Told, updates: &[TaskStateUpdate]) {
     for update in updates {
         if update.state.is_terminal() {
             told.remove(&update.attempt);
         } else {
-            told.insert(update.attempt, update.io);
+            told.insert(update.attempt, (update.io, update.metrics.clone()));
         }
     }
 }
 
 /// Tells the state of running tasks again whose counts have changed.
-fn queue_counts(tasks: &Tasks, told: &BTreeMap<ExecutionAttemptId, TaskIo>) {
+fn queue_counts(tasks: &Tasks, told: &Told) {
     for task in tasks.all() {
-        if told.get(&task.attempt()) != Some(&counts(task.counters())) {
+        let counters = task.counters();
+        let same = told.get(&task.attempt()).is_some_and(|(io, metrics)| {
+            *io == counts(counters) && **metrics == counters.functions.values()
+        });
+        if !same {
             task.tell_again();
         }
     }

@@ -54,7 +54,7 @@ async fn overview(state: State) -> Answer {
     ok(&render::jobs_overview(&jobs, state.now_ms()))
 }
 
-async fn details_of(state: &State, job_id: JobId) -> Result<JobDetails, ApiError> {
+pub(super) async fn details_of(state: &State, job_id: JobId) -> Result<JobDetails, ApiError> {
     Ok(state
         .dispatcher()?
         .ask_within(RequestJobDetails { job_id }, state.settings.answer_within)

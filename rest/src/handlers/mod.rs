@@ -5,6 +5,7 @@ mod jars;
 mod jobs;
 mod log_urls;
 mod logs;
+mod metrics;
 mod nodes;
 mod taskmanagers;
 
@@ -31,6 +32,7 @@ pub(crate) fn routes(config: &mut ServiceConfig) {
     jars::routes(config);
     jobs::routes(config);
     log_urls::routes(config);
+    metrics::routes(config);
     nodes::routes(config);
     taskmanagers::routes(config);
 }

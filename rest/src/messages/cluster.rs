@@ -113,6 +113,36 @@ pub struct MetricSample {
     pub value: Option<String>,
 }
 
+/// One metric over several subtasks: with values where it was asked for by name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AggregatedMetric {
+    /// Name.
+    pub id: String,
+    /// The least value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// The greatest value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+    /// The mean of all values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub avg: Option<f64>,
+    /// All values together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum: Option<f64>,
+}
+
+impl AggregatedMetric {
+    /// Removes the values that are not named (`min`, `max`, `avg`, `sum`).
+    pub fn keep(&mut self, names: &[&str]) {
+        let kept = |name: &str| names.contains(&name);
+        self.min = self.min.filter(|_| kept("min"));
+        self.max = self.max.filter(|_| kept("max"));
+        self.avg = self.avg.filter(|_| kept("avg"));
+        self.sum = self.sum.filter(|_| kept("sum"));
+    }
+}
+
 /// The body of `POST /blocklist/nodes/:node`. An empty body counts as one without fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

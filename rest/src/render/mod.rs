@@ -1,12 +1,14 @@
 //! From the components' answers to Flink's JSON: pure functions, no clock, no I/O.
 
 mod jobs;
+mod metrics;
 mod taskmanagers;
 
 pub use jobs::{
     execution_result, job_details, job_exceptions, job_ids, job_overview, jobs_overview, plan,
     vertex_details,
 };
+pub use metrics::{Wanted, aggregated_metrics, subtask_metrics, vertex_metrics};
 pub use taskmanagers::{task_manager, task_manager_details};
 
 /// Unix milliseconds as Flink's signed number.

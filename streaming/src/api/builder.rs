@@ -2,10 +2,12 @@
 
 use super::inputs::{Inputs, Pending, record_type};
 use crate::{
-    chain::{Assembly, Head, InputHead, SourceHead, SourceReader},
+    chain::{Assembly, Head, InputHead, SourceHead},
     graph::draft::{Downstream, NodeDraft, SharedMake, SideDrafts, lock},
     operators::{Link, Operator},
     seam::{BuildProgramError, CoordinatorFactory, TaskError},
+    sources::{Boundedness, Source, SplitEnumerator, intern::SourceCoordinators},
+    time::{PerSplit, SplitTimes, TimestampAssigner, WatermarkGenerator, WatermarkStrategy},
     types::Record,
 };
 use model::{NodeId, ResourceProfile, graph::StateDeclaration};
@@ -13,15 +15,6 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, atomic::AtomicBool},
 };
-
-/// How a source is declared.
-pub(crate) struct SourceSpec {
-    pub(crate) kind: &'static str,
-    pub(crate) bounded: bool,
-    /// It can have one subtask only.
-    pub(crate) single: bool,
-    pub(crate) coordinator: Option<Box<dyn CoordinatorFactory>>,
-}
 
 /// What an operator declares beside its code.
 #[derive(Default)]
@@ -63,39 +56,50 @@ impl Builder {
         self.nodes.get_mut(id.0 as usize)
     }
 
-    /// Adds a source.
-    pub(crate) fn add_source<R>(
+    /// Adds a source. `single`: it can have one subtask only.
+    pub(crate) fn add_source<S, F, G>(
         &mut self,
-        spec: SourceSpec,
-        mut reader: impl FnMut() -> R + Send + 'static,
-    ) -> Pending<R::Record>
+        kind: &'static str,
+        source: S,
+        single: bool,
+        watermarks: Option<WatermarkStrategy<S::Record, F, G>>,
+    ) -> Pending<S::Record>
     where
-        R: SourceReader,
-        R::Record: Record,
+        S: Source,
+        F: TimestampAssigner<S::Record>,
+        G: WatermarkGenerator<S::Record>,
     {
         let id = self.next_id();
-        let downstream = Downstream::<R::Record>::default();
+        let downstream = Downstream::<S::Record>::default();
         let below = downstream.clone();
+        let bounded = source.boundedness() == Boundedness::Bounded;
+        let coordinated = S::Enumerator::COORDINATED;
+        let source = Arc::new(Mutex::new(source));
+        let coordinators = SourceCoordinators(source.clone());
         let head = move |assembly: &mut Assembly| -> Result<Box<dyn Head>, TaskError> {
             let next = below.link(id, assembly)?;
             let context = assembly.operator_context(id)?;
-            Ok(Box::new(SourceHead::new(reader(), next, context)))
+            let reader = lock(&source).create_reader(&context);
+            let times = watermarks.clone().map(|strategy| {
+                Box::new(PerSplit::new(strategy)) as Box<dyn SplitTimes<S::Record>>
+            });
+            Ok(Box::new(SourceHead::new(reader, coordinated, times, next, context)?))
         };
         self.nodes.push(NodeDraft {
-            kind: spec.kind.to_owned(),
+            kind: kind.to_owned(),
             name: None,
             uid: None,
-            output: Some(record_type::<R::Record>()),
+            output: Some(record_type::<S::Record>()),
             sides: SideDrafts::default(),
             reads: Vec::new(),
             states: Vec::new(),
-            coordinator: spec.coordinator,
+            coordinator: coordinated.then(|| Box::new(coordinators) as Box<dyn CoordinatorFactory>),
             parallelism: None,
-            single: spec.single,
+            single,
             group: None,
             cut: false,
             source: true,
-            bounded: spec.bounded,
+            bounded,
             head: Box::new(head),
         });
         Pending::of(id, downstream)

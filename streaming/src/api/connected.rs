@@ -36,6 +36,31 @@ pub struct ConnectedStreams<A, B> {
 }
 
 /// Two streams that are grouped by keys of one type: records of equal keys meet in one subtask.
+///
+/// ```
+/// use streaming::{
+///     Stream,
+///     api::{BroadcastConnectedStream, ConnectedStreams, KeyedBroadcastConnectedStream},
+///     operators::{KeyedBroadcastProcessFunction, KeyedCoProcessFunction},
+/// };
+///
+/// type Order = (u64, u32);
+/// type Name = (u64, String);
+///
+/// /// Functions of one's own, given both streams in the three ways.
+/// fn together<F, G>(orders: &Stream<Order>, names: &Stream<Name>, function: F, rules: G)
+/// where
+///     F: KeyedCoProcessFunction<u64, Order, Name>,
+///     G: KeyedBroadcastProcessFunction<u64, Order, Name>,
+/// {
+///     let both: ConnectedStreams<Order, Name> = orders.connect(names);
+///     both.key_by(|(customer, _)| customer, |(customer, _)| customer).process(function);
+///     let _all_names: BroadcastConnectedStream<Order, Name> = orders.connect_broadcast(names);
+///     let of_customer: KeyedBroadcastConnectedStream<Order, _, Name> =
+///         orders.key_by(|(customer, _)| customer).connect_broadcast(names);
+///     of_customer.process(rules);
+/// }
+/// ```
 #[derive(Clone)]
 pub struct KeyedConnectedStreams<A, SA, B, SB> {
     first: KeyedStream<A, SA>,

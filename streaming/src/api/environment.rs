@@ -67,6 +67,20 @@ impl Environment {
     }
 
     /// Sets an option for this job, where the client has not set it.
+    ///
+    /// ```
+    /// use model::ResourceProfile;
+    /// use streaming::{Environment, operators::BoxError};
+    ///
+    /// fn placed(env: &Environment) -> Result<(), BoxError> {
+    ///     env.set_name(format!("lines of {}", env.var("USER").unwrap_or_default()));
+    ///     env.set_max_parallelism(1_024);
+    ///     env.set_option("execution.buffer-timeout.interval", "10 ms");
+    ///     env.set_slot_resources("large", ResourceProfile::default());
+    ///     env.socket_text("localhost:9999").map(|line| line.len() as u64).slot_sharing_group("large").print();
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn set_option(&self, key: impl Into<String>, value: impl Into<String>) {
         self.builder.borrow_mut().options.insert(key.into(), value.into());
     }

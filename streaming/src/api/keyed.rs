@@ -17,6 +17,21 @@ use crate::{
 use std::{ops::AddAssign, rc::Rc};
 
 /// A stream whose records are grouped by key: those of one key go to one subtask, in their order.
+///
+/// ```
+/// use streaming::{Stream, api::{AtEnd, KeyedStream}, operators::KeySelector};
+///
+/// /// The number of records of each key, now and at the end.
+/// fn counts<S: KeySelector<String, Key = String>>(words: &KeyedStream<String, S>) {
+///     words.count().print();
+///     let last: AtEnd<String, S> = words.at_end();
+///     last.count().collect();
+/// }
+///
+/// fn words(words: &Stream<String>) {
+///     counts(&words.key_by(|word| word));
+/// }
+/// ```
 #[derive(Clone)]
 pub struct KeyedStream<T, S> {
     pub(super) stream: Stream<T>,

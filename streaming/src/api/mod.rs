@@ -24,7 +24,7 @@ pub use sink::Sink;
 pub use stream::Stream;
 pub use windows::WindowedStream;
 
-pub(crate) use builder::{Builder, SourceSpec};
+pub(crate) use builder::Builder;
 
 #[cfg(test)]
 mod shape_tests;

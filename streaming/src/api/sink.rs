@@ -5,6 +5,16 @@ use crate::{operators::Operator, seam::CoordinatorFactory, types::Record};
 use model::NodeId;
 
 /// A sink that was declared; what is left is to name and place it.
+///
+/// ```
+/// use streaming::{Environment, api::Sink};
+///
+/// fn numbers(env: &Environment) {
+///     let sink: Sink = env.sequence(0..10).print();
+///     sink.name("to the terminal").uid("print").slot_sharing_group("output").set_parallelism(1);
+///     env.sequence(0..10).checksum().collect().disable_chaining();
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Sink {
     env: Environment,

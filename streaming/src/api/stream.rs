@@ -12,7 +12,7 @@ use crate::{
         AssignWatermarks, BoxError, ByReference, ByValue, Collector, Filter, FlatMap, Inspect, Map,
         Operator, OutputTag, Process, ProcessFunction, TryFilter, TryFlatMap, TryMap,
     },
-    time::{WatermarkGenerator, WatermarkStrategy},
+    time::{TimestampAssigner, WatermarkGenerator, WatermarkStrategy},
     types::{Key, Record},
 };
 use model::NodeId;
@@ -70,6 +70,15 @@ impl<T> Stream<T> {
 
     /// In which slots the operator may run: with operators of the same group. A chain begins with it; what follows
     /// is in the same group unless it says otherwise.
+    ///
+    /// ```
+    /// # use streaming::Environment;
+    /// fn apart(env: &Environment) {
+    ///     let numbers = env.sequence(0..1_000);
+    ///     numbers.map(|n| n * n).slot_sharing_group("large").name("squares").print();
+    ///     numbers.filter(|n| n % 2 == 0).disable_chaining().print();
+    /// }
+    /// ```
     pub fn slot_sharing_group(self, group: impl Into<String>) -> Self {
         self.set("slot_sharing_group", |node| {
             node.group = Some(group.into());
@@ -230,6 +239,13 @@ impl<T: Record> Stream<T> {
     }
 
     /// Records that the function says yes to; the task fails with the function's error.
+    ///
+    /// ```
+    /// # use streaming::Stream;
+    /// fn small(numbers: &Stream<String>) -> Stream<String> {
+    ///     numbers.try_filter(|text| text.parse::<u64>().map(|n| n < 10))
+    /// }
+    /// ```
     pub fn try_filter<E, F>(&self, function: F) -> Stream<T>
     where
         E: Into<BoxError> + 'static,
@@ -247,6 +263,19 @@ impl<T: Record> Stream<T> {
     }
 
     /// Every record becomes any number of others, or the task fails with the function's error.
+    ///
+    /// ```
+    /// # use streaming::Stream;
+    /// # use std::num::ParseIntError;
+    /// fn numbers(lines: &Stream<String>) -> Stream<u64> {
+    ///     lines.try_flat_map(|line: String, out| {
+    ///         for word in line.split_whitespace() {
+    ///             out.collect(word.parse()?);
+    ///         }
+    ///         Ok::<(), ParseIntError>(())
+    ///     })
+    /// }
+    /// ```
     pub fn try_flat_map<U, E, F>(&self, function: F) -> Stream<U>
     where
         U: Record,
@@ -275,6 +304,13 @@ impl<T: Record> Stream<T> {
     }
 
     /// Looks at every record on its way.
+    ///
+    /// ```
+    /// # use streaming::Stream;
+    /// fn watched(numbers: &Stream<u64>) -> Stream<u64> {
+    ///     numbers.inspect(|n| if *n == 0 { eprintln!("a zero") })
+    /// }
+    /// ```
     pub fn inspect<F>(&self, function: F) -> Stream<T>
     where
         F: FnMut(&T) + Clone + Send + 'static,
@@ -289,7 +325,7 @@ impl<T: Record> Stream<T> {
         strategy: WatermarkStrategy<T, F, G>,
     ) -> Stream<T>
     where
-        F: FnMut(&T) -> i64 + Clone + Send + 'static,
+        F: TimestampAssigner<T>,
         G: WatermarkGenerator<T>,
     {
         self.transform("timestamps_and_watermarks", move || AssignWatermarks::new(strategy.clone()))

@@ -6,9 +6,14 @@
 mod in_place;
 
 use in_place::{map_into, retain_front};
+use std::array;
 
 /// Stands for "no event time", as `Long.MIN_VALUE` does in Flink.
 pub const NO_TIME: i64 = i64::MIN;
+
+/// Records that [`Batch::try_each_ahead`] looks ahead: enough for a miss of all caches, and few enough to be still there when their
+/// turn comes.
+pub(crate) const AHEAD: usize = 16;
 
 /// Records in their order, each with an event time or without.
 ///
@@ -255,6 +260,48 @@ impl<T> Batch<T> {
         failure.map_or(Ok(()), Err)
     }
 
+    /// As [`Batch::try_each_while`], but every record is shown to `ahead` before, [`AHEAD`] records earlier, and what that answers is
+    /// handed out with it. Both are handed `state`.
+    ///
+    /// # Errors
+    /// The first error of `each`; the records behind it stay too.
+    #[inline(always)]
+    pub(crate) fn try_each_ahead<S, A, E>(
+        &mut self,
+        state: &mut S,
+        ahead: impl Fn(&S, &T) -> A,
+        mut each: impl FnMut(&mut S, A, T, i64) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        if !self.times.is_empty() {
+            self.fill_times();
+        }
+        let (mut records, mut times) = (self.records.drain(..), self.times.drain(..));
+        let mut seen: [Option<A>; AHEAD] =
+            array::from_fn(|i| records.as_slice().get(i).map(|record| ahead(state, record)));
+        let (mut turn, mut failure) = (0, None);
+        while let Some(seen) = seen.get_mut(turn)
+            && let Some(first) = seen.take()
+            && let Some(record) = records.next()
+        {
+            *seen = records.as_slice().get(AHEAD - 1).map(|record| ahead(state, record));
+            turn = (turn + 1) % AHEAD;
+            match each(state, first, record, times.next().unwrap_or(NO_TIME)) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
+        if records.len() > 0 {
+            let rest: (Vec<T>, Vec<i64>) = (records.collect(), times.collect());
+            self.records.extend(rest.0);
+            self.times.extend(rest.1);
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
     /// Hands out every record with its time, in their order; the batch comes back empty.
     #[inline]
     pub fn each(&mut self, mut each: impl FnMut(T, i64)) {
@@ -395,6 +442,21 @@ mod tests {
             });
             prop_assert_eq!(stopped.is_err(), tried.len() > most);
             prop_assert_eq!([tried.clone(), pairs(&rest)].concat(), joined.clone());
+            let (mut ahead, mut again, mut same) = (std::cell::Cell::new(0), Vec::new(), both.clone());
+            let stopped_too = same.try_each_ahead(
+                &mut ahead,
+                |ahead, record| {
+                    ahead.set(ahead.get() + 1);
+                    *record
+                },
+                |ahead, seen, record, time| {
+                    assert_eq!(seen, record);
+                    assert_eq!(ahead.get(), (again.len() + 1 + AHEAD).min(joined.len()));
+                    again.push((record, time));
+                    if again.len() > most { Err(()) } else { Ok(time != 4) }
+                },
+            );
+            prop_assert_eq!((&again, pairs(&same), stopped_too), (&tried, pairs(&rest), stopped));
             prop_assert!(rest.is_empty() || stopped.is_err() || tried.last().is_some_and(|(_, t)| *t == 4));
 
             let mut parts = OwnedParts::from(both.clone());

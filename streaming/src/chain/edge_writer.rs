@@ -10,7 +10,7 @@ use crate::{
     batch::Batch,
     operators::{BATCH_RECORDS, Consumer, Flow, OperatorMail},
     seam::{Element, ErasedBatch, OutputPort, StreamEvent, TaskCounters, TaskError},
-    types::Record,
+    types::{Record, weigh},
 };
 use model::NodeId;
 use std::{
@@ -18,8 +18,12 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// A batch in memory is not made larger than this, as far as its first record tells.
+/// A batch is not made larger than this, unless one record is.
 const BATCH_BYTES: usize = 256 * 1024;
+/// But each channel's batch may have so many bytes.
+const FEWEST_BYTES: usize = 8 * 1024;
+/// The port is told what is held when that has changed by so much.
+const HELD_STEP: usize = 64 * 1024;
 /// All buffers of an edge together hold no more than this many full batches.
 const OPEN_BATCHES: usize = 16;
 /// But each channel's batch may have so many records.
@@ -31,11 +35,16 @@ pub struct EdgeWriter<T> {
     partitioner: Box<dyn Partitioner<T>>,
     /// Records that are not sent yet, by channel.
     buffers: Vec<Batch<T>>,
-    /// Elements that did not fit, by channel.
-    queues: Vec<VecDeque<Element>>,
+    /// Elements that did not fit and their bytes, by channel.
+    queues: Vec<VecDeque<(Element, usize)>>,
     queued: usize,
-    /// Records of a batch, as far as the number of channels decides it.
+    /// Bytes and number of the records in all buffers, the bytes of what is queued, and what the port was told of both.
+    open: (usize, usize),
+    queued_bytes: usize,
+    told: usize,
+    /// Records and bytes of a batch, as far as the number of channels decides it.
     most_records: usize,
+    most_bytes: usize,
     /// The same, as far as the size of records decides it too; few until their size is known.
     limit: usize,
     ready: Vec<usize>,
@@ -54,19 +63,24 @@ impl<T: Record> EdgeWriter<T> {
         counters: Arc<TaskCounters>,
     ) -> Self {
         let channels = port.channels();
-        let most =
-            (OPEN_BATCHES * BATCH_RECORDS / channels.max(1)).clamp(FEWEST_RECORDS, BATCH_RECORDS);
+        let share = |all: usize| OPEN_BATCHES * all / channels.max(1);
+        let most = share(BATCH_RECORDS).clamp(FEWEST_RECORDS, BATCH_RECORDS);
+        let most_bytes = share(BATCH_BYTES).clamp(FEWEST_BYTES, BATCH_BYTES);
         Self {
             port,
             partitioner,
             buffers: (0..channels).map(|_| Batch::default()).collect(),
             queues: (0..channels).map(|_| VecDeque::new()).collect(),
             queued: 0,
+            open: (0, 0),
+            queued_bytes: 0,
+            told: 0,
             most_records: most,
+            most_bytes,
             // Records without memory of their own elsewhere are as large as their type.
             limit: match std::mem::needs_drop::<T>() {
                 true => FEWEST_RECORDS,
-                false => most.min((BATCH_BYTES / size_of::<T>().max(1)).max(1)),
+                false => most.min((most_bytes / size_of::<T>().max(1)).max(1)),
             },
             ready: Vec::new(),
             watermark: i64::MIN,
@@ -75,15 +89,26 @@ impl<T: Record> EdgeWriter<T> {
         }
     }
 
-    /// Sends an element, or keeps it behind those that wait already.
-    fn send(&mut self, channel: usize, element: Element) {
+    /// Sends an element of so many bytes, or keeps it behind those that wait already.
+    fn send(&mut self, channel: usize, element: Element, bytes: usize) {
         let Some(queue) = self.queues.get_mut(channel) else { return };
-        if !queue.is_empty() {
-            queue.push_back(element);
+        let refused = match queue.is_empty() {
+            true => self.port.try_send(channel, element).err(),
+            false => Some(element),
+        };
+        if let Some(element) = refused {
+            queue.push_back((element, bytes));
             self.queued += 1;
-        } else if let Err(element) = self.port.try_send(channel, element) {
-            queue.push_back(element);
-            self.queued += 1;
+            self.queued_bytes += bytes;
+        }
+    }
+
+    /// Tells the port what is held, where that has changed much.
+    fn tell_held(&mut self) {
+        let held = self.open.0 + self.queued_bytes;
+        if held.abs_diff(self.told) >= HELD_STEP || (held == 0 && self.told > 0) {
+            self.told = held;
+            self.port.hold(held as u64);
         }
     }
 
@@ -94,18 +119,23 @@ impl<T: Record> EdgeWriter<T> {
             return;
         }
         let batch = std::mem::replace(buffer, Batch::with_capacity(reserve));
+        // Its share of what is open: the records are not weighed twice.
+        let (open, records) = self.open;
+        let bytes = open * batch.len() / records.max(1);
+        self.open = (open - bytes, records - batch.len());
         if self.partitioner.broadcasts() {
             for other in 1..self.queues.len() {
-                self.send_batch(other, batch.clone());
+                self.send_batch(other, batch.clone(), bytes);
             }
         }
-        self.send_batch(channel, batch);
+        self.send_batch(channel, batch, bytes);
     }
 
     /// Sends a batch with the newest watermark behind it.
-    fn send_batch(&mut self, channel: usize, batch: Batch<T>) {
+    fn send_batch(&mut self, channel: usize, batch: Batch<T>, bytes: usize) {
         let watermark = self.take_watermark(channel);
-        self.send(channel, Element::Batch(ErasedBatch::new(batch).with_watermark(watermark)));
+        let batch = ErasedBatch::new(batch).with_watermark(watermark);
+        self.send(channel, Element::Batch(batch), bytes);
     }
 
     /// Returns the newest watermark where the channel has not been sent it, and counts it as sent.
@@ -124,7 +154,7 @@ impl<T: Record> EdgeWriter<T> {
         }
         for channel in 0..self.queues.len() {
             if let Some(ms) = self.take_watermark(channel) {
-                self.send(channel, Element::Event(StreamEvent::Watermark(ms)));
+                self.send(channel, Element::Event(StreamEvent::Watermark(ms)), 0);
             }
         }
     }
@@ -135,12 +165,13 @@ impl<T: Record> EdgeWriter<T> {
             return;
         }
         for (channel, queue) in self.queues.iter_mut().enumerate() {
-            while let Some(element) = queue.pop_front() {
+            while let Some((element, bytes)) = queue.pop_front() {
                 if let Err(element) = self.port.try_send(channel, element) {
-                    queue.push_front(element);
+                    queue.push_front((element, bytes));
                     break;
                 }
                 self.queued -= 1;
+                self.queued_bytes -= bytes;
             }
         }
     }
@@ -152,24 +183,37 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
     }
 
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
-        let Some(first) = batch.records().first() else { return Ok(self.queued == 0) };
+        if batch.is_empty() {
+            return Ok(self.queued == 0);
+        }
         TaskCounters::add(&self.counters.records_out, batch.len() as u64);
-        let by_bytes = BATCH_BYTES / first.weight().max(1);
+        let (bytes, largest) = weigh(batch.records());
+        self.open = (self.open.0 + bytes, self.open.1 + batch.len());
+        let by_bytes = self.most_bytes / largest.max(1);
         let limit = self.most_records.min(by_bytes.max(1));
-        self.limit = limit;
+        let before = std::mem::replace(&mut self.limit, limit);
         if let [only] = self.buffers.as_mut_slice() {
             only.append(batch);
             if only.len() >= limit {
                 self.ship(0, limit);
             }
+            self.tell_held();
             return Ok(self.queued == 0);
         }
         let mut ready = std::mem::take(&mut self.ready);
+        if limit < before {
+            // A partitioner names a channel when its buffer comes to the limit: those beyond a smaller one go first.
+            let full =
+                |(channel, buffer): (usize, &Batch<T>)| (buffer.len() >= limit).then_some(channel);
+            ready.extend(self.buffers.iter().enumerate().filter_map(full));
+            ready.drain(..).for_each(|channel| self.ship(channel, limit));
+        }
         self.partitioner.partition(batch, &mut self.buffers, limit, &mut ready)?;
         for channel in ready.drain(..) {
             self.ship(channel, limit);
         }
         self.ready = ready;
+        self.tell_held();
         Ok(self.queued == 0)
     }
 
@@ -189,7 +233,7 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
         }
         self.ship_all();
         for channel in 0..self.queues.len() {
-            self.send(channel, Element::Event(event));
+            self.send(channel, Element::Event(event), 0);
         }
         Ok(Flow::Done)
     }
@@ -207,6 +251,7 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
         if partial && self.queued == 0 {
             self.ship_all();
         }
+        self.tell_held();
         Ok(self.queued == 0)
     }
 

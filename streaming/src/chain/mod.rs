@@ -18,7 +18,7 @@ pub use head::{Head, InputHead, OpenBatch};
 pub use partition::{Broadcast, ByFunction, HashByKey, Partitioner, RoundRobin};
 pub use runner::ChainTask;
 pub(crate) use runner::panic_message;
-pub use source::{ReadProgress, SourceHead, SourceReader};
+pub use source::SourceHead;
 
 #[cfg(test)]
 mod tests;

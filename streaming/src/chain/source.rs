@@ -1,71 +1,45 @@
-//! The head of a chain that is a source.
+//! The head of a chain that is a source: drives its reader, and carries what the reader and its enumerator say to each other.
 
 use super::Head;
 use crate::{
     operators::{
-        BATCH_RECORDS, Collector, Consumer, Flow, OperatorContext, OperatorMail, SideOutputs,
+        BATCH_RECORDS, BoxError, Collector, Consumer, Flow, INTERVAL, INTERVAL_DEFAULT,
+        OperatorContext, OperatorMail, SideOutputs,
     },
     seam::{Barrier, Progress, StreamEvent, TaskError},
+    sources::{
+        ReadProgress, ReaderContext, ReaderOutput, SourceReader, SourceSplit,
+        intern::{
+            EnumeratorLink, FromReader, OWN_TICKETS, ToReader, WAKE, Wishes, last_events,
+            watermark_of,
+        },
+    },
+    time::SplitTimes,
+    types::{decode_one, encode_one},
 };
 use model::NodeId;
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
-/// How a read went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReadProgress {
-    /// There is more at once.
-    More,
-    /// Nothing until mail comes.
-    Waiting,
-    /// Never anything more.
-    Ended,
-}
+/// Ticket of polls of the enumerator, and of the timer that repeats one.
+const POLL: u32 = OWN_TICKETS + 1;
+/// Ticket of the timer that looks for idle splits.
+const LOOK: u32 = OWN_TICKETS + 2;
+/// Ticket of the timer that asks the generators.
+const ASK: u32 = OWN_TICKETS + 3;
+/// A poll that has had no answer for so long is repeated: the way to the enumerator takes none for longer than a minute.
+const POLL_AGAIN: Duration = Duration::from_secs(20);
 
-/// Where a source's records come from. Reading must return within milliseconds.
-pub trait SourceReader: Send + 'static {
-    /// What it reads.
-    type Record: Send + 'static;
-
-    /// Before the first read.
-    ///
-    /// # Errors
-    /// When it can't work.
-    fn open(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
-        Ok(())
-    }
-    /// Emits at most about `most` records, fewer when the output says it is full.
-    ///
-    /// # Errors
-    /// When the task must fail.
-    fn read(
-        &mut self,
-        most: usize,
-        out: &mut Collector<Self::Record>,
-        context: &OperatorContext,
-    ) -> Result<ReadProgress, TaskError>;
-    /// Mail for the source.
-    ///
-    /// # Errors
-    /// When the task must fail.
-    fn mail(&mut self, _mail: OperatorMail, _context: &OperatorContext) -> Result<(), TaskError> {
-        Ok(())
-    }
-    /// Where it is, behind the records emitted so far.
-    ///
-    /// # Errors
-    /// When it can't be written.
-    fn snapshot(&mut self, _context: &OperatorContext) -> Result<Option<Vec<u8>>, TaskError> {
-        Ok(None)
-    }
-    /// When the task is over, whichever way.
-    fn close(&mut self) {}
-}
+/// What a source's subtask has in a snapshot: its splits, each with its watermark.
+type Snapshot<S> = Vec<(S, i64)>;
 
 /// A source and the rest of its chain.
 pub struct SourceHead<R: SourceReader> {
     reader: R,
-    out: Collector<R::Record>,
+    out: ReaderOutput<R::Record>,
     context: OperatorContext,
+    wishes: Wishes,
+    /// The way to the enumerator, where the source has one.
+    link: Option<EnumeratorLink>,
     /// Events that have to go through the chain, in order.
     events: VecDeque<StreamEvent>,
     passed: Vec<Barrier>,
@@ -73,25 +47,41 @@ pub struct SourceHead<R: SourceReader> {
     ended: bool,
 }
 
+/// An error of a source: what is a task's failure already stays one.
+fn failure(context: &OperatorContext, error: BoxError) -> TaskError {
+    match error.downcast::<TaskError>() {
+        Ok(error) => *error,
+        Err(error) => context.user_error(error),
+    }
+}
+
 impl<R: SourceReader> SourceHead<R> {
-    /// Reads with that reader.
-    pub fn new(reader: R, next: Box<dyn Consumer<R::Record>>, context: OperatorContext) -> Self {
+    /// Reads with that reader, which has an enumerator or has none. Event times are given here if there is a strategy.
+    pub(crate) fn new(
+        reader: Result<R, BoxError>,
+        coordinated: bool,
+        times: Option<Box<dyn SplitTimes<R::Record>>>,
+        next: Box<dyn Consumer<R::Record>>,
+        context: OperatorContext,
+    ) -> Result<Self, TaskError> {
         let out = Collector::new(next, SideOutputs::default(), context.shared.interrupt.clone());
-        Self {
-            reader,
-            out,
+        Ok(Self {
+            reader: reader.map_err(|error| failure(&context, error))?,
+            out: ReaderOutput::new(out, times),
             context,
+            wishes: Wishes::default(),
+            link: coordinated.then(EnumeratorLink::default),
             events: VecDeque::new(),
             passed: Vec::new(),
             read_to_end: false,
             ended: false,
-        }
+        })
     }
 
     /// Sends on what waits of events. `None`: nothing does.
     fn do_events(&mut self) -> Result<Option<Progress>, TaskError> {
         while let Some(event) = self.events.front().copied() {
-            match self.out.event(event)? {
+            match self.out.collector().event(event)? {
                 Flow::Done => {}
                 Flow::More => return Ok(Some(Progress::Blocked)),
                 Flow::Waiting => return Ok(Some(Progress::Starved)),
@@ -105,12 +95,154 @@ impl<R: SourceReader> SourceHead<R> {
         }
         Ok(None)
     }
+
+    /// Calls the reader; its errors become the task's.
+    fn call<T>(
+        &mut self,
+        call: impl FnOnce(&mut R, &mut ReaderContext<'_>) -> Result<T, BoxError>,
+    ) -> Result<T, TaskError> {
+        let Self { reader, context, wishes, .. } = self;
+        call(reader, &mut ReaderContext::new(context, wishes))
+            .map_err(|error| failure(context, error))
+    }
+
+    /// Hands splits to the reader. Each holds back the watermark from now on, whether or not the reader begins with it.
+    fn add_splits(&mut self, splits: Snapshot<R::Split>) -> Result<(), TaskError> {
+        if let Some(times) = self.out.times() {
+            for (split, watermark) in &splits {
+                times.register(&split.split_id(), *watermark);
+            }
+        }
+        let splits = splits.into_iter().map(|(split, _)| split).collect();
+        self.call(|reader, context| reader.add_splits(splits, context))
+    }
+
+    /// Takes up the splits of a snapshot, and registers with them.
+    fn restore(&mut self) -> Result<(), TaskError> {
+        let mut held = Snapshot::new();
+        for snapshot in self.context.restore() {
+            let splits = decode_one::<Snapshot<R::Split>>(snapshot);
+            held.extend(splits.map_err(|error| self.context.codec_error(error))?);
+        }
+        if let Some(link) = &mut self.link {
+            link.say(FromReader::Register(
+                held.iter().map(|(split, _)| encode_one(split)).collect(),
+            ));
+        }
+        // Also where none are left: the reader of a snapshot does not begin anew.
+        if self.context.restore().is_empty() { Ok(()) } else { self.add_splits(held) }
+    }
+
+    /// Heeds what the enumerator has said.
+    fn heed(&mut self) -> Result<(), TaskError> {
+        while let Some(message) = self.link.as_mut().and_then(EnumeratorLink::next) {
+            match message {
+                ToReader::Splits(splits) => {
+                    let split = |bytes: &Vec<u8>| Ok((decode_one(bytes)?, i64::MIN));
+                    let splits = splits.iter().map(split).collect::<Result<_, _>>();
+                    self.add_splits(splits.map_err(|error| self.context.codec_error(error))?)?;
+                }
+                ToReader::Event(event) => {
+                    self.call(|reader, context| reader.handle_source_event(event, context))?;
+                }
+                ToReader::NoMoreSplits => self.reader.no_more_splits(),
+                ToReader::Release(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Says to the enumerator what the reader wants it to hear.
+    fn poll_enumerator(&mut self, again: bool) {
+        let Some(link) = &mut self.link else {
+            return self.wishes.messages.clear();
+        };
+        self.wishes.messages.drain(..).for_each(|message| link.say(message));
+        if let Some(poll) = link.poll(again) {
+            let shared = &self.context.shared;
+            let ticket = crate::operators::ticket_of(self.context.node, POLL);
+            shared.upcalls.operator_poll(self.context.operator, poll, ticket);
+        }
+    }
+
+    fn ask_later(&self) {
+        let interval = self.context.duration_option(INTERVAL, INTERVAL_DEFAULT);
+        if !interval.is_zero() {
+            self.context.wake_after(interval, ASK);
+        }
+    }
+
+    fn timer(&mut self, ticket: u32) -> Result<(), TaskError> {
+        match ticket {
+            WAKE.. => self.wishes.timer(ticket),
+            POLL if self.link.as_ref().is_some_and(|link| !link.is_over()) => {
+                self.poll_enumerator(true);
+                self.context.wake_after(POLL_AGAIN, POLL);
+            }
+            // Nothing but the end follows the final watermark.
+            ASK | LOOK if self.read_to_end => {}
+            ASK => {
+                self.out.set_clock(|| self.context.now_unix_ms());
+                self.out.ask();
+                self.out.collector().flush()?;
+                self.ask_later();
+            }
+            LOOK => {
+                let held_up = self.out.chain().is_held_up();
+                if let Some(times) = self.out.times() {
+                    times.look(held_up);
+                    if let Some(every) = times.look_every() {
+                        self.context.wake_after(every, LOOK);
+                    }
+                }
+                self.out.emit_changes();
+                self.out.collector().flush()?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn mail(&mut self, mail: OperatorMail) -> Result<(), TaskError> {
+        match mail {
+            OperatorMail::Timer { ticket } => self.timer(ticket)?,
+            OperatorMail::Reply { ticket: POLL, result } => {
+                let answer = result.map_err(|why| self.context.coordinator_error(why))?;
+                if let Some(link) = &mut self.link {
+                    link.answered(&answer).map_err(|error| self.context.codec_error(error))?;
+                }
+                self.heed()?;
+            }
+            OperatorMail::Reply { ticket, result } => {
+                self.call(|reader, context| reader.io_done(ticket, result, context))?;
+            }
+        }
+        self.poll_enumerator(false);
+        Ok(())
+    }
 }
 
 impl<R: SourceReader> Head for SourceHead<R> {
     fn open(&mut self) -> Result<(), TaskError> {
-        self.out.next_mut().open()?;
-        self.reader.open(&self.context)
+        self.out.collector().next_mut().open()?;
+        self.restore()?;
+        self.call(|reader, context| reader.start(context))?;
+        if self.link.is_some() {
+            self.context.wake_after(POLL_AGAIN, POLL);
+        } else {
+            self.reader.no_more_splits();
+        }
+        self.poll_enumerator(false);
+        if let Some(times) = self.out.times() {
+            let (periodic, look_every) = (times.is_periodic(), times.look_every());
+            if periodic {
+                self.ask_later();
+            }
+            if let Some(every) = look_every {
+                self.context.wake_after(every, LOOK);
+            }
+        }
+        Ok(())
     }
 
     fn step(&mut self, budget: usize) -> Result<Progress, TaskError> {
@@ -121,16 +253,22 @@ impl<R: SourceReader> Head for SourceHead<R> {
             return Ok(Progress::Finished);
         }
         if self.read_to_end {
-            // Event time is over too: what waits for it must not wait for ever.
-            self.events.extend([StreamEvent::Watermark(i64::MAX), StreamEvent::EndOfInput]);
+            self.events.extend(last_events(&mut self.out));
             return Ok(Progress::Busy);
         }
-        if self.out.is_full() {
+        if self.out.chain().is_full() {
             return Ok(Progress::Blocked);
         }
-        let most = budget.min(BATCH_RECORDS).min(self.out.most_at_once());
-        let read = self.reader.read(most, &mut self.out, &self.context)?;
-        self.out.flush()?;
+        let most = budget.min(BATCH_RECORDS).min(self.out.chain().most_at_once());
+        let Self { reader, out, context, wishes, .. } = self;
+        out.set_clock(|| context.now_unix_ms());
+        let read = reader.poll_next(most, out, &mut ReaderContext::new(context, wishes));
+        let read = read.map_err(|error| failure(context, error))?;
+        self.out.hand_over();
+        self.out.collector().flush()?;
+        if !self.wishes.messages.is_empty() {
+            self.poll_enumerator(false);
+        }
         Ok(match read {
             ReadProgress::More => Progress::Busy,
             ReadProgress::Waiting => Progress::Starved,
@@ -142,47 +280,56 @@ impl<R: SourceReader> Head for SourceHead<R> {
     }
 
     fn trigger(&mut self, barrier: Barrier) -> Result<(), TaskError> {
-        if self.read_to_end {
+        if self.ended || self.events.contains(&StreamEvent::EndOfInput) {
             return Ok(());
         }
-        if let Some(bytes) = self.reader.snapshot(&self.context)? {
-            let shared = &self.context.shared;
-            shared.add_snapshot(barrier.checkpoint, self.context.operator, bytes);
-        }
+        let splits = self.call(|reader, _| reader.snapshot_state(barrier.checkpoint))?;
+        let out = &mut self.out;
+        let with_watermark = |split: R::Split| {
+            let watermark = watermark_of(out, &split.split_id());
+            (split, watermark)
+        };
+        let snapshot: Snapshot<R::Split> = splits.into_iter().map(with_watermark).collect();
+        let bytes = encode_one(&snapshot);
+        self.context.shared.add_snapshot(barrier.checkpoint, self.context.operator, bytes);
         self.events.push_back(StreamEvent::Barrier(barrier));
-        Ok(())
+        if let Some(link) = &mut self.link {
+            link.checkpoint_passed(barrier.checkpoint);
+        }
+        self.heed()
     }
 
     fn deliver(&mut self, to: NodeId, mail: OperatorMail) -> Result<(), TaskError> {
         if to == self.context.node {
-            return self.reader.mail(mail, &self.context);
+            return self.mail(mail);
         }
-        self.out.next_mut().deliver(to, mail)
+        self.out.collector().next_mut().deliver(to, mail)
     }
     fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
-        self.out.next_mut().notify_complete(checkpoint)
+        self.call(|reader, _| reader.notify_checkpoint_complete(checkpoint))?;
+        self.out.collector().next_mut().notify_complete(checkpoint)
     }
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
-        self.out.flush_all(partial)
+        self.out.collector().flush_all(partial)
     }
     fn full(&self) -> bool {
-        self.out.is_full()
+        self.out.chain().is_full()
     }
     fn resume(&mut self) -> Result<(), TaskError> {
-        self.out.resume()
+        self.out.collector().resume()
     }
     fn is_interrupted(&self) -> bool {
-        self.out.next().is_interrupted()
+        self.out.chain().next().is_interrupted()
     }
     fn passed_barriers(&mut self) -> Vec<Barrier> {
         std::mem::take(&mut self.passed)
     }
     fn close(&mut self) -> Result<(), TaskError> {
         self.reader.close();
-        self.out.next_mut().close()
+        self.out.collector().next_mut().close()
     }
     fn dispose(&mut self) {
         self.reader.close();
-        self.out.next_mut().dispose();
+        self.out.collector().next_mut().dispose();
     }
 }

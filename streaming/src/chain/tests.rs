@@ -258,6 +258,77 @@ fn a_watermark_rides_on_the_next_batch_of_each_channel() {
     assert_eq!(sent.lock().unwrap().len(), 2, "and once");
 }
 
+/// Takes batches of texts, and keeps their lengths.
+struct Texts(Arc<Mutex<Vec<(usize, usize)>>>);
+
+impl OutputPort for Texts {
+    fn channels(&self) -> usize {
+        2
+    }
+    fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element> {
+        if let Element::Batch(batch) = element {
+            self.0.lock().unwrap().push((channel, batch.len()));
+        }
+        Ok(())
+    }
+    fn writable(&mut self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn buffers_that_are_beyond_the_limit_of_larger_records_go_first() {
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let by_first = |text: &String, _: usize| usize::from(text.starts_with('b'));
+    let port = Box::new(Texts(sent.clone()));
+    let counters = Arc::new(TaskCounters::default());
+    let mut writer = EdgeWriter::new(port, Box::new(ByFunction::new(by_first)), counters);
+    writer.batch(&mut Batch::from(vec!["a".to_owned(); 500])).unwrap();
+    assert_eq!(*sent.lock().unwrap(), []);
+    // Of these, three make a batch.
+    let large = || "b".repeat(80 << 10);
+    writer.batch(&mut Batch::from(vec![large(), large()])).unwrap();
+    assert_eq!(*sent.lock().unwrap(), [(0, 500)]);
+    writer.batch(&mut Batch::from(vec![large()])).unwrap();
+    assert_eq!(*sent.lock().unwrap(), [(0, 500), (1, 3)]);
+}
+
+/// Takes nothing, and keeps what it is told to hold.
+struct Holds(Arc<Mutex<u64>>, Arc<Mutex<bool>>);
+
+impl OutputPort for Holds {
+    fn channels(&self) -> usize {
+        2
+    }
+    fn try_send(&mut self, _: usize, element: Element) -> Result<(), Element> {
+        if *self.1.lock().unwrap() { Ok(()) } else { Err(element) }
+    }
+    fn writable(&mut self) -> bool {
+        *self.1.lock().unwrap()
+    }
+    fn hold(&mut self, bytes: u64) {
+        *self.0.lock().unwrap() = bytes;
+    }
+}
+
+#[test]
+fn a_port_is_told_what_is_open_or_waits() {
+    let (held, open) = (Arc::new(Mutex::new(0)), Arc::new(Mutex::new(false)));
+    let port = Box::new(Holds(held.clone(), open.clone()));
+    let counters = Arc::new(TaskCounters::default());
+    let mut writer = EdgeWriter::new(port, Box::new(RoundRobin::new(0)), counters);
+    let text = || "a".repeat(1_000);
+    let weight = crate::types::FlottType::weight(&text()) as u64;
+    writer.batch(&mut Batch::from(vec![text(); 200])).unwrap();
+    assert_eq!(*held.lock().unwrap(), 200 * weight, "half-filled buffers");
+    writer.batch(&mut Batch::from(vec![text(); 800])).unwrap();
+    assert!(writer.full());
+    assert_eq!(*held.lock().unwrap(), 1_000 * weight, "batches that found no room");
+    *open.lock().unwrap() = true;
+    assert!(writer.flush(true).unwrap());
+    assert_eq!(*held.lock().unwrap(), 0);
+}
+
 #[test]
 fn large_records_make_small_batches() {
     let tmp = tempfile::tempdir().unwrap();

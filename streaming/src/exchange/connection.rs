@@ -9,7 +9,10 @@ use super::{
     outflow::LinkOut,
     wire::{self, FLAG_EVENT, FLAG_MORE, Frame, Request, WireError},
 };
-use crate::{lock, task::TaskControl};
+use crate::{
+    lock,
+    task::{Sleeper, TaskControl},
+};
 use bytes::{Buf, BytesMut};
 use model::FailureCause;
 use platform::net::{BoxRead, BoxStream, BoxWrite};
@@ -72,6 +75,13 @@ pub(super) enum Ended {
     Unexpected,
 }
 
+impl Sleeper for Connection {
+    /// Wakes the writer.
+    fn wake(&self) {
+        self.wake.notify_one();
+    }
+}
+
 impl Connection {
     pub(super) fn new(peer: String) -> Arc<Self> {
         Arc::new(Self {
@@ -101,10 +111,9 @@ impl Connection {
         self.wake.notify_one();
     }
 
-    /// Queues a link that may send.
+    /// Queues a link that may send. Whoever does that wakes the writer, now or when its step is over.
     pub(super) fn list(&self, link: Arc<LinkOut>) {
         lock(&self.outbox).ready.push_back(link);
-        self.wake.notify_one();
     }
 
     /// Asks the other process for what `producers` (subtask, attempt, channel of the gate) make for `task`.
@@ -238,11 +247,14 @@ impl Connection {
 
     async fn read(self: &Arc<Self>, mut read: BoxRead, shared: &Weak<Shared>) -> Result<(), Ended> {
         let mut bytes = BytesMut::with_capacity(READ_BYTES);
+        // Gates whose consumers are woken when everything that came at once is in.
+        let mut owed: Vec<Arc<Gate>> = Vec::new();
         loop {
             while let Some((frame, taken)) = wire::decode(&bytes)? {
-                self.handle(frame, shared)?;
+                owed.extend(self.handle(frame, shared)?);
                 bytes.advance(taken);
             }
+            owed.drain(..).for_each(|gate| gate.wake());
             bytes.reserve(READ_BYTES);
             if read.read_buf(&mut bytes).await? == 0 {
                 return Err(Ended::Closed);
@@ -250,11 +262,12 @@ impl Connection {
         }
     }
 
+    /// Does what a frame says. Returns the gate whose consumer is to be woken when everything that came with it is in.
     pub(super) fn handle(
         self: &Arc<Self>,
         frame: Frame<'_>,
         shared: &Weak<Shared>,
-    ) -> Result<(), Ended> {
+    ) -> Result<Option<Arc<Gate>>, Ended> {
         match frame {
             Frame::Request(request) => {
                 let shared = shared.upgrade().ok_or(Ended::Closed)?;
@@ -277,13 +290,15 @@ impl Connection {
                 // Unknown links are those of consumers that are gone while this was on its way.
                 if let Some(link) = self.link_in(link) {
                     let channel = link.channel(index)?;
-                    link.gate.remote_part(channel, &link, &part)?;
+                    if link.gate.remote_part(channel, &link, &part)? {
+                        return Ok(Some(link.gate.clone()));
+                    }
                 }
             }
             Frame::Backlog { link, index, next, backlog } => {
                 if let Some(link) = self.link_in(link) {
                     let channel = link.channel(index)?;
-                    link.gate.remote_backlog(channel, &link, index, (next, backlog));
+                    link.gate.remote_backlog(channel, &link, index, (next, backlog))?;
                 }
             }
             Frame::Credit { link, index, bytes } => {
@@ -297,7 +312,7 @@ impl Connection {
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 

@@ -4,7 +4,11 @@
 //! empty almost always. A gate must never block and never be scanned; who can't go on is woken by what changes.
 
 use super::{inflow::Inflows, parcel::Parcel};
-use crate::{lock, memory::MemoryBudget, task::TaskSignal};
+use crate::{
+    lock,
+    memory::MemoryBudget,
+    task::{Sleeper, TaskSignal},
+};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::{Arc, Mutex},
@@ -12,6 +16,20 @@ use std::{
 
 /// Elements of one local channel that may wait.
 pub(super) const CHANNEL_ELEMENTS_MAX: u32 = 64;
+
+/// Elements at which a parked consumer is woken at once. Fewer wait until the producer's step is over.
+const WAKE_ELEMENTS: usize = 8;
+
+/// What a new element means for the consumer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wake {
+    /// Nothing: it is awake, is being woken, or the element's channel is paused.
+    No,
+    /// It is parked and has something to do now: who put the element in wakes it before it does anything else for long.
+    Owed,
+    /// It is to be woken at once.
+    Now,
+}
 
 /// How a gate was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +45,8 @@ pub(super) enum Closed {
 pub(super) enum Pushed {
     /// It is in the queue, or its consumer needs no more.
     Taken,
+    /// It is in the queue, and the producer wakes the consumer before it parks.
+    TakenForSleeper,
     /// No room; the producer is woken when there may be.
     Refused(Parcel),
 }
@@ -127,10 +147,14 @@ impl Gate {
             state.take_for(weight, &self.memory);
             state.enqueue(channel, parcel, weight, 0)
         };
-        if wake {
-            self.consumer.raise();
+        match wake {
+            Wake::No => Pushed::Taken,
+            Wake::Owed => Pushed::TakenForSleeper,
+            Wake::Now => {
+                self.consumer.raise();
+                Pushed::Taken
+            }
         }
-        Pushed::Taken
     }
 
     /// Whether a local producer's next element would be taken; when not, it is woken when it may be.
@@ -144,10 +168,6 @@ impl Gate {
         }
         state.refused.insert(channel, producer.clone());
         false
-    }
-
-    pub(super) fn wake_consumer(&self) {
-        self.consumer.raise();
     }
 
     /// Takes the next element that is not of a paused channel.
@@ -178,6 +198,11 @@ impl Gate {
             grant.send();
         }
         taken
+    }
+
+    /// Wakes the consumer, whatever it does.
+    pub(super) fn raise_consumer(&self) {
+        self.consumer.raise();
     }
 
     /// Keeps a channel's elements back, or lets them go.
@@ -214,6 +239,19 @@ impl Gate {
     }
 }
 
+impl Sleeper for Gate {
+    fn wake(&self) {
+        let wake = {
+            let mut state = lock(&self.state);
+            let has_work = state.waiting > state.waiting_paused;
+            has_work && std::mem::take(&mut state.consumer_waits)
+        };
+        if wake {
+            self.consumer.raise();
+        }
+    }
+}
+
 impl GateState {
     /// Elements that the consumer could take now, or that are under way to it.
     fn runnable(&self) -> usize {
@@ -247,16 +285,16 @@ impl GateState {
         memory.give_back(weight);
     }
 
-    /// Appends; whether the consumer must be woken.
+    /// Appends.
     pub(super) fn enqueue(
         &mut self,
         channel: u32,
         parcel: Parcel,
         weight: u64,
         overdraft: u64,
-    ) -> bool {
+    ) -> Wake {
         let Some(count) = self.counts.get_mut(channel as usize) else {
-            return false;
+            return Wake::No;
         };
         *count = count.saturating_add(1);
         self.waiting += 1;
@@ -265,7 +303,16 @@ impl GateState {
             self.waiting_paused += 1;
         }
         self.queue.push_back(Entry { channel, weight, overdraft, parcel });
-        !paused && std::mem::take(&mut self.consumer_waits)
+        let waiting = self.waiting.saturating_sub(self.waiting_paused);
+        match paused || !self.consumer_waits {
+            true => Wake::No,
+            false if waiting >= WAKE_ELEMENTS => {
+                self.consumer_waits = false;
+                Wake::Now
+            }
+            false if waiting == 1 => Wake::Owed,
+            false => Wake::No,
+        }
     }
 
     fn dequeue(&mut self) -> Option<Entry> {
@@ -363,14 +410,37 @@ mod tests {
         let producer = TaskSignal::new();
         assert_eq!(taken(&gate), None);
         for n in 0..6 {
-            assert!(matches!(gate.push(n % 3, event(i64::from(n)), 100, &producer), Pushed::Taken));
+            let pushed = gate.push(n % 3, event(i64::from(n)), 100, &producer);
+            assert_eq!(matches!(pushed, Pushed::TakenForSleeper), n == 0, "owed once");
         }
+        assert!(!consumer.take(), "it is woken when the producer's step is over");
+        gate.wake();
         assert!(consumer.take(), "the waiting consumer was woken");
+        gate.wake();
+        assert!(!consumer.take(), "it does not wait any more");
         assert_eq!(memory.used(), 600);
         for n in 0..6 {
             assert_eq!(taken(&gate), Some((n % 3, i64::from(n))));
         }
         assert_eq!((taken(&gate), memory.used()), (None, 0));
+    }
+
+    #[test]
+    fn a_parked_consumer_is_woken_at_once_when_much_waits() {
+        let (gate, _, consumer) = gate(1, 1 << 20);
+        let producer = TaskSignal::new();
+        assert_eq!(taken(&gate), None);
+        for n in 1..=2 * WAKE_ELEMENTS {
+            let pushed = gate.push(0, event(n as i64), 1, &producer);
+            assert_eq!(matches!(pushed, Pushed::TakenForSleeper), n == 1);
+            assert_eq!(consumer.take(), n == WAKE_ELEMENTS);
+        }
+        // An element of a paused channel wakes nobody, and neither does who owes a wake-up for what is gone.
+        while taken(&gate).is_some() {}
+        gate.pause(0, true);
+        assert!(matches!(gate.push(0, event(1), 1, &producer), Pushed::Taken));
+        gate.wake();
+        assert!(!consumer.take());
     }
 
     #[test]

@@ -6,8 +6,8 @@
 
 use super::{
     connection::LinkIn,
-    gate::{Gate, GateState},
-    parcel::{PARCEL_OVERHEAD, Parcel, encoded_weight},
+    gate::{Gate, GateState, Wake},
+    parcel::{PARCEL_BYTES_MAX, PARCEL_OVERHEAD, Parcel, encoded_weight},
 };
 use crate::memory::MemoryBudget;
 use std::{
@@ -72,14 +72,27 @@ pub(super) struct Part<'a> {
     pub(super) backlog: u64,
 }
 
-/// A producer that sends what was not granted.
+/// A producer that does not keep to the rules of credit. No healthy peer does that, so its connection ends.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the peer sent {bytes} bytes on channel {channel} beyond what it was granted")]
-pub(super) struct CreditViolation {
-    /// Channel of the gate.
-    pub(super) channel: u32,
-    /// How much too much.
-    pub(super) bytes: u64,
+pub(super) enum CreditViolation {
+    /// It sends what was not granted.
+    #[error("the peer sent {bytes} bytes on channel {channel} beyond what it was granted")]
+    Ungranted {
+        /// Channel of the gate.
+        channel: u32,
+        /// How much too much.
+        bytes: u64,
+    },
+    /// It sends or announces an element that is larger than any may be: memory would be kept for it, or granted.
+    #[error(
+        "the peer sends or announces {bytes} bytes as one element of channel {channel}; at most {PARCEL_BYTES_MAX} are allowed"
+    )]
+    TooLarge {
+        /// Channel of the gate.
+        channel: u32,
+        /// Of the element, as far as it is known.
+        bytes: u64,
+    },
 }
 
 impl Inflows {
@@ -157,15 +170,26 @@ impl GateState {
     }
 
     /// A producer says what waits there.
-    fn announced(&mut self, channel: u32, link: &Arc<LinkIn>, index: u32, wants: (u64, u64)) {
+    fn announced(
+        &mut self,
+        channel: u32,
+        link: &Arc<LinkIn>,
+        index: u32,
+        wants: (u64, u64),
+    ) -> Result<(), CreditViolation> {
         let inflow = self.inflow(channel, link, index);
         // An element within the limit was sent already, or is sent as soon as the producer hears of the limit.
-        if wants.0 <= inflow.limit {
-            return;
+        let Some(beyond) = wants.0.checked_sub(inflow.limit).filter(|beyond| *beyond > 0) else {
+            return Ok(());
+        };
+        // It begins within the limit. One element is granted whatever memory there is, so it must not be without bounds.
+        if beyond > encoded_weight(PARCEL_BYTES_MAX) {
+            return Err(CreditViolation::TooLarge { channel, bytes: beyond });
         }
         if inflow.wants.replace(wants).is_none() {
             self.inflows.wanting.push_back(channel);
         }
+        Ok(())
     }
 
     /// Grants in order of asking, as far as the gate's share of memory goes. Paused channels are passed over.
@@ -225,19 +249,23 @@ impl GateState {
         grants
     }
 
-    /// Takes in a part, and queues the element if the part is its last one. True: the consumer must be woken.
+    /// Takes in a part, and queues the element if the part is its last one. Returns what that means for the consumer.
     fn arrived(
         &mut self,
         channel: u32,
         link: &Arc<LinkIn>,
         part: &Part<'_>,
         memory: &MemoryBudget,
-    ) -> Result<bool, CreditViolation> {
+    ) -> Result<Wake, CreditViolation> {
         let inflow = self.inflow(channel, link, part.index);
         let bytes = part.payload.len() as u64 + if part.more { 0 } else { PARCEL_OVERHEAD };
         let arrived = inflow.arrived.saturating_add(bytes);
         if arrived > inflow.limit {
-            return Err(CreditViolation { channel, bytes: arrived - inflow.limit });
+            return Err(CreditViolation::Ungranted { channel, bytes: arrived - inflow.limit });
+        }
+        let bytes = inflow.partial.len() + part.payload.len();
+        if bytes > PARCEL_BYTES_MAX {
+            return Err(CreditViolation::TooLarge { channel, bytes: bytes as u64 });
         }
         let taken_in = self.inflows.change(channel, |inflow| {
             inflow.arrived = arrived;
@@ -248,9 +276,9 @@ impl GateState {
         });
         let (whole, extra) = taken_in.unwrap_or_default();
         self.take_for(extra, memory);
-        self.announced(channel, link, part.index, (part.next, part.backlog));
+        self.announced(channel, link, part.index, (part.next, part.backlog))?;
         let Some(bytes) = whole else {
-            return Ok(false);
+            return Ok(Wake::No);
         };
         let weight = encoded_weight(bytes.len());
         let parcel = if part.event { Parcel::Event(bytes) } else { Parcel::Batch(bytes) };
@@ -261,49 +289,54 @@ impl GateState {
 
 impl Gate {
     /// A remote producer announces what waits there.
+    ///
+    /// # Errors
+    /// When it announces an element that is too large.
     pub(super) fn remote_backlog(
         &self,
         channel: u32,
         link: &Arc<LinkIn>,
         index: u32,
         wants: (u64, u64),
-    ) {
+    ) -> Result<(), CreditViolation> {
         let grants = self.with(|state, memory| {
             if state.closed.is_some() {
-                return Vec::new();
+                return Ok(Vec::new());
             }
-            state.announced(channel, link, index, wants);
-            state.grant_wanting(memory)
-        });
+            state.announced(channel, link, index, wants)?;
+            Ok(state.grant_wanting(memory))
+        })?;
         for grant in grants {
             grant.send();
         }
+        Ok(())
     }
 
-    /// A remote producer's element, or a part of one, came in.
+    /// A remote producer's element, or a part of one, came in. Returns whether the caller has to wake the gate when it has taken in
+    /// what came with it.
     ///
     /// # Errors
-    /// When it was not granted.
+    /// When it was not granted, or is part of an element that is too large.
     pub(super) fn remote_part(
         &self,
         channel: u32,
         link: &Arc<LinkIn>,
         part: &Part<'_>,
-    ) -> Result<(), CreditViolation> {
+    ) -> Result<bool, CreditViolation> {
         let (wake, grants) = self.with(|state, memory| {
             if state.closed.is_some() {
-                return Ok((false, Vec::new()));
+                return Ok((Wake::No, Vec::new()));
             }
             // Queued under the same lock, before anything is granted on the ground that nothing waits.
             let wake = state.arrived(channel, link, part, memory)?;
             Ok((wake, state.grant_wanting(memory)))
         })?;
-        if wake {
-            self.wake_consumer();
+        if wake == Wake::Now {
+            self.raise_consumer();
         }
         for grant in grants {
             grant.send();
         }
-        Ok(())
+        Ok(wake == Wake::Owed)
     }
 }

@@ -228,6 +228,8 @@ impl Exchange {
             first_consumer,
             channels: vec![Channel::Unknown; channels],
             refused: Vec::new(),
+            memory: Arc::clone(&self.shared.memory),
+            held: 0,
         })
     }
 }

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     lock,
     memory::MemoryBudget,
-    task::{TaskControl, TaskSignal},
+    task::{Sleeper, TaskControl, TaskSignal},
 };
 use model::{EdgeId, FailureCause};
 use std::{
@@ -147,16 +147,17 @@ impl LinkOut {
         room
     }
 
-    /// Queues an encoded element; there was room for it.
-    pub(super) fn push(self: &Arc<Self>, index: u32, parcel: Parcel) {
+    /// Queues an encoded element; there was room for it. Returns the connection, if its writer has to be woken: the producer does
+    /// that when its step is over.
+    pub(super) fn push(self: &Arc<Self>, index: u32, parcel: Parcel) -> Option<Arc<Connection>> {
         let (bytes, event) = match parcel {
             Parcel::Batch(bytes) => (bytes, false),
             Parcel::Event(bytes) => (bytes, true),
-            Parcel::Typed(_) => return, // Ports encode what goes to another process.
+            Parcel::Typed(_) => return None, // Ports encode what goes to another process.
         };
         let mut state = lock(&self.state);
         if state.closed.is_some() {
-            return;
+            return None;
         }
         let element = Waiting { bytes, event };
         let weight = element.weight();
@@ -164,7 +165,7 @@ impl LinkOut {
         state.held += weight;
         let flow = state.channels.entry(index).or_insert_with(Outflow::new);
         flow.queue.push_back(element);
-        self.pump(&mut state, index);
+        self.pump(&mut state, index)
     }
 
     /// The consumer lets a channel send so many bytes more.
@@ -175,31 +176,32 @@ impl LinkOut {
         };
         flow.limit = flow.limit.saturating_add(bytes);
         flow.announced = false;
-        self.pump(&mut state, index);
+        if let Some(connection) = self.pump(&mut state, index) {
+            connection.wake();
+        }
     }
 
-    /// Makes a channel ready, or announces what waits in it.
-    fn pump(self: &Arc<Self>, state: &mut State, index: u32) {
-        let Some(flow) = state.channels.get_mut(&index) else {
-            return;
-        };
+    /// Makes a channel ready, or announces what waits in it. Returns the connection, if its writer has to be woken for a channel
+    /// that is ready.
+    fn pump(self: &Arc<Self>, state: &mut State, index: u32) -> Option<Arc<Connection>> {
+        let flow = state.channels.get_mut(&index)?;
         if flow.ready || flow.queue.is_empty() {
-            return;
+            return None;
         }
-        let Some(connection) = self.connection.upgrade() else {
-            return;
-        };
+        let connection = self.connection.upgrade()?;
         let Some((next, backlog)) = flow.beyond_limit(0) else {
             flow.ready = true;
             state.ready.push_back(index);
-            if !std::mem::replace(&mut state.listed, true) {
-                connection.list(Arc::clone(self));
+            if std::mem::replace(&mut state.listed, true) {
+                return None;
             }
-            return;
+            connection.list(Arc::clone(self));
+            return Some(connection);
         };
         if !std::mem::replace(&mut flow.announced, true) {
             connection.send(&Frame::Backlog { link: self.id, index, next, backlog });
         }
+        None
     }
 
     /// Appends the next part that may be sent; whether more may be.

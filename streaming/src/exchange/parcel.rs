@@ -9,8 +9,8 @@ use std::fmt;
 /// What an event counts for, and what each parcel counts for beside its bytes.
 pub(super) const PARCEL_OVERHEAD: u64 = 32;
 
-/// Bytes that one parcel may have: the length must fit the wire's counters.
-pub(super) const PARCEL_BYTES_MAX: usize = 1 << 31;
+/// Bytes that one parcel may have. A batch is made small where its records are large, so only a record can be as large as this.
+pub(super) const PARCEL_BYTES_MAX: usize = if cfg!(test) { 16 << 20 } else { 1 << 31 };
 
 /// One element on its way.
 pub(super) enum Parcel {
@@ -30,7 +30,8 @@ impl Parcel {
             Element::Batch(batch) => {
                 codec.encode(batch, &mut bytes)?;
                 if bytes.len() > PARCEL_BYTES_MAX {
-                    return Err(CodecError::Invalid { what: "batch: it is larger than 2 GiB" });
+                    let (bytes, most) = (bytes.len(), PARCEL_BYTES_MAX);
+                    return Err(CodecError::TooLarge { records: batch.len(), bytes, most });
                 }
                 Ok(Self::Batch(bytes))
             }
@@ -74,5 +75,25 @@ impl fmt::Debug for Parcel {
             Self::Batch(bytes) => write!(f, "Batch({} bytes)", bytes.len()),
             Self::Event(bytes) => write!(f, "Event({} bytes)", bytes.len()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{batch::Batch, seam::ErasedBatch, types::BatchCodec};
+
+    #[test]
+    fn a_record_that_is_too_large_is_refused_with_its_size_and_the_limit() {
+        let encoded = |bytes: usize| {
+            let batch = ErasedBatch::new(Batch::from(vec![vec![7_u8; bytes]]));
+            Parcel::encode(&Element::Batch(batch), &BatchCodec::<Vec<u8>>::new())
+        };
+        assert!(encoded(PARCEL_BYTES_MAX - 64).is_ok());
+        let refused = encoded(PARCEL_BYTES_MAX + 1).unwrap_err();
+        let CodecError::TooLarge { records: 1, bytes, most: PARCEL_BYTES_MAX } = refused else {
+            panic!("{refused}");
+        };
+        assert!(bytes > PARCEL_BYTES_MAX && refused.to_string().contains("split large records"));
     }
 }

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     lock,
+    memory::MemoryBudget,
     seam::{EdgeCodec, Element, InputPort, OutputPort, Polled, StreamEvent, TaskCounters},
     task::TaskControl,
     types::CodecError,
@@ -28,6 +29,9 @@ pub(super) struct OutPort {
     pub(super) channels: Vec<Channel>,
     /// Channels that refused since they were last found writable.
     pub(super) refused: Vec<usize>,
+    pub(super) memory: Arc<MemoryBudget>,
+    /// What the producer holds, as far as it is taken from the memory.
+    pub(super) held: u64,
 }
 
 /// One channel; found with its first element.
@@ -101,6 +105,10 @@ impl OutPort {
             let weight = parcel.weight(self.codec.as_ref());
             return match target.gate.push(channel, parcel, weight, signal) {
                 Pushed::Refused(Parcel::Typed(element)) => Err(element),
+                Pushed::TakenForSleeper => {
+                    self.task.owe_wake(target.gate.clone());
+                    Ok(weight)
+                }
                 _ => Ok(weight),
             };
         }
@@ -115,6 +123,10 @@ impl OutPort {
         let weight = parcel.weight(self.codec.as_ref());
         match target.gate.push(channel, parcel, weight, signal) {
             Pushed::Taken => Ok(weight),
+            Pushed::TakenForSleeper => {
+                self.task.owe_wake(target.gate.clone());
+                Ok(weight)
+            }
             Pushed::Refused(_) => Err(element),
         }
     }
@@ -132,7 +144,9 @@ impl OutPort {
             return Err(element);
         };
         let weight = parcel.weight(self.codec.as_ref());
-        link.push(index, parcel);
+        if let Some(connection) = link.push(index, parcel) {
+            self.task.owe_wake(connection);
+        }
         Ok(weight)
     }
 }
@@ -173,6 +187,21 @@ impl OutputPort for OutPort {
         });
         self.refused = refused;
         self.refused.is_empty()
+    }
+
+    /// What is held is there already, so it is taken whether or not it is free; there is less for what is sent then.
+    fn hold(&mut self, bytes: u64) {
+        match bytes.checked_sub(self.held) {
+            Some(more) => self.memory.take(more),
+            None => self.memory.give_back(self.held - bytes),
+        }
+        self.held = bytes;
+    }
+}
+
+impl Drop for OutPort {
+    fn drop(&mut self) {
+        self.hold(0);
     }
 }
 

@@ -164,6 +164,18 @@ fn batch(numbers: impl IntoIterator<Item = u64>) -> Element {
 
 /// Sends, waiting on the task's signal while the channel is full; false: the task was stopped.
 fn send(task: &TaskControl, port: &mut dyn OutputPort, channel: usize, element: Element) -> bool {
+    let sent = send_in_step(task, port, channel, element);
+    task.give_wakes();
+    sent
+}
+
+/// Sends within a step: what has to be woken for it is owed until the step is over, or the task parks.
+fn send_in_step(
+    task: &TaskControl,
+    port: &mut dyn OutputPort,
+    channel: usize,
+    element: Element,
+) -> bool {
     let mut element = element;
     loop {
         match port.try_send(channel, element) {
@@ -174,6 +186,7 @@ fn send(task: &TaskControl, port: &mut dyn OutputPort, channel: usize, element: 
             if task.is_stopping() {
                 return false;
             }
+            task.give_wakes();
             task.signal().wait();
         }
     }
@@ -215,21 +228,26 @@ fn produce(
         let mut port = exchange.open_output(&task, edge);
         let channels = port.channels();
         for n in 0..batches {
+            if n % 4 == 0 {
+                task.give_wakes();
+            }
             let numbers = || (n * size..(n + 1) * size).map(|n| u64::from(subtask) << 32 | n);
             if broadcast {
                 for channel in 0..channels {
-                    assert!(send(&task, port.as_mut(), channel, batch(numbers())));
+                    assert!(send_in_step(&task, port.as_mut(), channel, batch(numbers())));
                 }
             } else {
                 let channel = usize::try_from(n).unwrap() % channels;
-                assert!(send(&task, port.as_mut(), channel, batch(numbers())));
+                assert!(send_in_step(&task, port.as_mut(), channel, batch(numbers())));
             }
         }
         for channel in 0..channels {
             let end = Element::Event(StreamEvent::EndOfInput);
-            assert!(send(&task, port.as_mut(), channel, end));
+            assert!(send_in_step(&task, port.as_mut(), channel, end));
         }
         task.set_succeeded();
+        drop(port);
+        task.give_wakes();
     })
     .unwrap();
     (control, thread)
@@ -378,8 +396,10 @@ fn fill(port: &mut dyn OutputPort, channel: usize, size: u64) -> usize {
 /// Fills an output until it refuses for good: what is under way settles in between.
 fn fill_settled(task: &TaskControl, port: &mut dyn OutputPort, channel: usize, size: u64) -> usize {
     let mut n = fill(port, channel, size);
+    task.give_wakes();
     while task.signal().wait_at_most(Duration::from_millis(300)) {
         n += fill(port, channel, size);
+        task.give_wakes();
     }
     n
 }

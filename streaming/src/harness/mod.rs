@@ -8,7 +8,7 @@ mod ports;
 mod upcalls;
 
 use crate::{
-    BuiltJob, Coordinator, CoordinatorContext, Mail, Progress, SubtaskContext,
+    BuiltJob, Coordinator, CoordinatorContext, EventReply, Mail, Progress, SubtaskContext,
     seam::{
         Barrier, EdgeCodec, InputPort, Interrupt, OutputPort, Subtask, TaskCounters, TaskError,
     },
@@ -22,7 +22,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 use thiserror::Error;
-use upcalls::{Flag, Upcalls, World};
+use upcalls::{Asked, Flag, Upcalls, World};
 
 /// What went wrong in a run.
 #[derive(Debug, Error)]
@@ -149,7 +149,7 @@ impl Harness {
         let mut outcome = Outcome::default();
         let mut failures = self.fail_after.iter().copied();
         for attempt in 0.. {
-            let mut coordinators = self.coordinators(job)?;
+            let mut coordinators = self.coordinators(job, &world)?;
             let mut tasks = self.deploy(job, &world, attempt)?;
             let fail_at = failures.next();
             let ended = self.drive(&world, &mut tasks, &mut coordinators, fail_at, &mut outcome)?;
@@ -178,7 +178,11 @@ impl Harness {
         Ok(outcome)
     }
 
-    fn coordinators(&self, job: &BuiltJob) -> Result<Coordinators, HarnessError> {
+    fn coordinators(
+        &self,
+        job: &BuiltJob,
+        world: &Arc<World>,
+    ) -> Result<Coordinators, HarnessError> {
         let graph = job.graph();
         let mut coordinators = BTreeMap::new();
         for node in graph.nodes.iter().filter(|node| node.coordinated) {
@@ -189,6 +193,7 @@ impl Harness {
                 parallelism: vertex.map_or(1, |vertex| vertex.parallelism),
                 tmp_dir: self.tmp_dir.clone(),
                 options: Arc::new(graph.options.clone()),
+                on_failure: world.on_failure(&node.name),
             };
             let wrong = |why: String| HarnessError::Coordinator(node.name.clone(), why);
             let mut coordinator =
@@ -305,7 +310,7 @@ impl Harness {
 
     fn drive(
         &self,
-        world: &World,
+        world: &Arc<World>,
         tasks: &mut [Running],
         coordinators: &mut Coordinators,
         fail_at: Option<u64>,
@@ -325,6 +330,9 @@ impl Harness {
                 step(running, self.budget)?;
             }
             answer(world, coordinators);
+            if let Some((name, why)) = world.failure() {
+                return Err(HarnessError::Coordinator(name, why));
+            }
             let steps = outcome.steps - began;
             if fail_at.is_some_and(|at| steps >= at) {
                 return Ok(Ended::Failed);
@@ -419,13 +427,14 @@ fn trigger(tasks: &mut [Running], barrier: Barrier) -> Result<(), HarnessError> 
 }
 
 /// Hands events to coordinators, and their answers back as mail.
-fn answer(world: &World, coordinators: &mut Coordinators) {
-    for asked in world.take_events() {
-        let result = match coordinators.get_mut(&asked.operator) {
-            Some((_, coordinator)) => coordinator.handle_event(asked.from, &asked.event),
-            None => Err("there is no such coordinator".to_owned()),
-        };
-        world.post(asked.from, Mail::Reply { ticket: asked.ticket, result });
+fn answer(world: &Arc<World>, coordinators: &mut Coordinators) {
+    for Asked { from, operator, event, ticket } in world.take_events() {
+        let back = world.clone();
+        let reply = EventReply::new(move |result| back.post(from, Mail::Reply { ticket, result }));
+        match coordinators.get_mut(&operator) {
+            Some((_, coordinator)) => coordinator.answer_event(from, &event, reply),
+            None => reply.send(Err("there is no such coordinator".to_owned())),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     graph::draft::lock,
-    seam::{Mail, TaskUpcalls},
+    seam::{Mail, OnFailure, TaskUpcalls},
 };
 use futures::future::BoxFuture;
 use model::{ExecutionAttemptId, OperatorId};
@@ -50,6 +50,8 @@ struct State {
     io_under_way: usize,
     checkpoints: u64,
     acknowledged: BTreeMap<u64, (usize, usize)>,
+    /// A coordinator's name, and why it failed outside of a call.
+    failure: Option<(String, String)>,
 }
 
 type IoDone = (ExecutionAttemptId, u64, Result<Vec<u8>, String>);
@@ -83,6 +85,13 @@ impl World {
         state.checkpoints += 1;
         state.checkpoints
     }
+    pub(super) fn on_failure(self: &Arc<Self>, coordinator: &str) -> OnFailure {
+        let (world, name) = (self.clone(), coordinator.to_owned());
+        OnFailure::new(move |why| lock(&world.state).failure = Some((name.clone(), why)))
+    }
+    pub(super) fn failure(&self) -> Option<(String, String)> {
+        lock(&self.state).failure.take()
+    }
     pub(super) fn take_events(&self) -> VecDeque<Asked> {
         std::mem::take(&mut lock(&self.state).events)
     }
@@ -103,37 +112,34 @@ impl World {
 
     /// Lets I/O happen, or jumps to the next timer. Whether anybody got mail.
     pub(super) fn wait(&self) -> bool {
-        let io_under_way = lock(&self.state).io_under_way > 0;
-        let timer = lock(&self.state).timers.pop_first();
-        match (timer, io_under_way) {
-            (Some(((due, _), (attempt, ticket))), _) => {
+        loop {
+            let io_under_way = lock(&self.state).io_under_way > 0;
+            if io_under_way && self.turn_of_io() {
+                return true;
+            }
+            let timer = lock(&self.state).timers.pop_first();
+            if let Some(((due, _), (attempt, ticket))) = timer {
                 let mut state = lock(&self.state);
                 state.now_ms = state.now_ms.max(due);
                 drop(state);
                 self.post(attempt, Mail::Timer { ticket });
-                true
+                return true;
             }
-            (None, true) => {
-                let io = lock(&self.io);
-                let received = loop {
-                    // One turn of the runtime at a time: it has this thread alone.
-                    self.runtime.block_on(async {
-                        tokio::time::sleep(Duration::from_millis(1)).await;
-                    });
-                    if let Ok(done) = io.try_recv() {
-                        break done;
-                    }
-                };
-                drop(io);
-                lock(&self.state).io_under_way -= 1;
-                let (attempt, ticket, result) = received;
-                self.post(attempt, Mail::Reply { ticket, result });
-                true
-            }
-            (None, false) => {
-                !lock(&self.state).mail.is_empty() || !lock(&self.state).events.is_empty()
+            if !io_under_way {
+                return !lock(&self.state).mail.is_empty() || !lock(&self.state).events.is_empty();
             }
         }
+    }
+
+    /// Gives the runtime one turn: it has this thread alone. Whether some I/O is done.
+    fn turn_of_io(&self) -> bool {
+        self.runtime.block_on(async {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        });
+        let Ok((attempt, ticket, result)) = lock(&self.io).try_recv() else { return false };
+        lock(&self.state).io_under_way -= 1;
+        self.post(attempt, Mail::Reply { ticket, result });
+        true
     }
 }
 

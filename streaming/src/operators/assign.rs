@@ -6,15 +6,15 @@ use super::{Collector, Flow, Operator, OperatorContext, OperatorMail};
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
-    time::{WatermarkGenerator, WatermarkStrategy},
+    time::{TimestampAssigner, WatermarkGenerator, WatermarkStrategy},
 };
 use std::time::Duration;
 
 /// The final watermark: event time has come to its end.
 const FINAL: i64 = i64::MAX;
 /// Flink's name and default for how often a generator is asked while no records come.
-const INTERVAL: &str = "pipeline.auto-watermark-interval";
-const INTERVAL_DEFAULT: Duration = Duration::from_millis(200);
+pub(crate) const INTERVAL: &str = "pipeline.auto-watermark-interval";
+pub(crate) const INTERVAL_DEFAULT: Duration = Duration::from_millis(200);
 
 /// Ticket of the timer that looks for idleness.
 const LOOK: u32 = 0;
@@ -89,7 +89,7 @@ where
 impl<T, F, G> Operator<T> for AssignWatermarks<T, F, G>
 where
     T: Send + 'static,
-    F: FnMut(&T) -> i64 + Clone + Send + 'static,
+    F: TimestampAssigner<T>,
     G: WatermarkGenerator<T>,
 {
     type Out = T;
@@ -115,8 +115,8 @@ where
         self.wake(out, context);
         let WatermarkStrategy { timestamp, generator, .. } = &mut self.strategy;
         let mut promised = None;
-        batch.stamp(|record, _| {
-            let time = timestamp(record);
+        batch.stamp(|record, given| {
+            let time = timestamp.timestamp(record, given);
             promised = promised.max(generator.on_event(record, time));
             time
         });
@@ -165,6 +165,8 @@ where
                     self.activity = Activity::Quiet;
                     self.look_later(context);
                 }
+                // Its records wait for room: it is held up, and not idle.
+                Activity::Quiet if out.is_held_up() => self.look_later(context),
                 Activity::Quiet => {
                     self.activity = Activity::Idle;
                     out.emit(StreamEvent::Idle(true));

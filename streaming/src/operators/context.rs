@@ -1,6 +1,6 @@
 //! What an operator knows of where it runs, and how it asks for things.
 
-use super::BoxError;
+use super::{BoxError, Metrics};
 use crate::seam::{Interrupt, TaskCounters, TaskError, TaskUpcalls};
 use futures::future::BoxFuture;
 use model::{Devices, ExecutionAttemptId, JobId, NodeId, OperatorId};
@@ -59,6 +59,37 @@ impl ChainShared {
 }
 
 /// What one operator knows of where it runs.
+///
+/// ```
+/// use std::{fs::File, path::PathBuf};
+/// use streaming::operators::{BoxError, Collector, OperatorContext, ProcessFunction};
+///
+/// /// Writes what comes to a file of its subtask, and says on which device it works.
+/// #[derive(Clone, Default)]
+/// struct Scratch {
+///     place: PathBuf,
+/// }
+///
+/// impl ProcessFunction<String> for Scratch {
+///     type Out = (u32, String);
+///     fn open(&mut self, ctx: &OperatorContext) -> Result<(), BoxError> {
+///         let device = ctx.external_resource("gpu").next();
+///         let file = format!("{}-{}-{device:?}", ctx.job_id(), ctx.subtask());
+///         self.place = ctx.tmp_dir().join(file);
+///         File::create(&self.place).map_err(|error| ctx.io_error("scratch", error))?;
+///         if ctx.max_parallelism() < ctx.parallelism() {
+///             return Err(Box::new(ctx.user_error("too few key groups".into())));
+///         }
+///         Ok(())
+///     }
+///     fn process(&mut self, line: String, out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
+///         std::fs::write(&self.place, &line)?;
+///         // At the time of the epoch, whatever the time of the line.
+///         out.collect_at((0, line), 0);
+///         Ok(())
+///     }
+/// }
+/// ```
 pub struct OperatorContext {
     pub(crate) node: NodeId,
     pub(crate) operator: OperatorId,
@@ -68,6 +99,65 @@ pub struct OperatorContext {
 }
 
 /// Mail for one operator.
+///
+/// ```
+/// use std::time::Duration;
+/// use streaming::{
+///     Stream, TaskError,
+///     batch::Batch,
+///     operators::{Collector, Operator, OperatorContext, OperatorMail},
+/// };
+///
+/// /// Says each second how many records there were, and asks a service for a greeting at first.
+/// #[derive(Default)]
+/// struct Pulse {
+///     records: u64,
+/// }
+///
+/// impl Operator<String> for Pulse {
+///     type Out = String;
+///     fn open(&mut self, ctx: &OperatorContext) -> Result<(), TaskError> {
+///         ctx.wake_after(Duration::from_secs(1), 0);
+///         ctx.spawn_io(Box::pin(async { Ok(b"hello".to_vec()) }), 1);
+///         Ok(())
+///     }
+///     fn process(
+///         &mut self,
+///         batch: &mut Batch<String>,
+///         _: &mut Collector<String>,
+///         _: &OperatorContext,
+///     ) -> Result<(), TaskError> {
+///         self.records += batch.len() as u64;
+///         batch.clear();
+///         Ok(())
+///     }
+///     fn mail(
+///         &mut self,
+///         mail: OperatorMail,
+///         out: &mut Collector<String>,
+///         ctx: &OperatorContext,
+///     ) -> Result<(), TaskError> {
+///         match mail {
+///             OperatorMail::Timer { .. } => {
+///                 if !out.is_full() {
+///                     out.set_time(ctx.now_unix_ms() as i64);
+///                     out.collect(format!("{} records", std::mem::take(&mut self.records)));
+///                 }
+///                 ctx.wake_after(Duration::from_secs(1), 0);
+///             }
+///             OperatorMail::Reply { result, .. } => {
+///                 let greeting = result.map_err(|why| ctx.io_error("the greeting", why))?;
+///                 out.collect(String::from_utf8_lossy(&greeting).into_owned());
+///             }
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// fn pulse(lines: &Stream<String>) -> Stream<String> {
+///     lines.transform("pulse", Pulse::default)
+/// }
+/// ```
 #[derive(Debug)]
 pub enum OperatorMail {
     /// The answer to what it asked for.
@@ -121,6 +211,10 @@ impl OperatorContext {
     /// `gpu`: indices from 0 on its TaskManager. Subtasks that share the slot share them; other slots have others.
     pub fn external_resource(&self, name: &str) -> Range<u64> {
         self.shared.devices.get(name).cloned().unwrap_or_default()
+    }
+    /// Returns the metrics of this operator's subtask, which REST shows.
+    pub fn metrics(&self) -> Metrics<'_> {
+        Metrics { operator: &self.name, of_task: &self.shared.counters.functions }
     }
     /// For temporary files.
     pub fn tmp_dir(&self) -> &std::path::Path {

@@ -1,7 +1,8 @@
 //! Functions over keyed streams that keep state of their own.
 
 use super::{
-    BoxError, Collector, Flow, KeySelector, Operator, OperatorContext, OperatorMail,
+    BoxError, Collector, Flow, KeySelector, Metrics, Operator, OperatorContext, OperatorMail,
+    alarm::{Alarm, clock},
     keyed::{Keyed, Resident, Work, failed},
     timers::{Queue, TimeDomain, Timer, TimerService, Timers},
 };
@@ -12,7 +13,6 @@ use crate::{
     types::{CodecError, Reader, Record, check_written, write_len},
 };
 use model::graph::StateDeclaration;
-use std::time::Duration;
 
 /// What a keyed function is handed beside the record and its key's state.
 pub struct Context<'a, K> {
@@ -41,6 +41,10 @@ impl<K> Context<'_, K> {
     /// Sets and deletes timers of the key.
     pub fn timers(&mut self) -> TimerService<'_, K> {
         TimerService { timers: self.timers, key: self.key, at: self.at }
+    }
+    /// Returns the metrics of this operator's subtask, which REST shows. A function finds its metrics when it is opened.
+    pub fn metrics(&self) -> Metrics<'_> {
+        self.operator.metrics()
     }
     /// Returns where the function runs: its subtask, the job's options, the time of day.
     pub fn operator(&self) -> &OperatorContext {
@@ -145,15 +149,11 @@ where
     resident: Resident<S::Key, F::State, T, B>,
     timers: Timers<S::Key>,
     watermark: i64,
-    /// The moment of processing time that the host was asked to wake the task at.
-    wakes_at: Option<i64>,
+    alarm: Alarm,
+    /// Timers of processing time that are due are left: the output was full, or a key not resident.
+    due_left: bool,
     finished: bool,
 }
-
-/// How soon timers of processing time are looked at again that found the output full, or keys that are not resident.
-const AGAIN: Duration = Duration::from_millis(5);
-/// The ticket of the timer for processing time. Fetches have tickets as replies: they are told apart by their mail.
-const DUE: u32 = 0;
 
 /// The state that a function keeps of each key.
 type StateOf<T, S, F> = <F as KeyedProcessFunction<<S as KeySelector<T>>::Key, T>>::State;
@@ -185,7 +185,8 @@ where
             resident,
             timers: Timers::default(),
             watermark: i64::MIN,
-            wakes_at: None,
+            alarm: Alarm::default(),
+            due_left: false,
             finished: false,
         }
     }
@@ -354,14 +355,12 @@ where
         }
     }
 
-    /// Asks the host for a wake-up at the first timer of processing time, unless it was asked for an earlier one.
+    /// Asks the host for a wake-up at the first timer of processing time.
     fn wake_for_timers(&mut self, context: &OperatorContext) {
-        let Some(first) = self.timers.processing.first() else { return };
-        if self.wakes_at.is_none_or(|wakes_at| first < wakes_at) {
-            self.wakes_at = Some(first);
-            let now = i64::try_from(context.now_unix_ms()).unwrap_or(i64::MAX);
-            let wait = u64::try_from(first.saturating_sub(now)).unwrap_or(0);
-            context.wake_after(Duration::from_millis(wait), DUE);
+        if self.due_left {
+            self.alarm.set_soon(context);
+        } else if let Some(first) = self.timers.processing.first() {
+            self.alarm.set(first, context);
         }
     }
 
@@ -371,13 +370,9 @@ where
         out: &mut Collector<F::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
-        self.wakes_at = None;
-        let now = i64::try_from(context.now_unix_ms()).unwrap_or(i64::MAX);
-        if self.fire(TimeDomain::ProcessingTime, now, out, context)? != Flow::Done {
-            // Earlier than any timer: no other wake-up is asked for.
-            self.wakes_at = Some(i64::MIN);
-            context.wake_after(AGAIN, DUE);
-        }
+        self.alarm.rang();
+        self.due_left = out.is_full()
+            || self.fire(TimeDomain::ProcessingTime, clock(context), out, context)? != Flow::Done;
         Ok(())
     }
 }

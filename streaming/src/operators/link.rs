@@ -6,14 +6,15 @@ use crate::{
     seam::{StreamEvent, TaskError},
 };
 use model::NodeId;
+use std::collections::VecDeque;
 
 /// Makes a [`Consumer`] of an [`Operator`] and the rest of the chain.
 pub struct Link<In, Op: Operator<In>> {
     operator: Op,
     out: Collector<Op::Out>,
     context: OperatorContext,
-    /// Records that were handed in and are not worked off, because the step was interrupted.
-    rest: Batch<In>,
+    /// Batches that were handed in and are not worked off, because the step was interrupted.
+    rest: VecDeque<Batch<In>>,
     /// The operator is done with the event that is passing; what follows is not.
     passing: bool,
 }
@@ -27,7 +28,7 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         context: OperatorContext,
     ) -> Self {
         let out = Collector::new(next, sides, context.shared.interrupt.clone());
-        Self { operator, out, context, rest: Batch::default(), passing: false }
+        Self { operator, out, context, rest: VecDeque::new(), passing: false }
     }
 
     /// Returns the operator.
@@ -35,11 +36,17 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         &self.operator
     }
 
+    /// Makes it another operator of its chain.
+    #[cfg(test)]
+    pub(super) fn set_node(&mut self, node: NodeId) {
+        self.context.node = node;
+    }
+
     /// Lets the operator work, and keeps what it leaves.
     fn work(&mut self, batch: &mut Batch<In>) -> Result<bool, TaskError> {
         self.operator.process(batch, &mut self.out, &self.context)?;
         if !batch.is_empty() {
-            self.rest.append(batch);
+            self.rest.push_front(std::mem::take(batch));
         }
         self.out.flush()?;
         Ok(self.rest.is_empty() && !self.out.is_stopped() && !self.operator.full())
@@ -55,7 +62,7 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     fn batch(&mut self, batch: &mut Batch<In>) -> Result<bool, TaskError> {
         if !self.rest.is_empty() {
             // In order, behind what was interrupted.
-            self.rest.append(batch);
+            self.rest.push_back(std::mem::take(batch));
             return Ok(false);
         }
         self.work(batch)
@@ -63,11 +70,17 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
 
     fn resume(&mut self) -> Result<(), TaskError> {
         self.out.resume()?;
-        if self.rest.is_empty() || self.out.next().is_interrupted() || self.full() {
-            return Ok(());
+        // Batch by batch, as they came: what is behind may be full after any of them.
+        while !self.out.next().is_interrupted()
+            && !self.full()
+            && let Some(mut batch) = self.rest.pop_front()
+        {
+            self.work(&mut batch)?;
+            if !self.out.goes_on() {
+                break;
+            }
         }
-        let mut batch = std::mem::take(&mut self.rest);
-        self.work(&mut batch).map(drop)
+        Ok(())
     }
 
     fn is_interrupted(&self) -> bool {

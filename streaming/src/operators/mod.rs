@@ -3,6 +3,7 @@
 //! A chain is a row of boxed [`Consumer`]s, each linked to the next with its record type. One virtual call is
 //! paid per batch and operator, none per record. Nothing here may block, spawn, or read a clock.
 
+mod alarm;
 mod assign;
 mod broadcast;
 mod connected;
@@ -10,15 +11,19 @@ mod context;
 mod keyed;
 mod keyed_process;
 mod link;
+mod metrics;
 mod output;
 mod process;
 mod sides;
 mod simple;
 mod stateful_flat_map;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod windows;
 
 pub use assign::AssignWatermarks;
+pub(crate) use assign::{INTERVAL, INTERVAL_DEFAULT};
 pub(crate) use broadcast::broadcast_state;
 pub use broadcast::{
     BroadcastOperator, BroadcastProcessFunction, InspectBroadcast, KeyedBroadcastProcessFunction,
@@ -33,6 +38,7 @@ pub use keyed::{
 };
 pub use keyed_process::{Context, InspectKeyed, KeyedOperator, KeyedProcessFunction};
 pub use link::Link;
+pub use metrics::{Counter, Gauge, Metrics};
 pub use output::{BATCH_RECORDS, Collector};
 pub use process::{Process, ProcessFunction};
 pub(crate) use sides::side_output;

@@ -20,12 +20,23 @@ pub struct Collector<T> {
     sides: SideOutputs,
     /// Control elements of the operator's own that have to go on behind the buffer.
     events: VecDeque<StreamEvent>,
+    /// The control element that the chain behind has begun with and is not done with: no other one may be handed in before it.
+    begun: Option<Begun>,
     /// The first failure behind; user functions that emit do not see it, the operator's caller does.
     failure: Option<TaskError>,
     /// The chain behind took no more when it was last asked, or has not worked off what it took.
     stopped: bool,
     interrupt: Interrupt,
     pace: Pace,
+}
+
+/// A control element that the chain behind has begun with.
+#[derive(Debug, Clone, Copy)]
+enum Begun {
+    /// The operator's own.
+    Own(StreamEvent),
+    /// One that came to the operator, and is handed in again by who brought it.
+    Passing,
 }
 
 /// Records that an operator works on between two looks at the interruption, when it is known to be quick.
@@ -71,6 +82,7 @@ impl<T> Collector<T> {
             next,
             sides,
             events: VecDeque::new(),
+            begun: None,
             failure: None,
             stopped: false,
             interrupt,
@@ -181,7 +193,7 @@ impl<T> Collector<T> {
     fn send(&mut self) {
         if self.failure.is_none() {
             match self.next.batch(&mut self.buffer) {
-                Ok(takes_more) => self.stopped = !takes_more,
+                Ok(takes_more) => self.stopped |= !takes_more,
                 Err(failure) => self.fail(failure),
             }
         }
@@ -198,7 +210,7 @@ impl<T> Collector<T> {
 
     /// Whether the chain behind took no more when it was last asked.
     pub(crate) fn is_stopped(&self) -> bool {
-        self.stopped || !self.events.is_empty()
+        self.stopped || !self.events.is_empty() || self.begun.is_some()
     }
 
     /// Emits a control element of the operator's own, behind the records that it has emitted. It goes on with the next
@@ -226,16 +238,32 @@ impl<T> Collector<T> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        while let Some(event) = self.events.front().copied() {
-            // An event goes behind the records before it.
-            if self.next.is_interrupted() || self.next.event(event)? != Flow::Done {
+        // An event goes behind the records before it.
+        while !self.next.is_interrupted()
+            && let Some(event) = self.next_own_event()
+        {
+            let flow = self.next.event(event)?;
+            self.begun = (flow != Flow::Done).then_some(Begun::Own(event));
+            if flow != Flow::Done {
                 break;
             }
-            self.events.pop_front();
             self.sides.event(event)?;
         }
         self.ask_whether_stopped();
         Ok(())
+    }
+
+    /// Takes out the control element of the operator's own that goes on next; `None`: there is none, or one from before the operator
+    /// is not through.
+    fn next_own_event(&mut self) -> Option<StreamEvent> {
+        match self.begun.take() {
+            None => self.events.pop_front(),
+            Some(Begun::Own(event)) => Some(event),
+            Some(Begun::Passing) => {
+                self.begun = Some(Begun::Passing);
+                None
+            }
+        }
     }
 
     /// Sends on what waits here and behind: full batches, with `partial` the others too. Whether nothing waits for room any
@@ -254,7 +282,13 @@ impl<T> Collector<T> {
 
     /// Whether events wait for room, and not for records that the chain behind still has to work off.
     fn events_wait(&self) -> bool {
-        !self.events.is_empty() && !self.next.is_interrupted()
+        let own = !self.events.is_empty() || matches!(self.begun, Some(Begun::Own(_)));
+        own && !self.next.is_interrupted()
+    }
+
+    /// Whether what was emitted waits here or behind.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.is_full() || self.next.is_interrupted()
     }
 
     /// Goes on with what was interrupted behind.
@@ -268,13 +302,19 @@ impl<T> Collector<T> {
         self.sides.event(event)
     }
 
-    /// A control element goes on, behind what was emitted. Not where records before it are not worked off.
+    /// A control element goes on, behind what was emitted. Not where records before it are not worked off. Where it is not done, the
+    /// same one is handed in again before any other.
     pub(crate) fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         self.flush()?;
-        if !self.events.is_empty() || self.next.is_interrupted() {
+        // What the operator emitted since the chain behind has begun with this one goes behind it.
+        let begun = matches!(self.begun, Some(Begun::Passing));
+        let own_first = !begun && (self.begun.is_some() || !self.events.is_empty());
+        if own_first || self.next.is_interrupted() {
             return Ok(Flow::More);
         }
-        self.next.event(event)
+        let flow = self.next.event(event)?;
+        self.begun = (flow != Flow::Done).then_some(Begun::Passing);
+        Ok(flow)
     }
 
     /// Whether the rest of the chain takes nothing more for now. A function that emits a lot of its own accord

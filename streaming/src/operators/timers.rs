@@ -30,6 +30,55 @@ pub struct Timer {
 /// Sets and deletes timers of the key at hand, from [`Context::timers`](super::Context::timers).
 ///
 /// A key has at most one timer for each moment: setting it again changes nothing.
+///
+/// ```
+/// use streaming::operators::{
+///     BoxError, Collector, Context, KeyedProcessFunction, TimeDomain, Timer, TimerService,
+/// };
+///
+/// /// Says of each key when it has been silent for a second, and when its hour is over.
+/// #[derive(Clone)]
+/// struct Silence;
+///
+/// impl KeyedProcessFunction<u64, u64> for Silence {
+///     type State = Option<i64>;
+///     type Out = (u64, String);
+///     fn process(
+///         &mut self,
+///         _: u64,
+///         silent_at: &mut Option<i64>,
+///         ctx: &mut Context<'_, u64>,
+///         _: &mut Collector<Self::Out>,
+///     ) -> Result<(), BoxError> {
+///         let now = i64::try_from(ctx.operator().now_unix_ms())?;
+///         let end_of_hour = ctx.timestamp().map(|at| (at / 3_600_000 + 1) * 3_600_000);
+///         let mut timers: TimerService<'_, u64> = ctx.timers();
+///         if let Some(before) = silent_at.replace(now + 1_000) {
+///             timers.delete_processing_time(before);
+///         }
+///         timers.processing_time(now + 1_000);
+///         if let Some(end) = end_of_hour {
+///             timers.delete_event_time(end - 3_600_000);
+///             timers.event_time(end);
+///         }
+///         Ok(())
+///     }
+///     fn on_timer(
+///         &mut self,
+///         timer: Timer,
+///         _: &mut Option<i64>,
+///         ctx: &mut Context<'_, u64>,
+///         out: &mut Collector<Self::Out>,
+///     ) -> Result<(), BoxError> {
+///         let what = match timer.domain {
+///             TimeDomain::ProcessingTime => "silent",
+///             TimeDomain::EventTime => "end of the hour",
+///         };
+///         out.collect((*ctx.key(), what.to_owned()));
+///         Ok(())
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 pub struct TimerService<'a, K> {
     pub(super) timers: &'a mut Timers<K>,

@@ -5,15 +5,19 @@
 //! here may be called per record, block a thread or read a clock.
 
 mod building;
+mod coordination;
 mod interrupt;
+mod metrics;
 
 pub use building::{BuildInputs, BuildProgramError, CoordinatorFactory, SubtaskFactory};
 pub(crate) use building::{asks_for_help, help_of_several};
+pub use coordination::{Coordinator, CoordinatorContext, EventReply, OnFailure};
 pub use interrupt::Interrupt;
+pub use metrics::FunctionMetrics;
 
 use crate::{batch::Batch, types::CodecError};
 use futures::future::BoxFuture;
-use model::{Devices, ExecutionAttemptId, JobId, JobVertexId, OperatorId};
+use model::{Devices, ExecutionAttemptId, JobVertexId, OperatorId};
 use std::{
     any::Any,
     collections::BTreeMap,
@@ -183,7 +187,7 @@ pub trait EdgeCodec: Send + Sync {
     /// # Errors
     /// When the batch holds records of another type.
     fn duplicate(&self, batch: &ErasedBatch) -> Result<ErasedBatch, CodecError>;
-    /// Estimated bytes in memory, for accounting. Cheap: a few records stand for all.
+    /// Bytes in memory, for accounting: the sum of the records' sizes.
     fn weight(&self, batch: &ErasedBatch) -> usize;
 }
 
@@ -199,6 +203,8 @@ pub trait OutputPort: Send {
     fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element>;
     /// Whether each channel takes at least one element; when not, the task's waker is registered.
     fn writable(&mut self) -> bool;
+    /// Says how many bytes the producer holds that it has not sent: they count as the exchange's memory.
+    fn hold(&mut self, _bytes: u64) {}
 }
 
 /// What a poll of an input found.
@@ -231,6 +237,11 @@ pub trait InputPort: Send {
 pub trait TaskUpcalls: Send + Sync {
     /// Sends an event to the operator's coordinator; its answer comes as [`Mail::Reply`].
     fn operator_event(&self, operator: OperatorId, event: Vec<u8>, ticket: u64);
+    /// As [`TaskUpcalls::operator_event`], for an event that may be sent twice and may overtake others and be overtaken: its
+    /// answer may come late, and no other event waits for it.
+    fn operator_poll(&self, operator: OperatorId, event: Vec<u8>, ticket: u64) {
+        self.operator_event(operator, event, ticket);
+    }
     /// Runs I/O on the process's runtime; what it returns comes as [`Mail::Reply`]. Dropped with the task.
     fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u64);
     /// Milliseconds since 1970.
@@ -368,6 +379,8 @@ pub struct TaskCounters {
     pub bytes_out: AtomicU64,
     /// Milliseconds since 1970 of the newest watermark that was sent on, as `i64` bits; 0: none yet.
     pub watermark_ms: AtomicU64,
+    /// What the program's functions count.
+    pub functions: FunctionMetrics,
 }
 
 impl TaskCounters {
@@ -437,55 +450,4 @@ pub trait Subtask: Send {
     fn dispose(&mut self);
     /// What it has done so far.
     fn counters(&self) -> Arc<TaskCounters>;
-}
-
-/// What a coordinator is made with.
-#[derive(Debug, Clone)]
-pub struct CoordinatorContext {
-    /// The job.
-    pub job_id: JobId,
-    /// The operator.
-    pub operator: OperatorId,
-    /// Parallelism of its vertex, from the submitted graph.
-    pub parallelism: u32,
-    /// For temporary files; exists.
-    pub tmp_dir: PathBuf,
-    /// The job's options.
-    pub options: Arc<BTreeMap<String, String>>,
-}
-
-/// The part of an operator that runs once per job, beside the JobMaster: a split enumerator, a collector.
-pub trait Coordinator: Send {
-    /// Before anything else.
-    ///
-    /// # Errors
-    /// What is wrong, e.g. an absent file; the job fails with it.
-    fn start(&mut self, restore: Option<Vec<u8>>) -> Result<(), String>;
-    /// An event of a subtask, and its answer.
-    ///
-    /// # Errors
-    /// What is wrong; the asking task fails with it.
-    fn handle_event(&mut self, from: ExecutionAttemptId, event: &[u8]) -> Result<Vec<u8>, String>;
-    /// A request of a client, and its answer.
-    ///
-    /// # Errors
-    /// What is wrong; the client is told.
-    fn handle_request(&mut self, request: &[u8]) -> Result<Vec<u8>, String>;
-    /// These attempts are over without success: what they had been given is given again.
-    fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]);
-    /// Every task has finished: show the result, so that it can still be taken back. All coordinators of a job do
-    /// this before the first is told that the job has ended; where one can't, the others are told that it did not
-    /// finish.
-    ///
-    /// # Errors
-    /// What could not be published.
-    fn publish(&mut self) -> Result<(), String> {
-        Ok(())
-    }
-    /// The job is over. `finished`: for good, and with the result that was published; else what was published is
-    /// taken back.
-    ///
-    /// # Errors
-    /// What could not be completed or taken back.
-    fn job_ended(&mut self, finished: bool) -> Result<(), String>;
 }

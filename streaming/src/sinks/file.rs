@@ -309,6 +309,7 @@ mod tests {
             parallelism: 1,
             tmp_dir: PathBuf::new(),
             options: Arc::default(),
+            on_failure: Default::default(),
         };
         FileCommitter::new(out.to_owned(), &context)
     }

@@ -22,6 +22,7 @@ fn context(tmp: &Path, parallelism: u32) -> CoordinatorContext {
         parallelism,
         tmp_dir: tmp.to_owned(),
         options: Arc::new(BTreeMap::new()),
+        on_failure: Default::default(),
     }
 }
 

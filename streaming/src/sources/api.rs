@@ -1,20 +1,50 @@
-//! How a program declares these sources.
+//! How a program declares sources.
 
-use super::{
-    CollectionReader, SequenceReader, SocketReader, TextReader, enumerator::EnumeratorFactory,
-};
+use super::{CollectionSource, SequenceSource, SocketSource, Source, TextSource};
 use crate::{
-    api::{Environment, SourceSpec, Stream},
+    api::{Environment, Stream},
+    time::{
+        NoWatermarks, SourceTimestamps, TimestampAssigner, WatermarkGenerator, WatermarkStrategy,
+    },
     types::{FromLine, Record},
 };
 use std::{
     ops::{Bound, RangeBounds},
     path::Path,
-    sync::{Arc, Mutex},
 };
 use storage::files::{self, OpenRemoteFiles};
 
 impl Environment {
+    /// The records of a source. Each split gets its watermarks from a generator of its own; a subtask's watermark is the least of
+    /// its splits that are neither idle nor read to their ends. See [`Source`] for an example.
+    pub fn from_source<S, F, G>(
+        &self,
+        source: S,
+        watermarks: WatermarkStrategy<S::Record, F, G>,
+        name: &str,
+    ) -> Stream<S::Record>
+    where
+        S: Source,
+        F: TimestampAssigner<S::Record>,
+        G: WatermarkGenerator<S::Record>,
+    {
+        let pending =
+            self.builder.borrow_mut().add_source("source", source, false, Some(watermarks));
+        self.stream(pending).name(name)
+    }
+
+    /// Declares a source whose records have no event times.
+    pub(crate) fn source_without_times<S: Source>(
+        &self,
+        kind: &'static str,
+        source: S,
+        single: bool,
+    ) -> Stream<S::Record> {
+        let none = None::<WatermarkStrategy<S::Record, SourceTimestamps, NoWatermarks>>;
+        let pending = self.builder.borrow_mut().add_source(kind, source, single, none);
+        self.stream(pending)
+    }
+
     /// The lines of a file, or of all files below a folder, as text. A line ends with `\n` or `\r\n`, which is not
     /// part of it; the last one need not. Files whose name begins with `.` or `_` are left out of folders. Bytes that are not
     /// UTF-8 fail the task: read those with [`Environment::read_lines`].
@@ -39,28 +69,14 @@ impl Environment {
         open_remote: OpenRemoteFiles,
     ) -> Stream<T> {
         let path = self.resolve_input(&kind.replace('_', " "), path, open_remote);
-        let enumerator = EnumeratorFactory { paths: vec![path], split_bytes, open_remote };
-        let spec = SourceSpec {
-            kind,
-            bounded: true,
-            single: false,
-            coordinator: Some(Box::new(enumerator)),
-        };
-        let pending = self
-            .builder
-            .borrow_mut()
-            .add_source(spec, move || TextReader::<T>::with_remote(open_remote));
-        self.stream(pending)
+        let source = TextSource::<T>::new(vec![path], split_bytes, open_remote);
+        self.source_without_times(kind, source, false)
     }
 
     /// The values of a collection. Subtask i has the i-th, the i+n-th and so on.
     pub fn from_collection<T: Record>(&self, values: impl IntoIterator<Item = T>) -> Stream<T> {
-        let all: Arc<Mutex<Vec<T>>> = Arc::new(Mutex::new(values.into_iter().collect()));
-        let spec =
-            SourceSpec { kind: "collection", bounded: true, single: false, coordinator: None };
-        let reader = move || CollectionReader::new(all.clone());
-        let pending = self.builder.borrow_mut().add_source(spec, reader);
-        self.stream(pending)
+        let source = CollectionSource::new(values.into_iter().collect());
+        self.source_without_times("collection", source, false)
     }
 
     /// The numbers of a range, `0..1_000` or `0..` for ever. Subtask i has the i-th, the i+n-th and so on.
@@ -88,20 +104,14 @@ impl Environment {
             Bound::Excluded(end) => Some(*end),
             Bound::Unbounded => None,
         };
-        let bounded = end.is_some();
-        let spec = SourceSpec { kind: "sequence", bounded, single: false, coordinator: None };
-        let reader = move || SequenceReader::new(start, end, per_second);
-        let pending = self.builder.borrow_mut().add_source(spec, reader);
-        self.stream(pending)
+        self.source_without_times("sequence", SequenceSource::new(start, end, per_second), false)
     }
 
     /// Lines that come over a TCP connection to `host:port`, as text. The source has one subtask and is a chain of its
     /// own; its lines are dealt out to the next operator in turn. What was read is not read again after a failure.
     pub fn socket_text(&self, address: impl Into<String>) -> Stream<String> {
-        let address = address.into();
-        let spec = SourceSpec { kind: "socket", bounded: false, single: true, coordinator: None };
-        let reader = move || SocketReader::new(address.clone());
-        let pending = self.builder.borrow_mut().add_source(spec, reader);
-        self.stream(pending).rebalanced_source()
+        let source = SocketSource::new(address.into());
+        self.source_without_times::<SocketSource<String>>("socket", source, true)
+            .rebalanced_source()
     }
 }

@@ -1,48 +1,106 @@
 //! Values that the program has in its hands.
 
+use super::{
+    Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, SequenceSplit, Source,
+    SourceReader, SplitEnumeratorContext,
+};
 use crate::{
-    chain::{ReadProgress, SourceReader},
     graph::draft::lock,
-    operators::{Collector, OperatorContext},
-    seam::TaskError,
+    operators::{BoxError, OperatorContext},
     types::Record,
 };
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
 
-/// Emits every n-th value, n being the parallelism.
+/// The values of a collection; each subtask has every n-th one, n being the parallelism.
+#[derive(Debug)]
+pub struct CollectionSource<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T> CollectionSource<T> {
+    /// Of these values; all subtasks share them.
+    pub fn new(all: Vec<T>) -> Self {
+        Self(Arc::new(Mutex::new(all)))
+    }
+}
+
+impl<T: Record> Source for CollectionSource<T> {
+    type Record = T;
+    type Split = SequenceSplit;
+    type Enumerator = NoEnumerator<SequenceSplit>;
+    type Reader = CollectionReader<T>;
+
+    fn boundedness(&self) -> Boundedness {
+        Boundedness::Bounded
+    }
+    fn create_enumerator(
+        &self,
+        _context: SplitEnumeratorContext<SequenceSplit>,
+        _restored: Option<()>,
+    ) -> Result<NoEnumerator<SequenceSplit>, BoxError> {
+        Ok(NoEnumerator::default())
+    }
+    fn create_reader(&self, context: &OperatorContext) -> Result<CollectionReader<T>, BoxError> {
+        let splits = VecDeque::from([SequenceSplit::of(context, 0)]);
+        Ok(CollectionReader { all: self.0.clone(), splits, restored: false })
+    }
+}
+
+/// Emits the values of its splits.
 #[derive(Debug)]
 pub struct CollectionReader<T> {
     all: Arc<Mutex<Vec<T>>>,
-    own: std::vec::IntoIter<T>,
-}
-
-impl<T> CollectionReader<T> {
-    /// Of these values; all subtasks share them.
-    pub fn new(all: Arc<Mutex<Vec<T>>>) -> Self {
-        Self { all, own: Vec::new().into_iter() }
-    }
+    splits: VecDeque<SequenceSplit>,
+    /// The splits are those of a snapshot.
+    restored: bool,
 }
 
 impl<T: Record> SourceReader for CollectionReader<T> {
     type Record = T;
+    type Split = SequenceSplit;
 
-    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
-        let all = lock(&self.all);
-        let own = all
-            .iter()
-            .skip(context.subtask() as usize)
-            .step_by(context.parallelism().max(1) as usize);
-        self.own = own.cloned().collect::<Vec<_>>().into_iter();
-        Ok(())
-    }
-
-    fn read(
+    fn poll_next(
         &mut self,
         most: usize,
-        out: &mut Collector<T>,
-        _context: &OperatorContext,
-    ) -> Result<ReadProgress, TaskError> {
-        out.collect_all(self.own.by_ref().take(most));
-        Ok(if self.own.len() == 0 { ReadProgress::Ended } else { ReadProgress::More })
+        out: &mut ReaderOutput<T>,
+        _context: &mut ReaderContext<'_>,
+    ) -> Result<ReadProgress, BoxError> {
+        let Some(split) = self.splits.front_mut() else { return Ok(ReadProgress::Ended) };
+        let stride = usize::try_from(split.stride.max(1))?;
+        let first = split.next.map(usize::try_from).transpose()?;
+        // Not emitted under the lock: the rest of the chain would hold up the other subtasks.
+        let (values, left) = match first {
+            Some(first) => {
+                let all = lock(&self.all);
+                let own = all.iter().skip(first).step_by(stride);
+                let values: Vec<T> = own.take(most).cloned().collect();
+                let next = first.saturating_add(values.len().saturating_mul(stride));
+                split.next = u64::try_from(next).ok();
+                (values, next < all.len())
+            }
+            None => (Vec::new(), false),
+        };
+        out.collect_all(values);
+        if !left {
+            self.splits.pop_front();
+        }
+        Ok(if self.splits.is_empty() { ReadProgress::Ended } else { ReadProgress::More })
+    }
+
+    fn add_splits(
+        &mut self,
+        splits: Vec<SequenceSplit>,
+        _context: &mut ReaderContext<'_>,
+    ) -> Result<(), BoxError> {
+        if !std::mem::replace(&mut self.restored, true) {
+            self.splits.clear();
+        }
+        self.splits.extend(splits);
+        Ok(())
+    }
+    fn no_more_splits(&mut self) {}
+    fn snapshot_state(&mut self, _checkpoint: u64) -> Result<Vec<SequenceSplit>, BoxError> {
+        Ok(self.splits.iter().cloned().collect())
     }
 }

@@ -1,12 +1,12 @@
 //! Which parts of which files there are, and who reads them. Runs beside the JobMaster.
 
+use super::{SourceSplit, SplitEnumerator, SplitEnumeratorContext};
 use crate::{
-    seam::{Coordinator, CoordinatorContext, CoordinatorFactory},
-    types::{CodecError, decode_one, encode_one},
+    operators::BoxError,
+    types::{CodecError, FlottType, KeyHasher, Reader, Schema},
 };
-use model::ExecutionAttemptId;
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     ffi::OsString,
     fs, io,
     os::unix::{
@@ -28,43 +28,32 @@ pub struct FileSplit {
     pub end: u64,
 }
 
-/// What an enumerator answers: the next splits of a reader, none when there are no more. Version byte 1, a count, and
-/// of each split its path's bytes, start and end.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FileSplits(pub Vec<FileSplit>);
+/// A split on the wire and in snapshots: its path's bytes, start and end.
+type Parts = (Vec<u8>, u64, u64);
 
-const VERSION: u8 = 1;
-/// What a reader sends to ask for splits.
-pub(super) const ASK: &[u8] = &[VERSION];
-
-impl FileSplits {
-    /// As bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let split = |split: &FileSplit| {
-            (split.path.as_os_str().as_bytes().to_vec(), split.start, split.end)
-        };
-        let splits: Vec<(Vec<u8>, u64, u64)> = self.0.iter().map(split).collect();
-        let mut out = vec![VERSION];
-        out.extend(encode_one(&splits));
-        out
+impl FlottType for FileSplit {
+    fn type_name() -> String {
+        "FileSplit".to_owned()
     }
+    fn describe(schema: &mut Schema) {
+        Parts::describe(schema);
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        (self.path.as_os_str().as_bytes().to_vec(), self.start, self.end).encode(out);
+    }
+    fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+        let (path, start, end) = Parts::decode(input)?;
+        Ok(Self { path: PathBuf::from(OsString::from_vec(path)), start, end })
+    }
+    fn hash_key(&self, hasher: &mut KeyHasher) {
+        (self.path.as_os_str().as_bytes().to_vec(), self.start, self.end).hash_key(hasher);
+    }
+}
 
-    /// Reads what [`FileSplits::encode`] gave.
-    ///
-    /// # Errors
-    /// When the bytes are no splits.
-    pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
-        let (version, rest) = bytes.split_first().ok_or(CodecError::Truncated)?;
-        if *version != VERSION {
-            return Err(CodecError::Invalid { what: "version of splits" });
-        }
-        let splits: Vec<(Vec<u8>, u64, u64)> = decode_one(rest)?;
-        let split = |(path, start, end)| FileSplit {
-            path: PathBuf::from(OsString::from_vec(path)),
-            start,
-            end,
-        };
-        Ok(Self(splits.into_iter().map(split).collect()))
+impl SourceSplit for FileSplit {
+    /// The end stays while the split is read, and no two splits of a file have the same.
+    fn split_id(&self) -> String {
+        format!("{}:{}", self.path.display(), self.end)
     }
 }
 
@@ -77,55 +66,28 @@ const MOST_AT_ONCE: usize = 256;
 const DEEPEST: usize = 64;
 
 /// Hands out the byte ranges of files.
-#[derive(Debug)]
 pub struct FileEnumerator {
-    paths: Vec<PathBuf>,
-    parallelism: u32,
-    /// Bytes of a split, where it is not for the enumerator to decide.
-    split_bytes: Option<u64>,
+    context: SplitEnumeratorContext<FileSplit>,
     waiting: VecDeque<FileSplit>,
-    /// By who reads them; what is finished is not told, so they stay until the job ends.
-    given: BTreeMap<ExecutionAttemptId, Vec<FileSplit>>,
+    /// Bytes that are handed out together.
     hand_out: u64,
-    open_remote: OpenRemoteFiles,
 }
+
+/// What a checkpoint has of the enumerator: the splits that are not handed out, and how many bytes go out together.
+pub type FileEnumeratorState = (Vec<FileSplit>, u64);
 
 impl FileEnumerator {
-    /// Of files and folders.
-    pub fn new(paths: Vec<PathBuf>, parallelism: u32, split_bytes: Option<u64>) -> Self {
-        Self {
-            paths,
-            parallelism,
-            split_bytes,
-            waiting: VecDeque::new(),
-            given: BTreeMap::new(),
-            hand_out: SMALLEST,
-            open_remote: files::open,
-        }
-    }
-
-    /// An enumerator that reaches other systems like this.
-    pub(super) fn with_remote(self, open_remote: OpenRemoteFiles) -> Self {
-        Self { open_remote, ..self }
-    }
-
-    fn next_splits(&mut self) -> FileSplits {
-        let (mut splits, mut bytes) = (Vec::new(), 0);
-        while splits.len() < MOST_AT_ONCE && (splits.is_empty() || bytes < self.hand_out) {
-            let Some(split) = self.waiting.pop_front() else { break };
-            bytes += split.end - split.start;
-            splits.push(split);
-        }
-        FileSplits(splits)
-    }
-}
-
-impl Coordinator for FileEnumerator {
-    fn start(&mut self, _restore: Option<Vec<u8>>) -> Result<(), String> {
+    /// Lists the files, and cuts them into splits of that size; `None`: of the size that suits files and parallelism.
+    pub(super) fn list(
+        context: SplitEnumeratorContext<FileSplit>,
+        paths: &[PathBuf],
+        split_bytes: Option<u64>,
+        open_remote: OpenRemoteFiles,
+    ) -> Result<Self, BoxError> {
         let mut found = Vec::new();
-        for path in &self.paths {
+        for path in paths {
             if let Some(uri) = path.to_str().filter(|path| files::is_remote(path)) {
-                let listed = (self.open_remote)(uri)
+                let listed = open_remote(uri)
                     .and_then(|remote| files::list_now(&*remote, uri))
                     .map_err(|error| format!("the input '{uri}' can't be read: {error}"))?;
                 found
@@ -137,46 +99,56 @@ impl Coordinator for FileEnumerator {
             })?;
         }
         let total: u64 = found.iter().map(|(_, len)| len).sum();
-        let share = total / (u64::from(self.parallelism.max(1)) * 4);
-        let split_bytes = self.split_bytes.unwrap_or_else(|| share.clamp(SMALLEST, LARGEST)).max(1);
-        self.hand_out = split_bytes;
-        self.given.clear();
-        self.waiting = found
-            .into_iter()
-            .flat_map(|(path, len)| {
-                let starts = (0..len.div_ceil(split_bytes)).map(move |i| i * split_bytes);
-                starts.map(move |start| FileSplit {
-                    path: path.clone(),
-                    start,
-                    end: (start + split_bytes).min(len),
-                })
+        let share = total / (u64::from(context.current_parallelism().max(1)) * 4);
+        let split_bytes = split_bytes.unwrap_or_else(|| share.clamp(SMALLEST, LARGEST)).max(1);
+        let waiting = found.into_iter().flat_map(|(path, len)| {
+            let starts = (0..len.div_ceil(split_bytes)).map(move |i| i * split_bytes);
+            starts.map(move |start| FileSplit {
+                path: path.clone(),
+                start,
+                end: (start + split_bytes).min(len),
             })
-            .collect();
-        Ok(())
+        });
+        Ok(Self { waiting: waiting.collect(), hand_out: split_bytes, context })
     }
 
-    fn handle_event(&mut self, from: ExecutionAttemptId, event: &[u8]) -> Result<Vec<u8>, String> {
-        if event != ASK {
-            return Err("the enumerator was asked something that it does not know".into());
+    /// Goes on from a checkpoint; files that came since are not read.
+    pub(super) fn restore(
+        context: SplitEnumeratorContext<FileSplit>,
+        (waiting, hand_out): FileEnumeratorState,
+    ) -> Self {
+        Self { context, waiting: waiting.into(), hand_out }
+    }
+
+    fn next_splits(&mut self) -> Vec<FileSplit> {
+        let (mut splits, mut bytes) = (Vec::new(), 0);
+        while splits.len() < MOST_AT_ONCE && (splits.is_empty() || bytes < self.hand_out) {
+            let Some(split) = self.waiting.pop_front() else { break };
+            bytes += split.end - split.start;
+            splits.push(split);
         }
+        splits
+    }
+}
+
+impl SplitEnumerator for FileEnumerator {
+    type Split = FileSplit;
+    type Checkpoint = FileEnumeratorState;
+
+    fn handle_split_request(&mut self, subtask: u32) -> Result<(), BoxError> {
         let splits = self.next_splits();
-        let answer = splits.encode();
-        self.given.entry(from).or_default().extend(splits.0);
-        Ok(answer)
-    }
-
-    fn handle_request(&mut self, _request: &[u8]) -> Result<Vec<u8>, String> {
-        Err("an enumerator answers no client".into())
-    }
-
-    fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]) {
-        for attempt in attempts {
-            self.waiting.extend(self.given.remove(attempt).unwrap_or_default());
+        match splits.is_empty() {
+            true => self.context.no_more_splits(subtask)?,
+            false => self.context.assign_splits(subtask, splits)?,
         }
-    }
-
-    fn job_ended(&mut self, _finished: bool) -> Result<(), String> {
         Ok(())
+    }
+    fn add_splits_back(&mut self, splits: Vec<FileSplit>, _subtask: u32) -> Result<(), BoxError> {
+        self.waiting.extend(splits);
+        Ok(())
+    }
+    fn snapshot_state(&mut self, _checkpoint: u64) -> Result<FileEnumeratorState, BoxError> {
+        Ok((self.waiting.iter().cloned().collect(), self.hand_out))
     }
 }
 
@@ -221,20 +193,5 @@ pub(super) fn kind_of(kind: fs::FileType) -> &'static str {
         kind if kind.is_block_device() => "a block device",
         kind if kind.is_dir() => "a folder",
         _ => "something else",
-    }
-}
-
-/// Makes the enumerator of a text source.
-pub(super) struct EnumeratorFactory {
-    pub(super) paths: Vec<PathBuf>,
-    pub(super) split_bytes: Option<u64>,
-    pub(super) open_remote: OpenRemoteFiles,
-}
-
-impl CoordinatorFactory for EnumeratorFactory {
-    fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator> {
-        let paths = self.paths.clone();
-        let files = FileEnumerator::new(paths, context.parallelism, self.split_bytes);
-        Box::new(files.with_remote(self.open_remote))
     }
 }

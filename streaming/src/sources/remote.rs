@@ -1,7 +1,7 @@
 //! A split of a file of another system, block by block: the next block is read beside the task while the lines of the last
 //! one are emitted. At most two blocks are in memory. The task's thread must never wait for the system here.
 
-use crate::operators::OperatorContext;
+use super::ReaderContext;
 use futures::FutureExt;
 use std::sync::Arc;
 use storage::files::{RemoteFile, RemoteFiles};
@@ -52,7 +52,7 @@ impl RemoteInput {
     }
 
     /// Takes the next block if it has come, and asks for the one behind it.
-    pub(super) fn take(&mut self, context: &OperatorContext) -> Block {
+    pub(super) fn take(&mut self, context: &mut ReaderContext<'_>) -> Block {
         let block = self.ready.take();
         if !self.asked && !self.ended {
             self.ask(context);
@@ -78,7 +78,7 @@ impl RemoteInput {
         self.ticket == ticket
     }
 
-    fn ask(&mut self, context: &OperatorContext) {
+    fn ask(&mut self, context: &mut ReaderContext<'_>) {
         self.asked = true;
         let (files, uri, file) = (self.files.clone(), self.uri.clone(), self.file.clone());
         let offset = self.next;

@@ -1,46 +1,104 @@
 //! Numbers in order, as fast as possible or at a rate.
 
-use crate::{
-    chain::{ReadProgress, SourceReader},
-    operators::{Collector, OperatorContext, OperatorMail},
-    seam::TaskError,
+use super::{
+    Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, Source, SourceReader,
+    SourceSplit, SplitEnumeratorContext,
 };
-use std::time::Duration;
+use crate::operators::{BoxError, OperatorContext};
+use std::{collections::VecDeque, time::Duration};
 
-/// Emits every n-th number of a range, n being the parallelism.
+/// Every n-th item of something that is counted, from one item on.
+#[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
+#[flott(crate = crate)]
+pub struct SequenceSplit {
+    /// The subtask that began with the split, which names it.
+    pub subtask: u32,
+    /// The next item; `None`: there is none behind the last one.
+    pub next: Option<u64>,
+    /// From one item to the next.
+    pub stride: u64,
+}
+
+impl SequenceSplit {
+    /// Returns the share of a subtask, from an item on: that of subtask 0 begins there.
+    pub(super) fn of(context: &OperatorContext, start: u64) -> Self {
+        Self {
+            subtask: context.subtask(),
+            next: start.checked_add(u64::from(context.subtask())),
+            stride: u64::from(context.parallelism()).max(1),
+        }
+    }
+}
+
+impl SourceSplit for SequenceSplit {
+    fn split_id(&self) -> String {
+        format!("{}/{}", self.subtask, self.stride)
+    }
+}
+
+/// The numbers of a range, in order; each subtask has every n-th one, n being the parallelism.
 #[derive(Debug, Clone)]
-pub struct SequenceReader {
+pub struct SequenceSource {
     start: u64,
     end: Option<u64>,
-    /// Of all subtasks together.
     per_second: Option<f64>,
-    next: Option<u64>,
-    stride: u64,
+}
+
+impl SequenceSource {
+    /// From `start` to before `end`, or for ever; so many a second of all subtasks together, or as fast as possible.
+    pub fn new(start: u64, end: Option<u64>, per_second: Option<f64>) -> Self {
+        Self { start, end, per_second }
+    }
+}
+
+impl Source for SequenceSource {
+    type Record = u64;
+    type Split = SequenceSplit;
+    type Enumerator = NoEnumerator<SequenceSplit>;
+    type Reader = SequenceReader;
+
+    fn boundedness(&self) -> Boundedness {
+        match self.end {
+            Some(_) => Boundedness::Bounded,
+            None => Boundedness::ContinuousUnbounded,
+        }
+    }
+    fn create_enumerator(
+        &self,
+        _context: SplitEnumeratorContext<SequenceSplit>,
+        _restored: Option<()>,
+    ) -> Result<NoEnumerator<SequenceSplit>, BoxError> {
+        Ok(NoEnumerator::default())
+    }
+    fn create_reader(&self, context: &OperatorContext) -> Result<SequenceReader, BoxError> {
+        Ok(SequenceReader {
+            source: self.clone(),
+            splits: VecDeque::from([SequenceSplit::of(context, self.start)]),
+            restored: false,
+            parallelism: f64::from(context.parallelism()),
+            emitted: 0,
+            began_ms: 0,
+        })
+    }
+}
+
+/// Emits the numbers of its splits.
+#[derive(Debug)]
+pub struct SequenceReader {
+    source: SequenceSource,
+    splits: VecDeque<SequenceSplit>,
+    /// The splits are those of a snapshot.
+    restored: bool,
+    parallelism: f64,
     emitted: u64,
     began_ms: u64,
-    /// A timer is running: whatever else wakes the task does not start another.
-    timer: bool,
 }
 
 impl SequenceReader {
-    /// From `start` to before `end`, or for ever.
-    pub fn new(start: u64, end: Option<u64>, per_second: Option<f64>) -> Self {
-        Self {
-            start,
-            end,
-            per_second,
-            next: None,
-            stride: 1,
-            emitted: 0,
-            began_ms: 0,
-            timer: false,
-        }
-    }
-
     /// How many numbers may be emitted now, and after how long the next one.
-    fn allowed(&self, context: &OperatorContext) -> (u64, Duration) {
-        let Some(per_second) = self.per_second else { return (u64::MAX, Duration::ZERO) };
-        let own_per_ms = per_second / 1_000.0 / self.stride as f64;
+    fn allowed(&self, context: &ReaderContext<'_>) -> (u64, Duration) {
+        let Some(per_second) = self.source.per_second else { return (u64::MAX, Duration::ZERO) };
+        let own_per_ms = per_second / 1_000.0 / self.parallelism;
         let elapsed_ms = context.now_unix_ms().saturating_sub(self.began_ms);
         // The first is due at once. Both numbers are far below 2^53 for any clock, and `as` saturates.
         let due = (elapsed_ms as f64 * own_per_ms) as u64 + 1;
@@ -52,53 +110,65 @@ impl SequenceReader {
 
 impl SourceReader for SequenceReader {
     type Record = u64;
+    type Split = SequenceSplit;
 
-    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
-        self.stride = u64::from(context.parallelism());
-        self.next = self.start.checked_add(u64::from(context.subtask()));
+    fn start(&mut self, context: &mut ReaderContext<'_>) -> Result<(), BoxError> {
         self.began_ms = context.now_unix_ms();
         Ok(())
     }
 
-    fn mail(&mut self, mail: OperatorMail, _: &OperatorContext) -> Result<(), TaskError> {
-        if let OperatorMail::Timer { .. } = mail {
-            self.timer = false;
-        }
-        Ok(())
-    }
-
-    fn read(
+    fn poll_next(
         &mut self,
         most: usize,
-        out: &mut Collector<u64>,
-        context: &OperatorContext,
-    ) -> Result<ReadProgress, TaskError> {
+        out: &mut ReaderOutput<u64>,
+        context: &mut ReaderContext<'_>,
+    ) -> Result<ReadProgress, BoxError> {
         let (allowed, wait) = self.allowed(context);
         let most = allowed.min(most as u64);
-        if let Some(first) = self.next {
+        let end = self.source.end;
+        let Some(split) = self.splits.front_mut() else { return Ok(ReadProgress::Ended) };
+        if let Some(first) = split.next {
             // Numbers up to the end, or up to the last one that there is.
-            let left = match self.end {
-                Some(end) => end.saturating_sub(first).div_ceil(self.stride),
-                None => ((u64::MAX - first) / self.stride).saturating_add(1),
+            let left = match end {
+                Some(end) => end.saturating_sub(first).div_ceil(split.stride),
+                None => ((u64::MAX - first) / split.stride).saturating_add(1),
             };
             let count = most.min(left);
-            match self.stride {
+            match split.stride {
                 // A range that ends behind the last number there is cannot be written.
                 1 if first.checked_add(count).is_some() => out.extend(first..first + count),
                 stride => out.extend((0..count).map(|i| first + i * stride)),
             }
             self.emitted += count;
-            self.next = count.checked_mul(self.stride).and_then(|by| first.checked_add(by));
+            split.next = count.checked_mul(split.stride).and_then(|by| first.checked_add(by));
         }
-        if self.next.is_none_or(|n| self.end.is_some_and(|end| n >= end)) {
-            return Ok(ReadProgress::Ended);
+        if split.next.is_none_or(|n| end.is_some_and(|end| n >= end)) {
+            self.splits.pop_front();
+            return Ok(match self.splits.is_empty() {
+                true => ReadProgress::Ended,
+                false => ReadProgress::More,
+            });
         }
         if most == 0 {
-            if !std::mem::replace(&mut self.timer, true) {
-                context.wake_after(wait, 0);
-            }
+            context.wake_after(wait);
             return Ok(ReadProgress::Waiting);
         }
         Ok(ReadProgress::More)
+    }
+
+    fn add_splits(
+        &mut self,
+        splits: Vec<SequenceSplit>,
+        _context: &mut ReaderContext<'_>,
+    ) -> Result<(), BoxError> {
+        if !std::mem::replace(&mut self.restored, true) {
+            self.splits.clear();
+        }
+        self.splits.extend(splits);
+        Ok(())
+    }
+    fn no_more_splits(&mut self) {}
+    fn snapshot_state(&mut self, _checkpoint: u64) -> Result<Vec<SequenceSplit>, BoxError> {
+        Ok(self.splits.iter().cloned().collect())
     }
 }

@@ -1,10 +1,11 @@
 //! Lines that come over a TCP connection. One subtask; nothing is read again after a failure.
 
-use super::{LineBuffer, lines::without_return};
+use super::{
+    Boundedness, LineBuffer, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, Source,
+    SourceReader, SourceSplit, SplitEnumeratorContext, lines::without_return,
+};
 use crate::{
-    chain::{ReadProgress, SourceReader},
-    operators::{Collector, OperatorContext, OperatorMail},
-    seam::TaskError,
+    operators::{BoxError, OperatorContext},
     types::FromLine,
 };
 use std::{marker::PhantomData, sync::Arc};
@@ -12,6 +13,55 @@ use tokio::{io::AsyncReadExt, net::TcpStream, sync::Mutex};
 
 /// Bytes of one read.
 const BLOCK: usize = 64 << 10;
+
+/// Lines of a TCP connection, as `T`. The source is not replayed after a failure.
+#[derive(Debug)]
+pub struct SocketSource<T> {
+    address: String,
+    record: PhantomData<fn() -> T>,
+}
+
+impl<T> SocketSource<T> {
+    /// From `host:port`.
+    pub fn new(address: String) -> Self {
+        Self { address, record: PhantomData }
+    }
+}
+
+/// The connection; it has no place to which a reader could go back.
+#[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
+#[flott(crate = crate)]
+pub struct SocketSplit {
+    /// `host:port`.
+    pub address: String,
+}
+
+impl SourceSplit for SocketSplit {
+    fn split_id(&self) -> String {
+        self.address.clone()
+    }
+}
+
+impl<T: FromLine> Source for SocketSource<T> {
+    type Record = T;
+    type Split = SocketSplit;
+    type Enumerator = NoEnumerator<SocketSplit>;
+    type Reader = SocketReader<T>;
+
+    fn boundedness(&self) -> Boundedness {
+        Boundedness::ContinuousUnbounded
+    }
+    fn create_enumerator(
+        &self,
+        _context: SplitEnumeratorContext<SocketSplit>,
+        _restored: Option<()>,
+    ) -> Result<NoEnumerator<SocketSplit>, BoxError> {
+        Ok(NoEnumerator::default())
+    }
+    fn create_reader(&self, _context: &OperatorContext) -> Result<SocketReader<T>, BoxError> {
+        Ok(SocketReader::new(self.address.clone()))
+    }
+}
 
 /// Reads lines as `T`.
 #[derive(Debug)]
@@ -26,8 +76,7 @@ pub struct SocketReader<T> {
 }
 
 impl<T: FromLine> SocketReader<T> {
-    /// From `host:port`.
-    pub fn new(address: String) -> Self {
+    fn new(address: String) -> Self {
         Self {
             address,
             connection: Arc::default(),
@@ -38,7 +87,7 @@ impl<T: FromLine> SocketReader<T> {
         }
     }
 
-    fn ask(&mut self, context: &OperatorContext) {
+    fn ask(&mut self, context: &mut ReaderContext<'_>) {
         let (address, connection) = (self.address.clone(), self.connection.clone());
         self.asked = true;
         let read = async move {
@@ -65,21 +114,22 @@ impl<T: FromLine> SocketReader<T> {
 fn record<T: FromLine>(
     address: &str,
     line: &[u8],
-    context: &OperatorContext,
-) -> Result<T, TaskError> {
-    T::from_line(without_return(line))
-        .map_err(|why| context.io_error(format!("a line of {address}"), why))
+    context: &ReaderContext<'_>,
+) -> Result<T, BoxError> {
+    let wrong = |why| context.operator().io_error(format!("a line of {address}"), why);
+    Ok(T::from_line(without_return(line)).map_err(wrong)?)
 }
 
 impl<T: FromLine> SourceReader for SocketReader<T> {
     type Record = T;
+    type Split = SocketSplit;
 
-    fn read(
+    fn poll_next(
         &mut self,
         most: usize,
-        out: &mut Collector<T>,
-        context: &OperatorContext,
-    ) -> Result<ReadProgress, TaskError> {
+        out: &mut ReaderOutput<T>,
+        context: &mut ReaderContext<'_>,
+    ) -> Result<ReadProgress, BoxError> {
         for _ in 0..most {
             let Some(line) = self.lines.next_line() else {
                 if self.closed {
@@ -99,12 +149,30 @@ impl<T: FromLine> SourceReader for SocketReader<T> {
         Ok(ReadProgress::More)
     }
 
-    fn mail(&mut self, mail: OperatorMail, context: &OperatorContext) -> Result<(), TaskError> {
-        let OperatorMail::Reply { result, .. } = mail else { return Ok(()) };
-        let block = result.map_err(|why| context.io_error("socket", why))?;
+    fn io_done(
+        &mut self,
+        _ticket: u32,
+        result: Result<Vec<u8>, String>,
+        context: &mut ReaderContext<'_>,
+    ) -> Result<(), BoxError> {
+        let operator = context.operator();
+        let block = result.map_err(|why| operator.io_error("socket", why))?;
         self.asked = false;
         // A read that brings nothing is the end.
         self.closed = block.is_empty();
-        self.lines.push(&block).map_err(|error| context.io_error("socket", error))
+        self.lines.push(&block).map_err(|error| operator.io_error("socket", error))?;
+        Ok(())
+    }
+
+    fn add_splits(
+        &mut self,
+        _splits: Vec<SocketSplit>,
+        _context: &mut ReaderContext<'_>,
+    ) -> Result<(), BoxError> {
+        Ok(())
+    }
+    fn no_more_splits(&mut self) {}
+    fn snapshot_state(&mut self, _checkpoint: u64) -> Result<Vec<SocketSplit>, BoxError> {
+        Ok(vec![SocketSplit { address: self.address.clone() }])
     }
 }

@@ -1,21 +1,32 @@
 //! Sources through the harness, and the enumerator by itself.
 
 use super::*;
+use super::{
+    coordinator::SourceCoordinator,
+    link::EnumeratorLink,
+    output::Wishes,
+    protocol::{FromReader, Poll, PollAnswer, ToReader},
+};
 use crate::{
-    Coordinator, Interrupt, TaskError,
+    Coordinator, CoordinatorContext, EventReply, Interrupt, OnFailure, TaskError,
     api::tests::{built, lines, run},
-    chain::{NoConsumer, ReadProgress, SourceReader},
+    chain::NoConsumer,
     harness::Harness,
-    operators::{Collector, OperatorContext, OperatorMail, SideOutputs},
+    operators::{BoxError, Collector, OperatorContext, SideOutputs},
+    testing,
+    time::{BoundedOutOfOrderness, WatermarkStrategy},
+    types::{decode_one, encode_one},
 };
 use bytes::Bytes;
-use model::{ExecutionAttemptId, JobVertexId};
+use model::{ExecutionAttemptId, JobId, JobVertexId, OperatorId};
 use proptest::prelude::*;
 use std::{
+    collections::VecDeque,
     io::Write,
     net::TcpListener,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, mpsc},
+    time::Duration,
 };
 use storage::{
     files::{RemoteFile, RemoteFiles},
@@ -126,8 +137,8 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_are_no_splits_are_refused_without_a_panic(bytes: Vec<u8>) {
-        let _ = FileSplits::decode(&bytes);
+    fn bytes_that_no_source_wrote_are_refused_without_a_panic(bytes: Vec<u8>) {
+        let _ = (Poll::decode(&bytes), PollAnswer::decode(&bytes), decode_one::<FileSplit>(&bytes));
     }
 }
 
@@ -180,30 +191,191 @@ fn large_files_and_long_lines() {
     assert!(read(&path, 100_000, 3) == expected);
 }
 
+/// The coordinator of a source of text.
+fn coordinator(path: PathBuf, split_bytes: Option<u64>) -> SourceCoordinator<TextSource<String>> {
+    coordinator_of(TextSource::new(vec![path], split_bytes, remote), OnFailure::default())
+}
+
+fn coordinator_of<S: Source>(source: S, on_failure: OnFailure) -> SourceCoordinator<S> {
+    let context = CoordinatorContext {
+        job_id: JobId(1),
+        operator: OperatorId(2),
+        parallelism: 2,
+        tmp_dir: PathBuf::new(),
+        options: Arc::default(),
+        on_failure,
+    };
+    SourceCoordinator::new(Arc::new(Mutex::new(source)), context)
+}
+
+/// One attempt of a reader, as its chain would have it.
+struct Attempt {
+    id: ExecutionAttemptId,
+    link: EnumeratorLink,
+    answers: mpsc::Receiver<Result<Vec<u8>, String>>,
+    answer: mpsc::Sender<Result<Vec<u8>, String>>,
+}
+
+impl Attempt {
+    fn new(id: ExecutionAttemptId) -> Self {
+        let (answer, answers) = mpsc::channel();
+        let mut link = EnumeratorLink::default();
+        link.say(FromReader::Register(Vec::new()));
+        Self { id, link, answers, answer }
+    }
+    /// Sends the next poll.
+    fn poll(&mut self, coordinator: &mut dyn Coordinator) {
+        let Some(poll) = self.link.poll(true) else { return };
+        let answer = self.answer.clone();
+        let reply = EventReply::new(move |result| answer.send(result).unwrap());
+        coordinator.answer_event(self.id, &poll, reply);
+    }
+    /// Takes the answers that have come, and returns what they say.
+    fn heard(&mut self) -> Vec<ToReader> {
+        for answer in self.answers.try_iter() {
+            self.link.answered(&answer.unwrap()).unwrap();
+        }
+        std::iter::from_fn(|| self.link.next()).collect()
+    }
+    fn ask(&mut self, coordinator: &mut dyn Coordinator) -> Vec<ToReader> {
+        self.link.say(FromReader::Request);
+        self.poll(coordinator);
+        self.heard()
+    }
+}
+
+/// Where the splits of an answer begin and end.
+fn ranges(heard: &[ToReader]) -> Vec<(u64, u64)> {
+    let splits = heard.iter().flat_map(|message| match message {
+        ToReader::Splits(splits) => splits.clone(),
+        _ => Vec::new(),
+    });
+    let split = |bytes: Vec<u8>| decode_one::<FileSplit>(&bytes).unwrap();
+    splits.map(split).map(|split| (split.start, split.end)).collect()
+}
+
 #[test]
 fn splits_of_attempts_that_ended_are_given_again() {
     let tmp = tempfile::tempdir().unwrap();
     let path = tmp.path().join("text");
     std::fs::write(&path, "0123456789").unwrap();
-    let mut enumerator = FileEnumerator::new(vec![path], 2, Some(4));
-    enumerator.start(None).unwrap();
-    let mut next = |of| FileSplits::decode(&enumerator.handle_event(of, &[1]).unwrap()).unwrap().0;
-    let first = next(attempt(0, 0));
-    assert_eq!((first[0].start, first[0].end), (0, 4));
-    assert_eq!(next(attempt(1, 0))[0].start, 4);
-    assert_eq!(next(attempt(1, 0))[0].end, 10);
-    assert!(next(attempt(1, 0)).is_empty());
-    enumerator.attempts_ended(&[attempt(0, 0)]);
-    let mut next = |of| FileSplits::decode(&enumerator.handle_event(of, &[1]).unwrap()).unwrap().0;
-    assert_eq!(next(attempt(0, 1)), first);
-    assert!(next(attempt(0, 1)).is_empty());
-    assert!(enumerator.handle_event(attempt(0, 1), b"nonsense").is_err());
+    let mut files = coordinator(path, Some(4));
+    files.start(None).unwrap();
+    let (mut a, mut b) = (Attempt::new(attempt(0, 0)), Attempt::new(attempt(1, 0)));
+    assert_eq!(ranges(&a.ask(&mut files)), [(0, 4)]);
+    assert_eq!(ranges(&b.ask(&mut files)), [(4, 8)]);
+    assert_eq!(ranges(&b.ask(&mut files)), [(8, 10)]);
+    files.attempts_ended(&[a.id]);
+    // Another attempt takes the place of one whose end nobody has told.
+    let mut b = Attempt::new(attempt(1, 1));
+    assert_eq!(ranges(&b.ask(&mut files)), [(0, 4)]);
+    assert_eq!(ranges(&b.ask(&mut files)), [(4, 8)]);
+    let mut a = Attempt::new(attempt(0, 1));
+    assert_eq!(ranges(&a.ask(&mut files)), [(8, 10)]);
+    assert_eq!(a.ask(&mut files), [ToReader::NoMoreSplits]);
+    assert_eq!(b.ask(&mut files), [ToReader::NoMoreSplits]);
+    let mut stale = Attempt::new(attempt(1, 0));
+    stale.poll(&mut files);
+    assert!(stale.answers.recv().unwrap().unwrap_err().contains("has taken its place"));
+    let refused = Arc::new(Mutex::new(None));
+    let put = refused.clone();
+    let reply = EventReply::new(move |answer| *put.lock().unwrap() = Some(answer));
+    files.answer_event(attempt(0, 1), b"nonsense", reply);
+    assert!(refused.lock().unwrap().take().unwrap().is_err());
+}
+
+#[test]
+fn a_poll_that_is_repeated_or_overtaken_asks_once_and_an_answer_that_is_lost_comes_again() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("text");
+    std::fs::write(&path, "0123456789").unwrap();
+    let mut files = coordinator(path, Some(4));
+    files.start(None).unwrap();
+    let mut reader = Attempt::new(attempt(0, 0));
+    let register = reader.link.poll(false).unwrap();
+    reader.link.say(FromReader::Request);
+    let request = reader.link.poll(false).unwrap();
+    let (answer, answers) = mpsc::channel();
+    let mut send = |poll: &[u8]| {
+        let answer = answer.clone();
+        let reply = EventReply::new(move |result| answer.send(result.unwrap()).unwrap());
+        files.answer_event(attempt(0, 0), poll, reply);
+    };
+    for poll in [&request, &request, &register, &request] {
+        send(poll);
+    }
+    // The first three answers are lost.
+    let last = answers.try_iter().last().unwrap();
+    reader.link.answered(&last).unwrap();
+    reader.link.answered(&last).unwrap();
+    let heard: Vec<_> = std::iter::from_fn(|| reader.link.next()).collect();
+    assert_eq!(ranges(&heard), [(0, 4)]);
+    reader.link.say(FromReader::Request);
+    send(&reader.link.poll(false).unwrap());
+    reader.link.answered(&answers.try_iter().last().unwrap()).unwrap();
+    assert_eq!(ranges(&std::iter::from_fn(|| reader.link.next()).collect::<Vec<_>>()), [(4, 8)]);
+}
+
+#[test]
+fn a_checkpoint_has_every_split_once_whoever_holds_it() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("text");
+    std::fs::write(&path, "0123456789").unwrap();
+    let mut files = coordinator(path.clone(), Some(2));
+    files.start(None).unwrap();
+    let mut reader = Attempt::new(attempt(0, 0));
+    reader.link.say(FromReader::Request);
+    reader.poll(&mut files);
+    let taken = Arc::new(Mutex::new(None));
+    let put = taken.clone();
+    let reply = EventReply::new(move |answer| *put.lock().unwrap() = Some(answer));
+    files.snapshot(1, reply);
+    assert!(taken.lock().unwrap().is_none(), "the reader may not have its first split yet");
+    assert_eq!(ranges(&reader.heard()), [(0, 2)]);
+    // Behind the checkpoint of the enumerator, and so of the reader too.
+    assert_eq!(reader.ask(&mut files), []);
+    let snapshot = taken.lock().unwrap().take().unwrap().unwrap();
+    reader.link.checkpoint_passed(1);
+    let heard: Vec<_> = std::iter::from_fn(|| reader.link.next()).collect();
+    assert_eq!(ranges(&heard), [(2, 4)]);
+    files.checkpoint_ended(1, true).unwrap();
+    assert_eq!(ranges(&reader.ask(&mut files)), [(4, 6)]);
+    // What the checkpoint has of the reader does not go back.
+    files.attempts_ended(&[reader.id]);
+    let mut next = Attempt::new(attempt(0, 1));
+    let all: Vec<_> = (0..4).flat_map(|_| ranges(&next.ask(&mut files))).collect();
+    assert_eq!(all, [(6, 8), (8, 10), (2, 4), (4, 6)]);
+
+    let mut restored = coordinator(path, Some(2));
+    restored.start(Some(snapshot)).unwrap();
+    let mut next = Attempt::new(attempt(0, 0));
+    let all: Vec<_> = (0..4).flat_map(|_| ranges(&next.ask(&mut restored))).collect();
+    assert_eq!(all, [(2, 4), (4, 6), (6, 8), (8, 10)]);
+}
+
+#[test]
+fn a_checkpoint_that_is_given_up_holds_nothing_up() {
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("text");
+    std::fs::write(&path, "0123456789").unwrap();
+    let mut files = coordinator(path, Some(5));
+    files.start(None).unwrap();
+    let mut reader = Attempt::new(attempt(0, 0));
+    reader.poll(&mut files);
+    files.snapshot(1, EventReply::new(|_| ()));
+    assert_eq!(reader.ask(&mut files), [], "its trigger has not come");
+    files.checkpoint_ended(1, false).unwrap();
+    reader.poll(&mut files);
+    assert_eq!(ranges(&reader.heard()), [(0, 5)]);
+    files.attempts_ended(&[reader.id]);
+    let mut next = Attempt::new(attempt(0, 1));
+    assert_eq!(ranges(&next.ask(&mut files)), [(5, 10)]);
+    assert_eq!(ranges(&next.ask(&mut files)), [(0, 5)], "no checkpoint has it");
 }
 
 #[test]
 fn an_absent_input_is_named() {
-    let mut enumerator = FileEnumerator::new(vec!["/nowhere/at/all".into()], 1, None);
-    let error = enumerator.start(None).unwrap_err();
+    let error = coordinator("/nowhere/at/all".into(), None).start(None).unwrap_err();
     assert!(
         error.starts_with("the input '/nowhere/at/all' can't be read: No such file"),
         "{error}"
@@ -222,25 +394,62 @@ fn what_is_no_file_is_refused_with_what_it_is() {
         (tmp.path().join("in"), &pipe, "a pipe (FIFO)"),
         (device.clone(), &device, "a character device"),
     ] {
-        let error = FileEnumerator::new(vec![input], 1, None).start(None).unwrap_err();
+        let error = coordinator(input, None).start(None).unwrap_err();
         assert!(error.contains(&format!("'{}'", named.display())), "{error}");
         assert!(error.contains(kind), "{error}");
     }
 }
 
+/// A reader of text by itself.
+struct Alone {
+    reader: TextReader<String>,
+    out: ReaderOutput<String>,
+    context: OperatorContext,
+    wishes: Wishes,
+}
+
+impl Alone {
+    fn new() -> Self {
+        let out =
+            Collector::new(Box::new(NoConsumer), SideOutputs::default(), Interrupt::default());
+        Self {
+            reader: TextReader::with_remote(remote),
+            out: ReaderOutput::new(out, None),
+            context: OperatorContext::for_tests(0, 1),
+            wishes: Wishes::default(),
+        }
+    }
+    fn call<T>(
+        &mut self,
+        call: impl FnOnce(
+            &mut TextReader<String>,
+            &mut ReaderOutput<String>,
+            &mut ReaderContext<'_>,
+        ) -> Result<T, BoxError>,
+    ) -> Result<T, TaskError> {
+        let mut context = ReaderContext::new(&self.context, &mut self.wishes);
+        let result = call(&mut self.reader, &mut self.out, &mut context);
+        result.map_err(|error| *error.downcast::<TaskError>().unwrap())
+    }
+    fn poll(&mut self, most: usize) -> Result<ReadProgress, TaskError> {
+        self.call(|reader, out, context| reader.poll_next(most, out, context))
+    }
+    fn add(&mut self, split: FileSplit) {
+        self.call(|reader, _, context| reader.add_splits(vec![split], context)).unwrap();
+    }
+    fn io_done(&mut self, ticket: u32, result: Result<Vec<u8>, String>) -> Result<(), TaskError> {
+        self.call(|reader, _, context| reader.io_done(ticket, result, context))
+    }
+}
+
 /// Reads a range of a file that is changed after its first block was read.
 fn read_split(path: &Path, end: u64, change: impl FnOnce()) -> Result<(), TaskError> {
-    let context = OperatorContext::for_tests(0, 1);
-    let mut reader = TextReader::<String>::default();
-    let splits = FileSplits(vec![FileSplit { path: path.to_owned(), start: 0, end }]);
-    let given = |splits: FileSplits| OperatorMail::Reply { ticket: 0, result: Ok(splits.encode()) };
-    reader.mail(given(splits), &context)?;
-    let mut out =
-        Collector::new(Box::new(NoConsumer), SideOutputs::default(), Interrupt::default());
-    reader.read(1, &mut out, &context)?;
+    let mut alone = Alone::new();
+    alone.add(FileSplit { path: path.to_owned(), start: 0, end });
+    alone.poll(1)?;
     change();
-    reader.mail(given(FileSplits::default()), &context)?;
-    while reader.read(1 << 20, &mut out, &context)? != ReadProgress::Ended {}
+    alone.reader.no_more_splits();
+    while alone.poll(1 << 20)? != ReadProgress::Ended {}
     Ok(())
 }
 
@@ -362,24 +571,326 @@ fn a_missing_or_shortened_file_of_another_system_fails_by_its_uri() {
 
     let path = tmp.path().join("text");
     std::fs::write(&path, "a line\n").unwrap();
-    let mut reader = TextReader::<Vec<u8>>::with_remote(remote);
-    let context = OperatorContext::for_tests(0, 1);
-    let split = FileSplit { path: elsewhere(&path), start: 0, end: 100 };
-    let answer = FileSplits(vec![split]).encode();
-    let mail = |ticket, result| OperatorMail::Reply { ticket, result };
-    reader.mail(mail(0, Ok(answer)), &context).unwrap();
-    let mut out =
-        Collector::new(Box::new(NoConsumer), SideOutputs::default(), Interrupt::default());
-    let mut read = |reader: &mut TextReader<Vec<u8>>| reader.read(10, &mut out, &context);
-    assert!(matches!(read(&mut reader), Ok(ReadProgress::Waiting)));
+    let mut alone = Alone::new();
+    alone.add(FileSplit { path: elsewhere(&path), start: 0, end: 100 });
+    assert_eq!(alone.poll(10), Ok(ReadProgress::Waiting));
     // An answer that was meant for an earlier split changes nothing.
-    reader.mail(mail(7, Ok(b"other".to_vec())), &context).unwrap();
-    assert!(matches!(read(&mut reader), Ok(ReadProgress::Waiting)));
-    reader.mail(mail(1, Ok(b"a line\n".to_vec())), &context).unwrap();
-    assert!(matches!(read(&mut reader), Ok(ReadProgress::Waiting)));
-    reader.mail(mail(1, Ok(Vec::new())), &context).unwrap();
-    let shorter = read(&mut reader).unwrap_err().to_string();
+    alone.io_done(7, Ok(b"other".to_vec())).unwrap();
+    assert_eq!(alone.poll(10), Ok(ReadProgress::Waiting));
+    alone.io_done(1, Ok(b"a line\n".to_vec())).unwrap();
+    assert_eq!(alone.poll(10), Ok(ReadProgress::Waiting));
+    alone.io_done(1, Ok(Vec::new())).unwrap();
+    let shorter = alone.poll(10).unwrap_err().to_string();
     assert!(shorter.contains("hdfs://fake") && shorter.contains("became shorter"), "{shorter}");
-    let refused = reader.mail(mail(1, Err("the NameNode is gone".into())), &context);
+    let refused = alone.io_done(1, Err("the NameNode is gone".into()));
     assert!(refused.unwrap_err().to_string().contains("the NameNode is gone"));
+}
+
+/// Gives each subtask what a test has for it.
+struct Scripted {
+    /// The context of the enumerator, once there is one.
+    context: mpsc::Sender<SplitEnumeratorContext<Log>>,
+    /// Splits that are given at the first request.
+    first: Vec<Log>,
+}
+
+/// Records that come in order, with their times.
+#[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
+#[flott(crate = crate)]
+struct Log {
+    name: String,
+    times: Vec<i64>,
+    next: u32,
+    /// The split goes on for ever.
+    open: bool,
+}
+
+fn log(name: &str, times: impl IntoIterator<Item = i64>) -> Log {
+    Log { name: name.to_owned(), times: times.into_iter().collect(), next: 0, open: false }
+}
+
+impl SourceSplit for Log {
+    fn split_id(&self) -> String {
+        self.name.clone()
+    }
+}
+
+struct Script {
+    context: SplitEnumeratorContext<Log>,
+    first: Vec<Log>,
+}
+
+impl SplitEnumerator for Script {
+    type Split = Log;
+    type Checkpoint = Vec<Log>;
+    fn handle_split_request(&mut self, subtask: u32) -> Result<(), BoxError> {
+        let first = std::mem::take(&mut self.first);
+        if !first.is_empty() {
+            self.context.assign_splits(subtask, first)?;
+        }
+        Ok(())
+    }
+    fn handle_source_event(&mut self, subtask: u32, event: Vec<u8>) -> Result<(), BoxError> {
+        if event == b"fail" {
+            return Err("the script is torn".into());
+        }
+        self.context.send_event(subtask, event)?;
+        self.context.no_more_splits(subtask)?;
+        Ok(())
+    }
+    fn add_splits_back(&mut self, splits: Vec<Log>, _: u32) -> Result<(), BoxError> {
+        self.first.extend(splits);
+        Ok(())
+    }
+    fn snapshot_state(&mut self, _: u64) -> Result<Vec<Log>, BoxError> {
+        Ok(self.first.clone())
+    }
+}
+
+impl Source for Scripted {
+    type Record = (String, i64);
+    type Split = Log;
+    type Enumerator = Script;
+    type Reader = LogReader;
+    fn boundedness(&self) -> Boundedness {
+        Boundedness::Bounded
+    }
+    fn create_enumerator(
+        &self,
+        context: SplitEnumeratorContext<Log>,
+        restored: Option<Vec<Log>>,
+    ) -> Result<Script, BoxError> {
+        let _ = self.context.send(context.clone());
+        Ok(Script { context, first: restored.unwrap_or_else(|| self.first.clone()) })
+    }
+    fn create_reader(&self, _: &OperatorContext) -> Result<LogReader, BoxError> {
+        Ok(LogReader::default())
+    }
+}
+
+/// Reads one record of each split in turn. An event that comes back is a record.
+#[derive(Default)]
+struct LogReader {
+    logs: VecDeque<Log>,
+    events: Vec<Vec<u8>>,
+    no_more: bool,
+}
+
+impl SourceReader for LogReader {
+    type Record = (String, i64);
+    type Split = Log;
+    fn start(&mut self, context: &mut ReaderContext<'_>) -> Result<(), BoxError> {
+        context.request_splits();
+        Ok(())
+    }
+    fn poll_next(
+        &mut self,
+        _most: usize,
+        out: &mut ReaderOutput<(String, i64)>,
+        context: &mut ReaderContext<'_>,
+    ) -> Result<ReadProgress, BoxError> {
+        let mut any = false;
+        for mut read in std::mem::take(&mut self.logs) {
+            if let Some(time) = read.times.get(read.next as usize).copied() {
+                any = true;
+                read.next += 1;
+                if time < 0 {
+                    context.send_event(if time == -1 {
+                        b"echo".to_vec()
+                    } else {
+                        b"fail".to_vec()
+                    });
+                } else {
+                    out.split(&read.name).collect_at((read.name.clone(), time), time);
+                }
+            }
+            if read.open || (read.next as usize) < read.times.len() {
+                self.logs.push_back(read);
+            } else {
+                out.release_split(&read.name);
+            }
+        }
+        for event in self.events.drain(..) {
+            out.collect((String::from_utf8(event)?, 0));
+        }
+        Ok(match (any, self.no_more && self.logs.is_empty()) {
+            (true, _) => ReadProgress::More,
+            (false, true) => ReadProgress::Ended,
+            (false, false) => ReadProgress::Waiting,
+        })
+    }
+    fn add_splits(&mut self, splits: Vec<Log>, _: &mut ReaderContext<'_>) -> Result<(), BoxError> {
+        self.logs.extend(splits);
+        Ok(())
+    }
+    fn no_more_splits(&mut self) {
+        self.no_more = true;
+    }
+    fn handle_source_event(
+        &mut self,
+        event: Vec<u8>,
+        _: &mut ReaderContext<'_>,
+    ) -> Result<(), BoxError> {
+        self.events.push(event);
+        Ok(())
+    }
+    fn snapshot_state(&mut self, _: u64) -> Result<Vec<Log>, BoxError> {
+        Ok(self.logs.iter().cloned().collect())
+    }
+}
+
+fn scripted(first: Vec<Log>) -> (Scripted, mpsc::Receiver<SplitEnumeratorContext<Log>>) {
+    let (context, contexts) = mpsc::channel();
+    (Scripted { context, first }, contexts)
+}
+
+fn in_order()
+-> WatermarkStrategy<(String, i64), crate::time::SourceTimestamps, BoundedOutOfOrderness> {
+    WatermarkStrategy::for_source_timestamps(BoundedOutOfOrderness::new(Duration::ZERO))
+}
+
+#[test]
+fn the_slowest_split_of_a_subtask_holds_back_its_watermark_until_it_is_read() {
+    // One split is an hour ahead of the other: one generator for both would make the second one late as a whole.
+    let (ahead, behind) = (log("ahead", [3_600_000, 3_600_010]), log("behind", [10, 20, 30]));
+    let (source, _) = scripted(vec![ahead, behind]);
+    let mut test = testing::source(source).watermarks(in_order()).open().unwrap();
+    let mut seen = Vec::new();
+    while test.poll().unwrap() {
+        for ((split, _), time) in test.timed_output() {
+            seen.push((split, time.unwrap(), test.last_watermark()));
+        }
+    }
+    let behind = seen.iter().filter(|(split, ..)| split == "behind");
+    let watermarks: Vec<_> = behind.map(|(_, time, watermark)| (*time, *watermark)).collect();
+    assert_eq!(watermarks, [(10, Some(9)), (20, Some(19)), (30, Some(29))]);
+    assert_eq!(test.last_watermark(), Some(29), "nothing is known of what comes next");
+}
+
+#[test]
+fn a_split_that_is_read_to_its_end_holds_nothing_back() {
+    let (source, contexts) = scripted(vec![log("short", [5]), log("long", [10, 20, 30])]);
+    let mut test = testing::source(source).watermarks(in_order()).open().unwrap();
+    test.run().unwrap();
+    assert_eq!(test.last_watermark(), Some(29));
+    // A split that comes later is behind, and the watermark stays.
+    let context = contexts.recv().unwrap();
+    context.assign_splits(0, [log("late", [7])]).unwrap();
+    test.run().unwrap();
+    assert_eq!(test.timed_output().last(), Some(&(("late".to_owned(), 7), Some(7))));
+    assert_eq!(test.last_watermark(), Some(29));
+    context.no_more_splits(0).unwrap();
+    test.run().unwrap();
+    assert_eq!((test.last_watermark(), test.has_ended()), (Some(i64::MAX), true));
+}
+
+#[test]
+fn a_split_without_records_is_left_out_after_its_time_out_and_then_the_subtask() {
+    let waiting = Log { open: true, ..log("waiting", [5]) };
+    let busy = Log { open: true, ..log("busy", [100]) };
+    let (source, contexts) = scripted(vec![waiting, busy]);
+    let strategy = in_order().with_idleness(Duration::from_secs(10));
+    let mut test = testing::source(source).watermarks(strategy).open().unwrap();
+    test.run().unwrap();
+    assert_eq!(test.last_watermark(), Some(4));
+    test.advance_clock_to(5_000).unwrap();
+    let context = contexts.recv().unwrap();
+    context.assign_splits(0, [log("more", [50, 60, 70])]).unwrap();
+    test.run().unwrap();
+    assert_eq!((test.last_watermark(), test.is_idle()), (Some(4), false));
+    test.advance_clock_to(15_000).unwrap();
+    assert!(test.is_idle(), "nothing came for ten seconds");
+    context.assign_splits(0, [Log { open: true, ..log("again", [200]) }]).unwrap();
+    test.run().unwrap();
+    assert_eq!((test.last_watermark(), test.is_idle()), (Some(199), false));
+    context.no_more_splits(0).unwrap();
+}
+
+#[test]
+fn an_enumerator_answers_later_from_another_thread_and_gives_what_nobody_asked_for() {
+    let (source, contexts) = scripted(Vec::new());
+    let given = std::thread::Builder::new().spawn(move || {
+        let context = contexts.recv().unwrap();
+        // The attempt registers whenever the job runs.
+        while context.registered_readers() != [0] {
+            std::thread::yield_now();
+        }
+        assert_eq!(context.assign_splits(1, [log("nobody's", [1])]), Err(NotRegistered(1)));
+        context.assign_splits(0, [log("first", [1, 2])]).unwrap();
+        context.assign_splits(0, [log("second", [3])]).unwrap();
+        context.no_more_splits(0).unwrap();
+        assert_eq!(context.assign_splits(0, [log("more", [4])]), Err(NotRegistered(0)));
+    });
+    let source = Mutex::new(Some(source));
+    let job = built(1, move |env| {
+        let source = source.lock().unwrap().take().unwrap();
+        let logs = env.from_source(source, WatermarkStrategy::no_watermarks(), "logs");
+        logs.map(|(name, time)| format!("{name} {time}")).collect();
+    });
+    let vertices: Vec<_> =
+        job.graph().nodes.iter().map(|n| (n.name.as_str(), n.coordinated)).collect();
+    assert_eq!(vertices[0], ("logs", true));
+    assert_eq!(lines(&run(&job)), ["first 1", "first 2", "second 3"]);
+    given.unwrap().join().unwrap();
+}
+
+#[test]
+fn events_go_both_ways_and_an_enumerator_that_fails_is_named() {
+    let (source, _) = scripted(vec![log("a", [1, -1])]);
+    let mut test = testing::source(source).open().unwrap();
+    test.run().unwrap();
+    assert_eq!(test.output(), [("a".to_owned(), 1), ("echo".to_owned(), 0)]);
+    assert!(test.has_ended());
+    let (source, _) = scripted(vec![log("a", [1, -2])]);
+    let error = testing::source(source).open().unwrap().run().unwrap_err().to_string();
+    assert!(error.contains("the script is torn"), "{error}");
+    let (source, contexts) = scripted(Vec::new());
+    let mut test = testing::source(source).open().unwrap();
+    contexts.recv().unwrap().fail("the disk is full");
+    let error = test.run().unwrap_err().to_string();
+    assert!(error.contains("the disk is full"), "{error}");
+}
+
+/// Reads a source with a checkpoint after every poll, and starts it anew from each: all records come, none twice.
+fn restored_everywhere<S: Source>(make: impl Fn() -> S) -> Vec<S::Record> {
+    let mut all = Vec::new();
+    let mut test = testing::source(make()).open().unwrap();
+    for _ in 0..1_000 {
+        test.poll().unwrap();
+        all.extend(test.output());
+        if test.has_ended() {
+            break;
+        }
+        let snapshot = test.snapshot().unwrap();
+        // What comes behind the checkpoint is lost with the attempt.
+        test.poll().unwrap();
+        test = testing::source(make()).restore(snapshot).open().unwrap();
+    }
+    all
+}
+
+#[test]
+fn every_source_goes_on_from_a_checkpoint_where_it_was() {
+    assert_eq!(
+        restored_everywhere(|| SequenceSource::new(5, Some(4_000), None)),
+        (5..4_000).collect::<Vec<u64>>()
+    );
+    let values: Vec<u64> = (0..3_000).map(|i| i * 7).collect();
+    assert_eq!(restored_everywhere(|| CollectionSource::new(values.clone())), values);
+    let tmp = tempfile::tempdir().unwrap();
+    let path = tmp.path().join("text");
+    let text: Vec<String> = (0..5_000).map(|i| format!("line {i}")).collect();
+    std::fs::write(&path, text.join("\n")).unwrap();
+    for split_bytes in [1_000, 7_777, 1 << 20] {
+        let source = || TextSource::<String>::new(vec![path.clone()], Some(split_bytes), remote);
+        assert_eq!(restored_everywhere(source), text, "{split_bytes}");
+    }
+}
+
+#[test]
+fn the_names_of_splits_stay_while_they_are_read() {
+    let split = FileSplit { path: "/a".into(), start: 5, end: 10 };
+    let later = FileSplit { start: 7, ..split.clone() };
+    assert_eq!(split.split_id(), later.split_id());
+    assert_eq!(decode_one::<FileSplit>(&encode_one(&split)), Ok(split));
 }

@@ -1,14 +1,14 @@
 //! Reads the lines of files, a byte range at a time: local files directly, those of other systems by [`RemoteInput`].
 
 use super::{
-    FileSplit, FileSplits, LineBuffer,
-    enumerator::{ASK, kind_of},
+    Boundedness, FileEnumerator, FileSplit, LineBuffer, ReadProgress, ReaderContext, ReaderOutput,
+    Source, SourceReader, SourceSplit, SplitEnumeratorContext,
+    enumerator::{FileEnumeratorState, kind_of},
     lines::without_return,
     remote::{Block, RemoteInput},
 };
 use crate::{
-    chain::{ReadProgress, SourceReader},
-    operators::{Collector, OperatorContext, OperatorMail},
+    operators::{BoxError, OperatorContext},
     seam::TaskError,
     types::FromLine,
 };
@@ -24,12 +24,60 @@ use std::{
 };
 use storage::files::{self, OpenRemoteFiles, RemoteFiles};
 
+/// The lines of files, as `T`, in splits of byte ranges.
+#[derive(Debug, Clone)]
+pub struct TextSource<T> {
+    paths: Vec<PathBuf>,
+    split_bytes: Option<u64>,
+    open_remote: OpenRemoteFiles,
+    record: PhantomData<fn() -> T>,
+}
+
+impl<T> TextSource<T> {
+    /// Of files and folders, absolute or by their URIs; `split_bytes` where the size of splits is not to be chosen by the source.
+    pub(crate) fn new(
+        paths: Vec<PathBuf>,
+        split_bytes: Option<u64>,
+        open_remote: OpenRemoteFiles,
+    ) -> Self {
+        Self { paths, split_bytes, open_remote, record: PhantomData }
+    }
+}
+
+impl<T: FromLine> Source for TextSource<T> {
+    type Record = T;
+    type Split = FileSplit;
+    type Enumerator = FileEnumerator;
+    type Reader = TextReader<T>;
+
+    fn boundedness(&self) -> Boundedness {
+        Boundedness::Bounded
+    }
+    fn create_enumerator(
+        &self,
+        context: SplitEnumeratorContext<FileSplit>,
+        restored: Option<FileEnumeratorState>,
+    ) -> Result<FileEnumerator, BoxError> {
+        match restored {
+            Some(restored) => Ok(FileEnumerator::restore(context, restored)),
+            None => FileEnumerator::list(context, &self.paths, self.split_bytes, self.open_remote),
+        }
+    }
+    fn create_reader(&self, _context: &OperatorContext) -> Result<TextReader<T>, BoxError> {
+        Ok(TextReader::with_remote(self.open_remote))
+    }
+}
+
 /// Bytes that one read takes of a file before it lets others have the thread.
 const TURN_BYTES: u64 = 256 << 10;
 
 /// A split that is being read.
 #[derive(Debug)]
 struct Open {
+    /// The split's name.
+    id: String,
+    /// Where the split begins.
+    start: u64,
     input: Input,
     path: PathBuf,
     /// How long the file was when it was opened, as far as that is known.
@@ -62,9 +110,6 @@ enum Turn {
     Waiting,
 }
 
-/// The question for splits. Questions for blocks of other systems' files have other names.
-const SPLITS: u32 = 0;
-
 /// Reads lines as `T`.
 #[derive(Debug)]
 pub struct TextReader<T> {
@@ -81,12 +126,6 @@ pub struct TextReader<T> {
     record: PhantomData<fn() -> T>,
 }
 
-impl<T> Default for TextReader<T> {
-    fn default() -> Self {
-        Self::with_remote(files::open)
-    }
-}
-
 impl<T> TextReader<T> {
     /// A reader that reaches other systems like this.
     pub(crate) fn with_remote(open_remote: OpenRemoteFiles) -> Self {
@@ -98,7 +137,7 @@ impl<T> TextReader<T> {
             no_more: false,
             open_remote,
             remote: None,
-            ticket: SPLITS,
+            ticket: 0,
             record: PhantomData,
         }
     }
@@ -145,7 +184,7 @@ impl<T: FromLine> TextReader<T> {
             _ => (self.open_remote)(uri).map_err(|error| context.input_error(error.to_string()))?,
         };
         self.remote = Some((service, files.clone()));
-        self.ticket = self.ticket.wrapping_add(1).max(SPLITS + 1);
+        self.ticket = self.ticket.wrapping_add(1);
         Ok(RemoteInput::new(files, uri.to_owned(), range, self.ticket))
     }
 
@@ -153,10 +192,12 @@ impl<T: FromLine> TextReader<T> {
     fn read_lines(
         &mut self,
         most: usize,
-        out: &mut Collector<T>,
-        context: &OperatorContext,
+        out: &mut ReaderOutput<T>,
+        context: &mut ReaderContext<'_>,
     ) -> Result<Turn, TaskError> {
         let Some(open) = &mut self.open else { return Ok(Turn::Done) };
+        let mut out = out.split(&open.id);
+        let operator = context.operator();
         let turn_end = open.at.saturating_add(TURN_BYTES);
         let mut emitted = 0;
         loop {
@@ -171,7 +212,7 @@ impl<T: FromLine> TextReader<T> {
                     None => {
                         let rest = self.lines.rest();
                         if !rest.is_empty() && !open.skip_first {
-                            out.collect(record(open, rest, context)?);
+                            out.collect(record(open, rest, operator)?);
                         }
                         return Ok(Turn::Done);
                     }
@@ -182,7 +223,7 @@ impl<T: FromLine> TextReader<T> {
                     open.skip_first = false;
                     continue;
                 }
-                out.collect(record_at(open, begins, line, context)?);
+                out.collect(record_at(open, begins, line, operator)?);
                 emitted += 1;
             }
             if emitted >= most || open.at >= turn_end {
@@ -199,8 +240,9 @@ impl<T: FromLine> TextReader<T> {
 fn fill(
     open: &mut Open,
     lines: &mut LineBuffer,
-    context: &OperatorContext,
+    reader: &mut ReaderContext<'_>,
 ) -> Result<bool, TaskError> {
+    let context = reader.operator();
     let what = |path: &PathBuf| format!("can't read '{}'", path.display());
     if open.skip_first {
         open.at += lines.rest().len() as u64;
@@ -209,7 +251,7 @@ fn fill(
     let file = match &mut open.input {
         Input::Local(file) => file,
         Input::Remote(input) => {
-            match input.take(context) {
+            match input.take(reader) {
                 Block::Bytes(block) => {
                     lines.push(&block).map_err(too_long)?;
                     open.read_to += block.len() as u64;
@@ -236,6 +278,8 @@ impl Open {
     fn new(input: Input, split: FileSplit, length: u64) -> Self {
         let from = split.start.saturating_sub(1);
         Self {
+            id: split.split_id(),
+            start: split.start,
             input,
             path: split.path,
             length,
@@ -245,6 +289,13 @@ impl Open {
             skip_first: split.start > 0,
             at_end_of_file: false,
         }
+    }
+
+    /// Returns what is left of the split; `None`: nothing. A range that begins where a line begins has the line.
+    fn rest(&self) -> Option<FileSplit> {
+        let start = if self.skip_first { self.start } else { self.at };
+        let left = start < self.end;
+        left.then(|| FileSplit { path: self.path.clone(), start, end: self.end })
     }
 
     /// The file has no more bytes. What is missing may have been of this range, or of the line that begins in it.
@@ -283,50 +334,68 @@ fn record_at<T: FromLine>(
 
 impl<T: FromLine> SourceReader for TextReader<T> {
     type Record = T;
+    type Split = FileSplit;
 
-    fn read(
+    fn poll_next(
         &mut self,
         most: usize,
-        out: &mut Collector<T>,
-        context: &OperatorContext,
-    ) -> Result<ReadProgress, TaskError> {
-        if self.open.is_none() && !self.open_next(context)? {
+        out: &mut ReaderOutput<T>,
+        context: &mut ReaderContext<'_>,
+    ) -> Result<ReadProgress, BoxError> {
+        if self.open.is_none() && !self.open_next(context.operator())? {
             if self.no_more {
                 return Ok(ReadProgress::Ended);
             }
-            if !self.asked {
-                self.asked = true;
-                context.ask_coordinator(ASK.to_vec(), SPLITS);
+            if !std::mem::replace(&mut self.asked, true) {
+                context.request_splits();
             }
             return Ok(ReadProgress::Waiting);
         }
-        match self.read_lines(most, out, context)? {
-            Turn::Done => self.open = None,
-            Turn::More => {}
-            Turn::Waiting => return Ok(ReadProgress::Waiting),
-        }
-        Ok(ReadProgress::More)
+        Ok(match self.read_lines(most, out, context)? {
+            Turn::Done => {
+                if let Some(open) = self.open.take() {
+                    out.release_split(&open.id);
+                }
+                ReadProgress::More
+            }
+            Turn::More => ReadProgress::More,
+            Turn::Waiting => ReadProgress::Waiting,
+        })
     }
 
-    fn mail(&mut self, mail: OperatorMail, context: &OperatorContext) -> Result<(), TaskError> {
-        let OperatorMail::Reply { ticket, result } = mail else { return Ok(()) };
-        if ticket != SPLITS {
-            // The answer may be for a split that was done with before.
-            let Some(Open { input: Input::Remote(input), path, .. }) = &mut self.open else {
-                return Ok(());
-            };
-            if input.is_asked_by(ticket) {
-                let what = format!("can't read '{}'", path.display());
-                input.answered(result.map_err(|why| context.io_error(what, why))?);
-            }
-            return Ok(());
-        }
-        let answer = result.map_err(|why| context.coordinator_error(why))?;
-        let splits = FileSplits::decode(&answer).map_err(|error| context.codec_error(error))?;
+    fn add_splits(
+        &mut self,
+        splits: Vec<FileSplit>,
+        _context: &mut ReaderContext<'_>,
+    ) -> Result<(), BoxError> {
         self.asked = false;
-        self.no_more = splits.0.is_empty();
-        self.splits.extend(splits.0);
+        self.splits.extend(splits);
         Ok(())
+    }
+
+    fn no_more_splits(&mut self) {
+        self.no_more = true;
+    }
+
+    fn io_done(
+        &mut self,
+        ticket: u32,
+        result: Result<Vec<u8>, String>,
+        context: &mut ReaderContext<'_>,
+    ) -> Result<(), BoxError> {
+        // The answer may be for a split that was done with before.
+        if let Some(Open { input: Input::Remote(input), path, .. }) = &mut self.open
+            && input.is_asked_by(ticket)
+        {
+            let what = || format!("can't read '{}'", path.display());
+            input.answered(result.map_err(|why| context.operator().io_error(what(), why))?);
+        }
+        Ok(())
+    }
+
+    fn snapshot_state(&mut self, _checkpoint: u64) -> Result<Vec<FileSplit>, BoxError> {
+        let open = self.open.as_ref().and_then(Open::rest);
+        Ok(open.into_iter().chain(self.splits.iter().cloned()).collect())
     }
 
     fn close(&mut self) {

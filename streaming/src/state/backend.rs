@@ -126,6 +126,14 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
         same: impl FnMut(&K) -> bool,
     ) -> Result<Place<Self::Taken<'_>, Self::Free<'_>>, StateError>;
 
+    /// Returns whether [`StateBackend::fetch_ahead`] pays for the next batch: where the state is larger than the processor's caches.
+    fn reads_ahead(&mut self) -> bool {
+        false
+    }
+
+    /// Tells that a key comes soon, so that its place can be fetched into the processor's cache.
+    fn fetch_ahead(&self, _at: KeyAddress) {}
+
     /// Pins a key that is resident until the next [`StateBackend::release`] and returns true; remembers one that is
     /// not for the next [`StateBackend::fetch`], unless it is being fetched, and returns false.
     fn admit(&mut self, _at: KeyAddress, _key: &K) -> bool {

@@ -215,6 +215,82 @@ impl<R: Reduce> ReducingState<R> {
 }
 
 /// Inputs per key of which a smaller thing is kept, such as sum and count for a mean.
+///
+/// ```
+/// use streaming::{
+///     operators::{BoxError, Collector, Context, KeyedProcessFunction},
+///     state::{Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState, State},
+/// };
+///
+/// struct Mean;
+/// impl Aggregate for Mean {
+///     type In = u64;
+///     type Kept = (u64, u64);
+///     type Out = u64;
+///     fn start() -> (u64, u64) {
+///         (0, 0)
+///     }
+///     fn add((sum, count): &mut (u64, u64), input: u64) {
+///         (*sum, *count) = (*sum + input, *count + 1);
+///     }
+///     fn result((sum, count): &(u64, u64)) -> u64 {
+///         sum / count
+///     }
+/// }
+///
+/// struct Highest;
+/// impl Reduce for Highest {
+///     type Value = u64;
+///     fn merge(kept: &mut u64, next: u64) {
+///         *kept = (*kept).max(next);
+///     }
+/// }
+///
+/// /// What is kept of each customer.
+/// #[derive(State)]
+/// # #[flott(crate = streaming)]
+/// struct Customer {
+///     mean: AggregatingState<Mean>,
+///     highest: ReducingState<Highest>,
+///     amounts: ListState<u64>,
+///     by_article: MapState<String, u64>,
+/// }
+///
+/// #[derive(Clone)]
+/// struct Tell;
+///
+/// impl KeyedProcessFunction<u64, (u64, String, u64)> for Tell {
+///     type State = Customer;
+///     type Out = (u64, u64, u64);
+///     fn process(
+///         &mut self,
+///         (customer, article, cents): (u64, String, u64),
+///         state: &mut Customer,
+///         _: &mut Context<'_, u64>,
+///         out: &mut Collector<(u64, u64, u64)>,
+///     ) -> Result<(), BoxError> {
+///         state.mean.add(cents);
+///         state.highest.add(cents);
+///         state.amounts.push(cents);
+///         if let Some(sum) = state.by_article.get_mut(&article)? {
+///             *sum += cents;
+///         } else {
+///             state.by_article.insert(article, cents);
+///         }
+///         let mut articles = 0;
+///         state.by_article.for_each(|(_, sum)| articles += u64::from(*sum > 1_000))?;
+///         if articles > 10 {
+///             let highest = state.highest.get().copied().unwrap_or_default();
+///             out.collect((customer, highest, state.mean.get().unwrap_or_default()));
+///             state.mean.clear();
+///             state.highest.clear();
+///             state.amounts.clear();
+///             state.by_article.clear();
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
 pub struct AggregatingState<A: Aggregate> {
     kept: Option<A::Kept>,
 }

@@ -5,6 +5,7 @@
 //! the function is synchronous and changes it in place. The backend here ([`Table`]) keeps everything in memory.
 //! `STATE.md` beside the crate's sources says why it is so. Nothing here may block, spawn, or read a clock.
 
+mod ahead;
 mod backend;
 mod fields;
 mod key_groups;

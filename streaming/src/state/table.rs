@@ -1,7 +1,9 @@
 //! The in-memory backend: hash tables, at least [`TABLES`] of them, each for one key group or a part of one. Small
 //! tables grow in short steps: one table of a million keys stops the task for milliseconds when it doubles.
 
-use super::{Free, Kept, KeyAddress, KeyGroups, Place, StateBackend, StateError, Taken};
+use super::{
+    Free, Kept, KeyAddress, KeyGroups, Place, StateBackend, StateError, Taken, ahead::Places,
+};
 use crate::types::{Key, key_hash};
 use hashbrown::{
     HashTable,
@@ -27,6 +29,7 @@ pub struct Table<K, V> {
     /// The logarithm of the number of parts of a group.
     part_bits: u32,
     range: KeyGroups,
+    places: Places,
 }
 
 impl<K, V> Default for Table<K, V> {
@@ -38,7 +41,7 @@ impl<K, V> Default for Table<K, V> {
 impl<K, V> Table<K, V> {
     /// Makes an empty table for those groups.
     pub fn new(range: KeyGroups) -> Self {
-        Self { parts: Vec::new(), part_bits: part_bits(&range), range }
+        Self { parts: Vec::new(), part_bits: part_bits(&range), range, places: Places::default() }
     }
 
     /// Returns the hash tables: those of the first owned group, then those of the next one. Where no key ever came there are
@@ -99,6 +102,17 @@ impl<K: Key, V> Table<K, V> {
         Ok(self.part(at)?.entry(at.hash, |(key, _)| same(key), |(key, _)| key_hash(key)))
     }
 
+    /// Prepares for [`Table::fetch_ahead`]. Returns whether the tables are so large that it pays.
+    pub(crate) fn reads_ahead(&mut self) -> bool {
+        self.places.find(&self.parts)
+    }
+
+    /// Fetches the place of a key that comes soon into the processor's cache.
+    #[inline]
+    pub(crate) fn fetch_ahead(&self, at: KeyAddress) {
+        self.places.fetch(self.place_of_part(at), at.hash, size_of::<(K, V)>());
+    }
+
     /// Returns what is kept for a key.
     pub(crate) fn get(&self, at: KeyAddress, key: &K) -> Option<&V> {
         let part = self.parts.get(self.place_of_part(at))?;
@@ -151,6 +165,15 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
             Entry::Occupied(taken) => Place::Taken(taken),
             Entry::Vacant(free) => Place::Free(free),
         })
+    }
+
+    fn reads_ahead(&mut self) -> bool {
+        Table::reads_ahead(self)
+    }
+
+    #[inline]
+    fn fetch_ahead(&self, at: KeyAddress) {
+        Table::fetch_ahead(self, at);
     }
 
     fn restore(&mut self, at: KeyAddress, key: K, state: V) -> Result<(), StateError> {

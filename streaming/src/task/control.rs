@@ -1,7 +1,10 @@
 //! The state of one attempt as others see it: who may stop it, and in which order its states are told. It must
 //! never run user code.
 
-use super::signal::TaskSignal;
+use super::{
+    signal::TaskSignal,
+    wakes::{OwedWakes, Sleeper},
+};
 use crate::{
     lock,
     seam::{TaskCounters, TaskError},
@@ -34,6 +37,7 @@ pub struct TaskControl {
     /// Steps that the task has begun, and how many that were when it was last looked at.
     steps: AtomicU64,
     steps_seen: AtomicU64,
+    owed: OwedWakes,
 }
 
 #[derive(Debug)]
@@ -60,6 +64,7 @@ impl TaskControl {
             succeeded: AtomicBool::new(false),
             steps: AtomicU64::new(0),
             steps_seen: AtomicU64::new(0),
+            owed: OwedWakes::default(),
         };
         task.observer.changed(&task, ExecutionState::Deploying, None);
         Arc::new(task)
@@ -143,6 +148,17 @@ impl TaskControl {
             // Nothing came for a task that is parked: it is not woken.
             self.signal.interruption().raise();
         }
+        self.owed.give();
+    }
+
+    /// Wakes somebody at the end of the step.
+    pub(crate) fn owe_wake(&self, sleeper: Arc<dyn Sleeper>) {
+        self.owed.owe(sleeper);
+    }
+
+    /// Gives the wake-ups that are owed: at the end of each step, before the task parks, and when it is over.
+    pub(crate) fn give_wakes(&self) {
+        self.owed.give();
     }
 
     /// Tells the observer its state again, with newer counts, while it runs.

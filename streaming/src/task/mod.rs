@@ -8,6 +8,7 @@ mod run;
 mod signal;
 pub mod threads;
 mod upcalls;
+mod wakes;
 
 #[cfg(test)]
 mod tests;
@@ -17,3 +18,4 @@ pub use mailbox::{MAIL_MAX, Mailbox, MailboxFull, UPCALLS_MAX};
 pub use run::{MakeSubtask, STEP_RECORDS, start};
 pub use signal::TaskSignal;
 pub use upcalls::{OperatorEvents, Upcalls};
+pub use wakes::Sleeper;

@@ -13,6 +13,10 @@ use std::{io, sync::Arc};
 /// Records that a step works on before mail and cancellation are looked at.
 pub const STEP_RECORDS: usize = 4096;
 
+/// Steps after which a task that never parks gives the wake-ups that it owes. The host's regular look gives them too, where
+/// steps are long.
+const STEPS_PER_WAKE: u32 = 8;
+
 /// Makes the subtask, on the task's own thread: ports are opened and user functions cloned there.
 pub type MakeSubtask = Box<dyn FnOnce() -> Result<Box<dyn Subtask>, TaskError> + Send>;
 
@@ -74,6 +78,7 @@ fn live(
     }
     // Ports close with the subtask: before the end is told, so that a new attempt finds them gone.
     let dropped = guard(control, move || drop(subtask));
+    control.give_wakes();
     match (outcome, dropped) {
         (Ok(true), Err(error)) => Err(error),
         (outcome, _) => outcome,
@@ -90,6 +95,7 @@ fn work(
     control.advance(ExecutionState::Running);
     // One guard around the loop: entering it per step would cost more than the mailbox.
     guard(control, || {
+        let mut steps = 0;
         loop {
             control.begin_step();
             if control.is_stopping() {
@@ -100,7 +106,13 @@ fn work(
             {
                 subtask.deliver(mail)?;
             }
-            match subtask.step(STEP_RECORDS)? {
+            let progress = subtask.step(STEP_RECORDS);
+            steps += 1;
+            if steps >= STEPS_PER_WAKE || !matches!(progress, Ok(Progress::Busy)) {
+                steps = 0;
+                control.give_wakes();
+            }
+            match progress? {
                 Progress::Busy => {}
                 Progress::Starved | Progress::Blocked => mailbox.wait(),
                 Progress::Finished => return Ok(true),

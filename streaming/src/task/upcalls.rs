@@ -23,6 +23,15 @@ pub trait OperatorEvents: Send + Sync {
         operator: OperatorId,
         event: Vec<u8>,
     ) -> BoxFuture<'static, Result<Vec<u8>, String>>;
+    /// Sends an event that may be sent twice and may overtake others, and returns the answer, which may come late.
+    fn poll(
+        &self,
+        from: ExecutionAttemptId,
+        operator: OperatorId,
+        event: Vec<u8>,
+    ) -> BoxFuture<'static, Result<Vec<u8>, String>> {
+        self.send(from, operator, event)
+    }
     /// A checkpoint of this attempt is complete.
     fn acknowledge(
         &self,
@@ -121,6 +130,17 @@ impl TaskUpcalls for Upcalls {
         if start {
             self.spawn(send_queued(Weak::clone(&self.me)));
         }
+    }
+
+    fn operator_poll(&self, operator: OperatorId, event: Vec<u8>, ticket: u64) {
+        if self.mailbox.begin_upcall().is_err() {
+            let why = "too many events are unanswered";
+            self.mailbox.reply(ticket, Err(why.to_owned()));
+            return;
+        }
+        let answer = self.events.poll(self.attempt, operator, event);
+        let mailbox = Arc::clone(&self.mailbox);
+        self.spawn(async move { mailbox.reply(ticket, answer.await) });
     }
 
     fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u64) {

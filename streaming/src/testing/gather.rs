@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 struct Kept<T> {
     records: Vec<(T, Option<i64>)>,
     watermark: Option<i64>,
+    idle: bool,
 }
 
 /// What came to the end of a chain.
@@ -20,7 +21,7 @@ pub(super) struct Gathered<T>(Arc<Mutex<Kept<T>>>);
 
 impl<T> Default for Gathered<T> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Kept { records: Vec::new(), watermark: None })))
+        Self(Arc::new(Mutex::new(Kept { records: Vec::new(), watermark: None, idle: false })))
     }
 }
 
@@ -38,6 +39,10 @@ impl<T> Gathered<T> {
     /// Returns the newest watermark.
     pub(super) fn last_watermark(&self) -> Option<i64> {
         lock(&self.0).watermark
+    }
+    /// Returns whether the last thing that was said of idleness is that the subtask is idle.
+    pub(super) fn is_idle(&self) -> bool {
+        lock(&self.0).idle
     }
 }
 
@@ -60,8 +65,10 @@ impl<T: Send> Consumer<T> for Gather<T> {
         false
     }
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
-        if let StreamEvent::Watermark(ms) = event {
-            lock(&self.0.0).watermark = Some(ms);
+        match event {
+            StreamEvent::Watermark(ms) => lock(&self.0.0).watermark = Some(ms),
+            StreamEvent::Idle(idle) => lock(&self.0.0).idle = idle,
+            StreamEvent::Barrier(_) | StreamEvent::EndOfInput => {}
         }
         Ok(Flow::Done)
     }

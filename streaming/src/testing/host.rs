@@ -26,6 +26,8 @@ struct State {
     timers: BTreeMap<(u64, u64), u64>,
     asked: u64,
     replies: VecDeque<(u64, Answer)>,
+    /// What a source said to its enumerator, and is not answered.
+    polls: VecDeque<(u64, Vec<u8>)>,
 }
 
 /// What stands for the host.
@@ -48,6 +50,14 @@ impl Host {
         let mut state = lock(&self.state);
         state.now_ms = state.now_ms.max(ms);
     }
+    /// Takes out the next poll of the source's enumerator.
+    pub(super) fn next_poll(&self) -> Option<(u64, Vec<u8>)> {
+        lock(&self.state).polls.pop_front()
+    }
+    /// Takes an answer of the enumerator.
+    pub(super) fn answered(&self, ticket: u64, answer: Answer) {
+        lock(&self.state).replies.push_back((ticket, answer));
+    }
     /// Takes out the next answer to something that the operator asked for.
     pub(super) fn next_reply(&self) -> Option<(u64, Answer)> {
         lock(&self.state).replies.pop_front()
@@ -58,6 +68,9 @@ impl TaskUpcalls for Host {
     fn operator_event(&self, _operator: OperatorId, _event: Vec<u8>, ticket: u64) {
         let none = "an operator in a test of its own has no coordinator".to_owned();
         lock(&self.state).replies.push_back((ticket, Err(none)));
+    }
+    fn operator_poll(&self, _operator: OperatorId, event: Vec<u8>, ticket: u64) {
+        lock(&self.state).polls.push_back((ticket, event));
     }
     fn spawn_io(&self, work: BoxFuture<'static, Answer>, ticket: u64) {
         let late = || Err("I/O in a test of one operator has to be ready at once".to_owned());

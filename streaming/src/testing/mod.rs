@@ -59,6 +59,7 @@
 
 mod gather;
 mod host;
+mod source;
 
 use crate::{
     batch::{Batch, NO_TIME},
@@ -77,6 +78,7 @@ use gather::{Gather, Gathered};
 use host::Host;
 #[cfg(test)]
 pub(crate) use host::context;
+pub use source::{SourceHarness, SourceHarnessBuilder, SourceSnapshot, source};
 use std::{any::Any, collections::BTreeMap, sync::Arc};
 
 /// Prepares the test of a function without keys.
@@ -202,6 +204,45 @@ pub fn operator<T, Op: Operator<T>>(operator: Op) -> HarnessBuilder<T, Op> {
 }
 
 /// An operator before its test.
+///
+/// ''
+/// ```
+/// use streaming::{
+///     operators::{BoxError, CoProcessFunction, Collector},
+///     testing::{self, HarnessBuilder, OperatorHarness},
+/// };
+///
+/// /// Passes numbers on that are beyond the newest limit.
+/// #[derive(Clone, Default)]
+/// struct Beyond(u64);
+///
+/// impl CoProcessFunction<u64, u64> for Beyond {
+///     type Out = u64;
+///     fn process1(&mut self, number: u64, out: &mut Collector<u64>) -> Result<(), BoxError> {
+///         if number > self.0 {
+///             out.collect(number);
+///         }
+///         Ok(())
+///     }
+///     fn process2(&mut self, limit: u64, _: &mut Collector<u64>) -> Result<(), BoxError> {
+///         self.0 = limit;
+///         Ok(())
+///     }
+/// }
+///
+/// let builder: HarnessBuilder<_, _> = testing::connected(Beyond::default());
+/// let mut test: OperatorHarness<_, _> = builder.interrupted().open()?;
+/// test.push2(5)?;
+/// test.push1(7)?;
+/// test.push2_at(9, 1_000)?;
+/// test.push1_at(8, 1_001)?;
+/// test.watermark(1_001)?;
+/// assert_eq!((test.output(), test.last_watermark()), (vec![7], Some(1_001)));
+/// test.advance_clock_to(60_000)?;
+/// test.end_of_input()?;
+/// test.close()?;
+/// # Ok::<(), streaming::TaskError>(())
+/// ```
 pub struct HarnessBuilder<T, Op> {
     operator: Op,
     place: (u32, u32),

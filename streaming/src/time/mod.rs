@@ -2,9 +2,15 @@
 //!
 //! Nothing here may read a clock: what waits for processing time asks its host for a timer.
 
+mod multiplexer;
+mod per_split;
 mod strategy;
 
-pub use strategy::{BoundedOutOfOrderness, WatermarkGenerator, WatermarkStrategy};
+pub(crate) use per_split::{PerSplit, SplitTimes};
+pub use strategy::{
+    BoundedOutOfOrderness, NoWatermarks, SourceTimestamps, TimestampAssigner, WatermarkGenerator,
+    WatermarkStrategy,
+};
 
 #[cfg(test)]
 mod tests;

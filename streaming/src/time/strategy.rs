@@ -2,11 +2,34 @@
 
 use std::{marker::PhantomData, time::Duration};
 
-/// Says how far event time has come. Each subtask has a generator of its own.
+/// Says how far event time has come. Each subtask has a generator of its own; in a source each split has.
 ///
 /// A watermark of `t` promises that no record with an event time of at most `t` milliseconds follows. A record that breaks
 /// the promise is late. Only a watermark that is greater than the last one goes on, and it goes on behind the batch of the
 /// record that it was made for.
+///
+/// ```
+/// use std::time::Duration;
+/// use streaming::{Stream, time::{WatermarkGenerator, WatermarkStrategy}};
+///
+/// /// Every record that says so is the last one of its time.
+/// #[derive(Clone)]
+/// struct ByMark(Option<i64>);
+///
+/// impl WatermarkGenerator<(i64, bool)> for ByMark {
+///     fn on_event(&mut self, (_, last): &(i64, bool), timestamp: i64) -> Option<i64> {
+///         if *last { Some(timestamp) } else { None }
+///     }
+///     fn on_periodic(&mut self, _now_ms: u64) -> Option<i64> {
+///         None
+///     }
+/// }
+///
+/// fn timed(events: &Stream<(i64, bool)>) -> Stream<(i64, bool)> {
+///     let strategy = WatermarkStrategy::for_generator(ByMark(None), |(at_ms, _)| *at_ms);
+///     events.assign_timestamps_and_watermarks(strategy.with_idleness(Duration::from_secs(30)))
+/// }
+/// ```
 pub trait WatermarkGenerator<T>: Clone + Send + 'static {
     /// Whether [`WatermarkGenerator::on_periodic`] is also called every `pipeline.auto-watermark-interval` while no records
     /// come.
@@ -49,8 +72,48 @@ impl<T> WatermarkGenerator<T> for BoundedOutOfOrderness {
     }
 }
 
+/// The generator that never promises anything.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoWatermarks;
+
+impl<T> WatermarkGenerator<T> for NoWatermarks {
+    fn on_event(&mut self, _record: &T, _timestamp: i64) -> Option<i64> {
+        None
+    }
+    fn on_periodic(&mut self, _now_ms: u64) -> Option<i64> {
+        None
+    }
+}
+
+/// Finds the event time of a record. Every function from a record to milliseconds since 1970 is one.
+pub trait TimestampAssigner<T>: Clone + Send + 'static {
+    /// Returns the event time of a record, in milliseconds since 1970. `given` is the time that the record has already, from
+    /// its source, or [`NO_TIME`](crate::batch::NO_TIME).
+    fn timestamp(&mut self, record: &T, given: i64) -> i64;
+}
+
+impl<T, F: FnMut(&T) -> i64 + Clone + Send + 'static> TimestampAssigner<T> for F {
+    #[inline]
+    fn timestamp(&mut self, record: &T, _given: i64) -> i64 {
+        self(record)
+    }
+}
+
+/// Leaves every record the time that its source gave it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SourceTimestamps;
+
+impl<T> TimestampAssigner<T> for SourceTimestamps {
+    #[inline]
+    fn timestamp(&mut self, _record: &T, given: i64) -> i64 {
+        given
+    }
+}
+
 /// How a stream gets event times and watermarks, for
-/// [`Stream::assign_timestamps_and_watermarks`](crate::Stream::assign_timestamps_and_watermarks).
+/// [`Stream::assign_timestamps_and_watermarks`](crate::Stream::assign_timestamps_and_watermarks) and
+/// [`Environment::from_source`](crate::Environment::from_source). In a source each split has a generator of its own, and the
+/// subtask's watermark is the least of its active splits; behind an operator each subtask has one.
 ///
 /// ```
 /// use std::time::Duration;
@@ -100,6 +163,25 @@ where
     }
 }
 
+impl<T> WatermarkStrategy<T, SourceTimestamps, NoWatermarks> {
+    /// For streams whose event time does not matter, and for sources that say themselves how far it has come. Records keep the
+    /// times that their source gave them.
+    pub fn no_watermarks() -> Self {
+        Self::for_source_timestamps(NoWatermarks)
+    }
+}
+
+impl<T, G> WatermarkStrategy<T, SourceTimestamps, G>
+where
+    G: WatermarkGenerator<T>,
+{
+    /// For records that have their event times from the source, with a generator such as [`BoundedOutOfOrderness`]. A record
+    /// without a time stays without one.
+    pub fn for_source_timestamps(generator: G) -> Self {
+        Self { timestamp: SourceTimestamps, generator, idleness: None, record: PhantomData }
+    }
+}
+
 impl<T, F, G> WatermarkStrategy<T, F, G>
 where
     F: FnMut(&T) -> i64 + Clone + Send + 'static,
@@ -109,9 +191,11 @@ where
     pub fn for_generator(generator: G, timestamp: F) -> Self {
         Self { timestamp, generator, idleness: None, record: PhantomData }
     }
+}
 
-    /// Declares a subtask idle that has seen no record for so long (up to half as long again): other subtasks' watermarks
-    /// then go on without it.
+impl<T, F, G> WatermarkStrategy<T, F, G> {
+    /// Declares a subtask, or a split of a source, idle that has seen no record for so long (up to half as long again): the others'
+    /// watermarks then go on without it.
     pub fn with_idleness(self, timeout: Duration) -> Self {
         Self { idleness: Some(timeout), ..self }
     }

@@ -34,9 +34,6 @@ const HEAD_TIMES: u8 = 1;
 /// Bit of a batch's first byte: the watermark behind the records comes next.
 const HEAD_WATERMARK: u8 = 2;
 
-/// How many records stand for all when a batch is weighed.
-const SAMPLE: usize = 8;
-
 impl<T: Record> EdgeCodec for BatchCodec<T> {
     fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError> {
         let typed = batch.downcast_ref::<T>().ok_or(CodecError::OtherType(type_name::<T>()))?;
@@ -83,15 +80,20 @@ impl<T: Record> EdgeCodec for BatchCodec<T> {
 
     fn weight(&self, batch: &ErasedBatch) -> usize {
         let Some(typed) = batch.downcast_ref::<T>() else { return 0 };
-        let records = typed.records();
-        let step = records.len().div_ceil(SAMPLE).max(1);
-        let (mut sampled, mut bytes) = (0_usize, 0_usize);
-        for record in records.iter().step_by(step) {
-            sampled += 1;
-            bytes += record.weight();
-        }
-        bytes * records.len() / sampled.max(1) + size_of_val(typed.times())
+        weigh(typed.records()).0 + size_of_val(typed.times())
     }
+}
+
+/// Returns the bytes that records have in memory: of all together, and of the largest. Records without memory of their own
+/// elsewhere are not looked at.
+pub(crate) fn weigh<T: FlottType>(records: &[T]) -> (usize, usize) {
+    if !std::mem::needs_drop::<T>() {
+        return (size_of_val(records), size_of::<T>());
+    }
+    records
+        .iter()
+        .map(FlottType::weight)
+        .fold((0, 0), |(sum, most), bytes| (sum + bytes, most.max(bytes)))
 }
 
 /// One value as bytes.

@@ -16,6 +16,7 @@ mod short_text;
 mod std_types;
 mod times;
 
+pub(crate) use batch::weigh;
 pub use batch::{BatchCodec, decode_one, encode_one};
 pub use hash::{KeyHasher, key_hash};
 pub use key_part::{Key, KeyPart};
@@ -70,6 +71,18 @@ pub enum CodecError {
     /// Values are nested more deeply than [`Reader::MAX_DEPTH`].
     #[error("values are nested too deeply")]
     TooDeep,
+    /// The records of a batch are larger than what another process is sent at once.
+    #[error(
+        "{records} record(s) of together {bytes} bytes are more than the {most} bytes that are sent at once: split large records"
+    )]
+    TooLarge {
+        /// How many records they are; 1 where a record alone is too large.
+        records: usize,
+        /// Their size.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
     /// The batch holds records of another type.
     #[error("the batch holds records of another type than the edge's, {0}")]
     OtherType(&'static str),

@@ -128,7 +128,13 @@ impl HostDouble {
             self.observer.notice(&Noticed::AttemptFinished { attempt });
         }
         let io = TaskIo::default();
-        self.unreported.push_back(TaskStateUpdate { attempt, state, cause, io });
+        self.unreported.push_back(TaskStateUpdate {
+            attempt,
+            state,
+            cause,
+            io,
+            metrics: Default::default(),
+        });
         self.report(ctx);
     }
 

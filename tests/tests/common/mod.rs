@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -118,9 +119,18 @@ pub fn eventually<T>(within: Duration, what: &str, mut look: impl FnMut() -> Opt
     }
 }
 
-/// A port that is free now.
+/// Returns a port that is free now and that nobody is given by chance: outgoing connections and listeners on port 0 get theirs from
+/// 32768 on, and one of those might take the port before the process that it is meant for.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    const PORTS: std::ops::Range<u32> = 12_000..32_000;
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let ports = (0..PORTS.len()).map(|_| {
+        // Processes of tests that run at the same time begin at different places.
+        let next = (std::process::id() % 1_000) * 97 + TAKEN.fetch_add(1, Ordering::Relaxed);
+        u16::try_from(PORTS.start + next % (PORTS.end - PORTS.start)).unwrap()
+    });
+    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.into_iter().find(is_free).unwrap()
 }
 
 /// A cluster of processes.

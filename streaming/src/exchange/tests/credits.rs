@@ -13,7 +13,7 @@ use crate::{
         wire::{self, FLAG_MORE, Frame},
     },
     memory::MemoryBudget,
-    task::TaskSignal,
+    task::{Sleeper, TaskSignal},
 };
 use model::EdgeId;
 use proptest::prelude::*;
@@ -122,7 +122,8 @@ impl Wires {
             if local {
                 let weight = encoded_weight(bytes.len());
                 match self.gate.push(channel, Parcel::Batch(bytes), weight, &producer.signal) {
-                    Pushed::Taken => {
+                    Pushed::Taken | Pushed::TakenForSleeper => {
+                        self.gate.wake();
                         producer.arrived += 1;
                         producer.while_paused += if producer.paused { weight } else { 0 };
                     }
@@ -158,7 +159,9 @@ impl Wires {
         {
             self.producers[index as usize].arrived += 1;
         }
-        self.consuming.handle(frame, &Weak::new()).unwrap();
+        if let Some(gate) = self.consuming.handle(frame, &Weak::new()).unwrap() {
+            gate.wake();
+        }
         self.to_consumer.drain(..len);
         true
     }
@@ -292,6 +295,37 @@ fn an_announcement_that_arrives_after_its_element_grants_nothing() {
     assert!(wires.write_part());
     assert!(wires.write_control());
     check_idle(wires);
+}
+
+#[test]
+fn a_peer_that_sends_or_announces_too_much_is_refused() {
+    let refused = |frames: Vec<Frame<'_>>| {
+        let wires = Wires::new(1, 64 << 20);
+        let (last, before) = frames.split_last().unwrap();
+        for frame in before {
+            wires.consuming.handle(frame.clone(), &Weak::new()).unwrap();
+        }
+        let used = wires.memory.used();
+        let error = wires.consuming.handle(last.clone(), &Weak::new()).err().unwrap().to_string();
+        assert_eq!(wires.memory.used(), used, "nothing is taken for it");
+        error
+    };
+    let part = vec![0; wire::PART_MAX];
+    let data =
+        |flags, payload| Frame::Data { link: 0, index: 0, flags, next: 0, backlog: 0, payload };
+    let announced = |next| Frame::Backlog { link: 0, index: 0, next, backlog: next };
+    let error = refused(vec![data(0, &part)]);
+    assert!(error.contains("beyond what it was granted"), "{error}");
+    for much in [u64::MAX, 17 << 20] {
+        let error = refused(vec![announced(much)]);
+        assert!(error.contains("as one element of channel 0; at most 16777216"), "{error}");
+    }
+    // Each part is granted, but there is no last one.
+    let mut frames = vec![announced(16 << 20), data(FLAG_MORE, &part)];
+    frames.resize(129, data(FLAG_MORE, &part));
+    frames.extend([announced(17 << 20), data(FLAG_MORE, &part)]);
+    let error = refused(frames);
+    assert!(error.contains("as one element of channel 0; at most 16777216"), "{error}");
 }
 
 #[test]

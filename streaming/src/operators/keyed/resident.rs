@@ -111,10 +111,25 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         work: &mut impl Work<T, S, B>,
     ) -> Result<(), TaskError> {
         if B::ALWAYS_RESIDENT {
+            let Self { backend, groups, .. } = self;
+            if backend.reads_ahead() {
+                return batch.try_each_ahead(
+                    backend,
+                    |backend, record| {
+                        let held = selector.hold(record);
+                        let at = groups.address(selector.key(record, &held));
+                        backend.fetch_ahead(at);
+                        (at, held)
+                    },
+                    |backend, (at, held), record, time| {
+                        work.record(backend, at, Keyed::with_held(selector, record, held), time)
+                    },
+                );
+            }
             return batch.try_each_while(|record, time| {
                 let record = Keyed::new(selector, record);
-                let at = self.groups.address(record.key());
-                work.record(&mut self.backend, at, record, time)
+                let at = groups.address(record.key());
+                work.record(backend, at, record, time)
             });
         }
         batch.try_each_while(|record, time| {

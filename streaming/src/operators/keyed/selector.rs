@@ -39,6 +39,11 @@ impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
         let held = selector.hold(&record);
         Self { selector, record, held }
     }
+    /// Puts together a record and what `selector` has held beside it before.
+    #[inline]
+    pub(in crate::operators) fn with_held(selector: &'s S, record: T, held: S::Held) -> Self {
+        Self { selector, record, held }
+    }
     /// Returns the key.
     #[inline]
     pub fn key(&self) -> &S::Key {

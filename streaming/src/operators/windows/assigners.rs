@@ -12,6 +12,26 @@ use crate::{
 use std::time::Duration;
 
 /// A kind of window for records of type `T`, for [`KeyedStream::window`](crate::api::KeyedStream::window).
+///
+/// ```
+/// use std::time::Duration;
+/// use streaming::{
+///     api::{KeyedStream, WindowedStream},
+///     operators::{EventTimeSessionWindows, KeySelector, WindowAssigner},
+/// };
+///
+/// /// Any windows of keyed numbers.
+/// fn counted<S: KeySelector<u64, Key = u64>, W: WindowAssigner<u64>>(
+///     numbers: &KeyedStream<u64, S>,
+///     assigner: W,
+/// ) -> WindowedStream<u64, S, W> {
+///     numbers.window(assigner)
+/// }
+///
+/// fn visits<S: KeySelector<u64, Key = u64>>(numbers: &KeyedStream<u64, S>) {
+///     counted(numbers, EventTimeSessionWindows::with_gap(Duration::from_secs(60))).count().print();
+/// }
+/// ```
 pub trait WindowAssigner<T: Record>: Clone + Send + 'static {
     /// The operator of such windows.
     type Operator<S: KeySelector<T>, F: WindowFolding<S::Key, T>>: Operator<T, Out = F::Out>

@@ -93,6 +93,21 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
     ) -> Result<(), TaskError> {
         let Self { panes, folding, groups, .. } = self;
         let table = panes.table(pane);
+        if table.reads_ahead() {
+            return batch.try_each_ahead(
+                table,
+                |table, record| {
+                    let held = selector.hold(record);
+                    let at = groups.address(selector.key(record, &held));
+                    table.fetch_ahead(at);
+                    (at, held)
+                },
+                |table, (at, held), record, _| {
+                    add(table, folding, at, Keyed::with_held(selector, record, held), context)?;
+                    Ok(out.goes_on())
+                },
+            );
+        }
         batch.try_each_while(|record, _| {
             let record = Keyed::new(selector, record);
             let at = groups.address(record.key());
@@ -225,6 +240,7 @@ where
     type Out = F::Out;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        self.lateness.open(context)?;
         self.groups = KeyGroups::of_subtask(
             context.subtask(),
             context.parallelism(),
@@ -314,7 +330,7 @@ where
     }
 
     fn late_records(&self) -> u64 {
-        self.lateness.dropped
+        self.lateness.dropped()
     }
 }
 

@@ -4,6 +4,18 @@ use super::whole_ms;
 use std::time::Duration;
 
 /// The gap behind a record that ends a session.
+///
+/// ```
+/// use std::time::Duration;
+/// use streaming::operators::{EventTimeSessionWindows, FixedGap, GapOf};
+///
+/// let _same: EventTimeSessionWindows<FixedGap> =
+///     EventTimeSessionWindows::with_gap(Duration::from_secs(30));
+/// let _by_user: EventTimeSessionWindows<GapOf<_>> =
+///     EventTimeSessionWindows::with_dynamic_gap(|(_, patience_s): &(u64, u64)| {
+///         Duration::from_secs(*patience_s)
+///     });
+/// ```
 pub trait SessionGap<T>: Clone + Send + 'static {
     /// Returns the gap behind a record in milliseconds. Less than 1 fails the task.
     fn gap_ms(&mut self, record: &T) -> i64;

@@ -1,7 +1,8 @@
 //! Records that come too late: how long windows are kept, and the one place where a record is dropped or goes to a side output.
 
 use crate::{
-    operators::{Collector, OutputTag},
+    operators::{Collector, Counter, OperatorContext, OutputTag},
+    seam::TaskError,
     types::Record,
 };
 
@@ -12,13 +13,13 @@ pub struct Lateness<T> {
     pub(super) ms: i64,
     output: Option<OutputTag<T>>,
     /// Records that were dropped since the start.
-    pub(super) dropped: u64,
+    dropped: Counter,
 }
 
 impl<T> From<i64> for Lateness<T> {
     /// Keeps windows for so many milliseconds.
     fn from(ms: i64) -> Self {
-        Self { ms, output: None, dropped: 0 }
+        Self { ms, output: None, dropped: Counter::default() }
     }
 }
 
@@ -41,6 +42,18 @@ impl<T> Lateness<T> {
 }
 
 impl<T: Record> Lateness<T> {
+    /// Begins to count what is dropped where REST shows it, under Flink's name.
+    pub(super) fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        let counter = context.metrics().counter("numLateRecordsDropped");
+        self.dropped = counter.map_err(|error| context.user_error(error))?;
+        Ok(())
+    }
+
+    /// Returns how many records were dropped since the start.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.get()
+    }
+
     /// Takes a record that no window takes. If it came too late when event time was at `watermark`, it goes to the side output, or
     /// is dropped and counted; a record between two windows is dropped.
     pub(super) fn no_window<Out>(
@@ -58,7 +71,7 @@ impl<T: Record> Lateness<T> {
                 out.set_time(time);
                 out.collect_to(tag, record);
             }
-            None => self.dropped += 1,
+            None => self.dropped.inc(),
         }
     }
 }

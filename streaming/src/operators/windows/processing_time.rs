@@ -6,15 +6,12 @@
 use super::store::WindowStore;
 use crate::{
     batch::Batch,
-    operators::{Collector, Flow, Operator, OperatorContext, OperatorMail},
+    operators::{
+        Collector, Flow, Operator, OperatorContext, OperatorMail,
+        alarm::{Alarm, clock},
+    },
     seam::{StreamEvent, TaskError},
 };
-use std::time::Duration;
-
-/// How soon a window is gone on with that found the output full.
-const AGAIN: Duration = Duration::from_millis(5);
-/// The ticket of every wake-up.
-const DUE: u32 = 0;
 
 /// Puts the records of each key together by windows of processing time, and emits for each window when the machine's clock
 /// has passed it. The end of bounded input fires nothing.
@@ -23,21 +20,15 @@ pub struct ProcessingTimeWindows<S, W> {
     store: W,
     /// What the clock showed at most. It never goes back here: a record is never late.
     now: i64,
-    /// The moment that the host was asked to wake the task at.
-    wakes_at: Option<i64>,
+    alarm: Alarm,
     /// The windows up to that moment are being fired.
     firing: Option<i64>,
-}
-
-/// Returns what the clock shows.
-fn clock(context: &OperatorContext) -> i64 {
-    i64::try_from(context.now_unix_ms()).unwrap_or(i64::MAX)
 }
 
 impl<S, W> ProcessingTimeWindows<S, W> {
     /// Makes one over those windows.
     pub(crate) fn new(selector: S, store: W) -> Self {
-        Self { selector, store, now: i64::MIN, wakes_at: None, firing: None }
+        Self { selector, store, now: i64::MIN, alarm: Alarm::default(), firing: None }
     }
 
     /// Reads the clock; returns the greatest moment that it ever showed.
@@ -46,17 +37,15 @@ impl<S, W> ProcessingTimeWindows<S, W> {
         self.now
     }
 
-    /// Asks the host for a wake-up when the first window is over, unless it was asked for an earlier one.
+    /// Asks the host for a wake-up when the first window is over.
     fn wake<T>(&mut self, context: &OperatorContext)
     where
         W: WindowStore<T, S>,
     {
-        let Some(end) = self.store.next_end() else { return };
-        let over_at = end.saturating_add(1);
-        if self.wakes_at.is_none_or(|wakes_at| over_at < wakes_at) {
-            self.wakes_at = Some(over_at);
-            let wait = u64::try_from(over_at.saturating_sub(clock(context))).unwrap_or(0);
-            context.wake_after(Duration::from_millis(wait), DUE);
+        if self.firing.is_some() {
+            self.alarm.set_soon(context);
+        } else if let Some(end) = self.store.next_end() {
+            self.alarm.set(end.saturating_add(1), context);
         }
     }
 
@@ -113,13 +102,12 @@ where
         context: &OperatorContext,
     ) -> Result<(), TaskError> {
         let OperatorMail::Timer { .. } = mail else { return Ok(()) };
-        self.wakes_at = None;
+        self.alarm.rang();
         let now = self.now(context);
         let until = self.firing.unwrap_or(now.saturating_sub(1));
-        if self.fire::<T>(until, out, context)? != Flow::Done {
-            // Earlier than any window: no other wake-up is asked for.
-            self.wakes_at = Some(i64::MIN);
-            context.wake_after(AGAIN, DUE);
+        self.firing = Some(until);
+        if !out.is_full() {
+            self.fire::<T>(until, out, context)?;
         }
         self.wake::<T>(context);
         Ok(())
@@ -134,10 +122,7 @@ where
     ) -> Result<Flow, TaskError> {
         let Some(until) = self.firing else { return Ok(Flow::Done) };
         let flow = self.fire::<T>(until, out, context)?;
-        if flow == Flow::Done {
-            self.wakes_at = None;
-            self.wake::<T>(context);
-        }
+        self.wake::<T>(context);
         Ok(flow)
     }
 

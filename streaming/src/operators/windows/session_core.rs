@@ -218,6 +218,7 @@ where
     type Out = F::Out;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        self.lateness.open(context)?;
         self.groups = KeyGroups::of_subtask(
             context.subtask(),
             context.parallelism(),
@@ -280,6 +281,6 @@ where
     }
 
     fn late_records(&self) -> u64 {
-        self.lateness.dropped
+        self.lateness.dropped()
     }
 }

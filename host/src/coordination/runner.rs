@@ -1,0 +1,188 @@
+//! One coordinator on a thread of its own: a slow one holds up nobody but those who ask it. It ends with its [`Runner`], who waits
+//! for the call under way.
+
+use super::{Answered, Reply, STACK_BYTES, WAITING_MAX};
+use gateways::job_master::CoordinationError;
+use model::ExecutionAttemptId;
+use serde_bytes::ByteBuf;
+use std::{
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    thread::JoinHandle,
+};
+use streaming::{
+    Coordinator, EventReply, OnFailure,
+    task::{panics, threads},
+};
+
+/// What a coordinator is to do.
+pub(super) enum Work {
+    Event(ExecutionAttemptId, Vec<u8>, Reply<Answered>),
+    Client(Vec<u8>, Reply<Answered>),
+    AttemptsEnded(Arc<[ExecutionAttemptId]>, Arc<Told>),
+    Call(Call, mpsc::Sender<Result<(), CoordinationError>>),
+}
+
+type Call = Box<dyn FnOnce(&mut dyn Coordinator) -> Result<(), String> + Send>;
+
+/// Answers when every coordinator has been told.
+pub(super) struct Told(pub(super) Option<Reply<()>>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some(reply) = self.0.take() {
+            let _ = reply.send(());
+        }
+    }
+}
+
+impl Work {
+    /// Answers without doing it. A call that is dropped is answered by that.
+    pub(super) fn refuse(self, why: CoordinationError) {
+        if let Self::Event(_, _, reply) | Self::Client(_, reply) = self {
+            let _ = reply.send(Err(why));
+        }
+    }
+}
+
+/// The way to a coordinator's thread.
+pub(super) struct Runner {
+    /// `None`: it is ending.
+    queue: Option<mpsc::SyncSender<Work>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A call that is under way.
+pub(super) struct Begun(mpsc::Receiver<Result<(), CoordinationError>>);
+
+impl Begun {
+    /// Waits for the answer.
+    pub(super) fn wait(self) -> Result<(), CoordinationError> {
+        let gone =
+            || CoordinationError::Unavailable("its thread takes no more requests".to_owned());
+        self.0.recv().map_err(|_| gone())?
+    }
+}
+
+impl Runner {
+    /// Starts the thread. What fails outside of a call is reported.
+    pub(super) fn start(
+        coordinator: Box<dyn Coordinator>,
+        on_failure: OnFailure,
+    ) -> std::io::Result<Self> {
+        let (queue, work) = mpsc::sync_channel(WAITING_MAX);
+        let thread = threads::spawn("flott-coord", STACK_BYTES, move || {
+            let mut slot = Slot { coordinator: Some(coordinator), on_failure };
+            while let Ok(work) = work.recv() {
+                slot.work(work);
+            }
+            slot.drop_coordinator();
+        })?;
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Queues work, or refuses it.
+    pub(super) fn post(&self, work: Work) {
+        let Some(queue) = &self.queue else { return };
+        if let Err(mpsc::TrySendError::Full(work) | mpsc::TrySendError::Disconnected(work)) =
+            queue.try_send(work)
+        {
+            let why = "too many requests wait for the coordinator".to_owned();
+            work.refuse(CoordinationError::Unavailable(why));
+        }
+    }
+
+    /// Begins a call, behind what waits already.
+    pub(super) fn begin(
+        &self,
+        call: impl FnOnce(&mut dyn Coordinator) -> Result<(), String> + Send + 'static,
+    ) -> Begun {
+        let (answer, answered) = mpsc::channel();
+        self.post(Work::Call(Box::new(call), answer));
+        Begun(answered)
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing to say: the coordinator's own panics are caught.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What lives on the thread.
+struct Slot {
+    /// `None`: it has panicked, its state is not to be trusted.
+    coordinator: Option<Box<dyn Coordinator>>,
+    on_failure: OnFailure,
+}
+
+impl Slot {
+    fn work(&mut self, work: Work) {
+        // A reply that nobody waits for any more is dropped.
+        match work {
+            Work::Event(from, event, reply) => self.event(from, &event, reply),
+            Work::Client(request, reply) => {
+                let answer = self.call(|c| c.handle_request(&request));
+                let _ = reply.send(answer.map(ByteBuf::from));
+            }
+            Work::AttemptsEnded(attempts, _told) => {
+                let told = self.call(|c| {
+                    c.attempts_ended(&attempts);
+                    Ok(())
+                });
+                if let Err(error) = told {
+                    self.on_failure.report(error.to_string());
+                }
+            }
+            Work::Call(call, answer) => {
+                let _ = answer.send(self.call(call));
+            }
+        }
+    }
+
+    /// The coordinator may keep the reply, and answer when it likes; where it panics, that is the answer.
+    fn event(&mut self, from: ExecutionAttemptId, event: &[u8], reply: Reply<Answered>) {
+        let reply = Arc::new(Mutex::new(Some(reply)));
+        let kept = Arc::clone(&reply);
+        let answer = move |answer: Answered| {
+            let reply = kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let _ = reply.map(|reply| reply.send(answer));
+        };
+        let later = answer.clone();
+        let later = EventReply::new(move |result| {
+            later(result.map(ByteBuf::from).map_err(CoordinationError::Failed));
+        });
+        let handled = self.call(|c| {
+            c.answer_event(from, event, later);
+            Ok(())
+        });
+        if let Err(error) = handled {
+            answer(Err(error));
+        }
+    }
+
+    /// Calls the coordinator; one that panics is not called again before it is started anew.
+    fn call<T>(
+        &mut self,
+        call: impl FnOnce(&mut dyn Coordinator) -> Result<T, String>,
+    ) -> Result<T, CoordinationError> {
+        let Some(coordinator) = &mut self.coordinator else {
+            return Err(CoordinationError::Failed("it has panicked before".to_owned()));
+        };
+        match panics::catch(|| call(coordinator.as_mut())) {
+            Ok(answer) => answer.map_err(CoordinationError::Failed),
+            Err(panic) => {
+                self.drop_coordinator();
+                Err(CoordinationError::Failed(format!("it panicked: {panic}")))
+            }
+        }
+    }
+
+    fn drop_coordinator(&mut self) {
+        let coordinator = self.coordinator.take();
+        let _ = panics::catch(move || drop(coordinator));
+    }
+}

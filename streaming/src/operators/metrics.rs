@@ -1,0 +1,103 @@
+//! Metrics that functions of a program keep. REST shows them beside those of the runtime, by the names of operator and metric.
+//!
+//! Finding a metric takes a lock and a search, so that a function finds its metrics when it is opened; changing one is a single
+//! addition. Nothing here may be asked for by name per record.
+
+use super::BoxError;
+use crate::seam::FunctionMetrics;
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
+
+/// The metrics of one operator's subtask, from [`OperatorContext::metrics`](super::OperatorContext::metrics).
+///
+/// ```
+/// use streaming::operators::{BoxError, Collector, Counter, Gauge, OperatorContext, ProcessFunction};
+///
+/// /// Lets numbers through that are not too large. REST shows how many were not, and the last one, as
+/// /// `NAME OF THE OPERATOR.refused` and `NAME OF THE OPERATOR.lastRefused`.
+/// #[derive(Clone, Default)]
+/// struct Small {
+///     refused: Counter,
+///     last: Gauge,
+/// }
+///
+/// impl ProcessFunction<i64> for Small {
+///     type Out = i64;
+///     fn open(&mut self, ctx: &OperatorContext) -> Result<(), BoxError> {
+///         self.refused = ctx.metrics().counter("refused")?;
+///         self.last = ctx.metrics().gauge("lastRefused")?;
+///         Ok(())
+///     }
+///     fn process(&mut self, number: i64, out: &mut Collector<i64>) -> Result<(), BoxError> {
+///         if number < 100 {
+///             out.collect(number);
+///         } else {
+///             self.refused.inc();
+///             self.last.set(number);
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Metrics<'a> {
+    pub(super) operator: &'a str,
+    pub(super) of_task: &'a FunctionMetrics,
+}
+
+impl Metrics<'_> {
+    /// Returns the counter of that name, which begins at 0.
+    ///
+    /// # Errors
+    /// When the name is empty, too long or has control characters, or the task has too many metrics.
+    pub fn counter(&self, name: &str) -> Result<Counter, BoxError> {
+        self.of_task.find(self.operator, name).map(Counter)
+    }
+    /// Returns the gauge of that name, which begins at 0.
+    ///
+    /// # Errors
+    /// As [`Metrics::counter`].
+    pub fn gauge(&self, name: &str) -> Result<Gauge, BoxError> {
+        self.of_task.find(self.operator, name).map(Gauge)
+    }
+}
+
+/// A number that grows. Its clones are one and the same; one by default belongs to no operator and is not shown.
+#[derive(Debug, Clone, Default)]
+pub struct Counter(Arc<AtomicI64>);
+
+impl Counter {
+    /// Adds one.
+    #[inline]
+    pub fn inc(&self) {
+        self.add(1);
+    }
+    /// Adds a number.
+    #[inline]
+    pub fn add(&self, number: u64) {
+        // Half of all numbers fit; what grows beyond them wraps.
+        self.0.fetch_add(number as i64, Ordering::Relaxed);
+    }
+    /// Returns what was added so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed) as u64
+    }
+}
+
+/// A number that is set. Its clones are one and the same; one by default belongs to no operator and is not shown.
+#[derive(Debug, Clone, Default)]
+pub struct Gauge(Arc<AtomicI64>);
+
+impl Gauge {
+    /// Sets the number.
+    #[inline]
+    pub fn set(&self, number: i64) {
+        self.0.store(number, Ordering::Relaxed);
+    }
+    /// Returns the number that was set last.
+    pub fn get(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,350 @@
+//! Links of a chain whose end takes nothing for a while, and operators that are woken by the clock.
+
+use super::*;
+use crate::{seam::TaskUpcalls, time::WatermarkStrategy};
+use futures::future::BoxFuture;
+use model::{NodeId, OperatorId};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// A clock that is moved by hand.
+#[derive(Default)]
+struct Clock(Mutex<Asked>);
+
+/// What the clock shows, and the wake-ups that were asked for, by their moments and their order.
+#[derive(Default)]
+struct Asked {
+    now: u64,
+    wake_ups: BTreeSet<(u64, u64)>,
+    number: u64,
+}
+
+impl Clock {
+    /// Moves on to the next wake-up and takes it out; the moment.
+    fn next(&self) -> Option<u64> {
+        let mut clock = self.0.lock().unwrap();
+        let (moment, _) = clock.wake_ups.pop_first()?;
+        clock.now = clock.now.max(moment);
+        Some(moment)
+    }
+    fn wake_ups(&self) -> Vec<u64> {
+        self.0.lock().unwrap().wake_ups.iter().map(|(moment, _)| *moment).collect()
+    }
+}
+
+impl TaskUpcalls for Clock {
+    fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {}
+    fn spawn_io(&self, _: BoxFuture<'static, Result<Vec<u8>, String>>, _: u64) {}
+    fn now_unix_ms(&self) -> u64 {
+        self.0.lock().unwrap().now
+    }
+    fn wake_at(&self, after: Duration, _: u64) {
+        let mut clock = self.0.lock().unwrap();
+        let moment = clock.now + u64::try_from(after.as_millis()).unwrap();
+        clock.number += 1;
+        let number = clock.number;
+        clock.wake_ups.insert((moment, number));
+    }
+    fn acknowledge(&self, _: u64, _: Vec<(OperatorId, Vec<u8>)>) {}
+}
+
+/// What came to the end of a chain, in order: the numbers of records that came at once, and control elements.
+#[derive(Default)]
+struct End {
+    came: Vec<Result<usize, StreamEvent>>,
+    closed: bool,
+}
+
+/// An end that is full and lets no event through while it is closed.
+#[derive(Clone, Default)]
+struct Door(Arc<Mutex<End>>);
+
+impl Door {
+    fn close(&self, closed: bool) {
+        self.0.lock().unwrap().closed = closed;
+    }
+    fn came(&self) -> Vec<Result<usize, StreamEvent>> {
+        self.0.lock().unwrap().came.clone()
+    }
+}
+
+impl<T: Send> Consumer<T> for Door {
+    fn open(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError> {
+        let mut end = self.0.lock().unwrap();
+        end.came.push(Ok(batch.len()));
+        batch.clear();
+        Ok(!end.closed)
+    }
+    fn resume(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+    fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
+        let mut end = self.0.lock().unwrap();
+        if end.closed {
+            return Ok(Flow::More);
+        }
+        end.came.push(Err(event));
+        Ok(Flow::Done)
+    }
+    fn full(&self) -> bool {
+        self.0.lock().unwrap().closed
+    }
+    fn most_at_once(&self) -> usize {
+        BATCH_RECORDS
+    }
+    fn flush(&mut self, _partial: bool) -> Result<bool, TaskError> {
+        Ok(!Consumer::<T>::full(self))
+    }
+    fn deliver(&mut self, _to: NodeId, _mail: OperatorMail) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn notify_complete(&mut self, _checkpoint: u64) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn close(&mut self) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn dispose(&mut self) {}
+}
+
+fn link<T: Send + 'static, Op>(operator: Op, next: impl Consumer<Op::Out> + 'static) -> Link<T, Op>
+where
+    Op: Operator<T>,
+{
+    hosted(operator, next, Arc::new(Clock::default()))
+}
+
+fn hosted<T: Send + 'static, Op>(
+    operator: Op,
+    next: impl Consumer<Op::Out> + 'static,
+    clock: Arc<Clock>,
+) -> Link<T, Op>
+where
+    Op: Operator<T>,
+{
+    let context = OperatorContext::for_tests_with(0, 1, clock);
+    let mut link = Link::new(operator, Box::new(next), SideOutputs::default(), context);
+    Consumer::<T>::open(&mut link).unwrap();
+    link
+}
+
+fn ring<T>(link: &mut impl Consumer<T>, ticket: u32) {
+    let to = OperatorContext::for_tests(0, 1).node;
+    link.deliver(to, OperatorMail::Timer { ticket }).unwrap();
+}
+
+/// Emits a watermark of its own with each mail: the mail's ticket.
+struct Own;
+
+impl Operator<u64> for Own {
+    type Out = u64;
+    fn process(
+        &mut self,
+        batch: &mut Batch<u64>,
+        out: &mut Collector<u64>,
+        _: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        out.pass(batch);
+        Ok(())
+    }
+    fn mail(
+        &mut self,
+        mail: OperatorMail,
+        out: &mut Collector<u64>,
+        _: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        if let OperatorMail::Timer { ticket } = mail {
+            out.emit(StreamEvent::Watermark(i64::from(ticket)));
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the control elements that it sees.
+struct Sees(Arc<Mutex<Vec<StreamEvent>>>);
+
+impl Operator<u64> for Sees {
+    type Out = u64;
+    fn process(
+        &mut self,
+        batch: &mut Batch<u64>,
+        out: &mut Collector<u64>,
+        _: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        out.pass(batch);
+        Ok(())
+    }
+    fn event(
+        &mut self,
+        event: StreamEvent,
+        _: &mut Collector<u64>,
+        _: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        self.0.lock().unwrap().push(event);
+        Ok(Flow::Done)
+    }
+}
+
+#[test]
+fn an_operator_sees_each_control_element_once_though_others_come_while_one_waits() {
+    let (door, seen) = (Door::default(), Arc::new(Mutex::new(Vec::new())));
+    let node = OperatorContext::for_tests(0, 1).node;
+    let mut behind = link(Sees(seen.clone()), door.clone());
+    behind.set_node(NodeId(node.0 + 1));
+    let mut link = link(Own, behind);
+    let watermarks =
+        |ms: &[i64]| ms.iter().map(|ms| StreamEvent::Watermark(*ms)).collect::<Vec<_>>();
+
+    // One that passes waits, and the operator emits one of its own meanwhile.
+    door.close(true);
+    assert_eq!(link.event(StreamEvent::Watermark(1)).unwrap(), Flow::More);
+    ring(&mut link, 2);
+    assert_eq!(link.event(StreamEvent::Watermark(1)).unwrap(), Flow::More);
+    door.close(false);
+    assert_eq!(link.event(StreamEvent::Watermark(1)).unwrap(), Flow::Done);
+    link.flush(true).unwrap();
+    assert_eq!(*seen.lock().unwrap(), watermarks(&[1, 2]));
+
+    // Its own one waits, and newer ones of its own come, and one that passes.
+    door.close(true);
+    ring(&mut link, 3);
+    ring(&mut link, 4);
+    ring(&mut link, 5);
+    assert_eq!(link.event(StreamEvent::Watermark(6)).unwrap(), Flow::More);
+    door.close(false);
+    assert_eq!(link.event(StreamEvent::Watermark(6)).unwrap(), Flow::Done);
+    assert_eq!(*seen.lock().unwrap(), watermarks(&[1, 2, 3, 5, 6]));
+    let came: Vec<_> = watermarks(&[1, 2, 3, 5, 6]).into_iter().map(Err).collect();
+    assert_eq!(door.came(), came);
+}
+
+#[test]
+fn a_subtask_whose_records_wait_for_room_is_not_idle() {
+    let (door, clock) = (Door::default(), Arc::new(Clock::default()));
+    let strategy = WatermarkStrategy::for_monotonous_timestamps(|n: &u64| *n as i64)
+        .with_idleness(Duration::from_millis(100));
+    let mut link = hosted(AssignWatermarks::new(strategy), door.clone(), clock.clone());
+    link.batch(&mut Batch::from(vec![10])).unwrap();
+    door.close(true);
+    link.batch(&mut Batch::from(vec![20])).unwrap();
+    for _ in 0..10 {
+        clock.next().unwrap();
+        ring(&mut link, 0);
+    }
+    door.close(false);
+    link.flush(true).unwrap();
+    assert!(!door.came().contains(&Err(StreamEvent::Idle(true))), "{:?}", door.came());
+    clock.next().unwrap();
+    ring(&mut link, 0);
+    assert_eq!(door.came().last(), Some(&Err(StreamEvent::Idle(true))), "now it is");
+}
+
+#[test]
+fn batches_that_wait_are_worked_off_one_by_one() {
+    let door = Door::default();
+    let interrupt = crate::seam::Interrupt::default();
+    let place = (0, 1);
+    let context = crate::testing::context(
+        place,
+        Default::default(),
+        interrupt.clone(),
+        Arc::new(Clock::default()),
+    );
+    let map = Map::new(|n: u64| n);
+    let mut link = Link::new(map, Box::new(door.clone()), SideOutputs::default(), context);
+    interrupt.raise();
+    for _ in 0..3 {
+        link.batch(&mut Batch::from((0..1_000).collect::<Vec<u64>>())).unwrap();
+    }
+    assert_eq!(door.came(), [Ok(1)], "the first record, and the others wait");
+    interrupt.clear();
+    link.resume().unwrap();
+    assert_eq!(door.came(), [Ok(1), Ok(999), Ok(1_000), Ok(1_000)]);
+}
+
+/// Sets a timer of processing time for each record, that many milliseconds ahead.
+#[derive(Clone)]
+struct Sleeps;
+
+impl KeyedProcessFunction<u64, u64> for Sleeps {
+    type State = Option<u64>;
+    type Out = u64;
+    fn process(
+        &mut self,
+        ahead: u64,
+        _: &mut Option<u64>,
+        ctx: &mut Context<'_, u64>,
+        _: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        let moment = ctx.operator().now_unix_ms() + ahead;
+        ctx.timers().processing_time(i64::try_from(moment)?);
+        Ok(())
+    }
+    fn on_timer(
+        &mut self,
+        timer: Timer,
+        _: &mut Option<u64>,
+        _: &mut Context<'_, u64>,
+        out: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        out.collect(u64::try_from(timer.timestamp)?);
+        Ok(())
+    }
+}
+
+fn sleeping(door: &Door, clock: &Arc<Clock>) -> impl Consumer<u64> + use<> {
+    let fields = <Option<u64> as crate::state::State>::declare();
+    let operator = KeyedOperator::new(ByValue::new(|n: &u64| *n), Sleeps, fields);
+    hosted(operator, door.clone(), clock.clone())
+}
+
+#[test]
+fn short_timers_before_a_long_one_leave_one_wake_up() {
+    let (door, clock) = (Door::default(), Arc::new(Clock::default()));
+    let mut link = sleeping(&door, &clock);
+    link.batch(&mut Batch::from(vec![100_000])).unwrap();
+    for _ in 0..50 {
+        link.batch(&mut Batch::from(vec![10])).unwrap();
+        clock.next().unwrap();
+        ring(&mut link, 0);
+    }
+    assert_eq!(door.came(), [Ok(1); 50]);
+    assert_eq!(clock.wake_ups(), [100_000], "that of the long one");
+    // Wake-ups that have become late are none too many, and fire everything in time.
+    link.batch(&mut Batch::from(vec![40, 30, 20, 10])).unwrap();
+    let begun = clock.now_unix_ms();
+    let mut rang = Vec::new();
+    while let Some(moment) = clock.next() {
+        rang.push(moment - begun.min(moment));
+        ring(&mut link, 0);
+    }
+    assert_eq!(rang, [10, 20, 30, 40, 100_000 - begun]);
+}
+
+#[test]
+fn timers_of_the_clock_do_not_fire_into_a_full_output() {
+    let (door, clock) = (Door::default(), Arc::new(Clock::default()));
+    let mut link = sleeping(&door, &clock);
+    link.batch(&mut Batch::from(vec![10, 11, 12])).unwrap();
+    door.close(true);
+    for _ in 0..20 {
+        clock.next().unwrap();
+        ring(&mut link, 0);
+    }
+    assert_eq!(door.came(), []);
+    assert_eq!(clock.wake_ups().len(), 1);
+    door.close(false);
+    clock.next().unwrap();
+    ring(&mut link, 0);
+    assert_eq!(door.came(), [Ok(3)]);
+    assert!(clock.wake_ups().is_empty());
+}

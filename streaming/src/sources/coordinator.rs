@@ -1,0 +1,483 @@
+//! The enumerator's side: runs a [`SplitEnumerator`] behind the [`Coordinator`] seam, keeps what was given to which attempt, and
+//! holds the polls of readers until there is something to say. Nothing here blocks, and the lock is never held while the
+//! enumerator works.
+
+use super::{
+    Source, SourceSplit, SplitEnumerator,
+    protocol::{FromReader, Numbered, Poll, PollAnswer, ToReader},
+};
+use crate::{
+    graph::draft::lock,
+    operators::BoxError,
+    seam::{Coordinator, CoordinatorContext, CoordinatorFactory, EventReply, OnFailure},
+    types::{decode_one, encode_one},
+};
+use model::ExecutionAttemptId;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    marker::PhantomData,
+    sync::{Arc, Mutex, MutexGuard},
+};
+use thiserror::Error;
+
+/// Says that a subtask cannot be given anything: no attempt of it has registered, or its last one has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("subtask {0} has no reader that is registered; give it splits after add_reader")]
+pub struct NotRegistered(pub u32);
+
+/// What an attempt of a subtask was given and has said.
+struct ReaderState {
+    attempt: ExecutionAttemptId,
+    /// Number of the reader's last message that was heeded.
+    confirmed: u64,
+    /// Number of the last message to the reader.
+    made: u64,
+    /// Messages that the reader has not confirmed.
+    outbox: VecDeque<Numbered>,
+    /// The poll that waits for a message.
+    poll: Option<EventReply>,
+    /// Its poll is being worked on, and is answered afterwards.
+    busy: bool,
+    /// Nothing follows.
+    over: bool,
+    /// Splits that no completed checkpoint has, each with the newest checkpoint at the time.
+    assigned: Vec<(u64, Vec<u8>)>,
+}
+
+impl ReaderState {
+    fn new(attempt: ExecutionAttemptId) -> Self {
+        Self {
+            attempt,
+            confirmed: 0,
+            made: 0,
+            outbox: VecDeque::new(),
+            poll: None,
+            busy: false,
+            over: false,
+            assigned: Vec::new(),
+        }
+    }
+
+    fn say(&mut self, behind: Option<u64>, message: ToReader) {
+        self.made += 1;
+        self.outbox.push_back(Numbered { number: self.made, behind, message });
+        self.settle();
+    }
+
+    /// Answers the poll if there is something to say, or never will be.
+    fn settle(&mut self) {
+        if !self.busy && (self.over || !self.outbox.is_empty()) {
+            self.answer();
+        }
+    }
+
+    fn answer(&mut self) {
+        if let Some(poll) = self.poll.take() {
+            let messages = self.outbox.iter().cloned().collect();
+            poll.send(Ok(PollAnswer { confirmed: self.confirmed, messages }.encode()));
+        }
+    }
+}
+
+/// A snapshot that is given out when the readers have what was said before it.
+struct OpenSnapshot {
+    bytes: Vec<u8>,
+    reply: EventReply,
+    /// By subtask, the number of the last message before the snapshot.
+    unconfirmed: BTreeMap<u32, u64>,
+}
+
+#[derive(Default)]
+struct State {
+    readers: BTreeMap<u32, ReaderState>,
+    /// The newest checkpoint that the enumerator has a snapshot of.
+    newest: u64,
+    /// Whether that checkpoint is under way.
+    open: bool,
+    snapshot: Option<OpenSnapshot>,
+    failed: Option<String>,
+}
+
+impl State {
+    fn behind(&self) -> Option<u64> {
+        self.open.then_some(self.newest)
+    }
+
+    /// Gives the open snapshot out if nothing that was said before it is unconfirmed.
+    fn settle_snapshot(&mut self) {
+        let Self { readers, snapshot, .. } = self;
+        let Some(open) = snapshot else { return };
+        open.unconfirmed.retain(|subtask, number| {
+            let reader = readers.get(subtask);
+            let mut outbox = reader.into_iter().flat_map(|reader| &reader.outbox);
+            outbox.any(|message| message.number <= *number)
+        });
+        if open.unconfirmed.is_empty()
+            && let Some(open) = snapshot.take()
+        {
+            open.reply.send(Ok(open.bytes));
+        }
+    }
+
+    /// Forgets an attempt; returns the splits that go back.
+    fn end(&mut self, subtask: u32) -> Vec<Vec<u8>> {
+        let Some(reader) = self.readers.remove(&subtask) else { return Vec::new() };
+        if let Some(poll) = reader.poll {
+            poll.send(Err("the attempt has ended".to_owned()));
+        }
+        if let Some(open) = self.snapshot.take() {
+            open.reply.send(Err(format!("subtask {subtask} ended before it had its splits")));
+        }
+        reader.assigned.into_iter().map(|(_, split)| split).collect()
+    }
+}
+
+/// What the enumerator's context and its coordinator share.
+struct Shared {
+    parallelism: u32,
+    state: Mutex<State>,
+    on_failure: OnFailure,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// The source has failed: everybody who asks hears it, and the job's master.
+    fn fail(&self, why: &str) {
+        let mut state = self.lock();
+        if state.failed.is_some() {
+            return;
+        }
+        state.failed = Some(why.to_owned());
+        for poll in state.readers.values_mut().filter_map(|reader| reader.poll.take()) {
+            poll.send(Err(why.to_owned()));
+        }
+        drop(state);
+        self.on_failure.report(why.to_owned());
+    }
+
+    fn say(&self, subtask: u32, message: ToReader) -> Result<(), NotRegistered> {
+        let mut state = self.lock();
+        let (behind, newest) = (state.behind(), state.newest);
+        let reader = state.readers.get_mut(&subtask).filter(|reader| !reader.over);
+        let reader = reader.ok_or(NotRegistered(subtask))?;
+        if let ToReader::Splits(splits) = &message {
+            reader.assigned.extend(splits.iter().map(|split| (newest, split.clone())));
+        }
+        reader.over = message == ToReader::NoMoreSplits;
+        reader.say(behind, message);
+        Ok(())
+    }
+}
+
+/// What an enumerator works with. It can be cloned, kept, and used from any thread.
+///
+/// What another thread gives out while the enumerator's snapshot is being taken may be in the snapshot as well, and is then read
+/// twice after a restore. Splits that must be read exactly once are given out in the methods of [`SplitEnumerator`].
+pub struct SplitEnumeratorContext<S> {
+    shared: Arc<Shared>,
+    split: PhantomData<fn(S)>,
+}
+
+impl<S> Clone for SplitEnumeratorContext<S> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), split: PhantomData }
+    }
+}
+
+impl<S: SourceSplit> SplitEnumeratorContext<S> {
+    /// Returns the number of the source's subtasks.
+    pub fn current_parallelism(&self) -> u32 {
+        self.shared.parallelism
+    }
+
+    /// Returns the subtasks whose readers have registered and can be given splits.
+    pub fn registered_readers(&self) -> Vec<u32> {
+        let state = self.shared.lock();
+        let open = state.readers.iter().filter(|(_, reader)| !reader.over);
+        open.map(|(subtask, _)| *subtask).collect()
+    }
+
+    /// Gives splits to a subtask, whether it has asked or not. If its attempt fails before a checkpoint has them, they come back by
+    /// [`SplitEnumerator::add_splits_back`].
+    ///
+    /// # Errors
+    /// When no reader of the subtask is registered; nothing was given then. In the methods of [`SplitEnumerator`] that name a
+    /// subtask this cannot happen, on another thread it can.
+    pub fn assign_splits(
+        &self,
+        subtask: u32,
+        splits: impl AsRef<[S]>,
+    ) -> Result<(), NotRegistered> {
+        let splits = splits.as_ref().iter().map(encode_one).collect();
+        self.shared.say(subtask, ToReader::Splits(splits))
+    }
+
+    /// Says that a subtask gets no more splits. Nothing else can be sent to this attempt afterwards.
+    ///
+    /// # Errors
+    /// As [`SplitEnumeratorContext::assign_splits`].
+    pub fn no_more_splits(&self, subtask: u32) -> Result<(), NotRegistered> {
+        self.shared.say(subtask, ToReader::NoMoreSplits)
+    }
+
+    /// Sends an event of the source's own to the reader of a subtask.
+    ///
+    /// # Errors
+    /// As [`SplitEnumeratorContext::assign_splits`].
+    pub fn send_event(&self, subtask: u32, event: Vec<u8>) -> Result<(), NotRegistered> {
+        self.shared.say(subtask, ToReader::Event(event))
+    }
+
+    /// Fails the job, from a thread of the enumerator's own.
+    pub fn fail(&self, why: impl Into<BoxError>) {
+        self.shared.fail(&text_of(&why.into()));
+    }
+}
+
+/// An error with its causes.
+fn text_of(error: &BoxError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Runs a source's enumerator.
+pub(crate) struct SourceCoordinator<S: Source> {
+    source: Arc<Mutex<S>>,
+    shared: Arc<Shared>,
+    enumerator: Option<S::Enumerator>,
+}
+
+type Split<S> = <S as Source>::Split;
+
+impl<S: Source> SourceCoordinator<S> {
+    pub(crate) fn new(source: Arc<Mutex<S>>, context: CoordinatorContext) -> Self {
+        let shared = Shared {
+            parallelism: context.parallelism,
+            state: Mutex::default(),
+            on_failure: context.on_failure,
+        };
+        Self { source, shared: Arc::new(shared), enumerator: None }
+    }
+
+    /// Calls the enumerator; its failure is the job's.
+    fn call<T>(
+        &mut self,
+        call: impl FnOnce(&mut S::Enumerator) -> Result<T, BoxError>,
+    ) -> Result<T, String> {
+        let Some(enumerator) = &mut self.enumerator else {
+            return Err("the enumerator is not started".to_owned());
+        };
+        call(enumerator).map_err(|error| {
+            let why = text_of(&error);
+            self.shared.fail(&why);
+            why
+        })
+    }
+
+    fn splits(bytes: &[Vec<u8>]) -> Result<Vec<Split<S>>, String> {
+        bytes.iter().map(|split| decode_one(split).map_err(|error| error.to_string())).collect()
+    }
+
+    fn give_back(&mut self, subtask: u32) -> Result<(), String> {
+        let splits = self.shared.lock().end(subtask);
+        if splits.is_empty() {
+            return Ok(());
+        }
+        let splits = Self::splits(&splits)?;
+        self.call(|enumerator| enumerator.add_splits_back(splits, subtask))
+    }
+
+    /// Takes note of who polls. An attempt that is not the last one's has taken its place, because the JobMaster deploys it when
+    /// the last one is over.
+    fn admit(&mut self, from: ExecutionAttemptId) -> Result<(), String> {
+        let known = self.shared.lock().readers.get(&from.subtask).map(|reader| reader.attempt);
+        if known == Some(from) {
+            return Ok(());
+        }
+        if let Some(known) = known {
+            if known.graph == from.graph && known.attempt > from.attempt {
+                return Err(format!("attempt {from} has ended: {known} has taken its place"));
+            }
+            self.give_back(from.subtask)?;
+        }
+        self.shared.lock().readers.insert(from.subtask, ReaderState::new(from));
+        Ok(())
+    }
+
+    fn heed(&mut self, subtask: u32, message: FromReader) -> Result<(), String> {
+        match message {
+            FromReader::Register(held) => {
+                let held = Self::splits(&held)?;
+                self.call(|enumerator| enumerator.add_reader(subtask, held))
+            }
+            FromReader::Request => self.call(|enumerator| enumerator.handle_split_request(subtask)),
+            FromReader::Event(event) => {
+                self.call(|enumerator| enumerator.handle_source_event(subtask, event))
+            }
+        }
+    }
+
+    /// Heeds what a poll says that was not heeded before.
+    fn polled(&mut self, from: ExecutionAttemptId, poll: Poll) -> Result<(), String> {
+        for (number, message) in poll.messages {
+            {
+                let mut state = self.shared.lock();
+                let Some(reader) = state.readers.get_mut(&from.subtask) else { return Ok(()) };
+                if number != reader.confirmed + 1 {
+                    continue;
+                }
+                reader.confirmed = number;
+            }
+            self.heed(from.subtask, message)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the poll; the one before is answered, as the reader no longer waits for it.
+    fn keep(&self, from: ExecutionAttemptId, seen: u64, reply: EventReply) -> Result<(), String> {
+        let mut state = self.shared.lock();
+        if let Some(why) = &state.failed {
+            let why = why.clone();
+            reply.send(Err(why.clone()));
+            return Err(why);
+        }
+        if let Some(reader) = state.readers.get_mut(&from.subtask) {
+            reader.outbox.retain(|message| message.number > seen);
+            reader.answer();
+            reader.busy = true;
+            reader.poll = Some(reply);
+        }
+        state.settle_snapshot();
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        if let Some(mut enumerator) = self.enumerator.take() {
+            enumerator.close();
+        }
+    }
+}
+
+impl<S: Source> Drop for SourceCoordinator<S> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl<S: Source> Coordinator for SourceCoordinator<S> {
+    fn start(&mut self, restore: Option<Vec<u8>>) -> Result<(), String> {
+        let restored = restore.map(|bytes| decode_one(&bytes)).transpose();
+        let restored = restored.map_err(|error| format!("its snapshot can't be read: {error}"))?;
+        let context = SplitEnumeratorContext { shared: self.shared.clone(), split: PhantomData };
+        let made = lock(&self.source).create_enumerator(context, restored);
+        let mut enumerator = made.map_err(|error| text_of(&error))?;
+        enumerator.start().map_err(|error| text_of(&error))?;
+        self.enumerator = Some(enumerator);
+        Ok(())
+    }
+
+    fn answer_event(&mut self, from: ExecutionAttemptId, event: &[u8], reply: EventReply) {
+        let poll = Poll::decode(event).map_err(|error| error.to_string());
+        let admitted = poll.and_then(|poll| self.admit(from).map(|()| poll));
+        let poll = match admitted {
+            Ok(poll) => poll,
+            Err(why) => return reply.send(Err(why)),
+        };
+        if self.keep(from, poll.seen, reply).is_err() {
+            return;
+        }
+        let heeded = self.polled(from, poll);
+        let mut state = self.shared.lock();
+        let Some(reader) = state.readers.get_mut(&from.subtask) else { return };
+        reader.busy = false;
+        match heeded {
+            Ok(()) => reader.settle(),
+            Err(why) => {
+                if let Some(poll) = reader.poll.take() {
+                    poll.send(Err(why));
+                }
+            }
+        }
+    }
+
+    fn handle_request(&mut self, _request: &[u8]) -> Result<Vec<u8>, String> {
+        Err("a source answers no requests of clients".to_owned())
+    }
+
+    fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]) {
+        for attempt in attempts {
+            let known = self.shared.lock().readers.get(&attempt.subtask).map(|r| r.attempt);
+            // A failure is reported by the call itself.
+            if known == Some(*attempt)
+                && let Err(why) = self.give_back(attempt.subtask)
+            {
+                self.shared.fail(&why);
+            }
+        }
+    }
+
+    fn snapshot(&mut self, checkpoint: u64, reply: EventReply) {
+        let taken = self.call(|enumerator| enumerator.snapshot_state(checkpoint));
+        let mut state = self.shared.lock();
+        if let Some(open) = state.snapshot.take() {
+            open.reply.send(Err(format!("checkpoint {checkpoint} has taken its place")));
+        }
+        match taken {
+            Err(why) => reply.send(Err(why)),
+            Ok(snapshot) => {
+                // What is said from here on is behind the checkpoint.
+                (state.newest, state.open) = (checkpoint, true);
+                let of = |(subtask, reader): (&u32, &ReaderState)| {
+                    Some((*subtask, reader.outbox.back()?.number))
+                };
+                let unconfirmed = state.readers.iter().filter_map(of).collect();
+                let bytes = encode_one(&snapshot);
+                state.snapshot = Some(OpenSnapshot { bytes, reply, unconfirmed });
+                state.settle_snapshot();
+            }
+        }
+    }
+
+    fn checkpoint_ended(&mut self, checkpoint: u64, complete: bool) -> Result<(), String> {
+        {
+            let mut state = self.shared.lock();
+            if state.newest == checkpoint {
+                state.open = false;
+            }
+            for reader in state.readers.values_mut() {
+                if complete {
+                    reader.assigned.retain(|(newest, _)| *newest >= checkpoint);
+                }
+                if !reader.over {
+                    reader.say(None, ToReader::Release(checkpoint));
+                }
+            }
+        }
+        if complete {
+            self.call(|enumerator| enumerator.notify_checkpoint_complete(checkpoint))?;
+        }
+        Ok(())
+    }
+
+    fn job_ended(&mut self, _finished: bool) -> Result<(), String> {
+        self.close();
+        Ok(())
+    }
+}
+
+/// Makes a source's coordinator.
+pub(crate) struct SourceCoordinators<S>(pub(crate) Arc<Mutex<S>>);
+
+impl<S: Source> CoordinatorFactory for SourceCoordinators<S> {
+    fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator> {
+        Box::new(SourceCoordinator::new(self.0.clone(), context))
+    }
+}

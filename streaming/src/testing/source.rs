@@ -1,0 +1,258 @@
+//! The test of a source: one subtask's reader and the enumerator, on the calling thread and a clock that is moved by hand.
+
+use super::{
+    gather::{Gather, Gathered},
+    host::{self, Host},
+};
+use crate::{
+    chain::{Head, SourceHead},
+    operators::ChainShared,
+    seam::{
+        Barrier, Coordinator, CoordinatorContext, EventReply, Interrupt, OnFailure, Progress,
+        TaskError,
+    },
+    sources::{Source, SplitEnumerator, intern::SourceCoordinator},
+    time::{
+        NoWatermarks, PerSplit, SourceTimestamps, SplitTimes, TimestampAssigner,
+        WatermarkGenerator, WatermarkStrategy,
+    },
+};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
+
+/// Records that one poll of the reader may emit.
+const BUDGET: usize = 1_024;
+
+/// Prepares the test of a source. The subtask in the test is the only one that the enumerator knows.
+pub fn source<S: Source>(source: S) -> SourceHarnessBuilder<S, SourceTimestamps, NoWatermarks> {
+    SourceHarnessBuilder {
+        source,
+        watermarks: WatermarkStrategy::no_watermarks(),
+        place: (0, 1),
+        options: BTreeMap::new(),
+        restore: None,
+    }
+}
+
+/// A source before its test.
+pub struct SourceHarnessBuilder<S: Source, F, G> {
+    source: S,
+    watermarks: WatermarkStrategy<S::Record, F, G>,
+    place: (u32, u32),
+    options: BTreeMap<String, String>,
+    restore: Option<SourceSnapshot>,
+}
+
+/// What a checkpoint has of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceSnapshot {
+    enumerator: Vec<u8>,
+    reader: Vec<Vec<u8>>,
+}
+
+impl<S, F, G> SourceHarnessBuilder<S, F, G>
+where
+    S: Source,
+    F: TimestampAssigner<S::Record>,
+    G: WatermarkGenerator<S::Record>,
+{
+    /// Gives the records event times and watermarks, as [`Environment::from_source`](crate::Environment::from_source) does.
+    pub fn watermarks<H, K>(
+        self,
+        strategy: WatermarkStrategy<S::Record, H, K>,
+    ) -> SourceHarnessBuilder<S, H, K> {
+        let Self { source, place, options, restore, .. } = self;
+        SourceHarnessBuilder { source, watermarks: strategy, place, options, restore }
+    }
+    /// Makes the reader the subtask of that number, from 0, of so many.
+    pub fn subtask(self, subtask: u32, of: u32) -> Self {
+        Self { place: (subtask, of.max(1)), ..self }
+    }
+    /// Sets an option of the job.
+    pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.insert(key.into(), value.into());
+        self
+    }
+    /// Begins with what [`SourceHarness::snapshot`] gave.
+    pub fn restore(self, snapshot: SourceSnapshot) -> Self {
+        Self { restore: Some(snapshot), ..self }
+    }
+
+    /// Starts the enumerator and opens the reader.
+    ///
+    /// # Errors
+    /// What the source says, as when its input is absent.
+    pub fn open(self) -> Result<SourceHarness<S>, TaskError> {
+        let host = Arc::new(Host::default());
+        let upcalls = host.clone();
+        let options = self.options;
+        let context = host::context(self.place, options.clone(), Interrupt::default(), upcalls);
+        let (enumerator, reader) = match self.restore {
+            Some(SourceSnapshot { enumerator, reader }) => (Some(enumerator), reader),
+            None => (None, Vec::new()),
+        };
+        let context = context.restoring(reader);
+        let shared = context.shared().clone();
+        let failure = Arc::new(Mutex::new(None));
+        let failed = failure.clone();
+        let source = Arc::new(Mutex::new(self.source));
+        let mut coordinator = SourceCoordinator::new(
+            source.clone(),
+            CoordinatorContext {
+                job_id: context.job_id(),
+                operator: context.operator,
+                parallelism: self.place.1,
+                tmp_dir: PathBuf::new(),
+                options: Arc::new(options),
+                on_failure: OnFailure::new(move |why| *crate::lock(&failed) = Some(why)),
+            },
+        );
+        coordinator.start(enumerator).map_err(|why| context.coordinator_error(why))?;
+        let output = Gathered::default();
+        let next = Box::new(Gather(output.clone()));
+        let times: Box<dyn SplitTimes<S::Record>> = Box::new(PerSplit::new(self.watermarks));
+        let reader = crate::lock(&source).create_reader(&context);
+        let coordinated = S::Enumerator::COORDINATED;
+        let mut head = SourceHead::new(reader, coordinated, Some(times), next, context)?;
+        head.open()?;
+        let mut test = SourceHarness {
+            head,
+            coordinator,
+            host,
+            shared,
+            output,
+            failure,
+            checkpoint: 0,
+            ended: false,
+        };
+        test.work_off()?;
+        Ok(test)
+    }
+}
+
+/// A source in its test.
+pub struct SourceHarness<S: Source> {
+    head: SourceHead<S::Reader>,
+    coordinator: SourceCoordinator<S>,
+    host: Arc<Host>,
+    shared: Arc<ChainShared>,
+    output: Gathered<S::Record>,
+    failure: Arc<Mutex<Option<String>>>,
+    checkpoint: u64,
+    ended: bool,
+}
+
+impl<S: Source> SourceHarness<S> {
+    /// Polls the reader once. Returns whether there is more to read at once.
+    ///
+    /// # Errors
+    /// What the reader or the enumerator fails with.
+    pub fn poll(&mut self) -> Result<bool, TaskError> {
+        self.work_off()?;
+        let progress = self.head.step(BUDGET)?;
+        self.ended = progress == Progress::Finished;
+        self.head.flush(true)?;
+        Ok(self.work_off()? || progress == Progress::Busy)
+    }
+    /// Polls the reader until it has ended or waits.
+    ///
+    /// # Errors
+    /// As [`SourceHarness::poll`].
+    pub fn run(&mut self) -> Result<(), TaskError> {
+        while self.poll()? {}
+        Ok(())
+    }
+    /// Returns whether the reader has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+    /// Returns what was emitted since the last call.
+    pub fn output(&mut self) -> Vec<S::Record> {
+        self.timed_output().into_iter().map(|(record, _)| record).collect()
+    }
+    /// Returns what was emitted since the last call, each record with its event time.
+    pub fn timed_output(&mut self) -> Vec<(S::Record, Option<i64>)> {
+        self.output.take_records()
+    }
+    /// Returns the subtask's newest watermark.
+    pub fn last_watermark(&self) -> Option<i64> {
+        self.output.last_watermark()
+    }
+    /// Returns whether the subtask is idle.
+    pub fn is_idle(&self) -> bool {
+        self.output.is_idle()
+    }
+    /// Moves the clock to so many milliseconds since 1970, from timer to timer. It begins at 0 and never goes back.
+    ///
+    /// # Errors
+    /// As [`SourceHarness::poll`].
+    pub fn advance_clock_to(&mut self, ms: u64) -> Result<(), TaskError> {
+        while let Some(ticket) = self.host.next_timer(ms) {
+            self.head.deliver(host::NODE, host::timer(ticket))?;
+            self.work_off()?;
+        }
+        self.host.set_clock(ms);
+        Ok(())
+    }
+    /// Fails the subtask's attempt as far as the enumerator is concerned: it gets the splits back.
+    ///
+    /// # Errors
+    /// What the enumerator fails with.
+    pub fn give_back(&mut self) -> Result<(), TaskError> {
+        self.coordinator.attempts_ended(&[self.shared.attempt]);
+        self.work_off().map(drop)
+    }
+    /// Takes a checkpoint: of the enumerator, then of the reader. It is complete when this returns.
+    ///
+    /// # Errors
+    /// What the source fails with.
+    pub fn snapshot(&mut self) -> Result<SourceSnapshot, TaskError> {
+        self.checkpoint += 1;
+        let checkpoint = self.checkpoint;
+        let taken = Arc::new(Mutex::new(None));
+        let put = taken.clone();
+        let reply = EventReply::new(move |answer| *crate::lock(&put) = Some(answer));
+        self.coordinator.snapshot(checkpoint, reply);
+        self.work_off()?;
+        let late = || Err("its reader has not confirmed what it was given".to_owned());
+        let enumerator = crate::lock(&taken).take().unwrap_or_else(late);
+        let enumerator = enumerator.map_err(|why| self.coordinator_error(why))?;
+        self.head.trigger(Barrier { checkpoint, triggered_ms: 0, last: false })?;
+        self.work_off()?;
+        let reader = self.shared.take_snapshots(checkpoint);
+        let ended = self.coordinator.checkpoint_ended(checkpoint, true);
+        ended.map_err(|why| self.coordinator_error(why))?;
+        self.head.notify_complete(checkpoint)?;
+        self.work_off()?;
+        let reader = reader.into_iter().map(|(_, bytes)| bytes).collect();
+        Ok(SourceSnapshot { enumerator, reader })
+    }
+
+    /// Says something of the enumerator's failure.
+    fn coordinator_error(&self, why: String) -> TaskError {
+        TaskError::Coordinator { operator: "test".to_owned(), why }
+    }
+
+    /// Carries what reader and enumerator say to each other. Returns whether the reader heard something.
+    fn work_off(&mut self) -> Result<bool, TaskError> {
+        let mut heard = false;
+        loop {
+            if let Some(why) = crate::lock(&self.failure).take() {
+                return Err(self.coordinator_error(why));
+            }
+            if let Some((ticket, poll)) = self.host.next_poll() {
+                let host = self.host.clone();
+                let reply = EventReply::new(move |answer| host.answered(ticket, answer));
+                self.coordinator.answer_event(self.shared.attempt, &poll, reply);
+            } else if let Some((ticket, answer)) = self.host.next_reply() {
+                self.head.deliver(host::NODE, host::reply(ticket, answer))?;
+                heard = true;
+            } else {
+                return Ok(heard);
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The example programs over two TaskManagers: what they print and write is what they print in one process.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test fails loudly, and measures real time"
+)]
+
+mod common;
+
+use common::{Cluster, bin, output_lines, repository_text};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Numbers that look like chance and are the same in every run.
+fn number(i: u64, below: u64) -> u64 {
+    let mixed = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33) % below
+}
+
+/// Writes a file of so many lines.
+fn input(folder: &Path, name: &str, lines: u64, line: impl Fn(u64) -> String) -> PathBuf {
+    let path = folder.join(name);
+    let text = (0..lines).fold(String::new(), |mut text, i| {
+        writeln!(text, "{}", line(i)).unwrap();
+        text
+    });
+    fs::write(&path, text).unwrap();
+    path
+}
+
+/// The arguments of each example; `{out}` stands for a file that it writes.
+fn examples(folder: &Path) -> BTreeMap<&'static str, Vec<String>> {
+    let text = repository_text();
+    let payments = input(folder, "payments", 5_000, |i| {
+        let cents = if number(i, 3) == 0 { 50 } else { 60_000 };
+        format!("{} account{} {cents}", i * 700, number(i, 40))
+    });
+    let clicks = input(folder, "clicks", 5_000, |i| {
+        format!("{} user{} /{}", i * 100, number(i, 60), number(i, 9))
+    });
+    // Every hundredth is a quarter of an hour late.
+    let late = input(folder, "late", 5_000, |i| {
+        let at_ms = if i % 100 == 99 { (i * 1_000).saturating_sub(900_000) } else { i * 1_000 };
+        format!("{at_ms} user{}", number(i, 60))
+    });
+    let words = input(folder, "words", 5_000, |i| {
+        format!("{} word{} word{}", i * 100, number(i, 30), number(i + 7, 30))
+    });
+    let readings =
+        input(folder, "readings", 5_000, |i| format!("{} s{} {}", i * 10, i % 50, number(i, 100)));
+    let limits =
+        input(folder, "limits", 200, |i| format!("{} s{} {}", i * 250, i % 50, number(i, 100)));
+    // Three logs, each some hours behind the one before.
+    let logs = folder.join("logs");
+    fs::create_dir(&logs).unwrap();
+    for sensor in 0..3 {
+        let begins = (2 - sensor) * 10_000_000;
+        let reading = |i| format!("{} {}", begins + i * 2_000, number(i, 100));
+        input(&logs, &format!("s{sensor}.log"), 5_000, reading);
+    }
+    let path = |path: PathBuf| path.to_str().unwrap().to_owned();
+    let of = |args: &[(&str, String)]| {
+        args.iter().flat_map(|(name, value)| [format!("--{name}"), value.clone()]).collect()
+    };
+    BTreeMap::from([
+        ("word_count", of(&[("input", path(text.clone())), ("parallelism", "2".into())])),
+        ("sequence_sum", of(&[("count", "100000".into()), ("keys", "17".into())])),
+        ("fraud_detection", of(&[("input", path(payments))])),
+        ("clicks_sessions", of(&[("input", path(clicks)), ("gap", "20000".into())])),
+        ("late_clicks", of(&[("input", path(late)), ("late", "{out}".into())])),
+        ("top_words", of(&[("input", path(words)), ("most", "3".into())])),
+        ("sensor_logs", of(&[("input", path(logs))])),
+        ("broadcast_rules", of(&[("readings", path(readings)), ("limits", path(limits))])),
+    ])
+}
+
+fn sorted(bytes: &[u8]) -> Vec<String> {
+    let mut lines: Vec<String> =
+        String::from_utf8(bytes.to_vec()).unwrap().lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// What was printed, and what was written.
+type Results = (Vec<String>, Vec<String>);
+
+#[test]
+fn examples_give_the_same_over_two_taskmanagers_as_in_one_process() {
+    let cluster = Cluster::start(&[("taskmanager.numberOfTaskSlots", "1")], 2);
+    let folder = cluster.folder.path().to_owned();
+    for (name, args) in examples(&folder) {
+        let results = |how: &str, command: &dyn Fn(&[&str]) -> std::process::Output| -> Results {
+            let out = folder.join(format!("{name}-{how}"));
+            let args: Vec<String> =
+                args.iter().map(|arg| arg.replace("{out}", out.to_str().unwrap())).collect();
+            let ran = command(&args.iter().map(String::as_str).collect::<Vec<_>>());
+            assert!(ran.status.success(), "{name} {how}: {}", String::from_utf8_lossy(&ran.stderr));
+            (sorted(&ran.stdout), if out.exists() { output_lines(&out) } else { Vec::new() })
+        };
+        let embedded = |serialized: &str, args: &[&str]| {
+            let mut command = Command::new(bin(name));
+            command.args(args).env_remove("FLOTT_CONF_DIR");
+            command.env("FLOTT_EXCHANGE_FORCE_SERIALIZATION", serialized);
+            command.env("FLOTT_PARALLELISM_DEFAULT", "2").output().unwrap()
+        };
+        let program = bin(name);
+        let program = program.to_str().unwrap();
+        let expected = results("embedded", &|args| embedded("false", args));
+        assert!(expected.0.len() > 10, "{name}: {expected:?}");
+        assert!(expected.1.is_empty() != (name == "late_clicks"), "{name}: {expected:?}");
+        assert_eq!(results("serialized", &|args| embedded("true", args)), expected, "{name}");
+        let distributed = results("distributed", &|args| {
+            cluster.flott(&["run", "-p", "2"], &[&[program], args].concat())
+        });
+        assert_eq!(distributed, expected, "{name}");
+        if name == "fraud_detection" {
+            assert_eq!(alerts_shown(&cluster), expected.0.len() as f64);
+        }
+    }
+}
+
+/// What REST shows of the counter `alerts` of the job that has ended last, over all subtasks.
+fn alerts_shown(cluster: &Cluster) -> f64 {
+    let jobs = cluster.block_on(cluster.client().jobs_overview()).unwrap().jobs;
+    let job = jobs.iter().max_by_key(|job| job.start_time).unwrap();
+    let vertices = cluster.block_on(cluster.client().job(&job.jid)).unwrap().vertices;
+    let shown = vertices.iter().flat_map(|vertex| {
+        let path = format!("jobs/{}/vertices/{}/subtasks/metrics", job.jid, vertex.id);
+        let curl = move |query: &str| -> Value {
+            let url = format!("http://127.0.0.1:{}/{path}{query}", cluster.rest_port);
+            let out = Command::new("curl").args(["-sS", &url]).output().unwrap();
+            serde_json::from_slice(&out.stdout).unwrap()
+        };
+        let names = curl("").as_array().unwrap().clone();
+        let alerts = names.iter().filter_map(|name| name["id"].as_str()?.strip_suffix(".alerts"));
+        let alerts: Vec<String> = alerts.map(str::to_owned).collect();
+        alerts.into_iter().map(move |operator| {
+            let asked = operator.replace(' ', "%20");
+            curl(&format!("?get={asked}.alerts&agg=sum"))[0]["sum"].as_f64().unwrap()
+        })
+    });
+    shown.sum()
+}
