@@ -7,7 +7,7 @@ use gateways::resource_manager::ApplicationStatus;
 use platform::watch;
 use std::fmt;
 use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The effect of the process's end on the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,18 +79,45 @@ impl StopTrigger {
         });
     }
 
-    /// Turns signals into triggers, for as long as the process lives; the second one ends it at once.
-    pub(crate) async fn watch_signals(self) -> std::io::Result<()> {
-        let mut term = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut hangup = signal(SignalKind::hangup())?;
+    /// Returns a trigger that signals pull for as long as the process lives; the second signal ends it at once. Must be
+    /// called inside a `LocalSet`. From its return on no signal ends the process in any other way, however early the
+    /// signal comes.
+    pub(crate) fn of_signals() -> Self {
+        let trigger = Self::default();
+        match Signals::watch() {
+            Ok(signals) => {
+                tokio::task::spawn_local(signals.pull(trigger.clone()));
+            }
+            Err(error) => tracing::error!(%error, "signals can't be watched"),
+        }
+        trigger
+    }
+}
+
+/// The signals that ask for the end of the process.
+struct Signals {
+    term: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn watch() -> std::io::Result<Self> {
+        Ok(Self {
+            term: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn pull(mut self, trigger: StopTrigger) {
         let mut seen = false;
         loop {
             let name = tokio::select! {
-            biased;
-                _ = term.recv() => "SIGTERM",
-                _ = interrupt.recv() => "SIGINT",
-                _ = hangup.recv() => "SIGHUP",
+                biased;
+                _ = self.term.recv() => "SIGTERM",
+                _ = self.interrupt.recv() => "SIGINT",
+                _ = self.hangup.recv() => "SIGHUP",
             };
             if seen {
                 tracing::warn!(signal = name, "second signal: ending at once");
@@ -98,7 +125,7 @@ impl StopTrigger {
             }
             seen = true;
             tracing::info!(signal = name, "received signal: shutting down");
-            self.pull(Stop {
+            trigger.pull(Stop {
                 reason: format!("received signal {name}"),
                 behaviour: Behaviour::StopProcess,
                 exit: Exit::Success,

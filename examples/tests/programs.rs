@@ -214,16 +214,16 @@ fn readings_are_judged_by_the_limit_of_their_time() {
 fn clicks_that_come_too_late_are_in_a_file_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let (input, late) = (folder.path().join("clicks"), folder.path().join("late"));
-    // More lines than three batches have: the last ones come behind a watermark of five minutes and more.
-    let mut lines: Vec<String> = (0..6_000).map(|n| format!("{} ann", n * 100)).collect();
+    // More lines than some buffers hold: the last ones come behind a watermark of five minutes and more.
+    let mut lines: Vec<String> = (0..60_000).map(|n| format!("{} ann", n * 10)).collect();
     lines.extend(["599950 bob".into(), "299999 ann".into(), "60000 bob".into(), "0 ann".into()]);
     fs::write(&input, lines.join("\n")).unwrap();
-    let mut in_time: Vec<String> = (1..=10).map(|n| format!("{}\tann\t600", n * 60_000)).collect();
+    let mut in_time: Vec<String> = (1..=10).map(|n| format!("{}\tann\t6000", n * 60_000)).collect();
     in_time.push("600000\tbob\t1".into());
     for exchange in ["false", "true"] {
         for (lateness, again, too_late) in [
             ("0", None, "0\tann\n299999\tann\n60000\tbob\n"),
-            ("250000", Some("300000\tann\t601".to_owned()), "0\tann\n60000\tbob\n"),
+            ("250000", Some("300000\tann\t6001".to_owned()), "0\tann\n60000\tbob\n"),
         ] {
             let mut clicks = program("late_clicks");
             clicks.env("FLOTT_EXCHANGE_FORCE_SERIALIZATION", exchange);

@@ -60,13 +60,7 @@ pub(crate) struct ReadyAddresses {
 
 /// Runs a JobManager to its end. Must be polled inside a `LocalSet`.
 pub(crate) async fn run(process: JobManagerProcess) -> Result<Exit, StartError> {
-    let trigger = StopTrigger::default();
-    let signals = trigger.clone();
-    tokio::task::spawn_local(async move {
-        if let Err(error) = signals.watch_signals().await {
-            tracing::error!(%error, "signals can't be watched");
-        }
-    });
+    let trigger = StopTrigger::of_signals();
     let within = process.options.get(&cluster::SHUTDOWN_TIMEOUT);
     // Else the log says it on standard error.
     let to_file = process.log.file.is_some();

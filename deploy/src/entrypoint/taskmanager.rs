@@ -41,13 +41,7 @@ pub(crate) struct TaskManagerProcess {
 
 /// Runs a TaskManager to its end. Must be polled inside a `LocalSet`.
 pub(crate) async fn run(process: TaskManagerProcess) -> Result<Exit, StartError> {
-    let trigger = StopTrigger::default();
-    let signals = trigger.clone();
-    tokio::task::spawn_local(async move {
-        if let Err(error) = signals.watch_signals().await {
-            tracing::error!(%error, "signals can't be watched");
-        }
-    });
+    let trigger = StopTrigger::of_signals();
     let within = process.options.get(&cluster::SHUTDOWN_TIMEOUT);
     let starting = start(process, &trigger);
     let running = tokio::select! {

@@ -37,7 +37,10 @@ impl PassthroughMount {
         let mut ready = String::new();
         let out = mount.server.stdout.take().ok_or("no standard output")?;
         match BufReader::new(out).read_line(&mut ready) {
-            Ok(_) if ready == "mounted\n" => Ok(mount),
+            // The first operation waits until the kernel and the process have shaken hands.
+            Ok(_) if ready == "mounted\n" => std::fs::metadata(mount.path().join("."))
+                .map(|_| mount)
+                .map_err(|e| format!("the mounted {} does not answer: {e}", dir.display())),
             read => {
                 let mut why = String::new();
                 let _ = errors.rewind().and_then(|()| errors.read_to_string(&mut why));
