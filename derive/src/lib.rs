@@ -1,5 +1,5 @@
-//! The procedural macros of the programming API: `#[flott::main]`, `#[derive(FlottType)]` and
-//! `#[derive(State)]`. It must never depend on the runtime: it names it by path only.
+//! The procedural macros of the programming API: `#[flott::main]`, `#[derive(FlottType)]`, `#[derive(State)]` and
+//! `#[derive(OperatorState)]`. It must never depend on the runtime: it names it by path only.
 
 mod flott_type;
 mod main_function;
@@ -28,6 +28,17 @@ pub fn derive_flott_type(input: TokenStream) -> TokenStream {
 pub fn derive_state(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     state::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Implements `OperatorState`, and `State` with it, for a struct with named fields: each is a state of a subtask, which belongs to no
+/// key.
+///
+/// Fields are `ListState<V>`, whose values are dealt out when the parallelism changes, and `UnionListState<V>`, of which every subtask
+/// gets all values. Attributes are those of `State`.
+#[proc_macro_derive(OperatorState, attributes(state, flott))]
+pub fn derive_operator_state(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    state::expand_operator(&input).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// Makes a function that declares a job the program's `main`: `fn name(env: &Environment, args: Args) -> Result<…>`.

@@ -1,8 +1,9 @@
-//! `#[derive(State)]`: each named field of a struct is a state of its own, found by its name.
+//! `#[derive(State)]`: each named field of a struct is a state of its own, found by its name. `#[derive(OperatorState)]` also deals the
+//! fields out to subtasks.
 
 use crate::flott_type::runtime;
 use proc_macro2::{Literal, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use std::collections::BTreeSet;
 use syn::{Data, DeriveInput, Error, Field, Fields, LitStr, Result, parse_quote, spanned::Spanned};
 
@@ -23,10 +24,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         write.push(quote!(#field_trait::write(&self.#ident, &mut rows.fields(#row));));
         read.push(quote!(#place => #field_trait::read(&mut self.#ident, row),));
     }
-    let mut generics = input.generics.clone();
-    for parameter in generics.type_params_mut() {
-        parameter.bounds.push(parse_quote!(#krate::types::FlottType));
-    }
+    let generics = bounded(input, &krate);
     let (implemented, used, clause) = generics.split_for_impl();
     let ident = &input.ident;
     Ok(quote! {
@@ -60,6 +58,47 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
+/// Both traits: the fields of a subtask are first of all fields with names.
+pub(crate) fn expand_operator(input: &DeriveInput) -> Result<TokenStream> {
+    let state = expand(input)?;
+    let krate = runtime(input)?;
+    let (mut gather, mut lists, mut deal) = (vec![], vec![], vec![]);
+    for (number, field) in named_fields(input)?.iter().enumerate() {
+        let (ident, ty) = (&field.ident, &field.ty);
+        let list = format_ident!("field_{number}");
+        gather.push(quote!(#list.push(part.#ident);));
+        deal.push(quote_spanned! {ty.span()=>
+            #ident: <#ty as #krate::state::OperatorStateField>::redistribute(#list, share)
+        });
+        lists.push(list);
+    }
+    let generics = bounded(input, &krate);
+    let (implemented, used, clause) = generics.split_for_impl();
+    let ident = &input.ident;
+    Ok(quote! {
+        #state
+        #[automatically_derived]
+        impl #implemented #krate::state::OperatorState for #ident #used #clause {
+            fn redistribute(parts: ::std::vec::Vec<Self>, share: #krate::state::Share) -> Self {
+                #(let mut #lists = ::std::vec::Vec::with_capacity(parts.len());)*
+                for part in parts {
+                    #(#gather)*
+                }
+                Self { #(#deal),* }
+            }
+        }
+    })
+}
+
+/// The struct's generics; each type in them is one that can be kept.
+fn bounded(input: &DeriveInput, krate: &TokenStream) -> syn::Generics {
+    let mut generics = input.generics.clone();
+    for parameter in generics.type_params_mut() {
+        parameter.bounds.push(parse_quote!(#krate::types::FlottType));
+    }
+    generics
+}
+
 type Named = syn::punctuated::Punctuated<Field, syn::Token![,]>;
 
 fn named_fields(input: &DeriveInput) -> Result<&Named> {
@@ -67,14 +106,14 @@ fn named_fields(input: &DeriveInput) -> Result<&Named> {
         Data::Struct(data) => match &data.fields {
             Fields::Named(fields) if !fields.named.is_empty() => return Ok(&fields.named),
             Fields::Unnamed(_) => {
-                "the state of a key needs named fields: their names are those of the states"
+                "a struct of state needs named fields: their names are those of the states"
             }
-            _ => "the state of a key needs at least one field",
+            _ => "a struct of state needs at least one field",
         },
         Data::Enum(_) => {
-            "the state of a key is a struct; an enum can be the value in one of its fields, as `Option<…>`"
+            "a state is declared by a struct; an enum can be the value in one of its fields, as `Option<…>`"
         }
-        Data::Union(_) => "the state of a key is a struct",
+        Data::Union(_) => "a state is declared by a struct",
     };
     Err(Error::new_spanned(&input.ident, why))
 }
@@ -130,7 +169,7 @@ mod tests {
                 A,
             }
         ));
-        assert!(choice.contains("is a struct"), "{choice}");
+        assert!(choice.contains("declared by a struct"), "{choice}");
     }
 
     #[test]

@@ -50,15 +50,16 @@ pub mod prelude {
         Counter, EventTimeSessionWindows, Gauge, KeyedBroadcastProcessFunction,
         KeyedCoProcessFunction, KeyedProcessFunction, Metrics, OperatorContext, OutputTag,
         ProcessFunction, ProcessingTimeSessionWindows, SlidingEventTimeWindows,
-        SlidingProcessingTimeWindows, TimeDomain, TimeWindow, Timer, TimerService,
-        TumblingEventTimeWindows, TumblingProcessingTimeWindows, WindowFunction,
+        SlidingProcessingTimeWindows, StatefulProcessFunction, TimeDomain, TimeWindow, Timer,
+        TimerService, TumblingEventTimeWindows, TumblingProcessingTimeWindows, WindowFunction,
     };
     pub use streaming::sources::{
         Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, Source, SourceReader,
         SourceSplit, SplitEnumerator, SplitEnumeratorContext,
     };
     pub use streaming::state::{
-        Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState, State,
+        Aggregate, AggregatingState, ListState, MapState, OperatorState, Reduce, ReducingState,
+        State, UnionListState,
     };
     pub use streaming::time::{
         BoundedOutOfOrderness, NoWatermarks, SourceTimestamps, TimestampAssigner,

@@ -10,8 +10,10 @@ use crate::{
     graph::draft::{NodeDraft, Route},
     operators::{
         AssignWatermarks, BoxError, ByReference, ByValue, Collector, Filter, FlatMap, Inspect, Map,
-        Operator, OutputTag, Process, ProcessFunction, TryFilter, TryFlatMap, TryMap,
+        Operator, OutputTag, Process, ProcessFunction, StatefulProcess, StatefulProcessFunction,
+        TryFilter, TryFlatMap, TryMap,
     },
+    state::State,
     time::{TimestampAssigner, WatermarkGenerator, WatermarkStrategy},
     types::{Key, Record},
 };
@@ -173,7 +175,18 @@ impl<T: Record> Stream<T> {
         Op: Operator<T> + 'static,
         Op::Out: Record,
     {
-        let spec = OperatorSpec { kind: kind.into(), ..OperatorSpec::default() };
+        self.add(OperatorSpec { kind: kind.into(), ..OperatorSpec::default() }, make)
+    }
+
+    fn add<Op>(
+        &self,
+        spec: OperatorSpec,
+        make: impl FnMut() -> Op + Send + 'static,
+    ) -> Stream<Op::Out>
+    where
+        Op: Operator<T> + 'static,
+        Op::Out: Record,
+    {
         let inputs = Inputs::of(&self.above);
         let pending = self.env.builder.borrow_mut().add_operator(spec, inputs, make);
         self.env.stream(pending)
@@ -334,6 +347,16 @@ impl<T: Record> Stream<T> {
     /// A function that is opened and closed and may fail.
     pub fn process<P: ProcessFunction<T>>(&self, function: P) -> Stream<P::Out> {
         self.transform("process", move || Process::new(function.clone()))
+    }
+
+    /// A function that keeps state per subtask. When the job is restored with another parallelism, the state is dealt out anew.
+    pub fn process_with_state<F>(&self, function: F) -> Stream<F::Out>
+    where
+        F: StatefulProcessFunction<T>,
+    {
+        let (kind, states) = ("stateful_process".to_owned(), F::State::declare());
+        let spec = OperatorSpec { kind, states, ..OperatorSpec::default() };
+        self.add(spec, move || StatefulProcess::new(function.clone()))
     }
 
     /// Groups the records by a part of them: `orders.key_by(|order| &order.customer)`. A key that is computed takes

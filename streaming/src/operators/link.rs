@@ -36,6 +36,10 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         &self.operator
     }
 
+    pub(crate) fn operator_mut(&mut self) -> &mut Op {
+        &mut self.operator
+    }
+
     /// Makes it another operator of its chain.
     #[cfg(test)]
     pub(super) fn set_node(&mut self, node: NodeId) {

@@ -17,6 +17,7 @@ mod process;
 mod sides;
 mod simple;
 mod stateful_flat_map;
+mod stateful_process;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -45,6 +46,7 @@ pub(crate) use sides::side_output;
 pub use sides::{OutputTag, SideOutput, SideOutputs};
 pub use simple::{Filter, FlatMap, Inspect, Map, TryFilter, TryFlatMap, TryMap};
 pub use stateful_flat_map::StatefulFlatMap;
+pub use stateful_process::{InspectOperatorState, StatefulProcess, StatefulProcessFunction};
 pub use timers::{TimeDomain, Timer, TimerService};
 pub(crate) use windows::whole_ms;
 pub use windows::{

@@ -36,7 +36,7 @@ pub enum StateError {
         group: u32,
     },
     /// Bytes of a state or a snapshot are none.
-    #[error("bytes of keyed state cannot be read")]
+    #[error("bytes of state cannot be read")]
     Codec(#[from] CodecError),
     /// The backend's storage failed.
     #[error("the state of {keys} keys cannot be fetched: {why}")]

@@ -11,7 +11,7 @@ use super::{
 use crate::types::{CodecError, FlottType, fingerprint};
 use std::{collections::BTreeMap, fmt};
 
-/// A list of values per key.
+/// A list of values, of a key or of a subtask.
 ///
 /// Appending needs nothing of what is there: a backend can write what was appended behind what it has.
 pub struct ListState<V> {
@@ -40,6 +40,15 @@ impl<V: FlottType> ListState<V> {
     /// Removes all values.
     pub fn clear(&mut self) {
         self.values = Vec::new();
+    }
+    pub(super) fn of(values: Vec<V>) -> Self {
+        Self { values }
+    }
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+    pub(super) fn into_values(self) -> Vec<V> {
+        self.values
     }
 }
 

@@ -9,7 +9,7 @@ use super::StateError;
 use crate::types::{CodecError, FlottType, Reader, fingerprint, write_len, write_varint};
 use model::graph::StateDeclaration;
 
-/// The state of one key: a struct whose fields are states. Derive it.
+/// The state of one key: a struct whose fields are states. Derive it. ([`OperatorState`](super::OperatorState) is that of a subtask.)
 ///
 /// ```
 /// use streaming::state::{ListState, MapState, State};

@@ -25,12 +25,7 @@ pub fn write_snapshot<K: Key, V: Kept>(
 ) -> Result<Vec<u8>, StateError> {
     let mut out = vec![VERSION];
     fingerprint::<K>().encode(&mut out);
-    write_len(fields.len(), &mut out);
-    for field in fields {
-        field.name.encode(&mut out);
-        field.kind.encode(&mut out);
-        field.schemas.encode(&mut out);
-    }
+    write_fields(fields, &mut out);
     write_len(groups.owned.len(), &mut out);
     let (mut rows, mut entries) = (RowWriter::default(), Vec::new());
     for group in groups.owned.clone() {
@@ -68,17 +63,7 @@ pub fn read_snapshot<K: Key, V: Kept>(
     if written != declared {
         return Err(StateError::KeySchema { written, declared });
     }
-    let count = input.count()?;
-    let mut written = Vec::new();
-    for _ in 0..count {
-        written.push(StateDeclaration {
-            name: String::decode(&mut input)?,
-            kind: String::decode(&mut input)?,
-            schemas: BTreeMap::decode(&mut input)?,
-            ttl_ms: None,
-        });
-    }
-    let places = matching(&written, fields)?;
+    let places = matching(&read_fields(&mut input)?, fields)?;
     let count = input.count()?;
     for _ in 0..count {
         let group = u32::decode(&mut input)?;
@@ -97,4 +82,27 @@ pub fn read_snapshot<K: Key, V: Kept>(
         }
     }
     Ok(input.finish()?)
+}
+
+pub(super) fn write_fields(fields: &[StateDeclaration], out: &mut Vec<u8>) {
+    write_len(fields.len(), out);
+    for field in fields {
+        field.name.encode(out);
+        field.kind.encode(out);
+        field.schemas.encode(out);
+    }
+}
+
+pub(super) fn read_fields(input: &mut Reader<'_>) -> Result<Vec<StateDeclaration>, CodecError> {
+    let count = input.count()?;
+    let mut fields = Vec::new();
+    for _ in 0..count {
+        fields.push(StateDeclaration {
+            name: String::decode(input)?,
+            kind: String::decode(input)?,
+            schemas: BTreeMap::decode(input)?,
+            ttl_ms: None,
+        });
+    }
+    Ok(fields)
 }

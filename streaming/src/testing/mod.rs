@@ -66,9 +66,9 @@ use crate::{
     operators::{
         BothInputs, BroadcastOperator, BroadcastProcessFunction, ByReference, ByValue,
         CoProcessFunction, Consumer, Either, EitherKey, Flow, InspectBroadcast, InspectKeyed,
-        KeyedBroadcastProcessFunction, KeyedCoProcessFunction, KeyedOperator, KeyedProcessFunction,
-        Link, Operator, OutputTag, Process, ProcessFunction, Reading, SideOutput, SideOutputs,
-        Timer, side_output,
+        InspectOperatorState, KeyedBroadcastProcessFunction, KeyedCoProcessFunction, KeyedOperator,
+        KeyedProcessFunction, Link, Operator, OutputTag, Process, ProcessFunction, Reading,
+        SideOutput, SideOutputs, StatefulProcess, StatefulProcessFunction, Timer, side_output,
     },
     seam::{Barrier, Interrupt, StreamEvent, TaskError},
     state::State,
@@ -84,6 +84,15 @@ use std::{any::Any, collections::BTreeMap, sync::Arc};
 /// Prepares the test of a function without keys.
 pub fn process<T, F: ProcessFunction<T>>(function: F) -> HarnessBuilder<T, Process<F>> {
     operator(Process::new(function))
+}
+
+/// Prepares the test of a function with state of its subtask.
+pub fn process_with_state<T, F>(function: F) -> HarnessBuilder<T, StatefulProcess<F, F::State>>
+where
+    T: Send + 'static,
+    F: StatefulProcessFunction<T>,
+{
+    operator(StatefulProcess::new(function))
 }
 
 /// Prepares the test of a keyed function, whose key is a part of the record.
@@ -205,7 +214,6 @@ pub fn operator<T, Op: Operator<T>>(operator: Op) -> HarnessBuilder<T, Op> {
 
 /// An operator before its test.
 ///
-/// ''
 /// ```
 /// use streaming::{
 ///     operators::{BoxError, CoProcessFunction, Collector},
@@ -482,6 +490,13 @@ impl<T: Send + 'static, Op: Operator<T> + InspectBroadcast> OperatorHarness<T, O
     /// Returns the broadcast state.
     pub fn broadcast_state(&self) -> &Op::State {
         self.link.operator().broadcast_state()
+    }
+}
+
+impl<T: Send + 'static, Op: Operator<T> + InspectOperatorState> OperatorHarness<T, Op> {
+    /// Returns the state of the subtask, changeable because lists are read with `&mut`.
+    pub fn operator_state(&mut self) -> &mut Op::State {
+        self.link.operator_mut().operator_state()
     }
 }
 

@@ -5,6 +5,7 @@ use crate::operators::{
     AssignWatermarks, BoxError, Collector, Filter, FlatMap, Inspect, Map, TryFilter, TryFlatMap,
     TryMap,
 };
+use crate::state::ListState;
 use crate::time::WatermarkStrategy;
 
 /// What an operator makes of some numbers, whose times are the numbers themselves.
@@ -265,4 +266,57 @@ fn the_last_number_there_is_comes_from_a_sequence_without_an_end() {
     let outcome = crate::api::tests::run(&job);
     let last = [u64::MAX - 1, u64::MAX].map(|n| n.to_string());
     assert_eq!(crate::api::tests::lines(&outcome), last);
+}
+
+/// Hands numbers on in pairs.
+#[derive(Clone)]
+struct Pairs;
+
+#[derive(derive::OperatorState)]
+#[flott(crate = crate)]
+struct Half {
+    first: ListState<u64>,
+}
+
+impl StatefulProcessFunction<u64> for Pairs {
+    type State = Half;
+    type Out = (u64, u64);
+    fn process(
+        &mut self,
+        n: u64,
+        half: &mut Half,
+        out: &mut Collector<(u64, u64)>,
+    ) -> Result<(), BoxError> {
+        match half.first.take()?.pop() {
+            Some(first) => out.collect((first, n)),
+            None => half.first.push(n),
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_subtask_finds_its_own_state_again() {
+    let opened = |subtask, of, snapshots: &[Vec<u8>]| {
+        let test = process_with_state(Pairs).subtask(subtask, of).restore(snapshots.to_vec());
+        test.open().unwrap()
+    };
+    let mut test = opened(0, 1, &[]);
+    for n in [1, 2, 3] {
+        test.push(n).unwrap();
+    }
+    assert_eq!(test.output(), [(1, 2)]);
+    assert_eq!(test.operator_state().first.get().unwrap(), [3]);
+    let snapshots = test.snapshot().unwrap();
+    let mut seen = Vec::new();
+    for subtask in 0..2 {
+        let mut restored = opened(subtask, 2, &snapshots);
+        for n in [4, 5] {
+            restored.push(n).unwrap();
+        }
+        seen.push(restored.output());
+    }
+    assert_eq!(seen, [vec![(4, 5)], vec![(3, 4)]], "the waiting number is in one of two subtasks");
+    let error = process_with_state(Pairs).restore([vec![1, 2, 3]]).open().map(drop).unwrap_err();
+    assert!(error.to_string().contains("operator 'test' failed"), "{error}");
 }

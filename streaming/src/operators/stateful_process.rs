@@ -1,0 +1,212 @@
+//! Functions with state that belongs to their subtask and to no key.
+
+use super::{
+    BoxError, Collector, Flow, Operator, OperatorContext, Process, ProcessFunction, keyed::failed,
+};
+use crate::{
+    batch::Batch,
+    seam::{StreamEvent, TaskError},
+    state::{OperatorState, Share, read_operator_state, write_operator_state},
+    types::Record,
+};
+
+/// A function with state of its subtask: what it is in the middle of, and what concerns all records. Each subtask works on a clone of
+/// its own. State of keys belongs into a [`KeyedProcessFunction`](super::KeyedProcessFunction).
+///
+/// ```
+/// use streaming::{
+///     Stream,
+///     operators::{BoxError, Collector, StatefulProcessFunction},
+///     state::{ListState, OperatorState},
+/// };
+///
+/// /// Hands records on in packets of ten.
+/// #[derive(Clone)]
+/// struct Packets;
+///
+/// #[derive(OperatorState)]
+/// # #[flott(crate = streaming)]
+/// struct Begun {
+///     records: ListState<u64>,
+/// }
+///
+/// impl StatefulProcessFunction<u64> for Packets {
+///     type State = Begun;
+///     type Out = Vec<u64>;
+///     fn process(
+///         &mut self,
+///         record: u64,
+///         begun: &mut Begun,
+///         out: &mut Collector<Vec<u64>>,
+///     ) -> Result<(), BoxError> {
+///         begun.records.push(record);
+///         if begun.records.get()?.len() == 10 {
+///             out.collect(begun.records.take()?);
+///         }
+///         Ok(())
+///     }
+///     fn finish(
+///         &mut self,
+///         begun: &mut Begun,
+///         out: &mut Collector<Vec<u64>>,
+///     ) -> Result<(), BoxError> {
+///         out.collect(begun.records.take()?);
+///         Ok(())
+///     }
+/// }
+///
+/// fn packets(numbers: &Stream<u64>) -> Stream<Vec<u64>> {
+///     numbers.process_with_state(Packets)
+/// }
+/// ```
+pub trait StatefulProcessFunction<T>: Clone + Send + 'static {
+    /// The state of a subtask.
+    type State: OperatorState;
+    /// What goes out.
+    type Out: Record;
+
+    /// Called before the first record, with the state that was restored or an empty one.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn open(
+        &mut self,
+        _state: &mut Self::State,
+        _context: &OperatorContext,
+    ) -> Result<(), BoxError> {
+        Ok(())
+    }
+    /// Called for every record.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn process(
+        &mut self,
+        record: T,
+        state: &mut Self::State,
+        out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError>;
+    /// Called after the last record of bounded input; may still emit.
+    ///
+    /// # Errors
+    /// The task fails with what is returned.
+    fn finish(
+        &mut self,
+        _state: &mut Self::State,
+        _out: &mut Collector<Self::Out>,
+    ) -> Result<(), BoxError> {
+        Ok(())
+    }
+    /// Called after everything, also when the task was cancelled or failed.
+    fn close(&mut self) {}
+}
+
+/// A function and its state, as a function without one.
+struct Holding<F, S> {
+    function: F,
+    state: S,
+}
+
+impl<F: Clone, S: OperatorState> Clone for Holding<F, S> {
+    /// The function is cloned, the state is empty: a clone works in a subtask of its own.
+    fn clone(&self) -> Self {
+        Self { function: self.function.clone(), state: S::empty() }
+    }
+}
+
+impl<T, S: OperatorState, F: StatefulProcessFunction<T, State = S>> ProcessFunction<T>
+    for Holding<F, S>
+{
+    type Out = F::Out;
+    fn open(&mut self, context: &OperatorContext) -> Result<(), BoxError> {
+        self.function.open(&mut self.state, context)
+    }
+    fn process(&mut self, record: T, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
+        self.function.process(record, &mut self.state, out)
+    }
+    fn finish(&mut self, out: &mut Collector<F::Out>) -> Result<(), BoxError> {
+        self.function.finish(&mut self.state, out)
+    }
+    fn close(&mut self) {
+        self.function.close();
+    }
+}
+
+/// Runs a [`StatefulProcessFunction`].
+pub struct StatefulProcess<F, S> {
+    process: Process<Holding<F, S>>,
+}
+
+impl<F, S: OperatorState> StatefulProcess<F, S> {
+    /// With that function.
+    pub fn new(function: F) -> Self {
+        Self { process: Process::new(Holding { function, state: S::empty() }) }
+    }
+}
+
+/// An operator whose state a test looks at.
+pub trait InspectOperatorState {
+    /// The state.
+    type State;
+    /// Returns the state, changeable because lists are read with `&mut`.
+    fn operator_state(&mut self) -> &mut Self::State;
+}
+
+impl<F, S> InspectOperatorState for StatefulProcess<F, S> {
+    type State = S;
+    fn operator_state(&mut self) -> &mut S {
+        &mut self.process.function.state
+    }
+}
+
+impl<T, S, F> Operator<T> for StatefulProcess<F, S>
+where
+    S: OperatorState,
+    F: StatefulProcessFunction<T, State = S>,
+{
+    type Out = F::Out;
+
+    fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        let share = Share::new(context.subtask(), context.parallelism());
+        if !context.restore().is_empty() {
+            self.process.function.state = read_operator_state(context.restore(), share)
+                .map_err(|error| failed(context, error))?;
+        }
+        self.process.open(context)
+    }
+
+    fn process(
+        &mut self,
+        batch: &mut Batch<T>,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        self.process.process(batch, out, context)
+    }
+
+    fn event(
+        &mut self,
+        event: StreamEvent,
+        out: &mut Collector<F::Out>,
+        context: &OperatorContext,
+    ) -> Result<Flow, TaskError> {
+        self.process.event(event, out, context)
+    }
+
+    fn snapshot(
+        &mut self,
+        _checkpoint: u64,
+        context: &OperatorContext,
+    ) -> Result<Option<Vec<u8>>, TaskError> {
+        let bytes = write_operator_state(&self.process.function.state);
+        bytes.map(Some).map_err(|error| failed(context, error))
+    }
+
+    fn close(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        Operator::<T>::close(&mut self.process, context)
+    }
+
+    fn dispose(&mut self, context: &OperatorContext) {
+        Operator::<T>::dispose(&mut self.process, context);
+    }
+}
