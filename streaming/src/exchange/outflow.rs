@@ -20,8 +20,12 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-/// Elements of one channel that may wait here.
-const WAITING_MAX: usize = 4;
+/// Elements of one channel that may wait here: a write to the connection and a grant are to be for many, because each wakes a thread.
+const WAITING_MAX: usize = 64;
+/// A channel that has so many bytes waiting takes no more, unless fewer than [`WAITING_FEW`] elements wait.
+const WAITING_BYTES: u64 = 256 << 10;
+/// So many elements may always wait, as far as the memory goes: one is sent while the next is made.
+const WAITING_FEW: usize = 4;
 
 /// The most that is announced at once, beyond the first waiting element.
 const ANNOUNCED_MAX: u64 = 256 << 10;
@@ -55,6 +59,8 @@ struct State {
 
 struct Outflow {
     queue: VecDeque<Waiting>,
+    /// Weight of the queue.
+    waiting: u64,
     /// Bytes of the first element that are sent already.
     sent: usize,
     /// Weight of all elements of the channel up to the last one that was sent, or begun.
@@ -141,8 +147,7 @@ impl LinkOut {
         let held = state.held;
         let flow = state.channels.entry(index).or_insert_with(Outflow::new);
         // An empty channel always takes one, so that no producer waits for another's consumer.
-        let room = flow.queue.is_empty()
-            || (flow.queue.len() < WAITING_MAX && self.memory.has_share(held, 1));
+        let room = flow.queue.is_empty() || (flow.takes_more() && self.memory.has_share(held, 1));
         flow.producer = (!room).then(|| producer.clone());
         room
     }
@@ -165,6 +170,7 @@ impl LinkOut {
         state.held += weight;
         let flow = state.channels.entry(index).or_insert_with(Outflow::new);
         flow.queue.push_back(element);
+        flow.waiting += weight;
         self.pump(&mut state, index)
     }
 
@@ -254,11 +260,12 @@ impl LinkOut {
             return None;
         }
         flow.queue.pop_front();
+        flow.waiting = flow.waiting.saturating_sub(weight);
         if !flow.queue.is_empty() && next == 0 {
             flow.ready = true;
             state.ready.push_back(index);
         }
-        let wake = if flow.queue.len() <= WAITING_MAX / 2 { flow.producer.take() } else { None };
+        let wake = if flow.is_half_empty() { flow.producer.take() } else { None };
         let weight = weight.min(state.held);
         state.held -= weight;
         self.memory.give_back(weight);
@@ -319,6 +326,7 @@ impl Outflow {
     fn new() -> Self {
         Self {
             queue: VecDeque::new(),
+            waiting: 0,
             sent: 0,
             position: 0,
             limit: OVERDRAFT,
@@ -326,6 +334,18 @@ impl Outflow {
             ready: false,
             producer: None,
         }
+    }
+
+    fn takes_more(&self) -> bool {
+        let waiting = self.queue.len();
+        waiting < WAITING_FEW || (waiting < WAITING_MAX && self.waiting < WAITING_BYTES)
+    }
+
+    /// Returns true where a producer that was refused is woken: it has room for more than one element.
+    fn is_half_empty(&self) -> bool {
+        let waiting = self.queue.len();
+        waiting <= WAITING_FEW / 2
+            || (waiting <= WAITING_MAX / 2 && self.waiting <= WAITING_BYTES / 2)
     }
 
     /// Returns the positions to announce for the elements behind the first `begun` ones: where the first of them ends,

@@ -444,6 +444,10 @@ where
         self.operator.full()
     }
 
+    fn state_bytes(&self) -> Option<u64> {
+        self.operator.state_bytes()
+    }
+
     /// Writes the version, a varint length and so many bytes of the operator over the first stream, and whether the
     /// broadcast state follows: its fingerprint and value.
     fn snapshot(

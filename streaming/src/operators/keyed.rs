@@ -180,6 +180,10 @@ where
         self.resident.full()
     }
 
+    fn state_bytes(&self) -> Option<u64> {
+        Some(self.resident.memory_bytes())
+    }
+
     fn snapshot(
         &mut self,
         _checkpoint: u64,

@@ -463,6 +463,10 @@ where
         self.resident.full()
     }
 
+    fn state_bytes(&self) -> Option<u64> {
+        Some(self.resident.memory_bytes() + self.timers.memory_bytes())
+    }
+
     fn snapshot(
         &mut self,
         _checkpoint: u64,

@@ -1,12 +1,15 @@
 //! One link of a chain: an operator, its output, and what every operator has in common.
 
-use super::{Collector, Consumer, Flow, Operator, OperatorContext, OperatorMail, SideOutputs};
+use super::{Collector, Consumer, Flow, Gauge, Operator, OperatorContext, OperatorMail, SideOutputs};
 use crate::{
     batch::{Batch, NO_TIME},
     seam::{StreamEvent, TaskError},
 };
 use model::NodeId;
 use std::collections::VecDeque;
+
+/// The metric of how many bytes of memory an operator's state takes.
+const STATE_BYTES: &str = "stateBytes";
 
 /// Makes a [`Consumer`] of an [`Operator`] and the rest of the chain.
 pub struct Link<In, Op: Operator<In>> {
@@ -17,6 +20,8 @@ pub struct Link<In, Op: Operator<In>> {
     rest: VecDeque<Batch<In>>,
     /// The operator is done with the event that is passing; what follows is not.
     passing: bool,
+    /// Shows how much memory the operator's state takes, where it keeps any.
+    state_bytes: Option<Gauge>,
 }
 
 impl<In, Op: Operator<In>> Link<In, Op> {
@@ -28,7 +33,7 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         context: OperatorContext,
     ) -> Self {
         let out = Collector::new(next, sides, context.shared.interrupt.clone());
-        Self { operator, out, context, rest: VecDeque::new(), passing: false }
+        Self { operator, out, context, rest: VecDeque::new(), passing: false, state_bytes: None }
     }
 
     /// Returns the operator.
@@ -46,6 +51,15 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         self.context.node = node;
     }
 
+    /// Brings the metric up to date: a few times a second, because tables are many.
+    fn show_state_bytes(&self) {
+        if let Some(gauge) = &self.state_bytes
+            && let Some(bytes) = self.operator.state_bytes()
+        {
+            gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+        }
+    }
+
     /// Lets the operator work, and keeps what it leaves.
     fn work(&mut self, batch: &mut Batch<In>) -> Result<bool, TaskError> {
         self.operator.process(batch, &mut self.out, &self.context)?;
@@ -60,7 +74,13 @@ impl<In, Op: Operator<In>> Link<In, Op> {
 impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     fn open(&mut self) -> Result<(), TaskError> {
         self.out.next_mut().open()?;
-        self.operator.open(&self.context)
+        self.operator.open(&self.context)?;
+        if self.operator.state_bytes().is_some() {
+            let gauge = self.context.metrics().gauge(STATE_BYTES);
+            self.state_bytes = Some(gauge.map_err(|error| self.context.user_error(error))?);
+        }
+        self.show_state_bytes();
+        Ok(())
     }
 
     fn batch(&mut self, batch: &mut Batch<In>) -> Result<bool, TaskError> {
@@ -123,6 +143,9 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     }
 
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
+        if partial {
+            self.show_state_bytes();
+        }
         self.out.flush_all(partial)
     }
 

@@ -180,6 +180,11 @@ pub trait Operator<In>: Send {
     ) -> Result<(), TaskError> {
         Ok(())
     }
+    /// Returns the bytes of memory that its state takes, timers included; `None`: it keeps none. REST shows the number as the metric
+    /// `stateBytes` of the operator.
+    fn state_bytes(&self) -> Option<u64> {
+        None
+    }
     /// Whether a control element goes on after [`Operator::event`] has seen it.
     fn passes(&self, _event: StreamEvent) -> bool {
         true

@@ -119,6 +119,13 @@ impl<K> Default for Timers<K> {
     }
 }
 
+impl<K> Timers<K> {
+    /// Returns the bytes that the timers take; the heap of their keys does not count.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.event.memory_bytes() + self.processing.memory_bytes()
+    }
+}
+
 impl<K: Key> Timers<K> {
     /// Appends all timers: of both clocks a varint count, then of each timer its moment (zigzag) and its key.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
@@ -172,6 +179,13 @@ impl<K> Queue<K> {
     /// Returns the number of timers.
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Returns about how many bytes the timers take: most moments have one key or two, others an index.
+    fn memory_bytes(&self) -> u64 {
+        let moment = size_of::<(i64, Slot<K>)>();
+        let timer = size_of::<Option<(KeyAddress, K)>>() + size_of::<usize>();
+        (self.moments.len() * moment + self.len * timer) as u64
     }
 
     /// Returns every timer: its moment and its key.

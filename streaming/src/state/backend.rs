@@ -116,6 +116,10 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// Begins empty, for those key groups.
     fn open(&mut self, groups: KeyGroups);
 
+    /// Returns the bytes of memory that the backend's tables take, full or not. What keys and values themselves have on the heap does
+    /// not count: the program's allocator knows that.
+    fn memory_bytes(&self) -> u64;
+
     /// Returns the place of a resident key. `same` sees the stored keys that have the same hash.
     ///
     /// # Errors

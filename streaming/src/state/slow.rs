@@ -132,6 +132,10 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Slow<K, V> {
         self.fetching = Table::new(groups);
     }
 
+    fn memory_bytes(&self) -> u64 {
+        self.resident.memory_bytes() + self.fetching.memory_bytes()
+    }
+
     fn place(
         &mut self,
         at: KeyAddress,

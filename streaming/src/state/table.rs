@@ -50,6 +50,11 @@ impl<K, V> Table<K, V> {
         &mut self.parts
     }
 
+    /// Returns the bytes that the hash tables take.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.allocation_size() as u64).sum()
+    }
+
     #[cold]
     fn not_owned(range: &KeyGroups, group: u32) -> StateError {
         StateError::NotOwned { group, first: range.owned.start, end: range.owned.end }
@@ -153,6 +158,10 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
 
     fn open(&mut self, groups: KeyGroups) {
         *self = Self::new(groups);
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        Table::memory_bytes(self)
     }
 
     #[inline]

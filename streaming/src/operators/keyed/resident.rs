@@ -95,6 +95,11 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         Ok(())
     }
 
+    /// Returns the bytes of memory that the state takes, with the tables of what waits for its key.
+    pub(in crate::operators) fn memory_bytes(&self) -> u64 {
+        self.backend.memory_bytes() + self.parked.memory_bytes()
+    }
+
     /// Returns the subtask's key groups.
     pub(in crate::operators) fn groups(&self) -> &KeyGroups {
         &self.groups

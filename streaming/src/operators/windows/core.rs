@@ -310,6 +310,10 @@ where
         self.restored.greatest().max(self.watermark)
     }
 
+    fn memory_bytes(&self) -> u64 {
+        self.panes.memory_bytes()
+    }
+
     /// Returns the state: the version, the three numbers of the slices, how far each key group has come, then a varint count
     /// and that many panes with their number and the length and bytes of their table.
     fn snapshot(&mut self, context: &OperatorContext) -> Result<Vec<u8>, TaskError> {

@@ -95,6 +95,10 @@ where
         }
     }
 
+    fn state_bytes(&self) -> Option<u64> {
+        Some(self.store.memory_bytes())
+    }
+
     fn snapshot(
         &mut self,
         _checkpoint: u64,

@@ -39,6 +39,12 @@ impl<K: Key, A: Record> Panes<K, A> {
         Self { slots: BTreeMap::new(), spare: None, merged: HashTable::new(), groups }
     }
 
+    /// Returns the bytes that the tables of all panes take.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let tables = self.slots.values().map(|slot| &slot.table).chain(&self.spare);
+        tables.map(PaneTable::memory_bytes).sum()
+    }
+
     /// Returns the number of the first window from `from` on that has records.
     pub(super) fn next_window(&self, slices: &Slices, from: i128) -> Option<i128> {
         let mut slots = self.slots.range(clamp(slices.panes_of(from).start)..);

@@ -126,6 +126,10 @@ where
         Ok(flow)
     }
 
+    fn state_bytes(&self) -> Option<u64> {
+        Some(self.store.memory_bytes())
+    }
+
     fn snapshot(
         &mut self,
         _checkpoint: u64,

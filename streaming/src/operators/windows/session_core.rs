@@ -38,23 +38,35 @@ pub struct SessionCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G> {
 }
 
 /// Keys by the moment at which they are looked at.
-struct Queue<K>(BTreeMap<i64, Vec<(KeyAddress, K)>>);
+struct Queue<K> {
+    moments: BTreeMap<i64, Vec<(KeyAddress, K)>>,
+    /// Places of all moments together.
+    len: usize,
+}
 
 impl<K: Key> Queue<K> {
     /// Has a key looked at when time comes to `moment`. Entries of other moments stay and count for nothing.
     fn look_at<A>(&mut self, moment: i64, at: KeyAddress, key: &K, sessions: &mut Sessions<A>) {
         sessions.looked_at = Some(moment);
-        self.0.entry(moment).or_default().push((at, key.clone()));
+        self.moments.entry(moment).or_default().push((at, key.clone()));
+        self.len += 1;
+    }
+
+    /// Returns about how many bytes the queue takes.
+    fn memory_bytes(&self) -> u64 {
+        let moment = size_of::<(i64, Vec<(KeyAddress, K)>)>();
+        (self.moments.len() * moment + self.len * size_of::<(KeyAddress, K)>()) as u64
     }
 
     /// Takes out the next key that is due at `until`.
     fn pop(&mut self, until: i64) -> Option<(i64, KeyAddress, K)> {
-        let mut slot = self.0.first_entry().filter(|slot| *slot.key() <= until)?;
+        let mut slot = self.moments.first_entry().filter(|slot| *slot.key() <= until)?;
         let moment = *slot.key();
         let popped = slot.get_mut().pop();
         if slot.get().is_empty() {
             slot.remove();
         }
+        self.len -= usize::from(popped.is_some());
         popped.map(|(at, key)| (moment, at, key))
     }
 }
@@ -76,7 +88,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
             fields: Self::declare(),
             groups: KeyGroups { owned: 0..0, max_parallelism: 1 },
             table: Table::default(),
-            queue: Queue(BTreeMap::new()),
+            queue: Queue { moments: BTreeMap::new(), len: 0 },
             watermark: i64::MIN,
             restored: Restored::default(),
         }
@@ -85,7 +97,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
     /// Returns the number of places in the queue.
     #[cfg(test)]
     pub(super) fn queued(&self) -> usize {
-        self.queue.0.values().map(Vec::len).sum()
+        self.queue.len
     }
 
     /// Adds a record to its session, or drops it where it is late. A session that was fired before and takes a late record is
@@ -264,11 +276,15 @@ where
     }
 
     fn next_end(&self) -> Option<i64> {
-        self.queue.0.first_key_value().map(|(moment, _)| *moment)
+        self.queue.moments.first_key_value().map(|(moment, _)| *moment)
     }
 
     fn fired_until(&self) -> i64 {
         self.restored.greatest().max(self.watermark)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.table.memory_bytes() + self.queue.memory_bytes()
     }
 
     /// Returns the state: the version, how far each key group has come, then the table.

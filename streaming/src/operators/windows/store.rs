@@ -53,6 +53,9 @@ pub trait WindowStore<T, S>: Send + 'static {
     /// Returns the moment up to which windows were fired, in this run or before the state was written, whatever the key.
     fn fired_until(&self) -> i64;
 
+    /// Returns the bytes of memory that the windows' tables take; the heap of keys and kept values does not count.
+    fn memory_bytes(&self) -> u64;
+
     /// Returns the state.
     ///
     /// # Errors
