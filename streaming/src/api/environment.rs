@@ -145,7 +145,7 @@ impl Environment {
             Some(known) => known
                 .get(name)
                 .cloned()
-                                .ok_or_else(|| format!("once(\"{name}\") has no value: the program did not call it when the job was submitted"))?,
+                .ok_or_else(|| format!("once(\"{name}\") has no value: the program did not call it when the job was submitted"))?,
             // Not while the builder is borrowed: the expression may use the environment.
             None => rmp_serde::to_vec_named(&make())?,
         };
@@ -210,7 +210,7 @@ impl Environment {
                 return PathBuf::from(rest);
             }
             self.builder.borrow_mut().invalid(format!(
-                                "operator '{operator}': cannot use '{text}': there is no file system for the scheme '{scheme}'"
+                "operator '{operator}': cannot use '{text}': there is no file system for the scheme '{scheme}'"
             ));
             return path.to_owned();
         }

@@ -274,7 +274,7 @@ fn mistakes_are_named() {
         wrong(|env| drop(
             env.socket_text("localhost:1").name("lines").set_parallelism(2).discard()
         )),
-        "operator 'lines': it can't be split, so its parallelism can't be 2"
+        "operator 'lines': it can have one subtask only, its parallelism cannot be 2"
     );
     assert_eq!(
         wrong(|env| drop(env.sequence(0..1).rebalance().name("x").discard())),
