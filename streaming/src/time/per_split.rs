@@ -7,7 +7,7 @@ use super::{
 use crate::{batch::Batch, seam::StreamEvent};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Whether records of a split have arrived lately.
+/// Says whether records of a split have arrived lately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Activity {
     /// Records arrived since the last look.

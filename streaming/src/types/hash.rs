@@ -34,7 +34,7 @@ impl KeyHasher {
         Self { state: SEED }
     }
 
-    /// Feeds a number.
+    /// Feeds a number of 64 bits.
     #[inline]
     pub fn write_u64(&mut self, value: u64) {
         self.state = fold(self.state ^ value, K1);

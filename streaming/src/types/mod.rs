@@ -65,7 +65,7 @@ pub enum CodecError {
         /// The part of the value that is invalid.
         what: &'static str,
     },
-    /// So many bytes follow the value.
+    /// Bytes are left behind the value; their number.
     #[error("{0} bytes are left over")]
     Trailing(usize),
     /// Values are nested more deeply than [`Reader::MAX_DEPTH`].
