@@ -1,5 +1,5 @@
-//! The data plane: API, operators, exchange, task life cycle. It must never know actors, gateways
-//! or control.
+//! The data plane: the API, operators, state, the exchange and the life cycle of tasks. This crate must never depend on actors,
+//! gateways or control.
 
 pub mod api;
 pub mod batch;

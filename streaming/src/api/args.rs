@@ -3,19 +3,47 @@
 use crate::operators::BoxError;
 use std::{cell::RefCell, rc::Rc};
 
-/// What was asked for instead of a run: help, or a correction.
+/// Clap's text to show instead of running the job: help (`help` is true), or what is wrong with the arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct Usage {
     pub(crate) text: String,
     pub(crate) help: bool,
 }
 
-/// The arguments after the program's name, the same in every process of the job.
+/// The arguments after the program's name; the same in every process of the job.
+///
+/// ```
+/// use clap::Parser;
+/// use streaming::{Args, Environment, operators::BoxError};
+///
+/// #[derive(Parser)]
+/// struct Cli {
+///     /// Numbers below this one are printed.
+///     #[arg(long, default_value_t = 10)]
+///     below: u64,
+/// }
+///
+/// fn numbers(env: &Environment, args: Args) -> Result<(), BoxError> {
+///     let cli: Cli = args.parse()?;
+///     env.sequence(0..cli.below).print();
+///     Ok(())
+/// }
+///
+/// /// The same without a parser: the first argument is the number, others are refused.
+/// fn by_hand(env: &Environment, args: Args) -> Result<(), BoxError> {
+///     let below: u64 = args.get(0).unwrap_or("10").parse()?;
+///     if args.as_slice().len() > 1 {
+///         return Err("give one number".into());
+///     }
+///     env.sequence(0..below).print();
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Args {
     program: String,
     list: Vec<String>,
-    /// Kept here, because an error that travels through the program's own error types loses it.
+    /// Clap's text of the last failed [`Args::parse`]. Kept here because the program may turn the error into a type that loses it.
     usage: Rc<RefCell<Option<Usage>>>,
 }
 
@@ -24,11 +52,11 @@ impl Args {
         Self { program, list, usage: Rc::default() }
     }
 
-    /// Reads them into a struct that derives `clap::Parser`. `--help` and mistakes end the build with clap's text,
-    /// wherever the program was started.
+    /// Parses the arguments into a struct that derives `clap::Parser`. If the program then fails, with whatever error, the user
+    /// sees clap's text: help, or what is wrong with the arguments.
     ///
     /// # Errors
-    /// When they do not fit, or help was asked for.
+    /// Fails when the arguments do not fit the struct, or when help or the version is asked for.
     pub fn parse<C: clap::Parser>(&self) -> Result<C, BoxError> {
         let words = std::iter::once(&self.program).chain(&self.list);
         C::try_parse_from(words).map_err(|error| {
@@ -38,12 +66,12 @@ impl Args {
         })
     }
 
-    /// As they were given.
+    /// Returns all arguments, in their order.
     pub fn as_slice(&self) -> &[String] {
         &self.list
     }
 
-    /// The argument at a place, from 0.
+    /// Returns the argument at `index`, from 0; `None` behind the last one.
     pub fn get(&self, index: usize) -> Option<&str> {
         self.list.get(index).map(String::as_str)
     }

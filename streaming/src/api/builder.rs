@@ -1,4 +1,4 @@
-//! What an environment has collected, and how operators are added to it.
+//! The declarations that an environment has collected, and how operators are added to them.
 
 use super::inputs::{Inputs, Pending, record_type};
 use crate::{
@@ -16,10 +16,10 @@ use std::{
     sync::{Arc, Mutex, atomic::AtomicBool},
 };
 
-/// What an operator declares beside its code.
+/// The declaration of an operator, without its code.
 #[derive(Default)]
 pub(crate) struct OperatorSpec {
-    /// What it is, as the job graph calls it; also its name, unless it is given another.
+    /// The operator's kind in the job graph; also its name, unless the program sets one.
     pub(crate) kind: String,
     pub(crate) states: Vec<StateDeclaration>,
     pub(crate) coordinator: Option<Box<dyn CoordinatorFactory>>,
@@ -38,7 +38,7 @@ pub(crate) struct Builder {
     pub(crate) options: BTreeMap<String, String>,
     pub(crate) once: BTreeMap<String, Vec<u8>>,
     pub(crate) env: BTreeMap<String, String>,
-    /// Whether every source ends; known when everything is declared.
+    /// True if every source is bounded; set at the end of the build.
     pub(crate) bounded: Arc<AtomicBool>,
 }
 
@@ -47,7 +47,7 @@ impl Builder {
         NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX))
     }
 
-    /// A mistake of the program; the first one is reported when the build is over.
+    /// Records a mistake of the program: the build fails with the first one recorded.
     pub(crate) fn invalid(&mut self, why: impl Into<String>) {
         self.errors.push(BuildProgramError::Invalid(why.into()));
     }
@@ -56,7 +56,7 @@ impl Builder {
         self.nodes.get_mut(id.0 as usize)
     }
 
-    /// Adds a source. `single`: it can have one subtask only.
+    /// Adds a source. A `single` one can have one subtask only; one without `watermarks` emits no watermarks.
     pub(crate) fn add_source<S, F, G>(
         &mut self,
         kind: &'static str,
@@ -105,7 +105,7 @@ impl Builder {
         Pending::of(id, downstream)
     }
 
-    /// Adds an operator behind the streams that it reads.
+    /// Adds an operator that reads `inputs`; `operator` makes the operator of each subtask.
     pub(crate) fn add_operator<T, Op>(
         &mut self,
         spec: OperatorSpec,

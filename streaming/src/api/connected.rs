@@ -1,4 +1,4 @@
-//! Two streams of different records that one operator reads.
+//! Operators that read two streams with different record types.
 
 use super::{
     KeyedStream, Stream,
@@ -18,7 +18,7 @@ use crate::{
     types::{Key, Record},
 };
 
-/// Two streams that keep their types.
+/// Two streams with record types of their own, which one operator reads.
 ///
 /// ```
 /// use streaming::Environment;
@@ -35,7 +35,7 @@ pub struct ConnectedStreams<A, B> {
     second: Stream<B>,
 }
 
-/// Two streams that are grouped by keys of one type: records of equal keys meet in one subtask.
+/// Two streams that are partitioned by keys of one type: records with equal keys go to one subtask.
 ///
 /// ```
 /// use streaming::{
@@ -47,7 +47,7 @@ pub struct ConnectedStreams<A, B> {
 /// type Order = (u64, u32);
 /// type Name = (u64, String);
 ///
-/// /// Functions of one's own, given both streams in the three ways.
+/// /// Runs functions of one's own on both streams.
 /// fn together<F, G>(orders: &Stream<Order>, names: &Stream<Name>, function: F, rules: G)
 /// where
 ///     F: KeyedCoProcessFunction<u64, Order, Name>,
@@ -67,14 +67,16 @@ pub struct KeyedConnectedStreams<A, SA, B, SB> {
     second: KeyedStream<B, SB>,
 }
 
-/// A stream, and one whose records go to all of its subtasks.
+/// A stream and a broadcast stream, whose records go to every subtask of the operator that reads both; made by
+/// [`Stream::connect_broadcast`].
 #[derive(Clone)]
 pub struct BroadcastConnectedStream<A, B> {
     first: Stream<A>,
     second: Stream<B>,
 }
 
-/// A keyed stream, and one whose records go to all of its subtasks.
+/// A keyed stream and a broadcast stream, whose records go to every subtask of the operator that reads both; made by
+/// [`KeyedStream::connect_broadcast`].
 #[derive(Clone)]
 pub struct KeyedBroadcastConnectedStream<A, S, B> {
     first: KeyedStream<A, S>,
@@ -89,7 +91,7 @@ fn right<A, B: Send + 'static>(batch: ErasedBatch) -> Result<Batch<Either<A, B>>
     batch.downcast::<B>().map(|batch| batch.map(Either::Right))
 }
 
-/// The records of both as one type.
+/// Returns both inputs as one, with records as [`Either`].
 fn either<A: Record, B: Record>(first: Inputs<A>, second: Inputs<B>) -> Inputs<Either<A, B>> {
     first.wrapped(left).and(second.wrapped(right))
 }
@@ -99,16 +101,16 @@ fn spec(kind: &str) -> OperatorSpec {
 }
 
 impl<A: Record> Stream<A> {
-    /// Puts a stream of other records beside this one, for one operator that reads both. The records of each keep their
-    /// order; which stream comes first is not known. Event time comes as far as the slower of both has: behind the operator
-    /// there is none where one of them has no watermarks.
+    /// Connects this stream with another one, for one operator that reads both. The records of each stream keep their order; the
+    /// order between the streams is undefined. The operator's watermark is the smaller one of both streams: if one stream has no
+    /// watermarks, the operator has none.
     pub fn connect<B: Record>(&self, other: &Stream<B>) -> ConnectedStreams<A, B> {
         ConnectedStreams { first: self.clone(), second: other.clone() }
     }
 
-    /// Puts a stream beside this one whose records go to every subtask of the operator that reads both, such as rules. Event
-    /// time comes as far as the slower of both has: for timers and windows rules need watermarks, too, or
-    /// [`with_idleness`](crate::time::WatermarkStrategy::with_idleness).
+    /// Connects this stream with a broadcast one, such as rules: every record of `other` goes to every subtask of the operator that
+    /// reads both. The operator's watermark is the smaller one of both streams: for timers and windows `other` needs watermarks
+    /// too, or [`with_idleness`](crate::time::WatermarkStrategy::with_idleness).
     pub fn connect_broadcast<B: Record>(
         &self,
         other: &Stream<B>,
@@ -118,7 +120,7 @@ impl<A: Record> Stream<A> {
 }
 
 impl<A: Record, S: KeySelector<A>> KeyedStream<A, S> {
-    /// Puts another keyed stream beside this one, for one operator that reads both with one state per key.
+    /// Connects this stream with another keyed one, for one operator that reads both and keeps one state per key.
     pub fn connect<B: Record, SB: KeySelector<B, Key = S::Key>>(
         &self,
         other: &KeyedStream<B, SB>,
@@ -126,9 +128,9 @@ impl<A: Record, S: KeySelector<A>> KeyedStream<A, S> {
         KeyedConnectedStreams { first: self.clone(), second: other.clone() }
     }
 
-    /// Puts a stream beside this one whose records go to every subtask of the operator that reads both, such as rules. Event
-    /// time comes as far as the slower of both has: for timers and windows rules need watermarks, too, or
-    /// [`with_idleness`](crate::time::WatermarkStrategy::with_idleness).
+    /// Connects this stream with a broadcast one, such as rules: every record of `other` goes to every subtask of the operator that
+    /// reads both. The operator's watermark is the smaller one of both streams: for timers and windows `other` needs watermarks
+    /// too, or [`with_idleness`](crate::time::WatermarkStrategy::with_idleness).
     pub fn connect_broadcast<B: Record>(
         &self,
         other: &Stream<B>,
@@ -138,7 +140,7 @@ impl<A: Record, S: KeySelector<A>> KeyedStream<A, S> {
 }
 
 impl<A: Record, B: Record> ConnectedStreams<A, B> {
-    /// Every record becomes another, by the function of its stream.
+    /// Converts every record with the function of its stream.
     pub fn map<U, F, G>(&self, first: F, second: G) -> Stream<U>
     where
         U: Record,
@@ -154,7 +156,18 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
         })
     }
 
-    /// Every record becomes any number of others, by the function of its stream.
+    /// Replaces every record by those that the function of its stream emits.
+    ///
+    /// ```
+    /// use streaming::Stream;
+    ///
+    /// fn words(lines: &Stream<String>, numbers: &Stream<u64>) -> Stream<String> {
+    ///     lines.connect(numbers).flat_map(
+    ///         |line: String, out| out.collect_all(line.split_whitespace().map(str::to_owned)),
+    ///         |number: u64, out| out.collect(number.to_string()),
+    ///     )
+    /// }
+    /// ```
     pub fn flat_map<U, F, G>(&self, first: F, second: G) -> Stream<U>
     where
         U: Record,
@@ -170,12 +183,43 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
         })
     }
 
-    /// A function that is opened and closed and may fail.
+    /// Runs a function that is opened and closed and may fail.
+    ///
+    /// ```
+    /// use streaming::{
+    ///     Stream,
+    ///     operators::{BoxError, CoProcessFunction, Collector},
+    /// };
+    ///
+    /// /// Lets texts through that are at most as long as the newest limit.
+    /// #[derive(Clone, Default)]
+    /// struct Shorter {
+    ///     limit: usize,
+    /// }
+    ///
+    /// impl CoProcessFunction<String, u32> for Shorter {
+    ///     type Out = String;
+    ///     fn process1(&mut self, text: String, out: &mut Collector<String>) -> Result<(), BoxError> {
+    ///         if text.len() <= self.limit {
+    ///             out.collect(text);
+    ///         }
+    ///         Ok(())
+    ///     }
+    ///     fn process2(&mut self, limit: u32, _: &mut Collector<String>) -> Result<(), BoxError> {
+    ///         self.limit = usize::try_from(limit)?;
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// fn shorter(texts: &Stream<String>, limits: &Stream<u32>) -> Stream<String> {
+    ///     texts.connect(&limits.broadcast()).process(Shorter::default())
+    /// }
+    /// ```
     pub fn process<F: CoProcessFunction<A, B>>(&self, function: F) -> Stream<F::Out> {
         self.transform("co_process", move || Process::new(BothInputs(function.clone())))
     }
 
-    /// Groups the records of both streams by keys of one type, which are parts of them; for computed keys,
+    /// Partitions both streams by keys of one type that are parts of the records. For computed keys write
     /// `first.key_by_value(…).connect(&second.key_by_value(…))`.
     pub fn key_by<K, F, G>(
         &self,
@@ -195,7 +239,44 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
         self.first.key_by(first).connect(&self.second.key_by(second))
     }
 
-    /// As [`Stream::transform`]: an operator of one's own that reads both.
+    /// Adds an operator of one's own that reads both streams, as [`Stream::transform`] does for one.
+    ///
+    /// ```
+    /// use streaming::{
+    ///     Stream, TaskError,
+    ///     batch::Batch,
+    ///     operators::{Collector, Either, Operator, OperatorContext},
+    /// };
+    ///
+    /// /// Emits numbers as they are, and the lengths of texts.
+    /// struct Lengths;
+    ///
+    /// impl Operator<Either<u64, String>> for Lengths {
+    ///     type Out = u64;
+    ///     fn process(
+    ///         &mut self,
+    ///         batch: &mut Batch<Either<u64, String>>,
+    ///         out: &mut Collector<u64>,
+    ///         _context: &OperatorContext,
+    ///     ) -> Result<(), TaskError> {
+    ///         batch.try_each_while(|record, time| {
+    ///             let length = match record {
+    ///                 Either::Left(number) => number,
+    ///                 Either::Right(text) => text.len() as u64,
+    ///             };
+    ///             out.push(length, time);
+    ///             Ok(out.goes_on())
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// fn lengths(numbers: &Stream<u64>, texts: &Stream<String>) {
+    ///     numbers.connect(texts).transform("lengths", || Lengths).print();
+    ///     let (numbers, texts) =
+    ///         (numbers.key_by(|n| n), texts.key_by_value(|text| text.len() as u64));
+    ///     numbers.connect(&texts).transform("keyed_lengths", || Lengths).print();
+    /// }
+    /// ```
     pub fn transform<Op>(
         &self,
         kind: &str,
@@ -219,7 +300,25 @@ where
     SA: KeySelector<A>,
     SB: KeySelector<B, Key = SA::Key>,
 {
-    /// A function that keeps state per key, which both streams share.
+    /// Runs a function that keeps state per key, which both streams share.
+    ///
+    /// ```
+    /// use streaming::{
+    ///     Stream,
+    ///     api::{KeyedConnectedStreams, KeyedStream},
+    ///     operators::{KeySelector, KeyedCoProcessFunction},
+    /// };
+    ///
+    /// /// Runs a function on two streams of numbers with keys of their own.
+    /// fn both<S, F>(left: &KeyedStream<u64, S>, right: &KeyedStream<u64, S>, function: F) -> Stream<F::Out>
+    /// where
+    ///     S: KeySelector<u64>,
+    ///     F: KeyedCoProcessFunction<S::Key, u64, u64>,
+    /// {
+    ///     let connected: KeyedConnectedStreams<u64, S, u64, S> = left.connect(right);
+    ///     connected.process(function)
+    /// }
+    /// ```
     pub fn process<F: KeyedCoProcessFunction<SA::Key, A, B>>(&self, function: F) -> Stream<F::Out> {
         let fields = F::State::declare();
         let mut spec = spec("keyed_co_process");
@@ -231,7 +330,8 @@ where
         })
     }
 
-    /// As [`Stream::transform`]: an operator of one's own that reads both, with all records of a key in one subtask.
+    /// Adds an operator of one's own that reads both streams, as [`ConnectedStreams::transform`] does; all records of a key go to
+    /// one of its subtasks.
     pub fn transform<Op>(
         &self,
         kind: &str,
@@ -264,7 +364,48 @@ where
 }
 
 impl<A: Record, B: Record> BroadcastConnectedStream<A, B> {
-    /// A function that keeps what the broadcast stream brings, in every subtask.
+    /// Runs a function that keeps what the broadcast stream brings, in every subtask.
+    ///
+    /// ```
+    /// use std::collections::BTreeSet;
+    /// use streaming::{
+    ///     Stream,
+    ///     operators::{BoxError, BroadcastProcessFunction, Collector},
+    /// };
+    ///
+    /// /// Drops the words that the broadcast stream names.
+    /// #[derive(Clone)]
+    /// struct Without;
+    ///
+    /// impl BroadcastProcessFunction<String, String> for Without {
+    ///     type Broadcast = BTreeSet<String>;
+    ///     type Out = String;
+    ///     fn process(
+    ///         &mut self,
+    ///         word: String,
+    ///         stop: &BTreeSet<String>,
+    ///         out: &mut Collector<String>,
+    ///     ) -> Result<(), BoxError> {
+    ///         if !stop.contains(&word) {
+    ///             out.collect(word);
+    ///         }
+    ///         Ok(())
+    ///     }
+    ///     fn process_broadcast(
+    ///         &mut self,
+    ///         word: String,
+    ///         stop: &mut BTreeSet<String>,
+    ///         _out: &mut Collector<String>,
+    ///     ) -> Result<(), BoxError> {
+    ///         stop.insert(word);
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// fn without(words: &Stream<String>, stop_words: &Stream<String>) -> Stream<String> {
+    ///     words.connect_broadcast(stop_words).process(Without)
+    /// }
+    /// ```
     pub fn process<F: BroadcastProcessFunction<A, B>>(&self, function: F) -> Stream<F::Out> {
         let mut spec = spec("broadcast_process");
         spec.states = vec![broadcast_state::<F::Broadcast>()];
@@ -278,7 +419,7 @@ impl<A: Record, B: Record> BroadcastConnectedStream<A, B> {
 }
 
 impl<A: Record, S: KeySelector<A>, B: Record> KeyedBroadcastConnectedStream<A, S, B> {
-    /// A function that keeps state per key, and in every subtask what the broadcast stream brings.
+    /// Runs a function that keeps state per key and, in every subtask, what the broadcast stream brings.
     pub fn process<F>(&self, function: F) -> Stream<F::Out>
     where
         F: KeyedBroadcastProcessFunction<S::Key, A, B>,

@@ -1,4 +1,4 @@
-//! What a program's build function is handed.
+//! The [`Environment`], on which a program's build function declares the job.
 
 use super::{Builder, Stream};
 use crate::{operators::BoxError, seam::BuildProgramError};
@@ -12,26 +12,28 @@ use std::{
 };
 use storage::files::{self, OpenRemoteFiles};
 
-/// Environment variable with the folder of the files that were shipped with the application.
+/// Name of the environment variable that holds the folder of the files shipped with the application. On YARN the launcher
+/// sets it; elsewhere the user may set it.
 pub const SHIPPED_VARIABLE: &str = "FLOTT_SHIPPED";
 
-/// The job that is being declared. Cheap to clone; all clones are the same job.
+/// The job that a program declares: sources, options and names. Clones are cheap and declare the same job.
 #[derive(Clone)]
 pub struct Environment {
     pub(crate) builder: Rc<RefCell<Builder>>,
     settings: Rc<Settings>,
 }
 
-/// What a build was started with.
+/// The inputs of one build.
 pub(crate) struct Settings {
     pub(crate) parallelism: u32,
     pub(crate) options: BTreeMap<String, String>,
-    /// Where relative paths begin, if they are allowed.
+    /// Folder that relative paths start from; `None` where relative paths are refused.
     pub(crate) start_dir: Option<PathBuf>,
-    /// Values to use instead of evaluating (a rebuild).
+    /// In a rebuild: the values of `once` from the submission. `None` at the submission, where they are evaluated.
     pub(crate) once: Option<BTreeMap<String, Vec<u8>>>,
+    /// In a rebuild: the environment variables from the submission. `None` at the submission, where this process's are read.
     pub(crate) env: Option<BTreeMap<String, String>>,
-    /// The folder of the files that were shipped, see [`SHIPPED_VARIABLE`].
+    /// Folder of the shipped files, see [`SHIPPED_VARIABLE`]; `None`: nothing was shipped.
     pub(crate) shipped: Option<PathBuf>,
 }
 
@@ -40,33 +42,37 @@ impl Environment {
         Self { builder: Rc::default(), settings: Rc::new(settings) }
     }
 
-    /// The parallelism of operators that set none.
+    /// Returns the parallelism of operators that set none: the value of [`Environment::set_parallelism`], else the client's
+    /// `parallelism.default`.
     pub fn parallelism(&self) -> u32 {
         self.builder.borrow().parallelism.unwrap_or(self.settings.parallelism)
     }
 
-    /// Sets the parallelism of operators that set none, whatever the client says.
+    /// Sets the parallelism of operators that set none; takes precedence over the client's `parallelism.default`. The build fails
+    /// if it is 0 or greater than the maximum parallelism.
     pub fn set_parallelism(&self, parallelism: u32) {
         self.builder.borrow_mut().parallelism = Some(parallelism);
     }
 
-    /// Names the job; else it has the program's name.
+    /// Sets the job's name. The client's `pipeline.name` takes precedence; without either the job has the name that it was
+    /// registered under in [`ProgramEntry::job`](crate::ProgramEntry::job).
     pub fn set_name(&self, name: impl Into<String>) {
         self.builder.borrow_mut().name = Some(name.into());
     }
 
-    /// Key groups of every operator, hence the most subtasks it may ever have. A job that is to be rescaled keeps
-    /// this number for life.
+    /// Sets the number of key groups of every operator, 1 to 32768: no operator can ever have more subtasks. The client's
+    /// `pipeline.max-parallelism` takes precedence; without either it follows from each operator's parallelism. A job whose state
+    /// is to be restored must keep the number.
     pub fn set_max_parallelism(&self, max_parallelism: u32) {
         self.builder.borrow_mut().max_parallelism = Some(max_parallelism);
     }
 
-    /// What one slot of a sharing group needs.
+    /// Sets the resources that one slot of a slot sharing group needs.
     pub fn set_slot_resources(&self, group: impl Into<String>, resources: ResourceProfile) {
         self.builder.borrow_mut().groups.insert(group.into(), resources);
     }
 
-    /// Sets an option for this job, where the client has not set it.
+    /// Sets an option for this job, unless the client sets it.
     ///
     /// ```
     /// use model::ResourceProfile;
@@ -85,12 +91,28 @@ impl Environment {
         self.builder.borrow_mut().options.insert(key.into(), value.into());
     }
 
-    /// An option that the client gave (`-D program.x=y`).
+    /// Returns an option of the job as the client gave it (`-D program.x=y`); `None` if the client did not set it. Options from
+    /// [`Environment::set_option`] are not returned.
+    ///
+    /// ```
+    /// use std::time::{SystemTime, UNIX_EPOCH};
+    /// use streaming::{Environment, operators::BoxError};
+    ///
+    /// fn numbers(env: &Environment) -> Result<(), BoxError> {
+    ///     let most: u64 = env.option("program.most").unwrap_or("1000").parse()?;
+    ///     let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    ///     let begin = env.once("begin", seconds)?;
+    ///     env.set_parallelism(env.parallelism().min(4));
+    ///     env.sequence(begin..begin + most).print();
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn option(&self, key: &str) -> Option<&str> {
         self.settings.options.get(key).map(String::as_str)
     }
 
-    /// An environment variable as it was where the job was submitted, in every process.
+    /// Returns an environment variable as it is where the job is submitted, the same in every process; `None` if it is not set
+    /// there or not Unicode. The value becomes part of the job graph: do not read secrets this way.
     pub fn var(&self, name: &str) -> Option<String> {
         let value = match &self.settings.env {
             Some(known) => known.get(name).cloned(),
@@ -102,24 +124,28 @@ impl Environment {
         value
     }
 
-    /// A value that is worked out once, where the job is submitted, and the same in every process: the time, a
-    /// random number, what a service answers.
+    /// Evaluates `make` once, where the job is submitted, and returns the same value in every process: the time, a random number,
+    /// a service's answer. The value becomes part of the job graph, under `name`.
     ///
     /// # Errors
-    /// When the name is used twice, or the value can't be written or read.
+    /// Fails when `name` is used twice, when the value cannot be serialised or deserialised, or when the program did not ask for
+    /// `name` at the submission.
     pub fn once<T: Serialize + DeserializeOwned>(
         &self,
         name: &str,
         make: impl FnOnce() -> T,
     ) -> Result<T, BoxError> {
         if self.builder.borrow().once.contains_key(name) {
-            return Err(format!("once(\"{name}\") is used twice").into());
+            return Err(format!(
+                "once(\"{name}\") is called twice: give each value a name of its own"
+            )
+            .into());
         }
         let bytes = match &self.settings.once {
             Some(known) => known
                 .get(name)
                 .cloned()
-                .ok_or_else(|| format!("once(\"{name}\") has no value: it was not asked for where the job was submitted"))?,
+                .ok_or_else(|| format!("once(\"{name}\") has no value: the program did not call it when the job was submitted"))?,
             // Not while the builder is borrowed: the expression may use the environment.
             None => rmp_serde::to_vec_named(&make())?,
         };
@@ -128,23 +154,27 @@ impl Environment {
         Ok(value)
     }
 
-    /// Returns the path of a file or folder that was shipped with the application (`yarn.ship-files`,
-    /// `yarn.ship-archives`): an absolute one, which differs from process to process. `name` is the file's own name; a
-    /// file below a shipped folder is `folder/file`, one of a shipped archive `archive.zip/file`. What is below a folder
-    /// is not looked for: opening it says whether it is there.
+    /// Returns the path of a file or folder that was shipped with the application (`yarn.ship-files`, `yarn.ship-archives`). The
+    /// path differs from process to process. `name` is the file's own name, `folder/file` for a file in a shipped folder, or
+    /// `archive.zip/file` for a file in a shipped archive. Only the first part of `name` is checked: opening the path says
+    /// whether the rest exists.
     ///
     /// # Errors
-    /// When the name is not below the folder of shipped files, or nothing of that name was shipped.
+    /// Fails when `name` is empty, absolute or leads out of the folder of shipped files, or when nothing of that name was shipped.
     pub fn shipped(&self, name: &str) -> Result<PathBuf, BoxError> {
         let path = Path::new(name);
         let mut parts = path.components();
         let Some(Component::Normal(first)) = parts.next() else {
-            return Err(format!("shipped(\"{name}\"): it is not the name of a shipped file").into());
+            return Err(format!(
+                "shipped(\"{name}\"): the name must be a path in the folder of shipped files"
+            )
+            .into());
         };
         if !parts.all(|part| matches!(part, Component::Normal(_))) {
-            return Err(
-                format!("shipped(\"{name}\"): it leaves the folder of shipped files").into()
-            );
+            return Err(format!(
+                "shipped(\"{name}\"): the name leads out of the folder of shipped files"
+            )
+            .into());
         }
         let Some(folder) = &self.settings.shipped else {
             return Err(format!(
@@ -162,7 +192,7 @@ impl Environment {
                 .collect();
             there.sort();
             return Err(format!(
-                "shipped(\"{name}\"): not shipped; {} holds: {}",
+                "shipped(\"{name}\"): no such file was shipped; {} holds: {}",
                 folder.display(),
                 there.join(", ")
             )
@@ -171,8 +201,8 @@ impl Environment {
         Ok(folder.join(path))
     }
 
-    /// The absolute path that is meant, in every process. Relative ones begin where an embedded program was started;
-    /// on a cluster they are a mistake, which is reported with the operator's name.
+    /// Returns the absolute form of a local path or `file://` URI. A relative path starts from the working directory of an embedded
+    /// program. A relative path on a cluster, or a URI of another scheme, fails the build with the operator's name.
     pub(crate) fn resolve(&self, operator: &str, path: &Path) -> PathBuf {
         let text = path.to_string_lossy();
         if let Some((scheme, rest)) = text.split_once("://") {
@@ -180,7 +210,7 @@ impl Environment {
                 return PathBuf::from(rest);
             }
             self.builder.borrow_mut().invalid(format!(
-                "operator '{operator}': there is no file system for '{scheme}://' here, in '{text}'"
+                "operator '{operator}': cannot use '{text}': there is no file system for the scheme '{scheme}'"
             ));
             return path.to_owned();
         }
@@ -198,8 +228,7 @@ impl Environment {
         }
     }
 
-    /// Returns the path or the URI of an input. A URI that this program cannot read is a mistake, which is reported with
-    /// the operator's name.
+    /// Returns the path or the URI of an input. A URI that this program cannot read fails the build with the operator's name.
     pub(crate) fn resolve_input(
         &self,
         operator: &str,

@@ -1,4 +1,5 @@
-//! What an operator reads: producers of one record type, or of several that become one type at the head of its chain.
+//! The inputs of an operator: its producers and the routes from them. Producers of several record types become one type at the
+//! head of the operator's chain.
 
 use crate::{
     chain::OpenBatch,
@@ -9,17 +10,17 @@ use crate::{
 use model::NodeId;
 use std::{rc::Rc, sync::Arc};
 
-/// Makes what makes the partitioners of one read.
+/// Returns a new factory of partitioners; called once per read.
 pub(crate) type Partitioning<T> = Rc<dyn Fn() -> MakePartitioner<T>>;
 
-/// One producer that a stream comes from.
+/// One producer of a stream, and the route from the producer to the stream's reader.
 pub(crate) struct Pending<T> {
     from: NodeId,
-    /// The side output; `None`: the main output.
+    /// Name of the side output that is read; `None` for the main output.
     side: Option<&'static str>,
     downstream: Downstream<T>,
     route: Route,
-    /// Chooses the subtask of each record, where the route has it so.
+    /// Chooses the consuming subtask of each record; `Some` for `Route::Hash` and `Route::Custom` only.
     partitioning: Option<Partitioning<T>>,
 }
 
@@ -36,25 +37,25 @@ impl<T> Clone for Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// The main output of a node.
+    /// Returns a direct read of a node's main output.
     pub(crate) fn of(from: NodeId, downstream: Downstream<T>) -> Self {
         Self { from, side: None, downstream, route: Route::Direct, partitioning: None }
     }
-    /// A side output of a node.
+    /// Returns a direct read of a node's side output.
     pub(crate) fn of_side(from: NodeId, side: &'static str, downstream: Downstream<T>) -> Self {
         Self { side: Some(side), ..Self::of(from, downstream) }
     }
-    /// The producing node.
+    /// Returns the producing node.
     pub(crate) fn from(&self) -> NodeId {
         self.from
     }
-    /// The same records, sent by another route.
+    /// Returns a read of the same records by another route.
     pub(crate) fn routed(self, route: Route, partitioning: Option<Partitioning<T>>) -> Self {
         Self { route, partitioning, ..self }
     }
 }
 
-/// The name and the schema of a record type.
+/// Returns the name and the schema fingerprint of a record type.
 pub(crate) fn record_type<T: Record>() -> (String, String) {
     (T::type_name(), fingerprint::<T>())
 }
@@ -67,7 +68,7 @@ struct Input<T> {
     attach: Attach<T>,
 }
 
-/// All that one operator reads, as records of one type.
+/// All inputs of one operator, as records of one type.
 pub(crate) struct Inputs<T> {
     list: Vec<Input<T>>,
 }
@@ -77,12 +78,12 @@ fn same<T: Send + 'static>(batch: ErasedBatch) -> Result<crate::batch::Batch<T>,
 }
 
 impl<T: Record> Inputs<T> {
-    /// The records of those producers, by their own routes.
+    /// Returns inputs that read the producers by the routes of `above`.
     pub(crate) fn of(above: &[Pending<T>]) -> Self {
         Self { list: above.iter().cloned().map(Self::input).collect() }
     }
 
-    /// The records of those producers, by key.
+    /// Returns inputs that read the producers by key, whatever the routes of `above`.
     pub(crate) fn by_key(above: &[Pending<T>], partitioning: &Partitioning<T>) -> Self {
         let hashed = |pending: Pending<T>| pending.routed(Route::Hash, Some(partitioning.clone()));
         Self { list: above.iter().cloned().map(hashed).map(Self::input).collect() }
@@ -94,14 +95,15 @@ impl<T: Record> Inputs<T> {
         let read =
             Read { from, side, route, record, schema, codec: Arc::new(BatchCodec::<T>::new()) };
         let attach = move |node, place, make: Option<SharedMake<T>>| {
-            // What leads to a side output's reader is always an edge.
+            // A side output is always read over an edge, so its reader is never chained.
             let make = make.filter(|_| side.is_none());
             downstream.attach(node, place, route, partitioning.map(|make| make()), make);
         };
         Input { read, open: same::<T>, attach: Box::new(attach) }
     }
 
-    /// The same records as another type, into which `open` turns them at the head of the operator's chain.
+    /// Returns the inputs with records of another type: `open` converts each batch at the head of the operator's chain, which the
+    /// operator therefore always begins.
     pub(crate) fn wrapped<U: 'static>(self, open: OpenBatch<U>) -> Inputs<U> {
         let wrap = |Input { read, attach, .. }: Input<T>| {
             let attach: Attach<U> = Box::new(move |node, place, _| attach(node, place, None));
@@ -112,13 +114,14 @@ impl<T: Record> Inputs<T> {
 }
 
 impl<T> Inputs<T> {
-    /// Both.
+    /// Returns the inputs of both, those of `self` first.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.list.extend(other.list);
         self
     }
 
-    /// Tells the producers that the node reads them. Returns its reads, and how their batches are opened.
+    /// Registers `node` as a reader with every producer. Returns the node's reads and, in the same order, the functions that
+    /// open their batches.
     pub(crate) fn attach(
         self,
         node: NodeId,

@@ -1,4 +1,4 @@
-//! Keyed streams and what can be done with them.
+//! Keyed streams and the operations on them.
 
 use super::{
     Stream,
@@ -16,7 +16,7 @@ use crate::{
 };
 use std::{ops::AddAssign, rc::Rc};
 
-/// A stream whose records are grouped by key: those of one key go to one subtask, in their order.
+/// A stream that is partitioned by key: all records of a key go to one subtask, and those of one producer keep their order.
 ///
 /// ```
 /// use streaming::{Stream, api::{AtEnd, KeyedStream}, operators::KeySelector};
@@ -43,7 +43,41 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         Self { stream, selector }
     }
 
-    /// As [`Stream::transform`]: an operator of one's own, with all records of a key in one subtask.
+    /// Adds an operator of one's own, as [`Stream::transform`] does; all records of a key go to one of its subtasks.
+    ///
+    /// ```
+    /// use std::collections::BTreeSet;
+    /// use streaming::{
+    ///     Stream, TaskError,
+    ///     batch::Batch,
+    ///     operators::{Collector, Operator, OperatorContext},
+    /// };
+    ///
+    /// /// Lets the first record of each key through; what it has seen is lost with the task.
+    /// #[derive(Default)]
+    /// struct Distinct(BTreeSet<u64>);
+    ///
+    /// impl Operator<u64> for Distinct {
+    ///     type Out = u64;
+    ///     fn process(
+    ///         &mut self,
+    ///         batch: &mut Batch<u64>,
+    ///         out: &mut Collector<u64>,
+    ///         _context: &OperatorContext,
+    ///     ) -> Result<(), TaskError> {
+    ///         batch.try_each_while(|record, time| {
+    ///             if self.0.insert(record) {
+    ///                 out.push(record, time);
+    ///             }
+    ///             Ok(out.goes_on())
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// fn distinct(numbers: &Stream<u64>) -> Stream<u64> {
+    ///     numbers.key_by(|n| n).transform("distinct", Distinct::default)
+    /// }
+    /// ```
     pub fn transform<Op>(
         &self,
         kind: impl Into<String>,
@@ -71,8 +105,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         env.stream(pending)
     }
 
-    /// Returns the same keys for functions that emit one value per key when bounded input ends, instead of one for every
-    /// record: `words.key_by(|word| word).at_end().count()`.
+    /// Returns this stream for functions that emit one value per key when bounded input ends, instead of one for every record:
+    /// `words.key_by(|word| word).at_end().count()`.
     pub fn at_end(&self) -> AtEnd<T, S> {
         AtEnd { keyed: self.clone() }
     }
@@ -93,12 +127,29 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.add(spec, move || KeyedFold::new(selector.clone(), folding.clone(), mode))
     }
 
-    /// How many records each key has had: `(key, count)`, for every record.
+    /// Emits `(key, count)` for every record: how many records the key has had so far.
     pub fn count(&self) -> Stream<(S::Key, u64)> {
         self.folded("count", Count)
     }
 
-    /// The sum of a number of each record: `(key, sum)`, for every record.
+    /// Emits `(key, sum)` for every record: the sum of `number` over the key's records so far.
+    ///
+    /// ```
+    /// use streaming::Stream;
+    ///
+    /// type Order = (String, u64);
+    ///
+    /// fn amounts(orders: &Stream<Order>) {
+    ///     let by_customer = orders.key_by(|(customer, _)| customer);
+    ///     by_customer.sum(|(_, amount)| *amount).print();
+    ///     by_customer.reduce(|all, next| all.1 += next.1).print();
+    ///     by_customer.fold(0_u64, |most, (_, amount)| *most = amount.max(*most)).print();
+    ///     let last = by_customer.at_end();
+    ///     last.sum(|(_, amount)| *amount).print();
+    ///     last.reduce(|all, next| all.1 += next.1).print();
+    ///     last.fold(0_u64, |most, (_, amount)| *most = amount.max(*most)).print();
+    /// }
+    /// ```
     pub fn sum<V, F>(&self, number: F) -> Stream<(S::Key, V)>
     where
         V: Record + AddAssign,
@@ -107,7 +158,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.folded("sum", Sum::new(number))
     }
 
-    /// Merges each record into the one that is kept, and emits that, for every record:
+    /// Merges each record into the kept record of its key and emits the kept record; a key's first record is kept as it is:
     /// `orders.key_by(|o| &o.customer).reduce(|all, next| all.amount += next.amount)`.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
@@ -116,7 +167,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.folded("reduce", Reduce::new(merge))
     }
 
-    /// Merges each record into a value that begins as `initial`: `(key, value)`, for every record.
+    /// Merges each record into the key's value, which begins as `initial`, and emits `(key, value)` for every record.
     pub fn fold<A, F>(&self, initial: A, merge: F) -> Stream<(S::Key, A)>
     where
         A: Record,
@@ -125,7 +176,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.folded("fold", Fold::new(initial, merge))
     }
 
-    /// A function that keeps state per key.
+    /// Runs a function that keeps state and timers per key, see [`KeyedProcessFunction`].
     pub fn process<P: KeyedProcessFunction<S::Key, T>>(&self, function: P) -> Stream<P::Out> {
         self.process_with(P::State::declare(), function)
     }
@@ -143,8 +194,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         })
     }
 
-    /// A closure with one value of state per key: it is handed the key, the record, the value (`None` at first and
-    /// whenever it was left so) and the output.
+    /// Runs a closure with one value of state per key. It is called with the key, the record, the value and the output. The value
+    /// is `None` at first; a key whose value is left `None` has no state. `state` names the state in checkpoints.
     pub fn flat_map_with_state<V, U, F>(&self, state: &str, function: F) -> Stream<U>
     where
         V: FlottType,
@@ -157,7 +208,7 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
     }
 }
 
-/// The declarations of fields that are kept per key of that type.
+/// Adds the schema of the key type `K` to declarations of state.
 pub(super) fn of_key<K: FlottType>(mut fields: Vec<StateDeclaration>) -> Vec<StateDeclaration> {
     for field in &mut fields {
         field.schemas.insert("key".to_owned(), fingerprint::<K>());
@@ -165,7 +216,7 @@ pub(super) fn of_key<K: FlottType>(mut fields: Vec<StateDeclaration>) -> Vec<Sta
     fields
 }
 
-/// What makes the partitioners of the producers of a keyed stream.
+/// Returns a factory of partitioners that send each record to the subtask of its key.
 pub(super) fn partitioning<T: Record, S: KeySelector<T>>(selector: &S) -> Partitioning<T> {
     let selector = selector.clone();
     Rc::new(move || {
@@ -176,7 +227,8 @@ pub(super) fn partitioning<T: Record, S: KeySelector<T>>(selector: &S) -> Partit
     })
 }
 
-/// A keyed stream whose functions emit one value per key, when bounded input ends.
+/// A keyed stream whose functions emit one value per key when bounded input ends; made by [`KeyedStream::at_end`]. For unbounded
+/// input they emit nothing.
 #[derive(Clone)]
 pub struct AtEnd<T, S> {
     keyed: KeyedStream<T, S>,
@@ -187,12 +239,12 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.keyed.fold_with(kind, folding, UpdateMode::AtEnd)
     }
 
-    /// How many records each key has: `(key, count)`.
+    /// Emits `(key, count)` for each key: how many records the key has.
     pub fn count(&self) -> Stream<(S::Key, u64)> {
         self.folded("count_at_end", Count)
     }
 
-    /// The sum of a number of each record: `(key, sum)`.
+    /// Emits `(key, sum)` for each key: the sum of `number` over the key's records.
     pub fn sum<V, F>(&self, number: F) -> Stream<(S::Key, V)>
     where
         V: Record + AddAssign,
@@ -201,7 +253,7 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.folded("sum_at_end", Sum::new(number))
     }
 
-    /// Merges the records of each key into one, as [`KeyedStream::reduce`] does.
+    /// Merges the records of each key into one, as [`KeyedStream::reduce`] does, and emits that one.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
@@ -209,7 +261,7 @@ impl<T: Record, S: KeySelector<T>> AtEnd<T, S> {
         self.folded("reduce_at_end", Reduce::new(merge))
     }
 
-    /// Merges the records of each key into a value that begins as `initial`: `(key, value)`.
+    /// Merges the records of each key into a value that begins as `initial`, and emits `(key, value)`.
     pub fn fold<A, F>(&self, initial: A, merge: F) -> Stream<(S::Key, A)>
     where
         A: Record,

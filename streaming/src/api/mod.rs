@@ -1,5 +1,5 @@
-//! The programming API: an [`Environment`] is handed to the program's build function, which declares sources,
-//! streams and sinks on it. Building runs no records; every process that takes part builds the same graph.
+//! The programming API. A program's build function gets an [`Environment`] and declares sources, streams and sinks on it.
+//! Building processes no records; every process of the job builds the same graph.
 
 mod args;
 mod builder;

@@ -33,13 +33,30 @@ pub struct JobEntry {
 }
 
 impl JobEntry {
-    /// What it is asked for by.
+    /// Returns the name that the job is registered under.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// A program: its registered jobs.
+/// The jobs of a program, each registered under a name.
+///
+/// ```
+/// use streaming::{Args, Environment, ProgramEntry, api::JobEntry, operators::BoxError};
+///
+/// fn numbers(env: &Environment, _args: Args) -> Result<(), BoxError> {
+///     env.sequence(0..10).print();
+///     Ok(())
+/// }
+/// fn squares(env: &Environment, _args: Args) -> Result<(), BoxError> {
+///     env.sequence(0..10).map(|n| n * n).print();
+///     Ok(())
+/// }
+///
+/// let program = ProgramEntry::new().job("numbers", numbers).job("squares", squares);
+/// let names: Vec<&str> = program.jobs().iter().map(JobEntry::name).collect();
+/// assert_eq!(names, ["numbers", "squares"]);
+/// ```
 #[derive(Clone, Default)]
 pub struct ProgramEntry {
     jobs: Vec<JobEntry>,
@@ -52,12 +69,13 @@ impl fmt::Debug for ProgramEntry {
 }
 
 impl ProgramEntry {
-    /// Without jobs.
+    /// Creates a program without jobs.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Registers a job. Where there is one it need not be asked for by name.
+    /// Registers a job under a name. `build` declares the job; every process of the job calls it, and each time it must declare the
+    /// same. If the program has one job only, the job need not be named when the program is started.
     pub fn job<E, F>(mut self, name: impl Into<String>, build: F) -> Self
     where
         E: Into<BoxError>,
@@ -68,7 +86,7 @@ impl ProgramEntry {
         self
     }
 
-    /// The registered jobs.
+    /// Returns the registered jobs, in the order of their registration.
     pub fn jobs(&self) -> &[JobEntry] {
         &self.jobs
     }
@@ -86,10 +104,10 @@ impl ProgramEntry {
     }
 }
 
-/// Builds a job of a program. The same inputs give the same graph in every process.
+/// Builds the graph and the code of one job of a program. The same inputs give the same graph in every process.
 ///
 /// # Errors
-/// When the program refuses its arguments, fails, panics, or declares what can't be run.
+/// Fails when the program has no such job, refuses its arguments, returns an error, panics, or declares a job that cannot run.
 pub fn build(entry: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, BuildProgramError> {
     let job = match entry.find(inputs.job.as_deref()) {
         Err(BuildProgramError::NoSuchJob { asked: None, known }) if asks_for_help(&inputs.args) => {
@@ -100,7 +118,7 @@ pub fn build(entry: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, Buil
     };
     let start_dir = match inputs.embedded {
         true => Some(std::env::current_dir().map_err(|error| {
-            BuildProgramError::Invalid(format!("the working directory can't be found: {error}"))
+            BuildProgramError::Invalid(format!("cannot find the working directory: {error}"))
         })?),
         false => None,
     };
@@ -144,14 +162,15 @@ fn finish(
     if !builder.errors.is_empty() {
         return Err(builder.errors.swap_remove(0));
     }
-    // What the client says goes before what the program says.
+    // The client's options take precedence over the program's.
     let mut options = builder.options;
     options.extend(inputs.options);
-    // A rebuild must be started with it: `Environment::parallelism` may shape a program.
+    // A rebuild must use the same value: a program may read it by `Environment::parallelism`.
     options.insert("parallelism.default".into(), inputs.parallelism.to_string());
     let max_parallelism = match options.get("pipeline.max-parallelism") {
         Some(text) => Some(text.parse().map_err(|_| {
-            let why = format!("pipeline.max-parallelism: '{text}' is no number of subtasks");
+            let why =
+                format!("pipeline.max-parallelism '{text}': must be a number between 1 and 32768");
             BuildProgramError::Invalid(why)
         })?),
         None => builder.max_parallelism,
@@ -167,7 +186,7 @@ fn finish(
     let file_sink = plan.nodes.iter().find(|node| node.kind == "file_sink");
     if let Some(node) = file_sink.filter(|_| !plan.bounded) {
         return Err(BuildProgramError::Invalid(format!(
-            "operator '{}': a file sink publishes when the job finishes, and this job never does",
+            "operator '{}': a file sink publishes its files when the job finishes, and this job has an unbounded source",
             node.name
         )));
     }
@@ -193,13 +212,14 @@ fn finish(
     Ok(with_code(graph, &plan, builder.nodes))
 }
 
-/// What `pipeline.name` says: it goes before the name that the program sets, as every option does.
+/// Returns the name in `pipeline.name`, which takes precedence over the program's as every option does; `None` if it is not set
+/// or blank.
 fn given_name(options: &BTreeMap<String, String>) -> Option<String> {
     let name = options.get("pipeline.name")?.trim();
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// A graph and the code behind it.
+/// Combines a graph with the code of its vertices, coordinators and codecs.
 fn with_code(graph: JobGraph, plan: &Plan, drafts: Vec<NodeDraft>) -> BuiltJob {
     let mut built = BuiltJob {
         graph,

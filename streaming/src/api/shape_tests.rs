@@ -138,7 +138,7 @@ fn mistakes_with_side_outputs_are_named() {
     });
     assert!(other.contains("'large'") && other.contains("u64"), "{other}");
     let source = wrong(|env| drop(env.sequence(0..1).side_output(&LARGE).discard()));
-    assert!(source.contains("it is a source"), "{source}");
+    assert!(source.contains("the operator is a source"), "{source}");
     let nowhere = wrong(|env| drop(env.sequence(0..1).rebalance().side_output(&LARGE).discard()));
     assert!(nowhere.contains("side_output() must follow an operator"), "{nowhere}");
     let emitted = failure(&built(1, |env| {

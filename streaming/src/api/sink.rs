@@ -1,10 +1,10 @@
-//! Where streams end.
+//! Sinks: the ends of streams.
 
 use super::{Environment, Stream, builder::OperatorSpec, inputs::Inputs, stream::set_on_node};
 use crate::{operators::Operator, seam::CoordinatorFactory, types::Record};
 use model::NodeId;
 
-/// A sink that was declared; what is left is to name and place it.
+/// A sink that was declared, to be named and placed. The sink is part of the job also if this value is dropped.
 ///
 /// ```
 /// use streaming::{Environment, api::Sink};
@@ -22,24 +22,24 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// As [`Stream::uid`].
+    /// Sets the sink's uid, as [`Stream::uid`] does.
     pub fn uid(self, uid: impl Into<String>) -> Self {
         set_on_node(&self.env, Some(self.node), "uid", |node| node.uid = Some(uid.into()));
         self
     }
-    /// As [`Stream::name`].
+    /// Sets the sink's name, as [`Stream::name`] does.
     pub fn name(self, name: impl Into<String>) -> Self {
         set_on_node(&self.env, Some(self.node), "name", |node| node.name = Some(name.into()));
         self
     }
-    /// As [`Stream::set_parallelism`].
+    /// Sets the number of the sink's subtasks, as [`Stream::set_parallelism`] does.
     pub fn set_parallelism(self, parallelism: u32) -> Self {
         set_on_node(&self.env, Some(self.node), "set_parallelism", |node| {
             node.parallelism = Some(parallelism);
         });
         self
     }
-    /// As [`Stream::slot_sharing_group`].
+    /// Places the sink in a slot sharing group, as [`Stream::slot_sharing_group`] does.
     pub fn slot_sharing_group(self, group: impl Into<String>) -> Self {
         set_on_node(&self.env, Some(self.node), "slot_sharing_group", |node| {
             node.group = Some(group.into());
@@ -47,7 +47,7 @@ impl Sink {
         });
         self
     }
-    /// As [`Stream::disable_chaining`].
+    /// Makes the sink a chain of its own, as [`Stream::disable_chaining`] does.
     pub fn disable_chaining(self) -> Self {
         set_on_node(&self.env, Some(self.node), "disable_chaining", |node| node.cut = true);
         self
@@ -55,7 +55,7 @@ impl Sink {
 }
 
 impl<T: Record> Stream<T> {
-    /// Adds a sink.
+    /// Declares a sink. `operator` makes the operator of each subtask.
     pub(crate) fn add_sink<Op>(
         &self,
         kind: &'static str,

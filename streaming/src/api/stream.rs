@@ -1,4 +1,4 @@
-//! Streams, and what can be done with every stream.
+//! Streams and the operations on every stream.
 
 use super::{
     Environment, KeyedStream,
@@ -20,11 +20,16 @@ use crate::{
 use model::NodeId;
 use std::rc::Rc;
 
-/// Records of one type on their way. Cheap to clone; used twice, every record goes both ways.
+/// A stream of records of one type. Clones are cheap. A stream that several operators read gives every record to each of them.
+///
+/// The settings [`Stream::uid`], [`Stream::name`], [`Stream::set_parallelism`], [`Stream::slot_sharing_group`] and
+/// [`Stream::disable_chaining`] apply to the operator that the stream comes from. Behind [`Stream::rebalance`],
+/// [`Stream::broadcast`], [`Stream::partition_custom`], [`Stream::union`] and [`Stream::side_output`] there is none, and the
+/// build fails.
 pub struct Stream<T> {
     pub(crate) env: Environment,
     pub(crate) above: Vec<Pending<T>>,
-    /// The operator that `uid`, `name` and the like are about; none behind `rebalance`, `broadcast`, `union`.
+    /// The operator that settings such as `uid` and `name` apply to; `None` behind `rebalance`, `broadcast`, `union` and the like.
     pub(crate) node: Option<NodeId>,
 }
 
@@ -44,7 +49,7 @@ impl<T> Stream<T> {
         Self { env: self.env.clone(), above: above.collect(), node: None }
     }
 
-    /// A source that is a chain of its own; it can still be named.
+    /// Deals the records of a source out in turn, so that the source is a chain of its own. Settings still apply to the source.
     pub(crate) fn rebalanced_source(&self) -> Self {
         Self { node: self.node, ..self.routed(Route::Rebalance) }
     }
@@ -54,24 +59,24 @@ impl<T> Stream<T> {
         self
     }
 
-    /// Names the operator for good: its state is found by this name in every later version of the program.
+    /// Sets the operator's uid, unique in the job: in every later version of the program its state is found by this uid.
     pub fn uid(self, uid: impl Into<String>) -> Self {
         self.set("uid", |node| node.uid = Some(uid.into()))
     }
 
-    /// Names the operator for people.
+    /// Sets the name that people see. It need not be unique.
     pub fn name(self, name: impl Into<String>) -> Self {
         self.set("name", |node| node.name = Some(name.into()))
     }
 
-    /// How many subtasks the operator has. A chain begins with it, unless the program has set the same number for the operators
-    /// before it.
+    /// Sets the number of the operator's subtasks, 1 to the maximum parallelism. The operator begins a chain, unless the program
+    /// has set the same number for the chain before it.
     pub fn set_parallelism(self, parallelism: u32) -> Self {
         self.set("set_parallelism", |node| node.parallelism = Some(parallelism))
     }
 
-    /// In which slots the operator may run: with operators of the same group. A chain begins with it; what follows
-    /// is in the same group unless it says otherwise.
+    /// Places the operator in a slot sharing group: its subtasks share slots with operators of that group only. The operator begins
+    /// a chain; the operators behind it are in the same group unless they set another one.
     ///
     /// ```
     /// # use streaming::Environment;
@@ -88,34 +93,46 @@ impl<T> Stream<T> {
         })
     }
 
-    /// A chain begins with the operator.
+    /// Makes the operator begin a chain. Operators behind it may still be chained to it.
     pub fn disable_chaining(self) -> Self {
         self.set("disable_chaining", |node| node.cut = true)
     }
 
-    /// Deals the records out to the next operator's subtasks in turn.
+    /// Sends the records to the next operator's subtasks in turn.
     pub fn rebalance(&self) -> Self {
         self.routed(Route::Rebalance)
     }
 
-    /// Gives every record to every subtask of the next operator.
+    /// Sends every record to every subtask of the next operator.
     pub fn broadcast(&self) -> Self {
         self.routed(Route::Broadcast)
     }
 
-    /// All records of both streams, in no particular order.
+    /// Returns the records of both streams. The records of each stream keep their order; the order between the streams is
+    /// undefined.
+    ///
+    /// ```
+    /// # use streaming::Environment;
+    /// fn routes(env: &Environment) {
+    ///     let [all, even] = env.sequence(0..1_000).split();
+    ///     let even = even.filter(|n| n % 2 == 0);
+    ///     all.rebalance().map(|n| n + 1).print();
+    ///     all.partition_custom(|n, subtasks| *n as usize % subtasks).print();
+    ///     all.union(&even).broadcast().print();
+    /// }
+    /// ```
     pub fn union(&self, other: &Self) -> Self {
         let above = self.above.iter().chain(&other.above).cloned().collect();
         Self { env: self.env.clone(), above, node: None }
     }
 
-    /// As many streams as are asked for; every record goes into each: `let [all, large] = orders.split();`
+    /// Returns `N` clones of the stream; every record goes into each of them: `let [all, large] = orders.split();`
     pub fn split<const N: usize>(&self) -> [Self; N] {
         std::array::from_fn(|_| self.clone())
     }
 }
 
-/// Changes a node, or reports that there is none.
+/// Changes the draft of a node. Without a node it records that `what` was called on a stream without an operator.
 pub(crate) fn set_on_node(
     env: &Environment,
     node: Option<NodeId>,
@@ -132,8 +149,8 @@ pub(crate) fn set_on_node(
 }
 
 impl<T: Record> Stream<T> {
-    /// Adds an operator of one's own: `make` makes the one of each subtask. `kind` is what the job graph calls it, and its name
-    /// unless it is given another. Most needs are met by [`Stream::process`], which is simpler.
+    /// Adds an operator of one's own: `make` makes the operator of each subtask. `kind` is the operator's kind in the job graph,
+    /// and its name unless the program sets one. [`Stream::process`] is simpler and meets most needs.
     ///
     /// ```
     /// use streaming::{
@@ -142,7 +159,7 @@ impl<T: Record> Stream<T> {
     ///     operators::{Collector, Operator, OperatorContext},
     /// };
     ///
-    /// /// Lets a record through where it differs from the one before it.
+    /// /// Lets a record through if it differs from the one before it.
     /// struct Changes(Option<u64>);
     ///
     /// impl Operator<u64> for Changes {
@@ -192,8 +209,8 @@ impl<T: Record> Stream<T> {
         self.env.stream(pending)
     }
 
-    /// Sends every record to the subtask of the next operator that a function chooses: it is handed the record and how many
-    /// subtasks there are, and answers with one of them, from 0.
+    /// Sends every record to the subtask of the next operator that `function` chooses. `function` is called with the record and the
+    /// number of subtasks, and returns a subtask, counted from 0; a greater number fails the task.
     /// `orders.partition_custom(|order, subtasks| order.region as usize % subtasks)`
     pub fn partition_custom<F>(&self, function: F) -> Self
     where
@@ -209,30 +226,33 @@ impl<T: Record> Stream<T> {
         Self { env: self.env.clone(), above, node: None }
     }
 
-    /// Returns what the operator emits to one of its side outputs, see [`OutputTag`].
+    /// Returns the records that the operator emits to a side output, see [`OutputTag`]. The build fails if the operator is a
+    /// source, or if the side output is also read with another record type.
     pub fn side_output<U: Record>(&self, tag: &OutputTag<U>) -> Stream<U> {
         let mut above = Vec::new();
         let mut mistake = None;
         set_on_node(&self.env, self.node, "side_output", |node| {
             match node.sides.declare::<U>(tag.name(), record_type::<U>()) {
-                _ if node.source => mistake = Some("it is a source".to_owned()),
+                _ if node.source => mistake = Some("the operator is a source".to_owned()),
                 Ok(downstream) => {
                     let from = self.node.unwrap_or(NodeId(0));
                     above.push(Pending::of_side(from, tag.name(), downstream));
                 }
-                Err(other) => mistake = Some(format!("its records are read as {other}, too")),
+                Err(other) => mistake = Some(format!("it is also read with record type {other}")),
             }
         });
         if let Some(why) = mistake {
             let name = tag.name();
-            let why =
-                format!("the operator has no side output '{name}' of {}: {why}", U::type_name());
+            let why = format!(
+                "cannot read side output '{name}' with record type {}: {why}",
+                U::type_name()
+            );
             self.env.builder.borrow_mut().invalid(why);
         }
         Stream { env: self.env.clone(), above, node: None }
     }
 
-    /// Every record becomes another.
+    /// Converts every record with `function`.
     pub fn map<U, F>(&self, function: F) -> Stream<U>
     where
         U: Record,
@@ -241,7 +261,7 @@ impl<T: Record> Stream<T> {
         self.transform("map", move || Map::new(function.clone()))
     }
 
-    /// Every record becomes another, or the task fails with the function's error.
+    /// Converts every record with `function`; an error of `function` fails the task.
     pub fn try_map<U, E, F>(&self, function: F) -> Stream<U>
     where
         U: Record,
@@ -251,7 +271,7 @@ impl<T: Record> Stream<T> {
         self.transform("map", move || TryMap::new(function.clone()))
     }
 
-    /// Records that the function says yes to; the task fails with the function's error.
+    /// Keeps the records for which `function` returns true; an error of `function` fails the task.
     ///
     /// ```
     /// # use streaming::Stream;
@@ -267,7 +287,7 @@ impl<T: Record> Stream<T> {
         self.transform("filter", move || TryFilter::new(function.clone()))
     }
 
-    /// Records that the function says yes to.
+    /// Keeps the records for which `function` returns true.
     pub fn filter<F>(&self, function: F) -> Stream<T>
     where
         F: FnMut(&T) -> bool + Clone + Send + 'static,
@@ -275,7 +295,7 @@ impl<T: Record> Stream<T> {
         self.transform("filter", move || Filter::new(function.clone()))
     }
 
-    /// Every record becomes any number of others, or the task fails with the function's error.
+    /// Replaces every record by those that `function` emits; an error of `function` fails the task.
     ///
     /// ```
     /// # use streaming::Stream;
@@ -298,7 +318,7 @@ impl<T: Record> Stream<T> {
         self.transform("flat_map", move || TryFlatMap::new(function.clone()))
     }
 
-    /// Every record becomes any number of others.
+    /// Replaces every record by those that `function` emits: none, one or several.
     ///
     /// ```
     /// # use streaming::{Environment, Stream};
@@ -316,7 +336,7 @@ impl<T: Record> Stream<T> {
         self.transform("flat_map", move || FlatMap::new(function.clone()))
     }
 
-    /// Looks at every record on its way.
+    /// Calls `function` for every record, and passes the records on unchanged.
     ///
     /// ```
     /// # use streaming::Stream;
@@ -331,8 +351,8 @@ impl<T: Record> Stream<T> {
         self.transform("inspect", move || Inspect::new(function.clone()))
     }
 
-    /// Gives every record its event time, and follows the records with watermarks. Times and watermarks that the stream had
-    /// before are replaced.
+    /// Gives every record its event time and the stream its watermarks, as `strategy` says. They replace the times and watermarks
+    /// that the stream has already; only the final watermark at the end of input passes.
     pub fn assign_timestamps_and_watermarks<F, G>(
         &self,
         strategy: WatermarkStrategy<T, F, G>,
@@ -344,12 +364,13 @@ impl<T: Record> Stream<T> {
         self.transform("timestamps_and_watermarks", move || AssignWatermarks::new(strategy.clone()))
     }
 
-    /// A function that is opened and closed and may fail.
+    /// Runs a function that is opened and closed and may fail, see [`ProcessFunction`].
     pub fn process<P: ProcessFunction<T>>(&self, function: P) -> Stream<P::Out> {
         self.transform("process", move || Process::new(function.clone()))
     }
 
-    /// A function that keeps state per subtask. When the job is restored with another parallelism, the state is dealt out anew.
+    /// Runs a function that keeps state per subtask, see [`StatefulProcessFunction`]. When the job is restored with another
+    /// parallelism, the state is redistributed among the subtasks.
     pub fn process_with_state<F>(&self, function: F) -> Stream<F::Out>
     where
         F: StatefulProcessFunction<T>,
@@ -359,8 +380,8 @@ impl<T: Record> Stream<T> {
         self.add(spec, move || StatefulProcess::new(function.clone()))
     }
 
-    /// Groups the records by a part of them: `orders.key_by(|order| &order.customer)`. A key that is computed takes
-    /// [`Stream::key_by_value`]: one name for both would make every closure name its argument's type.
+    /// Partitions the stream by a part of each record: `orders.key_by(|order| &order.customer)`. For a computed key use
+    /// [`Stream::key_by_value`]; if one method took both, every closure would have to name its argument's type.
     pub fn key_by<K, F>(&self, key: F) -> KeyedStream<T, ByReference<F, K>>
     where
         K: Key,
@@ -369,7 +390,7 @@ impl<T: Record> Stream<T> {
         KeyedStream::new(self.clone(), ByReference::new(key))
     }
 
-    /// Groups the records by something computed: `orders.key_by_value(|order| order.id % 10)`.
+    /// Partitions the stream by a key computed from each record: `orders.key_by_value(|order| order.id % 10)`.
     pub fn key_by_value<K, F>(&self, key: F) -> KeyedStream<T, ByValue<F, K>>
     where
         K: Key,

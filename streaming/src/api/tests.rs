@@ -260,7 +260,7 @@ fn mistakes_are_named() {
     );
     assert_eq!(
         wrong(|env| drop(env.read_lines("ftp://a/b").discard())),
-        "operator 'line source': there is no file system for 'ftp://' here, in 'ftp://a/b'"
+        "operator 'line source': cannot use 'ftp://a/b': there is no file system for the scheme 'ftp'"
     );
     assert_eq!(
         wrong(|env| drop(env.sequence(0..1).uid("a").map(|n| n).uid("a").discard())),
@@ -274,7 +274,7 @@ fn mistakes_are_named() {
         wrong(|env| drop(
             env.socket_text("localhost:1").name("lines").set_parallelism(2).discard()
         )),
-        "operator 'lines': it can't be split, so its parallelism can't be 2"
+        "operator 'lines': it can have one subtask only, its parallelism cannot be 2"
     );
     assert_eq!(
         wrong(|env| drop(env.sequence(0..1).rebalance().name("x").discard())),
@@ -282,7 +282,7 @@ fn mistakes_are_named() {
     );
     assert_eq!(
         wrong(|env| drop(env.sequence(0..).write_text("/x/y"))),
-        "operator 'file sink': a file sink publishes when the job finishes, and this job never does"
+        "operator 'file sink': a file sink publishes its files when the job finishes, and this job has an unbounded source"
     );
     assert_eq!(
         wrong(|env| drop(env.sequence_with_rate(0..1, 0.0).discard())),

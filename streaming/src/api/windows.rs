@@ -11,9 +11,9 @@ use crate::{
 };
 use std::{ops::AddAssign, time::Duration};
 
-/// A keyed stream whose records are put together by windows.
+/// A keyed stream whose records are grouped into windows.
 ///
-/// What is emitted for a window of time has the window's last millisecond as its event time.
+/// A result of a window of time has the window's last millisecond as its event time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,8 +42,9 @@ pub struct WindowedStream<T, S, W> {
 }
 
 impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
-    /// Puts the records of each key together by windows:
-    /// `clicks.key_by(|c| &c.user).window(TumblingEventTimeWindows::of(Duration::from_secs(60))).count()`.
+    /// Groups the records of each key into windows:
+    /// `clicks.key_by(|c| &c.user).window(TumblingEventTimeWindows::of(Duration::from_secs(60))).count()`. The build fails if the
+    /// windows are impossible, such as windows without length.
     pub fn window<W: WindowAssigner<T>>(&self, assigner: W) -> WindowedStream<T, S, W> {
         if let Some(mistake) = assigner.mistake() {
             self.stream.env.builder.borrow_mut().invalid(mistake);
@@ -51,8 +52,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         WindowedStream { keyed: self.clone(), assigner, lateness: 0.into() }
     }
 
-    /// Puts every `records` records of each key together, whatever their times. What is emitted has the event time of the
-    /// record that made a window full; records that make none full when the input ends are in none.
+    /// Groups every `records` records of each key into a window, whatever their times. A result has the event time of the record
+    /// that completed its window. A window that is incomplete when the input ends emits nothing.
     ///
     /// ```
     /// use streaming::Environment;
@@ -65,8 +66,8 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
         self.window(CountWindows::of(records, records))
     }
 
-    /// Puts the last `size` records of each key together, at every `slide` records of the key. The first windows of a key have
-    /// fewer records.
+    /// Groups the last `size` records of each key into a window, at every `slide` records of the key. The first windows of a key
+    /// have fewer than `size` records.
     ///
     /// ```
     /// use streaming::Environment;
@@ -86,15 +87,15 @@ impl<T: Record, S: KeySelector<T>> KeyedStream<T, S> {
 }
 
 impl<T, S, W: EventTimeAssigner> WindowedStream<T, S, W> {
-    /// Keeps each window for that long after the watermark has passed its end. A record that comes meanwhile makes the window
-    /// emit for its key once more; a record that comes later still is dropped, or goes to
+    /// Keeps each window for `lateness` (whole milliseconds) after the watermark has passed its end. A record that arrives in that
+    /// time makes the window emit for its key once more. A record that arrives later is dropped, or goes to
     /// [`WindowedStream::side_output_late_data`].
     pub fn allowed_lateness(self, lateness: Duration) -> Self {
         Self { lateness: self.lateness.with_ms(whole_ms(lateness)), ..self }
     }
 
-    /// Sends the records that come too late for every window to a side output, instead of dropping them. It is read from what
-    /// the windows emit:
+    /// Sends the records that arrive too late for every window to a side output, instead of dropping them. The side output is
+    /// read from the stream of results:
     ///
     /// ```
     /// use std::time::Duration;
@@ -131,12 +132,12 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W>
         })
     }
 
-    /// Emits how many records each key has in each window: `(key, count)`.
+    /// Emits `(key, count)` for each key and window: how many records the window has.
     pub fn count(&self) -> Stream<(S::Key, u64)> {
         self.folded(Count)
     }
 
-    /// Emits the sum of a number of each record: `(key, sum)`.
+    /// Emits `(key, sum)` for each key and window: the sum of `number` over the window's records.
     pub fn sum<V, F>(&self, number: F) -> Stream<(S::Key, V)>
     where
         V: Record + AddAssign,
@@ -145,9 +146,9 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W>
         self.folded(Sum::new(number))
     }
 
-    /// Merges the records of each key and window into one, and emits that:
-    /// `orders.reduce(|all, next| all.amount += next.amount)`. Records of different panes of a sliding window, and of sessions
-    /// that become one, are merged among themselves first: it must not matter which records are merged first.
+    /// Merges the records of each key and window into one, and emits that one:
+    /// `orders.reduce(|all, next| all.amount += next.amount)`. `merge` must be associative and commutative: the records of each
+    /// pane of a sliding window, and of sessions that become one, are merged among themselves first.
     pub fn reduce<F>(&self, merge: F) -> Stream<T>
     where
         F: FnMut(&mut T, T) + Clone + Send + 'static,
@@ -155,12 +156,26 @@ impl<T: Record, S: KeySelector<T>, W: WindowAssigner<T>> WindowedStream<T, S, W>
         self.folded(Reduce::new(merge))
     }
 
-    /// Makes one value of the records of each key and window: `(key, value)`.
+    /// Aggregates the records of each key and window, and emits `(key, value)`. [`AggregateFunction`] has an example of a function.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use streaming::{
+    ///     Stream,
+    ///     operators::{AggregateFunction, TumblingEventTimeWindows},
+    /// };
+    ///
+    /// fn means<F: AggregateFunction<u64, Out = f64>>(numbers: &Stream<u64>, mean: F) {
+    ///     let minutes = TumblingEventTimeWindows::of(Duration::from_secs(60));
+    ///     numbers.key_by_value(|n| n % 3).window(minutes).aggregate(mean).print();
+    /// }
+    /// ```
     pub fn aggregate<F: AggregateFunction<T>>(&self, function: F) -> Stream<(S::Key, F::Out)> {
         self.folded(AggregateWindow(function))
     }
 
-    /// Hands all records of each key and window to a function. They are kept until then: an aggregate keeps less.
+    /// Calls a function with all records of each key and window. All records are kept until the window ends:
+    /// [`WindowedStream::aggregate`] keeps less.
     pub fn process<F: WindowFunction<S::Key, T>>(&self, function: F) -> Stream<F::Out> {
         self.folded(ProcessWindow(function))
     }

@@ -1,5 +1,5 @@
-//! A built program: the graph, and the code behind its vertices. It must never decide parallelism itself: that
-//! comes from the submitted graph, with each subtask's context.
+//! A built job: the graph and the code of its vertices. Nothing here may decide a parallelism: each subtask's context brings it
+//! from the submitted graph.
 
 use crate::seam::{
     Coordinator, CoordinatorContext, CoordinatorFactory, EdgeCodec, Subtask, SubtaskContext,
@@ -12,25 +12,25 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// A program that was built, in one process.
+/// A job as built in one process: its graph, and factories of its subtasks, coordinators and codecs.
 pub struct BuiltJob {
     pub(crate) graph: JobGraph,
-    // User functions are `Send` but need not be `Sync`: each is cloned for a subtask under its lock.
+    // User functions are `Send` but need not be `Sync`: they are cloned for a subtask under the lock.
     pub(crate) vertices: BTreeMap<JobVertexId, Mutex<Box<dyn SubtaskFactory>>>,
     pub(crate) coordinators: BTreeMap<OperatorId, Mutex<Box<dyn CoordinatorFactory>>>,
     pub(crate) codecs: BTreeMap<EdgeId, Arc<dyn EdgeCodec>>,
 }
 
 impl BuiltJob {
-    /// What the control plane knows of it.
+    /// Returns the job's graph, which the control plane works with.
     pub fn graph(&self) -> &JobGraph {
         &self.graph
     }
 
-    /// A new subtask of a vertex.
+    /// Creates a subtask of a vertex; it is not opened yet.
     ///
     /// # Errors
-    /// When there is no such vertex, or the context does not fit it.
+    /// Fails when the job has no such vertex, or when the context does not fit the vertex.
     pub fn subtask(
         &self,
         vertex: JobVertexId,
@@ -43,10 +43,10 @@ impl BuiltJob {
         factory.lock().unwrap_or_else(PoisonError::into_inner).subtask(context)
     }
 
-    /// A new coordinator of an operator.
+    /// Creates a coordinator of an operator; it is not started yet.
     ///
     /// # Errors
-    /// When the program has no such operator, or it has no coordinator.
+    /// Fails when the job has no such operator, or when the operator has no coordinator.
     pub fn coordinator(
         &self,
         operator: OperatorId,
@@ -58,12 +58,12 @@ impl BuiltJob {
         Ok(factory.lock().unwrap_or_else(PoisonError::into_inner).coordinator(context))
     }
 
-    /// What the exchange needs to know of an edge's records.
+    /// Returns the codec of an edge's batches; `None` if the job has no such edge.
     pub fn edge_codec(&self, edge: EdgeId) -> Option<Arc<dyn EdgeCodec>> {
         self.codecs.get(&edge).cloned()
     }
 
-    /// Which node differs from those of another graph of the same program; `None`: nothing does.
+    /// Returns the first difference between this graph and another one of the same program, in words; `None` if there is none.
     pub fn difference_from(&self, other: &JobGraph) -> Option<String> {
         super::difference(&self.graph, other)
     }

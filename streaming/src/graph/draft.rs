@@ -1,4 +1,4 @@
-//! What `build` has declared so far: nodes with the code behind them. No decisions here.
+//! The declarations of a build: nodes with their code. Nothing here decides about chains or parallelism.
 
 use crate::{
     chain::{Assembly, EdgeWriter, FanOut, Head, NoConsumer, Partitioner, RoundRobin},
@@ -12,33 +12,33 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// How records get from one operator to the next, as the program says it.
+/// The route of records from one operator to the next, as the program declares it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// On to the next operator; by subtask index, or in turn where the parallelisms differ.
+    /// To the subtask of the same index; in turn to all subtasks if the parallelisms differ.
     Direct,
-    /// In turn to all.
+    /// To all subtasks in turn.
     Rebalance,
-    /// To all.
+    /// Every record to all subtasks.
     Broadcast,
-    /// By key group.
+    /// To the subtask that has the record's key group.
     Hash,
-    /// As a function of the program says.
+    /// To the subtask that a function of the program chooses.
     Custom,
 }
 
 /// Makes the head of a chain that begins with a node.
 pub(crate) type MakeHead = Box<dyn FnMut(&mut Assembly) -> Result<Box<dyn Head>, TaskError> + Send>;
-/// Makes an operator with the rest of its chain.
+/// Makes an operator together with the rest of its chain.
 pub(crate) type MakeConsumer<T> =
     Box<dyn FnMut(&mut Assembly) -> Result<Box<dyn Consumer<T>>, TaskError> + Send>;
-/// Makes the partitioner of a producer's subtask, for so many channels and key groups.
+/// Makes the partitioner of one subtask of a producer. Its arguments are the numbers of channels and of key groups.
 pub(crate) type MakePartitioner<T> = Box<dyn FnMut(usize, u32) -> Box<dyn Partitioner<T>> + Send>;
 
 /// One input edge of a node.
 pub(crate) struct Read {
     pub(crate) from: NodeId,
-    /// The side output that is read; `None`: the main output.
+    /// Name of the side output that is read; `None` for the main output.
     pub(crate) side: Option<&'static str>,
     pub(crate) route: Route,
     pub(crate) record: String,
@@ -46,7 +46,7 @@ pub(crate) struct Read {
     pub(crate) codec: Arc<dyn EdgeCodec>,
 }
 
-/// One operator.
+/// The draft of one operator.
 pub(crate) struct NodeDraft {
     pub(crate) kind: String,
     pub(crate) name: Option<String>,
@@ -56,19 +56,19 @@ pub(crate) struct NodeDraft {
     pub(crate) reads: Vec<Read>,
     pub(crate) states: Vec<StateDeclaration>,
     pub(crate) coordinator: Option<Box<dyn CoordinatorFactory>>,
-    /// As the program sets it. A chain begins with the operator unless the chain above has the same number.
+    /// The parallelism that the program sets. The operator begins a chain unless the chain before it has the same parallelism.
     pub(crate) parallelism: Option<u32>,
-    /// It can have one subtask only.
+    /// True if the operator can have one subtask only.
     pub(crate) single: bool,
     pub(crate) group: Option<String>,
-    /// A chain begins here, whatever the parallelism.
+    /// True if the operator begins a chain, whatever the parallelism.
     pub(crate) cut: bool,
     pub(crate) source: bool,
     pub(crate) bounded: bool,
     pub(crate) head: MakeHead,
 }
 
-/// Who reads a node's records.
+/// The readers of one output of a node. Clones share the readers.
 pub(crate) struct Downstream<T> {
     readers: Arc<Mutex<Vec<Reader<T>>>>,
 }
@@ -84,16 +84,16 @@ impl<T> Default for Downstream<T> {
     }
 }
 
-/// A consumer that several producers may share.
+/// Makes a consumer; the producers of the consumer share it.
 pub(crate) type SharedMake<T> = Arc<Mutex<MakeConsumer<T>>>;
 
 struct Reader<T> {
     node: NodeId,
-    /// Which of the reader's reads.
+    /// Index of the read among the reader's reads.
     read: usize,
     broadcast: bool,
     partitioner: Option<MakePartitioner<T>>,
-    /// Makes the reader as the next operator of a chain; `None`: it always begins one.
+    /// Makes the reader as the next operator of a chain; `None` if the reader always begins a chain.
     make: Option<SharedMake<T>>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<T: Record> Downstream<T> {
-    /// Another node reads.
+    /// Adds `node` as a reader; `read` is the index of this read among the node's reads.
     pub(crate) fn attach(
         &self,
         node: NodeId,
@@ -115,7 +115,7 @@ impl<T: Record> Downstream<T> {
         lock(&self.readers).push(Reader { node, read, broadcast, partitioner, make });
     }
 
-    /// The rest of the chain behind `from`: the next operator, or the edges that leave.
+    /// Makes the rest of the chain behind `from`: the next operator, or the writers of the edges that leave the chain.
     pub(crate) fn link(
         &self,
         from: NodeId,
@@ -125,7 +125,7 @@ impl<T: Record> Downstream<T> {
         for reader in lock(&self.readers).iter_mut() {
             let Some((port, key_groups)) = assembly.take_output(from, reader.node, reader.read)
             else {
-                // Not an edge, so the reader is the next operator of this chain, and the only one.
+                // There is no edge, so the reader is the next operator of this chain and the only reader.
                 let make =
                     reader.make.as_ref().ok_or_else(|| missing_edge(assembly, reader.node))?;
                 return (lock(make))(assembly);
@@ -152,10 +152,10 @@ impl<T: Record> Downstream<T> {
 
 fn missing_edge(assembly: &Assembly, to: NodeId) -> TaskError {
     let chain = assembly.chain_name();
-    TaskError::Deployment(format!("'{chain}' has no output to operator {}", to.0))
+    TaskError::Deployment(format!("chain '{chain}' has no output to node {}", to.0))
 }
 
-/// The side outputs of one node, in the order in which the program asked for them.
+/// The side outputs of one node, in the order in which the program first read them. Clones share the list.
 #[derive(Clone, Default)]
 pub(crate) struct SideDrafts {
     list: Arc<Mutex<Vec<SideDraft>>>,
@@ -167,18 +167,18 @@ type MakeSideOutput =
 /// One side output of a node.
 pub(crate) struct SideDraft {
     name: &'static str,
-    /// Name and schema of its record type.
+    /// Name and schema fingerprint of the record type.
     record: (String, String),
-    /// A `Downstream` of that type.
+    /// The `Downstream` of the record type.
     downstream: Box<dyn Any + Send>,
     link: MakeSideOutput,
 }
 
 impl SideDrafts {
-    /// Returns who reads the side output of that name, which is declared now unless it was before.
+    /// Returns the readers of a side output, which is declared now unless it was before.
     ///
     /// # Errors
-    /// The name of the type that the side output was declared with, where that is another one.
+    /// Returns the name of the record type that the side output was declared with, if that is not `T`.
     pub(crate) fn declare<T: Record>(
         &self,
         name: &'static str,
@@ -203,7 +203,7 @@ impl SideDrafts {
     /// Makes the side outputs of one subtask.
     ///
     /// # Errors
-    /// When the deployment has no output for a reader.
+    /// Fails when the deployment has no output for a reader.
     pub(crate) fn link(
         &self,
         from: NodeId,
@@ -214,7 +214,7 @@ impl SideDrafts {
         made.collect::<Result<Vec<_>, TaskError>>().map(SideOutputs::new)
     }
 
-    /// Returns name and schema of every side output.
+    /// Returns the name and the schema fingerprint of every side output.
     pub(crate) fn schemas(&self) -> Vec<(&'static str, String)> {
         lock(&self.list).iter().map(|side| (side.name, side.record.1.clone())).collect()
     }

@@ -1,4 +1,4 @@
-//! From what a program declared to a JobGraph, and how two graphs differ. No user code runs here.
+//! Turns the declarations of a program into a JobGraph, and compares two graphs. No user code runs here.
 
 mod built;
 pub(crate) mod draft;
@@ -8,7 +8,8 @@ pub use built::BuiltJob;
 
 use model::{JobGraph, graph::GraphNode};
 
-/// Which node of `ours` differs from `theirs`, in words; `None`: their fingerprints are equal.
+/// Returns the first difference between two graphs of one program, in words, where "here" is `ours` and "there" is `theirs`;
+/// `None` if their fingerprints are equal.
 pub fn difference(ours: &JobGraph, theirs: &JobGraph) -> Option<String> {
     if ours.fingerprint == theirs.fingerprint {
         return None;
@@ -48,7 +49,7 @@ pub fn difference(ours: &JobGraph, theirs: &JobGraph) -> Option<String> {
             format!("operators are chained as '{}' here, as '{}' there", here.name, there.name)
         }
         None if here != there => format!("{here} chains here, {there} there"),
-        None => "the fields of a record type, or how records are sent on".to_owned(),
+        None => "the fields of a record type or the routes of records differ".to_owned(),
     })
 }
 

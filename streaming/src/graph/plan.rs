@@ -1,5 +1,5 @@
-//! From declared nodes to vertices and edges. Where a chain ends is decided by the program's text alone; numbers
-//! of subtasks only fill in parallelisms, never change a shape.
+//! Plans a job: turns declared nodes into vertices and edges. The program's text alone decides where a chain ends; the
+//! configuration changes parallelisms, never the shape of the graph.
 
 use super::draft::{NodeDraft, Read, Route};
 use crate::{seam::BuildProgramError, state::default_max_parallelism};
@@ -10,31 +10,32 @@ use model::{
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a plan needs beside the nodes.
+/// The inputs of a plan.
 pub(crate) struct PlanInputs<'a> {
     pub(crate) nodes: &'a [NodeDraft],
-    /// `parallelism.default`, or what the program sets for all operators.
+    /// The parallelism of operators that set none: the program's, else `parallelism.default`.
     pub(crate) parallelism: u32,
-    /// What the program sets for all operators: a part of its text, as `parallelism.default` is not.
+    /// The parallelism that the program sets for all operators. Unlike `parallelism.default` it is part of the program's text, so
+    /// that chains may depend on it.
     pub(crate) set_parallelism: Option<u32>,
-    /// Set for the whole job.
+    /// The maximum parallelism of all operators; `None` if neither client nor program sets it.
     pub(crate) max_parallelism: Option<u32>,
     pub(crate) groups: &'a BTreeMap<String, ResourceProfile>,
 }
 
-/// The shape of a job.
+/// The nodes, vertices and edges of a job.
 pub(crate) struct Plan {
     pub(crate) nodes: Vec<GraphNode>,
     pub(crate) vertices: Vec<JobVertex>,
     pub(crate) edges: Vec<JobEdge>,
-    /// Per edge, which read of its consumer it is.
+    /// For each edge, its index among the reads of its consumer.
     pub(crate) reads: Vec<usize>,
     pub(crate) bounded: bool,
     pub(crate) fingerprint: ContentHash,
 }
 
 const DEFAULT_GROUP: &str = "default";
-/// As many key groups as there can be.
+/// The greatest possible number of key groups.
 const MOST_SUBTASKS: u32 = 32_768;
 
 pub(crate) fn plan(inputs: &PlanInputs<'_>) -> Result<Plan, BuildProgramError> {
@@ -51,11 +52,11 @@ pub(crate) fn plan(inputs: &PlanInputs<'_>) -> Result<Plan, BuildProgramError> {
 }
 
 fn node_id(index: usize) -> NodeId {
-    // A program has fewer nodes than memory has bytes; beyond u32 the ids would only repeat.
+    // No program has more than u32::MAX nodes, because each takes memory.
     NodeId(u32::try_from(index).unwrap_or(u32::MAX))
 }
 
-/// The name of a node, as a person reads it.
+/// Returns the name of a node for people: the one that the program sets, else the kind in words.
 pub(crate) fn display_name(node: &NodeDraft) -> String {
     node.name.clone().unwrap_or_else(|| node.kind.replace('_', " "))
 }
@@ -96,17 +97,17 @@ fn graph_nodes(drafts: &[NodeDraft]) -> Result<Vec<GraphNode>, BuildProgramError
     Ok(nodes)
 }
 
-/// The first half of a SHA-256, as Flink's operator ids are 128 bits.
+/// Returns the first half of the text's SHA-256: like Flink's, operator ids have 128 bits.
 fn operator_id(text: &str) -> OperatorId {
     let digest = Sha256::digest(text.as_bytes());
     let first = digest.iter().take(16);
     OperatorId(first.fold(0, |id, byte| id << 8 | u128::from(*byte)))
 }
 
-/// For every node, the index of the node its chain begins with.
+/// Returns for every node the index of the node that its chain begins with.
 fn chain_heads(inputs: &PlanInputs<'_>) -> Vec<usize> {
     let drafts = inputs.nodes;
-    // The parallelism that the text gives to the chain that begins with a node.
+    // The parallelism that the program's text gives to the chain that begins with a node.
     let of_chain = |head: usize| {
         let draft = drafts.get(head)?;
         draft.parallelism.or(draft.single.then_some(1)).or(inputs.set_parallelism)
@@ -176,7 +177,9 @@ fn parallelism(
     };
     let wanted = match draft.parallelism {
         Some(more) if draft.single && more != 1 => {
-            return invalid(format!("it can't be split, so its parallelism can't be {more}"));
+            return invalid(format!(
+                "it can have one subtask only, its parallelism cannot be {more}"
+            ));
         }
         Some(set) => set,
         None if draft.single => 1,
@@ -185,7 +188,7 @@ fn parallelism(
     let most = inputs.max_parallelism.unwrap_or_else(|| default_max_parallelism(wanted));
     if most == 0 || most > MOST_SUBTASKS {
         return invalid(format!(
-            "the maximal parallelism must be 1 to {MOST_SUBTASKS}, not {most}"
+            "the maximum parallelism must be 1 to {MOST_SUBTASKS}, not {most}"
         ));
     }
     if wanted == 0 || wanted > most {
@@ -194,7 +197,7 @@ fn parallelism(
     Ok((wanted, most))
 }
 
-/// Its own, else the one that all its inputs are in.
+/// Returns the operator's slot sharing group: its own, else the one that all its inputs are in, else the default group.
 fn slot_group(draft: &NodeDraft, heads: &[usize], groups: &BTreeMap<usize, String>) -> String {
     if let Some(group) = &draft.group {
         return group.clone();
@@ -252,7 +255,8 @@ fn edges(
     (edges, reads)
 }
 
-/// Of everything that two rebuilds must agree on, and nothing that scheduling may change.
+/// Returns the hash of everything that must be equal in all builds of the job. Parallelisms and slot sharing groups, which
+/// scheduling may change, are not part of it.
 fn fingerprint(drafts: &[NodeDraft], nodes: &[GraphNode], vertices: &[JobVertex]) -> ContentHash {
     let mut hasher = Sha256::new();
     let mut add = |text: &str| {

@@ -1,8 +1,8 @@
-//! Runs a built job in the calling thread, for tests of operators and of whole programs: ports in memory, time that jumps
-//! to the next timer, tasks stepped in turn. A task is stepped only after something woke it, so that a wake-up that would
-//! be lost in a real process ends as [`HarnessError::Stuck`] here.
+//! Runs a built job in the calling thread, for tests of operators and of whole programs. Ports are in memory, tasks are stepped
+//! in turn, and time jumps to the next timer. A task is stepped only after something woke it, so that a wake-up that would be
+//! lost in a real process ends as [`HarnessError::Stuck`] here.
 //!
-//! It must never be part of a running cluster.
+//! This module must never be part of a running cluster.
 
 mod ports;
 mod upcalls;
@@ -24,46 +24,46 @@ use std::{
 use thiserror::Error;
 use upcalls::{Asked, Flag, Upcalls, World};
 
-/// What went wrong in a run.
+/// The reason why a run failed.
 #[derive(Debug, Error)]
 pub enum HarnessError {
     /// A task failed.
-    #[error("{chain} ({subtask}): {error}")]
+    #[error("subtask {subtask} of chain '{chain}' failed: {error}")]
     Task {
-        /// The chain's name.
+        /// Name of the chain.
         chain: String,
-        /// Which subtask.
+        /// Index of the subtask, from 0.
         subtask: u32,
-        /// Why.
+        /// The task's error.
         error: TaskError,
     },
-    /// A coordinator failed.
+    /// A coordinator failed: the operator's name, and the cause.
     #[error("coordinator of '{0}': {1}")]
     Coordinator(String, String),
-    /// Nobody can go on, and nothing will wake anybody.
-    #[error("stuck: {0}")]
+    /// No task can go on, and nothing will wake one: the unfinished subtasks.
+    #[error("no task can go on and none will be woken: {0}")]
     Stuck(String),
-    /// The runtime for I/O can't be made.
-    #[error("no runtime: {0}")]
+    /// The runtime for I/O cannot be created.
+    #[error("cannot create the runtime for I/O: {0}")]
     Runtime(#[from] std::io::Error),
 }
 
-/// What a run gave.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Lines of the collect sinks, in the order of the graph.
+    /// The lines of each collect sink, in the order of the graph.
     pub collected: Vec<Vec<Vec<u8>>>,
-    /// Steps that were taken.
+    /// Number of steps of all tasks, in all attempts.
     pub steps: u64,
-    /// Records in and out, by vertex name.
+    /// Records read and emitted in the last attempt, by vertex name.
     pub records: BTreeMap<String, (u64, u64)>,
-    /// Checkpoints, and how many subtasks acknowledged each, with how many snapshots.
+    /// For each checkpoint, the number of subtasks that acknowledged it and the number of their snapshots.
     pub acknowledged: BTreeMap<u64, (usize, usize)>,
-    /// Milliseconds of the harness's time.
+    /// Time that passed on the harness's clock, in milliseconds.
     pub elapsed_ms: u64,
 }
 
-/// How a job is run.
+/// The settings of a run.
 #[derive(Debug, Clone)]
 pub struct Harness {
     tmp_dir: PathBuf,
@@ -89,7 +89,7 @@ struct Running {
 type EdgeChannels = Vec<Vec<Arc<Channel>>>;
 
 impl Harness {
-    /// With files in that folder.
+    /// Creates the default settings; temporary files go to `tmp_dir`.
     pub fn new(tmp_dir: &Path) -> Self {
         Self {
             tmp_dir: tmp_dir.to_owned(),
@@ -102,38 +102,39 @@ impl Harness {
             interrupt: Interrupt::default(),
         }
     }
-    /// Hands every subtask this interruption. The harness never takes it back: once raised, each operator works on one
-    /// record a step.
+    /// Sets the interrupt of all subtasks. The harness never takes it back: once it is raised, each operator processes one record
+    /// per step.
     pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
         self.interrupt = interrupt;
         self
     }
-    /// Elements that a channel takes.
+    /// Sets how many elements a channel holds at most; 4 by default.
     pub fn channel_batches(mut self, batches: usize) -> Self {
         self.channel_batches = batches;
         self
     }
-    /// Sends every batch through its codec.
+    /// Encodes and decodes every batch, as if each channel crossed a network.
     pub fn serialize(mut self) -> Self {
         self.serialize = true;
         self
     }
-    /// Records per step.
+    /// Sets how many records a step may process; 1024 by default.
     pub fn budget(mut self, records: usize) -> Self {
         self.budget = records;
         self
     }
-    /// Fails all tasks after so many steps and starts them anew; once for every number given.
+    /// Fails all tasks and restarts them without state: the first attempt fails after `steps[0]` steps, the second one after
+    /// `steps[1]` steps of its own, and so on.
     pub fn fail_after(mut self, steps: &[u64]) -> Self {
         self.fail_after = steps.to_vec();
         self
     }
-    /// Ends the run after so many steps, as if cancelled.
+    /// Cancels the job after that number of steps of an attempt.
     pub fn cancel_after(mut self, steps: u64) -> Self {
         self.cancel_after = Some(steps);
         self
     }
-    /// Triggers a checkpoint at the sources after so many steps.
+    /// Triggers a checkpoint at the sources after each of these numbers of steps of an attempt.
     pub fn checkpoint_after(mut self, steps: &[u64]) -> Self {
         self.checkpoint_after = steps.to_vec();
         self
@@ -142,7 +143,7 @@ impl Harness {
     /// Runs a job to its end.
     ///
     /// # Errors
-    /// When a task or coordinator fails, or nothing moves any more.
+    /// Fails when a task or a coordinator fails, or when no task can go on.
     pub fn run(&self, job: &BuiltJob) -> Result<Outcome, HarnessError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let world = Arc::new(World::new(runtime));
@@ -426,19 +427,19 @@ fn trigger(tasks: &mut [Running], barrier: Barrier) -> Result<(), HarnessError> 
     Ok(())
 }
 
-/// Hands events to coordinators, and their answers back as mail.
+/// Delivers the tasks' events to the coordinators, and the answers to the tasks as mail.
 fn answer(world: &Arc<World>, coordinators: &mut Coordinators) {
     for Asked { from, operator, event, ticket } in world.take_events() {
         let back = world.clone();
         let reply = EventReply::new(move |result| back.post(from, Mail::Reply { ticket, result }));
         match coordinators.get_mut(&operator) {
             Some((_, coordinator)) => coordinator.answer_event(from, &event, reply),
-            None => reply.send(Err("there is no such coordinator".to_owned())),
+            None => reply.send(Err("the operator has no coordinator".to_owned())),
         }
     }
 }
 
-/// Reads a collect sink's result as a client does.
+/// Reads all lines of a collect sink, as a client does.
 fn read_all(coordinator: &mut dyn Coordinator) -> Result<Vec<Vec<u8>>, String> {
     let mut lines: Vec<Vec<u8>> = Vec::new();
     loop {

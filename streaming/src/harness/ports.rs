@@ -1,4 +1,4 @@
-//! Bounded queues in memory as ports.
+//! Ports that are bounded queues in memory.
 
 use super::upcalls::Flag;
 use crate::{
@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// One channel between two subtasks.
+/// A channel from one subtask to another.
 pub(super) struct Channel {
     elements: Mutex<VecDeque<Element>>,
     most: usize,
@@ -34,7 +34,7 @@ impl MemoryOutput {
         Self { channels, codec }
     }
 
-    /// Through the codec and back, as if it had crossed a network.
+    /// Encodes and decodes an element, as if it crossed a network.
     fn through_codec(&self, element: Element) -> Element {
         let (Some(codec), Element::Batch(batch)) = (&self.codec, &element) else {
             if let Element::Event(event) = &element {
@@ -46,7 +46,7 @@ impl MemoryOutput {
         };
         let mut bytes = Vec::new();
         let decoded = codec.encode(batch, &mut bytes).and_then(|()| codec.decode(&bytes));
-        // A batch that can't cross comes out empty, so that the test's result is wrong.
+        // A batch that cannot be encoded or decoded becomes an empty one, so that the test's result is wrong.
         Element::Batch(
             decoded
                 .unwrap_or_else(|_| crate::ErasedBatch::new(crate::batch::Batch::<()>::default())),

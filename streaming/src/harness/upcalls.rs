@@ -1,4 +1,4 @@
-//! What tasks ask of the harness: time that jumps, events for coordinators, I/O on a runtime of its own.
+//! The upcalls of tasks in the harness: a clock that jumps, events for coordinators, I/O on a runtime of the harness.
 
 use crate::{
     graph::draft::lock,
@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// Whether a task has a reason to be stepped.
+/// True if a task has a reason to be stepped.
 #[derive(Debug)]
 pub(super) struct Flag(AtomicBool);
 
@@ -32,7 +32,7 @@ impl Flag {
     }
 }
 
-/// An event on its way to a coordinator.
+/// An event that waits for its coordinator.
 pub(super) struct Asked {
     pub(super) from: ExecutionAttemptId,
     pub(super) operator: OperatorId,
@@ -56,7 +56,7 @@ struct State {
 
 type IoDone = (ExecutionAttemptId, u64, Result<Vec<u8>, String>);
 
-/// Everything around the tasks of one run.
+/// The clock, timers, mail, events and I/O of one run.
 pub(super) struct World {
     state: Mutex<State>,
     runtime: tokio::runtime::Runtime,
@@ -64,7 +64,7 @@ pub(super) struct World {
     io_done: mpsc::Sender<IoDone>,
 }
 
-/// Where the harness's time begins.
+/// Time at which the harness's clock begins, in milliseconds since 1970.
 const BEGIN_MS: u64 = 1_700_000_000_000;
 
 impl World {
@@ -102,7 +102,7 @@ impl World {
         lock(&self.state).mail.entry(to).or_default().push(mail);
     }
 
-    /// Attempts are over: what is on its way to them or from them is lost.
+    /// Drops timers, events and mail, after all attempts have ended.
     pub(super) fn forget(&self) {
         let mut state = lock(&self.state);
         state.timers.clear();
@@ -110,7 +110,7 @@ impl World {
         state.mail.clear();
     }
 
-    /// Lets I/O happen, or jumps to the next timer. Whether anybody got mail.
+    /// Waits for I/O, or jumps to the next timer. Returns whether mail or events are there.
     pub(super) fn wait(&self) -> bool {
         loop {
             let io_under_way = lock(&self.state).io_under_way > 0;
@@ -131,7 +131,8 @@ impl World {
         }
     }
 
-    /// Gives the runtime one turn: it has this thread alone. Whether some I/O is done.
+    /// Runs the I/O runtime, which has no thread but this one, for a millisecond. Returns whether some I/O is done, and posts its
+    /// result.
     fn turn_of_io(&self) -> bool {
         self.runtime.block_on(async {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -1,16 +1,16 @@
-//! Memory by accounting: what the exchange and the operators may hold is counted in bytes, never allocated
-//! ahead. It must never block and never take a lock: counting is paid per batch.
+//! Memory budgets: the bytes that the exchange holds are counted, never allocated ahead. Nothing here may block or take a lock,
+//! because counting is paid per batch.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-/// An amount of memory that several parties share.
+/// An amount of memory, in bytes, that several parties share, such as the channels of a process.
 ///
-/// Parties are kept apart by one rule: a party may hold at most as much as is left free. One greedy party so
-/// gets half of the budget, two get a third each, and there is always something left for a party that comes
-/// later, without counting or registering anybody.
+/// One rule limits a party's share: the party may hold at most as much as is then free. So a greedy party gets at most half of
+/// the budget. Of 1200 bytes the first one takes 600, the second one 300 of the other 600; a party that comes later still finds
+/// 300 free. No party is registered or counted.
 #[derive(Debug)]
 pub struct MemoryBudget {
     limit: AtomicU64,
@@ -19,7 +19,7 @@ pub struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    /// A budget of so many bytes.
+    /// Creates a budget of `limit` bytes, all free.
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self {
             limit: AtomicU64::new(limit),
@@ -28,7 +28,7 @@ impl MemoryBudget {
         })
     }
 
-    /// Takes `more` bytes for a party that holds `held`, if its share allows it.
+    /// Takes `more` bytes for a party that holds `held`, if `held + more` is at most what is free. Returns whether it took them.
     pub fn try_take_share(&self, held: u64, more: u64) -> bool {
         self.used
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
@@ -39,51 +39,51 @@ impl MemoryBudget {
             .is_ok()
     }
 
-    /// Takes `more` bytes if they are free.
+    /// Takes `more` bytes if they are free, without regard to shares. Returns whether it took them.
     pub fn try_take(&self, more: u64) -> bool {
         self.try_take_share(0, more)
     }
 
-    /// Takes `more` bytes whether or not they are free: for what must go on, one unit at a time.
+    /// Takes `more` bytes whether or not they are free, for work that must go on. The caller takes one unit at a time.
     pub fn take(&self, more: u64) {
         let before = self.used.fetch_add(more, Ordering::AcqRel);
         self.peak.fetch_max(before.saturating_add(more), Ordering::Relaxed);
     }
 
-    /// Gives back what was taken.
+    /// Gives back `less` bytes that were taken.
     pub fn give_back(&self, less: u64) {
-        // Saturating: an accounting mistake must not wrap into "everything is taken" for ever.
+        // Saturating, because a mistake in accounting must not wrap around and leave the budget full for ever.
         let _ = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
             Some(used.saturating_sub(less))
         });
     }
 
-    /// Whether a party that holds `held` has room for `more` now.
+    /// Returns whether [`MemoryBudget::try_take_share`] would succeed now.
     pub fn has_share(&self, held: u64, more: u64) -> bool {
         held.saturating_add(more) <= self.free()
     }
 
-    /// Bytes that are not taken.
+    /// Returns the bytes that are not taken; 0 if more than the limit is taken.
     pub fn free(&self) -> u64 {
         self.limit().saturating_sub(self.used())
     }
 
-    /// Bytes that are taken.
+    /// Returns the bytes that are taken, which may exceed the limit after [`MemoryBudget::take`] or [`MemoryBudget::set_limit`].
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Acquire)
     }
 
-    /// The most that was ever taken.
+    /// Returns the greatest number of bytes that were ever taken at once.
     pub fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// The whole budget.
+    /// Returns the size of the whole budget in bytes.
     pub fn limit(&self) -> u64 {
         self.limit.load(Ordering::Acquire)
     }
 
-    /// Another size for the whole budget; what is taken stays taken.
+    /// Sets the size of the whole budget in bytes. Bytes that are taken stay taken.
     pub fn set_limit(&self, limit: u64) {
         self.limit.store(limit, Ordering::Release);
     }

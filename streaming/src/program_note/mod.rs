@@ -1,7 +1,7 @@
-//! The note that marks an executable as a program of ours: found in the file without executing it.
+//! The note that marks an executable as a Flott program. It is read from the file without executing the file.
 //!
-//! The note has the form of an ELF note (name `FLOTT`, type 1) and holds the protocol version and the features that the program was built with; the file's own header
-//! names the architecture. Reading must never trust a length that the file states.
+//! The note has the form of an ELF note (name `FLOTT`, type 1) and holds the protocol version and the features that the program
+//! was built with; the file's own header names the architecture. Reading must never trust a length that the file states.
 
 mod mark;
 
@@ -16,83 +16,85 @@ use std::{
 };
 use thiserror::Error;
 
-/// Major version: another one can't work together with this one.
+/// Major version of the protocol between programs and clusters. Different major versions cannot work together.
 pub const PROTOCOL_MAJOR: u32 = 1;
-/// Minor version: a program of N.m runs on clusters N.k, k ≥ m.
+/// Minor version of the protocol: a program of version N.m runs on clusters of version N.k with k ≥ m.
 pub const PROTOCOL_MINOR: u32 = 0;
-/// Where the note is in the file. Not `.note…`: the linker would keep it in every binary that shares the code.
+/// Section of the note. Its name must not begin with `.note`: the linker would keep the section in every binary that shares the
+/// code.
 const SECTION: &str = ".flott.note";
-/// Bytes of the note.
+/// Size of the note in bytes.
 const NOTE_BYTES: usize = 32;
 
-/// What a program says of itself.
+/// The content of a program's note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramNote {
     /// Major protocol version.
     pub major: u32,
     /// Minor protocol version.
     pub minor: u32,
-    /// What the program was built with, a bit for each: [`ON_YARN`]. Unknown bits mean nothing.
+    /// Features that the program was built with, one bit each: [`ON_YARN`]. Readers ignore unknown bits.
     pub features: u32,
 }
 
-/// The bit of programs that can be JobManager and TaskManager on YARN.
+/// Bit in [`ProgramNote::features`] of programs that can be JobManager and TaskManager on YARN.
 pub const ON_YARN: u32 = 1;
 
-/// Why a file is no program that can run here.
+/// The reason why a file is not a program that can run here.
 #[derive(Debug, Error)]
 pub enum NotAProgram {
-    /// It can't be read.
+    /// The file cannot be read.
     #[error("cannot read {path}: {why}")]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         why: io::Error,
     },
-    /// Not an executable of this kind of system, or a damaged one.
+    /// The file is not an ELF executable, or is a damaged one.
     #[error("{path} is not a Flott program: it is no ELF executable ({why})")]
     NotElf {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The mistake in its format.
         why: String,
     },
-    /// An executable, but none of ours.
+    /// The file is an executable without the note.
     #[error("{path} is not a Flott program: it does not carry the note that #[flott::main] leaves")]
     NoNote {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// For other machines.
+    /// The program was built for another architecture.
     #[error(
         "{path} is built for {theirs}, and this machine is {ours}: build it for this architecture"
     )]
     OtherArchitecture {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// As its header says.
+        /// The architecture in the file's header.
         theirs: String,
-        /// This process's.
+        /// The architecture of this process.
         ours: &'static str,
     },
-    /// For another protocol.
+    /// The program was built for a protocol version that this cluster does not support.
     #[error(
         "{path} speaks protocol {}.{}, and this cluster {}.{}: build it against this version",
         theirs.major, theirs.minor, ours.major, ours.minor
     )]
     OtherProtocol {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// As its note says.
+        /// The content of the file's note.
         theirs: ProgramNote,
-        /// This process's.
+        /// The note of this version, [`OURS`].
         ours: ProgramNote,
     },
 }
 
 impl NotAProgram {
-    /// The same without the file's path, for where the file is named already, or its place is nobody's business.
+    /// Returns the error's text without the file's path ("it is not a Flott program: …"), for callers that name the file themselves
+    /// or must not show its path.
     pub fn reason(&self) -> String {
         let path = match self {
             Self::Io { why, .. } => return format!("it cannot be read: {why}"),
@@ -106,17 +108,17 @@ impl NotAProgram {
     }
 }
 
-/// What programs of this version say of themselves.
+/// The note of programs that are built with this version and these features.
 pub const OURS: ProgramNote = ProgramNote {
     major: PROTOCOL_MAJOR,
     minor: PROTOCOL_MINOR,
     features: if cfg!(feature = "yarn") { ON_YARN } else { 0 },
 };
 
-/// Reads a program's note; nothing of it is executed.
+/// Reads a program's note from its file. Does not execute the program.
 ///
 /// # Errors
-/// When the file is no program that can run here.
+/// Fails when the file cannot be read, or is not a program that can run here.
 pub fn read(path: &Path) -> Result<ProgramNote, NotAProgram> {
     let not_elf =
         |why: object::Error| NotAProgram::NotElf { path: path.into(), why: why.to_string() };
@@ -152,14 +154,14 @@ fn our_architecture() -> Architecture {
     }
 }
 
-/// The bytes of a note.
+/// Returns a note as bytes.
 #[expect(
     clippy::indexing_slicing,
     reason = "constant indices into arrays of known lengths, checked in the compiler"
 )]
 const fn note(of: ProgramNote) -> [u8; NOTE_BYTES] {
     let mut out = [0; NOTE_BYTES];
-    // Sizes of name and descriptor, type; the name is padded to a multiple of four.
+    // The header: sizes of name and descriptor, and the type. The name is padded to a multiple of four bytes.
     out[0] = 6;
     out[4] = 12;
     out[8] = 1;

@@ -1,4 +1,4 @@
-//! The end of a chain in a test: keeps what comes.
+//! The end of a chain in a test: keeps the records, the newest watermark and the idleness that arrive.
 
 use crate::{
     batch::{Batch, NO_TIME},
@@ -9,14 +9,14 @@ use crate::{
 use model::NodeId;
 use std::sync::{Arc, Mutex};
 
-/// What came, in its order.
+/// Everything that arrived since the records were last taken out.
 struct Kept<T> {
     records: Vec<(T, Option<i64>)>,
     watermark: Option<i64>,
     idle: bool,
 }
 
-/// What came to the end of a chain.
+/// Everything that arrived at the end of a chain. Clones share their content.
 pub(super) struct Gathered<T>(Arc<Mutex<Kept<T>>>);
 
 impl<T> Default for Gathered<T> {
@@ -32,21 +32,21 @@ impl<T> Clone for Gathered<T> {
 }
 
 impl<T> Gathered<T> {
-    /// Takes the records out, with their times.
+    /// Takes the records out, in their order, with their event times; `None`: the record has no event time.
     pub(super) fn take_records(&self) -> Vec<(T, Option<i64>)> {
         std::mem::take(&mut lock(&self.0).records)
     }
-    /// Returns the newest watermark.
+    /// Returns the newest watermark; `None` before the first one.
     pub(super) fn last_watermark(&self) -> Option<i64> {
         lock(&self.0).watermark
     }
-    /// Returns whether the last thing that was said of idleness is that the subtask is idle.
+    /// Returns whether the subtask is idle, by the newest idleness event.
     pub(super) fn is_idle(&self) -> bool {
         lock(&self.0).idle
     }
 }
 
-/// Gathers what comes.
+/// The last consumer of the chain: adds everything that arrives to a [`Gathered`].
 pub(super) struct Gather<T>(pub(super) Gathered<T>);
 
 impl<T: Send> Consumer<T> for Gather<T> {

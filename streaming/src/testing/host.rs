@@ -1,4 +1,4 @@
-//! The task's host in a test of one operator: a clock that is moved by hand, and answers that come at once.
+//! The task's host in a test of one operator: its clock is moved by hand, and its answers are ready at once.
 
 use crate::{
     graph::draft::lock,
@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// The operator in its test.
+/// The node of the operator under test.
 pub(super) const NODE: NodeId = NodeId(0);
 
 type Answer = Result<Vec<u8>, String>;
@@ -22,22 +22,23 @@ type Answer = Result<Vec<u8>, String>;
 #[derive(Default)]
 struct State {
     now_ms: u64,
-    /// Tickets, by moment and order of asking.
+    /// Tickets of timers, by due time (milliseconds) and order of registration.
     timers: BTreeMap<(u64, u64), u64>,
     asked: u64,
     replies: VecDeque<(u64, Answer)>,
-    /// What a source said to its enumerator, and is not answered.
+    /// Polls of a source's reader that its enumerator has not yet been given.
     polls: VecDeque<(u64, Vec<u8>)>,
 }
 
-/// What stands for the host.
+/// Stands in for the task's host.
 #[derive(Default)]
 pub(super) struct Host {
     state: Mutex<State>,
 }
 
 impl Host {
-    /// Takes out the next timer that is due until then, and moves the clock to it.
+    /// Takes out the next timer that is due at `until_ms` or before, and moves the clock to its due time. Returns its ticket, or
+    /// `None` if no timer is due.
     pub(super) fn next_timer(&self, until_ms: u64) -> Option<u64> {
         let mut state = lock(&self.state);
         let entry = state.timers.first_entry().filter(|entry| entry.key().0 <= until_ms)?;
@@ -45,20 +46,20 @@ impl Host {
         state.now_ms = state.now_ms.max(due);
         Some(ticket)
     }
-    /// Moves the clock.
+    /// Moves the clock forward to `ms` milliseconds; never back.
     pub(super) fn set_clock(&self, ms: u64) {
         let mut state = lock(&self.state);
         state.now_ms = state.now_ms.max(ms);
     }
-    /// Takes out the next poll of the source's enumerator.
+    /// Takes out the next poll that is meant for the source's enumerator: its ticket and its bytes.
     pub(super) fn next_poll(&self) -> Option<(u64, Vec<u8>)> {
         lock(&self.state).polls.pop_front()
     }
-    /// Takes an answer of the enumerator.
+    /// Stores an answer of the enumerator, which [`Host::next_reply`] returns.
     pub(super) fn answered(&self, ticket: u64, answer: Answer) {
         lock(&self.state).replies.push_back((ticket, answer));
     }
-    /// Takes out the next answer to something that the operator asked for.
+    /// Takes out the next answer for the operator: its ticket and the answer.
     pub(super) fn next_reply(&self) -> Option<(u64, Answer)> {
         lock(&self.state).replies.pop_front()
     }
@@ -66,14 +67,14 @@ impl Host {
 
 impl TaskUpcalls for Host {
     fn operator_event(&self, _operator: OperatorId, _event: Vec<u8>, ticket: u64) {
-        let none = "an operator in a test of its own has no coordinator".to_owned();
+        let none = "an operator under test has no coordinator".to_owned();
         lock(&self.state).replies.push_back((ticket, Err(none)));
     }
     fn operator_poll(&self, _operator: OperatorId, event: Vec<u8>, ticket: u64) {
         lock(&self.state).polls.push_back((ticket, event));
     }
     fn spawn_io(&self, work: BoxFuture<'static, Answer>, ticket: u64) {
-        let late = || Err("I/O in a test of one operator has to be ready at once".to_owned());
+        let late = || Err("I/O of an operator under test must be ready at once".to_owned());
         let answer = work.now_or_never().unwrap_or_else(late);
         lock(&self.state).replies.push_back((ticket, answer));
     }
@@ -90,17 +91,17 @@ impl TaskUpcalls for Host {
     fn acknowledge(&self, _checkpoint: u64, _snapshots: Vec<(OperatorId, Vec<u8>)>) {}
 }
 
-/// The answer, as mail.
+/// Returns an answer as mail for the operator.
 pub(super) fn reply(ticket: u64, result: Answer) -> OperatorMail {
     OperatorMail::Reply { ticket: split_ticket(ticket).1, result }
 }
 
-/// The time that is up, as mail.
+/// Returns a timer that is due as mail for the operator.
 pub(super) fn timer(ticket: u64) -> OperatorMail {
     OperatorMail::Timer { ticket: split_ticket(ticket).1 }
 }
 
-/// The context of an operator that is one subtask of several.
+/// Returns the context of an operator under test, with its place: subtask (from 0) and parallelism.
 pub(crate) fn context(
     (subtask, parallelism): (u32, u32),
     options: BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! The test of a source: one subtask's reader and the enumerator, on the calling thread and a clock that is moved by hand.
+//! The test of a source: one subtask's reader and the enumerator run on the calling thread; the clock is moved by hand.
 
 use super::{
     gather::{Gather, Gathered},
@@ -26,7 +26,8 @@ use std::{
 /// Records that one poll of the reader may emit.
 const BUDGET: usize = 1_024;
 
-/// Prepares the test of a source. The subtask in the test is the only one that the enumerator knows.
+/// Prepares the test of a source: one subtask's reader and the enumerator, without watermarks. No other subtask registers with
+/// the enumerator. [`Source`] has an example.
 pub fn source<S: Source>(source: S) -> SourceHarnessBuilder<S, SourceTimestamps, NoWatermarks> {
     SourceHarnessBuilder {
         source,
@@ -37,7 +38,7 @@ pub fn source<S: Source>(source: S) -> SourceHarnessBuilder<S, SourceTimestamps,
     }
 }
 
-/// A source before its test.
+/// The test of a source before it is opened: strategy for watermarks, place, options and snapshot.
 pub struct SourceHarnessBuilder<S: Source, F, G> {
     source: S,
     watermarks: WatermarkStrategy<S::Record, F, G>,
@@ -46,7 +47,7 @@ pub struct SourceHarnessBuilder<S: Source, F, G> {
     restore: Option<SourceSnapshot>,
 }
 
-/// What a checkpoint has of a source.
+/// A checkpoint of a source: the snapshots of its enumerator and of one reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceSnapshot {
     enumerator: Vec<u8>,
@@ -59,7 +60,7 @@ where
     F: TimestampAssigner<S::Record>,
     G: WatermarkGenerator<S::Record>,
 {
-    /// Gives the records event times and watermarks, as [`Environment::from_source`](crate::Environment::from_source) does.
+    /// Sets the strategy for event times and watermarks, as [`Environment::from_source`](crate::Environment::from_source) does.
     pub fn watermarks<H, K>(
         self,
         strategy: WatermarkStrategy<S::Record, H, K>,
@@ -67,24 +68,24 @@ where
         let Self { source, place, options, restore, .. } = self;
         SourceHarnessBuilder { source, watermarks: strategy, place, options, restore }
     }
-    /// Makes the reader the subtask of that number, from 0, of so many.
+    /// Makes the reader subtask number `subtask`, from 0, of `of` subtasks. By default it is the only one.
     pub fn subtask(self, subtask: u32, of: u32) -> Self {
         Self { place: (subtask, of.max(1)), ..self }
     }
-    /// Sets an option of the job.
+    /// Sets an option of the job, which the source's contexts return.
     pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.insert(key.into(), value.into());
         self
     }
-    /// Begins with what [`SourceHarness::snapshot`] gave.
+    /// Restores enumerator and reader from a snapshot of [`SourceHarness::snapshot`].
     pub fn restore(self, snapshot: SourceSnapshot) -> Self {
         Self { restore: Some(snapshot), ..self }
     }
 
-    /// Starts the enumerator and opens the reader.
+    /// Starts the enumerator, then opens the reader.
     ///
     /// # Errors
-    /// What the source says, as when its input is absent.
+    /// Fails with the source's own error, for example when its input is absent.
     pub fn open(self) -> Result<SourceHarness<S>, TaskError> {
         let host = Arc::new(Host::default());
         let upcalls = host.clone();
@@ -133,7 +134,43 @@ where
     }
 }
 
-/// A source in its test.
+/// The opened test of a source.
+///
+/// ```
+/// use std::time::Duration;
+/// use streaming::{
+///     TaskError,
+///     sources::Source,
+///     testing::{self, SourceHarness, SourceHarnessBuilder, SourceSnapshot},
+///     time::{NoWatermarks, SourceTimestamps, WatermarkStrategy},
+/// };
+///
+/// /// Prepares the first of two subtasks, which is idle when it has had no record for a minute.
+/// fn first<S: Source>(source: S) -> SourceHarnessBuilder<S, SourceTimestamps, NoWatermarks> {
+///     let idle = WatermarkStrategy::no_watermarks().with_idleness(Duration::from_secs(60));
+///     testing::source(source).subtask(0, 2).option("program.x", "y").watermarks(idle)
+/// }
+///
+/// /// Reads a part of a source, and the rest of it from a checkpoint.
+/// fn in_two_parts<S: Source>(make: impl Fn() -> S) -> Result<Vec<S::Record>, TaskError> {
+///     let mut test: SourceHarness<S> = first(make()).open()?;
+///     test.poll()?;
+///     let mut records = test.output();
+///     let snapshot: SourceSnapshot = test.snapshot()?;
+///     let mut test = first(make()).restore(snapshot).open()?;
+///     test.run()?;
+///     assert!(test.has_ended() && test.last_watermark().is_some());
+///     records.extend(test.timed_output().into_iter().map(|(record, _time)| record));
+///     Ok(records)
+/// }
+///
+/// /// Lets a source become idle, and fails its subtask then.
+/// fn idle_and_failed<S: Source>(test: &mut SourceHarness<S>) -> Result<(), TaskError> {
+///     test.advance_clock_to(100_000)?;
+///     assert!(test.is_idle());
+///     test.give_back()
+/// }
+/// ```
 pub struct SourceHarness<S: Source> {
     head: SourceHead<S::Reader>,
     coordinator: SourceCoordinator<S>,
@@ -146,10 +183,10 @@ pub struct SourceHarness<S: Source> {
 }
 
 impl<S: Source> SourceHarness<S> {
-    /// Polls the reader once. Returns whether there is more to read at once.
+    /// Polls the reader once. Returns true if the reader has more to read at once, or was sent something by the enumerator.
     ///
     /// # Errors
-    /// What the reader or the enumerator fails with.
+    /// Fails with the error of the reader or the enumerator.
     pub fn poll(&mut self) -> Result<bool, TaskError> {
         self.work_off()?;
         let progress = self.head.step(BUDGET)?;
@@ -160,35 +197,37 @@ impl<S: Source> SourceHarness<S> {
     /// Polls the reader until it has ended or waits.
     ///
     /// # Errors
-    /// As [`SourceHarness::poll`].
+    /// Fails as [`SourceHarness::poll`] does.
     pub fn run(&mut self) -> Result<(), TaskError> {
         while self.poll()? {}
         Ok(())
     }
-    /// Returns whether the reader has ended.
+    /// Returns whether the reader has ended and the final watermark was emitted.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
-    /// Returns what was emitted since the last call.
+    /// Returns the records that were emitted since the last call, in their order.
     pub fn output(&mut self) -> Vec<S::Record> {
         self.timed_output().into_iter().map(|(record, _)| record).collect()
     }
-    /// Returns what was emitted since the last call, each record with its event time.
+    /// Returns the records that were emitted since the last call, each with its event time in milliseconds since 1970; `None`: the
+    /// record has no event time.
     pub fn timed_output(&mut self) -> Vec<(S::Record, Option<i64>)> {
         self.output.take_records()
     }
-    /// Returns the subtask's newest watermark.
+    /// Returns the subtask's newest watermark; `None` before the first one.
     pub fn last_watermark(&self) -> Option<i64> {
         self.output.last_watermark()
     }
-    /// Returns whether the subtask is idle.
+    /// Returns whether the subtask is idle, by the newest idleness event that it has emitted.
     pub fn is_idle(&self) -> bool {
         self.output.is_idle()
     }
-    /// Moves the clock to so many milliseconds since 1970, from timer to timer. It begins at 0 and never goes back.
+    /// Moves the clock to `ms` milliseconds since 1970, and fires each timer that is due on the way. The clock begins at 0 and
+    /// never goes back. The reader is not polled.
     ///
     /// # Errors
-    /// As [`SourceHarness::poll`].
+    /// Fails as [`SourceHarness::poll`] does.
     pub fn advance_clock_to(&mut self, ms: u64) -> Result<(), TaskError> {
         while let Some(ticket) = self.host.next_timer(ms) {
             self.head.deliver(host::NODE, host::timer(ticket))?;
@@ -197,18 +236,19 @@ impl<S: Source> SourceHarness<S> {
         self.host.set_clock(ms);
         Ok(())
     }
-    /// Fails the subtask's attempt as far as the enumerator is concerned: it gets the splits back.
+    /// Tells the enumerator that the subtask's attempt has failed: it gets back the splits that it has given out since the last
+    /// snapshot. The reader is not touched.
     ///
     /// # Errors
-    /// What the enumerator fails with.
+    /// Fails with the enumerator's error.
     pub fn give_back(&mut self) -> Result<(), TaskError> {
         self.coordinator.attempts_ended(&[self.shared.attempt]);
         self.work_off().map(drop)
     }
-    /// Takes a checkpoint: of the enumerator, then of the reader. It is complete when this returns.
+    /// Takes a checkpoint of the enumerator, then of the reader, and notifies both that it is complete.
     ///
     /// # Errors
-    /// What the source fails with.
+    /// Fails with the source's error, or when the reader has not confirmed what the enumerator has sent.
     pub fn snapshot(&mut self) -> Result<SourceSnapshot, TaskError> {
         self.checkpoint += 1;
         let checkpoint = self.checkpoint;
@@ -217,7 +257,7 @@ impl<S: Source> SourceHarness<S> {
         let reply = EventReply::new(move |answer| *crate::lock(&put) = Some(answer));
         self.coordinator.snapshot(checkpoint, reply);
         self.work_off()?;
-        let late = || Err("its reader has not confirmed what it was given".to_owned());
+        let late = || Err("the reader has not confirmed what the enumerator has sent".to_owned());
         let enumerator = crate::lock(&taken).take().unwrap_or_else(late);
         let enumerator = enumerator.map_err(|why| self.coordinator_error(why))?;
         self.head.trigger(Barrier { checkpoint, triggered_ms: 0, last: false })?;
@@ -231,12 +271,12 @@ impl<S: Source> SourceHarness<S> {
         Ok(SourceSnapshot { enumerator, reader })
     }
 
-    /// Says something of the enumerator's failure.
+    /// Returns the enumerator's failure as a task error.
     fn coordinator_error(&self, why: String) -> TaskError {
         TaskError::Coordinator { operator: "test".to_owned(), why }
     }
 
-    /// Carries what reader and enumerator say to each other. Returns whether the reader heard something.
+    /// Delivers all messages between reader and enumerator. Returns whether the reader got one.
     fn work_off(&mut self) -> Result<bool, TaskError> {
         let mut heard = false;
         loop {

@@ -1,6 +1,6 @@
-//! Event time: how a stream gets it, and how far it has come.
+//! Event time: timestamps of records and watermarks of streams.
 //!
-//! Nothing here may read a clock: what waits for processing time asks its host for a timer.
+//! Nothing here may read a clock: code that waits for processing time asks its host for a timer.
 
 mod multiplexer;
 mod per_split;

@@ -1,5 +1,5 @@
-//! The watermark of a subtask that reads several splits, as Flink's `WatermarkOutputMultiplexer`: the least of those splits that
-//! are not idle. Pure.
+//! The watermark of a subtask that reads several splits, as in Flink's `WatermarkOutputMultiplexer`: the least watermark of the
+//! splits that are not idle. Nothing here reads a clock or does I/O.
 
 use crate::seam::StreamEvent;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(crate) struct WatermarkMultiplexer {
     splits: BTreeMap<String, Split>,
     watermark: i64,
     idle: bool,
-    /// There are no splits, and that counts as idle.
+    /// True if the subtask has no splits and counts as idle for that reason.
     unused: bool,
 }
 
@@ -27,7 +27,7 @@ impl Default for WatermarkMultiplexer {
 }
 
 impl WatermarkMultiplexer {
-    /// A split is going to be read: it holds the watermark back from now on. One that is known stays as it is.
+    /// Adds a split that is going to be read: from now on it holds the subtask's watermark back. A known split stays as it is.
     pub(crate) fn register(&mut self, split: &str, watermark: i64) {
         if !self.splits.contains_key(split) {
             self.splits.insert(split.to_owned(), Split { watermark, idle: false });
@@ -35,12 +35,12 @@ impl WatermarkMultiplexer {
         self.unused = false;
     }
 
-    /// A split was read to its end: it holds nothing back any more.
+    /// Removes a split that was read to its end: it no longer holds the subtask's watermark back.
     pub(crate) fn unregister(&mut self, split: &str) {
         self.splits.remove(split);
     }
 
-    /// A split has got to a watermark, and is not idle.
+    /// Raises a split's watermark to `watermark`, if that is greater, and ends the split's idleness. Ignores unknown splits.
     pub(crate) fn advance(&mut self, split: &str, watermark: i64) {
         if let Some(split) = self.splits.get_mut(split) {
             split.watermark = split.watermark.max(watermark);
@@ -48,24 +48,24 @@ impl WatermarkMultiplexer {
         }
     }
 
-    /// A split is idle, or no longer.
+    /// Sets whether a split is idle. Ignores unknown splits.
     pub(crate) fn set_idle(&mut self, split: &str, idle: bool) {
         if let Some(split) = self.splits.get_mut(split) {
             split.idle = idle;
         }
     }
 
-    /// There have been no splits for long enough to count as idle.
+    /// Makes the subtask idle if it has no splits; called when it has had none for the idleness timeout.
     pub(crate) fn set_unused(&mut self) {
         self.unused = self.splits.is_empty();
     }
 
-    /// Returns the watermark of a split.
+    /// Returns the watermark of a split; `None` if the split is unknown.
     pub(crate) fn of(&self, split: &str) -> Option<i64> {
         self.splits.get(split).map(|split| split.watermark)
     }
 
-    /// Returns what has changed for the subtask since the last call, in the order in which it goes on.
+    /// Returns the subtask's changes since the last call, in the order in which they must be emitted: idleness, then watermark.
     pub(crate) fn changes(&mut self) -> impl Iterator<Item = StreamEvent> + use<> {
         let idle = match self.splits.is_empty() {
             true => self.unused,
@@ -80,7 +80,7 @@ impl WatermarkMultiplexer {
         turned.into_iter().chain(watermark.map(StreamEvent::Watermark))
     }
 
-    /// Returns whether the subtask was said to be idle.
+    /// Returns whether the subtask was idle at the last call of [`WatermarkMultiplexer::changes`].
     pub(crate) fn is_idle(&self) -> bool {
         self.idle
     }

@@ -1,5 +1,5 @@
-//! Event times and watermarks in a source: a [`WatermarkStrategy`] with a generator for each split. It must not read a clock;
-//! the head of the source's chain brings the time.
+//! Event times and watermarks in a source: a [`WatermarkStrategy`] with one generator per split. Nothing here may read a clock;
+//! the head of the source's chain passes the time in.
 
 use super::{
     TimestampAssigner, WatermarkGenerator, WatermarkStrategy, multiplexer::WatermarkMultiplexer,
@@ -7,55 +7,59 @@ use super::{
 use crate::{batch::Batch, seam::StreamEvent};
 use std::{collections::BTreeMap, time::Duration};
 
-/// How long a split has had no records.
+/// Says whether records of a split have arrived lately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Activity {
+    /// Records arrived since the last look.
     Busy,
-    /// None came since the last look.
+    /// No records arrived since the last look.
     Quiet,
+    /// No records arrived between the last two looks.
     Idle,
 }
 
-/// What a source does with the records of its splits, whatever its strategy.
+/// Gives the records of a source's splits event times and the subtask its watermarks, under any strategy.
 pub(crate) trait SplitTimes<T>: Send {
-    /// A split is going to be read.
+    /// Adds a split that is going to be read: from now on it holds the subtask's watermark back, which begins at `watermark`.
     fn register(&mut self, split: &str, watermark: i64);
-    /// A split was read to its end.
+    /// Removes a split that was read to its end.
     fn release(&mut self, split: &str);
-    /// Records of one split: gives them their times. They may promise a watermark.
+    /// Gives a batch of one split's records their event times, asks the split's generator for a watermark, and ends the split's
+    /// idleness. `now_ms` is the clock's time in milliseconds since 1970.
     fn records(&mut self, split: &str, batch: &mut Batch<T>, now_ms: u64);
-    /// The source itself knows how far a split is.
+    /// Raises a split's watermark to `ms`, as the source itself says.
     fn watermark(&mut self, split: &str, ms: i64);
-    /// The source itself knows that a split has no records for now.
+    /// Makes a split idle until its next record or watermark, as the source itself says.
     fn idle(&mut self, split: &str);
-    /// Asks the generators.
+    /// Asks the generators of all splits for watermarks; those of idle splits are ignored.
     fn ask(&mut self, now_ms: u64);
-    /// Looks for idle splits. Those of a subtask that is held up by its output are not.
+    /// Makes the splits idle for which no records arrived between the last two looks. If the subtask is held up by its output, no
+    /// split becomes idle.
     fn look(&mut self, held_up: bool);
-    /// Returns what has changed since the last call.
+    /// Returns the subtask's changes of idleness and watermark since the last call, in the order in which they must be emitted.
     fn changes(&mut self) -> Vec<StreamEvent>;
-    /// Returns whether the subtask was said to be idle.
+    /// Returns whether the subtask was idle at the last call of [`SplitTimes::changes`].
     fn is_idle(&self) -> bool;
-    /// Returns the watermark of a split.
+    /// Returns the watermark of a split; `None` if the split is unknown.
     fn watermark_of(&self, split: &str) -> Option<i64>;
-    /// Returns whether the generators are asked while no records come.
+    /// Returns whether the generators must also be asked at intervals while no records arrive.
     fn is_periodic(&self) -> bool;
-    /// Returns how often to look for idle splits; `None`: never.
+    /// Returns the interval between looks for idle splits, half of the idleness timeout; `None` if splits never become idle.
     fn look_every(&self) -> Option<Duration>;
 }
 
-/// One split.
+/// The generator and the activity of one split.
 struct Split<G> {
     generator: G,
     activity: Activity,
 }
 
-/// The splits of one subtask, by a strategy.
+/// The splits of one subtask under one strategy.
 pub(crate) struct PerSplit<T, F, G> {
     strategy: WatermarkStrategy<T, F, G>,
     splits: BTreeMap<String, Split<G>>,
     watermarks: WatermarkMultiplexer,
-    /// How long there have been no splits.
+    /// The subtask's activity while it has no splits.
     unused: Activity,
 }
 
@@ -128,7 +132,7 @@ where
 
     fn ask(&mut self, now_ms: u64) {
         for (name, split) in &mut self.splits {
-            // A split that is idle stays so until a record comes.
+            // An idle split stays idle until a record arrives.
             if let Some(ms) = split.generator.on_periodic(now_ms)
                 && split.activity != Activity::Idle
             {

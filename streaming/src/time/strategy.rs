@@ -1,18 +1,18 @@
-//! Watermark strategies: the event time of each record, and what follows from it for the records that are still to come.
+//! Watermark strategies: the event time of each record, and the watermarks that follow from the event times.
 
 use std::{marker::PhantomData, time::Duration};
 
-/// Says how far event time has come. Each subtask has a generator of its own; in a source each split has.
+/// Generates the watermarks of a stream. Each subtask has a generator of its own; in a source each split has one.
 ///
 /// A watermark of `t` promises that no record with an event time of at most `t` milliseconds follows. A record that breaks
-/// the promise is late. Only a watermark that is greater than the last one goes on, and it goes on behind the batch of the
-/// record that it was made for.
+/// the promise is late. A watermark is emitted only if it is greater than the last one, and behind the batch of the record
+/// that it was generated for.
 ///
 /// ```
 /// use std::time::Duration;
 /// use streaming::{Stream, time::{WatermarkGenerator, WatermarkStrategy}};
 ///
-/// /// Every record that says so is the last one of its time.
+/// /// Emits a watermark at every record that is marked as the last one of its time.
 /// #[derive(Clone)]
 /// struct ByMark(Option<i64>);
 ///
@@ -31,19 +31,21 @@ use std::{marker::PhantomData, time::Duration};
 /// }
 /// ```
 pub trait WatermarkGenerator<T>: Clone + Send + 'static {
-    /// Whether [`WatermarkGenerator::on_periodic`] is also called every `pipeline.auto-watermark-interval` while no records
-    /// come.
+    /// True if [`WatermarkGenerator::on_periodic`] is also to be called every `pipeline.auto-watermark-interval`, whether or not
+    /// records arrive. An interval of 0 switches these calls off.
     const PERIODIC: bool = false;
 
-    /// Looks at a record and its event time (milliseconds since 1970), and may answer with a watermark.
+    /// Called for every record with its event time in milliseconds since 1970, or [`NO_TIME`](crate::batch::NO_TIME). Returns a
+    /// watermark, or `None` if the record changes nothing.
     fn on_event(&mut self, record: &T, timestamp: i64) -> Option<i64>;
 
-    /// Is called behind every batch, with the time of the machine's clock (milliseconds since 1970), and may answer with a
-    /// watermark.
+    /// Called behind every batch with the time of the machine's clock, in milliseconds since 1970. Returns a watermark, or `None`
+    /// if there is no new one.
     fn on_periodic(&mut self, now_ms: u64) -> Option<i64>;
 }
 
-/// The generator for records that come at most so much later than records with a greater event time.
+/// The generator for records that arrive at most a fixed delay later than records with a greater event time. Its watermark is
+/// the greatest event time so far, less the delay and one millisecond.
 #[derive(Debug, Clone, Copy)]
 pub struct BoundedOutOfOrderness {
     delay_ms: i64,
@@ -51,8 +53,8 @@ pub struct BoundedOutOfOrderness {
 }
 
 impl BoundedOutOfOrderness {
-    /// Creates the generator. With a delay of 0 it expects records in the order of their event times; records of the same
-    /// time may follow each other.
+    /// Creates the generator with a delay in whole milliseconds. With a delay of 0 records must arrive in the order of their event
+    /// times; equal times are allowed.
     pub fn new(delay: Duration) -> Self {
         Self { delay_ms: i64::try_from(delay.as_millis()).unwrap_or(i64::MAX), greatest: i64::MIN }
     }
@@ -72,7 +74,7 @@ impl<T> WatermarkGenerator<T> for BoundedOutOfOrderness {
     }
 }
 
-/// The generator that never promises anything.
+/// The generator that never emits a watermark.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoWatermarks;
 
@@ -85,10 +87,21 @@ impl<T> WatermarkGenerator<T> for NoWatermarks {
     }
 }
 
-/// Finds the event time of a record. Every function from a record to milliseconds since 1970 is one.
+/// Finds the event time of a record. Every closure from a record to milliseconds since 1970 is a timestamp assigner.
+///
+/// ```
+/// use streaming::{
+///     batch::NO_TIME,
+///     time::{SourceTimestamps, TimestampAssigner},
+/// };
+///
+/// let mut seconds = |at: &i64| *at * 1_000;
+/// assert_eq!(TimestampAssigner::<i64>::timestamp(&mut seconds, &7, NO_TIME), 7_000);
+/// assert_eq!(TimestampAssigner::<i64>::timestamp(&mut SourceTimestamps, &7, 9), 9);
+/// ```
 pub trait TimestampAssigner<T>: Clone + Send + 'static {
-    /// Returns the event time of a record, in milliseconds since 1970. `given` is the time that the record has already, from
-    /// its source, or [`NO_TIME`](crate::batch::NO_TIME).
+    /// Returns the event time of a record, in milliseconds since 1970. `given` is the time that the record has already from its
+    /// source, or [`NO_TIME`](crate::batch::NO_TIME).
     fn timestamp(&mut self, record: &T, given: i64) -> i64;
 }
 
@@ -99,7 +112,7 @@ impl<T, F: FnMut(&T) -> i64 + Clone + Send + 'static> TimestampAssigner<T> for F
     }
 }
 
-/// Leaves every record the time that its source gave it.
+/// The timestamp assigner that leaves every record the time that its source gave it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SourceTimestamps;
 
@@ -110,10 +123,10 @@ impl<T> TimestampAssigner<T> for SourceTimestamps {
     }
 }
 
-/// How a stream gets event times and watermarks, for
+/// The event times and watermarks of a stream, for
 /// [`Stream::assign_timestamps_and_watermarks`](crate::Stream::assign_timestamps_and_watermarks) and
 /// [`Environment::from_source`](crate::Environment::from_source). In a source each split has a generator of its own, and the
-/// subtask's watermark is the least of its active splits; behind an operator each subtask has one.
+/// subtask's watermark is the least one of its active splits; behind an operator each subtask has one generator.
 ///
 /// ```
 /// use std::time::Duration;
@@ -151,21 +164,22 @@ impl<T, F> WatermarkStrategy<T, F, BoundedOutOfOrderness>
 where
     F: FnMut(&T) -> i64 + Clone + Send + 'static,
 {
-    /// For records that come at most `delay` later than records with a greater event time. `timestamp` finds the event time
-    /// of a record, in milliseconds since 1970.
+    /// Creates the strategy for records that arrive at most `delay` later than records with a greater event time. `timestamp`
+    /// returns the event time of a record, in milliseconds since 1970.
     pub fn for_bounded_out_of_orderness(delay: Duration, timestamp: F) -> Self {
         Self::for_generator(BoundedOutOfOrderness::new(delay), timestamp)
     }
 
-    /// For records that come in the order of their event times, in each subtask of the operator before.
+    /// Creates the strategy for records that arrive in the order of their event times: in each split of a source, or in each
+    /// subtask that assigns them.
     pub fn for_monotonous_timestamps(timestamp: F) -> Self {
         Self::for_bounded_out_of_orderness(Duration::ZERO, timestamp)
     }
 }
 
 impl<T> WatermarkStrategy<T, SourceTimestamps, NoWatermarks> {
-    /// For streams whose event time does not matter, and for sources that say themselves how far it has come. Records keep the
-    /// times that their source gave them.
+    /// Creates the strategy for streams whose event time does not matter, and for sources that emit watermarks themselves. Records
+    /// keep the times that their source gave them.
     pub fn no_watermarks() -> Self {
         Self::for_source_timestamps(NoWatermarks)
     }
@@ -175,8 +189,26 @@ impl<T, G> WatermarkStrategy<T, SourceTimestamps, G>
 where
     G: WatermarkGenerator<T>,
 {
-    /// For records that have their event times from the source, with a generator such as [`BoundedOutOfOrderness`]. A record
-    /// without a time stays without one.
+    /// Creates the strategy for records that have their event times from the source, with a generator such as
+    /// [`BoundedOutOfOrderness`]. A record without a time stays without one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use streaming::time::{
+    ///     BoundedOutOfOrderness, NoWatermarks, SourceTimestamps, WatermarkStrategy,
+    /// };
+    ///
+    /// /// Keeps the times of the source. Records come at most five seconds late.
+    /// fn five_seconds<T>() -> WatermarkStrategy<T, SourceTimestamps, BoundedOutOfOrderness> {
+    ///     let generator = BoundedOutOfOrderness::new(Duration::from_secs(5));
+    ///     WatermarkStrategy::for_source_timestamps(generator)
+    /// }
+    ///
+    /// /// Keeps the times of the source, and its watermarks.
+    /// fn by_the_source<T>() -> WatermarkStrategy<T, SourceTimestamps, NoWatermarks> {
+    ///     WatermarkStrategy::no_watermarks()
+    /// }
+    /// ```
     pub fn for_source_timestamps(generator: G) -> Self {
         Self { timestamp: SourceTimestamps, generator, idleness: None, record: PhantomData }
     }
@@ -187,15 +219,16 @@ where
     F: FnMut(&T) -> i64 + Clone + Send + 'static,
     G: WatermarkGenerator<T>,
 {
-    /// With a generator of one's own.
+    /// Creates the strategy with a generator of one's own. `timestamp` returns the event time of a record, in milliseconds since
+    /// 1970.
     pub fn for_generator(generator: G, timestamp: F) -> Self {
         Self { timestamp, generator, idleness: None, record: PhantomData }
     }
 }
 
 impl<T, F, G> WatermarkStrategy<T, F, G> {
-    /// Declares a subtask, or a split of a source, idle that has seen no record for so long (up to half as long again): the others'
-    /// watermarks then go on without it.
+    /// Makes a subtask, or a split of a source, idle when no record has arrived for `timeout` (up to half as long again): the
+    /// watermark then no longer waits for it.
     pub fn with_idleness(self, timeout: Duration) -> Self {
         Self { idleness: Some(timeout), ..self }
     }

@@ -1,4 +1,5 @@
-//! The codec of an edge: what is there beside records, a watermark, a count, the records by columns, their times.
+//! The codec of an edge. A batch is a head byte, the watermark, the number of records, the records by columns, and their event
+//! times; the head says whether watermark and times are there.
 
 use super::{CodecError, FlottType, Reader, Record, check_written, times, write_len};
 use crate::{
@@ -7,11 +8,11 @@ use crate::{
 };
 use std::{any::type_name, fmt, marker::PhantomData};
 
-/// The codec of an edge that carries `T`.
+/// The codec of an edge that carries records of type `T`.
 pub struct BatchCodec<T>(PhantomData<fn() -> T>);
 
 impl<T> BatchCodec<T> {
-    /// For that type.
+    /// Creates the codec.
     pub fn new() -> Self {
         Self(PhantomData)
     }
@@ -29,9 +30,9 @@ impl<T> fmt::Debug for BatchCodec<T> {
     }
 }
 
-/// Bit of a batch's first byte: the times of the records follow them.
+/// Bit of a batch's first byte: the event times follow the records.
 const HEAD_TIMES: u8 = 1;
-/// Bit of a batch's first byte: the watermark behind the records comes next.
+/// Bit of a batch's first byte: the watermark follows this byte.
 const HEAD_WATERMARK: u8 = 2;
 
 impl<T: Record> EdgeCodec for BatchCodec<T> {
@@ -84,8 +85,8 @@ impl<T: Record> EdgeCodec for BatchCodec<T> {
     }
 }
 
-/// Returns the bytes that records have in memory: of all together, and of the largest. Records without memory of their own
-/// elsewhere are not looked at.
+/// Returns how many bytes records take in memory: all together, and the largest one. Types without a destructor have no heap
+/// memory, so that their records are not visited.
 pub(crate) fn weigh<T: FlottType>(records: &[T]) -> (usize, usize) {
     if !std::mem::needs_drop::<T>() {
         return (size_of_val(records), size_of::<T>());
@@ -96,17 +97,28 @@ pub(crate) fn weigh<T: FlottType>(records: &[T]) -> (usize, usize) {
         .fold((0, 0), |(sum, most), bytes| (sum + bytes, most.max(bytes)))
 }
 
-/// One value as bytes.
+/// Returns the encoded value.
+///
+/// ```
+/// use streaming::types::{CodecError, decode_one, encode_one, fingerprint, key_hash};
+///
+/// let bytes = encode_one(&(7_u64, "seven".to_owned()));
+/// assert_eq!(decode_one::<(u64, String)>(&bytes)?, (7, "seven".to_owned()));
+/// assert_eq!(decode_one::<u64>(&bytes[..0]), Err(CodecError::Truncated));
+/// assert_eq!(fingerprint::<u64>().len(), 16);
+/// assert_eq!(key_hash(&7_u64), key_hash(&7_u32));
+/// # Ok::<(), CodecError>(())
+/// ```
 pub fn encode_one<T: FlottType>(value: &T) -> Vec<u8> {
     let mut out = Vec::new();
     value.encode(&mut out);
     out
 }
 
-/// Reads what [`encode_one`] gave.
+/// Decodes a value that [`encode_one`] encoded.
 ///
 /// # Errors
-/// When the bytes are not exactly one value.
+/// Fails when the bytes are not exactly one value.
 pub fn decode_one<T: FlottType>(bytes: &[u8]) -> Result<T, CodecError> {
     let mut input = Reader::new(bytes);
     let value = T::decode(&mut input)?;

@@ -1,13 +1,14 @@
-//! Batches on the wire by columns: all values of one part of the records behind each other, numbers with the same width.
+//! The columns of an encoded batch: a column holds one part of every record; its numbers all have the same width.
 //!
-//! State and keys are encoded value by value ([`FlottType::encode`](super::FlottType::encode)); a batch is not, because numbers of one width are written and
-//! read some twenty times as quickly as numbers of seven bits a byte, and a text column is checked for UTF-8 once. A column takes at
-//! least one byte a value, so a count that is greater than the bytes left is refused before anything is reserved.
+//! State and keys are encoded value by value ([`FlottType::encode`](super::FlottType::encode)). Batches are encoded by columns,
+//! because numbers of one width are written and read some twenty times as quickly as varints, and because a column of texts is
+//! checked for UTF-8 once. A column takes at least one byte per value, so that a count greater than the bytes left is refused
+//! before memory is reserved.
 
 use super::{CodecError, Reader};
 
-/// Appends a column of numbers: its width in bytes, its smallest number, and the distances of all from it. A column whose numbers
-/// are all equal has the width `least`.
+/// Appends a column of numbers: a width in bytes (0, 1, 2, 4 or 8), the smallest number, and every number's distance from the
+/// smallest. If all numbers are equal, the width is `least`.
 pub(super) fn write_numbers(
     values: impl Iterator<Item = u64> + Clone,
     least: u8,
@@ -28,7 +29,7 @@ pub(super) fn write_numbers(
     };
     out.push(width);
     out.extend_from_slice(&smallest.to_le_bytes());
-    // Every distance fits the width: that is how it was chosen.
+    // The width was chosen so that every distance fits, hence the casts below lose nothing.
     let distances = values.map(|value| value.wrapping_sub(smallest));
     match width {
         0 => {}
@@ -39,10 +40,10 @@ pub(super) fn write_numbers(
     }
 }
 
-/// Reads so many numbers as [`write_numbers`] wrote them.
+/// Reads a column of `count` numbers that [`write_numbers`] wrote with the same `least`.
 ///
 /// # Errors
-/// When the bytes are no such column.
+/// Fails when the bytes are not such a column.
 pub(super) fn read_numbers<'a>(
     count: usize,
     least: u8,
@@ -57,7 +58,7 @@ pub(super) fn read_numbers<'a>(
     Ok(Numbers { count, width, smallest, bytes })
 }
 
-/// A column of numbers that was read.
+/// A column of numbers, as read; its bytes are decoded when the numbers are used.
 pub(super) struct Numbers<'a> {
     count: usize,
     width: u8,
@@ -66,8 +67,8 @@ pub(super) struct Numbers<'a> {
 }
 
 impl Numbers<'_> {
-    /// Returns whether `fits` says yes to all: it is asked about two numbers that all are between. Where bytes that nobody wrote
-    /// stand for a number beyond 64 bits it is asked about the largest one.
+    /// Returns whether all numbers fit, for a `fits` that is true for a range of numbers: it is called with the lower and the upper
+    /// bound of the column only. If corrupt bytes stand for numbers beyond 64 bits, the upper bound is `u64::MAX`.
     #[inline]
     pub(super) fn all_fit(&self, fits: impl Fn(u64) -> bool) -> bool {
         self.count == 0 || (fits(self.smallest) && fits(self.largest()))
@@ -83,7 +84,7 @@ impl Numbers<'_> {
         };
         self.smallest.saturating_add(widest)
     }
-    /// Makes a value of each number.
+    /// Converts each number to a value.
     pub(super) fn map<T>(&self, make: impl Fn(u64) -> T) -> Vec<T> {
         let value = |distance: u64| make(self.smallest.wrapping_add(distance));
         match self.width {
@@ -96,7 +97,7 @@ impl Numbers<'_> {
     }
 }
 
-/// Appends values of `N` bytes each.
+/// Appends `count` values of `N` bytes each.
 pub(super) fn write_fixed<const N: usize>(
     count: usize,
     values: impl Iterator<Item = [u8; N]>,
@@ -110,7 +111,7 @@ pub(super) fn write_fixed<const N: usize>(
     }
 }
 
-/// Bytes as values of `N` bytes each.
+/// Splits bytes into values of `N` bytes each; bytes left over at the end are ignored.
 pub(super) fn fixed<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
     bytes.as_chunks::<N>().0.iter().copied()
 }
@@ -121,10 +122,10 @@ pub(super) fn write_texts<'a>(values: impl Iterator<Item = &'a str> + Clone, out
     values.for_each(|text| out.extend_from_slice(text.as_bytes()));
 }
 
-/// Reads so many texts as [`write_texts`] wrote them, and makes a value of each.
+/// Reads a column of `count` texts that [`write_texts`] wrote, and converts each text to a value.
 ///
 /// # Errors
-/// When the bytes are no such column.
+/// Fails when the bytes are not such a column, or not UTF-8.
 pub(super) fn read_texts<T>(
     count: usize,
     input: &mut Reader<'_>,

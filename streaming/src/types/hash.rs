@@ -1,5 +1,5 @@
-//! The hash of keys. It decides which key group, hence which subtask and which part of a snapshot a key belongs
-//! to: it must never change, not between processes, machines or versions.
+//! The hash of keys. It decides the key group of a key, hence its subtask and its part of a snapshot: it must never change
+//! between processes, machines or versions.
 
 use super::FlottType;
 
@@ -11,11 +11,11 @@ const K2: u64 = 0xd1b5_4a32_d192_ed03;
 #[inline]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
-    // Truncation is the point: both halves are kept.
+    // The casts truncate on purpose: both halves of the product are used.
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// A fast 64-bit hash with fixed constants; not against adversaries.
+/// A fast 64-bit hash with fixed constants. It does not withstand keys that are chosen to collide.
 #[derive(Debug, Clone)]
 pub struct KeyHasher {
     state: u64,
@@ -28,19 +28,19 @@ impl Default for KeyHasher {
 }
 
 impl KeyHasher {
-    /// Of nothing yet.
+    /// Creates a hasher that nothing was fed to.
     #[inline]
     pub fn new() -> Self {
         Self { state: SEED }
     }
 
-    /// Feeds a number.
+    /// Feeds a number of 64 bits.
     #[inline]
     pub fn write_u64(&mut self, value: u64) {
         self.state = fold(self.state ^ value, K1);
     }
 
-    /// Feeds bytes and their length.
+    /// Feeds bytes and their number.
     #[inline]
     pub fn write_bytes(&mut self, bytes: &[u8]) {
         let mut chunks = bytes.chunks_exact(16);
@@ -49,7 +49,7 @@ impl KeyHasher {
             self.state = fold(le(low) ^ self.state, le(high) ^ K2);
         }
         let rest = chunks.remainder();
-        // Two overlapping reads cover 4-16 bytes; fewer are packed into one number.
+        // Two reads, which may overlap, cover 4 to 16 bytes; fewer bytes are packed into one number.
         let (low, high) = match rest.len() {
             0 => (0, 0),
             1..=3 => (le(rest), 0),
@@ -59,14 +59,14 @@ impl KeyHasher {
         self.state = fold(low ^ self.state, high ^ K2 ^ (bytes.len() as u64));
     }
 
-    /// The hash of what was fed.
+    /// Returns the hash of everything that was fed so far.
     #[inline]
     pub fn finish(&self) -> u64 {
         fold(self.state, K2)
     }
 }
 
-/// At most eight bytes as a little-endian number.
+/// Reads at most eight bytes as a little-endian number.
 #[inline]
 fn le(bytes: &[u8]) -> u64 {
     if let Ok(eight) = bytes.try_into() {
@@ -78,7 +78,7 @@ fn le(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b))
 }
 
-/// The hash of one key.
+/// Returns the hash of a key, which is the same in every process and version.
 #[inline]
 pub fn key_hash<K: FlottType>(key: &K) -> u64 {
     let mut hasher = KeyHasher::new();

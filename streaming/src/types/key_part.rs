@@ -1,5 +1,5 @@
-//! Types that can be keys, or parts of keys: equal values always have equal hashes. It must never hold a type whose
-//! bytes depend on more than its value, such as a hash set behind [`Serde`](super::Serde).
+//! Types that can be keys or parts of keys: equal values always have equal hashes. [`KeyPart`] must never be implemented for a
+//! type whose bytes depend on more than its value, such as a hash set in [`Serde`](super::Serde).
 
 use super::FlottType;
 use std::{
@@ -10,13 +10,57 @@ use std::{
 
 /// A type whose equal values always have equal hashes, in every process: it can be a key or a part of one.
 ///
-/// `#[derive(FlottType)]` implements it where all fields have it. The standard library's types have it, floats too: the
-/// two zeros are equal and hash alike, and NaN is equal to nothing. [`Serde`](super::Serde) has it not: the order in
-/// which a hash set is written is another one in every process, and equal floats in it may have different bytes. A
-/// derived type that compares itself by an `Eq` of its own (upper and lower case are equal, say) implements `FlottType`
-/// by hand as well.
+/// `#[derive(FlottType)]` implements this trait for a type whose fields all have it. The standard library's types have it, also
+/// floats: the two zeros are equal and hash alike, and NaN is equal to nothing. [`Serde`](super::Serde) does not have it: a hash
+/// set is written in another order in every process, and equal floats may have different bytes.
 ///
-/// A record may hold what a key may not; keying by it does not compile:
+/// A type that compares values by an `Eq` of its own must implement `FlottType` by hand too, so that equal values hash alike:
+///
+/// ```
+/// use streaming::types::{
+///     CodecError, FlottType, Key, KeyHasher, KeyPart, Reader, Schema, key_hash,
+/// };
+///
+/// /// A text whose upper and lower case are equal.
+/// #[derive(Clone)]
+/// struct AnyCase(String);
+///
+/// impl PartialEq for AnyCase {
+///     fn eq(&self, other: &Self) -> bool {
+///         self.0.eq_ignore_ascii_case(&other.0)
+///     }
+/// }
+/// impl Eq for AnyCase {}
+///
+/// impl FlottType for AnyCase {
+///     fn type_name() -> String {
+///         "AnyCase".to_owned()
+///     }
+///     fn describe(schema: &mut Schema) {
+///         schema.named::<Self>("AnyCase", |schema| schema.field::<String>("text"));
+///     }
+///     fn encode(&self, out: &mut Vec<u8>) {
+///         self.0.encode(out);
+///     }
+///     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
+///         String::decode(input).map(Self)
+///     }
+///     fn hash_key(&self, hasher: &mut KeyHasher) {
+///         self.0.to_ascii_lowercase().hash_key(hasher);
+///     }
+///     fn weight(&self) -> usize {
+///         self.0.weight()
+///     }
+/// }
+/// impl KeyPart for AnyCase {}
+///
+/// fn hash<K: Key>(key: K) -> u64 {
+///     key_hash(&key)
+/// }
+/// assert_eq!(hash(AnyCase("Ann".to_owned())), hash(AnyCase("ANN".to_owned())));
+/// ```
+///
+/// A record may hold values that a key may not. To key by them does not compile:
 ///
 /// ```compile_fail,E0277
 /// use derive::FlottType;
@@ -39,7 +83,7 @@ use std::{
 )]
 pub trait KeyPart: FlottType {}
 
-/// What a stream can be keyed by.
+/// A type that a stream can be keyed by: a [`KeyPart`] with `Eq` and `Clone`, implemented for all such types.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a key",
     label = "not a type whose values are equal to themselves and hash alike",
@@ -61,7 +105,7 @@ impl<T: KeyPart + Sync> KeyPart for Arc<T> {}
 impl<T: KeyPart> KeyPart for Vec<T> {}
 impl<T: KeyPart> KeyPart for VecDeque<T> {}
 impl<T: KeyPart, const N: usize> KeyPart for [T; N] {}
-// Equal sets and maps of this kind are written in the same order.
+// Equal ordered sets and maps are always written in the same order.
 impl<T: KeyPart + Ord> KeyPart for BTreeSet<T> {}
 impl<K: KeyPart + Ord, V: KeyPart> KeyPart for BTreeMap<K, V> {}
 

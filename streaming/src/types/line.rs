@@ -1,16 +1,49 @@
-//! Records as lines of text: how files are written, results printed, and lines read.
+//! Records as lines of text: for files that are written or read, and for results that are printed.
 
 use super::Record;
 use std::io::Write;
 
-/// A record that can be written as one line. The parts of a tuple are separated by tabs; bytes are written as they
-/// are.
+/// A record that can be written as one line. The parts of a tuple are separated by tabs, bytes are written as they are, and
+/// `None` is an empty text.
+///
+/// ```
+/// use streaming::types::{FromLine, ToLine};
+///
+/// /// A point, as the line `x y`.
+/// #[derive(Clone, Debug, PartialEq, derive::FlottType)]
+/// # #[flott(crate = streaming)]
+/// struct Point {
+///     x: i64,
+///     y: i64,
+/// }
+///
+/// impl ToLine for Point {
+///     fn write_line(&self, out: &mut Vec<u8>) {
+///         out.extend_from_slice(format!("{} {}", self.x, self.y).as_bytes());
+///     }
+/// }
+///
+/// impl FromLine for Point {
+///     fn from_line(line: &[u8]) -> Result<Self, String> {
+///         let text = String::from_line(line)?;
+///         let number =
+///             |text: &str| text.parse::<i64>().map_err(|error| format!("'{text}': {error}"));
+///         let (x, y) = text.split_once(' ').ok_or("a point is two numbers")?;
+///         Ok(Self { x: number(x)?, y: number(y)? })
+///     }
+/// }
+///
+/// let mut line = Vec::new();
+/// Point { x: 1, y: -2 }.write_line(&mut line);
+/// assert_eq!(line, b"1 -2");
+/// assert_eq!(Point::from_line(&line), Ok(Point { x: 1, y: -2 }));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be written as a line",
     note = "`map` it to a string, a number, bytes or a tuple of these, or implement `ToLine`"
 )]
 pub trait ToLine {
-    /// Appends the record, without the line's end.
+    /// Appends the record as text, without the line's end.
     fn write_line(&self, out: &mut Vec<u8>);
 }
 
@@ -30,7 +63,7 @@ macro_rules! displayed {
     ($($type:ty),*) => {$(
         impl ToLine for $type {
             fn write_line(&self, out: &mut Vec<u8>) {
-                // Writing to memory does not fail.
+                // Writing to a `Vec` never fails.
                 let _ = write!(out, "{self}");
             }
         }
@@ -68,12 +101,12 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5)
 }
 
-/// A record that a line of a text can be.
+/// A record that can be read from a line of text; [`ToLine`] has an example.
 pub trait FromLine: Record {
-    /// From the line's bytes, without the line's end.
+    /// Reads a record from a line's bytes, without the line's end.
     ///
     /// # Errors
-    /// Why they can't be.
+    /// Returns why the line is not such a record; the source's task fails with it.
     fn from_line(line: &[u8]) -> Result<Self, String>;
 }
 
@@ -92,7 +125,7 @@ impl FromLine for String {
 /// Returns the line as text.
 ///
 /// # Errors
-/// When it is not UTF-8; the text says where.
+/// Fails when the line is not UTF-8; the message says at which byte.
 pub(super) fn text_of(line: &[u8]) -> Result<&str, String> {
     str::from_utf8(line)
         .map_err(|error| format!("the line is not UTF-8 ({error}); read it as bytes instead"))

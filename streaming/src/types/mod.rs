@@ -1,4 +1,4 @@
-//! Record types: codec, schema and stable hash of what flows in a stream, is keyed by, or kept as state.
+//! Record types: the codec, the schema and the stable hash of records, keys and values of state.
 //!
 //! The codec is compact and has no field names; `CODEC.md` beside the crate's sources writes it down. Decoding
 //! must never panic and must never allocate more than a small multiple of the bytes it was given.
@@ -53,82 +53,96 @@ pub use compact_str::CompactString;
 
 use thiserror::Error;
 
-/// Why bytes can't be read.
+/// The reason why bytes cannot be decoded, or a value cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CodecError {
-    /// They end too early.
+    /// The bytes end before the value does.
     #[error("the bytes end too early")]
     Truncated,
-    /// They hold a value that the type has not.
+    /// The bytes hold a value that the type does not have.
     #[error("invalid {what}")]
     Invalid {
-        /// Which part.
+        /// The part of the value that is invalid.
         what: &'static str,
     },
-    /// Something follows the value.
+    /// Bytes are left behind the value; their number.
     #[error("{0} bytes are left over")]
     Trailing(usize),
     /// Values are nested more deeply than [`Reader::MAX_DEPTH`].
     #[error("values are nested too deeply")]
     TooDeep,
-    /// The records of a batch are larger than what another process is sent at once.
+    /// A batch, or one record of it, is larger than a message to another process may be.
     #[error(
-        "{records} record(s) of together {bytes} bytes are more than the {most} bytes that are sent at once: split large records"
+        "{records} record(s) of together {bytes} bytes exceed the limit of {most} bytes for one message: split large records"
     )]
     TooLarge {
-        /// How many records they are; 1 where a record alone is too large.
+        /// Number of records; 1 if one record alone is too large.
         records: usize,
-        /// Their size.
+        /// Size of the records, encoded, in bytes.
         bytes: usize,
-        /// The limit.
+        /// The limit in bytes.
         most: usize,
     },
-    /// The batch holds records of another type.
-    #[error("the batch holds records of another type than the edge's, {0}")]
+    /// The batch does not hold records of the edge's type, which is named.
+    #[error("the batch does not hold records of the edge's type, {0}")]
     OtherType(&'static str),
 }
 
-/// A type whose values can be encoded: state, and with `Clone` records and keys. Derive it; for a type of another crate that has serde's
-/// traits, wrap it in [`Serde`].
+/// A type whose values can be encoded: values of state, and with `Clone` records and keys. Derive it; a type of another crate that
+/// has serde's traits is wrapped in [`Serde`]. [`KeyPart`] has an example of an implementation by hand.
 ///
-/// Laws (checked by property tests for everything here): decoding an encoded value gives it back and consumes
-/// exactly its bytes; the hash and the bytes are the same in every process, on
-/// every machine and in every version of this crate.
+/// Laws, which property tests check for the types of this crate: decoding an encoded value returns an equal one and consumes
+/// exactly its bytes; a value's hash and bytes are the same in every process, on every machine and in every version of this
+/// crate.
+///
+/// ```
+/// use streaming::types::Record;
+///
+/// #[derive(Clone, PartialEq, Eq, derive::FlottType)]
+/// # #[flott(crate = streaming)]
+/// struct Customer {
+///     country: String,
+///     number: u32,
+/// }
+///
+/// fn is_record<T: Record>() {}
+/// is_record::<Customer>();
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a record, key or state",
     label = "not a `FlottType`",
     note = "add `#[derive(Clone, FlottType)]` (values of state need no `Clone`), or wrap a type that has serde's traits in `Serde`"
 )]
 pub trait FlottType: Sized + Send + 'static {
-    /// A name for people, the same in every process: `string`, `(string, u64)`, `Order`.
+    /// Returns the type's name for people, the same in every process: `string`, `(string, u64)`, `Order`.
     fn type_name() -> String;
-    /// Adds the type's structure; its hash is the schema's fingerprint.
+    /// Adds the type's structure to `schema`, whose hash is the fingerprint.
     fn describe(schema: &mut Schema);
-    /// Appends the value. Every value takes at least one byte.
+    /// Appends the encoded value, which must be at least one byte.
     fn encode(&self, out: &mut Vec<u8>);
-    /// Reads one value.
+    /// Decodes one value and consumes exactly its bytes.
     ///
     /// # Errors
-    /// When the bytes hold none.
+    /// Fails when the bytes do not begin with an encoded value.
     fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError>;
-    /// Feeds the value to a hash that never changes.
+    /// Feeds the value to the hash of keys. Equal keys must feed the same, in every version of the program.
     fn hash_key(&self, hasher: &mut KeyHasher);
-    /// Estimated bytes in memory, heap included.
+    /// Returns the estimated size in memory, in bytes, with what the value owns on the heap.
     fn weight(&self) -> usize {
         size_of::<Self>()
     }
 
-    /// Appends values one after another. Types of one byte copy them at once.
+    /// Appends values one after another; `u8` copies all at once.
     #[doc(hidden)]
     fn encode_slice(values: &[Self], out: &mut Vec<u8>) {
         for value in values {
             value.encode(out);
         }
     }
-    /// Reads so many values.
+    /// Decodes `count` values that [`FlottType::encode_slice`] encoded.
     #[doc(hidden)]
     fn decode_vec(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
-        // Every value takes a byte, so more than what is left can't follow; and a few bytes can't reserve much.
+        // Every value takes at least one byte, so a greater count is corrupt. The cap keeps a few bytes from reserving much.
         if count > input.remaining() {
             return Err(CodecError::Truncated);
         }
@@ -138,7 +152,7 @@ pub trait FlottType: Sized + Send + 'static {
         }
         Ok(values)
     }
-    /// Appends the values of a batch: part by part of the type, where that is quicker than value by value.
+    /// Appends the values of a batch; by columns for types where that is quicker than value by value.
     #[doc(hidden)]
     fn encode_column<'a, I>(values: I, out: &mut Vec<u8>)
     where
@@ -146,12 +160,12 @@ pub trait FlottType: Sized + Send + 'static {
     {
         values.for_each(|value| value.encode(out));
     }
-    /// Reads so many values as [`FlottType::encode_column`] wrote them.
+    /// Decodes `count` values that [`FlottType::encode_column`] encoded.
     #[doc(hidden)]
     fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
         Self::decode_vec(count, input)
     }
-    /// Feeds values to a hash.
+    /// Feeds values to the hash of keys, one after another; `u8` feeds all at once.
     #[doc(hidden)]
     fn hash_slice(values: &[Self], hasher: &mut KeyHasher) {
         for value in values {
@@ -160,7 +174,8 @@ pub trait FlottType: Sized + Send + 'static {
     }
 }
 
-/// What can flow in a stream: a [`FlottType`] that can be cloned, because a record may go several ways.
+/// A type whose values can flow in a stream: a [`FlottType`] with `Clone`, because a record may go several ways. Implemented for
+/// all such types.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a record",
     label = "not a `FlottType` with `Clone`",

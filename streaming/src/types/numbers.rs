@@ -6,11 +6,11 @@ use super::{
     write_varint, write_zigzag,
 };
 
-/// Signed numbers as unsigned ones of the same order.
+/// Maps signed numbers to unsigned ones of the same order.
 pub(super) fn ordered(value: i64) -> u64 {
     value as u64 ^ 1 << 63
 }
-/// The signed number that [`ordered`] made an unsigned one of.
+/// Maps an unsigned number back to the signed one that [`ordered`] was called with.
 pub(super) fn signed(value: u64) -> i64 {
     (value ^ 1 << 63) as i64
 }
@@ -54,7 +54,7 @@ macro_rules! signed {
             fn decode(input: &mut Reader<'_>) -> Result<Self, CodecError> {
                 Self::try_from(input.zigzag()?).map_err(|_| CodecError::Invalid { what: stringify!($type) })
             }
-            // Sign extension: the same number of any width has the same hash.
+            // With sign extension the same number has the same hash at any width.
             #[inline]
             fn hash_key(&self, hasher: &mut KeyHasher) { hasher.write_u64(*self as i64 as u64); }
             fn encode_column<'a, I: Iterator<Item = &'a Self> + Clone>(values: I, out: &mut Vec<u8>) {

@@ -1,8 +1,8 @@
-//! Reading encoded values from bytes that nobody vouches for, and the number forms both directions share.
+//! Reading encoded values from untrusted bytes, and the forms of numbers that reading and writing share.
 
 use super::CodecError;
 
-/// A cursor over encoded bytes.
+/// A cursor over encoded bytes, which may be corrupt.
 #[derive(Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -10,23 +10,23 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// How deeply boxes, lists and maps may be nested: decoding recurses, and the stack has an end.
+    /// Maximum nesting of boxes, lists and maps. Decoding recurses, so deeper nesting could overflow the stack.
     pub const MAX_DEPTH: u32 = 200;
 
-    /// Over these bytes.
+    /// Creates a reader at the beginning of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, depth: 0 }
     }
 
-    /// Bytes not read yet.
+    /// Returns the number of bytes that are not read yet.
     pub fn remaining(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The next `n` bytes.
+    /// Reads the next `n` bytes.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// Fails when fewer bytes are left; none is consumed then.
     #[inline]
     pub fn take(&mut self, n: usize) -> Result<&'a [u8], CodecError> {
         let (taken, rest) = self.bytes.split_at_checked(n).ok_or(CodecError::Truncated)?;
@@ -34,10 +34,10 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// The next bytes, as many as the array has.
+    /// Reads the next `N` bytes.
     ///
     /// # Errors
-    /// When there are fewer.
+    /// Fails when fewer bytes are left; none is consumed then.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], CodecError> {
         let (taken, rest) = self.bytes.split_first_chunk::<N>().ok_or(CodecError::Truncated)?;
@@ -45,19 +45,19 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     ///
     /// # Errors
-    /// At the end.
+    /// Fails when no byte is left.
     #[inline]
     pub fn byte(&mut self) -> Result<u8, CodecError> {
         self.array::<1>().map(|[b]| b)
     }
 
-    /// A number of seven bits a byte, lowest first; at most ten bytes.
+    /// Reads a varint: a number of seven bits per byte, the lowest first, in at most ten bytes.
     ///
     /// # Errors
-    /// When the bytes end, or hold more than 64 bits.
+    /// Fails when the bytes end too early or hold more than 64 bits.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, CodecError> {
         let mut value = 0_u64;
@@ -75,41 +75,41 @@ impl<'a> Reader<'a> {
         Err(CodecError::Invalid { what: "number of more than 64 bits" })
     }
 
-    /// A signed number in zigzag form.
+    /// Reads a signed number that [`write_zigzag`] wrote.
     ///
     /// # Errors
-    /// As [`Reader::varint`].
+    /// Fails as [`Reader::varint`] does.
     #[inline]
     pub fn zigzag(&mut self) -> Result<i64, CodecError> {
         let n = self.varint()?;
-        // Both casts keep the bits: that is what zigzag is.
+        // Both casts keep all bits, as the zigzag form requires.
         Ok((n >> 1) as i64 ^ -((n & 1) as i64))
     }
 
-    /// A count of bytes or elements that follow; each takes at least one byte.
+    /// Reads the number of bytes or elements that follow; each element takes at least one byte.
     ///
     /// # Errors
-    /// When more are announced than bytes are left.
+    /// Fails when the number is greater than the number of bytes left.
     #[inline]
     pub fn count(&mut self) -> Result<usize, CodecError> {
         let n = usize::try_from(self.varint()?).map_err(|_| CodecError::Truncated)?;
         if n > self.remaining() { Err(CodecError::Truncated) } else { Ok(n) }
     }
 
-    /// A text behind its length.
+    /// Reads a text that follows its length in bytes.
     ///
     /// # Errors
-    /// When the bytes end, or are not UTF-8.
+    /// Fails when the bytes end too early or are not UTF-8.
     #[inline]
     pub fn text(&mut self) -> Result<&'a str, CodecError> {
         let len = self.count()?;
         str::from_utf8(self.take(len)?).map_err(|_| CodecError::Invalid { what: "UTF-8" })
     }
 
-    /// Reads something one level deeper.
+    /// Calls `read` with a nesting depth that is one greater.
     ///
     /// # Errors
-    /// Beyond [`Reader::MAX_DEPTH`], and what reading gives.
+    /// Fails at a depth of [`Reader::MAX_DEPTH`] without calling `read`, and with the error of `read`.
     #[inline]
     pub fn nested<T>(
         &mut self,
@@ -124,10 +124,10 @@ impl<'a> Reader<'a> {
         value
     }
 
-    /// Nothing may be left.
+    /// Checks that all bytes were read.
     ///
     /// # Errors
-    /// When something is.
+    /// Fails with the number of bytes that are left.
     pub fn finish(self) -> Result<(), CodecError> {
         match self.remaining() {
             0 => Ok(()),
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends a number, seven bits a byte, lowest first.
+/// Appends a number as a varint: seven bits per byte, the lowest first.
 #[inline]
 pub fn write_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
@@ -146,13 +146,13 @@ pub fn write_varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Appends a signed number in zigzag form: small ones of either sign are short.
+/// Appends a signed number as a varint in zigzag form: numbers near 0 are short, whatever their sign.
 #[inline]
 pub fn write_zigzag(value: i64, out: &mut Vec<u8>) {
     write_varint(((value << 1) ^ (value >> 63)) as u64, out);
 }
 
-/// Appends a count.
+/// Appends a number of bytes or elements, as a varint; [`Reader::count`] reads it.
 #[inline]
 pub fn write_len(len: usize, out: &mut Vec<u8>) {
     write_varint(len as u64, out);

@@ -1,19 +1,19 @@
-//! The structure of a type as text, and its fingerprint. Two types with equal fingerprints have equal bytes.
+//! The structure of a type as text, and its fingerprint. Equal fingerprints mean that values are encoded alike.
 
 use super::FlottType;
 use sha2::{Digest, Sha256};
 use std::any::TypeId;
 
-/// Collects the structure of a type: `Order{id:u64,items:list<Item{name:string}>}`.
+/// Collects the structure of a type as text: `Order{id:u64,items:list<Item{name:string,}>,}`.
 #[derive(Debug, Default)]
 pub struct Schema {
     text: String,
-    /// Named types that are being described: a type that holds itself is written by name there.
+    /// Named types that are being described. Inside of its own description a type is written by its name only.
     open: Vec<TypeId>,
 }
 
 impl Schema {
-    /// The structure of a type.
+    /// Returns the structure of type `T` as text.
     pub fn of<T: FlottType>() -> String {
         let mut schema = Self::default();
         T::describe(&mut schema);
@@ -25,7 +25,7 @@ impl Schema {
         self.text.push_str(word);
     }
 
-    /// Adds `name<A,B>`-like structure: the name, then each part.
+    /// Adds a generic structure such as `map<string,u64>`: the name, then each part.
     pub fn generic(&mut self, name: &str, parts: &[fn(&mut Schema)]) {
         self.word(name);
         self.word("<");
@@ -38,7 +38,7 @@ impl Schema {
         self.word(">");
     }
 
-    /// Adds a named type; where it is being described already, its name alone.
+    /// Adds a named type with its body in braces; if type `T` is being described already, only its name.
     pub fn named<T: 'static>(&mut self, name: &str, body: impl FnOnce(&mut Self)) {
         self.word(name);
         let id = TypeId::of::<T>();
@@ -61,7 +61,7 @@ impl Schema {
     }
 }
 
-/// The fingerprint of a type's structure: 16 hex digits.
+/// Returns the fingerprint of a type's structure: 16 hex digits.
 pub fn fingerprint<T: FlottType>() -> String {
     let digest = Sha256::digest(Schema::of::<T>().as_bytes());
     digest.iter().take(8).map(|b| format!("{b:02x}")).collect()

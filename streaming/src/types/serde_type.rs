@@ -1,4 +1,4 @@
-//! A wrapper that makes a record of any type with serde's traits (a type of another crate).
+//! A wrapper that makes any type with serde's traits, such as a type of another crate, a record type.
 
 use super::{CodecError, FlottType, KeyHasher, Reader, Schema, write_len};
 use serde::{Serialize, de::DeserializeOwned};
@@ -8,20 +8,20 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
-/// How deeply a value may be nested: reading recurses.
+/// Maximum nesting of a value, because decoding recurses.
 const DEEPEST: usize = 64;
 
 thread_local! {
-    /// A value refused to be written since this was last asked. `encode` has no error to return, because only this
-    /// wrapper can fail; whoever writes a batch or a snapshot asks when it is done.
+    /// True if a value's `Serialize` has failed on this thread since the last [`check_written`]. `encode` cannot return the error,
+    /// because no other type can fail; the writer of a batch or a snapshot calls [`check_written`] at its end.
     static REFUSED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether what was just written on this thread is complete.
+/// Checks that all values were encoded that this thread has written since the last check.
 pub(crate) fn check_written() -> Result<(), CodecError> {
     match REFUSED.replace(false) {
         false => Ok(()),
-        true => Err(CodecError::Invalid { what: "value: its own Serialize refuses it" }),
+        true => Err(CodecError::Invalid { what: "value: its Serialize returned an error" }),
     }
 }
 
@@ -32,9 +32,19 @@ fn written<T: Serialize>(value: &T) -> Vec<u8> {
     })
 }
 
-/// A value whose bytes are MessagePack with field names, behind their length. Slower and larger than a derived
-/// [`FlottType`]; its schema is the type's name alone. Values are nested at most 64 deep. A value that its own
-/// `Serialize` refuses fails the task that writes it.
+/// A value of a type with serde's traits, encoded as MessagePack with field names, behind its length. It is slower and larger than
+/// a derived [`FlottType`], and its schema is the type's name only. Values may be nested 64 deep. If a value's `Serialize` returns
+/// an error, the task that writes the value fails.
+///
+/// ```
+/// use std::net::IpAddr;
+/// use streaming::{Stream, types::Serde};
+///
+/// fn addresses(lines: &Stream<String>) -> Stream<Serde<IpAddr>> {
+///     let addresses = lines.try_map(|line| line.parse::<IpAddr>().map(Serde));
+///     addresses.filter(|address| address.is_ipv4())
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Serde<T>(pub T);
 

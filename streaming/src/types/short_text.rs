@@ -1,5 +1,5 @@
-//! [`CompactString`] as a record and key type: a text of up to 24 bytes is in the value itself. It must have the bytes, the
-//! schema and the hash of `String` everywhere, so that a program may change from one type to the other.
+//! [`CompactString`] as a record and key type: texts of up to 24 bytes need no heap memory. The type must have the bytes, the
+//! schema and the hash of `String`, so that a program may change from one type to the other.
 
 use super::{
     CodecError, FlottType, FromLine, KeyHasher, KeyPart, Reader, Schema, ToLine,

@@ -1,4 +1,4 @@
-//! The standard library's types as record types; numbers are in a module of their own.
+//! The standard library's types as record types. Numbers are in `numbers.rs`.
 
 use super::{
     CodecError, FlottType, KeyHasher, Reader, Schema,
@@ -180,7 +180,7 @@ impl<T: FlottType, E: FlottType> FlottType for Result<T, E> {
     }
 }
 
-/// Bytes of the heap behind values, beside their own size.
+/// Returns the bytes that values own on the heap.
 fn heap_of<'a, T: FlottType>(values: impl Iterator<Item = &'a T>) -> usize {
     values.map(|v| v.weight().saturating_sub(size_of::<T>())).sum()
 }
@@ -387,7 +387,7 @@ macro_rules! tuples {
                 $(self.$index.hash_key(hasher);)+
             }
             fn weight(&self) -> usize {
-                // Each part's heap, and the tuple itself with its padding.
+                // The heap memory of each part, and the tuple itself with its padding.
                 size_of::<Self>() $(+ self.$index.weight().saturating_sub(size_of::<$name>()))+
             }
             fn encode_column<'a, It: Iterator<Item = &'a Self> + Clone>(values: It, out: &mut Vec<u8>) {
@@ -397,7 +397,7 @@ macro_rules! tuples {
             fn decode_column(count: usize, input: &mut Reader<'_>) -> Result<Vec<Self>, CodecError> {
                 $(let mut $name = $name::decode_column(count, input)?.into_iter();)+
                 let mut values = Vec::with_capacity(count);
-                // Every column has as many values.
+                // Every column has `count` values.
                 while let ($(Some($name),)+) = ($($name.next(),)+) {
                     values.push(($($name,)+));
                 }

@@ -1,7 +1,7 @@
 //! The column of event times in an encoded batch.
 //!
-//! Times of one batch are near each other, so that most columns take one or two bytes a record. Decoding must never
-//! reserve more than the bytes given can fill.
+//! Times of one batch are near each other, so that most columns take one or two bytes per record. Decoding must never reserve
+//! more memory than a batch of `records` records needs.
 
 use super::{
     CodecError, Reader,
@@ -10,16 +10,16 @@ use super::{
     write_len,
 };
 
-/// Appends a column: its length, then the times as a column of numbers, which takes no byte a time where all are equal.
+/// Appends the number of times, then the times as a column of numbers. If all times are equal, a time takes no bytes.
 pub(super) fn encode(times: &[i64], out: &mut Vec<u8>) {
     write_len(times.len(), out);
     write_numbers(times.iter().map(|time| ordered(*time)), 0, out);
 }
 
-/// Reads the column of a batch of `records` records.
+/// Reads the times of a batch of `records` records; there may be fewer times than records.
 ///
 /// # Errors
-/// When the bytes are no column, or one of more times than there are records.
+/// Fails when the bytes are not such a column, or when there are more times than records.
 pub(super) fn decode(records: usize, input: &mut Reader<'_>) -> Result<Vec<i64>, CodecError> {
     let count = usize::try_from(input.varint()?).map_err(|_| CodecError::Truncated)?;
     if count > records {
