@@ -254,7 +254,7 @@ impl Coordinator for FileCommitter {
         if self.written.len() != expected {
             let have = self.written.len();
             return Err(format!(
-                "only {have} of {expected} parts of the output '{}' are written",
+                "{have} of {expected} parts of the output '{}' are written",
                 self.destination.display()
             ));
         }
