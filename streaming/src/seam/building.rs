@@ -98,22 +98,22 @@ pub(crate) fn help_of_several(program: &str, known: &[String]) -> String {
     )
 }
 
-/// Whether the arguments ask for nothing but help.
+/// Returns whether the arguments before a `--` contain `--help` or `-h`.
 pub(crate) fn asks_for_help(args: &[String]) -> bool {
     args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--help" || arg == "-h")
 }
 
-/// Makes the subtasks of one vertex.
+/// Creates the subtasks of one vertex.
 pub trait SubtaskFactory: Send {
-    /// A new subtask.
+    /// Creates the subtask of a context, with clones of the user's functions.
     ///
     /// # Errors
-    /// When the context does not fit.
+    /// Returns [`TaskError::Deployment`] if the context does not match the vertex, or an error of user code.
     fn subtask(&mut self, context: SubtaskContext) -> Result<Box<dyn Subtask>, TaskError>;
 }
 
-/// Makes the coordinator of one operator.
+/// Creates the coordinator of one operator.
 pub trait CoordinatorFactory: Send {
-    /// A new coordinator.
+    /// Creates a coordinator, which is then started by [`Coordinator::start`].
     fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator>;
 }

@@ -37,7 +37,7 @@ impl OnFailure {
 }
 
 impl Default for OnFailure {
-    /// Returns a callback that ignores failures, for tests.
+    /// Returns a callback that ignores failures.
     fn default() -> Self {
         Self::new(|_| ())
     }

@@ -334,7 +334,7 @@ pub enum TaskError {
         /// The coordinator's reason, or why it cannot be reached.
         why: String,
     },
-    /// Bytes from an edge, a coordinator or a snapshot are not what they must be.
+    /// Bytes from an edge, a coordinator or a snapshot cannot be decoded.
     #[error("'{place}' cannot decode bytes that it received: {source}")]
     Codec {
         /// Name of the operator or edge that decodes.

@@ -14,7 +14,7 @@ pub(crate) struct EnumeratorLink {
     unconfirmed: VecDeque<(u64, FromReader)>,
     /// Number of the newest message that a poll has carried.
     sent: u64,
-    /// Polls without an answer.
+    /// Number of polls that have no answer.
     polls: usize,
     /// Number of the last message received from the enumerator.
     seen: u64,
