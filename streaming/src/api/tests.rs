@@ -286,7 +286,7 @@ fn mistakes_are_named() {
     );
     assert_eq!(
         wrong(|env| drop(env.sequence_with_rate(0..1, 0.0).discard())),
-        "operator 'sequence': a rate must be more than 0, not 0"
+        "operator 'sequence': the rate must be finite and above 0, not 0"
     );
     assert!(wrong(|_| panic!("no {}", 7)).contains("panicked: no 7"));
 }

@@ -1,6 +1,6 @@
-//! One data connection between two task processes: many links in both directions over one stream. One reader and
-//! one writer run on the process's runtime; tasks only touch short-locked queues. It must never buffer more than
-//! what credit allows, plus one frame.
+//! One data connection between two task processes: many links in both directions over one stream. One reader and one writer run
+//! on the process's tokio runtime; tasks only touch queues that are locked briefly. A connection must never buffer more data
+//! than credit allows, plus one frame.
 
 use super::{
     Shared,
@@ -30,14 +30,14 @@ use tokio::{
     sync::Notify,
 };
 
-/// Bytes that one write collects.
+/// Number of bytes that are collected for one write.
 const WRITE_BYTES: usize = 256 << 10;
-/// Bytes that one read asks for.
+/// Number of bytes that one read asks for.
 const READ_BYTES: usize = 128 << 10;
 
-/// One stream to another task process.
+/// The connection to one other task process.
 pub(super) struct Connection {
-    /// Data address of the other process.
+    /// Data address, `host:port`, of the other process.
     peer: String,
     outbox: Mutex<Outbox>,
     wake: Notify,
@@ -49,34 +49,34 @@ pub(super) struct Connection {
 
 #[derive(Default)]
 struct Outbox {
-    /// Encoded control frames.
+    /// Encoded frames other than data.
     control: Vec<u8>,
-    /// Links that may send.
+    /// Links with data that may be sent.
     ready: VecDeque<Arc<LinkOut>>,
 }
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Debug, Error)]
 pub(super) enum Ended {
     /// The stream failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The peer closed it.
+    /// The peer closed the stream.
     #[error("the peer closed it")]
     Closed,
-    /// The peer does not speak the protocol.
+    /// The peer sent bytes that are not a frame.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// The peer sends more than it may.
+    /// The peer violated the credit protocol.
     #[error(transparent)]
     Credit(#[from] CreditViolation),
-    /// A frame that has no place here.
-    #[error("the peer sent a frame that has no place here")]
+    /// The peer sent a frame for a producer that its link's request does not contain.
+    #[error("the peer sent a frame for a producer that was not requested")]
     Unexpected,
 }
 
 impl Sleeper for Connection {
-    /// Wakes the writer.
+    /// Wakes the connection's writer.
     fn wake(&self) {
         self.wake.notify_one();
     }
@@ -95,28 +95,29 @@ impl Connection {
         })
     }
 
-    /// Data address of the other process.
+    /// Returns the data address of the other process.
     pub(super) fn peer(&self) -> &str {
         &self.peer
     }
 
-    /// Why it ended, once it has.
+    /// Returns the reason why the connection ended, `None` while it lives.
     pub(super) fn lost_because(&self) -> Option<String> {
         self.lost.get().cloned()
     }
 
-    /// Queues a control frame.
+    /// Queues a control frame and wakes the writer.
     pub(super) fn send(&self, frame: &Frame<'_>) {
         frame.encode(&mut lock(&self.outbox).control);
         self.wake.notify_one();
     }
 
-    /// Queues a link that may send. Whoever does that wakes the writer, now or when its step is over.
+    /// Queues a link that has data to send. The caller must wake the writer, now or at the end of its step.
     pub(super) fn list(&self, link: Arc<LinkOut>) {
         lock(&self.outbox).ready.push_back(link);
     }
 
-    /// Asks the other process for what `producers` (subtask, attempt, channel of the gate) make for `task`.
+    /// Opens a link: requests from the other process what `producers` (subtask, attempt, channel of the gate) send to `task`. If
+    /// the connection is lost, `task` fails.
     pub(super) fn request(
         self: &Arc<Self>,
         task: &Arc<TaskControl>,
@@ -145,19 +146,19 @@ impl Connection {
             wait_ms,
             producers: producers.iter().map(|(p, attempt, _)| (*p, *attempt)).collect(),
         }));
-        // Lost in between: `lose` may have missed the link.
+        // If the connection was lost in between, `lose` may have missed the link.
         if let Some(why) = self.lost_because() {
             link.lost(&self.peer, &why);
         }
         link
     }
 
-    /// Serves a consumer of the other process from now on.
+    /// Registers the link of a consumer in the other process, under its number.
     pub(super) fn put_link_out(&self, id: u32, link: Arc<LinkOut>) {
         lock(&self.links_out).insert(id, link);
     }
 
-    /// Serves it no longer; whether it was served.
+    /// Closes and removes the link of a consumer in the other process. Returns whether it was registered.
     pub(super) fn drop_link_out(&self, id: u32) -> bool {
         let link = lock(&self.links_out).remove(&id);
         if let Some(link) = &link {
@@ -174,7 +175,7 @@ impl Connection {
         lock(&self.links_in).get(&id).cloned()
     }
 
-    /// Reads and writes until the stream ends; then everybody who needs it fails.
+    /// Reads and writes until the stream ends; then fails the tasks that use the connection.
     pub(super) async fn run(self: Arc<Self>, stream: BoxStream, shared: Weak<Shared>) {
         let (read, write) = stream.split();
         let ended = tokio::select! {
@@ -189,7 +190,7 @@ impl Connection {
         self.lose(&why);
     }
 
-    /// Ends it, from either side.
+    /// Ends the connection and fails the tasks that use it. Only the first call has an effect.
     pub(super) fn lose(&self, why: &str) {
         if self.lost.set(why.to_owned()).is_err() {
             return;
@@ -215,8 +216,8 @@ impl Connection {
         bytes.append(&mut lock(&self.outbox).control);
     }
 
-    /// Appends the next part of a link that may send; false: no link may. Control frames that are queued
-    /// meanwhile go after it, even where they were queued first.
+    /// Appends the next part of a link that may send. Returns false if no link may. Control frames that are queued meanwhile are
+    /// written after the part, even if they were queued before it was appended.
     pub(super) fn write_part(&self, bytes: &mut Vec<u8>) -> bool {
         let Some(link) = lock(&self.outbox).ready.pop_front() else {
             return false;
@@ -247,7 +248,7 @@ impl Connection {
 
     async fn read(self: &Arc<Self>, mut read: BoxRead, shared: &Weak<Shared>) -> Result<(), Ended> {
         let mut bytes = BytesMut::with_capacity(READ_BYTES);
-        // Gates whose consumers are woken when everything that came at once is in.
+        // Gates whose consumers are woken after all frames of one read were handled.
         let mut owed: Vec<Arc<Gate>> = Vec::new();
         loop {
             while let Some((frame, taken)) = wire::decode(&bytes)? {
@@ -262,7 +263,7 @@ impl Connection {
         }
     }
 
-    /// Does what a frame says. Returns the gate whose consumer is to be woken when everything that came with it is in.
+    /// Handles a frame. Returns the gate whose consumer is to be woken after all frames of one read were handled.
     pub(super) fn handle(
         self: &Arc<Self>,
         frame: Frame<'_>,
@@ -287,7 +288,7 @@ impl Connection {
                     next,
                     backlog,
                 };
-                // Unknown links are those of consumers that are gone while this was on its way.
+                // A link is unknown if its consumer ended while the frame was on its way.
                 if let Some(link) = self.link_in(link) {
                     let channel = link.channel(index)?;
                     if link.gate.remote_part(channel, &link, &part)? {
@@ -321,7 +322,7 @@ pub(super) struct LinkIn {
     id: u32,
     connection: Weak<Connection>,
     gate: Arc<Gate>,
-    /// The gate's channel of each producer of the request.
+    /// The gate's channel of each producer, by its index in the request.
     channels: Vec<u32>,
     task: Arc<TaskControl>,
     edge: u32,
@@ -332,14 +333,14 @@ impl LinkIn {
         self.channels.get(index as usize).copied().ok_or(Ended::Unexpected)
     }
 
-    /// Grants a producer so many bytes more.
+    /// Raises a producer's limit by `bytes`.
     pub(super) fn credit(&self, index: u32, bytes: u64) {
         if let Some(connection) = self.connection.upgrade() {
             connection.send(&Frame::Credit { link: self.id, index, bytes });
         }
     }
 
-    /// The consumer is gone.
+    /// Closes the link and tells the producers whether the consumer finished. Does nothing if the link is closed.
     pub(super) fn release(&self, finished: bool) {
         if let Some(connection) = self.connection.upgrade()
             && lock(&connection.links_in).remove(&self.id).is_some()

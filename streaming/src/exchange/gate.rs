@@ -1,7 +1,8 @@
 //! The consuming end of an input: one queue in order of arrival, bounded per channel and by the network budget.
 //!
-//! Channels cost four bytes until something is in them: with 128 x 128 channels in a process almost all are
-//! empty almost always. A gate must never block and never be scanned; who can't go on is woken by what changes.
+//! A channel costs four bytes while it is empty: with 128 x 128 channels in a process almost all of them are empty almost
+//! always. A gate must never block and never scan its channels; a producer or consumer that cannot continue is woken by the
+//! change that it waits for.
 
 use super::{inflow::Inflows, parcel::Parcel};
 use crate::{
@@ -14,40 +15,41 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Elements of one local channel that may wait.
+/// Maximum number of elements that wait in one local channel.
 pub(super) const CHANNEL_ELEMENTS_MAX: u32 = 64;
 
-/// Elements at which a parked consumer is woken at once. Fewer wait until the producer's step is over.
+/// Number of waiting elements at which a parked consumer is woken at once. For fewer it is woken at the end of the producer's
+/// step.
 const WAKE_ELEMENTS: usize = 8;
 
-/// What a new element means for the consumer.
+/// The wake-up of the consumer that a new element requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wake {
-    /// Nothing: it is awake, is being woken, or the element's channel is paused.
+    /// None: the consumer is awake or is being woken, or the element's channel is paused.
     No,
-    /// It is parked and has something to do now: who put the element in wakes it before it does anything else for long.
+    /// The consumer is parked and has work now: the caller must wake it soon, at the end of its step or read.
     Owed,
-    /// It is to be woken at once.
+    /// The consumer is to be woken at once.
     Now,
 }
 
-/// How a gate was closed.
+/// The way in which a gate or link was closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closed {
-    /// Its consumer has finished: what still comes is dropped.
+    /// The consumer has finished: elements that still arrive are dropped.
     Finished,
-    /// Its consumer was stopped or has failed: producers wait for their own end.
+    /// The consumer was stopped or has failed: elements are refused, and producers wait until they are stopped.
     Aborted,
 }
 
-/// What a push came to.
+/// The result of [`Gate::push`].
 #[derive(Debug)]
 pub(super) enum Pushed {
-    /// It is in the queue, or its consumer needs no more.
+    /// The element is queued, or was dropped because the consumer has finished.
     Taken,
-    /// It is in the queue, and the producer wakes the consumer before it parks.
+    /// The element is queued, and the producer must wake the consumer before it parks.
     TakenForSleeper,
-    /// No room; the producer is woken when there may be.
+    /// There is no room for the element, which is returned; the producer is woken when there may be.
     Refused(Parcel),
 }
 
@@ -60,18 +62,17 @@ pub(super) struct Gate {
 
 pub(super) struct GateState {
     queue: VecDeque<Entry>,
-    /// Elements of paused channels, taken out of the queue's way.
+    /// Elements of paused channels that the consumer has passed over, by channel.
     aside: BTreeMap<u32, VecDeque<Entry>>,
     paused: BTreeSet<u32>,
-    /// Waiting elements by channel. Those of a remote one are bounded by memory alone, and they are many where they
-    /// are small.
+    /// Number of waiting elements by channel. A remote channel is bounded by memory only and may have many small ones.
     counts: Vec<u32>,
-    /// Waiting elements of all channels, and of the paused ones.
+    /// Number of waiting elements in all channels, and in the paused ones.
     waiting: usize,
     waiting_paused: usize,
-    /// Bytes that wait or are promised to remote producers: taken from the budget.
+    /// Bytes taken from the budget: those that wait, and those granted to remote producers.
     pub(super) held: u64,
-    /// The consumer found nothing and is parked.
+    /// Whether the consumer found nothing in its last poll and has not been woken since.
     consumer_waits: bool,
     refused: BTreeMap<u32, TaskSignal>,
     pub(super) inflows: Inflows,
@@ -81,17 +82,17 @@ pub(super) struct GateState {
 struct Entry {
     channel: u32,
     weight: u64,
-    /// Bytes of the weight that came without a grant.
+    /// Bytes of the element that arrived without a grant.
     overdraft: u64,
     parcel: Parcel,
 }
 
-/// What a poll found.
+/// The result of [`Gate::poll`].
 #[derive(Debug)]
 pub(super) enum Taken {
-    /// An element and its weight.
+    /// A channel's next element, and its weight in bytes.
     Parcel(u32, Parcel, u64),
-    /// Nothing; the consumer will be woken.
+    /// No element is available; the consumer will be woken.
     Nothing,
 }
 
@@ -120,12 +121,12 @@ impl Gate {
         })
     }
 
-    /// Runs under the gate's lock.
+    /// Runs a function under the gate's lock.
     pub(super) fn with<R>(&self, run: impl FnOnce(&mut GateState, &MemoryBudget) -> R) -> R {
         run(&mut lock(&self.state), &self.memory)
     }
 
-    /// Puts an element of a local producer in.
+    /// Queues an element of a local producer, of `weight` bytes, if there is room; else the producer is woken later.
     pub(super) fn push(
         &self,
         channel: u32,
@@ -157,7 +158,7 @@ impl Gate {
         }
     }
 
-    /// Whether a local producer's next element would be taken; when not, it is woken when it may be.
+    /// Returns whether a local producer's next element would be taken; if not, the producer is woken when it may be.
     pub(super) fn writable(&self, channel: u32, producer: &TaskSignal) -> bool {
         let mut state = lock(&self.state);
         if state.closed == Some(Closed::Finished) {
@@ -170,7 +171,7 @@ impl Gate {
         false
     }
 
-    /// Takes the next element that is not of a paused channel.
+    /// Takes the next element that is not of a paused channel, wakes producers that have room now, and sends grants.
     pub(super) fn poll(&self) -> Taken {
         let mut wake = Vec::new();
         let (taken, grants) = {
@@ -178,8 +179,8 @@ impl Gate {
             match state.dequeue() {
                 None => {
                     state.consumer_waits = true;
-                    // With nothing to do here, whoever was refused for want of memory may go on: a pause, or
-                    // a smaller budget elsewhere, may have brought this about without a parcel being taken.
+                    // A consumer without work lets refused producers continue whatever the budget: a pause may have left
+                    // it without work although no element was taken.
                     state.wake_refused(u32::MAX, &self.memory, &mut wake);
                     (Taken::Nothing, state.grant_wanting(&self.memory))
                 }
@@ -200,17 +201,17 @@ impl Gate {
         taken
     }
 
-    /// Wakes the consumer, whatever it does.
+    /// Wakes the consumer unconditionally.
     pub(super) fn raise_consumer(&self) {
         self.consumer.raise();
     }
 
-    /// Keeps a channel's elements back, or lets them go.
+    /// Pauses a channel, so that its elements are kept back, or resumes it.
     pub(super) fn pause(&self, channel: u32, paused: bool) {
         lock(&self.state).pause(channel, paused);
     }
 
-    /// Ends the gate: what waits is dropped, producers are told.
+    /// Closes the gate: drops the waiting elements, gives their memory back and wakes the refused producers.
     pub(super) fn close(&self, how: Closed) {
         let (refused, inflows) = {
             let mut state = lock(&self.state);
@@ -232,7 +233,7 @@ impl Gate {
         drop(inflows);
     }
 
-    /// Bytes that wait here or are promised.
+    /// Returns the bytes taken from the budget.
     #[cfg(test)]
     pub(super) fn held(&self) -> u64 {
         lock(&self.state).held
@@ -253,13 +254,13 @@ impl Sleeper for Gate {
 }
 
 impl GateState {
-    /// Elements that the consumer could take now, or that are under way to it.
+    /// Returns the number of elements that the consumer could take now, plus that of channels with granted bytes under way.
     fn runnable(&self) -> usize {
         self.waiting.saturating_sub(self.waiting_paused) + self.inflows.promised_runnable()
     }
 
-    /// Whether `weight` more bytes may be held. Where the consumer has nothing to do, always: one element at a
-    /// time goes on whatever the budget says, else tasks could wait for each other's memory for ever.
+    /// Returns whether `weight` more bytes may be held. If the consumer has no work, the answer is always yes: otherwise tasks
+    /// could wait for each other's memory for ever.
     pub(super) fn may_hold(&self, weight: u64, memory: &MemoryBudget) -> bool {
         self.runnable() == 0 || memory.has_share(self.held, weight)
     }
@@ -279,13 +280,13 @@ impl GateState {
     }
 
     pub(super) fn give_back(&mut self, weight: u64, memory: &MemoryBudget) {
-        // Bounded by what is held: a close in between has given everything back already.
+        // At most what is held: a close in between has given everything back already.
         let weight = weight.min(self.held);
         self.held -= weight;
         memory.give_back(weight);
     }
 
-    /// Appends.
+    /// Appends an element for which memory was taken. Returns the wake-up that the consumer needs.
     pub(super) fn enqueue(
         &mut self,
         channel: u32,
@@ -315,6 +316,7 @@ impl GateState {
         }
     }
 
+    /// Takes the next element of a channel that is not paused; sets aside those of paused ones.
     fn dequeue(&mut self) -> Option<Entry> {
         while let Some(entry) = self.queue.pop_front() {
             if self.paused.contains(&entry.channel) {
@@ -327,21 +329,21 @@ impl GateState {
             self.waiting = self.waiting.saturating_sub(1);
             return Some(entry);
         }
-        // An empty queue keeps little: thousands of gates idle most of the time.
+        // An empty queue keeps little capacity: thousands of gates are idle most of the time.
         if self.queue.capacity() > 64 {
             self.queue.shrink_to(16);
         }
         None
     }
 
-    /// Local producers that can go on after an element of `channel` was taken.
+    /// Moves the signals of local producers that can continue, after an element of `channel` was taken, to `wake`.
     fn wake_refused(&mut self, channel: u32, memory: &MemoryBudget, wake: &mut Vec<TaskSignal>) {
         if self.refused.is_empty() {
             return;
         }
         if self.runnable() == 0 || memory.has_share(self.held, self.held) {
-            // Room for everybody whose own channel has it. Half full counts, so that a producer is woken for
-            // more than one element.
+            // The budget has room for all: every producer whose channel is at most half full continues. Half full,
+            // so that a producer is woken for more than one element.
             let counts = &self.counts;
             self.refused.retain(|channel, signal| {
                 let count = counts.get(*channel as usize).copied().unwrap_or(0);
@@ -370,7 +372,7 @@ impl GateState {
         } else if self.paused.remove(&channel) {
             self.waiting_paused = self.waiting_paused.saturating_sub(count);
             self.inflows.pause(channel, false);
-            // Older than anything of this channel in the queue: they go first.
+            // The elements set aside are older than those of this channel in the queue, so they go first.
             for entry in self.aside.remove(&channel).into_iter().flatten().rev() {
                 self.queue.push_front(entry);
             }

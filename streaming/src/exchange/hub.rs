@@ -1,6 +1,6 @@
-//! Where the two ends of an edge find each other in a producing process: consumers, local or remote, say which
-//! attempts of the producers they mean; producers look their consumers up with the first element. One table per
-//! edge, not one per channel. It must never hold data.
+//! The table by which the two ends of an edge find each other in a producing process. Consumers, local or remote, register
+//! with the attempts of the producers that they expect; producers look up their consumers with the first element. There is one
+//! table per edge, not one per channel. It must never hold data.
 
 use super::{gate::Gate, outflow::LinkOut};
 use crate::{lock, task::TaskSignal};
@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// One edge of one execution graph.
+/// The table of one edge of one execution graph.
 pub(super) struct Hub {
     edge: EdgeId,
     state: Mutex<State>,
@@ -18,11 +18,11 @@ pub(super) struct Hub {
 
 #[derive(Default)]
 struct State {
-    /// By consuming subtask.
+    /// The registered consumers, by subtask.
     consumers: BTreeMap<u32, Consumer>,
-    /// Newest attempt of each producing subtask that was here.
+    /// The newest attempt of each producing subtask that has opened its output here.
     producers: BTreeMap<u32, u32>,
-    /// Producers that found no consumer, by consuming and producing subtask.
+    /// Signals of the producers that found no consumer, by consuming and producing subtask.
     waiting: BTreeMap<(u32, u32), TaskSignal>,
 }
 
@@ -31,28 +31,28 @@ struct Consumer {
     target: Target,
 }
 
-/// Where a consumer is.
+/// The place of a consumer.
 #[derive(Clone)]
 pub(super) enum Target {
-    /// In this process.
+    /// A consumer in this process.
     Local(Arc<LocalTarget>),
-    /// In another one.
+    /// A consumer in another process.
     Remote(Arc<LinkOut>),
 }
 
-/// A gate, and which channels of it belong to this edge.
+/// A consumer's gate, and the gate's channels that belong to this edge.
 pub(super) struct LocalTarget {
     pub(super) gate: Arc<Gate>,
-    /// Channel of producer 0; on a forward edge, of the only one.
+    /// Channel of producer 0, or of the only producer on a forward edge.
     pub(super) base: u32,
     pub(super) expected: Expected,
 }
 
-/// The attempts of producers that a consumer means.
+/// The attempts of its producers that a consumer expects.
 pub(super) enum Expected {
-    /// Of one subtask: subtask, attempt.
+    /// One producer: subtask, attempt.
     One(u32, u32),
-    /// Of all, by subtask; shared by all consumers of the edge: attempt, address.
+    /// All producers, by subtask: attempt, address index. The table is shared by all consumers of the edge.
     All(Arc<[(u32, u32)]>),
 }
 
@@ -66,7 +66,7 @@ impl Expected {
 }
 
 impl LocalTarget {
-    /// The gate's channel of a producer.
+    /// Returns the gate's channel of a producer.
     pub(super) fn channel(&self, producer: u32) -> u32 {
         match &self.expected {
             Expected::One(..) => self.base,
@@ -75,20 +75,20 @@ impl LocalTarget {
     }
 }
 
-/// What a producer finds for one of its channels.
+/// The result of a producer's lookup for one of its channels.
 pub(super) enum Found {
-    /// Its consumer.
+    /// The channel's consumer.
     Target(Target),
-    /// Nobody yet; the producer will be woken.
+    /// No consumer that expects this attempt is registered yet; the producer will be woken when one registers.
     NotYet,
-    /// Its consumer means a later attempt.
+    /// The consumer expects a later attempt of the producer.
     Superseded {
-        /// Which.
+        /// The attempt that the consumer expects.
         expected: u32,
     },
 }
 
-/// A later attempt of the same consumer is there already.
+/// The error of an attempt whose subtask is registered with a later attempt, `by`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Superseded {
     pub(super) by: u32,
@@ -103,7 +103,7 @@ impl Hub {
         self.edge
     }
 
-    /// Puts a consumer in the place of an earlier attempt, and wakes the producers that wait for it.
+    /// Registers a consumer, replacing an earlier attempt, and wakes the producers that wait for it.
     pub(super) fn put_consumer(
         &self,
         subtask: u32,
@@ -131,7 +131,7 @@ impl Hub {
         Ok(())
     }
 
-    /// A local consumer is gone; its place is kept with the attempt, so that an earlier one stays refused.
+    /// Removes a local consumer, unless a later attempt has replaced it.
     pub(super) fn forget_gate(&self, subtask: u32, gate: &Arc<Gate>) {
         let mut state = lock(&self.state);
         if let Some(Consumer { target: Target::Local(there), .. }) = state.consumers.get(&subtask)
@@ -141,7 +141,7 @@ impl Hub {
         }
     }
 
-    /// A remote consumer is gone.
+    /// Removes a remote consumer, unless a later attempt has replaced it.
     pub(super) fn forget_link(&self, link: &LinkOut) {
         let mut state = lock(&self.state);
         if let Some(Consumer { target: Target::Remote(there), .. }) =
@@ -152,7 +152,7 @@ impl Hub {
         }
     }
 
-    /// A producer is here from now on.
+    /// Records that an attempt of a producing subtask has opened its output here.
     pub(super) fn put_producer(&self, subtask: u32, attempt: u32) -> Result<(), Superseded> {
         let mut state = lock(&self.state);
         let newest = state.producers.entry(subtask).or_insert(attempt);
@@ -168,12 +168,12 @@ impl Hub {
         lock(&self.state).consumers.contains_key(&subtask)
     }
 
-    /// The newest attempt of a producer that was here.
+    /// Returns the newest attempt of a producing subtask that has opened its output here.
     pub(super) fn producer(&self, subtask: u32) -> Option<u32> {
         lock(&self.state).producers.get(&subtask).copied()
     }
 
-    /// The consumer of a producer's channel.
+    /// Looks up the consumer of a producer's channel. If none expects this attempt, `signal` is raised when one registers.
     pub(super) fn find(
         &self,
         consumer: u32,

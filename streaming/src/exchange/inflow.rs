@@ -1,6 +1,6 @@
-//! Remote producers of a gate: what they want to send, what was granted, what came. Every byte that comes in
-//! was granted, or is within a small overdraft that spares events and tiny batches the round trip. It must never
-//! grant what does not wait at the producer: what is granted counts as being under way. The scheme is in [`super`].
+//! The remote producers of a gate: what they have announced, what was granted, what has arrived. Every byte that arrives was
+//! granted, or is within a small overdraft that saves events and tiny batches the round trip. The gate must never grant more
+//! than waits at the producer, because granted bytes count as being under way. The scheme is in [`super`].
 //!
 //! A channel costs nothing here until its first byte or announcement.
 
@@ -15,39 +15,39 @@ use std::{
     sync::Arc,
 };
 
-/// Bytes of a channel that may come without a grant before the consumer takes them.
+/// Bytes of a channel that may arrive without a grant and wait in the gate.
 pub(super) const OVERDRAFT: u64 = 1024;
 
-/// All remote channels of a gate that have sent or announced something.
+/// The remote channels of a gate that have sent or announced something.
 #[derive(Default)]
 pub(super) struct Inflows {
     channels: BTreeMap<u32, Inflow>,
-    /// Channels whose announcement could not be granted yet.
+    /// Channels whose announcement was not granted yet, in the order of arrival.
     wanting: VecDeque<u32>,
-    /// Channels for which [`Inflow::is_promised`] holds.
+    /// Number of channels for which [`Inflow::is_promised`] holds.
     promised: usize,
 }
 
 struct Inflow {
     link: Arc<LinkIn>,
-    /// The producer's place in the link's request.
+    /// The producer's index in the link's request.
     index: u32,
-    /// Weight of all that has come.
+    /// Position up to which bytes have arrived.
     arrived: u64,
-    /// Position up to which memory is taken: where the last granted element ends, or `arrived`.
+    /// Position up to which memory is taken: the end of the last granted element, or `arrived` if that is larger.
     taken: u64,
-    /// Bytes that came without a grant and wait in the gate.
+    /// Bytes that arrived without a grant and wait in the gate.
     overdraft: u64,
-    /// Position up to which the producer knows that it may send.
+    /// Position up to which the producer was told that it may send.
     limit: u64,
-    /// Where the first element ends that waits at the producer for a higher limit, and the last that was announced.
+    /// Positions of the ends of the first and the last announced element that wait at the producer for a higher limit.
     wants: Option<(u64, u64)>,
-    /// The parts of an element that came so far.
+    /// The parts of an incomplete element that have arrived.
     partial: Vec<u8>,
     paused: bool,
 }
 
-/// A higher limit to be sent, outside of the gate's lock.
+/// A raise of a producer's limit, to be sent after the gate's lock is released.
 pub(super) struct Grant {
     link: Arc<LinkIn>,
     index: u32,
@@ -60,43 +60,43 @@ impl Grant {
     }
 }
 
-/// A part of an element as it came over the wire.
+/// A part of an element as it arrived over the wire.
 pub(super) struct Part<'a> {
     pub(super) index: u32,
     pub(super) payload: &'a [u8],
     pub(super) event: bool,
     /// Whether another part of the same element follows.
     pub(super) more: bool,
-    /// Where the first element ends that waits behind this one, and the last announced one; 0: nothing waits.
+    /// Positions of the ends of the first and the last element announced after this one; 0 if nothing waits.
     pub(super) next: u64,
     pub(super) backlog: u64,
 }
 
-/// A producer that does not keep to the rules of credit. No healthy peer does that, so its connection ends.
+/// A peer's violation of the credit protocol. No healthy peer violates it, so the connection is ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CreditViolation {
-    /// It sends what was not granted.
+    /// The peer sent bytes beyond its limit.
     #[error("the peer sent {bytes} bytes on channel {channel} beyond what it was granted")]
     Ungranted {
-        /// Channel of the gate.
+        /// The gate's channel.
         channel: u32,
-        /// How much too much.
+        /// Number of bytes beyond the limit.
         bytes: u64,
     },
-    /// It sends or announces an element that is larger than any may be: memory would be kept for it, or granted.
+    /// The peer sent or announced an element that exceeds the maximum size, for which memory would be kept or granted.
     #[error(
         "the peer sends or announces {bytes} bytes as one element of channel {channel}; at most {PARCEL_BYTES_MAX} are allowed"
     )]
     TooLarge {
-        /// Channel of the gate.
+        /// The gate's channel.
         channel: u32,
-        /// Of the element, as far as it is known.
+        /// Size of the element in bytes, as far as it is known.
         bytes: u64,
     },
 }
 
 impl Inflows {
-    /// Channels with something under way that the consumer could take.
+    /// Returns the number of channels with granted bytes under way that the consumer could take.
     pub(super) fn promised_runnable(&self) -> usize {
         self.promised
     }
@@ -105,7 +105,7 @@ impl Inflows {
         self.change(channel, |inflow| inflow.paused = paused);
     }
 
-    /// Changes a channel and keeps `promised` right. `None`: the channel has not sent or announced anything.
+    /// Changes a channel and updates `promised`. Returns `None` if the channel has not sent or announced anything.
     fn change<R>(&mut self, channel: u32, change: impl FnOnce(&mut Inflow) -> R) -> Option<R> {
         let inflow = self.channels.get_mut(&channel)?;
         let before = usize::from(inflow.is_promised());
@@ -136,17 +136,17 @@ impl Inflows {
 }
 
 impl Inflow {
-    /// Whether something is under way that the consumer could take.
+    /// Returns whether granted bytes are under way that the consumer could take.
     fn is_promised(&self) -> bool {
         self.arrived < self.taken && !self.paused
     }
 
-    /// Position up to which the producer may send.
+    /// Returns the position up to which the producer may send.
     fn allowed(&self) -> u64 {
         self.taken.saturating_add(OVERDRAFT - self.overdraft)
     }
 
-    /// Appends a part; the whole element where this is its last one.
+    /// Appends a part. Returns the whole element if the part is its last one.
     fn append(&mut self, part: &Part<'_>) -> Option<Vec<u8>> {
         if !part.more && self.partial.is_empty() {
             return Some(part.payload.to_vec());
@@ -155,7 +155,7 @@ impl Inflow {
         (!part.more).then(|| std::mem::take(&mut self.partial))
     }
 
-    /// Raises the limit to all that is allowed; the producer must be told.
+    /// Raises the limit to the allowed position and returns the grant, which must be sent to the producer.
     fn raise_limit(&mut self) -> Grant {
         let allowed = self.allowed();
         let bytes = allowed.saturating_sub(std::mem::replace(&mut self.limit, allowed));
@@ -169,7 +169,7 @@ impl GateState {
         self.inflows.channel(channel, paused, link, index)
     }
 
-    /// A producer says what waits there.
+    /// Records a producer's announcement. Fails if it announces an element that is too large.
     fn announced(
         &mut self,
         channel: u32,
@@ -178,11 +178,11 @@ impl GateState {
         wants: (u64, u64),
     ) -> Result<(), CreditViolation> {
         let inflow = self.inflow(channel, link, index);
-        // An element within the limit was sent already, or is sent as soon as the producer hears of the limit.
+        // An element within the limit was sent already, or is sent as soon as the producer learns the limit.
         let Some(beyond) = wants.0.checked_sub(inflow.limit).filter(|beyond| *beyond > 0) else {
             return Ok(());
         };
-        // It begins within the limit. One element is granted whatever memory there is, so it must not be without bounds.
+        // The element begins within the limit. It may be granted whatever memory is free, so its size must be bounded.
         if beyond > encoded_weight(PARCEL_BYTES_MAX) {
             return Err(CreditViolation::TooLarge { channel, bytes: beyond });
         }
@@ -192,7 +192,7 @@ impl GateState {
         Ok(())
     }
 
-    /// Grants in order of asking, as far as the gate's share of memory goes. Paused channels are passed over.
+    /// Grants announcements in the order of their arrival, as far as the gate's share of memory goes. Paused channels are skipped.
     pub(super) fn grant_wanting(&mut self, memory: &MemoryBudget) -> Vec<Grant> {
         let mut grants = Vec::new();
         for _ in 0..self.inflows.wanting.len() {
@@ -226,8 +226,8 @@ impl GateState {
         grants
     }
 
-    /// Records that the consumer took an element: the `overdraft` bytes that the element had used go back, and waiting
-    /// channels are granted what there is room for now.
+    /// Records that the consumer took an element: returns the `overdraft` bytes that the element had used to its channel, and
+    /// grants announcements for which there is room now.
     pub(super) fn inflow_consumed(
         &mut self,
         channel: u32,
@@ -249,7 +249,7 @@ impl GateState {
         grants
     }
 
-    /// Takes in a part, and queues the element if the part is its last one. Returns what that means for the consumer.
+    /// Takes a part, and queues the element if the part is its last one. Returns whether the consumer has to be woken.
     fn arrived(
         &mut self,
         channel: u32,
@@ -282,16 +282,16 @@ impl GateState {
         };
         let weight = encoded_weight(bytes.len());
         let parcel = if part.event { Parcel::Event(bytes) } else { Parcel::Batch(bytes) };
-        // What comes without a grant is smaller than a part, so that this was all of it.
+        // An element that arrives without a grant is smaller than a part, so `extra` is all of its overdraft.
         Ok(self.enqueue(channel, parcel, weight, extra))
     }
 }
 
 impl Gate {
-    /// A remote producer announces what waits there.
+    /// Records a remote producer's announcement, and sends the grants that follow from it.
     ///
     /// # Errors
-    /// When it announces an element that is too large.
+    /// Returns a violation if the peer announces an element that is too large.
     pub(super) fn remote_backlog(
         &self,
         channel: u32,
@@ -312,11 +312,11 @@ impl Gate {
         Ok(())
     }
 
-    /// A remote producer's element, or a part of one, came in. Returns whether the caller has to wake the gate when it has taken in
-    /// what came with it.
+    /// Takes an element, or a part of one, from a remote producer, and sends the grants that follow from it. Returns whether the
+    /// caller has to wake the gate after it has handled everything that arrived together.
     ///
     /// # Errors
-    /// When it was not granted, or is part of an element that is too large.
+    /// Returns a violation if the part was not granted or belongs to an element that is too large.
     pub(super) fn remote_part(
         &self,
         channel: u32,
@@ -327,7 +327,7 @@ impl Gate {
             if state.closed.is_some() {
                 return Ok((Wake::No, Vec::new()));
             }
-            // Queued under the same lock, before anything is granted on the ground that nothing waits.
+            // The part is queued under the same lock, before anything is granted for the reason that nothing waits.
             let wake = state.arrived(channel, link, part, memory)?;
             Ok((wake, state.grant_wanting(memory)))
         })?;

@@ -1,37 +1,38 @@
 //! The exchange of one task process: typed batches inside the process, credit-based streams between processes.
 //!
-//! A consumer says which attempts of its producers it means; whoever comes first waits for the other. Channels
-//! cost next to nothing until data flows. It must never block a task's thread: a full channel refuses and wakes.
+//! A consumer names the attempts of the producers from which it takes data; producer and consumer may start in any order, and
+//! the first waits for the other. Channels cost next to nothing until data flows. The exchange must never block a task's
+//! thread: a full channel refuses an element and wakes the task later.
 //!
 //! # Credits between processes
 //!
-//! Both ends of a channel count the bytes of its elements from the first one on; a count is a *position*. The
-//! producer sends an element when the element ends at or before the channel's limit. The limit starts at the
+//! Both ends of a channel count the bytes of its elements from the first one on; such a count is a *position*. The
+//! producer sends an element if the element ends at or before the channel's limit. The limit starts at the
 //! overdraft, 1 KiB, so that events and tiny batches need no round trip.
 //!
-//! An element beyond the limit is announced: the producer says where the first waiting element ends, and where the
-//! last one does. The consumer's gate takes memory for all of them if the gate's share of the budget has room, else
-//! for the first one, and raises the limit by what it took: a grant. If there is no room, the channel waits in line
-//! until the consumer has taken something.
+//! The producer announces elements beyond the limit: the positions at which the first and the last waiting element
+//! end. The consumer's gate takes memory for all of them if the gate's share of the budget has room, else for the
+//! first one, and raises the limit by what it took: a grant. If there is no room even for the first one, the channel
+//! queues until the consumer has taken something.
 //!
-//! Bytes that come without a grant use the channel's overdraft up. The consumer raises the limit again when it takes
-//! the elements that these bytes are of.
+//! Bytes that arrive without a grant use up the channel's overdraft. The gate raises the limit again when the
+//! consumer takes the elements that these bytes belong to.
 //!
 //! If nothing waits in the gate and nothing granted is under way, the first announced element is granted however
 //! full the budget is. Elements of paused channels count for neither, and paused channels are granted nothing.
 //! So a gate exceeds the budget by one element that its consumer can take, by the overdraft of its remote channels,
-//! and by such an element in each channel that was paused afterwards.
+//! and by one such element in each channel that was paused afterwards.
 //!
-//! This rule needs grants that are always used. Every grant ends where an announced element ends, and announced
-//! elements are never taken back, so a granted byte always comes. An announcement that arrives twice, or after its
+//! This rule requires that every grant is used. A grant ends where an announced element ends, and announced
+//! elements are never withdrawn, so a granted byte always arrives. An announcement that arrives twice, or after its
 //! elements, names positions for which memory was taken before, and takes none.
 //!
-//! For example, a producer has sent 900 bytes, and the next element has 900 bytes too. The element ends at 1800,
-//! beyond the limit of 1024, and the producer announces 1800. The budget is full and an element of another channel
-//! waits in the gate, so that the channel waits in line. The consumer takes the first element and raises the limit to
-//! 1924; the second element comes as overdraft. When the gate has room at last, memory is taken up to 1800 already,
-//! and the old announcement gets nothing. Were 900 bytes granted instead, the gate would wait for bytes that never
-//! come, and with the budget full its other channels would wait for ever.
+//! For example, a producer has sent 900 bytes, and its next element has 900 bytes too. That element ends at 1800,
+//! beyond the limit of 1024, so the producer announces 1800. The budget is full and an element of another channel
+//! waits in the gate, so the channel queues. The consumer takes the first element and the gate raises the limit to
+//! 1924; the second element arrives as overdraft. When the gate has room at last, memory up to 1800 is taken
+//! already, and the old announcement is granted nothing. Had 900 bytes been granted instead, the gate would wait for
+//! bytes that never arrive, and with the budget full its other channels would wait for ever.
 
 mod connection;
 mod gate;
@@ -68,16 +69,16 @@ use std::{
 use tokio::runtime::Handle;
 use wire::{Frame, Request};
 
-/// How an exchange is made.
+/// The options of an exchange.
 #[derive(Debug, Clone)]
 pub struct ExchangeOptions {
-    /// Bytes that may wait in it.
+    /// The network budget: bytes that may wait in the exchange.
     pub network_memory: u64,
-    /// Encode and decode inside the process as well: for tests.
+    /// Whether batches are encoded and decoded inside the process too; for tests.
     pub force_serialization: bool,
-    /// How long a data port that does not answer is tried.
+    /// Time for which a consumer tries to connect to a data port that does not answer; then its task fails.
     pub connect_timeout: Duration,
-    /// How long producers that are not deployed yet are waited for.
+    /// Time for which a remote consumer waits for producers that are not deployed yet; then its task fails.
     pub producer_timeout: Duration,
 }
 
@@ -92,42 +93,42 @@ impl Default for ExchangeOptions {
     }
 }
 
-/// Where the producers of an edge run: one table per edge, shared by all consumers in the process.
+/// The places of an edge's producers: one table per edge, shared by all consumers in the process.
 #[derive(Debug, Clone)]
 pub struct Producers {
-    /// Distinct data addresses.
+    /// The distinct data addresses of the producers' processes.
     pub addresses: Arc<[String]>,
-    /// By subtask: attempt, and index into `addresses`.
+    /// By producing subtask: its attempt, and the index of its address in `addresses`.
     pub subtasks: Arc<[(u32, u32)]>,
 }
 
-/// One edge of an input.
+/// One edge of an input, as the consumer opens it.
 #[derive(Clone)]
 pub struct InputEdge {
-    /// Which.
+    /// Id of the edge in the job graph.
     pub edge: EdgeId,
-    /// How records find their subtask.
+    /// How records are distributed; `Forward` connects subtasks of the same index, all others connect all with all.
     pub ship: ShipStrategy,
-    /// Where they come from.
+    /// The producers and their places.
     pub producers: Producers,
-    /// Its records.
+    /// The codec of the edge's records.
     pub codec: Arc<dyn EdgeCodec>,
 }
 
-/// One output.
+/// One edge of an output, as the producer opens it.
 #[derive(Clone)]
 pub struct OutputEdge {
-    /// Which.
+    /// Id of the edge in the job graph.
     pub edge: EdgeId,
-    /// How records find their subtask.
+    /// How records are distributed; `Forward` connects subtasks of the same index, all others connect all with all.
     pub ship: ShipStrategy,
-    /// Consuming subtasks.
+    /// Number of consuming subtasks.
     pub consumers: u32,
-    /// Its records.
+    /// The codec of the edge's records.
     pub codec: Arc<dyn EdgeCodec>,
 }
 
-/// The exchange of one task process. A cheap handle; the last one ends its connections.
+/// The exchange of one task process. Clones are cheap handles to it; dropping the last one ends its connections.
 #[derive(Clone)]
 pub struct Exchange {
     shared: Arc<Shared>,
@@ -143,14 +144,14 @@ struct Shared {
 
 #[derive(Default)]
 struct Hubs {
-    /// By execution graph and edge; they go with their execution graph.
+    /// The hubs by execution graph and edge; removed when their execution graph is retired.
     hubs: BTreeMap<(u64, EdgeId), Arc<Hub>>,
-    /// Execution graphs that are over.
+    /// Execution graphs that have ended.
     retired: BTreeSet<u64>,
 }
 
 impl Exchange {
-    /// An exchange; `port` is where other processes reach it, `None` where there are none.
+    /// Creates an exchange and starts to accept connections on `port`; `None` if there are no other task processes.
     pub fn new(options: ExchangeOptions, port: Option<DataPort>, runtime: Handle) -> Self {
         let memory = MemoryBudget::new(options.network_memory);
         let (listener, peers) = Peers::new(port);
@@ -162,33 +163,34 @@ impl Exchange {
         Self { shared }
     }
 
-    /// Where other processes reach it.
+    /// Returns the address, `host:port`, at which other processes reach the exchange; `local` without a data port.
     pub fn address(&self) -> &str {
         self.shared.peers.own_address()
     }
 
-    /// What waits in it.
+    /// Returns the network budget, from which waiting elements take their memory.
     pub fn memory(&self) -> &Arc<MemoryBudget> {
         &self.shared.memory
     }
 
-    /// The execution graph is over: its consumers elsewhere are refused.
+    /// Ends an execution graph: forgets its edges and refuses later requests of its consumers in other processes.
     pub fn retire(&self, graph: u64) {
         let mut hubs = lock(&self.shared.hubs);
         hubs.retired.insert(graph);
         hubs.hubs.retain(|(of, _), _| *of != graph);
-        // Only those of late requests matter, and these come soon or never.
+        // Retired graphs matter only for late requests, which arrive soon or never.
         if hubs.retired.len() > 64 {
             hubs.retired.pop_first();
         }
     }
 
-    /// Ends all connections; tasks that need them fail.
+    /// Ends all connections and stops accepting new ones; tasks that use a connection fail.
     pub fn shutdown(&self) {
         self.shared.peers.shutdown();
     }
 
-    /// The consuming end of an input, made of its edges. Channels are numbered through in their order.
+    /// Opens the consuming end of an input and connects it with its producers, in the background. Channels are numbered
+    /// consecutively over the edges, in their order. Failures fail the task.
     pub fn open_input(&self, task: &Arc<TaskControl>, edges: Vec<InputEdge>) -> Box<dyn InputPort> {
         let channels = edges.iter().map(InputEdge::channels).sum();
         let gate = Gate::new(channels, task.signal().clone(), Arc::clone(&self.shared.memory));
@@ -209,7 +211,8 @@ impl Exchange {
         Box::new(port)
     }
 
-    /// The producing end of an edge.
+    /// Opens the producing end of an edge. The consumer of a channel is looked up when the first element is sent. Fails the task if
+    /// a later attempt of its subtask has opened the edge here.
     pub fn open_output(&self, task: &Arc<TaskControl>, output: OutputEdge) -> Box<dyn OutputPort> {
         let me = task.attempt();
         let hub = self.shared.hub(me.graph, output.edge);
@@ -242,7 +245,7 @@ impl InputEdge {
         }
     }
 
-    /// Producers of this consumer: subtask, attempt, address index, channel within the edge.
+    /// Returns the producers of a consumer: subtask, attempt, address index, channel within the edge.
     fn producers_of(&self, consumer: u32) -> impl Iterator<Item = (u32, u32, u32, u32)> + '_ {
         let forward = self.ship == ShipStrategy::Forward;
         (0u32..)
@@ -268,7 +271,7 @@ impl Shared {
         Arc::clone(hub.or_insert_with(|| Arc::new(Hub::new(edge))))
     }
 
-    /// Connects one edge of a consumer with its producers, here and elsewhere.
+    /// Connects one edge of a consumer with its producers in this process and in others.
     fn open_edge(
         self: &Arc<Self>,
         task: &Arc<TaskControl>,
@@ -328,7 +331,7 @@ impl Shared {
         hub
     }
 
-    /// Asks another process, on the runtime: connecting may take its time.
+    /// Requests the output of producers in another process. Runs on the tokio runtime, because connecting may take long.
     fn request(
         self: &Arc<Self>,
         task: &Arc<TaskControl>,
@@ -345,14 +348,14 @@ impl Shared {
                 Ok(connection) => {
                     let wait_ms = shared.options.producer_timeout.as_millis();
                     let wait_ms = u32::try_from(wait_ms).unwrap_or(u32::MAX);
-                    // Under the lock, so that a port that closes meanwhile either prevents it or releases it.
+                    // Under the lock, so that a port that closes meanwhile either prevents the request or releases the link.
                     let mut links = lock(&links);
                     if links.closed == Some(Closed::Aborted) {
                         return;
                     }
                     let link = connection.request(&task, &gate, edge.0, wait_ms, &producers);
                     match links.closed {
-                        // It needed nothing: its producers must know, or they would wait for it.
+                        // The consumer finished without this data: its producers must know, or they would wait for it.
                         Some(_) => link.release(true),
                         None => links.open.push(link),
                     }
@@ -369,13 +372,13 @@ impl Shared {
         });
     }
 
-    /// A consumer in another process asks.
+    /// Handles the request of a consumer in another process, or refuses it.
     fn accept_request(self: &Arc<Self>, connection: &Arc<Connection>, request: Request) {
         let refuse = |why: &str| {
             connection.send(&Frame::Refused { link: request.link, why });
         };
         if lock(&self.hubs).retired.contains(&request.graph) {
-            return refuse("its execution graph is over here");
+            return refuse("its execution graph has ended here");
         }
         let hub = self.hub(request.graph, EdgeId(request.edge));
         let producers: BTreeMap<u32, (u32, u32)> = (0u32..)
@@ -411,7 +414,7 @@ impl Shared {
         }
     }
 
-    /// Refuses the request when its producers have not come in time.
+    /// Refuses a request later if its producers have not started within its waiting time.
     fn watch_producers(
         &self,
         connection: &Arc<Connection>,
@@ -429,7 +432,7 @@ impl Shared {
             if !missing.is_empty() && connection.drop_link_out(id) {
                 let few: Vec<String> = missing.iter().take(8).map(u32::to_string).collect();
                 let why = format!(
-                    "{} of its producers did not come within {} s: subtasks {}",
+                    "{} of its producers did not start within {} s: subtasks {}",
                     missing.len(),
                     wait_ms / 1000,
                     few.join(", ")
@@ -440,7 +443,7 @@ impl Shared {
     }
 }
 
-/// The links of an input's edge; they come when their connections are there.
+/// The links of an input's edge; each is added when its connection is established.
 #[derive(Default)]
 struct Links {
     open: Vec<Arc<LinkIn>>,
@@ -448,7 +451,7 @@ struct Links {
 }
 
 impl Links {
-    /// Tells the producers that the consumer is gone.
+    /// Closes the links: tells the producers that the consumer has finished, or was stopped.
     fn release(&mut self, finished: bool) {
         self.closed = Some(if finished { Closed::Finished } else { Closed::Aborted });
         for link in self.open.drain(..) {

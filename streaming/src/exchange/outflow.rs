@@ -1,5 +1,5 @@
-//! The producing end of a link: what waits for a consumer in another process, per producing subtask of this one.
-//! It must never send beyond a channel's limit and never block a producer's thread. The scheme is in [`super`].
+//! The producing end of a link: the queues of elements for a consumer in another process, one per producing subtask of this
+//! process. It must never send beyond a channel's limit and never block a producer's thread. The scheme is in [`super`].
 
 use super::{
     connection::Connection,
@@ -20,26 +20,27 @@ use std::{
     sync::{Arc, Mutex, Weak},
 };
 
-/// Elements of one channel that may wait here: a write to the connection and a grant are to be for many, because each wakes a thread.
+/// Maximum number of elements of one channel that wait here. A write to the connection and a grant wake a thread each, so that both
+/// should be for many elements.
 const WAITING_MAX: usize = 64;
-/// A channel that has so many bytes waiting takes no more, unless fewer than [`WAITING_FEW`] elements wait.
+/// Number of waiting bytes at which a channel takes no more, unless fewer than [`WAITING_FEW`] elements wait.
 const WAITING_BYTES: u64 = 256 << 10;
-/// So many elements may always wait, as far as the memory goes: one is sent while the next is made.
+/// Number of elements that may wait whatever their size, so that the next one is encoded while one is sent.
 const WAITING_FEW: usize = 4;
 
-/// The most that is announced at once, beyond the first waiting element.
+/// Maximum number of bytes announced at once. The first waiting element is announced whatever its size.
 const ANNOUNCED_MAX: u64 = 256 << 10;
 
-/// One consuming subtask in another process, as its producers in this one see it.
+/// The producers' end of a link to one consuming subtask in another process.
 pub(super) struct LinkOut {
     id: u32,
     connection: Weak<Connection>,
-    /// Weak: the hub holds the link.
+    /// The edge's hub; weak, because the hub holds the link.
     hub: Weak<Hub>,
     edge: EdgeId,
     /// The consuming subtask and its attempt.
     pub(super) consumer: (u32, u32),
-    /// By producing subtask: place in the request, expected attempt.
+    /// By producing subtask: its index in the request, and the expected attempt.
     producers: BTreeMap<u32, (u32, u32)>,
     memory: Arc<MemoryBudget>,
     state: Mutex<State>,
@@ -48,9 +49,9 @@ pub(super) struct LinkOut {
 #[derive(Default)]
 struct State {
     channels: BTreeMap<u32, Outflow>,
-    /// Channels that may send.
+    /// Indices of the channels that may send now.
     ready: VecDeque<u32>,
-    /// Whether the connection's writer knows that some may.
+    /// Whether the link is in the connection's list of links that may send.
     listed: bool,
     held: u64,
     closed: Option<Closed>,
@@ -59,15 +60,15 @@ struct State {
 
 struct Outflow {
     queue: VecDeque<Waiting>,
-    /// Weight of the queue.
+    /// Weight of the elements in the queue.
     waiting: u64,
-    /// Bytes of the first element that are sent already.
+    /// Number of bytes of the first element that were sent already.
     sent: usize,
-    /// Weight of all elements of the channel up to the last one that was sent, or begun.
+    /// Position of the end of the last element that was sent or begun.
     position: u64,
-    /// Position up to which the channel may send.
+    /// Position up to which the consumer lets the channel send.
     limit: u64,
-    /// The first waiting element was announced, and no credit has come since.
+    /// Whether the first waiting element was announced and no credit has arrived since.
     announced: bool,
     ready: bool,
     producer: Option<TaskSignal>,
@@ -105,12 +106,12 @@ impl LinkOut {
         })
     }
 
-    /// The attempt of a producing subtask that the consumer means.
+    /// Returns the attempt of a producing subtask that the consumer expects; `None` if the subtask is not in its request.
     pub(super) fn expected(&self, producer: u32) -> Option<u32> {
         self.producers.get(&producer).map(|(_, attempt)| *attempt)
     }
 
-    /// Producing subtasks whose meant attempt has not shown up here.
+    /// Returns the requested producing subtasks whose expected attempt has not opened its output here.
     pub(super) fn missing(&self) -> Vec<u32> {
         let Some(hub) = self.hub.upgrade() else {
             return Vec::new();
@@ -122,7 +123,8 @@ impl LinkOut {
             .collect()
     }
 
-    /// A producer starts to send here: it fails with the connection. Its place in the request.
+    /// Registers a producer's task, which fails if the connection is lost, now or later. Returns the producer's index in the
+    /// request, `None` if the request does not name it.
     pub(super) fn attach(&self, producer: u32, task: &Arc<TaskControl>) -> Option<u32> {
         let (index, _) = self.producers.get(&producer)?;
         lock(&self.state).tasks.push(Arc::downgrade(task));
@@ -136,7 +138,7 @@ impl LinkOut {
         Some(*index)
     }
 
-    /// Whether the next element of a channel is taken; when not, its producer is woken when it may be.
+    /// Returns whether the next element of a channel would be taken; if not, its producer is woken when it may be.
     pub(super) fn has_room(&self, index: u32, producer: &TaskSignal) -> bool {
         let mut state = lock(&self.state);
         match state.closed {
@@ -146,14 +148,14 @@ impl LinkOut {
         }
         let held = state.held;
         let flow = state.channels.entry(index).or_insert_with(Outflow::new);
-        // An empty channel always takes one, so that no producer waits for another's consumer.
+        // An empty channel always takes one element, so that no producer waits for another's consumer.
         let room = flow.queue.is_empty() || (flow.takes_more() && self.memory.has_share(held, 1));
         flow.producer = (!room).then(|| producer.clone());
         room
     }
 
-    /// Queues an encoded element; there was room for it. Returns the connection, if its writer has to be woken: the producer does
-    /// that when its step is over.
+    /// Queues an encoded element; the caller has checked [`LinkOut::has_room`]. Returns the connection if its writer has to be
+    /// woken, which the producer does at the end of its step.
     pub(super) fn push(self: &Arc<Self>, index: u32, parcel: Parcel) -> Option<Arc<Connection>> {
         let (bytes, event) = match parcel {
             Parcel::Batch(bytes) => (bytes, false),
@@ -174,7 +176,7 @@ impl LinkOut {
         self.pump(&mut state, index)
     }
 
-    /// The consumer lets a channel send so many bytes more.
+    /// Raises a channel's limit by the bytes of a grant.
     pub(super) fn credit(self: &Arc<Self>, index: u32, bytes: u64) {
         let mut state = lock(&self.state);
         let Some(flow) = state.channels.get_mut(&index) else {
@@ -187,8 +189,8 @@ impl LinkOut {
         }
     }
 
-    /// Makes a channel ready, or announces what waits in it. Returns the connection, if its writer has to be woken for a channel
-    /// that is ready.
+    /// Lists a channel as ready if its first element is within the limit, else announces its elements. Returns the connection if
+    /// its writer has to be woken.
     fn pump(self: &Arc<Self>, state: &mut State, index: u32) -> Option<Arc<Connection>> {
         let flow = state.channels.get_mut(&index)?;
         if flow.ready || flow.queue.is_empty() {
@@ -210,7 +212,7 @@ impl LinkOut {
         None
     }
 
-    /// Appends the next part that may be sent; whether more may be.
+    /// Appends the next part that may be sent as a frame. Returns whether there may be more.
     pub(super) fn write_part(&self, out: &mut Vec<u8>) -> bool {
         let (more, wake) = {
             let mut state = lock(&self.state);
@@ -241,7 +243,7 @@ impl LinkOut {
         if more {
             flags |= FLAG_MORE;
         } else if let Some(waits) = flow.beyond_limit(1) {
-            // What waits behind is announced with this part, instead of by a frame of its own.
+            // The elements after this one are announced with its last part, instead of by a frame of their own.
             (next, backlog) = waits;
             flow.announced = true;
         }
@@ -272,7 +274,7 @@ impl LinkOut {
         wake
     }
 
-    /// The consumer is gone, or the connection is.
+    /// Closes the link because its consumer or its connection has ended: queued elements are dropped and waiting producers woken.
     pub(super) fn close(&self, how: Closed) {
         let state = {
             let mut state = lock(&self.state);
@@ -282,7 +284,7 @@ impl LinkOut {
             std::mem::replace(&mut *state, State { closed: Some(how), ..State::default() })
         };
         self.memory.give_back(state.held);
-        // A finished consumer stays known: what producers still send is dropped instead of waiting.
+        // A finished consumer stays in the hub, so that what producers still send is dropped and does not wait.
         if how == Closed::Aborted
             && let Some(hub) = self.hub.upgrade()
         {
@@ -295,7 +297,7 @@ impl LinkOut {
         }
     }
 
-    /// The connection is lost: who sends here fails.
+    /// Fails the tasks that send on this link, and closes it, because the connection is lost.
     pub(super) fn lost(&self, peer: &str, why: &str) {
         let tasks = std::mem::take(&mut lock(&self.state).tasks);
         for task in tasks.iter().filter_map(Weak::upgrade) {
@@ -316,7 +318,7 @@ impl LinkOut {
         ));
     }
 
-    /// Links are told apart by where they are.
+    /// Returns whether both are the same link, by address.
     pub(super) fn is(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }
@@ -336,20 +338,21 @@ impl Outflow {
         }
     }
 
+    /// Returns true where one more element may wait.
     fn takes_more(&self) -> bool {
         let waiting = self.queue.len();
         waiting < WAITING_FEW || (waiting < WAITING_MAX && self.waiting < WAITING_BYTES)
     }
 
-    /// Returns true where a producer that was refused is woken: it has room for more than one element.
+    /// Returns true where a producer that was refused is woken, because there is room for more than one element.
     fn is_half_empty(&self) -> bool {
         let waiting = self.queue.len();
         waiting <= WAITING_FEW / 2
             || (waiting <= WAITING_MAX / 2 && self.waiting <= WAITING_BYTES / 2)
     }
 
-    /// Returns the positions to announce for the elements behind the first `begun` ones: where the first of them ends,
-    /// and where the last one ends that is announced with it. `None`: there are none, or the first one may be sent.
+    /// Returns the positions to announce for the elements after the first `begun` ones: the end of the first of them, and the end
+    /// of the last one that is announced with it. `None` if there are none, or if the first one may be sent.
     fn beyond_limit(&self, begun: usize) -> Option<(u64, u64)> {
         let mut ends = self.queue.iter().skip(begun).scan(self.position, |end, element| {
             *end += element.weight();

@@ -1,4 +1,4 @@
-//! What waits in the exchange: an element as it is, or its bytes. Knows codecs, not queues.
+//! The unit that waits in the exchange: an element as it is, or its encoded bytes. Knows codecs, not queues.
 
 use crate::{
     seam::{EdgeCodec, Element, StreamEvent},
@@ -6,15 +6,15 @@ use crate::{
 };
 use std::fmt;
 
-/// What an event counts for, and what each parcel counts for beside its bytes.
+/// Bytes that each parcel counts for in addition to its contents; an event counts for nothing else.
 pub(super) const PARCEL_OVERHEAD: u64 = 32;
 
-/// Bytes that one parcel may have. A batch is made small where its records are large, so only a record can be as large as this.
+/// Maximum number of bytes of one encoded parcel. Batches of large records are small, so only a single record can exceed it.
 pub(super) const PARCEL_BYTES_MAX: usize = if cfg!(test) { 16 << 20 } else { 1 << 31 };
 
-/// One element on its way.
+/// One element on its way from producer to consumer.
 pub(super) enum Parcel {
-    /// Handed over inside the process.
+    /// An element that is handed over inside the process.
     Typed(Element),
     /// An encoded batch.
     Batch(Vec<u8>),
@@ -23,7 +23,7 @@ pub(super) enum Parcel {
 }
 
 impl Parcel {
-    /// Encodes an element.
+    /// Encodes an element. Fails if its records are of another type than the codec's, or too large.
     pub(super) fn encode(element: &Element, codec: &dyn EdgeCodec) -> Result<Self, CodecError> {
         let mut bytes = Vec::new();
         match element {
@@ -42,7 +42,7 @@ impl Parcel {
         }
     }
 
-    /// The element that this is.
+    /// Decodes the parcel to its element.
     pub(super) fn decode(self, codec: &dyn EdgeCodec) -> Result<Element, CodecError> {
         match self {
             Self::Typed(element) => Ok(element),
@@ -51,7 +51,7 @@ impl Parcel {
         }
     }
 
-    /// What it counts for in memory: its bytes, estimated where it is not encoded.
+    /// Returns the bytes that the parcel counts for in the network budget: its encoded size, or an estimate if it is not encoded.
     pub(super) fn weight(&self, codec: &dyn EdgeCodec) -> u64 {
         match self {
             Self::Typed(Element::Batch(batch)) => {
@@ -63,7 +63,7 @@ impl Parcel {
     }
 }
 
-/// What encoded bytes count for: the same number on both sides of a connection.
+/// Returns what `len` encoded bytes count for. Both ends of a connection must compute the same number.
 pub(super) fn encoded_weight(len: usize) -> u64 {
     len as u64 + PARCEL_OVERHEAD
 }

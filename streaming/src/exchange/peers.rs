@@ -1,5 +1,5 @@
-//! The data port and the connections to other task processes: one per pair, whoever dials. Peers that do not
-//! prove the job's key can make this process do nothing but close.
+//! The data port and the connections to other task processes: one per pair, whichever side dials. A peer that does not prove
+//! that it has the job's key must not be able to do anything but make this process close the connection.
 
 use super::{Connection, Shared};
 use crate::lock;
@@ -20,21 +20,21 @@ use std::{
 use thiserror::Error;
 use tokio::sync::{Semaphore, watch};
 
-/// How long a peer may take to prove itself.
+/// Maximum duration of a handshake, and of establishing a TCP connection.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
-/// Peers that may be proving themselves at once.
+/// Maximum number of incoming handshakes at the same time.
 const HANDSHAKES_MAX: usize = 64;
-/// Between two tries to connect.
+/// Pause between two attempts to connect: doubles from the first to the last value.
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_LAST: Duration = Duration::from_secs(1);
 
-/// Where other task processes of the job reach this one.
+/// A listening port at which other task processes of the job reach this one.
 pub struct DataPort {
     listener: BoxListener,
     me: Me,
 }
 
-/// This process, to others.
+/// The identity of this process in handshakes.
 #[derive(Clone)]
 struct Me {
     platform: Platform,
@@ -42,27 +42,27 @@ struct Me {
     introduction: Introduction,
 }
 
-/// Why there is no data port.
+/// The reason why a data port cannot be opened.
 #[derive(Debug, Error)]
 pub enum DataPortError {
-    /// None of the ports could be bound.
+    /// None of the ports can be bound.
     #[error("no data port of {ports} can be bound on {host}: {source}")]
     Bind {
-        /// What was tried.
+        /// The ports that were tried.
         ports: PortSpec,
-        /// Where.
+        /// The host or interface to bind on.
         host: String,
-        /// Of the last try.
+        /// The error of the last attempt.
         source: io::Error,
     },
 }
 
 impl DataPort {
-    /// Binds the first free one of `ports` on `bind_host`; others reach it as `advertised_host`. The credentials
-    /// are those of a host of the job.
+    /// Binds the first free port of `ports` on `bind_host`; other processes connect to `advertised_host`. `credentials` contain the
+    /// job's key, which both sides of a connection prove to have.
     ///
     /// # Errors
-    /// When none can be bound.
+    /// Returns [`DataPortError::Bind`] if none of the ports can be bound.
     pub async fn bind(
         platform: &Platform,
         bind_host: &str,
@@ -85,7 +85,7 @@ impl DataPort {
         Err(DataPortError::Bind { ports: ports.clone(), host: bind_host.to_owned(), source: last })
     }
 
-    /// `host:port`, as others reach it.
+    /// Returns the address, `host:port`, at which other processes reach the port.
     pub fn address(&self) -> &str {
         &self.me.introduction.node
     }
@@ -99,12 +99,12 @@ impl fmt::Debug for DataPort {
 
 type Dial = SharedFuture<BoxFuture<'static, Result<Arc<Connection>, String>>>;
 
-/// All connections of an exchange.
+/// The table of an exchange's connections.
 pub(super) struct Peers {
     address: String,
     me: Option<Me>,
     table: Mutex<BTreeMap<String, Peer>>,
-    /// Told when the exchange ends.
+    /// Set to true when the exchange ends.
     end: watch::Sender<bool>,
 }
 
@@ -113,7 +113,7 @@ enum Peer {
     Up(Arc<Connection>),
 }
 
-/// Why a stream is not a connection.
+/// The reason why a connection was not established.
 #[derive(Debug, Error)]
 enum NoConnection {
     #[error("{0}")]
@@ -136,7 +136,7 @@ impl From<HandshakeError> for NoConnection {
 }
 
 impl NoConnection {
-    /// Whether another try can't help.
+    /// Returns whether another attempt to connect is useless.
     fn is_final(&self) -> bool {
         !matches!(self, Self::Io(_) | Self::Slow)
     }
@@ -167,15 +167,15 @@ impl Peers {
         }
     }
 
-    /// Puts a connection that a peer has dialled into the table, unless our own dial goes first.
+    /// Adds a connection that a peer has dialled to the table, unless this process's own dial takes precedence.
     fn put_inbound(&self, connection: &Arc<Connection>) {
         let mut table = lock(&self.table);
         let peer = connection.peer();
         let replace = match table.get(peer) {
             None => true,
-            // Both dialled: the dial of the smaller address wins, on both sides.
+            // If both sides dial, the dial of the smaller address wins, on both sides.
             Some(Peer::Dialling(_)) => peer < self.address.as_str(),
-            // The peer would not dial if it had a living one.
+            // A peer with a live connection would not dial.
             Some(Peer::Up(there)) => there.lost_because().is_some(),
         };
         if replace {
@@ -183,7 +183,8 @@ impl Peers {
         }
     }
 
-    /// Our dial succeeded: the connection to use, which may be the peer's.
+    /// Adds a connection that this process has dialled. Returns the connection to use, which may be one that the peer has dialled,
+    /// and whether it is the given one.
     fn put_dialled(&self, connection: Arc<Connection>) -> (Arc<Connection>, bool) {
         let mut table = lock(&self.table);
         if let Some(Peer::Up(there)) = table.get(connection.peer())
@@ -211,7 +212,8 @@ impl Peers {
 }
 
 impl Shared {
-    /// The connection to a task process; dialled if there is none.
+    /// Returns the connection to a task process, dialling if there is none. Concurrent calls share one dial. The error is a text
+    /// for the failure cause of the asking task.
     pub(super) async fn connect(
         self: &Arc<Self>,
         address: &str,
@@ -252,15 +254,15 @@ impl Shared {
                 match accepted {
                     Ok((stream, from)) => {
                         let Ok(permit) = Arc::clone(&handshakes).try_acquire_owned() else {
-                            tracing::warn!(%from, "too many unproven peers at the data port; one is closed");
+                            tracing::warn!(%from, "too many handshakes at the data port; the connection is closed");
                             continue;
                         };
                         let runtime = alive.runtime.clone();
                         runtime.spawn(serve(Arc::downgrade(&alive), stream, from, permit));
                     }
                     Err(error) => {
-                        // Out of descriptors, mostly: the next accept would fail at once again.
-                        tracing::warn!(%error, "the data port could not accept");
+                        // Mostly the process is out of file descriptors, and the next accept would fail at once too.
+                        tracing::warn!(%error, "the data port cannot accept a connection");
                         drop(alive);
                         tokio::time::sleep(RETRY_FIRST).await;
                     }
@@ -290,7 +292,7 @@ async fn serve(
             drop(alive);
             run(connection, stream, shared).await;
         }
-        Err(error) => tracing::warn!(%from, %error, "a peer at the data port was closed"),
+        Err(error) => tracing::warn!(%from, %error, "a connection to the data port was refused"),
     }
 }
 
@@ -301,7 +303,7 @@ async fn run(connection: Arc<Connection>, stream: BoxStream, shared: Weak<Shared
     }
 }
 
-/// Dials until it answers, refuses for good, or the time is up.
+/// Dials an address until a connection is established, the peer refuses for good, or the connect timeout has passed.
 async fn dial(shared: Weak<Shared>, address: String) -> Result<Arc<Connection>, String> {
     let ended = || "the exchange of this process ended".to_owned();
     let limit = shared.upgrade().ok_or_else(ended)?.options.connect_timeout;
@@ -349,7 +351,7 @@ async fn try_dial(shared: &Shared, address: &str) -> Result<(BoxStream, String),
     if said == address {
         return Ok((stream, said));
     }
-    // Another process took the port over: of this job, so it is no stranger, but not who is meant.
+    // Another process of this job has taken over the port; it has proved the key but is not the one that was asked for.
     wrong(format!("it calls itself {said}: another process listens there now"))
 }
 
@@ -359,7 +361,7 @@ fn split(address: &str) -> Option<(&str, u16)> {
     Some((host, port.parse().ok()?))
 }
 
-/// Both sides prove the job's key and say who they are.
+/// Performs the handshake: both sides prove that they have the job's key. Returns the stream and the peer's data address.
 async fn prove(
     mut stream: BoxStream,
     me: &Me,

@@ -1,4 +1,4 @@
-//! The ports of tasks: the producing end of an edge with lazily found channels, the consuming end of an input.
+//! The ports of tasks: the producing end of an edge, whose channels are looked up lazily, and the consuming end of an input.
 //! They run on the task's thread and must never block it.
 
 use super::{
@@ -24,17 +24,17 @@ pub(super) struct OutPort {
     pub(super) hub: Arc<Hub>,
     pub(super) codec: Arc<dyn EdgeCodec>,
     pub(super) force_serialization: bool,
-    /// Consuming subtask of channel 0: this subtask's own on a forward edge, else 0.
+    /// Consuming subtask of channel 0: the producer's own index on a forward edge, else 0.
     pub(super) first_consumer: u32,
     pub(super) channels: Vec<Channel>,
-    /// Channels that refused since they were last found writable.
+    /// Channels that refused an element and were not found writable since.
     pub(super) refused: Vec<usize>,
     pub(super) memory: Arc<MemoryBudget>,
-    /// What the producer holds, as far as it is taken from the memory.
+    /// Bytes taken from the budget for what the producer holds unsent.
     pub(super) held: u64,
 }
 
-/// One channel; found with its first element.
+/// The consumer of a channel; looked up with the first element.
 #[derive(Clone)]
 pub(super) enum Channel {
     Unknown,
@@ -47,7 +47,8 @@ impl OutPort {
         self.task.attempt().subtask
     }
 
-    /// Looks a channel's consumer up; `Unknown`: it is not there yet, or never will be.
+    /// Looks up a channel's consumer. Returns `Unknown` if the consumer is not there yet, or if this task is superseded and was
+    /// failed for that.
     fn find(&self, channel: usize) -> Channel {
         let me = self.task.attempt();
         let consumer = self.first_consumer + u32::try_from(channel).unwrap_or(u32::MAX);
@@ -112,8 +113,8 @@ impl OutPort {
                 _ => Ok(weight),
             };
         }
-        // Asked first, so that a refused element need not be encoded again and again. A gate that fills up in
-        // between refuses all the same; the element is then decoded from its own bytes by nobody but kept.
+        // The gate is asked first, so that a refused element is not encoded again and again. If the gate fills up in
+        // between, it refuses the encoded copy, and the element itself is returned.
         if !target.gate.writable(channel, signal) {
             return Err(element);
         }
@@ -189,7 +190,7 @@ impl OutputPort for OutPort {
         self.refused.is_empty()
     }
 
-    /// What is held is there already, so it is taken whether or not it is free; there is less for what is sent then.
+    /// Takes the held bytes from the budget even if they are not free, since they exist already; less remains for what is sent.
     fn hold(&mut self, bytes: u64) {
         match bytes.checked_sub(self.held) {
             Some(more) => self.memory.take(more),
@@ -209,7 +210,7 @@ impl Drop for OutPort {
 pub(super) struct InPort {
     pub(super) task: Arc<TaskControl>,
     pub(super) gate: Arc<Gate>,
-    /// Edges that come together here: first channel, edge, codec, where to leave when done.
+    /// The edges that feed the input, in the order of their channels.
     pub(super) edges: Vec<InEdge>,
     pub(super) channels: usize,
     pub(super) ended: usize,
@@ -217,6 +218,7 @@ pub(super) struct InPort {
 
 /// One edge of an input.
 pub(super) struct InEdge {
+    /// The edge's first channel in the gate.
     pub(super) base: u32,
     pub(super) edge: EdgeId,
     pub(super) codec: Arc<dyn EdgeCodec>,
@@ -276,7 +278,7 @@ impl Drop for InPort {
         self.gate.close(if finished { Closed::Finished } else { Closed::Aborted });
         let subtask = self.task.attempt().subtask;
         for edge in &self.edges {
-            // A finished consumer stays known: what producers still send is dropped instead of waiting.
+            // A finished consumer stays in the hub, so that what producers still send is dropped and does not wait.
             if !finished && let Some(hub) = &edge.hub {
                 hub.forget_gate(subtask, &self.gate);
             }

@@ -582,7 +582,7 @@ fn a_producer_that_comes_late_is_waited_for_and_one_that_never_comes_is_named() 
     let (lonely, causes) = watched(2, 1, 0);
     let _port = b.open_input(&lonely, vec![input(4, ShipStrategy::Hash, &[&a, &a])]);
     let cause = causes.recv_timeout(PATIENCE).unwrap();
-    assert!(cause.message.contains("2 of its producers did not come"), "{cause}");
+    assert!(cause.message.contains("2 of its producers did not start"), "{cause}");
     assert!(cause.recoverable);
 }
 

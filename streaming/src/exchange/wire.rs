@@ -1,6 +1,6 @@
-//! Frames of a data connection: a little-endian `u32` length, a kind byte, fields in little-endian, a payload.
-//! The platform's handshake comes first; its version covers this protocol too.
-//! Decoding must never panic and never allocate more than the frame has bytes.
+//! The frames of a data connection: a little-endian `u32` length, a kind byte, little-endian fields, a payload.
+//! They follow the platform's handshake, whose version covers this protocol too.
+//! Decoding must never panic and never allocate more memory than the frame has bytes.
 //!
 //! | kind | frame | direction | fields |
 //! |---|---|---|---|
@@ -11,117 +11,117 @@
 //! | 5 | Credit | consumer → producer | link u32, index u32, bytes u64 |
 //! | 6 | Release | consumer → producer | link u32, finished u8 |
 //!
-//! A *link* is one consuming subtask's half of an edge at one producing process; its number is drawn by the
-//! consumer's side. The *index* is the producer's place in the request. A link's data flows one way only, so that
-//! a pair of processes shares one connection whoever has dialled it.
+//! A *link* connects one consuming subtask of an edge with its producers in one other process; the consumer's side
+//! chooses its number. The *index* is a producer's place in the request. Data flows one way on a link, and a pair
+//! of processes shares one connection for the links of both directions, whichever of the two has dialled.
 //!
-//! `next` and `backlog` are *positions*: the weight of all elements of the channel from its first one on up to the
-//! end of the named one. An announcement that arrives late, or twice, so says what it said at first.
+//! `next` and `backlog` are *positions*: the weight of all elements of the channel from its first one to the end of
+//! the named one. An announcement therefore means the same when it arrives late or twice.
 
 use thiserror::Error;
 
-/// The most bytes that a frame may have after its length.
+/// Maximum number of bytes of a frame after its length field.
 pub const FRAME_MAX: usize = 1 << 20;
 
-/// Payload bytes of one data frame; larger elements go in parts, so that a large one does not hold up others.
+/// Maximum payload of one data frame in bytes. Larger elements are sent in parts, so that they do not hold up others.
 pub const PART_MAX: usize = 128 << 10;
 
-/// The payload is an event, not a batch.
+/// Flag: the payload is an event, not a batch.
 pub const FLAG_EVENT: u8 = 1;
-/// Another part of the same element follows.
+/// Flag: another part of the same element follows.
 pub const FLAG_MORE: u8 = 2;
 
-/// Why bytes are not a frame.
+/// The reason why bytes are not a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum WireError {
-    /// Longer than [`FRAME_MAX`], or without a kind.
+    /// The length (the field) is 0, so that there is no kind, or larger than [`FRAME_MAX`].
     #[error("a data frame of {0} bytes is out of bounds")]
     Length(usize),
-    /// No such kind.
+    /// The kind (the field) is unknown.
     #[error("there is no data frame of kind {0}")]
     Kind(u8),
-    /// Its fields end too early or too late.
+    /// The fields of a frame of this kind are too short, too long or not valid text.
     #[error("a data frame of kind {0} is malformed")]
     Malformed(u8),
 }
 
-/// One frame.
+/// One frame of a data connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame<'a> {
-    /// A consumer asks for what producers make for it.
+    /// Asks producers for the elements that they send to a consumer; opens a link.
     Request(Request),
-    /// The request can't be served.
+    /// Refuses a request.
     Refused {
-        /// Of the request.
+        /// Link of the request.
         link: u32,
-        /// Why, for people.
+        /// The reason, as text for users.
         why: &'a str,
     },
-    /// An element, or a part of one.
+    /// Carries an element, or a part of one.
     Data {
-        /// Of the request.
+        /// Link of the request.
         link: u32,
-        /// The producer's place in it.
+        /// The producer's index in the request.
         index: u32,
-        /// [`FLAG_EVENT`], [`FLAG_MORE`].
+        /// A combination of [`FLAG_EVENT`] and [`FLAG_MORE`].
         flags: u8,
-        /// Where the element ends that waits next for credit; 0: none does.
+        /// Position of the end of the next element, if it waits for credit; 0 if none does.
         next: u64,
-        /// Where the last one ends that waits with it.
+        /// Position of the end of the last element that is announced with it; 0 if none is.
         backlog: u64,
-        /// Its bytes.
+        /// The bytes of the element or part.
         payload: &'a [u8],
     },
-    /// Elements wait for credit.
+    /// Announces elements that wait for credit.
     Backlog {
-        /// Of the request.
+        /// Link of the request.
         link: u32,
-        /// The producer's place in it.
+        /// The producer's index in the request.
         index: u32,
-        /// Where the first one ends.
+        /// Position of the end of the first waiting element.
         next: u64,
-        /// Where the last one ends that is announced with it.
+        /// Position of the end of the last element that is announced with it.
         backlog: u64,
     },
-    /// So many more bytes may be sent.
+    /// Raises a producer's limit.
     Credit {
-        /// Of the request.
+        /// Link of the request.
         link: u32,
-        /// The producer's place in it.
+        /// The producer's index in the request.
         index: u32,
-        /// How many.
+        /// Number of bytes by which the limit rises.
         bytes: u64,
     },
-    /// The consumer is gone.
+    /// Closes a link because its consumer has ended.
     Release {
-        /// Of the request.
+        /// Link of the request.
         link: u32,
-        /// Whether it had finished: then what is left is not needed, else it waits for its own end.
+        /// Whether the consumer finished: then producers drop what they still send to it; else they wait until they are stopped.
         finished: bool,
     },
 }
 
-/// What a consumer asks for.
+/// A consumer's request for the output of producers in another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Drawn by the consumer's side, unique on the connection.
+    /// Number of the link, chosen by the consumer's side; unique among its requests on the connection.
     pub link: u32,
-    /// The execution graph.
+    /// Id of the execution graph.
     pub graph: u64,
-    /// Edge of the job graph.
+    /// Id of the edge in the job graph.
     pub edge: u32,
-    /// The consuming subtask.
+    /// Index of the consuming subtask.
     pub consumer: u32,
-    /// Its attempt.
+    /// Attempt of the consuming subtask.
     pub attempt: u32,
-    /// How long producers are waited for, milliseconds; 0: for ever.
+    /// Time in milliseconds for which producers that have not started are waited for; 0 means for ever.
     pub wait_ms: u32,
-    /// Producing subtasks and the attempts that are meant.
+    /// The producing subtasks, each with the attempt that the consumer expects.
     pub producers: Vec<(u32, u32)>,
 }
 
 impl Frame<'_> {
-    /// Appends the frame, length first. Text and lists longer than a frame are cut by the caller.
+    /// Appends the encoded frame, length first. The caller must keep it within [`FRAME_MAX`], which is not checked here.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[0; 4]);
@@ -186,10 +186,10 @@ fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Checks a frame's length, as it was read in front of it.
+/// Decodes and checks a frame's length field.
 ///
 /// # Errors
-/// When it is out of bounds.
+/// Returns [`WireError::Length`] if the length is 0 or larger than [`FRAME_MAX`].
 pub fn frame_len(prefix: [u8; 4]) -> Result<usize, WireError> {
     let len = u32::from_le_bytes(prefix) as usize;
     if len == 0 || len > FRAME_MAX {
@@ -198,10 +198,11 @@ pub fn frame_len(prefix: [u8; 4]) -> Result<usize, WireError> {
     Ok(len)
 }
 
-/// The first frame in some bytes and how many of them it takes; `None`: it is not all there yet.
+/// Decodes the first frame of some bytes. Returns the frame and the number of bytes that it takes, `None` if the frame is
+/// incomplete.
 ///
 /// # Errors
-/// When the bytes are no frame.
+/// Returns an error if the bytes do not begin with a frame.
 pub fn decode(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, WireError> {
     let Some((prefix, rest)) = bytes.split_first_chunk::<4>() else {
         return Ok(None);
@@ -213,10 +214,10 @@ pub fn decode(bytes: &[u8]) -> Result<Option<(Frame<'_>, usize)>, WireError> {
     }
 }
 
-/// Decodes what follows a length.
+/// Decodes a frame without its length field.
 ///
 /// # Errors
-/// When the bytes are no frame.
+/// Returns an error if the bytes are not exactly one frame.
 pub fn decode_body(body: &[u8]) -> Result<Frame<'_>, WireError> {
     let (kind, fields) = body.split_first().ok_or(WireError::Length(0))?;
     let mut fields = Fields { bytes: fields, kind: *kind };

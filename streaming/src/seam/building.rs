@@ -1,74 +1,76 @@
-//! What building a program takes and what can go wrong with it. Values and traits only.
+//! The inputs and errors of building a program, and the factories of what it built. Values and traits only.
 
 use super::{Coordinator, CoordinatorContext, Subtask, SubtaskContext, TaskError};
 use model::{ContentHash, JobId};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// The inputs of a build. The same inputs give the same graph in every process.
+/// The inputs of a program's build. Equal inputs must give equal graphs in every process.
 #[derive(Debug, Clone)]
 pub struct BuildInputs {
-    /// Arguments after the program's name.
+    /// Command-line arguments, without the program's name.
     pub args: Vec<String>,
-    /// Declared environment variables with their values; where `None`, this process's environment is asked and
-    /// the values travel in the graph.
+    /// Values of the environment variables that the program reads by `Environment::var`. `None` in the first build: the values
+    /// come from this process's environment and are recorded in the graph.
     pub env: Option<BTreeMap<String, String>>,
-    /// Values of `env.once`; where `None`, the expressions are evaluated and the values travel in the graph.
+    /// Encoded values of `Environment::once`, by name. `None` in the first build: the expressions are evaluated and their values
+    /// recorded in the graph.
     pub once: Option<BTreeMap<String, Vec<u8>>>,
-    /// Which of the program's jobs; `None` where it has one.
+    /// Name of the job to build, if the program has several; `None` if it has one.
     pub job: Option<String>,
-    /// The id that the graph gets.
+    /// Id of the job, which the graph gets.
     pub job_id: JobId,
-    /// `parallelism.default`.
+    /// Value of `parallelism.default`; the program may override it.
     pub parallelism: u32,
-    /// The job's options.
+    /// Options of the job, by key; the program may override them.
     pub options: BTreeMap<String, String>,
-    /// Whether relative paths are allowed: they resolve against the working directory.
+    /// Whether the program runs in embedded mode, where relative paths resolve against the working directory; elsewhere they fail
+    /// the build.
     pub embedded: bool,
-    /// SHA-256 of the executable.
+    /// SHA-256 of the executable, recorded in the graph.
     pub program_hash: ContentHash,
-    /// File name of the executable.
+    /// File name of the executable, recorded in the graph and shown in help texts.
     pub program_name: String,
-    /// Bytes of the executable.
+    /// Size of the executable in bytes.
     pub program_size: u64,
 }
 
-/// Why a program could not be built.
+/// The reason why a program could not be built.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BuildProgramError {
-    /// The arguments are wrong, or help was asked for.
+    /// The program rejected its arguments, or help or the version was requested.
     #[error("{text}")]
     Usage {
-        /// What to print.
+        /// The text to print.
         text: String,
-        /// Whether help or the version was asked for: printed to stdout, exit code 0.
+        /// True if help or the version was requested: the text goes to stdout and the exit code is 0.
         help: bool,
     },
-    /// `build` returned an error.
+    /// The program's `build` returned an error, with this text.
     #[error("{0}")]
     Program(String),
-    /// `build` panicked.
+    /// The program's `build` panicked, with this message and place.
     #[error("the program's build panicked: {0}")]
     Panicked(String),
-    /// A path that is neither absolute nor a URI, outside embedded mode.
+    /// A source or sink has a path that is neither absolute nor a URI, outside embedded mode.
     #[error(
         "operator '{operator}': the path '{path}' is relative; on a cluster give an absolute path or a URI"
     )]
     RelativePath {
-        /// Name of the operator.
+        /// Name of the operator that uses the path.
         operator: String,
-        /// The path.
+        /// The path as the program gave it.
         path: String,
     },
-    /// The program has several jobs and none, or an unknown one, was named.
+    /// The program has several jobs, and none or an unknown one was named.
     #[error("{}", no_such_job(asked.as_deref(), known))]
     NoSuchJob {
-        /// What was asked for.
+        /// The job name that was given, if any.
         asked: Option<String>,
-        /// What there is.
+        /// The names of the program's jobs.
         known: Vec<String>,
     },
-    /// The graph can't be run: duplicate uid, no sink, parallelism out of range…
+    /// The graph cannot be run: a duplicate uid, no sink, a parallelism out of range and the like.
     #[error("{0}")]
     Invalid(String),
 }
@@ -81,37 +83,37 @@ fn no_such_job(asked: Option<&str>, known: &[String]) -> String {
     }
 }
 
-/// The two ways to name one of a program's jobs: its arguments are its own.
+/// The two ways to name one of a program's jobs. No argument does, because the arguments belong to the program.
 const HOW_TO_CHOOSE: &str = "\
 name one: 'flott run --job NAME PROGRAM' on a cluster,
 or 'FLOTT_PIPELINE_ENTRY=NAME PROGRAM' where the program is started by itself";
 
-/// The help of a program with several jobs, before one is chosen.
+/// Returns the help text of a program with several jobs, for a call that names none.
 pub(crate) fn help_of_several(program: &str, known: &[String]) -> String {
     let jobs: Vec<String> = known.iter().map(|job| format!("  {job}")).collect();
     let jobs = jobs.join("\n");
     format!(
         "Usage: {program} [ARGS], with a job chosen\n\nJobs of this program:\n{jobs}\n\n{HOW_TO_CHOOSE}\n\n\
-         A job's own options: the same with --help behind the program"
+         For a job's own options, choose it and add --help after the program"
     )
 }
 
-/// Whether the arguments ask for nothing but help.
+/// Returns whether the arguments before a `--` contain `--help` or `-h`.
 pub(crate) fn asks_for_help(args: &[String]) -> bool {
     args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--help" || arg == "-h")
 }
 
-/// Makes the subtasks of one vertex.
+/// Creates the subtasks of one vertex.
 pub trait SubtaskFactory: Send {
-    /// A new subtask.
+    /// Creates the subtask of a context, with clones of the user's functions.
     ///
     /// # Errors
-    /// When the context does not fit.
+    /// Returns [`TaskError::Deployment`] if the context does not match the vertex, or an error of user code.
     fn subtask(&mut self, context: SubtaskContext) -> Result<Box<dyn Subtask>, TaskError>;
 }
 
-/// Makes the coordinator of one operator.
+/// Creates the coordinator of one operator.
 pub trait CoordinatorFactory: Send {
-    /// A new coordinator.
+    /// Creates a coordinator, which is then started by [`Coordinator::start`].
     fn coordinator(&mut self, context: CoordinatorContext) -> Box<dyn Coordinator>;
 }

@@ -1,42 +1,43 @@
-//! The part of an operator that runs once per job, beside the JobMaster. Traits and values only.
+//! Coordinators: the parts of operators that run once per job, beside the JobMaster. Traits and values only.
 
 use model::{ExecutionAttemptId, JobId, OperatorId};
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
-/// What a coordinator is made with.
+/// The values that a coordinator is created with.
 #[derive(Debug, Clone)]
 pub struct CoordinatorContext {
-    /// The job.
+    /// Id of the coordinator's job.
     pub job_id: JobId,
-    /// The operator.
+    /// Id of the operator that the coordinator belongs to.
     pub operator: OperatorId,
-    /// Parallelism of its vertex, from the submitted graph.
+    /// Parallelism of the operator's vertex, from the submitted graph.
     pub parallelism: u32,
-    /// For temporary files; exists.
+    /// An existing folder for temporary files.
     pub tmp_dir: PathBuf,
-    /// The job's options.
+    /// Options of the job, by key.
     pub options: Arc<BTreeMap<String, String>>,
-    /// Where the coordinator reports a failure outside of a call.
+    /// Reports a failure of the coordinator that occurs outside a call.
     pub on_failure: OnFailure,
 }
 
-/// Takes the cause when a coordinator fails outside of a call: the job is restarted then, or fails.
+/// A callback that takes the cause of a coordinator's failure outside a call. The job is then restarted or fails, as its restart
+/// strategy says.
 #[derive(Clone)]
 pub struct OnFailure(Arc<dyn Fn(String) + Send + Sync>);
 
 impl OnFailure {
-    /// Reports to a function.
+    /// Creates a callback that calls `report` with each cause, on the reporting thread.
     pub fn new(report: impl Fn(String) + Send + Sync + 'static) -> Self {
         Self(Arc::new(report))
     }
-    /// Reports a failure.
+    /// Reports a failure with its cause.
     pub fn report(&self, why: String) {
         (self.0)(why);
     }
 }
 
 impl Default for OnFailure {
-    /// Nobody is told.
+    /// Returns a callback that ignores failures.
     fn default() -> Self {
         Self::new(|_| ())
     }
@@ -48,16 +49,16 @@ impl fmt::Debug for OnFailure {
     }
 }
 
-/// Where a coordinator's answer goes. It can be kept, and used later from any thread; whoever drops it without an answer has
-/// failed the question.
+/// The reply slot of one event or snapshot. It can be kept and used later from any thread. If it is dropped without an answer,
+/// the event or snapshot fails.
 pub struct EventReply(Box<dyn FnOnce(Result<Vec<u8>, String>) + Send>);
 
 impl EventReply {
-    /// Hands the answer to a function.
+    /// Creates a reply slot that passes the answer to `send`.
     pub fn new(send: impl FnOnce(Result<Vec<u8>, String>) + Send + 'static) -> Self {
         Self(Box::new(send))
     }
-    /// Answers.
+    /// Sends the answer, or an error with its reason.
     pub fn send(self, answer: Result<Vec<u8>, String>) {
         (self.0)(answer);
     }
@@ -69,60 +70,64 @@ impl fmt::Debug for EventReply {
     }
 }
 
-/// The part of an operator that runs once per job, beside the JobMaster: a split enumerator, a collector.
+/// The part of an operator that runs once per job, beside the JobMaster: a split enumerator, a sink's committer, a collector of
+/// results. Each coordinator has a thread of its own, so its methods may block; one call runs at a time.
 pub trait Coordinator: Send {
-    /// Before anything else.
+    /// Starts the coordinator. Called before every other method; `restore` is the answer to [`Coordinator::snapshot`] of the
+    /// checkpoint that the job continues from, `None` if there is none.
     ///
     /// # Errors
-    /// What is wrong, e.g. an absent file; the job fails with it.
+    /// Returns the reason why it cannot start, for instance an absent file; the job fails with it.
     fn start(&mut self, restore: Option<Vec<u8>>) -> Result<(), String>;
-    /// An event of a subtask, and its answer.
+    /// Handles an event of a subtask and returns the answer. Called by the default [`Coordinator::answer_event`].
     ///
     /// # Errors
-    /// What is wrong; the asking task fails with it.
+    /// Returns the reason; the task that sent the event fails with it.
     fn handle_event(
         &mut self,
         _from: ExecutionAttemptId,
         _event: &[u8],
     ) -> Result<Vec<u8>, String> {
-        Err("this coordinator takes no events".to_owned())
+        Err("this coordinator does not accept events".to_owned())
     }
-    /// An event of a subtask, whose answer may come later; by default [`Coordinator::handle_event`] answers at once.
+    /// Handles an event of a subtask; the answer goes to `reply`, now or later. By default [`Coordinator::handle_event`] answers
+    /// at once.
     fn answer_event(&mut self, from: ExecutionAttemptId, event: &[u8], reply: EventReply) {
         reply.send(self.handle_event(from, event));
     }
-    /// Takes the coordinator's part of a checkpoint, before any subtask takes its own; by default there is none. The answer comes
-    /// when the subtasks have everything that belongs to it.
+    /// Takes the coordinator's snapshot for a checkpoint, before any subtask takes its own; by default an empty one. The reply may
+    /// be sent later: it must wait until the subtasks have received everything that they were sent before the snapshot.
     fn snapshot(&mut self, _checkpoint: u64, reply: EventReply) {
         reply.send(Ok(Vec::new()));
     }
-    /// A checkpoint is complete everywhere, or was given up.
+    /// Records that a checkpoint has ended: `_complete` is true if it is complete everywhere, false if it was aborted.
     ///
     /// # Errors
-    /// What is wrong; the job is restarted with it.
+    /// Returns the reason; the job is restarted or fails with it.
     fn checkpoint_ended(&mut self, _checkpoint: u64, _complete: bool) -> Result<(), String> {
         Ok(())
     }
-    /// A request of a client, and its answer.
+    /// Handles a client's request and returns the answer.
     ///
     /// # Errors
-    /// What is wrong; the client is told.
+    /// Returns the reason, which the client gets.
     fn handle_request(&mut self, request: &[u8]) -> Result<Vec<u8>, String>;
-    /// These attempts are over without success: what they had been given is given again.
+    /// Records that execution attempts ended without success: what they had received must be given to their successors, and what
+    /// they had written does not count.
     fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]);
-    /// Every task has finished: show the result, so that it can still be taken back. All coordinators of a job do
-    /// this before the first is told that the job has ended; where one can't, the others are told that it did not
-    /// finish.
+    /// Publishes the result after every task has finished, so that it can still be withdrawn. All coordinators of a job publish
+    /// before the first gets [`Coordinator::job_ended`]; if one fails, those that have published get `job_ended(false)`. May be
+    /// called again after it succeeded.
     ///
     /// # Errors
-    /// What could not be published.
+    /// Returns the reason why the result cannot be published; the job does not finish then.
     fn publish(&mut self) -> Result<(), String> {
         Ok(())
     }
-    /// The job is over. `finished`: for good, and with the result that was published; else what was published is
-    /// taken back.
+    /// Ends the coordinator's work for the job. If `finished` is true, the published result is final; else a published result is
+    /// withdrawn.
     ///
     /// # Errors
-    /// What could not be completed or taken back.
+    /// Returns the reason why the result could not be completed or withdrawn.
     fn job_ended(&mut self, finished: bool) -> Result<(), String>;
 }

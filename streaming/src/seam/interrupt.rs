@@ -1,25 +1,26 @@
-//! The flag that ends a step early. It must stay cheap enough to be read behind every record.
+//! The flag that ends a step early. It must stay cheap enough to be read after every record.
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
 
-/// Asks a step to end behind the record at work. Whoever raises it does not wait; the step begins again where it ended.
+/// A flag that asks a running step to end after the current record. Raising it never blocks; the next step continues where this
+/// one ended. Clones share the flag.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Asks the step at work, or the next one.
+    /// Raises the flag: the running step, or else the next one, ends early.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Release);
     }
-    /// Takes it back: what it was raised for is looked at now.
+    /// Lowers the flag. Called before the mail and cancellation that it announces are looked at.
     pub fn clear(&self) {
-        // Before mail and cancellation are looked at: what is posted afterwards raises it again.
+        // A swap, so that mail posted before the flag was raised is seen now; mail posted later raises the flag again.
         self.0.swap(false, Ordering::AcqRel);
     }
-    /// Whether it is raised. Cheap enough for every record.
+    /// Returns whether the flag is raised. Cheap enough to be called for every record.
     #[inline]
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Relaxed)

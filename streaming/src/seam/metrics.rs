@@ -1,4 +1,5 @@
-//! The metrics that the functions of one task keep, as the host reports them. It must never be on a record's way.
+//! The metrics of one task's functions, as the host reports them. The lock here is for registration and reports; a record must
+//! never take it.
 
 use crate::lock;
 use model::job::TaskMetrics;
@@ -11,27 +12,28 @@ use std::{
     },
 };
 
-/// Metrics of one task: each is told to the JobMaster every second in which it changes.
+/// Maximum number of metrics in one task: the host reports each to the JobMaster every second in which it changes.
 const METRICS_MAX: usize = 256;
-/// Characters of a metric's own name.
+/// Maximum number of characters in a metric's name, without the operator's.
 const NAME_MAX: usize = 128;
-/// Characters of an operator's name in front of it: Flink's number.
+/// Characters of the operator's name that precede it; as many as in Flink.
 const OPERATOR_MAX: usize = 80;
 
-/// Metrics by `OPERATOR.NAME`.
+/// The metrics of one task's functions, by `OPERATOR.NAME`.
 #[derive(Debug, Default)]
 pub struct FunctionMetrics(Mutex<BTreeMap<String, Arc<AtomicI64>>>);
 
 impl FunctionMetrics {
-    /// Returns the metric of that operator and name; it is made where there is none.
+    /// Returns the metric of an operator and name, registering it with the value 0 if it does not exist. Only the first 80
+    /// characters of the operator's name count. Fails if the name is invalid or the task has 256 metrics already.
     pub(crate) fn find(
         &self,
         operator: &str,
         name: &str,
     ) -> Result<Arc<AtomicI64>, Box<dyn Error + Send + Sync>> {
         if name.is_empty() || name.chars().count() > NAME_MAX || name.contains(char::is_control) {
-            let why = "has 1 to 128 characters, none of them a control character";
-            return Err(format!("the name of a metric {why}: {name:?} is none").into());
+            let why = "a name has 1 to 128 characters, none of them a control character";
+            return Err(format!("invalid name of a metric, {name:?}: {why}").into());
         }
         let operator: String =
             operator.chars().filter(|c| !c.is_control()).take(OPERATOR_MAX).collect();
@@ -39,13 +41,13 @@ impl FunctionMetrics {
         let there = metrics.len();
         let full = format!("{operator}.{name}");
         if there >= METRICS_MAX && !metrics.contains_key(&full) {
-            let why = "metrics are many for one task: keep what has many names in the records";
-            return Err(format!("{METRICS_MAX} {why} (asked for '{name}')").into());
+            let why = "are the most for one task; keep values with many names in the records";
+            return Err(format!("cannot add metric '{name}': {METRICS_MAX} metrics {why}").into());
         }
         Ok(metrics.entry(full).or_default().clone())
     }
 
-    /// Returns the values of all.
+    /// Returns the current values of all metrics.
     pub fn values(&self) -> TaskMetrics {
         let metrics = lock(&self.0);
         metrics.iter().map(|(name, n)| (name.clone(), n.load(Ordering::Relaxed))).collect()

@@ -1,8 +1,8 @@
-//! The seam between the chains of a program and the tasks that drive them.
+//! The interface between the chains of a program and the tasks that drive them.
 //!
-//! Chains (this crate's API, operators, sources and sinks) implement [`Subtask`] and [`Coordinator`]; the task
-//! runtime implements the ports and [`TaskUpcalls`]. Everything here is dynamic, paid once per batch; nothing
-//! here may be called per record, block a thread or read a clock.
+//! Chains (this crate's API, operators, sources and sinks) implement [`Subtask`] and [`Coordinator`]; the task runtime
+//! implements the ports and [`TaskUpcalls`]. All calls are dynamic and paid once per batch. Nothing here may be called per
+//! record, block a thread or read a clock.
 
 mod building;
 mod coordination;
@@ -31,32 +31,32 @@ use std::{
 };
 use thiserror::Error;
 
-/// A checkpoint barrier: what came before it belongs to the checkpoint, what comes after does not.
+/// A checkpoint barrier: the records before it belong to the checkpoint, those after it do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Barrier {
-    /// Id of the checkpoint; grows within a job.
+    /// Id of the checkpoint; increases within a job.
     pub checkpoint: u64,
-    /// When it was triggered, milliseconds since 1970.
+    /// When the checkpoint was triggered, in milliseconds since 1970.
     pub triggered_ms: u64,
-    /// Whether this is the last checkpoint of the job: sources end behind it.
+    /// Whether this is the job's final checkpoint: sources end after it.
     pub last: bool,
 }
 
-/// Control elements; they travel in order with the records.
+/// A control element of a channel; it keeps its place among the records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEvent {
-    /// No record with an event time of at most this many milliseconds follows on this channel.
+    /// A watermark, in milliseconds since 1970: no record with an event time up to it follows on this channel.
     Watermark(i64),
-    /// The channel is idle (`true`): its watermark holds nobody back until it is active again.
+    /// A change of the channel's status. While it is idle (`true`), its watermark does not hold back the consumer's.
     Idle(bool),
     /// A checkpoint barrier.
     Barrier(Barrier),
-    /// Nothing follows on this channel.
+    /// The end of the channel: nothing follows.
     EndOfInput,
 }
 
 impl StreamEvent {
-    /// Appends the event: a tag byte, then little-endian fields (at most 18 bytes).
+    /// Appends the encoded event: a tag byte, then little-endian fields, at most 18 bytes together.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             Self::Watermark(ms) => {
@@ -74,10 +74,10 @@ impl StreamEvent {
         }
     }
 
-    /// Reads what [`StreamEvent::encode`] wrote.
+    /// Decodes an event that [`StreamEvent::encode`] wrote.
     ///
     /// # Errors
-    /// When the bytes are no event, or more than one.
+    /// Returns an error if the bytes are not exactly one event.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         fn flag(byte: u8) -> Result<bool, CodecError> {
             match byte {
@@ -111,37 +111,37 @@ impl StreamEvent {
     }
 }
 
-/// A [`Batch`] whose record type only its two ends know, and the watermark behind its records. Inside a process it is
-/// handed over as it is.
+/// A [`Batch`] without its record type, which only the two ends of the edge know, and the watermark after its records. Inside a
+/// process it is handed over without being encoded.
 pub struct ErasedBatch {
     batch: Box<dyn Any + Send>,
     len: usize,
-    /// No record with an event time of at most this many milliseconds follows on the channel; `None`: as before.
+    /// The channel's watermark after the records, in milliseconds since 1970; `None` if it does not change.
     pub watermark: Option<i64>,
 }
 
 impl ErasedBatch {
-    /// Hides the type of a batch with no watermark behind it.
+    /// Erases the record type of a batch; there is no watermark after it.
     pub fn new<T: Send + 'static>(batch: Batch<T>) -> Self {
         let len = batch.len();
         Self { batch: Box::new(batch), len, watermark: None }
     }
-    /// Puts a watermark behind the records.
+    /// Sets the watermark after the records, in milliseconds since 1970.
     pub fn with_watermark(self, watermark: Option<i64>) -> Self {
         Self { watermark, ..self }
     }
-    /// Records.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.len
     }
-    /// Whether it holds no record.
+    /// Returns whether the batch contains no record.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// The records, where they are of this type.
+    /// Returns the records if they are of type `T`; the watermark is dropped.
     ///
     /// # Errors
-    /// The batch itself, where they are of another.
+    /// Returns the batch itself if its records are of another type.
     pub fn downcast<T: Send + 'static>(self) -> Result<Batch<T>, Self> {
         let Self { batch, len, watermark } = self;
         match batch.downcast::<Batch<T>>() {
@@ -149,7 +149,7 @@ impl ErasedBatch {
             Err(batch) => Err(Self { batch, len, watermark }),
         }
     }
-    /// The records in place, where they are of this type.
+    /// Borrows the records if they are of type `T`; `None` if they are of another.
     pub fn downcast_ref<T: Send + 'static>(&self) -> Option<&Batch<T>> {
         self.batch.downcast_ref::<Batch<T>>()
     }
@@ -161,198 +161,199 @@ impl fmt::Debug for ErasedBatch {
     }
 }
 
-/// What travels on a channel.
+/// The unit of transfer on a channel.
 #[derive(Debug)]
 pub enum Element {
-    /// Records.
+    /// A batch of records.
     Batch(ErasedBatch),
     /// A control element.
     Event(StreamEvent),
 }
 
-/// What the exchange needs to know of an edge's record type.
+/// The operations of the exchange that depend on an edge's record type.
 pub trait EdgeCodec: Send + Sync {
-    /// Appends a batch: its records, their times, and the watermark behind them.
+    /// Appends the encoded batch: its records, their event times, and the watermark after them.
     ///
     /// # Errors
-    /// When the batch holds records of another type.
+    /// Returns an error if the batch contains records of another type than the edge's.
     fn encode(&self, batch: &ErasedBatch, out: &mut Vec<u8>) -> Result<(), CodecError>;
-    /// Reads what [`EdgeCodec::encode`] wrote. Never panics, and allocates in proportion to the bytes given.
+    /// Decodes a batch that [`EdgeCodec::encode`] wrote. Never panics, and allocates memory only in proportion to the bytes.
     ///
     /// # Errors
-    /// When the bytes are not exactly one batch.
+    /// Returns an error if the bytes are not exactly one batch.
     fn decode(&self, bytes: &[u8]) -> Result<ErasedBatch, CodecError>;
-    /// A copy (for broadcasting inside a process).
+    /// Copies a batch, for a broadcast inside a process.
     ///
     /// # Errors
-    /// When the batch holds records of another type.
+    /// Returns an error if the batch contains records of another type than the edge's.
     fn duplicate(&self, batch: &ErasedBatch) -> Result<ErasedBatch, CodecError>;
-    /// Bytes in memory, for accounting: the sum of the records' sizes.
+    /// Returns the number of bytes that a batch counts for in the memory budget: the sum of its records' sizes in memory.
     fn weight(&self, batch: &ErasedBatch) -> usize;
 }
 
 /// The producing side of an edge in one subtask.
 pub trait OutputPort: Send {
-    /// Consuming subtasks this producer is connected with: 1 on a forward edge, else the consumer's parallelism.
-    /// On a forward edge channel 0 is the consumer of the same index.
+    /// Returns the number of consuming subtasks: 1 on a forward edge, else the consumer's parallelism. On a forward edge channel 0
+    /// leads to the consumer of the same subtask index.
     fn channels(&self) -> usize;
-    /// Sends one element, in order within its channel.
+    /// Sends one element. The order within a channel is kept.
     ///
     /// # Errors
-    /// The element itself, when the channel is full; the task's waker is registered then.
+    /// Returns the element if the channel takes none now; the task is woken when it may take one.
     fn try_send(&mut self, channel: usize, element: Element) -> Result<(), Element>;
-    /// Whether each channel takes at least one element; when not, the task's waker is registered.
+    /// Returns whether every channel that refused an element takes one again; if not, the task is woken when that may have changed.
     fn writable(&mut self) -> bool;
-    /// Says how many bytes the producer holds that it has not sent: they count as the exchange's memory.
+    /// Sets the number of bytes that the producer holds unsent, in total; they count as memory of the exchange.
     fn hold(&mut self, _bytes: u64) {}
 }
 
-/// What a poll of an input found.
+/// The result of [`InputPort::poll`].
 #[derive(Debug)]
 pub enum Polled {
-    /// The next element of some channel.
+    /// The next element of a channel.
     Element {
-        /// Which channel: the producer's subtask index on all-to-all edges, 0 on forward ones.
+        /// The channel: the edge's first channel plus the producer's subtask index, or plus 0 on a forward edge.
         channel: usize,
-        /// The element.
+        /// The element, which the port has given up.
         element: Element,
     },
-    /// Nothing yet; the task's waker is registered.
+    /// No element is available; the task is woken when one arrives.
     Empty,
-    /// Every channel has delivered its [`StreamEvent::EndOfInput`] (as an element, before this).
+    /// Every channel has ended: each delivered its [`StreamEvent::EndOfInput`] as an element before.
     Finished,
 }
 
-/// The consuming side of an edge in one subtask.
+/// The consuming side of an input in one subtask.
 pub trait InputPort: Send {
-    /// Producing subtasks this consumer is connected with.
+    /// Returns the number of channels: one per producing subtask that the consumer is connected with.
     fn channels(&self) -> usize;
-    /// The next element. Fair between channels.
+    /// Takes the next element; no channel starves. Elements of paused channels are passed over.
     fn poll(&mut self) -> Polled;
-    /// Keeps the elements of a channel where they are until it is let go again (barrier alignment).
+    /// Pauses a channel (`true`), so that its elements stay in the port until it is resumed (`false`): barrier alignment.
     fn pause(&mut self, channel: usize, paused: bool);
 }
 
-/// What a running task asks of its host. Replies come back as [`Mail`] through the mailbox, with the ticket.
+/// The calls of a running task to its host. None of them blocks; replies come back as [`Mail`] with the call's ticket.
 pub trait TaskUpcalls: Send + Sync {
-    /// Sends an event to the operator's coordinator; its answer comes as [`Mail::Reply`].
+    /// Sends an event to the operator's coordinator. The answer comes as [`Mail::Reply`]. A task's events arrive in order: each is
+    /// sent after the answer to the one before.
     fn operator_event(&self, operator: OperatorId, event: Vec<u8>, ticket: u64);
-    /// As [`TaskUpcalls::operator_event`], for an event that may be sent twice and may overtake others and be overtaken: its
-    /// answer may come late, and no other event waits for it.
+    /// Sends an event like [`TaskUpcalls::operator_event`], but out of order: it may overtake others, be overtaken or arrive twice.
+    /// Its answer may come late, and no other event waits for it.
     fn operator_poll(&self, operator: OperatorId, event: Vec<u8>, ticket: u64) {
         self.operator_event(operator, event, ticket);
     }
-    /// Runs I/O on the process's runtime; what it returns comes as [`Mail::Reply`]. Dropped with the task.
+    /// Runs I/O on the process's tokio runtime. The result comes as [`Mail::Reply`]; the I/O is aborted when the task ends.
     fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u64);
-    /// Milliseconds since 1970.
+    /// Returns the time in milliseconds since 1970.
     fn now_unix_ms(&self) -> u64;
-    /// [`Mail::Timer`] with this ticket comes after so long.
+    /// Sends [`Mail::Timer`] with this ticket after the duration `after`.
     fn wake_at(&self, after: Duration, ticket: u64);
-    /// A checkpoint of this subtask is complete: each operator's snapshot, opaque.
+    /// Reports that this subtask has completed its part of a checkpoint, with the encoded snapshot of each operator.
     fn acknowledge(&self, checkpoint: u64, snapshots: Vec<(OperatorId, Vec<u8>)>);
 }
 
-/// What comes to a task from outside of its inputs. Mail is delivered between two steps.
+/// A message to a task from outside its inputs. Mail is delivered between two steps.
 #[derive(Debug)]
 pub enum Mail {
-    /// The answer to an upcall; `Err` says why there is none.
+    /// The answer to an upcall.
     Reply {
-        /// Of the upcall.
+        /// Ticket of the upcall.
         ticket: u64,
-        /// Opaque.
+        /// The answer's bytes, or the reason why there is none.
         result: Result<Vec<u8>, String>,
     },
-    /// The time of [`TaskUpcalls::wake_at`] is up.
+    /// A timer set by [`TaskUpcalls::wake_at`] is due.
     Timer {
-        /// Of the upcall.
+        /// Ticket of the upcall.
         ticket: u64,
     },
-    /// Start a checkpoint (sources only).
+    /// Starts a checkpoint; sent to sources only.
     Trigger(Barrier),
-    /// This checkpoint is complete everywhere.
+    /// Reports that the checkpoint with this id is complete everywhere.
     NotifyComplete(u64),
-    /// Stop taking input: the next step returns [`Progress::Finished`] or an error without more work.
+    /// Asks the task to stop: the next step returns [`Progress::Finished`] or an error without more work.
     Cancel,
 }
 
-/// How a step went.
+/// The outcome of a step; says when the next one is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// There is more to do at once.
+    /// More work is available: step again at once.
     Busy,
-    /// Nothing to do: park until woken (input, mail, timer).
+    /// No work is available: park until input, mail or a timer wakes the task.
     Starved,
-    /// An output is full: park until woken.
+    /// An output is full: park until the task is woken.
     Blocked,
-    /// Everything is sent, [`StreamEvent::EndOfInput`] included: close.
+    /// All output was sent, [`StreamEvent::EndOfInput`] included: close the subtask.
     Finished,
 }
 
-/// Why a task failed.
+/// The reason why a task failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TaskError {
-    /// The user's code returned an error.
+    /// User code returned an error.
     #[error("operator '{operator}' failed: {message}")]
     User {
         /// Name of the operator.
         operator: String,
-        /// What it said.
+        /// Text of the error.
         message: String,
     },
-    /// The user's code panicked.
+    /// User code panicked.
     #[error("the code of chain '{chain}' panicked: {message}")]
     Panicked {
-        /// Name of the chain.
+        /// Name of the chain or task.
         chain: String,
-        /// What the panic said.
+        /// Message and place of the panic.
         message: String,
     },
-    /// A source or sink could not reach its system.
+    /// A source or sink failed to read or write its system.
     #[error("operator '{operator}': {what}: {why}")]
     Io {
         /// Name of the operator.
         operator: String,
-        /// What was being done, to what.
+        /// The operation that failed, and on which object.
         what: String,
-        /// The system's error.
+        /// Text of the system's error.
         why: String,
     },
-    /// A source's input is not what it was when the job started, or not what can be read: another try finds the same.
+    /// A source's input has changed since the job started, or is of a kind that cannot be read. A restart would fail the same way.
     #[error("operator '{operator}': the input {what}")]
     Input {
         /// Name of the operator.
         operator: String,
-        /// Which input, and what is wrong with it.
+        /// Name of the input, and what is wrong with it; follows `the input` in the message.
         what: String,
     },
-    /// The operator's coordinator refused or can't be reached.
-    #[error("operator '{operator}' got no answer of its coordinator: {why}")]
+    /// The operator's coordinator refused a call or cannot be reached.
+    #[error("a call of operator '{operator}' to its coordinator failed: {why}")]
     Coordinator {
         /// Name of the operator.
         operator: String,
-        /// Why.
+        /// The coordinator's reason, or why it cannot be reached.
         why: String,
     },
-    /// Bytes from an edge, a coordinator or a snapshot are not what they must be.
-    #[error("'{place}' was given bytes that it can't read: {source}")]
+    /// Bytes from an edge, a coordinator or a snapshot cannot be decoded.
+    #[error("'{place}' cannot decode bytes that it received: {source}")]
     Codec {
-        /// Where.
+        /// Name of the operator or edge that decodes.
         place: String,
-        /// Why.
+        /// The codec's error.
         source: CodecError,
     },
-    /// The deployment does not fit the program.
+    /// The deployment does not match the program, with the difference: a vertex, port or operator is missing or unknown.
     #[error("the task does not fit the program: {0}")]
     Deployment(String),
 }
 
 impl TaskError {
-    /// Whether a restart may help: another machine, another try. A deployment that does not fit never will, and an
-    /// input that was changed can't be read twice.
+    /// Returns whether a restart may help. It cannot for [`TaskError::Deployment`], which stays a mismatch, nor for
+    /// [`TaskError::Input`], because a changed input cannot be read again.
     pub fn is_recoverable(&self) -> bool {
         !matches!(self, Self::Deployment(_) | Self::Input { .. })
     }
-    /// A stable name of the kind, for `FailureCause::kind`.
+    /// Returns the stable name of the error's kind, for `FailureCause::kind`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::User { .. } => "UserError",
@@ -366,88 +367,89 @@ impl TaskError {
     }
 }
 
-/// What a subtask has done so far; the exchange adds bytes, the chain adds records.
+/// The counters of one subtask. The exchange adds bytes, the chain adds records.
 #[derive(Debug, Default)]
 pub struct TaskCounters {
-    /// Records taken from inputs; for a source, 0.
+    /// Records taken from inputs; 0 for a source.
     pub records_in: AtomicU64,
-    /// Records given to outputs, once per record and output.
+    /// Records sent to outputs, counted once per output.
     pub records_out: AtomicU64,
-    /// Bytes taken from inputs (encoded ones, estimated where nothing was encoded).
+    /// Bytes taken from inputs: encoded size, or an estimate for batches handed over inside the process.
     pub bytes_in: AtomicU64,
-    /// Bytes given to outputs.
+    /// Bytes sent to outputs, counted like `bytes_in`.
     pub bytes_out: AtomicU64,
-    /// Milliseconds since 1970 of the newest watermark that was sent on, as `i64` bits; 0: none yet.
+    /// The newest watermark sent, in milliseconds since 1970, as the bits of an `i64`; 0 if there is none yet.
     pub watermark_ms: AtomicU64,
-    /// What the program's functions count.
+    /// Metrics that the program's functions registered.
     pub functions: FunctionMetrics,
 }
 
 impl TaskCounters {
-    /// Adds; the order between counters is not kept.
+    /// Adds `n` to a counter. Readers may see additions to different counters in any order.
     pub fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
     }
 }
 
-/// What a subtask is made with.
+/// The values that a subtask is created with.
 pub struct SubtaskContext {
-    /// The vertex.
+    /// Id of the subtask's vertex.
     pub vertex: JobVertexId,
-    /// 0-based.
+    /// Index of the subtask, from 0.
     pub subtask: u32,
-    /// Of the vertex, from the submitted graph.
+    /// Parallelism of the vertex, from the submitted graph.
     pub parallelism: u32,
-    /// Key groups of the vertex, from the submitted graph.
+    /// Number of key groups of the vertex, from the submitted graph.
     pub max_parallelism: u32,
-    /// This attempt.
+    /// Id of this execution attempt.
     pub attempt: ExecutionAttemptId,
-    /// One per input, by `JobEdge::input`.
+    /// Input ports, indexed by `JobEdge::input`.
     pub inputs: Vec<Box<dyn InputPort>>,
-    /// One per output, by `JobEdge::output`.
+    /// Output ports, indexed by `JobEdge::output`.
     pub outputs: Vec<Box<dyn OutputPort>>,
-    /// Key groups of the consumer, one per output, from the submitted graph.
+    /// Number of key groups of each output's consumer, from the submitted graph.
     pub output_key_groups: Vec<u32>,
-    /// The host.
+    /// The task's calls to its host.
     pub upcalls: Arc<dyn TaskUpcalls>,
-    /// For temporary files; exists.
+    /// An existing folder for temporary files.
     pub tmp_dir: PathBuf,
-    /// The job's options.
+    /// Options of the job, by key.
     pub options: Arc<BTreeMap<String, String>>,
-    /// The devices of its slot.
+    /// The devices of the subtask's slot.
     pub devices: Arc<Devices>,
-    /// What to restore from, by operator: the snapshots that [`TaskUpcalls::acknowledge`] was given.
+    /// The snapshots to restore from, by operator: those passed to [`TaskUpcalls::acknowledge`], possibly by several subtasks.
     pub restore: BTreeMap<OperatorId, Vec<Vec<u8>>>,
-    /// Shared with the ports.
+    /// The subtask's counters, which its ports share.
     pub counters: Arc<TaskCounters>,
-    /// Ends a step early.
+    /// The flag that ends a step early.
     pub interrupt: Interrupt,
 }
 
-/// One subtask of a chain. One thread at a time calls it.
+/// One subtask of a chain. Only one thread at a time calls it.
 pub trait Subtask: Send {
-    /// Before the first step.
+    /// Opens the operators. Called once, before the first step.
     ///
     /// # Errors
-    /// When the user's code or a resource fails.
+    /// Returns an error if user code or a resource fails; the subtask is disposed of then.
     fn open(&mut self) -> Result<(), TaskError>;
-    /// Works on about `budget` records, fewer where the context's [`Interrupt`] is raised, then returns.
+    /// Processes about `budget` records, or fewer if the context's [`Interrupt`] is raised, and returns.
     ///
     /// # Errors
-    /// When the task has failed; it is only disposed of then.
+    /// Returns an error if the task has failed; only [`Subtask::dispose`] is called then.
     fn step(&mut self, budget: usize) -> Result<Progress, TaskError>;
-    /// Hands in mail, in the order of arrival.
+    /// Delivers one piece of mail. Called between steps, in the order of arrival.
     ///
     /// # Errors
-    /// As [`Subtask::step`].
+    /// See [`Subtask::step`].
     fn deliver(&mut self, mail: Mail) -> Result<(), TaskError>;
-    /// After the last step of a finished task.
+    /// Closes the operators, after a step returned [`Progress::Finished`].
     ///
     /// # Errors
-    /// As [`Subtask::step`].
+    /// See [`Subtask::step`].
     fn close(&mut self) -> Result<(), TaskError>;
-    /// Instead of `close`, when cancelled or failed: private files of the attempt go.
+    /// Releases the resources of a cancelled or failed task, and removes the attempt's private files. Called instead of
+    /// [`Subtask::close`], or after it failed.
     fn dispose(&mut self);
-    /// What it has done so far.
+    /// Returns the subtask's counters.
     fn counters(&self) -> Arc<TaskCounters>;
 }

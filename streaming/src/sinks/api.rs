@@ -1,4 +1,4 @@
-//! How a program declares these sinks.
+//! The methods of [`Stream`] that declare the built-in sinks.
 
 use super::{
     Checksum, CollectSink, Discard, FileSink, Print, checksum::Total, collect::CollectFactory,
@@ -11,7 +11,8 @@ use crate::{
 use std::path::Path;
 
 impl<T: Record> Stream<T> {
-    /// Prints every record as a line where its task runs.
+    /// Prints every record as a line on the standard output of the process that runs its task. With several subtasks each line
+    /// begins with the subtask's number from 1, like `3> `. Output is repeated after a failure.
     pub fn print(&self) -> Sink
     where
         T: ToLine,
@@ -19,12 +20,13 @@ impl<T: Record> Stream<T> {
         self.add_sink("print", None, Print::to_stdout)
     }
 
-    /// Writes every record as a line. With one subtask `path` becomes a file, with several a folder of parts; it appears
-    /// when the job has finished, whole, and replaces an earlier result in one step. Bounded jobs only.
+    /// Writes every record as a line to files. With one subtask `path` becomes a file, with several a folder of files `part-00000`
+    /// and so on. The whole output appears when the job has finished and replaces an earlier result in one step. For bounded jobs
+    /// only. The job fails if `path` is a folder with other files than `part-…`.
     ///
-    /// Until then it is written to a hidden folder beside it, `.NAME.flott-JOBID`. One that a lost job left behind is
-    /// removed by the next job that publishes to `path`, if nothing in it has changed for a day and its job is gone for
-    /// sure (its lock is free); otherwise it stays and can be removed by hand.
+    /// Until then the output is in a hidden folder beside `path`, `.NAME.flott-JOBID`. If a job is lost and leaves its folder
+    /// behind, the next job that publishes to `path` removes the folder, provided that nothing in it has changed for a day and
+    /// its lock is free, so that its job is certainly gone. Otherwise the folder stays and can be removed by hand.
     pub fn write_text(&self, path: impl AsRef<Path>) -> Sink
     where
         T: ToLine,
@@ -36,7 +38,8 @@ impl<T: Record> Stream<T> {
         })
     }
 
-    /// Gives the records as lines to the client that is attached.
+    /// Sends every record as a line to the attached client. The client of a bounded job gets the lines when the job has finished;
+    /// that of an unbounded job gets them as they come, and the job is held up while it reads none.
     pub fn collect(&self) -> Sink
     where
         T: ToLine,
@@ -46,12 +49,13 @@ impl<T: Record> Stream<T> {
         self.add_sink("collect", Some(Box::new(coordinator)), CollectSink::default)
     }
 
-    /// Drops every record.
+    /// Drops every record; for measurements.
     pub fn discard(&self) -> Sink {
         self.add_sink("discard", None, || Discard)
     }
 
-    /// Count and wrapping sum of the records' hashes, when bounded input ends: equal for equal multisets.
+    /// Emits one record when the bounded input ends: the number of records and the wrapping sum of their hashes. Both are equal for
+    /// equal multisets of records, whatever their order.
     pub fn checksum(&self) -> Stream<(u64, u64)> {
         self.transform("checksum", Checksum::default)
             .rebalance()

@@ -1,4 +1,4 @@
-//! Sinks for measuring.
+//! Sinks for measurements: one drops records, one computes their checksum.
 
 use crate::{
     batch::Batch,
@@ -7,7 +7,7 @@ use crate::{
     types::{FlottType, key_hash},
 };
 
-/// Drops every record.
+/// A sink that drops every record.
 #[derive(Debug, Default)]
 pub struct Discard;
 
@@ -24,7 +24,8 @@ impl<T: Send> Operator<T> for Discard {
     }
 }
 
-/// Count and wrapping sum of every record's hash: equal for equal multisets, in whatever order. Emitted at the end.
+/// An operator that emits, at the end of input, the number of records and the wrapping sum of their hashes. Both are equal for
+/// equal multisets of records, whatever their order.
 #[derive(Debug, Default)]
 pub struct Checksum {
     count: u64,
@@ -61,7 +62,7 @@ impl<T: FlottType> Operator<T> for Checksum {
     }
 }
 
-/// The sum of partial checksums, for one subtask. Emitted at the end.
+/// An operator that emits the total of all partial checksums at the end of input; runs with one subtask.
 #[derive(Debug, Default)]
 pub(super) struct Total {
     count: u64,

@@ -1,8 +1,9 @@
-//! Results for the client: subtasks send lines to a coordinator, a client reads them there by offset.
+//! The sink that collects results for a client: subtasks send lines to a coordinator, and the client reads them there by
+//! offset.
 //!
-//! In a bounded job the client sees nothing before the job has finished, because nothing of an attempt that fails may be
-//! seen; then it reads the whole result, as often as it likes. In an unbounded job it sees what has come, and what it has
-//! read is dropped; while nobody reads, the job is held up when the bound is reached.
+//! The client of a bounded job gets nothing before the job has finished, because no output of a failed attempt may be visible;
+//! then it reads the whole result, as often as it likes. The client of an unbounded job gets the lines that have arrived, and
+//! lines that it has read are dropped. While no client reads, an unbounded job is held up once 8 MiB wait.
 
 use super::spool::{Kept, Spool};
 use crate::{
@@ -15,31 +16,31 @@ use model::ExecutionAttemptId;
 use std::time::Duration;
 
 const VERSION: u8 = 1;
-/// A sink's chunk is sent when it has so many bytes, or nothing is under way.
+/// Bytes from which on a sink takes no more records while its last chunk is unanswered.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Results in memory; more of a bounded job go to a file, more of an unbounded one have to wait.
+/// Maximum number of bytes of results in memory. Further results of a bounded job go to a file, those of an unbounded job wait.
 const MEMORY_BYTES: usize = 8 << 20;
-/// After so long a sink that was told to wait asks again.
+/// Time after which a sink whose chunk was refused sends it again.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// What a client sends.
+/// A client's request for lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CollectRequest {
-    /// Number of the first line that is wanted, from 0. In an unbounded job those before are dropped.
+    /// Number of the first line to return, from 0. In an unbounded job the lines before it are dropped.
     pub offset: u64,
-    /// Bytes of lines that are wanted at most; one line at least is given.
+    /// Bytes of lines after which no further line is returned. The first line is returned whatever its size.
     pub max_bytes: u64,
 }
 
 impl CollectRequest {
-    /// As bytes.
+    /// Encodes the request.
     pub fn encode(&self) -> Vec<u8> {
         encode_one(&(VERSION, self.offset, self.max_bytes))
     }
-    /// Reads what [`CollectRequest::encode`] gave.
+    /// Decodes a request that [`CollectRequest::encode`] wrote.
     ///
     /// # Errors
-    /// When the bytes are no request.
+    /// Returns an error if the bytes are not a request, or one of another version.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         match decode_one(bytes)? {
             (VERSION, offset, max_bytes) => Ok(Self { offset, max_bytes }),
@@ -48,19 +49,19 @@ impl CollectRequest {
     }
 }
 
-/// What a client is answered.
+/// The answer to a [`CollectRequest`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollectChunk {
-    /// Number of the first line given. Greater than what was asked for when earlier ones were dropped.
+    /// Number of the first line returned. Greater than the requested one if earlier lines were dropped.
     pub offset: u64,
-    /// Lines as they are printed, without their ends. None: there is nothing yet (or, with `end`, any more).
+    /// The lines without their line ends. Empty if no line is available yet, or, with `end`, if there are no more.
     pub lines: Vec<Vec<u8>>,
-    /// Whether nothing comes behind these lines.
+    /// Whether the result ends after these lines.
     pub end: bool,
 }
 
 impl CollectChunk {
-    /// As bytes.
+    /// Encodes the answer.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         self.offset.encode(&mut out);
@@ -68,10 +69,10 @@ impl CollectChunk {
         self.lines.encode(&mut out);
         out
     }
-    /// Reads what [`CollectChunk::encode`] gave.
+    /// Decodes an answer that [`CollectChunk::encode`] wrote.
     ///
     /// # Errors
-    /// When the bytes are no chunk.
+    /// Returns an error if the bytes are not an answer, or one of another version.
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         let (version, offset, end, lines) = decode_one(bytes)?;
         match version {
@@ -81,24 +82,23 @@ impl CollectChunk {
     }
 }
 
-/// From sink to coordinator: a number that grows with every chunk, how many lines, and the lines, each behind its
-/// length.
+/// A chunk on its way to the coordinator: version, sequence number, number of lines, and the lines, each after its length.
 type Chunk = (u8, u64, u64, Vec<u8>);
-/// The coordinator's answers.
+/// The coordinator's answers to a chunk: taken, or to be sent again later.
 const TAKEN: &[u8] = &[1];
 const LATER: &[u8] = &[0];
-/// Tickets of a sink.
+/// A sink's tickets: of a chunk that was sent, and of the timer to send it again.
 const SENT: u32 = 0;
 const AGAIN: u32 = 1;
 
-/// Sends records to the coordinator.
+/// The sink's part in a task: sends records as lines to the coordinator, one chunk at a time.
 #[derive(Debug, Default)]
 pub struct CollectSink {
-    /// What is not sent yet.
+    /// The encoded lines of the next chunk, and their number.
     lines: Vec<u8>,
     count: u64,
     line: Vec<u8>,
-    /// What was sent and not taken yet.
+    /// The encoded chunk that was sent and has not been taken.
     under_way: Option<Vec<u8>>,
     sequence: u64,
 }
@@ -151,7 +151,7 @@ impl<T: ToLine> Operator<T> for CollectSink {
         if event != StreamEvent::EndOfInput {
             return Ok(Flow::Done);
         }
-        // The end goes on when everything was taken: a task that is FINISHED has nothing to lose any more.
+        // The end of input waits until every line was taken, so that a FINISHED task has nothing left to lose.
         self.send(context);
         Ok(if self.under_way.is_some() { Flow::Waiting } else { Flow::Done })
     }
@@ -182,7 +182,7 @@ impl<T: ToLine> Operator<T> for CollectSink {
     }
 }
 
-/// A chunk that a client can read.
+/// A chunk that the coordinator has taken.
 #[derive(Debug)]
 struct Held {
     from: ExecutionAttemptId,
@@ -191,19 +191,19 @@ struct Held {
     kept: Kept,
 }
 
-/// Keeps what the sinks send until a client reads it.
+/// The coordinator of a collecting sink: stores the chunks of all subtasks until a client reads them.
 #[derive(Debug)]
 pub struct CollectCoordinator {
     bounded: bool,
     spool: Spool,
     chunks: Vec<Held>,
-    /// Number of the first line of the first chunk.
+    /// Number of the first line of the first stored chunk.
     first: u64,
     ended: bool,
 }
 
 impl CollectCoordinator {
-    /// Of a job that ends by itself, or not.
+    /// Creates the coordinator; `bounded` tells whether the job ends by itself.
     pub fn new(context: &CoordinatorContext, bounded: bool) -> Self {
         let name = format!("collect-{}-{}", context.job_id, context.operator);
         Self {
@@ -218,11 +218,11 @@ impl CollectCoordinator {
     fn take(&mut self, from: ExecutionAttemptId, chunk: Chunk) -> Result<&'static [u8], String> {
         let (version, sequence, lines, bytes) = chunk;
         if version != VERSION {
-            return Err("a sink of another version sent results".into());
+            return Err("the results of a sink have an unknown version".into());
         }
         let newest = self.chunks.iter().rev().find(|held| held.from == from);
         if newest.is_some_and(|held| held.sequence >= sequence) {
-            // It was taken before, and the answer got lost.
+            // The chunk was taken before, and the answer got lost.
             return Ok(TAKEN);
         }
         let held_up = !self.bounded && self.spool.in_memory() > 0;
@@ -230,12 +230,12 @@ impl CollectCoordinator {
             return Ok(LATER);
         }
         let kept =
-            self.spool.keep(bytes).map_err(|error| format!("results can't be kept: {error}"))?;
+            self.spool.keep(bytes).map_err(|error| format!("cannot store results: {error}"))?;
         self.chunks.push(Held { from, sequence, lines, kept });
         Ok(TAKEN)
     }
 
-    /// Lines from `offset` on, of the chunk that holds it.
+    /// Returns lines from the requested one on, all of the chunk that contains it.
     fn read(&mut self, request: CollectRequest) -> Result<CollectChunk, String> {
         let mut begins = self.first;
         let wanted = request.offset.max(self.first);
@@ -256,7 +256,7 @@ impl CollectCoordinator {
         Ok(CollectChunk { offset: wanted, lines: Vec::new(), end: self.ended })
     }
 
-    /// In an unbounded job: what was read is not needed again.
+    /// Drops the chunks whose lines are all before line `before`; for unbounded jobs.
     fn forget(&mut self, before: u64) {
         let mut gone = 0;
         while let Some(held) = self.chunks.get(gone)
@@ -271,7 +271,7 @@ impl CollectCoordinator {
     }
 }
 
-/// Lines of a chunk from the `skip`-th on; whether they reach its end.
+/// Returns the lines of a chunk after the first `skip` ones, and whether they reach its end.
 fn cut(bytes: &[u8], skip: u64, max_bytes: u64) -> Result<(Vec<Vec<u8>>, bool), CodecError> {
     let mut input = Reader::new(bytes);
     let (mut lines, mut taken) = (Vec::new(), 0_u64);
@@ -297,14 +297,13 @@ impl Coordinator for CollectCoordinator {
     }
 
     fn handle_event(&mut self, from: ExecutionAttemptId, event: &[u8]) -> Result<Vec<u8>, String> {
-        let chunk =
-            decode_one(event).map_err(|error| format!("a sink sent no results: {error}"))?;
+        let chunk = decode_one(event).map_err(|error| format!("cannot decode results: {error}"))?;
         self.take(from, chunk).map(<[u8]>::to_vec)
     }
 
     fn handle_request(&mut self, request: &[u8]) -> Result<Vec<u8>, String> {
         let request = CollectRequest::decode(request)
-            .map_err(|error| format!("not a request for results: {error}"))?;
+            .map_err(|error| format!("cannot decode a request for results: {error}"))?;
         if !self.bounded {
             self.forget(request.offset);
         } else if !self.ended {
@@ -317,7 +316,7 @@ impl Coordinator for CollectCoordinator {
 
     fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]) {
         if !self.bounded {
-            // It may have been seen already; what is replayed comes again.
+            // A client may have read the attempt's lines already; what the next attempt replays comes again.
             return;
         }
         let (gone, kept) = std::mem::take(&mut self.chunks)
@@ -337,7 +336,7 @@ impl Coordinator for CollectCoordinator {
     }
 }
 
-/// Makes the coordinator of a collect sink.
+/// Creates the coordinator of a collecting sink.
 pub(super) struct CollectFactory {
     pub(super) bounded: std::sync::Arc<std::sync::atomic::AtomicBool>,
 }

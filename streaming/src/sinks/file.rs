@@ -1,11 +1,11 @@
-//! Lines into files. Each attempt writes a file of its own beside the destination; when the job has finished, the
-//! coordinator moves those that count into place: one subtask's file becomes the destination itself, several become the
-//! parts of a folder. Before that, nothing can be seen under the destination's name.
+//! The sink that writes lines to files. Each attempt writes a file of its own beside the destination. When the job has finished,
+//! the coordinator moves the files of the successful attempts into place: the file of a single subtask becomes the destination
+//! itself, those of several become the parts of a folder. Before that, nothing may be visible under the destination's name.
 //!
-//! Attempts write into a hidden folder beside the destination, `.NAME.flott-JOBID`, which goes when the job ends. Of a
-//! job whose JobManager is lost for good it stays; the next job that publishes to the same destination removes it if
-//! nothing in it has changed for a day and its lock is free. One without a lock, or on a file system that has no locks,
-//! stays until somebody removes it.
+//! Attempts write into a hidden folder beside the destination, `.NAME.flott-JOBID`, which is removed when the job ends. If a
+//! job's JobManager is lost for good, the folder stays; the next job that publishes to the same destination removes it if
+//! nothing in it has changed for a day and its lock is free. A folder without a lock, or on a file system that has no locks,
+//! stays until it is removed by hand.
 
 use super::publish::{Publication, staging};
 use crate::{
@@ -23,10 +23,10 @@ use std::{
 };
 
 const VERSION: u8 = 1;
-/// Bytes that one write collects.
+/// Size in bytes of the write buffer.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// The name of an attempt's file in the staging folder.
+/// Returns the name of an attempt's file in the staging folder.
 fn attempt_file(attempt: ExecutionAttemptId) -> String {
     format!("part-{:05}-{:016x}-{}", attempt.subtask, attempt.graph, attempt.attempt)
 }
@@ -37,7 +37,7 @@ struct Open {
     writer: BufWriter<File>,
 }
 
-/// Whether the coordinator knows of the file.
+/// How far the report of the file to the coordinator got: not sent, sent, or confirmed.
 #[derive(Debug, PartialEq, Eq)]
 enum Told {
     No,
@@ -45,7 +45,7 @@ enum Told {
     Yes,
 }
 
-/// Writes one attempt's file.
+/// The sink's part in a task: writes the file of one execution attempt.
 #[derive(Debug)]
 pub struct FileSink {
     destination: PathBuf,
@@ -55,7 +55,7 @@ pub struct FileSink {
 }
 
 impl FileSink {
-    /// For that destination, an absolute path.
+    /// Creates a sink for a destination, which must be an absolute path. The file is created when the task opens.
     pub fn new(destination: PathBuf) -> Self {
         Self { destination, open: None, line: Vec::new(), told: Told::No }
     }
@@ -111,7 +111,7 @@ impl<T: ToLine> Operator<T> for FileSink {
         }
         if self.told == Told::No {
             if let Some(open) = &mut self.open {
-                // On disk before it is promised.
+                // The data must be on disk before the coordinator counts on it.
                 let written = open.writer.flush().and_then(|()| open.writer.get_ref().sync_data());
                 written.map_err(|error| self.wrong(context, &error))?;
             }
@@ -141,28 +141,28 @@ impl<T: ToLine> Operator<T> for FileSink {
 
     fn dispose(&mut self, _context: &OperatorContext) {
         if let Some(open) = self.open.take() {
-            // What can't be removed now goes with the staging folder when the job ends.
+            // A failure is ignored: the file goes with the staging folder when the job ends.
             let _ = fs::remove_file(&open.path);
         }
     }
 }
 
-/// Publishes the files of the attempts that count.
+/// The coordinator of a file sink: publishes the files of the successful attempts when the job has finished.
 #[derive(Debug)]
 pub struct FileCommitter {
     destination: PathBuf,
     parallelism: u32,
     publication: Publication,
-    /// Written to the end, by subtask.
+    /// The attempt that has written its file to the end, by subtask.
     written: BTreeMap<u32, ExecutionAttemptId>,
-    /// This process has published. An earlier one of the job may have: what runs now will do so again, or the job
-    /// fails and both are taken back.
+    /// Whether this process has published. An earlier process of the job may have done so too: then this one publishes again, or
+    /// the job fails and the result is withdrawn.
     published: bool,
     over: bool,
 }
 
 impl FileCommitter {
-    /// For that destination, an absolute path.
+    /// Creates a committer for a destination, which must be an absolute path.
     pub fn new(destination: PathBuf, context: &CoordinatorContext) -> Self {
         Self {
             publication: Publication::new(destination.clone(), context.job_id),
@@ -174,11 +174,11 @@ impl FileCommitter {
         }
     }
 
-    /// What is at the destination must be nothing, a file, or a folder of parts: the result of an earlier run.
+    /// Checks that the destination is empty, a file, or a folder that contains only parts, as an earlier run leaves it.
     fn check_destination(&self) -> Result<(), String> {
         let shown = self.destination.display();
         if self.destination.file_name().is_none() {
-            return Err(format!("the output '{shown}' is no name of a file"));
+            return Err(format!("the output '{shown}' does not end with a file name"));
         }
         let Ok(entries) = fs::read_dir(&self.destination) else { return Ok(()) };
         for entry in entries {
@@ -186,7 +186,7 @@ impl FileCommitter {
                 entry.map_err(|error| format!("the output '{shown}' can't be read: {error}"))?;
             if !entry.file_name().to_string_lossy().starts_with("part-") {
                 return Err(format!(
-                    "the output '{shown}' is a folder that holds more than an earlier result ('{}'); it is not replaced",
+                    "the output '{shown}' is a folder with other files than an earlier result ('{}'); it is not replaced",
                     entry.file_name().to_string_lossy()
                 ));
             }
@@ -220,7 +220,7 @@ impl Coordinator for FileCommitter {
     fn start(&mut self, _restore: Option<Vec<u8>>) -> Result<(), String> {
         self.check_destination()?;
         self.written.clear();
-        // Attempts of an earlier JobMaster of the same job do not count any more.
+        // The attempts of an earlier JobMaster of the same job do not count any more.
         let started = self.publication.start();
         started.map(drop).map_err(|error| self.wrong("written", &error))
     }
@@ -231,12 +231,12 @@ impl Coordinator for FileCommitter {
                 self.written.insert(subtask, from);
                 Ok(Vec::new())
             }
-            _ => Err("the committer was told something that it does not know".into()),
+            _ => Err("the committer cannot decode an event of its sink".into()),
         }
     }
 
     fn handle_request(&mut self, _request: &[u8]) -> Result<Vec<u8>, String> {
-        Err("a file sink answers no client".into())
+        Err("a file sink does not answer client requests".into())
     }
 
     fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]) {
@@ -248,13 +248,13 @@ impl Coordinator for FileCommitter {
             return Ok(());
         }
         if self.over {
-            return Err(format!("the output '{}' has been taken back", self.destination.display()));
+            return Err(format!("the output '{}' has been withdrawn", self.destination.display()));
         }
         let expected = self.parallelism as usize;
         if self.written.len() != expected {
             let have = self.written.len();
             return Err(format!(
-                "{have} of {expected} parts of '{}' are written",
+                "{have} of {expected} parts of the output '{}' are written",
                 self.destination.display()
             ));
         }
@@ -274,7 +274,7 @@ impl Coordinator for FileCommitter {
         if finished {
             self.publication.remove_stale();
         } else {
-            // Also what was placed by a publication that failed behind that.
+            // This also withdraws a result that was moved into place by a publication that failed afterwards.
             let withdrawn = self.publication.withdraw();
             withdrawn.map_err(|error| self.wrong("withdrawn", &error))?;
             self.published = false;
@@ -285,7 +285,7 @@ impl Coordinator for FileCommitter {
     }
 }
 
-/// Makes the committer of a file sink.
+/// Creates the committer of a file sink.
 pub(super) struct CommitterFactory {
     pub(super) destination: PathBuf,
 }
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&out).unwrap(), "new");
         sink.job_ended(false).unwrap();
         assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 0, "as if it had never run");
-        assert!(sink.job_ended(true).unwrap_err().contains("taken back"), "asked once more");
+        assert!(sink.job_ended(true).unwrap_err().contains("withdrawn"), "asked once more");
     }
     #[test]
     fn a_jobs_own_first_result_is_not_what_stood_before() {

@@ -1,7 +1,7 @@
-//! Sinks that every program has: print, files, results for the client, and two for measuring.
+//! The built-in sinks: print, files, results for the client, and two for measurements.
 //!
-//! A sink shows nothing of a failed attempt: what must survive is written under names private to the attempt, told to a
-//! coordinator beside the JobMaster, and published when the job has finished. Printing is the exception.
+//! A sink must never show output of a failed attempt: it writes under names that are private to the attempt and reports them
+//! to a coordinator beside the JobMaster, which publishes them when the job has finished. Printing is the exception.
 
 mod api;
 mod checksum;

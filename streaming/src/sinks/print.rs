@@ -1,4 +1,4 @@
-//! Prints records where the task runs.
+//! The sink that prints records in the process that runs the task.
 
 use crate::{
     batch::Batch,
@@ -8,7 +8,8 @@ use crate::{
 };
 use std::io::{self, Write};
 
-/// One line per record; behind `3> ` where there are several subtasks, as Flink numbers them from 1.
+/// A sink that writes one line per record to a writer. With several subtasks each line begins with the subtask's number from 1,
+/// like `3> `, as in Flink.
 pub struct Print<W> {
     writer: fn() -> W,
     lines: Vec<u8>,
@@ -16,14 +17,14 @@ pub struct Print<W> {
 }
 
 impl Print<io::Stdout> {
-    /// To the process's standard output.
+    /// Creates a sink that prints to the process's standard output.
     pub fn to_stdout() -> Self {
         Self::to(io::stdout)
     }
 }
 
 impl<W> Print<W> {
-    /// To what that gives.
+    /// Creates a sink that prints to the writer that `writer` returns; it is called once per batch.
     pub fn to(writer: fn() -> W) -> Self {
         Self { writer, lines: Vec::new(), prefix: String::new() }
     }
@@ -52,7 +53,7 @@ impl<T: ToLine, W: Write + Send> Operator<T> for Print<W> {
             self.lines.push(b'\n');
         }
         batch.clear();
-        // One write per batch, so that lines of several subtasks are not mixed.
+        // Each batch is written in one call, so that lines of several subtasks do not mix.
         let mut writer = (self.writer)();
         let written = writer.write_all(&self.lines).and_then(|()| writer.flush());
         written.map_err(|error| context.io_error("can't print", error))

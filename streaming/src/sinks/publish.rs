@@ -1,9 +1,9 @@
-//! Puts a result in the place of an earlier one so that at every moment one of the two is there, and takes it back
-//! where the job fails after all.
+//! Replaces an earlier result by a new one so that one of the two is at the destination at every moment, and withdraws the new
+//! result if the job fails after all.
 //!
-//! Everything happens in the staging folder beside the destination, which is on the same file system. It must never
-//! remove an earlier result while nothing else stands, nor believe an error of a call: what stands at the destination
-//! decides.
+//! Files are staged in a folder beside the destination, which is on the same file system. Nothing here may remove an earlier
+//! result while the destination is empty. The success of a call is not judged by its return value, but by what is at the
+//! destination afterwards: a network file system may report an error for a rename that took place.
 
 use model::JobId;
 use nix::{
@@ -18,35 +18,35 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// What is to be published.
+/// Name of the file or folder to be published, in the staging folder. The names below are in that folder too.
 const READY: &str = "result";
-/// What stood at the destination before.
+/// The result that was at the destination before the job's first publication.
 const EARLIER: &str = "earlier";
-/// What stood there and is not wanted any more.
+/// A replaced result that is not needed any more.
 const REPLACED: &str = "replaced";
-/// Which file or folder the job publishes: written before it does.
+/// A file with the identity (device and inode) of what the job publishes; written before the publication.
 const RECORD: &str = "publishing";
-/// Locked for as long as the job's coordinator lives.
+/// A file that is locked while the job's coordinator lives.
 const LOCK: &str = "lock";
-/// A staging folder of another job is not looked at before nothing in it has changed for so long.
+/// Time without changes after which the staging folder of another job may be removed.
 const STALE_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The folder beside the destination where attempts write.
+/// Returns a job's staging folder, which is beside the destination.
 pub(super) fn staging(destination: &Path, job: JobId) -> PathBuf {
     destination.with_file_name(format!("{}{job}", staging_prefix(destination)))
 }
 
-/// How staging folders of a destination begin, whatever the job.
+/// Returns the prefix of the names of a destination's staging folders, of any job.
 fn staging_prefix(destination: &Path) -> String {
     let name = destination.file_name().unwrap_or_default().to_string_lossy();
     format!(".{name}.flott-")
 }
 
-/// A file or folder, whatever its name: file system and number.
+/// The identity of a file or folder, independent of its name: device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity(u64, u64);
 
-/// What is there, `None` where nothing is. A link is itself.
+/// Returns the identity of what is at a path, `None` if nothing is. Symbolic links are not followed.
 fn identity(path: &Path) -> io::Result<Option<Identity>> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(Some(Identity(metadata.dev(), metadata.ino()))),
@@ -63,22 +63,22 @@ fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
-/// Best effort: it goes with its folder otherwise.
+/// Removes a file or folder, ignoring errors: what remains goes with the staging folder.
 fn remove(path: &Path) {
     let _ = if is_folder(path) { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }
 
-/// Two names change places in one step.
+/// Exchanges two names in one atomic step.
 fn exchange(one: &Path, other: &Path) -> Result<(), Errno> {
     renameat2(AT_FDCWD, one, AT_FDCWD, other, RenameFlags::RENAME_EXCHANGE)
 }
 
-/// One job's way to one destination.
+/// The publication of one job's result at one destination.
 #[derive(Debug)]
 pub(super) struct Publication {
     destination: PathBuf,
     staging: PathBuf,
-    /// Not every file system can do it.
+    /// Exchanges two names; a field, so that tests can simulate file systems that cannot.
     exchange: fn(&Path, &Path) -> Result<(), Errno>,
     lock: Option<File>,
 }
@@ -89,7 +89,7 @@ impl Publication {
         Self { destination, staging, exchange, lock: None }
     }
 
-    /// Where what is to be published is gathered.
+    /// Returns the path at which the caller prepares the file or folder to be published.
     pub(super) fn ready(&self) -> PathBuf {
         self.staging.join(READY)
     }
@@ -102,13 +102,13 @@ impl Publication {
         self.staging.join(EARLIER)
     }
 
-    /// Makes the staging folder, and finds what earlier processes left: a result that they had moved away and nothing
-    /// stands in its place is put back. Whether this very job has published already.
+    /// Creates the staging folder and cleans up after earlier processes: if the destination is empty and one of them had moved an
+    /// earlier result away, that result is put back. Returns whether this job has published before.
     pub(super) fn start(&mut self) -> io::Result<bool> {
         let standing = identity(&self.destination)?;
         let published = standing.is_some() && standing == self.recorded();
         if published {
-            // Killed behind the exchange: what was to be published is where it was gathered, under the other name.
+            // An earlier process was killed after the exchange: the earlier result is still under the other name.
             if !exists(&self.earlier()) && exists(&self.ready()) {
                 fs::rename(self.ready(), self.earlier())?;
             }
@@ -126,15 +126,15 @@ impl Publication {
         }
         fs::create_dir_all(&self.staging)?;
         let lock = File::create(self.staging.join(LOCK))?;
-        // A file system without locks: then nobody takes this folder for one that nobody needs.
+        // On a file system without locks the folder has none, and no other job removes it.
         self.lock = lock.try_lock().is_ok().then_some(lock);
         Ok(published)
     }
 
-    /// Puts what is ready at the destination.
+    /// Publishes the file or folder at [`Publication::ready`] by moving it to the destination. May be repeated with a new one.
     pub(super) fn publish(&self) -> io::Result<()> {
         let ready = identity(&self.ready())?.ok_or(io::ErrorKind::NotFound)?;
-        // What stood there before the first of several publications of this job is what may be put back.
+        // If the job publishes several times, the result from before its first publication is the one to be put back.
         let own = self.recorded();
         let own_stands = own.is_some() && identity(&self.destination)? == own;
         let aside = if own_stands || exists(&self.earlier()) { REPLACED } else { EARLIER };
@@ -142,18 +142,19 @@ impl Publication {
         let placed = self.place(&self.ready(), &self.staging.join(aside));
         if identity(&self.destination)? != Some(ready) {
             placed?;
-            return Err(io::Error::other("somebody else replaced it at once"));
+            return Err(io::Error::other("another process replaced it at the same time"));
         }
         if let Some(parent) = self.destination.parent()
             && let Err(error) = File::open(parent).and_then(|folder| folder.sync_all())
         {
-            // It stands there: the job has its result, though a power failure could still take it.
-            tracing::warn!(%error, folder = %parent.display(), "a published result may not be on disk");
+            // The result is in place, so the job has it, though a power failure could still take it away.
+            tracing::warn!(%error, folder = %parent.display(), "cannot sync the folder of a published result");
         }
         Ok(())
     }
 
-    /// The job fails though it had published: what stood there before is put back.
+    /// Withdraws a published result and puts the earlier one back. Does nothing if the destination holds another result than this
+    /// job's.
     pub(super) fn withdraw(&self) -> io::Result<()> {
         let standing = identity(&self.destination)?;
         if standing.is_none() || standing != self.recorded() {
@@ -167,19 +168,20 @@ impl Publication {
         fs::rename(&self.destination, replaced)
     }
 
-    /// Removes the staging folder. An earlier result that nothing stands for is put back, and else stays.
+    /// Removes the staging folder. If the destination is empty, the earlier result is put back first; if that fails, the folder
+    /// stays.
     pub(super) fn clean_up(&self) {
         let missing = matches!(identity(&self.destination), Ok(None)) && exists(&self.earlier());
         if missing && let Err(error) = fs::rename(self.earlier(), &self.destination) {
             let kept = self.earlier();
-            tracing::error!(%error, kept = %kept.display(), "an earlier result can't be put back");
+            tracing::error!(%error, kept = %kept.display(), "cannot move an earlier result back");
             return;
         }
-        // What is left over is hidden and harmless.
+        // A failure is ignored: the folder is hidden and harmless.
         let _ = fs::remove_dir_all(&self.staging);
     }
 
-    /// Puts `from` at the destination; what stood there goes `aside`.
+    /// Moves `from` to the destination and what was there to `aside`.
     fn place(&self, from: &Path, aside: &Path) -> io::Result<()> {
         if aside.ends_with(REPLACED) {
             remove(aside);
@@ -189,7 +191,7 @@ impl Publication {
         }
         match (self.exchange)(from, &self.destination) {
             Ok(()) => {
-                // It is found under its old name too, after a kill.
+                // A failure is ignored: `start` also looks for it under its old name.
                 let _ = fs::rename(from, aside);
                 Ok(())
             }
@@ -198,17 +200,17 @@ impl Publication {
         }
     }
 
-    /// [`Publication::place`] where names can't change places. Between the two renames nothing stands there: whoever
-    /// comes next finds what was put aside.
+    /// Does what [`Publication::place`] does on a file system that cannot exchange names. Between the two renames the destination
+    /// is empty; after a kill there, the next `start` puts the earlier result back.
     fn place_apart(&self, from: &Path, aside: &Path) -> io::Result<()> {
         if !is_folder(from) && !is_folder(&self.destination) {
-            // A file replaces a file in one step. The second name is for putting it back; not all file systems have it.
+            // A rename replaces a file by a file in one step. The hard link keeps the earlier one; not all file systems have links.
             let _ = fs::hard_link(&self.destination, aside);
             return fs::rename(from, &self.destination);
         }
         fs::rename(&self.destination, aside)?;
         fs::rename(from, &self.destination).inspect_err(|_| {
-            // Where that fails too, the next start does it.
+            // If this fails too, the next `start` does it.
             let _ = fs::rename(aside, &self.destination);
         })
     }
@@ -220,13 +222,14 @@ impl Publication {
         File::open(&self.staging)?.sync_all()
     }
 
+    /// Returns the identity of what this job published last, or was about to publish.
     fn recorded(&self) -> Option<Identity> {
         let text = fs::read_to_string(self.staging.join(RECORD)).ok()?;
         let (device, inode) = text.split_once(' ')?;
         Some(Identity(device.parse().ok()?, inode.parse().ok()?))
     }
 
-    /// Staging folders of other jobs with the same destination.
+    /// Returns the staging folders of other jobs with the same destination.
     fn others(&self) -> Vec<PathBuf> {
         let prefix = staging_prefix(&self.destination);
         let Some(Ok(entries)) = self.destination.parent().map(fs::read_dir) else {
@@ -240,7 +243,7 @@ impl Publication {
         entries.flatten().map(|entry| entry.path()).filter(of_a_job).collect()
     }
 
-    /// A job was killed while nothing stood at the destination, and has not come back.
+    /// Puts back the earlier result of a job that was killed while the destination was empty and has not been restarted.
     fn put_back_of_dead_jobs(&self) {
         for other in self.others() {
             let earlier = other.join(EARLIER);
@@ -253,10 +256,10 @@ impl Publication {
         }
     }
 
-    /// Removes staging folders of jobs that have ended without cleaning up: nothing in them has changed for a day, and
-    /// their lock is free. Where one has no lock, or the file system has none, it stays.
+    /// Removes the staging folders of jobs that ended without cleaning up: those whose lock is free and in which nothing has
+    /// changed for a day. A folder without a lock, or on a file system without locks, stays.
     pub(super) fn remove_stale(&self) {
-        // The file system's own clock, which may be another than this machine's.
+        // The time is taken from the file system, whose clock may differ from this machine's.
         let Some(now) = modified(&self.staging.join(RECORD)) else { return };
         for other in self.others() {
             let age = latest_change(&other).and_then(|changed| now.duration_since(changed).ok());
@@ -269,7 +272,7 @@ impl Publication {
     }
 }
 
-/// The lock of a staging folder, if its job's coordinator is gone for sure.
+/// Locks a staging folder. Returns the lock if the job's coordinator is certainly gone, else `None`.
 fn lock_of_the_dead(staging: &Path) -> Option<File> {
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let mut options = File::options();
@@ -282,7 +285,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     fs::symlink_metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
-/// When something in the folder was last written. `None` where that can't be said.
+/// Returns when the folder or an entry of it was last modified, `None` if that cannot be determined.
 fn latest_change(staging: &Path) -> Option<SystemTime> {
     let mut latest = modified(staging)?;
     for entry in fs::read_dir(staging).ok()? {

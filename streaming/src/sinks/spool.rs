@@ -1,4 +1,4 @@
-//! Chunks of results that wait for a client: in memory up to a bound, behind that in a temporary file.
+//! Stores chunks of results until a client reads them: in memory up to a bound, beyond it in a temporary file.
 
 use std::{
     fs::{File, OpenOptions},
@@ -6,20 +6,20 @@ use std::{
     path::PathBuf,
 };
 
-/// Where a chunk's bytes are.
+/// The place of a chunk's bytes.
 #[derive(Debug)]
 enum Place {
     Memory(Vec<u8>),
     File { at: u64, len: usize },
 }
 
-/// A chunk that is kept.
+/// A handle to a chunk in a [`Spool`].
 #[derive(Debug)]
 pub(super) struct Kept {
     place: Place,
 }
 
-/// Keeps chunks.
+/// A store of chunks, in memory and in one file, which is deleted with the store.
 #[derive(Debug)]
 pub(super) struct Spool {
     path: PathBuf,
@@ -30,12 +30,13 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Beyond so many bytes chunks go to a file of that name, which is made when it is needed.
+    /// Creates a store that holds at most `most_in_memory` bytes in memory and writes further chunks to the file `path`, which is
+    /// created with the first of them.
     pub(super) fn new(path: PathBuf, most_in_memory: usize) -> Self {
         Self { path, file: None, file_len: 0, in_memory: 0, most_in_memory }
     }
 
-    /// Bytes in memory.
+    /// Returns the number of bytes held in memory.
     pub(super) fn in_memory(&self) -> usize {
         self.in_memory
     }
@@ -63,6 +64,7 @@ impl Spool {
         Ok(Kept { place: Place::File { at, len: bytes.len() } })
     }
 
+    /// Reads a chunk, which stays in the store.
     pub(super) fn read(&mut self, kept: &Kept) -> io::Result<Vec<u8>> {
         match &kept.place {
             Place::Memory(bytes) => Ok(bytes.clone()),
@@ -76,7 +78,7 @@ impl Spool {
         }
     }
 
-    /// A chunk is not needed any more.
+    /// Drops a chunk. The file does not shrink by that.
     pub(super) fn release(&mut self, kept: Kept) {
         if let Place::Memory(bytes) = kept.place {
             self.in_memory = self.in_memory.saturating_sub(bytes.len());
@@ -87,7 +89,7 @@ impl Spool {
 impl Drop for Spool {
     fn drop(&mut self) {
         if self.file.take().is_some() {
-            // Nobody is left to be told; the folder goes with the process.
+            // A failure is ignored: the folder of temporary files goes with the process.
             let _ = std::fs::remove_file(&self.path);
         }
     }

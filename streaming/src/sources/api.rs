@@ -1,4 +1,4 @@
-//! How a program declares sources.
+//! The methods of [`Environment`] that declare sources.
 
 use super::{CollectionSource, SequenceSource, SocketSource, Source, TextSource};
 use crate::{
@@ -15,8 +15,9 @@ use std::{
 use storage::files::{self, OpenRemoteFiles};
 
 impl Environment {
-    /// The records of a source. Each split gets its watermarks from a generator of its own; a subtask's watermark is the least of
-    /// its splits that are neither idle nor read to their ends. See [`Source`] for an example.
+    /// Creates a stream of a source's records. `name` is the operator's name. Each split gets its watermarks from a generator of
+    /// its own; a subtask's watermark is the minimum over its splits that are neither idle nor read to their ends. See [`Source`]
+    /// for an example.
     pub fn from_source<S, F, G>(
         &self,
         source: S,
@@ -33,7 +34,7 @@ impl Environment {
         self.stream(pending).name(name)
     }
 
-    /// Declares a source whose records have no event times.
+    /// Creates a stream of a source whose records have no event times. `single` limits the source to one subtask.
     pub(crate) fn source_without_times<S: Source>(
         &self,
         kind: &'static str,
@@ -45,18 +46,18 @@ impl Environment {
         self.stream(pending)
     }
 
-    /// The lines of a file, or of all files below a folder, as text. A line ends with `\n` or `\r\n`, which is not
-    /// part of it; the last one need not. Files whose name begins with `.` or `_` are left out of folders. Bytes that are not
-    /// UTF-8 fail the task: read those with [`Environment::read_lines`].
+    /// Creates a stream of the lines of a file, or of all files below a folder, as text. A line ends with `\n` or `\r\n`, which
+    /// is not part of the record; the last line needs no line end. In folders, files and folders whose names begin with `.` or
+    /// `_` are skipped. A line that is not UTF-8 fails the task: use [`Environment::read_lines`] for such files.
     ///
-    /// `hdfs://nameservice/path` is read where the program has the feature `hdfs` or `yarn`; the configuration is Hadoop's
-    /// own, in `HADOOP_CONF_DIR`.
+    /// A relative path resolves against the working directory in embedded mode and fails the build elsewhere. Paths like
+    /// `hdfs://nameservice/path` need the feature `hdfs` or `yarn`; Hadoop's configuration is read from `HADOOP_CONF_DIR`.
     pub fn read_text_file(&self, path: impl AsRef<Path>) -> Stream<String> {
         self.text("text_source", path.as_ref(), None, files::open)
     }
 
-    /// The lines of a file, or of all files below a folder, as bytes, which need not be UTF-8; otherwise as
-    /// [`Environment::read_text_file`].
+    /// Creates a stream of the lines of a file, or of all files below a folder, as bytes, which need not be UTF-8. All else is as
+    /// in [`Environment::read_text_file`].
     pub fn read_lines(&self, path: impl AsRef<Path>) -> Stream<Vec<u8>> {
         self.text("line_source", path.as_ref(), None, files::open)
     }
@@ -73,21 +74,26 @@ impl Environment {
         self.source_without_times(kind, source, false)
     }
 
-    /// The values of a collection. Subtask i has the i-th, the i+n-th and so on.
+    /// Creates a bounded stream of the values of a collection. With n subtasks, subtask i emits the values at the positions i,
+    /// i + n, i + 2n and so on, counted from 0.
     pub fn from_collection<T: Record>(&self, values: impl IntoIterator<Item = T>) -> Stream<T> {
         let source = CollectionSource::new(values.into_iter().collect());
         self.source_without_times("collection", source, false)
     }
 
-    /// The numbers of a range, `0..1_000` or `0..` for ever. Subtask i has the i-th, the i+n-th and so on.
+    /// Creates a stream of the numbers of a range, as fast as possible: `0..1_000` is bounded, `0..` is unbounded. With n subtasks,
+    /// subtask i emits every n-th number, from the i-th on (counted from 0).
     pub fn sequence(&self, range: impl RangeBounds<u64>) -> Stream<u64> {
         self.numbers(range, None)
     }
 
-    /// The numbers of a range, so many a second (all subtasks together). A source that was held up catches up.
+    /// Creates a stream of the numbers of a range, at `per_second` numbers a second over all subtasks together. A subtask that was
+    /// held up emits faster afterwards until it has caught up. The build fails if `per_second` is not finite and positive.
     pub fn sequence_with_rate(&self, range: impl RangeBounds<u64>, per_second: f64) -> Stream<u64> {
         if !(per_second.is_finite() && per_second > 0.0) {
-            let why = format!("operator 'sequence': a rate must be more than 0, not {per_second}");
+            let why = format!(
+                "operator 'sequence': the rate must be finite and above 0, not {per_second}"
+            );
             self.builder.borrow_mut().invalid(why);
         }
         self.numbers(range, Some(per_second))
@@ -107,8 +113,9 @@ impl Environment {
         self.source_without_times("sequence", SequenceSource::new(start, end, per_second), false)
     }
 
-    /// Lines that come over a TCP connection to `host:port`, as text. The source has one subtask and is a chain of its
-    /// own; its lines are dealt out to the next operator in turn. What was read is not read again after a failure.
+    /// Creates an unbounded stream of the lines that arrive over a TCP connection to `host:port`, as text. The source has one
+    /// subtask and is a chain of its own; its lines are distributed round-robin to the subtasks of the next operator. After a
+    /// failure the source connects anew: lines that were read before are not read again.
     pub fn socket_text(&self, address: impl Into<String>) -> Stream<String> {
         let source = SocketSource::new(address.into());
         self.source_without_times::<SocketSource<String>>("socket", source, true)

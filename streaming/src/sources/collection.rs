@@ -1,4 +1,4 @@
-//! Values that the program has in its hands.
+//! The source of a collection in the program's memory.
 
 use super::{
     Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, SequenceSplit, Source,
@@ -14,12 +14,12 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// The values of a collection; each subtask has every n-th one, n being the parallelism.
+/// A bounded source of the values of a collection; with parallelism n, each subtask emits every n-th value.
 #[derive(Debug)]
 pub struct CollectionSource<T>(Arc<Mutex<Vec<T>>>);
 
 impl<T> CollectionSource<T> {
-    /// Of these values; all subtasks share them.
+    /// Creates a source of these values. The subtasks of one process share them; each record is cloned.
     pub fn new(all: Vec<T>) -> Self {
         Self(Arc::new(Mutex::new(all)))
     }
@@ -47,12 +47,12 @@ impl<T: Record> Source for CollectionSource<T> {
     }
 }
 
-/// Emits the values of its splits.
+/// The reader of a [`CollectionSource`].
 #[derive(Debug)]
 pub struct CollectionReader<T> {
     all: Arc<Mutex<Vec<T>>>,
     splits: VecDeque<SequenceSplit>,
-    /// The splits are those of a snapshot.
+    /// Whether the splits are those of a snapshot; else they are the subtask's initial one.
     restored: bool,
 }
 
@@ -69,7 +69,7 @@ impl<T: Record> SourceReader for CollectionReader<T> {
         let Some(split) = self.splits.front_mut() else { return Ok(ReadProgress::Ended) };
         let stride = usize::try_from(split.stride.max(1))?;
         let first = split.next.map(usize::try_from).transpose()?;
-        // Not emitted under the lock: the rest of the chain would hold up the other subtasks.
+        // The values are emitted after the lock is released: the rest of the chain must not hold up the other subtasks.
         let (values, left) = match first {
             Some(first) => {
                 let all = lock(&self.all);

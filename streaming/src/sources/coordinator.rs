@@ -1,6 +1,6 @@
-//! The enumerator's side: runs a [`SplitEnumerator`] behind the [`Coordinator`] seam, keeps what was given to which attempt, and
-//! holds the polls of readers until there is something to say. Nothing here blocks, and the lock is never held while the
-//! enumerator works.
+//! The coordinator of a source: runs its [`SplitEnumerator`], records which attempt was assigned which splits, and holds the
+//! polls of readers until there is a message for them. Nothing here blocks, and the lock is never held while the enumerator is
+//! called.
 
 use super::{
     Source, SourceSplit, SplitEnumerator,
@@ -20,27 +20,28 @@ use std::{
 };
 use thiserror::Error;
 
-/// Says that a subtask cannot be given anything: no attempt of it has registered, or its last one has ended.
+/// The error of sending to a subtask (the field) that has no registered reader: none has registered, its attempt has ended, or it
+/// was told that no more splits follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("subtask {0} has no reader that is registered; give it splits after add_reader")]
+#[error("subtask {0} has no registered reader; assign its splits after add_reader")]
 pub struct NotRegistered(pub u32);
 
-/// What an attempt of a subtask was given and has said.
+/// The coordinator's record of a subtask's current attempt.
 struct ReaderState {
     attempt: ExecutionAttemptId,
-    /// Number of the reader's last message that was heeded.
+    /// Number of the reader's last message that was handled.
     confirmed: u64,
-    /// Number of the last message to the reader.
+    /// Number of the newest message to the reader.
     made: u64,
-    /// Messages that the reader has not confirmed.
+    /// Messages to the reader that it has not confirmed.
     outbox: VecDeque<Numbered>,
-    /// The poll that waits for a message.
+    /// The open poll of the reader, which waits for a message.
     poll: Option<EventReply>,
-    /// Its poll is being worked on, and is answered afterwards.
+    /// The reader's poll is being handled; it is answered afterwards.
     busy: bool,
-    /// Nothing follows.
+    /// The reader was sent [`ToReader::NoMoreSplits`].
     over: bool,
-    /// Splits that no completed checkpoint has, each with the newest checkpoint at the time.
+    /// Splits that no completed checkpoint contains, each with the newest checkpoint at the time of its assignment.
     assigned: Vec<(u64, Vec<u8>)>,
 }
 
@@ -64,7 +65,7 @@ impl ReaderState {
         self.settle();
     }
 
-    /// Answers the poll if there is something to say, or never will be.
+    /// Answers the open poll if there is a message for it, or if none will follow.
     fn settle(&mut self) {
         if !self.busy && (self.over || !self.outbox.is_empty()) {
             self.answer();
@@ -79,31 +80,32 @@ impl ReaderState {
     }
 }
 
-/// A snapshot that is given out when the readers have what was said before it.
+/// A snapshot of the enumerator, delivered when the readers have confirmed every message sent before it.
 struct OpenSnapshot {
     bytes: Vec<u8>,
     reply: EventReply,
-    /// By subtask, the number of the last message before the snapshot.
+    /// By subtask, the number of the last message before the snapshot, as long as it is unconfirmed.
     unconfirmed: BTreeMap<u32, u64>,
 }
 
 #[derive(Default)]
 struct State {
     readers: BTreeMap<u32, ReaderState>,
-    /// The newest checkpoint that the enumerator has a snapshot of.
+    /// The newest checkpoint for which the enumerator took a snapshot.
     newest: u64,
-    /// Whether that checkpoint is under way.
+    /// Whether that checkpoint is running.
     open: bool,
     snapshot: Option<OpenSnapshot>,
     failed: Option<String>,
 }
 
 impl State {
+    /// Returns the running checkpoint whose snapshot precedes a message that is sent now.
     fn behind(&self) -> Option<u64> {
         self.open.then_some(self.newest)
     }
 
-    /// Gives the open snapshot out if nothing that was said before it is unconfirmed.
+    /// Delivers the open snapshot if the readers have confirmed every message sent before it.
     fn settle_snapshot(&mut self) {
         let Self { readers, snapshot, .. } = self;
         let Some(open) = snapshot else { return };
@@ -119,20 +121,20 @@ impl State {
         }
     }
 
-    /// Forgets an attempt; returns the splits that go back.
+    /// Removes a subtask's attempt and returns the splits that the enumerator gets back. Fails its poll and the open snapshot.
     fn end(&mut self, subtask: u32) -> Vec<Vec<u8>> {
         let Some(reader) = self.readers.remove(&subtask) else { return Vec::new() };
         if let Some(poll) = reader.poll {
-            poll.send(Err("the attempt has ended".to_owned()));
+            poll.send(Err("the execution attempt has ended".to_owned()));
         }
         if let Some(open) = self.snapshot.take() {
-            open.reply.send(Err(format!("subtask {subtask} ended before it had its splits")));
+            open.reply.send(Err(format!("subtask {subtask} ended before it confirmed its splits")));
         }
         reader.assigned.into_iter().map(|(_, split)| split).collect()
     }
 }
 
-/// What the enumerator's context and its coordinator share.
+/// The state that a coordinator shares with the contexts of its enumerator.
 struct Shared {
     parallelism: u32,
     state: Mutex<State>,
@@ -144,7 +146,7 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// The source has failed: everybody who asks hears it, and the job's master.
+    /// Fails the source: open and later polls are answered with the error, and the JobMaster gets it. Only the first call counts.
     fn fail(&self, why: &str) {
         let mut state = self.lock();
         if state.failed.is_some() {
@@ -158,6 +160,7 @@ impl Shared {
         self.on_failure.report(why.to_owned());
     }
 
+    /// Sends a message to a subtask's reader, and records splits as assigned.
     fn say(&self, subtask: u32, message: ToReader) -> Result<(), NotRegistered> {
         let mut state = self.lock();
         let (behind, newest) = (state.behind(), state.newest);
@@ -172,10 +175,10 @@ impl Shared {
     }
 }
 
-/// What an enumerator works with. It can be cloned, kept, and used from any thread.
+/// The handle by which an enumerator assigns splits and sends events. It can be cloned, kept, and used from any thread.
 ///
-/// What another thread gives out while the enumerator's snapshot is being taken may be in the snapshot as well, and is then read
-/// twice after a restore. Splits that must be read exactly once are given out in the methods of [`SplitEnumerator`].
+/// Splits must be assigned in the methods of [`SplitEnumerator`] if they must be read exactly once: a split that another thread
+/// assigns while the enumerator's snapshot is being taken may be in the snapshot too, and is then read twice after a restore.
 pub struct SplitEnumeratorContext<S> {
     shared: Arc<Shared>,
     split: PhantomData<fn(S)>,
@@ -193,19 +196,19 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
         self.shared.parallelism
     }
 
-    /// Returns the subtasks whose readers have registered and can be given splits.
+    /// Returns the subtasks whose readers have registered and have not been sent [`SplitEnumeratorContext::no_more_splits`].
     pub fn registered_readers(&self) -> Vec<u32> {
         let state = self.shared.lock();
         let open = state.readers.iter().filter(|(_, reader)| !reader.over);
         open.map(|(subtask, _)| *subtask).collect()
     }
 
-    /// Gives splits to a subtask, whether it has asked or not. If its attempt fails before a checkpoint has them, they come back by
-    /// [`SplitEnumerator::add_splits_back`].
+    /// Assigns splits to a subtask, whether or not it has asked for some. If its attempt fails before a checkpoint that contains the
+    /// splits is complete, they come back through [`SplitEnumerator::add_splits_back`].
     ///
     /// # Errors
-    /// When no reader of the subtask is registered; nothing was given then. In the methods of [`SplitEnumerator`] that name a
-    /// subtask this cannot happen, on another thread it can.
+    /// Returns [`NotRegistered`] if no reader of the subtask is registered; nothing is assigned then. On other threads than the
+    /// enumerator's this can happen at any time, because the subtask's attempt may have ended.
     pub fn assign_splits(
         &self,
         subtask: u32,
@@ -215,29 +218,29 @@ impl<S: SourceSplit> SplitEnumeratorContext<S> {
         self.shared.say(subtask, ToReader::Splits(splits))
     }
 
-    /// Says that a subtask gets no more splits. Nothing else can be sent to this attempt afterwards.
+    /// Tells a subtask that it gets no more splits. Nothing else can be sent to this attempt afterwards.
     ///
     /// # Errors
-    /// As [`SplitEnumeratorContext::assign_splits`].
+    /// See [`SplitEnumeratorContext::assign_splits`].
     pub fn no_more_splits(&self, subtask: u32) -> Result<(), NotRegistered> {
         self.shared.say(subtask, ToReader::NoMoreSplits)
     }
 
-    /// Sends an event of the source's own to the reader of a subtask.
+    /// Sends an event that the source defines to a subtask's [`SourceReader::handle_source_event`](super::SourceReader).
     ///
     /// # Errors
-    /// As [`SplitEnumeratorContext::assign_splits`].
+    /// See [`SplitEnumeratorContext::assign_splits`].
     pub fn send_event(&self, subtask: u32, event: Vec<u8>) -> Result<(), NotRegistered> {
         self.shared.say(subtask, ToReader::Event(event))
     }
 
-    /// Fails the job, from a thread of the enumerator's own.
+    /// Fails the job with an error, from a thread of the enumerator's own; methods of [`SplitEnumerator`] return theirs instead.
     pub fn fail(&self, why: impl Into<BoxError>) {
         self.shared.fail(&text_of(&why.into()));
     }
 }
 
-/// An error with its causes.
+/// Returns the text of an error and of its causes, separated by `: `.
 fn text_of(error: &BoxError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -267,13 +270,13 @@ impl<S: Source> SourceCoordinator<S> {
         Self { source, shared: Arc::new(shared), enumerator: None }
     }
 
-    /// Calls the enumerator; its failure is the job's.
+    /// Calls the enumerator; an error that it returns fails the job.
     fn call<T>(
         &mut self,
         call: impl FnOnce(&mut S::Enumerator) -> Result<T, BoxError>,
     ) -> Result<T, String> {
         let Some(enumerator) = &mut self.enumerator else {
-            return Err("the enumerator is not started".to_owned());
+            return Err("the source's enumerator has not been started".to_owned());
         };
         call(enumerator).map_err(|error| {
             let why = text_of(&error);
@@ -286,6 +289,7 @@ impl<S: Source> SourceCoordinator<S> {
         bytes.iter().map(|split| decode_one(split).map_err(|error| error.to_string())).collect()
     }
 
+    /// Ends the current attempt of a subtask and gives its splits back to the enumerator.
     fn give_back(&mut self, subtask: u32) -> Result<(), String> {
         let splits = self.shared.lock().end(subtask);
         if splits.is_empty() {
@@ -295,8 +299,8 @@ impl<S: Source> SourceCoordinator<S> {
         self.call(|enumerator| enumerator.add_splits_back(splits, subtask))
     }
 
-    /// Takes note of who polls. An attempt that is not the last one's has taken its place, because the JobMaster deploys it when
-    /// the last one is over.
+    /// Records the polling attempt as its subtask's current one. The splits of a different earlier attempt go back first: the
+    /// JobMaster deploys an attempt only after the previous one has ended. Fails if a later attempt is known.
     fn admit(&mut self, from: ExecutionAttemptId) -> Result<(), String> {
         let known = self.shared.lock().readers.get(&from.subtask).map(|reader| reader.attempt);
         if known == Some(from) {
@@ -325,7 +329,7 @@ impl<S: Source> SourceCoordinator<S> {
         }
     }
 
-    /// Heeds what a poll says that was not heeded before.
+    /// Handles the messages of a poll that were not handled before.
     fn polled(&mut self, from: ExecutionAttemptId, poll: Poll) -> Result<(), String> {
         for (number, message) in poll.messages {
             {
@@ -341,7 +345,8 @@ impl<S: Source> SourceCoordinator<S> {
         Ok(())
     }
 
-    /// Keeps the poll; the one before is answered, as the reader no longer waits for it.
+    /// Keeps a poll open and drops the messages that it confirms. An earlier open poll is answered, because the reader no longer
+    /// waits for it. Fails if the source has failed.
     fn keep(&self, from: ExecutionAttemptId, seen: u64, reply: EventReply) -> Result<(), String> {
         let mut state = self.shared.lock();
         if let Some(why) = &state.failed {
@@ -375,7 +380,7 @@ impl<S: Source> Drop for SourceCoordinator<S> {
 impl<S: Source> Coordinator for SourceCoordinator<S> {
     fn start(&mut self, restore: Option<Vec<u8>>) -> Result<(), String> {
         let restored = restore.map(|bytes| decode_one(&bytes)).transpose();
-        let restored = restored.map_err(|error| format!("its snapshot can't be read: {error}"))?;
+        let restored = restored.map_err(|error| format!("cannot decode its snapshot: {error}"))?;
         let context = SplitEnumeratorContext { shared: self.shared.clone(), split: PhantomData };
         let made = lock(&self.source).create_enumerator(context, restored);
         let mut enumerator = made.map_err(|error| text_of(&error))?;
@@ -409,13 +414,13 @@ impl<S: Source> Coordinator for SourceCoordinator<S> {
     }
 
     fn handle_request(&mut self, _request: &[u8]) -> Result<Vec<u8>, String> {
-        Err("a source answers no requests of clients".to_owned())
+        Err("a source does not answer client requests".to_owned())
     }
 
     fn attempts_ended(&mut self, attempts: &[ExecutionAttemptId]) {
         for attempt in attempts {
             let known = self.shared.lock().readers.get(&attempt.subtask).map(|r| r.attempt);
-            // A failure is reported by the call itself.
+            // The enumerator's own errors were reported by `call` already; this adds splits that cannot be decoded.
             if known == Some(*attempt)
                 && let Err(why) = self.give_back(attempt.subtask)
             {
@@ -428,12 +433,12 @@ impl<S: Source> Coordinator for SourceCoordinator<S> {
         let taken = self.call(|enumerator| enumerator.snapshot_state(checkpoint));
         let mut state = self.shared.lock();
         if let Some(open) = state.snapshot.take() {
-            open.reply.send(Err(format!("checkpoint {checkpoint} has taken its place")));
+            open.reply.send(Err(format!("checkpoint {checkpoint} began before it was complete")));
         }
         match taken {
             Err(why) => reply.send(Err(why)),
             Ok(snapshot) => {
-                // What is said from here on is behind the checkpoint.
+                // Messages sent from here on do not belong to the checkpoint.
                 (state.newest, state.open) = (checkpoint, true);
                 let of = |(subtask, reader): (&u32, &ReaderState)| {
                     Some((*subtask, reader.outbox.back()?.number))
@@ -473,7 +478,7 @@ impl<S: Source> Coordinator for SourceCoordinator<S> {
     }
 }
 
-/// Makes a source's coordinator.
+/// Creates the coordinator of a source.
 pub(crate) struct SourceCoordinators<S>(pub(crate) Arc<Mutex<S>>);
 
 impl<S: Source> CoordinatorFactory for SourceCoordinators<S> {

@@ -1,4 +1,4 @@
-//! Which parts of which files there are, and who reads them. Runs beside the JobMaster.
+//! The enumerator of file sources: lists files, cuts them into splits and assigns these. Runs beside the JobMaster.
 
 use super::{SourceSplit, SplitEnumerator, SplitEnumeratorContext};
 use crate::{
@@ -17,18 +17,18 @@ use std::{
 };
 use storage::files::{self, OpenRemoteFiles};
 
-/// A byte range of a file: the lines that begin in it.
+/// A byte range of a file. The split's records are the lines that begin in the range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSplit {
-    /// Absolute, or the URI of a file of another system.
+    /// Absolute path of a local file, or URI of a remote one.
     pub path: PathBuf,
-    /// First byte.
+    /// Start offset in bytes, inclusive.
     pub start: u64,
-    /// Behind the last byte.
+    /// End offset in bytes, exclusive.
     pub end: u64,
 }
 
-/// A split on the wire and in snapshots: its path's bytes, start and end.
+/// The encoded form of a split, on the wire and in snapshots: path as bytes, start, end.
 type Parts = (Vec<u8>, u64, u64);
 
 impl FlottType for FileSplit {
@@ -51,33 +51,34 @@ impl FlottType for FileSplit {
 }
 
 impl SourceSplit for FileSplit {
-    /// The end stays while the split is read, and no two splits of a file have the same.
+    /// Returns path and end offset. The start moves while the split is read; the end does not, and is unique within a file.
     fn split_id(&self) -> String {
         format!("{}:{}", self.path.display(), self.end)
     }
 }
 
-/// A split is not made smaller than this, nor larger than that.
+/// Smallest and largest size in bytes that is chosen for splits.
 const SMALLEST: u64 = 1 << 20;
 const LARGEST: u64 = 64 << 20;
-/// Small files are handed out together, at most so many.
+/// Maximum number of splits (small files) in one assignment.
 const MOST_AT_ONCE: usize = 256;
-/// Folders within folders, at most so deep.
+/// Maximum nesting of folders below an input path.
 const DEEPEST: usize = 64;
 
-/// Hands out the byte ranges of files.
+/// Assigns byte ranges of files to the subtasks that ask for them, in the order of paths and file names.
 pub struct FileEnumerator {
     context: SplitEnumeratorContext<FileSplit>,
     waiting: VecDeque<FileSplit>,
-    /// Bytes that are handed out together.
+    /// Splits are assigned together until they have this many bytes.
     hand_out: u64,
 }
 
-/// What a checkpoint has of the enumerator: the splits that are not handed out, and how many bytes go out together.
+/// The state of a [`FileEnumerator`] in a checkpoint: the unassigned splits, and the number of bytes that are assigned together.
 pub type FileEnumeratorState = (Vec<FileSplit>, u64);
 
 impl FileEnumerator {
-    /// Lists the files, and cuts them into splits of that size; `None`: of the size that suits files and parallelism.
+    /// Lists the files and cuts them into splits of `split_bytes`; with `None`, of a quarter of each subtask's share of all bytes,
+    /// between 1 MiB and 64 MiB. Fails if a path cannot be listed.
     pub(super) fn list(
         context: SplitEnumeratorContext<FileSplit>,
         paths: &[PathBuf],
@@ -112,7 +113,7 @@ impl FileEnumerator {
         Ok(Self { waiting: waiting.collect(), hand_out: split_bytes, context })
     }
 
-    /// Goes on from a checkpoint; files that came since are not read.
+    /// Continues from a checkpoint; files created after the first listing are not read.
     pub(super) fn restore(
         context: SplitEnumeratorContext<FileSplit>,
         (waiting, hand_out): FileEnumeratorState,
@@ -152,8 +153,8 @@ impl SplitEnumerator for FileEnumerator {
     }
 }
 
-/// A path's files with their lengths, in the order of their names; hidden ones (`.x`, `_x`) inside folders are left
-/// out, as in Flink.
+/// Appends a path's files with their lengths in bytes, in the order of their names. Hidden entries (`.x`, `_x`) of folders are
+/// skipped, as in Flink.
 fn list(
     path: &Path,
     depth: usize,
@@ -166,13 +167,15 @@ fn list(
         return Ok(());
     }
     if !metadata.is_dir() {
-        // It has no length, so it would be an empty input.
+        // A pipe or device has no length: it would pass for an empty input.
         let kind = kind_of(metadata.file_type());
-        let why = format!("it is {kind}; text is read of files and folders");
+        let why = format!("it is {kind}; only files and folders can be read");
         return Err(wrong(io::Error::other(why)));
     }
     if depth >= DEEPEST {
-        return Err(wrong(io::Error::other("folders are nested too deeply (a link to itself?)")));
+        return Err(wrong(io::Error::other(
+            "folders are nested deeper than 64 (a link to itself?)",
+        )));
     }
     let entries = fs::read_dir(path).map_err(wrong)?;
     let mut names = entries
@@ -184,7 +187,7 @@ fn list(
     names.iter().try_for_each(|name| list(&path.join(name), depth + 1, files))
 }
 
-/// What people call it, for those who took it for a file.
+/// Returns the name of a file type for error messages, with its article.
 pub(super) fn kind_of(kind: fs::FileType) -> &'static str {
     match kind {
         kind if kind.is_fifo() => "a pipe (FIFO)",

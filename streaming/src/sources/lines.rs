@@ -1,35 +1,34 @@
-//! Cutting blocks of bytes into lines. Lines are counted and cut by their raw bytes; a `\r` before the end is taken away
-//! only from what becomes a record.
+//! Cuts blocks of bytes into lines. Offsets count raw bytes; a `\r` before the line end is removed only from the record.
 
 use thiserror::Error;
 
-/// A line is not taken when it is longer than this.
+/// Bytes without a line end from which on a line is refused.
 const LONGEST_LINE: usize = 256 << 20;
-/// Bytes that one fill has room for at least.
+/// Smallest size of the buffer in bytes; half of it is the least room that is offered.
 const BLOCK: usize = 256 << 10;
 
-/// A line has no end in sight.
+/// The error of a line that is longer than 256 MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a line is longer than {} MiB", LONGEST_LINE >> 20)]
 pub struct LineTooLong;
 
-/// Bytes that were read and not yet cut.
+/// A buffer of bytes that were read and not yet cut into lines.
 #[derive(Debug, Default)]
 pub struct LineBuffer {
     bytes: Vec<u8>,
-    /// Everything before it was cut off already.
+    /// Index of the first byte that was not cut off.
     start: usize,
-    /// From `start` to here there is no line end.
+    /// Index up to which there is no line end after `start`.
     searched: usize,
-    /// Everything behind it is room.
+    /// Number of bytes in use; the rest of `bytes` is room.
     filled: usize,
 }
 
 impl LineBuffer {
-    /// Room for the next block; tell [`LineBuffer::filled`] how much of it was used.
+    /// Returns room for at least 128 KiB of the next block; report with [`LineBuffer::filled`] how much of it was used.
     ///
     /// # Errors
-    /// When the line that is being gathered is too long.
+    /// Returns [`LineTooLong`] if more than 256 MiB wait for a line end.
     pub fn room(&mut self) -> Result<&mut [u8], LineTooLong> {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.filled, 0);
@@ -47,15 +46,15 @@ impl LineBuffer {
         Ok(self.bytes.get_mut(self.filled..).unwrap_or_default())
     }
 
-    /// Takes note that `bytes` bytes of the room were filled.
+    /// Records that the first `bytes` bytes of the room were filled.
     pub fn filled(&mut self, bytes: usize) {
         self.filled = (self.filled + bytes).min(self.bytes.len());
     }
 
-    /// Adds a block.
+    /// Appends a copy of a block.
     ///
     /// # Errors
-    /// When the line that is being gathered is too long.
+    /// Returns [`LineTooLong`] if more than 256 MiB wait for a line end; a part of the block may have been appended.
     pub fn push(&mut self, mut block: &[u8]) -> Result<(), LineTooLong> {
         while !block.is_empty() {
             let room = self.room()?;
@@ -68,7 +67,8 @@ impl LineBuffer {
         Ok(())
     }
 
-    /// The next whole line, without its `\n`. Its `\r` is still there, so that its length tells where the next one begins.
+    /// Takes the next whole line, without its `\n`; `None` if no line end is in the buffer. A `\r` at its end is kept, so that
+    /// the next line begins at the line's offset plus its length plus 1.
     #[inline]
     pub fn next_line(&mut self) -> Option<&[u8]> {
         let unsearched = self.bytes.get(self.searched..self.filled)?;
@@ -86,7 +86,7 @@ impl LineBuffer {
         }
     }
 
-    /// The bytes behind the last line end: a line without one, unless it is empty.
+    /// Takes the bytes after the last line end that was cut at: at the end of input, the last line, or nothing.
     pub fn rest(&mut self) -> &[u8] {
         let rest = self.start..self.filled;
         self.start = self.filled;
@@ -94,14 +94,14 @@ impl LineBuffer {
         self.bytes.get(rest).unwrap_or_default()
     }
 
-    /// Drops what is gathered.
+    /// Drops the buffer's contents.
     pub fn clear(&mut self) {
         (self.start, self.searched, self.filled) = (0, 0, 0);
     }
 }
 
-/// Returns a line without the carriage return at its end: lines may end with CRLF, and the last one with CR alone. Only one
-/// is taken away, as Flink does.
+/// Returns a line without the carriage return at its end: lines may end with CRLF, and the last one with CR alone. At most one
+/// is removed, as in Flink.
 #[inline]
 pub(super) fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)

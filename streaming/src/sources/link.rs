@@ -1,44 +1,45 @@
-//! A reader's side of the way to its enumerator: what is to be said, what was confirmed, and what came. No I/O: the head of the
-//! source's chain sends the polls.
+//! The reader's end of the protocol with its enumerator: messages to send, confirmations, and received messages. It does no
+//! I/O: the head of the source's chain sends the polls.
 
 use super::protocol::{FromReader, Numbered, Poll, PollAnswer, ToReader};
 use crate::types::CodecError;
 use std::collections::VecDeque;
 
-/// The reader's side.
+/// The reader's end of the protocol in [`super::protocol`].
 #[derive(Debug, Default)]
 pub(crate) struct EnumeratorLink {
-    /// Number of the last message that was made.
+    /// Number of the reader's newest message.
     made: u64,
-    /// Messages that are not confirmed.
+    /// The reader's messages that the coordinator has not confirmed.
     unconfirmed: VecDeque<(u64, FromReader)>,
-    /// Number of the last message that a poll has carried.
+    /// Number of the newest message that a poll has carried.
     sent: u64,
-    /// Polls without an answer.
+    /// Number of polls that have no answer.
     polls: usize,
-    /// Number of the last message that came.
+    /// Number of the last message received from the enumerator.
     seen: u64,
-    /// Number of the last message that a poll has confirmed.
+    /// Number of the last received message that a poll has confirmed.
     confirmed: u64,
-    /// Messages that came and are not heeded.
+    /// Received messages that the reader has not handled.
     inbox: VecDeque<Numbered>,
-    /// The newest checkpoint that the subtask has a part of, or that is held up no longer.
+    /// The newest checkpoint for which the subtask has taken its snapshot, or which has ended.
     checkpoint: u64,
-    /// The enumerator said that nothing follows.
+    /// The reader has handled the enumerator's [`ToReader::NoMoreSplits`].
     over: bool,
 }
 
 impl EnumeratorLink {
-    /// Says something.
+    /// Queues a message for the next poll.
     pub(crate) fn say(&mut self, message: FromReader) {
         self.made += 1;
         self.unconfirmed.push_back((self.made, message));
     }
 
-    /// Returns the next poll, if one is due: something was said, or the enumerator has no way to say anything. With `again` it is
-    /// due in any case, as the answer to the last one may be late.
+    /// Returns the next encoded poll, or `None` if none is due. A poll is due if there is an unsent message, or if no poll is
+    /// under way that the enumerator could answer. With `again` a poll is due even then, because the last answer may be lost.
+    /// After [`ToReader::NoMoreSplits`] a poll is due only for unsent messages and confirmations.
     pub(crate) fn poll(&mut self, again: bool) -> Option<Vec<u8>> {
-        // The last message is confirmed too: a checkpoint may wait for that.
+        // The enumerator's last message is confirmed too: the snapshot of a checkpoint may wait for that confirmation.
         let news = self.sent < self.made || self.over && self.confirmed < self.seen;
         if self.over && !news || !news && !again && self.polls > 0 {
             return None;
@@ -49,7 +50,7 @@ impl EnumeratorLink {
         Some(Poll { seen: self.seen, messages }.encode())
     }
 
-    /// Takes an answer.
+    /// Takes the coordinator's answer to a poll: drops confirmed messages and queues new ones; those already seen are ignored.
     pub(crate) fn answered(&mut self, bytes: &[u8]) -> Result<(), CodecError> {
         let answer = PollAnswer::decode(bytes)?;
         self.polls = self.polls.saturating_sub(1);
@@ -70,12 +71,12 @@ impl EnumeratorLink {
         Ok(())
     }
 
-    /// The subtask has its part of a checkpoint.
+    /// Records that the subtask has taken its snapshot for a checkpoint: messages held for it can be handled.
     pub(crate) fn checkpoint_passed(&mut self, checkpoint: u64) {
         self.checkpoint = self.checkpoint.max(checkpoint);
     }
 
-    /// Returns the next message that is to be heeded now.
+    /// Returns the next message to handle; `None` if there is none, or if the next one is held until a checkpoint.
     pub(crate) fn next(&mut self) -> Option<ToReader> {
         let held = self.inbox.front()?.behind.is_some_and(|behind| behind > self.checkpoint);
         let next = if held { None } else { self.inbox.pop_front() };
@@ -84,7 +85,7 @@ impl EnumeratorLink {
         Some(message)
     }
 
-    /// Returns whether the enumerator said that nothing follows.
+    /// Returns whether the enumerator's [`ToReader::NoMoreSplits`] was handled.
     pub(crate) fn is_over(&self) -> bool {
         self.over
     }

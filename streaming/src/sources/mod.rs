@@ -1,7 +1,7 @@
-//! Sources: what they are made of, and those that every program has: files of text, collections, sequences, a socket.
+//! Sources: the traits that a source implements, and the built-in sources (text files, collections, sequences, a socket).
 //!
-//! A source's reader runs in its task; where its input must be divided, an enumerator runs beside the JobMaster and
-//! hands out the parts.
+//! A reader runs in each subtask of a source. If the input must be divided at run time, a split enumerator runs beside the
+//! JobMaster and assigns splits to the readers. Neither may block: I/O runs beside the task.
 
 mod api;
 mod collection;
@@ -29,7 +29,7 @@ pub use source::{
 };
 pub use text::{TextReader, TextSource};
 
-/// What the chain and the builder need of this module.
+/// Re-exports for the chain and the graph builder; not public.
 pub(crate) mod intern {
     pub(crate) use super::{
         coordinator::{SourceCoordinator, SourceCoordinators},

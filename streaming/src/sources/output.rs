@@ -1,5 +1,5 @@
-//! Where a reader puts its records, and what it may ask for. Without a strategy for watermarks records go straight into the
-//! chain's buffer, at the speed of any other operator.
+//! The output and the context of a reader. Without a watermark strategy, records go straight into the chain's buffer, at the
+//! speed of any other operator.
 
 use super::protocol::FromReader;
 use crate::{
@@ -11,16 +11,16 @@ use crate::{
 use futures::future::BoxFuture;
 use std::{path::Path, time::Duration};
 
-/// Takes what a reader emits: records with or without an event time and, for each split, how far its event time has come.
+/// The output of a [`SourceReader`](super::SourceReader): takes records, with or without event times, and watermarks per split.
 ///
-/// A source that is read in splits emits by [`ReaderOutput::split`], so that each split has a generator of watermarks of its own.
-/// What is emitted without a split counts as one more split.
+/// A reader of splits emits through [`ReaderOutput::split`], so that each split has a watermark generator of its own. Records
+/// emitted without a split count as those of one more split.
 pub struct ReaderOutput<T> {
     out: Collector<T>,
     times: Option<Box<dyn SplitTimes<T>>>,
-    /// Records of the split at hand, where they get their times here.
+    /// Records of the current split that have not got their event times; unused without a watermark strategy.
     pending: Batch<T>,
-    /// The split at hand; empty: none.
+    /// Id of the current split; empty for records without a split.
     split: String,
     now_ms: u64,
 }
@@ -30,13 +30,13 @@ impl<T: 'static> ReaderOutput<T> {
         Self { out, times, pending: Batch::default(), split: String::new(), now_ms: 0 }
     }
 
-    /// Emits a record without a split.
+    /// Emits a record that belongs to no split and has no event time.
     #[inline]
     pub fn collect(&mut self, record: T) {
         self.collect_at(record, NO_TIME);
     }
 
-    /// Emits a record without a split, with its event time in milliseconds since 1970.
+    /// Emits a record that belongs to no split, with its event time in milliseconds since 1970.
     #[inline]
     pub fn collect_at(&mut self, record: T, timestamp: i64) {
         if self.times.is_none() {
@@ -46,19 +46,20 @@ impl<T: 'static> ReaderOutput<T> {
         self.push(record, timestamp);
     }
 
-    /// Emits records without a split, in their order.
+    /// Emits records that belong to no split and have no event times, in their order.
     pub fn collect_all(&mut self, records: impl IntoIterator<Item = T>) {
         self.turn_to("");
         self.push_all(records.into_iter());
     }
 
-    /// Returns the output of one split.
+    /// Returns the output of the split with this id.
     pub fn split(&mut self, id: &str) -> SplitOutput<'_, T> {
         self.turn_to(id);
         SplitOutput { out: self }
     }
 
-    /// A split was read to its end: it no longer holds back the subtask's watermark. Its records may still be on their way.
+    /// Records that a split was read to its end, so that it no longer holds back the subtask's watermark. Must be called after the
+    /// split's last record was emitted.
     pub fn release_split(&mut self, id: &str) {
         self.hand_over();
         if let Some(times) = &mut self.times {
@@ -67,13 +68,13 @@ impl<T: 'static> ReaderOutput<T> {
         self.emit_changes();
     }
 
-    /// Returns whether the rest of the chain takes nothing more for now, or the step is to end. A reader that emits a lot at
-    /// once goes on later then.
+    /// Returns true if the rest of the chain takes nothing more for now, or if the step should end. A reader that emits many
+    /// records in one call should then return and continue in the next call.
     pub fn is_stopped(&self) -> bool {
         !self.out.goes_on()
     }
 
-    /// Emits as many records as a batch may have, in one go.
+    /// Emits the records of one poll, at most as many as a batch may have.
     #[inline]
     pub(crate) fn extend(&mut self, records: impl Iterator<Item = T>) {
         match self.times {
@@ -82,7 +83,7 @@ impl<T: 'static> ReaderOutput<T> {
         }
     }
 
-    /// Says what time it is; read only where generators ask for it.
+    /// Sets the time for the watermark generators, in milliseconds since 1970. `now_ms` is called only if there are generators.
     pub(crate) fn set_clock(&mut self, now_ms: impl FnOnce() -> u64) {
         if self.times.is_some() {
             self.now_ms = now_ms();
@@ -99,7 +100,7 @@ impl<T: 'static> ReaderOutput<T> {
         self.times.as_deref_mut()
     }
 
-    /// Hands on what the reader has emitted.
+    /// Passes the pending records to the chain, with their event times and the watermarks that follow from them.
     pub(crate) fn hand_over(&mut self) {
         if let Some(times) = &mut self.times
             && !self.pending.is_empty()
@@ -115,7 +116,7 @@ impl<T: 'static> ReaderOutput<T> {
         changes.into_iter().flatten().for_each(|change| self.out.emit(change));
     }
 
-    /// Generators are asked, because records may not come for long.
+    /// Asks the watermark generators for new watermarks, independently of records.
     pub(crate) fn ask(&mut self) {
         let now_ms = self.now_ms;
         if let Some(times) = &mut self.times {
@@ -147,13 +148,13 @@ impl<T: 'static> ReaderOutput<T> {
     }
 }
 
-/// Takes what a reader emits of one split.
+/// The output of one split; see [`ReaderOutput::split`].
 pub struct SplitOutput<'a, T> {
     out: &'a mut ReaderOutput<T>,
 }
 
 impl<T: 'static> SplitOutput<'_, T> {
-    /// Emits a record.
+    /// Emits a record without an event time of its own.
     #[inline]
     pub fn collect(&mut self, record: T) {
         self.out.push(record, NO_TIME);
@@ -165,13 +166,13 @@ impl<T: 'static> SplitOutput<'_, T> {
         self.out.push(record, timestamp);
     }
 
-    /// Emits records, in their order.
+    /// Emits records without event times of their own, in their order.
     pub fn collect_all(&mut self, records: impl IntoIterator<Item = T>) {
         self.out.push_all(records.into_iter());
     }
 
-    /// Says that no record of this split with an event time of at most `ms` milliseconds follows, where the source knows that
-    /// better than a generator does.
+    /// Sets this split's watermark to `ms`, in milliseconds since 1970: no record of the split with an event time up to `ms` may
+    /// follow. For sources that know this better than a generator; does nothing if the source has no watermark strategy.
     pub fn emit_watermark(&mut self, ms: i64) {
         self.out.hand_over();
         let split = &self.out.split;
@@ -181,7 +182,7 @@ impl<T: 'static> SplitOutput<'_, T> {
         self.out.emit_changes();
     }
 
-    /// Says that this split has no records for now: it holds nothing back until the next one comes.
+    /// Marks this split as idle: it does not hold back the subtask's watermark until its next record.
     pub fn mark_idle(&mut self) {
         self.out.hand_over();
         let split = &self.out.split;
@@ -192,28 +193,28 @@ impl<T: 'static> SplitOutput<'_, T> {
     }
 }
 
-/// The reader's tickets for I/O are smaller; the others are those of the head of its chain.
+/// First ticket that the runtime uses itself (in the head of the chain); a reader's tickets for I/O are below.
 pub(crate) const OWN_TICKETS: u32 = 1 << 31;
-/// Tickets of the timers that a reader asks for begin here; each timer has one of its own.
+/// First ticket of the timers that a reader asks for; each timer has its own.
 pub(crate) const WAKE: u32 = OWN_TICKETS + 16;
 
-/// What a reader has asked for and not been given.
+/// A reader's unfulfilled requests: messages to the enumerator and a timer.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     pub(crate) messages: Vec<FromReader>,
-    /// When the reader's next timer is up, milliseconds since 1970, and its ticket.
+    /// When the reader's next timer is due, in milliseconds since 1970, and its ticket.
     wake: Option<(u64, u32)>,
     timers: u32,
 }
 
 impl Wishes {
-    /// A timer of the reader is up. One that an earlier one was asked for instead of means nothing any more.
+    /// Records that a timer of the reader is due. A timer that an earlier one has replaced changes nothing.
     pub(crate) fn timer(&mut self, ticket: u32) {
         self.wake = self.wake.filter(|(_, next)| *next != ticket);
     }
 }
 
-/// What a reader knows of where it runs, and how it asks for things.
+/// A reader's view of its task, and its means to ask for splits, I/O and timers.
 pub struct ReaderContext<'a> {
     operator: &'a OperatorContext,
     wishes: &'a mut Wishes,
@@ -224,20 +225,23 @@ impl<'a> ReaderContext<'a> {
         Self { operator, wishes }
     }
 
-    /// Asks the enumerator for splits. They come by [`SourceReader::add_splits`](super::SourceReader::add_splits), now or later.
+    /// Asks the enumerator for splits, which arrive at [`SourceReader::add_splits`](super::SourceReader::add_splits), or for
+    /// the message that there are no more. Does nothing if the source has no enumerator.
     pub fn request_splits(&mut self) {
         self.wishes.messages.push(FromReader::Request);
     }
-    /// Sends an event of the source's own to the enumerator.
+    /// Sends an event that the source defines to the enumerator. Does nothing if the source has no enumerator.
     pub fn send_event(&mut self, event: Vec<u8>) {
         self.wishes.messages.push(FromReader::Event(event));
     }
-    /// Runs I/O beside the task. What it returns comes by [`SourceReader::io_done`](super::SourceReader::io_done) with the ticket,
-    /// which must be below 2^31; the reader is polled then.
+    /// Runs I/O beside the task, on the process's tokio runtime. Its result arrives with the ticket at
+    /// [`SourceReader::io_done`](super::SourceReader::io_done), and the reader is polled afterwards. Only the lower 31 bits of the
+    /// ticket are kept.
     pub fn spawn_io(&mut self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u32) {
         self.operator.spawn_io(work, ticket & !OWN_TICKETS);
     }
-    /// Has the reader polled again after so long, or before.
+    /// Asks that the reader is polled again in `after`, or earlier. While an earlier timer is pending, a later one is ignored: the
+    /// reader asks again when it is polled.
     pub fn wake_after(&mut self, after: Duration) {
         let wait_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         let due_ms = self.now_unix_ms().saturating_add(wait_ms);
@@ -248,7 +252,7 @@ impl<'a> ReaderContext<'a> {
             self.operator.wake_after(after, ticket);
         }
     }
-    /// Returns the time of the machine's clock, in milliseconds since 1970.
+    /// Returns the time of the process's clock, in milliseconds since 1970.
     pub fn now_unix_ms(&self) -> u64 {
         self.operator.now_unix_ms()
     }
@@ -256,7 +260,7 @@ impl<'a> ReaderContext<'a> {
     pub fn name(&self) -> &str {
         self.operator.name()
     }
-    /// Returns the number of this subtask, from 0.
+    /// Returns the index of this subtask, from 0.
     pub fn subtask(&self) -> u32 {
         self.operator.subtask()
     }
@@ -264,11 +268,11 @@ impl<'a> ReaderContext<'a> {
     pub fn parallelism(&self) -> u32 {
         self.operator.parallelism()
     }
-    /// Returns an option of the job.
+    /// Returns the value of a job option, `None` if it is not set.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.operator.option(key)
     }
-    /// Returns a folder for temporary files.
+    /// Returns an existing folder for temporary files.
     pub fn tmp_dir(&self) -> &Path {
         self.operator.tmp_dir()
     }
@@ -278,12 +282,13 @@ impl<'a> ReaderContext<'a> {
     }
 }
 
-/// Returns how far each split is whose name is given, for a snapshot.
+/// Returns the watermark of a split for a snapshot; `i64::MIN` if it has none.
 pub(crate) fn watermark_of<T: 'static>(out: &mut ReaderOutput<T>, split: &str) -> i64 {
     out.times().and_then(|times| times.watermark_of(split)).unwrap_or(i64::MIN)
 }
 
-/// The end of event time: what waits for it must not wait for ever. An idle subtask is active again for it.
+/// Returns the events that end a source: the final watermark, so that nothing waits for event time for ever, and the end of
+/// input. An idle subtask becomes active first, so that the watermark counts.
 pub(crate) fn last_events<T: 'static>(out: &mut ReaderOutput<T>) -> Vec<StreamEvent> {
     let idle = out.times().is_some_and(|times| times.is_idle());
     let active = idle.then_some(StreamEvent::Idle(false));

@@ -1,59 +1,60 @@
-//! What a reader and its enumerator say to each other. A poll of the reader carries everything that the coordinator has not
-//! confirmed, an answer everything that the reader has not confirmed; both sides number what they say and do nothing twice. So a
-//! poll may be lost, repeated and overtaken, and the coordinator can hold its answer until there is something to say.
+//! The messages between a reader and its enumerator. A reader sends polls, the enumerator's coordinator answers them. A poll
+//! carries every message of the reader that the coordinator has not confirmed, an answer every message that the reader has not
+//! confirmed. Both sides number their messages and handle none twice. So a poll may be lost, repeated or overtaken, and the
+//! coordinator can hold its answer until it has a message.
 
 use crate::types::{CodecError, decode_one, encode_one};
 
 const VERSION: u8 = 1;
 
-/// From a reader to the enumerator.
+/// A message of a reader to the enumerator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FromReader {
-    /// The first message of each attempt: the splits that it holds.
+    /// Registers an attempt, as its first message, with the encoded splits that it restored.
     Register(Vec<Vec<u8>>),
-    /// A request for splits.
+    /// Asks for splits.
     Request,
-    /// An event of the source's own.
+    /// An event that the source defines.
     Event(Vec<u8>),
 }
 
-/// From the enumerator to a reader.
+/// A message of the enumerator to a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ToReader {
-    /// Splits to read.
+    /// Assigns encoded splits to the reader.
     Splits(Vec<Vec<u8>>),
-    /// Nothing follows.
+    /// Announces that the reader gets no more splits or events.
     NoMoreSplits,
-    /// An event of the source's own.
+    /// An event that the source defines.
     Event(Vec<u8>),
-    /// A checkpoint is complete or was given up: what was said since it began is held no longer.
+    /// Ends a checkpoint, complete or aborted: messages held until the reader's part of it are delivered.
     Release(u64),
 }
 
-/// What a reader sends.
+/// A reader's request to the coordinator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Poll {
-    /// Number of the last message that the reader got; 0: none.
+    /// Number of the last message that the reader received; 0 if none.
     pub(crate) seen: u64,
-    /// Messages that are not confirmed, by their numbers from 1.
+    /// The reader's unconfirmed messages with their numbers, which begin at 1 in each attempt.
     pub(crate) messages: Vec<(u64, FromReader)>,
 }
 
-/// A message to a reader.
+/// A numbered message to a reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Numbered {
-    /// From 1, within one attempt.
+    /// Number of the message, from 1 in each attempt.
     pub(crate) number: u64,
-    /// The checkpoint whose snapshot of the enumerator is older than this message: the reader heeds the message behind its own
-    /// part of that checkpoint.
+    /// The running checkpoint, if the message was sent after the enumerator's snapshot for it: the reader holds the message until
+    /// it has taken its own snapshot for that checkpoint.
     pub(crate) behind: Option<u64>,
     pub(crate) message: ToReader,
 }
 
-/// What the coordinator answers.
+/// The coordinator's answer to a poll.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PollAnswer {
-    /// Number of the last message of the reader that was heeded.
+    /// Number of the reader's last message that the coordinator handled.
     pub(crate) confirmed: u64,
     pub(crate) messages: Vec<Numbered>,
 }

@@ -1,5 +1,5 @@
-//! A split of a file of another system, block by block: the next block is read beside the task while the lines of the last
-//! one are emitted. At most two blocks are in memory. The task's thread must never wait for the system here.
+//! Reads a split of a remote file block by block: the next block is read beside the task while the lines of the last one are
+//! emitted. At most two blocks are in memory. The task's thread must never wait for the remote system here.
 
 use super::ReaderContext;
 use futures::FutureExt;
@@ -7,36 +7,36 @@ use std::sync::Arc;
 use storage::files::{RemoteFile, RemoteFiles};
 use tokio::sync::OnceCell;
 
-/// Most and least bytes of a block.
+/// Largest and smallest number of bytes that one read asks for.
 const BLOCK: u64 = 4 << 20;
 const SMALLEST: u64 = 64 << 10;
 
-/// A file that is read from some byte on.
+/// A remote file that is read from a given offset to its end.
 #[derive(Debug)]
 pub(super) struct RemoteInput {
     files: Arc<dyn RemoteFiles>,
     uri: String,
-    /// Opened by the first read.
+    /// The file's handle; opened by the first read.
     file: Arc<OnceCell<Arc<dyn RemoteFile>>>,
-    /// Where the next block begins.
+    /// Offset in bytes of the next block.
     next: u64,
-    /// The end of the split; what is behind is read in small blocks.
+    /// End offset of the split; bytes after it are read in blocks of [`SMALLEST`].
     end: u64,
-    /// The block that has come.
+    /// A block that was read and not taken.
     ready: Option<Vec<u8>>,
-    /// The name of the question for the next block. Answers to earlier splits' questions have other names.
+    /// Ticket of this split's reads; reads of earlier splits have other tickets.
     ticket: u32,
     asked: bool,
     ended: bool,
 }
 
-/// The state of a file's next bytes.
+/// The outcome of [`RemoteInput::take`].
 pub(super) enum Block {
-    /// These bytes come next.
+    /// The next bytes of the file.
     Bytes(Vec<u8>),
-    /// Nothing yet; mail will come.
+    /// The next block is still being read; mail announces its arrival.
     Pending,
-    /// Nothing more.
+    /// The file has ended.
     End,
 }
 
@@ -51,7 +51,7 @@ impl RemoteInput {
         Self { files, uri, file, next: from, end, ready, ticket, asked: false, ended: false }
     }
 
-    /// Takes the next block if it has come, and asks for the one behind it.
+    /// Takes the next block if it has arrived, and starts the read of the block after it.
     pub(super) fn take(&mut self, context: &mut ReaderContext<'_>) -> Block {
         let block = self.ready.take();
         if !self.asked && !self.ended {
@@ -64,7 +64,7 @@ impl RemoteInput {
         }
     }
 
-    /// Takes in the answer to this split's question. No bytes are the end of the file.
+    /// Takes the result of a read of this split. An empty block marks the end of the file.
     pub(super) fn answered(&mut self, block: Vec<u8>) {
         self.asked = false;
         self.ended = block.is_empty();

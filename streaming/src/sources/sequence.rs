@@ -1,4 +1,4 @@
-//! Numbers in order, as fast as possible or at a rate.
+//! The source of consecutive numbers, as fast as possible or at a rate.
 
 use super::{
     Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, Source, SourceReader,
@@ -7,20 +7,20 @@ use super::{
 use crate::operators::{BoxError, OperatorContext};
 use std::{collections::VecDeque, time::Duration};
 
-/// Every n-th item of something that is counted, from one item on.
+/// The split of a numbered sequence: every n-th item from `next` on, n being the stride.
 #[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
 pub struct SequenceSplit {
-    /// The subtask that began with the split, which names it.
+    /// The subtask to which the split was assigned first; with `stride`, the split's id.
     pub subtask: u32,
-    /// The next item; `None`: there is none behind the last one.
+    /// The next item to emit; `None` if it would exceed `u64::MAX`.
     pub next: Option<u64>,
-    /// From one item to the next.
+    /// Distance from one item to the next: the parallelism at the start of the split.
     pub stride: u64,
 }
 
 impl SequenceSplit {
-    /// Returns the share of a subtask, from an item on: that of subtask 0 begins there.
+    /// Returns the initial split of a subtask; that of subtask 0 begins at `start`.
     pub(super) fn of(context: &OperatorContext, start: u64) -> Self {
         Self {
             subtask: context.subtask(),
@@ -36,7 +36,7 @@ impl SourceSplit for SequenceSplit {
     }
 }
 
-/// The numbers of a range, in order; each subtask has every n-th one, n being the parallelism.
+/// A source of the numbers of a range, in order; with parallelism n, each subtask emits every n-th number.
 #[derive(Debug, Clone)]
 pub struct SequenceSource {
     start: u64,
@@ -45,7 +45,8 @@ pub struct SequenceSource {
 }
 
 impl SequenceSource {
-    /// From `start` to before `end`, or for ever; so many a second of all subtasks together, or as fast as possible.
+    /// Creates a source of the numbers from `start` to before `end`; with `None` it is unbounded. `per_second` is the rate over all
+    /// subtasks together and must be finite and positive; `None` means as fast as possible.
     pub fn new(start: u64, end: Option<u64>, per_second: Option<f64>) -> Self {
         Self { start, end, per_second }
     }
@@ -82,12 +83,12 @@ impl Source for SequenceSource {
     }
 }
 
-/// Emits the numbers of its splits.
+/// The reader of a [`SequenceSource`].
 #[derive(Debug)]
 pub struct SequenceReader {
     source: SequenceSource,
     splits: VecDeque<SequenceSplit>,
-    /// The splits are those of a snapshot.
+    /// Whether the splits are those of a snapshot; else they are the subtask's initial one.
     restored: bool,
     parallelism: f64,
     emitted: u64,
@@ -95,12 +96,12 @@ pub struct SequenceReader {
 }
 
 impl SequenceReader {
-    /// How many numbers may be emitted now, and after how long the next one.
+    /// Returns how many numbers may be emitted now, and the time until the next one is due if none may (1 ms to 60 s).
     fn allowed(&self, context: &ReaderContext<'_>) -> (u64, Duration) {
         let Some(per_second) = self.source.per_second else { return (u64::MAX, Duration::ZERO) };
         let own_per_ms = per_second / 1_000.0 / self.parallelism;
         let elapsed_ms = context.now_unix_ms().saturating_sub(self.began_ms);
-        // The first is due at once. Both numbers are far below 2^53 for any clock, and `as` saturates.
+        // The first number is due at once. Both values are far below 2^53 for any clock, and `as` saturates.
         let due = (elapsed_ms as f64 * own_per_ms) as u64 + 1;
         let next_at_ms = (self.emitted as f64 / own_per_ms).ceil() as u64;
         let wait = next_at_ms.saturating_sub(elapsed_ms).clamp(1, 60_000);
@@ -128,14 +129,14 @@ impl SourceReader for SequenceReader {
         let end = self.source.end;
         let Some(split) = self.splits.front_mut() else { return Ok(ReadProgress::Ended) };
         if let Some(first) = split.next {
-            // Numbers up to the end, or up to the last one that there is.
+            // Numbers up to the end of the range, or up to `u64::MAX`.
             let left = match end {
                 Some(end) => end.saturating_sub(first).div_ceil(split.stride),
                 None => ((u64::MAX - first) / split.stride).saturating_add(1),
             };
             let count = most.min(left);
             match split.stride {
-                // A range that ends behind the last number there is cannot be written.
+                // The end of a range that contains `u64::MAX` cannot be expressed.
                 1 if first.checked_add(count).is_some() => out.extend(first..first + count),
                 stride => out.extend((0..count).map(|i| first + i * stride)),
             }

@@ -1,4 +1,4 @@
-//! Lines that come over a TCP connection. One subtask; nothing is read again after a failure.
+//! The source of lines from a TCP connection. It has one subtask, and reads nothing again after a failure.
 
 use super::{
     Boundedness, LineBuffer, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, Source,
@@ -11,10 +11,10 @@ use crate::{
 use std::{marker::PhantomData, sync::Arc};
 use tokio::{io::AsyncReadExt, net::TcpStream, sync::Mutex};
 
-/// Bytes of one read.
+/// Capacity of one read in bytes.
 const BLOCK: usize = 64 << 10;
 
-/// Lines of a TCP connection, as `T`. The source is not replayed after a failure.
+/// A source of the lines of a TCP connection, as values of `T`. After a failure it connects anew; earlier lines are not read again.
 #[derive(Debug)]
 pub struct SocketSource<T> {
     address: String,
@@ -22,17 +22,17 @@ pub struct SocketSource<T> {
 }
 
 impl<T> SocketSource<T> {
-    /// From `host:port`.
+    /// Creates a source that connects to `address`, `host:port`, when its task first reads.
     pub fn new(address: String) -> Self {
         Self { address, record: PhantomData }
     }
 }
 
-/// The connection; it has no place to which a reader could go back.
+/// The only split of a [`SocketSource`]: its connection. It has no position, since a socket cannot be read again.
 #[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
 pub struct SocketSplit {
-    /// `host:port`.
+    /// Address of the peer, `host:port`.
     pub address: String,
 }
 
@@ -63,11 +63,11 @@ impl<T: FromLine> Source for SocketSource<T> {
     }
 }
 
-/// Reads lines as `T`.
+/// The reader of a [`SocketSource`]. It ends when the peer closes the connection.
 #[derive(Debug)]
 pub struct SocketReader<T> {
     address: String,
-    /// Made by the first read; only one read is under way at a time.
+    /// The connection, opened by the first read; at most one read is under way.
     connection: Arc<Mutex<Option<TcpStream>>>,
     lines: LineBuffer,
     asked: bool,
@@ -116,7 +116,7 @@ fn record<T: FromLine>(
     line: &[u8],
     context: &ReaderContext<'_>,
 ) -> Result<T, BoxError> {
-    let wrong = |why| context.operator().io_error(format!("a line of {address}"), why);
+    let wrong = |why| context.operator().io_error(format!("can't read a line of {address}"), why);
     Ok(T::from_line(without_return(line)).map_err(wrong)?)
 }
 
@@ -158,7 +158,7 @@ impl<T: FromLine> SourceReader for SocketReader<T> {
         let operator = context.operator();
         let block = result.map_err(|why| operator.io_error("socket", why))?;
         self.asked = false;
-        // A read that brings nothing is the end.
+        // An empty read is the end of the stream.
         self.closed = block.is_empty();
         self.lines.push(&block).map_err(|error| operator.io_error("socket", error))?;
         Ok(())

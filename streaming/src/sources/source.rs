@@ -1,5 +1,5 @@
-//! What a source is made of: its splits, the enumerator that hands them out, and the readers of its subtasks, as in Flink's
-//! FLIP-27. Traits only; who calls them is in `coordinator.rs` and in the head of a source's chain.
+//! The traits of a source: splits, the split enumerator that assigns them, and the readers of the subtasks, as in Flink's
+//! FLIP-27. The enumerator is called by `coordinator.rs`, the reader by the head of the source's chain (`chain/source.rs`).
 
 use super::{ReaderContext, ReaderOutput, SplitEnumeratorContext};
 use crate::{
@@ -8,38 +8,39 @@ use crate::{
 };
 use std::marker::PhantomData;
 
-/// Says whether a source ends.
+/// Whether a source ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundedness {
-    /// The source ends by itself.
+    /// The input has an end; the source finishes there.
     Bounded,
-    /// The source is read until the job is cancelled or stopped.
+    /// The input has no end; the source is read until the job is cancelled or stopped.
     ContinuousUnbounded,
 }
 
 /// A part of a source's input that one subtask reads: a range of a file, a partition of a topic, a table.
 ///
-/// A split is also the state of its reader: a snapshot holds the split with the place up to which it was read.
+/// A split is also its reader's state: a snapshot contains each split together with the position up to which it was read.
 pub trait SourceSplit: FlottType + Clone {
-    /// Returns what names the split within its source. The name stays the same while the split is being read.
+    /// Returns the split's id, unique within its source. The id must not change while the split is being read.
     fn split_id(&self) -> String;
 }
 
-/// How far a reader got in one call of [`SourceReader::poll_next`].
+/// The outcome of one call of [`SourceReader::poll_next`]: whether and when the reader is polled again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadProgress {
-    /// There is more to read at once.
+    /// More input is available: the reader is polled again at once.
     More,
-    /// There is nothing until something happens for which the reader asked its context: a timer, I/O, splits, an event.
+    /// No input is available: the reader is polled again after an event that it asked its context for (a timer, I/O, splits, an
+    /// event of the enumerator), or earlier.
     Waiting,
-    /// Nothing follows; the subtask ends.
+    /// All input was read: the subtask emits the final watermark and finishes. The reader is not polled again.
     Ended,
 }
 
-/// A source: where records come from, and how the work is divided among subtasks.
+/// A source: creates the enumerator that divides the input into splits and the readers that turn splits into records.
 ///
-/// One [`SplitEnumerator`] runs beside the JobMaster; it finds the splits and gives them to subtasks. A [`SourceReader`] in
-/// each subtask reads the splits that it was given. [`Environment::from_source`](crate::Environment::from_source) makes a
+/// One [`SplitEnumerator`] runs beside the JobMaster; it finds the splits and assigns them to subtasks. A [`SourceReader`] in
+/// each subtask reads the splits assigned to it. [`Environment::from_source`](crate::Environment::from_source) creates a
 /// stream of a source.
 ///
 /// A source that counts, in ranges of ten numbers:
@@ -188,117 +189,120 @@ pub enum ReadProgress {
 /// # test().unwrap();
 /// ```
 pub trait Source: Send + 'static {
-    /// What the source's readers emit.
+    /// The type of the records that the readers emit.
     type Record: Record;
-    /// What the source is divided into.
+    /// The type of the parts into which the input is divided.
     type Split: SourceSplit;
-    /// Who hands out the splits; [`NoEnumerator`] where nothing has to be handed out at run time.
+    /// The type of the enumerator that assigns splits; [`NoEnumerator`] if nothing has to be assigned at run time.
     type Enumerator: SplitEnumerator<Split = Self::Split>;
-    /// Who reads splits.
+    /// The type of the readers, one per subtask.
     type Reader: SourceReader<Record = Self::Record, Split = Self::Split>;
 
-    /// Returns whether the source ends by itself. A job is bounded if all its sources are.
+    /// Returns whether the source ends by itself. A job is bounded if all its sources are. Called once, when the graph is built.
     fn boundedness(&self) -> Boundedness;
 
-    /// Makes the enumerator, beside the JobMaster: a fresh one, or one that goes on from `restored`. The context may be kept,
-    /// cloned, and used from other threads.
+    /// Creates the enumerator, beside the JobMaster: from the state `restored` of a checkpoint, or with `None` from scratch. The
+    /// context may be kept, cloned, and used from other threads.
     ///
     /// # Errors
-    /// When the input cannot be looked at, as where a file is absent; the job fails with the error.
+    /// Returns an error if the input cannot be examined, for instance because a file is absent; the job fails with it.
     fn create_enumerator(
         &self,
         context: SplitEnumeratorContext<Self::Split>,
         restored: Option<<Self::Enumerator as SplitEnumerator>::Checkpoint>,
     ) -> Result<Self::Enumerator, BoxError>;
 
-    /// Makes the reader of one subtask. Splits from a snapshot come afterwards, by [`SourceReader::add_splits`].
+    /// Creates the reader of one subtask. The splits of a snapshot are passed afterwards, to [`SourceReader::add_splits`].
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// The task fails with the returned error.
     fn create_reader(&self, context: &OperatorContext) -> Result<Self::Reader, BoxError>;
 }
 
-/// Hands out the splits of a source. It runs once per job, beside the JobMaster, on a thread of its own: a method that takes its
-/// time delays this source's other requests, and nothing else.
+/// Assigns the splits of a source to its subtasks. One enumerator runs per source and job, beside the JobMaster, on a thread of
+/// its own: a slow method delays this source's other requests, and nothing else.
 ///
-/// Splits are given out by the [`SplitEnumeratorContext`], at any time and from any thread: a request can be answered later,
-/// and splits can be given to a subtask that has not asked.
+/// Splits are assigned through the [`SplitEnumeratorContext`], at any time and from any thread: a request can be answered later,
+/// and a subtask can get splits that it has not asked for.
 pub trait SplitEnumerator: Send + 'static {
-    /// What it hands out.
+    /// The type of the splits that the enumerator assigns.
     type Split: SourceSplit;
-    /// What it keeps in a checkpoint.
+    /// The type of the enumerator's state in a checkpoint.
     type Checkpoint: FlottType;
 
-    /// Is false for [`NoEnumerator`] alone: the source then has no coordinator, and its readers hear nothing but the end of
-    /// splits.
+    /// `false` for [`NoEnumerator`] only: the source then has no coordinator, and each reader gets
+    /// [`SourceReader::no_more_splits`] at its start.
     #[doc(hidden)]
     const COORDINATED: bool = true;
 
-    /// Is called once, before every other method.
+    /// Starts the enumerator. Called once, before every other method.
     ///
     /// # Errors
-    /// The job fails with what is returned, as it does with the errors of the other methods.
+    /// The job fails with the returned error, as it does with the errors of the other methods.
     fn start(&mut self) -> Result<(), BoxError> {
         Ok(())
     }
-    /// The reader of a subtask has registered, with the splits that it holds from a snapshot. From here on splits can be given to
-    /// the subtask.
+    /// Reacts to the registration of a subtask's reader; `_held` are the splits that the reader restored from a snapshot. Called
+    /// once per execution attempt; from this call on splits can be assigned to the subtask.
     ///
     /// # Errors
     /// See [`SplitEnumerator::start`].
     fn add_reader(&mut self, _subtask: u32, _held: Vec<Self::Split>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// The reader of a subtask asks for splits. The answer may come later.
+    /// Handles a reader's request for splits. Splits, or [`SplitEnumeratorContext::no_more_splits`], may be sent now or later.
     ///
     /// # Errors
     /// See [`SplitEnumerator::start`].
     fn handle_split_request(&mut self, subtask: u32) -> Result<(), BoxError>;
-    /// An attempt of a subtask has ended without success: takes back the splits that it was given since the last completed
-    /// checkpoint.
+    /// Takes back splits after an execution attempt of a subtask ended without success: those assigned to it since the last
+    /// completed checkpoint. Not called if there are none.
     ///
     /// # Errors
     /// See [`SplitEnumerator::start`].
     fn add_splits_back(&mut self, splits: Vec<Self::Split>, subtask: u32) -> Result<(), BoxError>;
-    /// The reader of a subtask sent an event of the source's own.
+    /// Handles an event that a subtask's reader sent with [`ReaderContext::send_event`].
     ///
     /// # Errors
     /// See [`SplitEnumerator::start`].
     fn handle_source_event(&mut self, _subtask: u32, _event: Vec<u8>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Returns what a restored enumerator has to know: the splits that are not given out, and what it has seen of its input.
+    /// Returns the state from which a restored enumerator continues: the splits not yet assigned, and how much of the input was
+    /// discovered. Called before any subtask takes its snapshot of the checkpoint.
     ///
     /// # Errors
-    /// The checkpoint fails with what is returned.
+    /// The checkpoint and the job fail with the returned error.
     fn snapshot_state(&mut self, checkpoint: u64) -> Result<Self::Checkpoint, BoxError>;
-    /// A checkpoint is complete everywhere.
+    /// Records that a checkpoint is complete on all subtasks and coordinators.
     ///
     /// # Errors
     /// See [`SplitEnumerator::start`].
     fn notify_checkpoint_complete(&mut self, _checkpoint: u64) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Is called once, when the job is over or the enumerator is started anew.
+    /// Releases the enumerator's resources. Called once, when the job has ended or before a new enumerator takes over; not called
+    /// if [`SplitEnumerator::start`] failed.
     fn close(&mut self) {}
 }
 
-/// Reads splits in one subtask. No method may block: what has to wait is handed to [`ReaderContext::spawn_io`].
+/// Reads splits in one subtask, on the task's thread. No method may block: pass work that waits to [`ReaderContext::spawn_io`].
 pub trait SourceReader: Send + 'static {
-    /// What it emits.
+    /// The type of the records that the reader emits.
     type Record: Record;
-    /// What it reads.
+    /// The type of the splits that the reader reads.
     type Split: SourceSplit;
 
-    /// Is called once, behind the splits of a snapshot and before everything else.
+    /// Starts the reader. Called once, after [`SourceReader::add_splits`] with the splits of a snapshot (if there is one) and
+    /// before every other method.
     ///
     /// # Errors
-    /// The task fails with what is returned, as it does with the errors of the other methods. A
-    /// [`TaskError`](crate::TaskError) stays what it is.
+    /// The task fails with the returned error, as it does with the errors of the other methods. A
+    /// [`TaskError`](crate::TaskError) is reported unchanged; any other error becomes an error of user code.
     fn start(&mut self, _context: &mut ReaderContext<'_>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Emits at most about `most` records, and returns within milliseconds.
+    /// Emits about `most` records at most, and returns within milliseconds. The result says when the reader is polled again.
     ///
     /// # Errors
     /// See [`SourceReader::start`].
@@ -308,8 +312,8 @@ pub trait SourceReader: Send + 'static {
         out: &mut ReaderOutput<Self::Record>,
         context: &mut ReaderContext<'_>,
     ) -> Result<ReadProgress, BoxError>;
-    /// Takes splits: from a snapshot, or from the enumerator. A reader that goes on from a snapshot is called with the snapshot's
-    /// splits before everything else, also where no split was left.
+    /// Adds splits, from a snapshot or from the enumerator. The splits of a snapshot are added before every other call, even if the
+    /// snapshot contains none.
     ///
     /// # Errors
     /// See [`SourceReader::start`].
@@ -318,9 +322,9 @@ pub trait SourceReader: Send + 'static {
         splits: Vec<Self::Split>,
         context: &mut ReaderContext<'_>,
     ) -> Result<(), BoxError>;
-    /// The enumerator has no more splits for this subtask; nothing else comes from it either.
+    /// Records that the enumerator has no more splits for this subtask; its events end here too.
     fn no_more_splits(&mut self);
-    /// The enumerator sent an event of the source's own.
+    /// Handles an event that the enumerator sent with [`SplitEnumeratorContext::send_event`].
     ///
     /// # Errors
     /// See [`SourceReader::start`].
@@ -331,7 +335,7 @@ pub trait SourceReader: Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// I/O that [`ReaderContext::spawn_io`] started under this ticket is done.
+    /// Takes the result of I/O that [`ReaderContext::spawn_io`] started with this ticket.
     ///
     /// # Errors
     /// See [`SourceReader::start`].
@@ -343,23 +347,24 @@ pub trait SourceReader: Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Returns the splits that are not read to their ends, each with the place behind the records that were emitted.
+    /// Returns the splits that are not read to their ends, each with the position after the last record that was emitted.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// The task fails with the returned error.
     fn snapshot_state(&mut self, checkpoint: u64) -> Result<Vec<Self::Split>, BoxError>;
-    /// A checkpoint is complete everywhere: what the reader read before can be acknowledged to its system.
+    /// Records that a checkpoint is complete everywhere: input read before it can be acknowledged to the source's system.
     ///
     /// # Errors
     /// See [`SourceReader::start`].
     fn notify_checkpoint_complete(&mut self, _checkpoint: u64) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Is called once, when the task is over, whichever way.
+    /// Releases the reader's resources. Called when the task is over, whether it finished, failed or was cancelled, and also if
+    /// [`SourceReader::start`] was never reached; must be harmless when called twice.
     fn close(&mut self) {}
 }
 
-/// The enumerator of a source whose readers know by themselves what to read: by the numbers of their subtasks, or because there
+/// The enumerator type of a source whose readers know what to read without one: from their subtask numbers, or because there
 /// is one subtask only. Such a source has no coordinator.
 #[derive(Debug)]
 pub struct NoEnumerator<S>(PhantomData<fn() -> S>);

@@ -1,4 +1,4 @@
-//! Reads the lines of files, a byte range at a time: local files directly, those of other systems by [`RemoteInput`].
+//! The source of text files: reads the lines of byte ranges of files, local ones directly, remote ones by [`RemoteInput`].
 
 use super::{
     Boundedness, FileEnumerator, FileSplit, LineBuffer, ReadProgress, ReaderContext, ReaderOutput,
@@ -24,7 +24,7 @@ use std::{
 };
 use storage::files::{self, OpenRemoteFiles, RemoteFiles};
 
-/// The lines of files, as `T`, in splits of byte ranges.
+/// A source of the lines of files as values of `T`. Files are divided into splits of byte ranges.
 #[derive(Debug, Clone)]
 pub struct TextSource<T> {
     paths: Vec<PathBuf>,
@@ -34,7 +34,8 @@ pub struct TextSource<T> {
 }
 
 impl<T> TextSource<T> {
-    /// Of files and folders, absolute or by their URIs; `split_bytes` where the size of splits is not to be chosen by the source.
+    /// Creates a source of files and folders, given as absolute paths or URIs. `split_bytes` sets the size of splits; `None` lets
+    /// the source choose it. `open_remote` opens the systems of remote files.
     pub(crate) fn new(
         paths: Vec<PathBuf>,
         split_bytes: Option<u64>,
@@ -68,49 +69,49 @@ impl<T: FromLine> Source for TextSource<T> {
     }
 }
 
-/// Bytes that one read takes of a file before it lets others have the thread.
+/// Bytes of a file that one poll emits lines of before the task looks at its mailbox.
 const TURN_BYTES: u64 = 256 << 10;
 
 /// A split that is being read.
 #[derive(Debug)]
 struct Open {
-    /// The split's name.
+    /// The split's id.
     id: String,
-    /// Where the split begins.
+    /// Start offset of the split.
     start: u64,
     input: Input,
     path: PathBuf,
-    /// How long the file was when it was opened, as far as that is known.
+    /// Length of the file in bytes when it was opened; 0 for a remote file.
     length: u64,
-    /// Everything before this byte was read.
+    /// Offset up to which bytes were read from the file.
     read_to: u64,
-    /// Where the next line begins.
+    /// Offset of the next line.
     at: u64,
-    /// Lines that begin here or later are another's.
+    /// End offset of the split; lines that begin here or later belong to the next split.
     end: u64,
-    /// The line that is under way at the start belongs to whoever has its beginning.
+    /// The bytes up to the first line end are to be skipped: they belong to a line of the previous split.
     skip_first: bool,
     at_end_of_file: bool,
 }
 
-/// Where the bytes of a split come from.
+/// The file that a split's bytes are read from.
 #[derive(Debug)]
 enum Input {
     Local(File),
     Remote(Box<RemoteInput>),
 }
 
-/// How far a turn has come.
+/// The outcome of one call of [`TextReader::read_lines`].
 enum Turn {
-    /// The split is done with.
+    /// The split was read to its end.
     Done,
-    /// There is more at once.
+    /// More lines are available at once.
     More,
-    /// Nothing until mail comes.
+    /// No line is available until mail announces the next block.
     Waiting,
 }
 
-/// Reads lines as `T`.
+/// The reader of a [`TextSource`]: reads one split after the other and asks for more when it has none.
 #[derive(Debug)]
 pub struct TextReader<T> {
     splits: VecDeque<FileSplit>,
@@ -119,15 +120,15 @@ pub struct TextReader<T> {
     asked: bool,
     no_more: bool,
     open_remote: OpenRemoteFiles,
-    /// The client of the last remote split, and its scheme and authority.
+    /// Scheme and authority of the last remote split, and the client for them.
     remote: Option<(String, Arc<dyn RemoteFiles>)>,
-    /// The name of the last split's questions.
+    /// Ticket of the last remote split's reads.
     ticket: u32,
     record: PhantomData<fn() -> T>,
 }
 
 impl<T> TextReader<T> {
-    /// A reader that reaches other systems like this.
+    /// Creates a reader that opens remote files by `open_remote`.
     pub(crate) fn with_remote(open_remote: OpenRemoteFiles) -> Self {
         Self {
             splits: VecDeque::new(),
@@ -144,8 +145,8 @@ impl<T> TextReader<T> {
 }
 
 impl<T: FromLine> TextReader<T> {
-    /// Opens the next split. A range that does not begin its file begins one byte earlier, so that a line that
-    /// begins exactly at its start is seen to begin there.
+    /// Opens the next split; returns false if there is none. A range inside a file is read from one byte before its start, so that
+    /// a line that begins exactly at the start is recognised.
     fn open_next(&mut self, context: &OperatorContext) -> Result<bool, TaskError> {
         let Some(split) = self.splits.pop_front() else { return Ok(false) };
         let from = split.start.saturating_sub(1);
@@ -158,7 +159,7 @@ impl<T: FromLine> TextReader<T> {
         let wrong = |what: &str, error| {
             context.io_error(format!("can't {what} '{}'", split.path.display()), error)
         };
-        // A pipe would be waited for; what it is is asked of what was opened.
+        // Without O_NONBLOCK the open of a pipe would wait for a writer; the type is checked on the opened file.
         let mut options = File::options();
         let opened = options.read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&split.path);
         let mut file = opened.map_err(|error| wrong("open", error))?;
@@ -188,7 +189,7 @@ impl<T: FromLine> TextReader<T> {
         Ok(RemoteInput::new(files, uri.to_owned(), range, self.ticket))
     }
 
-    /// Emits lines of the open split.
+    /// Emits at most `most` lines of the open split, and at most about [`TURN_BYTES`].
     fn read_lines(
         &mut self,
         most: usize,
@@ -208,7 +209,7 @@ impl<T: FromLine> TextReader<T> {
                 let line = match self.lines.next_line() {
                     Some(line) => line,
                     None if !open.at_end_of_file => break,
-                    // The last line has no end of its own; where there is no byte there is no line.
+                    // The file's last line has no line end; an empty rest is no line.
                     None => {
                         let rest = self.lines.rest();
                         if !rest.is_empty() && !open.skip_first {
@@ -236,7 +237,7 @@ impl<T: FromLine> TextReader<T> {
     }
 }
 
-/// Reads a block; returns false if none has come yet. While the first line is skipped nothing of it is kept.
+/// Reads a block; returns false if a remote block has not arrived yet. While the first line is skipped, its bytes are dropped.
 fn fill(
     open: &mut Open,
     lines: &mut LineBuffer,
@@ -291,14 +292,15 @@ impl Open {
         }
     }
 
-    /// Returns what is left of the split; `None`: nothing. A range that begins where a line begins has the line.
+    /// Returns the unread rest of the split for a snapshot, `None` if there is none. A range that begins where a line begins
+    /// contains that line.
     fn rest(&self) -> Option<FileSplit> {
         let start = if self.skip_first { self.start } else { self.at };
         let left = start < self.end;
         left.then(|| FileSplit { path: self.path.clone(), start, end: self.end })
     }
 
-    /// The file has no more bytes. What is missing may have been of this range, or of the line that begins in it.
+    /// Records the end of the file. Fails if the file is shorter than it was: the missing bytes may have belonged to this split.
     fn ended(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         let expected = self.length.max(self.end);
         if self.read_to < expected {
@@ -383,7 +385,7 @@ impl<T: FromLine> SourceReader for TextReader<T> {
         result: Result<Vec<u8>, String>,
         context: &mut ReaderContext<'_>,
     ) -> Result<(), BoxError> {
-        // The answer may be for a split that was done with before.
+        // The result may be of a split that was closed before.
         if let Some(Open { input: Input::Remote(input), path, .. }) = &mut self.open
             && input.is_asked_by(ticket)
         {

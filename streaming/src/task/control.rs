@@ -1,5 +1,5 @@
-//! The state of one attempt as others see it: who may stop it, and in which order its states are told. It must
-//! never run user code.
+//! The state of one execution attempt as other threads see it: how it is stopped, and in which order its states are reported.
+//! Nothing here may run user code.
 
 use super::{
     signal::TaskSignal,
@@ -15,16 +15,16 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-/// Told of every state of every task of a host, in order per task. Called with the task's state locked: it must
-/// only queue.
+/// Observes the states of all tasks of a host.
 pub trait TaskObserver: Send + Sync {
-    /// The attempt is in this state now.
+    /// Reports that an attempt has entered a state, in order per task. `cause` is set for FAILED. Called with the task's state
+    /// locked, so it may only queue the report and must not call the task's state methods.
     fn changed(&self, task: &TaskControl, state: ExecutionState, cause: Option<FailureCause>);
-    /// The task was asked to stop and must do so within `task.cancellation.timeout`.
+    /// Reports that a task was asked to stop, once per task; it must end within `task.cancellation.timeout`.
     fn stopping(&self, task: &Arc<TaskControl>);
 }
 
-/// The handle of one attempt.
+/// The handle of one execution attempt: its state, counters and wake-up signal.
 pub struct TaskControl {
     attempt: ExecutionAttemptId,
     name: String,
@@ -34,7 +34,7 @@ pub struct TaskControl {
     state: Mutex<State>,
     stop: AtomicBool,
     succeeded: AtomicBool,
-    /// Steps that the task has begun, and how many that were when it was last looked at.
+    /// Number of steps that the task has begun, now and at the last call of [`TaskControl::end_long_step`].
     steps: AtomicU64,
     steps_seen: AtomicU64,
     owed: OwedWakes,
@@ -47,7 +47,7 @@ struct State {
 }
 
 impl TaskControl {
-    /// A task that is being deployed; its observer is told so.
+    /// Creates the handle of a task in state DEPLOYING, and reports that state to the observer.
     pub fn new(
         attempt: ExecutionAttemptId,
         name: String,
@@ -70,36 +70,36 @@ impl TaskControl {
         Arc::new(task)
     }
 
-    /// Which attempt.
+    /// Returns the id of the execution attempt.
     pub fn attempt(&self) -> ExecutionAttemptId {
         self.attempt
     }
-    /// For people, e.g. `split -> count (3/8)`.
+    /// Returns the task's name for messages, like `split -> count (3/8)`.
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// What wakes it.
+    /// Returns the signal that wakes the task.
     pub fn signal(&self) -> &TaskSignal {
         &self.signal
     }
-    /// What it has done so far.
+    /// Returns the task's counters.
     pub fn counters(&self) -> &Arc<TaskCounters> {
         &self.counters
     }
-    /// Its state.
+    /// Returns the attempt's current state.
     pub fn state(&self) -> ExecutionState {
         lock(&self.state).state
     }
-    /// Whether it was asked to stop, or has failed from outside.
+    /// Returns whether the task was cancelled, or failed from outside by [`TaskControl::fail`].
     pub fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
-    /// Whether its work was done when its ports were dropped.
+    /// Returns whether the task has done all its work; decides whether its ports close as finished or as aborted.
     pub fn has_succeeded(&self) -> bool {
         self.succeeded.load(Ordering::Acquire)
     }
 
-    /// Asks it to stop. A task that has ended, or is stopping already, stays as it is.
+    /// Cancels the task: it becomes CANCELING and ends as CANCELED. Does nothing if the task has ended or is CANCELING already.
     pub fn cancel(self: &Arc<Self>) {
         {
             let mut state = lock(&self.state);
@@ -112,7 +112,8 @@ impl TaskControl {
         self.stop_now();
     }
 
-    /// Fails it from outside (a lost connection, a superseded attempt). The first cause wins.
+    /// Fails the task from outside, for instance because a connection is lost: it stops and ends as FAILED. Does nothing if the
+    /// task has ended, is CANCELING, or was failed before.
     pub fn fail(self: &Arc<Self>, cause: FailureCause) {
         {
             let mut state = lock(&self.state);
@@ -134,34 +135,34 @@ impl TaskControl {
         self.signal.interrupt();
     }
 
-    /// Begins a step: what asked for an end of the last one is looked at now.
+    /// Begins a step: counts it and lowers the interrupt flag, whose reason is looked at next.
     pub(crate) fn begin_step(&self) {
         self.signal.interruption().clear();
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends a step that has lasted since the last call, behind the record at work, so that timers are looked at and what
-    /// waits for its batch to fill is sent. Called at regular times.
+    /// Ends a step that has lasted since the last call, after its current record, so that the task looks at its timers and sends
+    /// partly filled batches. Also gives the wake-ups that the task owes. The host calls this at regular intervals.
     pub fn end_long_step(&self) {
         let steps = self.steps.load(Ordering::Relaxed);
         if self.steps_seen.swap(steps, Ordering::Relaxed) == steps {
-            // Nothing came for a task that is parked: it is not woken.
+            // The flag is raised without waking the thread: a parked task has nothing to look at.
             self.signal.interruption().raise();
         }
         self.owed.give();
     }
 
-    /// Wakes somebody at the end of the step.
+    /// Remembers a sleeper that is woken at the end of the step.
     pub(crate) fn owe_wake(&self, sleeper: Arc<dyn Sleeper>) {
         self.owed.owe(sleeper);
     }
 
-    /// Gives the wake-ups that are owed: at the end of each step, before the task parks, and when it is over.
+    /// Wakes the sleepers that the task owes a wake-up: after at most eight steps, before the task parks, and when it is over.
     pub(crate) fn give_wakes(&self) {
         self.owed.give();
     }
 
-    /// Tells the observer its state again, with newer counts, while it runs.
+    /// Reports the state RUNNING to the observer again, so that it reads newer counters. Does nothing in other states.
     pub fn tell_again(&self) {
         let state = lock(&self.state);
         if state.state == ExecutionState::Running {
@@ -169,7 +170,7 @@ impl TaskControl {
         }
     }
 
-    /// Enters INITIALIZING or RUNNING, unless it was asked to stop.
+    /// Enters the state INITIALIZING or RUNNING, unless the task has ended or was asked to stop.
     pub(crate) fn advance(&self, to: ExecutionState) {
         let mut state = lock(&self.state);
         if !state.state.is_terminal()
@@ -181,13 +182,13 @@ impl TaskControl {
         }
     }
 
-    /// Its work is done: ports that are dropped from here on end well.
+    /// Records that the task has done all its work: ports dropped from here on close as finished.
     pub(crate) fn set_succeeded(&self) {
         self.succeeded.store(true, Ordering::Release);
     }
 
-    /// Ends it: as cancelled if it was told to, else as failed from outside, else with the outcome of its run.
-    /// Also for a task that never got a thread.
+    /// Ends the attempt: as CANCELED if it was cancelled, else as FAILED if it was failed from outside, else by the outcome of its
+    /// run. Also called for a task that never got a thread. Does nothing if the attempt has ended.
     pub fn end(&self, outcome: Result<(), FailureCause>) {
         let mut state = lock(&self.state);
         if state.state.is_terminal() {
@@ -208,9 +209,9 @@ impl TaskControl {
     }
 }
 
-/// How a task's error is told to people and to the restart strategy.
+/// Converts a task's error to the cause that is reported to users and to the restart strategy.
 pub fn failure_of(error: &TaskError) -> FailureCause {
-    // A panic and an error of user code are one kind to the restart strategy.
+    // The restart strategy does not distinguish a panic of user code from an error.
     let kind = match error {
         TaskError::Panicked { .. } | TaskError::User { .. } => "UserError",
         other => other.kind(),

@@ -1,5 +1,5 @@
-//! A task's mailbox: replies, timers, triggers and notifications, bounded, handed in between two steps on the
-//! task's own thread. Posting must never block.
+//! A task's mailbox: bounded replies, timers, triggers and notifications, delivered between two steps on the task's own thread.
+//! Posting must never block.
 
 use super::signal::TaskSignal;
 use crate::{lock, seam::Mail};
@@ -13,17 +13,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Mail that may wait in one mailbox. Replies and timers are bounded by [`UPCALLS_MAX`] instead.
+/// Maximum length of a mailbox's queue for [`Mailbox::post`]. Replies are bounded by [`UPCALLS_MAX`] instead.
 pub const MAIL_MAX: usize = 1024;
-/// Upcalls of one task that may be outstanding.
+/// Maximum number of upcalls of one task that have no reply yet.
 pub const UPCALLS_MAX: usize = 4096;
 
-/// One task's mailbox.
+/// The mailbox of one task.
 #[derive(Debug, Default)]
 pub struct Mailbox {
     signal: TaskSignal,
     state: Mutex<Waiting>,
-    /// Mail and timers: looked at before every step, so that an empty box costs no lock.
+    /// Number of mails and timers. It is read before every step, so that an empty mailbox costs no lock.
     waiting: AtomicUsize,
     outstanding: AtomicUsize,
 }
@@ -35,21 +35,21 @@ struct Waiting {
     timers_made: u64,
 }
 
-/// A mailbox that takes no more.
+/// The error of a mailbox that has reached its bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the task's mailbox is full")]
 pub struct MailboxFull;
 
 impl Mailbox {
-    /// A mailbox whose task is woken by `signal`.
+    /// Creates an empty mailbox whose task is woken by `signal`.
     pub fn new(signal: TaskSignal) -> Self {
         Self { signal, ..Self::default() }
     }
 
-    /// Posts mail that nobody asked for.
+    /// Posts mail that is not the reply of an upcall, and wakes or interrupts the task.
     ///
     /// # Errors
-    /// When so much waits already.
+    /// Returns [`MailboxFull`] if [`MAIL_MAX`] mails wait already; the mail is dropped.
     pub fn post(&self, mail: Mail) -> Result<(), MailboxFull> {
         {
             let mut state = lock(&self.state);
@@ -63,10 +63,10 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Counts an upcall whose reply will come by [`Mailbox::reply`].
+    /// Counts an upcall whose reply will be posted by [`Mailbox::reply`].
     ///
     /// # Errors
-    /// When so many are outstanding already.
+    /// Returns [`MailboxFull`] if [`UPCALLS_MAX`] upcalls have no reply yet.
     pub fn begin_upcall(&self) -> Result<(), MailboxFull> {
         self.outstanding
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
@@ -76,7 +76,7 @@ impl Mailbox {
             .map_err(|_| MailboxFull)
     }
 
-    /// Posts the reply of an upcall that was begun.
+    /// Posts the reply of an upcall that [`Mailbox::begin_upcall`] counted, and wakes or interrupts the task.
     pub fn reply(&self, ticket: u64, result: Result<Vec<u8>, String>) {
         let _ = self
             .outstanding
@@ -86,10 +86,10 @@ impl Mailbox {
         self.signal.interrupt();
     }
 
-    /// Posts [`Mail::Timer`] after so long.
+    /// Sets a timer: [`Mail::Timer`] with this ticket is due after the duration `after`, on the monotonic clock.
     pub fn wake_at(&self, after: Duration, ticket: u64) {
         let Some(at) = now().checked_add(after) else {
-            return; // Later than the clock can say: never.
+            return; // The time is beyond the clock's range: the timer is never due.
         };
         {
             let mut state = lock(&self.state);
@@ -98,14 +98,14 @@ impl Mailbox {
             state.timers.push(Reverse((at, order, ticket)));
             self.waiting.fetch_add(1, Ordering::Release);
         }
-        // The task's own next wait looks at the timers: raised, it would return at once, and a source that
-        // waits for its next record would go round for ever.
+        // The task's own next wait looks at the timers. A raised signal would end that wait at once, and a source that waits
+        // for its next record would never park.
         if !self.signal.is_own_thread() {
             self.signal.raise();
         }
     }
 
-    /// The next mail that is due.
+    /// Takes the next mail: posted mail and replies in order, then due timers. `None` if nothing is due.
     pub fn take(&self) -> Option<Mail> {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return None;
@@ -126,7 +126,7 @@ impl Mailbox {
         Some(mail)
     }
 
-    /// Waits until the task is woken or its next timer is due.
+    /// Parks the task's thread until the task is woken or its next timer is due. May return earlier.
     pub fn wait(&self) {
         let next = match self.waiting.load(Ordering::Acquire) {
             0 => None,

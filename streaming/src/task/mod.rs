@@ -1,5 +1,5 @@
-//! The life cycle of tasks: one thread per subtask with one bounded mailbox, woken by events. It must never
-//! poll, sleep, or touch operator state from another thread than the task's own.
+//! The life cycle of tasks: one thread per subtask with one bounded mailbox, woken by events. This module must never poll or
+//! sleep, nor touch operator state from another thread than the task's own.
 
 mod control;
 mod mailbox;

@@ -1,5 +1,5 @@
-//! Panics of user code: caught at the boundary, named with the chain, the place and what was said. It must
-//! never swallow one: each becomes a `TaskError` or a text that is reported.
+//! Catches panics of user code, with their message and place. No panic may be swallowed: each becomes a `TaskError` or a text
+//! that is reported.
 
 use std::{
     any::Any,
@@ -9,14 +9,14 @@ use std::{
 };
 
 thread_local! {
-    /// Where the latest panic of this thread happened.
+    /// Source location of this thread's latest panic.
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs user code; a panic comes back as `message (at file:line)`.
+/// Runs user code and catches its panic. The first call installs a panic hook, which calls the previous hook.
 ///
 /// # Errors
-/// What the panic said.
+/// Returns the panic's message and place, as `message (at file:line:column)`.
 pub fn catch<T>(run: impl FnOnce() -> T) -> Result<T, String> {
     remember_places();
     PLACE.with(|place| place.borrow_mut().take());
@@ -37,18 +37,18 @@ fn said(payload: &(dyn Any + Send)) -> String {
     }
     match payload.downcast_ref::<String>() {
         Some(text) => text.clone(),
-        None => "a panic with a value that is no text".to_owned(),
+        None => "a panic with a value that is not text".to_owned(),
     }
 }
 
-/// The place of a panic is only told to the hook; the hook that was there is still called.
+/// Installs, once, a panic hook that records the place of a panic, which only hooks can see. The previous hook is still called.
 fn remember_places() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
             let place = info.location().map(ToString::to_string);
-            // A panic while the thread's locals are torn down has nowhere to be remembered.
+            // While the thread's locals are being destroyed, the place cannot be recorded.
             let _ = PLACE.try_with(|slot| {
                 if let Ok(mut slot) = slot.try_borrow_mut() {
                     *slot = place;
@@ -82,6 +82,6 @@ mod tests {
             }
         }
         let said = catch(|| panic::panic_any(Mean)).unwrap_err();
-        assert!(said.contains("no text"), "{said}");
+        assert!(said.contains("not text"), "{said}");
     }
 }

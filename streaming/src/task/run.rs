@@ -1,5 +1,5 @@
-//! The life of one task thread: initialise, open, step until finished or stopped, close or dispose. Every call
-//! into user code is guarded; the loop itself only waits on the task's signal.
+//! The life of one task thread: initialise, open, step until finished or stopped, close or dispose. Every call into user code is
+//! guarded against panics. The loop must wait for nothing but the task's signal and timers.
 
 use super::{
     control::{TaskControl, failure_of},
@@ -10,20 +10,20 @@ use crate::seam::{Progress, Subtask, TaskError};
 use model::{ExecutionState, FailureCause};
 use std::{io, sync::Arc};
 
-/// Records that a step works on before mail and cancellation are looked at.
+/// Number of records that a step processes before mail and cancellation are looked at.
 pub const STEP_RECORDS: usize = 4096;
 
-/// Steps after which a task that never parks gives the wake-ups that it owes. The host's regular look gives them too, where
-/// steps are long.
+/// Number of steps after which a task that never parks gives the wake-ups that it owes. If steps are long, the host gives them
+/// earlier, by [`TaskControl::end_long_step`].
 const STEPS_PER_WAKE: u32 = 8;
 
-/// Makes the subtask, on the task's own thread: ports are opened and user functions cloned there.
+/// Creates the subtask, on the task's own thread: ports are opened and user functions cloned there.
 pub type MakeSubtask = Box<dyn FnOnce() -> Result<Box<dyn Subtask>, TaskError> + Send>;
 
-/// Starts the thread of a task. Its states are told to the observer of `control`.
+/// Starts the thread of a task, which runs the task to its end. Its states are reported to the observer of `control`.
 ///
 /// # Errors
-/// When the system has no room for another thread; the task has ended as failed then.
+/// Returns the system's error if it cannot create another thread; the task has then ended as FAILED.
 pub fn start(
     control: Arc<TaskControl>,
     mailbox: Arc<Mailbox>,
@@ -35,12 +35,12 @@ pub fn start(
         run(&task, &mailbox, make);
     });
     match spawned {
-        // The thread is not joined: it reports its own end, and may never come if user code does not return.
+        // The thread is not joined: it reports its own end, and may never end if user code does not return.
         Ok(_) => Ok(()),
         Err(error) => {
             control.end(Err(FailureCause::recoverable(
                 "NoThread",
-                format!("no thread for task '{}': {error}", control.name()),
+                format!("cannot start a thread for task '{}': {error}", control.name()),
             )));
             Err(error)
         }
@@ -51,16 +51,16 @@ fn run(control: &Arc<TaskControl>, mailbox: &Mailbox, make: MakeSubtask) {
     control.signal().bind_current_thread();
     control.advance(ExecutionState::Initializing);
     let outcome = if control.is_stopping() {
-        // Stopped before it began: `make` may hold user values.
+        // The task was stopped before it began. Dropping `make` is guarded because it may hold user values.
         guard(control, move || drop(make)).map(|()| false)
     } else {
         live(control, mailbox, make)
     };
-    // Where it was stopped, `end` knows better than the outcome says.
+    // If the task was stopped from outside, `end` ignores the outcome.
     control.end(outcome.map(drop).map_err(|error| named(control, &error)));
 }
 
-/// Whether the subtask came to its own end.
+/// Runs the subtask from its creation to its drop. Returns true if it finished, false if it was stopped from outside.
 fn live(
     control: &Arc<TaskControl>,
     mailbox: &Mailbox,
@@ -76,7 +76,7 @@ fn live(
     } else if let Err(error) = guard(control, || subtask.dispose()) {
         tracing::warn!(task = control.name(), %error, "disposing of a task failed");
     }
-    // Ports close with the subtask: before the end is told, so that a new attempt finds them gone.
+    // Ports close when the subtask is dropped: before the end is reported, so that a new attempt finds them gone.
     let dropped = guard(control, move || drop(subtask));
     control.give_wakes();
     match (outcome, dropped) {
@@ -85,7 +85,7 @@ fn live(
     }
 }
 
-/// Opens and steps; true: finished, false: stopped from outside.
+/// Opens the subtask and steps it. Returns true if it finished, false if it was stopped from outside.
 fn work(
     control: &Arc<TaskControl>,
     mailbox: &Mailbox,
@@ -93,7 +93,7 @@ fn work(
 ) -> Result<bool, TaskError> {
     guard(control, || subtask.open())??;
     control.advance(ExecutionState::Running);
-    // One guard around the loop: entering it per step would cost more than the mailbox.
+    // One guard surrounds the loop: a guard per step would cost more than the mailbox.
     guard(control, || {
         let mut steps = 0;
         loop {
@@ -126,7 +126,7 @@ fn guard<T>(control: &TaskControl, run: impl FnOnce() -> T) -> Result<T, TaskErr
         .map_err(|message| TaskError::Panicked { chain: control.name().to_owned(), message })
 }
 
-/// The cause as it is reported, with the task's name in front where the error does not carry it.
+/// Converts an error to the reported cause, prefixed with the task's name unless the error contains it.
 fn named(control: &TaskControl, error: &TaskError) -> FailureCause {
     let mut cause = failure_of(error);
     if !matches!(error, TaskError::Panicked { .. }) {

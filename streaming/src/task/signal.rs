@@ -1,5 +1,5 @@
-//! How a parked task thread is woken: by input, room in an output, mail, a timer or a cancellation.
-//! Waking must never block, and a wake-up before the thread parks must not be lost.
+//! The signal that wakes a parked task thread: for input, room in an output, mail, a timer or a cancellation. Raising it must
+//! never block, and a wake-up before the thread parks must not be lost.
 
 use crate::seam::Interrupt;
 use std::{
@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// Wakes one task. Cheap to clone and to raise twice.
+/// The signal that wakes one task's thread and interrupts its steps. Clones share the signal; raising it twice costs little.
 #[derive(Clone, Debug, Default)]
 pub struct TaskSignal(Arc<Inner>);
 
@@ -23,24 +23,24 @@ struct Inner {
 }
 
 impl TaskSignal {
-    /// A signal that nobody waits on yet.
+    /// Creates a signal that is not raised and has no thread.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes the calling thread the one that waits.
+    /// Makes the calling thread the one that the signal wakes. Only the first call has an effect.
     pub fn bind_current_thread(&self) {
         let _ = self.0.thread.set(std::thread::current());
     }
 
-    /// Whether the caller is the task that waits on it.
+    /// Returns whether the calling thread is the bound one.
     pub fn is_own_thread(&self) -> bool {
         self.0.thread.get().is_some_and(|own| own.id() == std::thread::current().id())
     }
 
     /// Wakes the task, or makes its next wait return at once.
     pub fn raise(&self) {
-        // The swap orders this against the waiter's swap: either it sees `raised`, or we see its thread.
+        // The swap is ordered against the waiter's swap: either the waiter sees `raised`, or this thread sees the waiter's.
         if !self.0.raised.swap(true, Ordering::AcqRel)
             && let Some(thread) = self.0.thread.get()
         {
@@ -48,31 +48,32 @@ impl TaskSignal {
         }
     }
 
-    /// Wakes the task, or makes its step end behind the record at work: something came that it has to look at.
+    /// Wakes the task, or ends its running step after the current record, because mail or a cancellation has arrived.
     pub fn interrupt(&self) {
         self.0.interrupt.raise();
         self.raise();
     }
 
-    /// The part of the signal that a step looks at.
+    /// Returns the flag that a running step looks at.
     pub fn interruption(&self) -> &Interrupt {
         &self.0.interrupt
     }
 
-    /// Takes the signal back if it is raised.
+    /// Lowers the signal and returns whether it was raised.
     pub fn take(&self) -> bool {
         self.0.raised.swap(false, Ordering::AcqRel)
     }
 
-    /// Parks the calling thread (the bound one) until the signal is raised.
+    /// Parks the calling thread (the bound one) until the signal is raised, and lowers it.
     pub fn wait(&self) {
-        // User code may have used up the thread's park token; the flag is what counts.
+        // User code may have used up the thread's park token, or left one: only the flag counts.
         while !self.take() {
             std::thread::park();
         }
     }
 
-    /// As [`TaskSignal::wait`], but at most about so long; whether the signal was raised.
+    /// Parks the calling thread (the bound one) until the signal is raised, for about `limit` at most; may return earlier. Returns
+    /// whether the signal was raised, and lowers it.
     pub fn wait_at_most(&self, limit: Duration) -> bool {
         if self.take() {
             return true;
@@ -81,7 +82,7 @@ impl TaskSignal {
         self.take()
     }
 
-    /// Whether both wake the same task.
+    /// Returns whether both are clones of the same signal.
     pub fn same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

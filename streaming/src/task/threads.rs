@@ -1,22 +1,22 @@
-//! The one place where threads that run user code start: subtasks, builds, coordinators. Each has a name and a
-//! stack of its own; nothing else in this crate may start a thread.
+//! Starts the threads that run user code: of subtasks, builds and coordinators, each with a name and a stack size. No other code
+//! in this crate may start a thread.
 
 use std::{io, thread::JoinHandle};
 
-/// Stack of a task thread. Only what is touched is ever resident.
+/// Stack size of a task thread in bytes. Only pages that are touched become resident.
 pub const STACK_BYTES: usize = 1 << 20;
 
-/// Starts a named thread.
+/// Starts a named thread with a stack of `stack_bytes`. Zero bytes in the name become spaces.
 ///
 /// # Errors
-/// When the system has no room for another thread.
+/// Returns the system's error if it cannot create another thread.
 pub fn spawn(
     name: &str,
     stack_bytes: usize,
     run: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new()
-        // A zero byte in a name is refused by the system by panicking.
+        // The standard library panics on a name with a zero byte.
         .name(name.replace('\0', " "))
         .stack_size(stack_bytes)
         .spawn(run)

@@ -1,5 +1,5 @@
-//! What a running task asks of its host, over the runtime of the process: operator events in order, I/O,
-//! timers. Nothing here may block the task's thread or touch operator state; answers come through the mailbox.
+//! The calls of a running task to its host, executed on the process's tokio runtime: operator events in order, I/O, timers.
+//! Nothing here may block the task's thread or touch operator state; answers arrive through the mailbox.
 
 use super::mailbox::Mailbox;
 use crate::{lock, seam::TaskUpcalls};
@@ -14,16 +14,17 @@ use std::{
 };
 use tokio::{runtime::Handle, task::AbortHandle};
 
-/// The way to an operator's coordinator.
+/// The connection of tasks to the coordinators of their operators and to the JobMaster.
 pub trait OperatorEvents: Send + Sync {
-    /// Sends an event and returns the answer. One task's events are sent one after the other.
+    /// Sends an event to an operator's coordinator and returns the answer, or the reason why there is none. The next event of the
+    /// same task is sent after the answer to this one.
     fn send(
         &self,
         from: ExecutionAttemptId,
         operator: OperatorId,
         event: Vec<u8>,
     ) -> BoxFuture<'static, Result<Vec<u8>, String>>;
-    /// Sends an event that may be sent twice and may overtake others, and returns the answer, which may come late.
+    /// Sends an event that may arrive twice or overtake others, and returns the answer, which may come late.
     fn poll(
         &self,
         from: ExecutionAttemptId,
@@ -32,7 +33,7 @@ pub trait OperatorEvents: Send + Sync {
     ) -> BoxFuture<'static, Result<Vec<u8>, String>> {
         self.send(from, operator, event)
     }
-    /// A checkpoint of this attempt is complete.
+    /// Reports that the attempt has completed its part of a checkpoint, with the snapshot of each operator.
     fn acknowledge(
         &self,
         from: ExecutionAttemptId,
@@ -41,7 +42,7 @@ pub trait OperatorEvents: Send + Sync {
     );
 }
 
-/// The upcalls of one task. I/O that is under way ends with the last handle to it.
+/// The upcalls of one task. Dropping the last handle aborts the task's events and I/O that are under way.
 pub struct Upcalls {
     me: Weak<Self>,
     attempt: ExecutionAttemptId,
@@ -55,13 +56,13 @@ pub struct Upcalls {
 #[derive(Default)]
 struct State {
     queue: VecDeque<(OperatorId, Vec<u8>, u64)>,
-    /// Whether somebody works on the queue.
+    /// Whether a spawned sender works on the queue.
     sending: bool,
     work: Vec<AbortHandle>,
 }
 
 impl Upcalls {
-    /// The upcalls of an attempt.
+    /// Creates the upcalls of an execution attempt; replies go to `mailbox`.
     pub fn new(
         attempt: ExecutionAttemptId,
         mailbox: Arc<Mailbox>,
@@ -83,14 +84,14 @@ impl Upcalls {
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let handle = self.runtime.spawn(work).abort_handle();
         let mut state = lock(&self.state);
-        // Finished ones go now and then, so that the list stays as long as what runs.
+        // Handles of finished work are removed now and then, so that the list does not grow.
         if state.work.len() >= 32 {
             state.work.retain(|work| !work.is_finished());
         }
         state.work.push(handle);
     }
 
-    /// The next event to send; `None` ends the sender.
+    /// Takes the next event to send; `None` ends the sender.
     fn next_event(&self) -> Option<(OperatorId, Vec<u8>, u64)> {
         let mut state = lock(&self.state);
         let next = state.queue.pop_front();
@@ -99,7 +100,7 @@ impl Upcalls {
     }
 }
 
-/// Sends the queued events in order. Holds the upcalls weakly: a task that has ended stops it.
+/// Sends the queued events in order until the queue is empty. It holds the upcalls weakly, so that it stops with the task.
 async fn send_queued(upcalls: Weak<Upcalls>) {
     loop {
         let Some(task) = upcalls.upgrade() else {
@@ -151,7 +152,7 @@ impl TaskUpcalls for Upcalls {
         }
         let mailbox = Arc::clone(&self.mailbox);
         self.spawn(async move {
-            // The work is a connector's or a user's: its panic is that call's failure.
+            // The work is code of a connector or user: a panic fails that call only.
             let result = AssertUnwindSafe(work).catch_unwind().await;
             let result = result.unwrap_or_else(|_| Err("the I/O panicked".to_owned()));
             mailbox.reply(ticket, result);

@@ -1,8 +1,8 @@
-//! Wake-ups that a task owes to others. A wake-up costs some microseconds, as much as a thousand records do: what a step sends is
-//! handed over by one at the end of the step, not by one for each batch.
+//! The wake-ups that a task owes to the receivers of its output. A wake-up costs some microseconds, as much as a thousand records:
+//! a task therefore wakes each receiver at most once for several steps, not once per batch.
 //!
-//! Whoever parks gives what it owes first, or streams would stand still. A step that lasts long is no excuse: the host's regular
-//! look at its tasks gives them, too.
+//! A task must give the wake-ups that it owes before it parks, or its receivers would sleep for ever. During a long step the host
+//! gives them.
 
 use crate::lock;
 use std::{
@@ -10,23 +10,23 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Somebody who may sleep although there is something to do.
+/// A receiver that may sleep although work is waiting for it.
 pub trait Sleeper: Send + Sync {
-    /// Wakes it, if it sleeps and has something to do. Never blocks.
+    /// Wakes the receiver if it sleeps and has work. Never blocks.
     fn wake(&self);
 }
 
-/// What one task owes.
+/// The wake-ups that one task owes.
 #[derive(Default)]
 pub(super) struct OwedWakes(Mutex<Vec<Arc<dyn Sleeper>>>);
 
 impl OwedWakes {
-    /// Wakes it later.
+    /// Adds a receiver to be woken later.
     pub(super) fn owe(&self, sleeper: Arc<dyn Sleeper>) {
         lock(&self.0).push(sleeper);
     }
 
-    /// Wakes all.
+    /// Wakes all receivers that are owed a wake-up.
     pub(super) fn give(&self) {
         let owed = {
             let mut owed = lock(&self.0);
