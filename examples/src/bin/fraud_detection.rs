@@ -76,8 +76,8 @@ impl KeyedProcessFunction<String, Payment> for Suspicious {
         ctx: &mut Context<'_, String>,
         out: &mut Collector<Self::Out>,
     ) -> Result<()> {
-        // The timer fires with the watermark, not with the clock of the payments: a payment that comes before the timer
-        // may be more than a minute later than the small one.
+        // The timer fires when the watermark passes the minute. Before that, a payment that is more than a minute later
+        // than the small one still finds `small_at`.
         let within = |small_at: i64| (0..MINUTE).contains(&(payment.at_ms - small_at));
         if payment.cents > LARGE && account.small_at.is_some_and(within) {
             self.alerts.inc();
