@@ -2,8 +2,8 @@
 //! of their own.
 //!
 //! `late_clicks --input PATH --late PATH [--out-of-order MS] [--lateness MS]` reads lines `MILLISECONDS USER` and
-//! prints `end of the minute<TAB>user<TAB>clicks`. The count of a minute is printed when a line is read whose time is at least
-//! `--out-of-order` milliseconds (0) after the minute's end. A click for that minute that arrives within `--lateness`
+//! prints `end of the minute<TAB>user<TAB>clicks`. The count of a minute is printed when a line is read whose time is
+//! at least `--out-of-order` milliseconds (0) after the minute's end. A click for that minute that arrives within `--lateness`
 //! milliseconds (0) of event time after that updates the count, which is printed again. Later clicks are written to
 //! `--late` as `milliseconds<TAB>user`.
 
