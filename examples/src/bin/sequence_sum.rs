@@ -49,7 +49,10 @@ impl ProcessFunction<u64> for FailAt {
 
     fn process(&mut self, number: u64, out: &mut Collector<u64>) -> Result<()> {
         if self.number == Some(number) {
-            return Err(format!("number {number} came, as it was asked for").into());
+            return Err(format!(
+                "number {number} arrived, at which --fail-at asks the job to fail"
+            )
+            .into());
         }
         out.collect(number);
         Ok(())

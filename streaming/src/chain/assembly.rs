@@ -53,7 +53,7 @@ impl Assembly {
         if given != (info.inputs, info.outputs.len()) || context.output_key_groups.len() != given.1
         {
             return Err(TaskError::Deployment(format!(
-                "'{}' has {} inputs and {} outputs, the deployment {} and {}",
+                "chain '{}' has {} inputs and {} outputs in the graph, {} and {} in the deployment",
                 info.name,
                 info.inputs,
                 info.outputs.len(),

@@ -272,7 +272,7 @@ impl<T: Send + 'static> Head for InputHead<T> {
                     && !self.alignment.all_ended() =>
                 {
                     return Err(TaskError::Deployment(format!(
-                        "the inputs of '{}' are finished, but not every channel has said so",
+                        "the inputs of '{}' are finished, but not every channel has delivered its end of input",
                         self.place
                     )));
                 }

@@ -42,7 +42,7 @@ pub enum StateError {
         group: u32,
     },
     /// The bytes of a state or a snapshot cannot be decoded, or a value cannot be encoded.
-    #[error("bytes of state cannot be read")]
+    #[error("cannot encode or decode state")]
     Codec(#[from] CodecError),
     /// A read from the backend's storage failed.
     #[error("the state of {keys} keys cannot be fetched: {why}")]
