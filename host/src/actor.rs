@@ -81,20 +81,15 @@ impl ProgramHost {
     fn coordination(&mut self) -> Result<&Coordination, BuildError> {
         if self.coordination.is_none() {
             let started = Coordination::start(self.program.clone(), self.tmp_dir.clone());
-            let started = started.map_err(|e| {
-                BuildError::Process(format!("cannot start the coordinators' thread: {e}"))
-            })?;
+            let started = started
+                .map_err(|e| BuildError::Process(format!("no thread for coordinators: {e}")))?;
             self.coordination = Some(started);
         }
         self.coordination.as_ref().ok_or_else(|| BuildError::Process("no coordinators".to_owned()))
     }
 
     fn running_coordination(&self) -> Result<&Coordination, CoordinationError> {
-        let unavailable = || {
-            CoordinationError::Unavailable(
-                "this program host has not started any coordinator".to_owned(),
-            )
-        };
+        let unavailable = || CoordinationError::Unavailable("none is started here".to_owned());
         self.coordination.as_ref().ok_or_else(unavailable)
     }
 }

@@ -252,9 +252,8 @@ impl Side {
             let coordinator = panics::catch(|| built.coordinator(node.operator_id, context))
                 .map_err(|panic| wrong(format!("it panicked: {panic}")))?
                 .map_err(|error| wrong(error.to_string()))?;
-            let runner = Runner::start(coordinator, on_failure).map_err(|error| {
-                BuildError::Process(format!("cannot start the coordinator's thread: {error}"))
-            })?;
+            let runner = Runner::start(coordinator, on_failure)
+                .map_err(|error| BuildError::Process(format!("no thread for it: {error}")))?;
             // All coordinators start at the same time.
             starting.push((node, runner.begin(|coordinator| coordinator.start(restore))));
             coordinators.insert(node.operator_id, runner);

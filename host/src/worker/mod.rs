@@ -59,9 +59,7 @@ impl DataRuntime {
             .thread_stack_size(512 << 10)
             .enable_all()
             .build()
-            .map_err(|e| {
-                BuildError::Process(format!("cannot start the threads of the data plane: {e}"))
-            })?;
+            .map_err(|e| BuildError::Process(format!("no threads for the data plane: {e}")))?;
         Ok(Self(Some(runtime)))
     }
 

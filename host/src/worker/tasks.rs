@@ -178,10 +178,8 @@ async fn end_long_steps(tasks: Weak<Tasks>) {
 impl TaskObserver for Tasks {
     fn changed(&self, task: &TaskControl, state: ExecutionState, cause: Option<FailureCause>) {
         match &cause {
-            Some(cause) => {
-                tracing::info!(task = task.name(), %state, %cause, "task changed its state")
-            }
-            None => tracing::debug!(task = task.name(), %state, "task changed its state"),
+            Some(cause) => tracing::info!(task = task.name(), %state, %cause, "task state"),
+            None => tracing::debug!(task = task.name(), %state, "task state"),
         }
         self.reports.push(task, state, cause);
         if state.is_terminal() {
