@@ -55,7 +55,7 @@ pub struct NotStarted;
 /// Starts a host in this process and serves it under `options.name`. No user code runs yet.
 ///
 /// # Errors
-/// [`NotStarted`] if the process is ending.
+/// An error if the process is ending.
 pub async fn in_process(
     rpc: &RpcService,
     program: ProgramEntry,
