@@ -108,8 +108,7 @@ pub mod prelude {
 pub fn run(program: ProgramEntry) -> ExitCode {
     static STARTED: AtomicBool = AtomicBool::new(false);
     if STARTED.swap(true, Ordering::Relaxed) {
-        // Written directly: the first call's role has ended or runs at the same time, and its log is not this call's to
-        // use.
+        // Written to standard error directly, because the process's log belongs to the first call.
         let why = b"error: a program calls flott::run once; register several jobs with ProgramEntry::job\n";
         let _ = std::io::stderr().write_all(why);
         return ExitCode::from(USAGE);

@@ -53,7 +53,7 @@ pub(crate) struct Coordination {
 pub(crate) enum NotTaken {
     /// [`WAITING_MAX`] requests are waiting.
     Busy,
-    /// The thread has ended.
+    /// The thread that would process the request has ended.
     Ended,
 }
 
@@ -284,8 +284,7 @@ impl Side {
     }
 
     /// Tells every coordinator that the job has ended, even after one has failed, and returns the first failure. For a
-    /// finished job the coordinators publish first, all or none: if one fails, the job counts as failed and nobody is
-    /// told here.
+    /// finished job the coordinators publish first, all or none; if one cannot publish, its error is returned at once.
     fn job_ended(&mut self, finished: bool) -> Result<(), CoordinationError> {
         if finished {
             self.publish()?;

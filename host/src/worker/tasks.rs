@@ -17,7 +17,7 @@ use tokio::{runtime::Handle, sync::Notify};
 pub(crate) struct Tasks {
     reports: Arc<Reports>,
     place: Place,
-    /// `task.cancellation.timeout`.
+    /// The value of `task.cancellation.timeout`.
     cancellation_timeout: Duration,
     runtime: Handle,
     table: Mutex<Table>,

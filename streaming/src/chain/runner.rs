@@ -233,7 +233,7 @@ mod tests {
     use crate::{operators::OperatorContext, seam::Barrier};
     use std::sync::{Mutex, atomic::AtomicU64};
 
-    /// What a chain answers, and how often everything of it was sent.
+    /// The answers of a chain in a test, and how often everything was flushed.
     #[derive(Default)]
     struct Answers {
         sent: Vec<bool>,
@@ -241,7 +241,7 @@ mod tests {
         interrupted: bool,
     }
 
-    /// A source that waits.
+    /// A source without input.
     struct Waiting(Arc<Mutex<Answers>>);
 
     impl Head for Waiting {

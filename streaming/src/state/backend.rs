@@ -122,7 +122,7 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// Resets the backend to an empty one for those key groups. Called once, before anything is restored.
     fn open(&mut self, groups: KeyGroups);
 
-    /// Returns the place of a resident key. `same` is called with stored keys of the same hash and returns true for the
+    /// Returns the place of a resident key. `same` is called with stored keys whose hashes may be equal and returns true for the
     /// wanted one.
     ///
     /// # Errors

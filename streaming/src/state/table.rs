@@ -89,7 +89,7 @@ impl<K, V> Table<K, V> {
 }
 
 impl<K: Key, V> Table<K, V> {
-    /// Returns the place of a key, occupied or vacant. `same` is called with stored keys of the same hash and returns
+    /// Returns the place of a key, occupied or vacant. `same` is called with stored keys whose hashes may be equal and returns
     /// true for the wanted one.
     ///
     /// # Errors
