@@ -1,4 +1,5 @@
-//! `#[derive(FlottType)]`: fields in the order of declaration, variants by their place.
+//! Expands `#[derive(FlottType)]`: fields are encoded in the order of declaration, variants by their position. The
+//! format is in `streaming/CODEC.md`.
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
@@ -30,8 +31,8 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let (implemented, used, clause) = generics.split_for_impl();
     let name = &input.ident;
     let mut key = generics.clone();
-    // The lifetime makes a bound that does not hold a missing implementation, not an error here: a record need not be a
-    // key.
+    // A record need not be a key. With a lifetime in the bound, a field that is no `KeyPart` leaves the implementation
+    // out instead of failing to compile here.
     let bound = |ty| -> WherePredicate { parse_quote!(for<'key> #ty: #krate::KeyPart) };
     key.make_where_clause().predicates.extend(types(&input.data).map(bound));
     let key_clause = &key.where_clause;
@@ -44,7 +45,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// The types of all fields.
+/// Returns the types of all fields of the struct, or of all variants of the enum.
 fn types(data: &Data) -> impl Iterator<Item = &Type> {
     let fields: Vec<&Fields> = match data {
         Data::Struct(data) => vec![&data.fields],
@@ -54,7 +55,7 @@ fn types(data: &Data) -> impl Iterator<Item = &Type> {
     fields.into_iter().flatten().map(|field| &field.ty)
 }
 
-/// The crate that the traits come from: `::flott`, or what `#[flott(crate = path)]` says.
+/// Returns the path of the crate that the traits come from: `::flott`, or the one in `#[flott(crate = path)]`.
 pub(crate) fn runtime(input: &DeriveInput) -> Result<TokenStream> {
     let mut path: Option<Path> = None;
     for attribute in input.attrs.iter().filter(|a| a.path().is_ident("flott")) {
@@ -69,12 +70,12 @@ pub(crate) fn runtime(input: &DeriveInput) -> Result<TokenStream> {
     Ok(path.map_or_else(|| quote!(::flott), |path| quote!(#path)))
 }
 
-/// The fields of a struct or variant: what each is bound to, its name in the schema, its type.
+/// The fields of a struct or variant, prepared for code generation.
 struct Parts {
     pattern: TokenStream,
     bindings: Vec<Ident>,
     members: Vec<Member>,
-    /// The constructor over the bindings.
+    /// An expression that constructs the value from the bindings.
     bound: TokenStream,
     names: Vec<String>,
     types: Vec<Type>,
@@ -99,12 +100,12 @@ fn parts(krate: &TokenStream, constructor: &TokenStream, fields: &Fields) -> Par
         }
         Fields::Unit => (constructor.clone(), Vec::new(), constructor.clone()),
     };
-    // A pattern that binds every field is also the expression that puts them together.
+    // A pattern that binds every field is also the expression that constructs the value.
     let bound = pattern.clone();
     Parts { pattern, bindings, members, bound, names, types, make }
 }
 
-/// `type_name` and what both kinds share; type parameters are part of the name.
+/// Returns the function `type_name`, with the names of the type parameters in it, and the type's own name.
 fn head(krate: &TokenStream, input: &DeriveInput) -> (TokenStream, String) {
     let name = input.ident.to_string();
     let parameters: Vec<_> = input.generics.type_params().map(|p| p.ident.clone()).collect();
@@ -124,7 +125,7 @@ fn of_struct(krate: &TokenStream, input: &DeriveInput, fields: &Fields) -> Token
     let parts = parts(krate, &quote!(Self), fields);
     let columns = columns(krate, &parts);
     let Parts { pattern, bindings, names, types, make, .. } = parts;
-    // Every value takes at least one byte, also one without fields.
+    // Every value takes at least one byte, also a struct without fields, so that decoders can check counts.
     let empty = bindings.is_empty();
     let pad = empty.then(|| quote!(out.push(0);));
     let unpad = empty.then(|| {
@@ -168,7 +169,8 @@ fn of_struct(krate: &TokenStream, input: &DeriveInput, fields: &Fields) -> Token
     }
 }
 
-/// A batch of a struct as one column for each field; without fields, value by value.
+/// Returns the functions that encode a batch of a struct as one column per field. A struct without fields gets none:
+/// the defaults of the trait encode value by value.
 fn columns(krate: &TokenStream, parts: &Parts) -> TokenStream {
     let Parts { bindings, members, bound, types, .. } = parts;
     if bindings.is_empty() {

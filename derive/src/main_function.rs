@@ -1,4 +1,4 @@
-//! `#[flott::main]`.
+//! Expands `#[flott::main]`: generates `main`, and refuses functions that cannot declare a job.
 
 use proc_macro2::TokenStream;
 use quote::quote;

@@ -1,5 +1,5 @@
-//! `#[derive(State)]`: each named field of a struct is a state of its own, found by its name. `#[derive(OperatorState)]` also deals the
-//! fields out to subtasks.
+//! Expands `#[derive(State)]`, where each named field of a struct is a state that is found by its name, and
+//! `#[derive(OperatorState)]`, which also redistributes the fields to subtasks.
 
 use crate::flott_type::runtime;
 use proc_macro2::{Literal, TokenStream};
@@ -58,7 +58,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// Both traits: the fields of a subtask are first of all fields with names.
+/// Implements `OperatorState` and the `State` that it requires.
 pub(crate) fn expand_operator(input: &DeriveInput) -> Result<TokenStream> {
     let state = expand(input)?;
     let krate = runtime(input)?;
@@ -90,7 +90,7 @@ pub(crate) fn expand_operator(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// The struct's generics; each type in them is one that can be kept.
+/// Returns the struct's generics, with the bound `FlottType` on each type parameter.
 fn bounded(input: &DeriveInput, krate: &TokenStream) -> syn::Generics {
     let mut generics = input.generics.clone();
     for parameter in generics.type_params_mut() {
@@ -118,7 +118,8 @@ fn named_fields(input: &DeriveInput) -> Result<&Named> {
     Err(Error::new_spanned(&input.ident, why))
 }
 
-/// Each field's state name: its own, or what `#[state(name = "…")]` says. No two are equal.
+/// Returns each field's state name: the field's own, or the one in `#[state(name = "…")]`. Refuses empty and equal
+/// names.
 fn names(fields: &Named) -> Result<Vec<String>> {
     let mut names = Vec::new();
     let mut seen = BTreeSet::new();

@@ -1,7 +1,8 @@
-//! Words of a text, whatever its encoding.
+//! Splitting a text into words, whatever its encoding.
 
-/// The words of a line: what is between the bytes 09-0D and 20, and nothing else. A byte of a multi-byte character is
-/// never one of these in UTF-8, so texts of every script are split where a person would split them.
+/// Returns the words of a line, which are the non-empty runs of bytes between separators. Separators are the bytes
+/// 09-0D and 20 and nothing else: in UTF-8 no byte of a multi-byte character has one of these values, so a character is
+/// never cut.
 pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| matches!(byte, 0x09..=0x0d | 0x20)).filter(|word| !word.is_empty())
 }

@@ -121,7 +121,10 @@ fn a_sequence_is_summed_once_though_it_failed() {
     let failed = sum.env("FLOTT_RESTART_STRATEGY_TYPE", "none").output().unwrap();
     assert_eq!(failed.status.code(), Some(3));
     let error = String::from_utf8_lossy(&failed.stderr);
-    assert!(error.contains("number 7000 came, as it was asked for"), "{error}");
+    assert!(
+        error.contains("number 7000 arrived, at which --fail-at asks the job to fail"),
+        "{error}"
+    );
     assert!(failed.stdout.is_empty(), "nothing of a failed attempt is seen");
     sum.env("FLOTT_RESTART_STRATEGY_TYPE", "fixed-delay");
     let printed = run(sum.env("FLOTT_RESTART_STRATEGY_FIXED_DELAY_DELAY", "10ms"));

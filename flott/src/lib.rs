@@ -1,7 +1,8 @@
 //! Flott: stream processing as ordinary Rust binaries.
 //!
-//! A program declares a job on an [`Environment`] and is started through [`main`](macro@main). Started by hand it runs
-//! the job in a cluster inside its own process; given to `flott run` it runs on a cluster of many.
+//! A program declares a job on an [`Environment`] and is started through [`main`](macro@main). A program that is
+//! started by hand runs its job in a cluster inside its own process; one that is given to `flott run` runs on a cluster
+//! of many processes.
 //!
 //! ```no_run
 //! use flott::prelude::*;
@@ -13,7 +14,7 @@
 //! }
 //! ```
 //!
-//! This crate must never hold behaviour of its own beyond starting a program.
+//! This crate re-exports the public API and starts programs; it must never hold other behaviour of its own.
 
 pub use derive::{FlottType, main};
 pub use streaming::{
@@ -27,17 +28,19 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// The exit code of a wrong use.
+/// Exit code for a wrong use of this crate or its command line (`EX_USAGE` of `sysexits.h`).
 const USAGE: u8 = 64;
 
-/// Strings and batches are allocated by one task's thread and freed by another's: this allocator has no lock there.
+/// The allocator of every program. One task's thread allocates strings and batches and another one frees them; mimalloc
+/// takes no lock for that, glibc's malloc does (figures in `streaming/CHAINS.md`).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What a job's function answers.
+/// The result of a job's function and of user functions. `?` converts every error type that is `Send` and `Sync` into
+/// its error.
 pub type Result<T, E = Box<dyn std::error::Error + Send + Sync>> = std::result::Result<T, E>;
 
-/// Everything that a program usually needs.
+/// Re-exports the types, traits and derives that most programs need: `use flott::prelude::*;`.
 pub mod prelude {
     pub use crate::Result;
     pub use derive::FlottType;
@@ -71,9 +74,11 @@ pub mod prelude {
     pub use streaming::{Args, Environment, ProgramEntry, Stream};
 }
 
-/// Runs a program in the role that its process was started in. The second call in a process is an error.
+/// Runs a program in the role that its process was started in (client, JobManager, TaskManager, program host or
+/// embedded cluster) and returns the exit code for `main`. A second call in the same process prints an error and
+/// returns exit code 64.
 ///
-/// A program with several jobs registers each under a name, and is asked for one of them:
+/// A program with several jobs registers each of them under a name; `flott run --job NAME` selects one:
 ///
 /// ```no_run
 /// use flott::prelude::*;
@@ -103,7 +108,7 @@ pub mod prelude {
 pub fn run(program: ProgramEntry) -> ExitCode {
     static STARTED: AtomicBool = AtomicBool::new(false);
     if STARTED.swap(true, Ordering::Relaxed) {
-        // Nobody else can say it: the process's role is over, or runs beside.
+        // Written to standard error directly, because the process's log belongs to the first call.
         let why = b"error: a program calls flott::run once; register several jobs with ProgramEntry::job\n";
         let _ = std::io::stderr().write_all(why);
         return ExitCode::from(USAGE);

@@ -1,5 +1,5 @@
-//! The program host's actor: a thin shell that turns calls into work of the TaskManager's side ([`Worker`]) or
-//! the JobManager's side ([`Coordination`]). No user code runs on its thread, and no handler blocks it.
+//! The program host's actor: a thin shell that passes calls to the side that serves a TaskManager ([`Worker`]) or the
+//! side that serves a JobManager ([`Coordination`]). No user code may run on its thread, and no handler may block it.
 
 use crate::{coordination::Coordination, program::Place, worker::Worker};
 use actix::{
@@ -21,31 +21,32 @@ use model::FailureCause;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use streaming::{OnFailure, ProgramEntry};
 
-/// How long a host that was told to end waits for its tasks, beyond which its process is to be ended from outside.
+/// The time that a host waits for its tasks after `EndHost`. Then its actor stops, whether or not they have ended.
 const END_WITHIN: Duration = Duration::from_secs(15);
 
-/// Told of every sign of life of the parent, with the silence that is allowed (milliseconds; 0: any).
+/// Called for every sign of life of the parent. `Some` sets the silence that is allowed from now on, in milliseconds
+/// (0: unlimited).
 pub(crate) type Heard = Arc<dyn Fn(Option<u64>) + Send + Sync>;
 
-/// One program host.
+/// The actor of one program host.
 pub(crate) struct ProgramHost {
     pub(crate) program: ProgramEntry,
     pub(crate) rpc: RpcService,
     pub(crate) place: Place,
-    /// Relative paths resolve against the working directory.
+    /// True if relative paths in the program resolve against the working directory.
     pub(crate) embedded: bool,
-    /// Where coordinators keep temporary files.
+    /// The directory for temporary files of coordinators.
     pub(crate) tmp_dir: PathBuf,
     pub(crate) heard: Option<Heard>,
     pub(crate) worker: Side<Worker>,
     pub(crate) coordination: Option<Coordination>,
-    /// Served while the actor lives.
+    /// The endpoint's registration, which is dropped when the actor stops.
     pub(crate) registration: Option<Registration>,
-    /// Told when the actor has ended.
+    /// Receives a message when the actor has stopped.
     pub(crate) ended: Option<oneshot::Sender<()>>,
 }
 
-/// A side of the host that takes time to start.
+/// A side of the host that is started by a call and takes time to start.
 pub(crate) enum Side<T> {
     None,
     Starting,
@@ -88,17 +89,17 @@ impl ProgramHost {
     }
 
     fn running_coordination(&self) -> Result<&Coordination, CoordinationError> {
-        let unavailable = || CoordinationError::Unavailable("no coordinators here".to_owned());
+        let unavailable = || CoordinationError::Unavailable("none is started here".to_owned());
         self.coordination.as_ref().ok_or_else(unavailable)
     }
 }
 
-/// An answer that is there.
+/// Returns a future that is ready with `answer`.
 fn now<T: 'static>(answer: T) -> ResponseFuture<T> {
     Box::pin(futures::future::ready(answer))
 }
 
-/// Tells the keeper of the child's life that the parent was heard.
+/// Reports a sign of life of the parent to its watch, if this host has one (a child process).
 fn heard(host: &ProgramHost, silence_ms: Option<u64>) {
     if let Some(heard) = &host.heard {
         heard(silence_ms);
@@ -122,7 +123,7 @@ impl Handler<Ask<StartHost>> for ProgramHost {
     fn handle(&mut self, ask: Ask<StartHost>, _: &mut Self::Context) -> Self::Result {
         let start = ask.body;
         match &self.worker {
-            // Sent again: the host's share of memory has another size.
+            // A repeated call changes the host's share of the network memory.
             Side::Up(worker) if worker.job_id() == start.job_id => {
                 worker.resize(start.network_memory.0);
                 let data_address = worker.data_address().clone();
@@ -138,7 +139,7 @@ impl Handler<Ask<StartHost>> for ProgramHost {
             }
             Side::None => self.worker = Side::Starting,
         }
-        // A parent that is silent for 0.6 of its own time-out may have been declared dead already.
+        // A parent that is silent for 0.6 of its heartbeat time-out may already have been declared dead.
         heard(self, Some(start.heartbeat_timeout_ms.saturating_mul(6) / 10));
         let (program, rpc) = (self.program.clone(), self.rpc.clone());
         let (place, embedded) = (self.place.clone(), self.embedded);
@@ -163,7 +164,7 @@ impl Handler<Ask<DeployToHost>> for ProgramHost {
     fn handle(&mut self, ask: Ask<DeployToHost>, _: &mut Self::Context) -> Self::Result {
         match self.worker.up() {
             Some(worker) => worker.deploy(ask.body),
-            None => Err(DeployError::Host("it is not started".to_owned())),
+            None => Err(DeployError::Host("the host is not started yet".to_owned())),
         }
     }
 }
@@ -200,7 +201,7 @@ impl Handler<Ask<StartCoordinators>> for ProgramHost {
         let round = start.round;
         let on_failure = OnFailure::new(move |why: String| {
             let cause = FailureCause::recoverable("CoordinatorFailed", why);
-            // Executing the call twice has no effect: the round says which start it is about.
+            // Executing the call twice has no effect: the round identifies the start that it is about.
             job_master.insist(CoordinatorFailed { round, cause });
         });
         match self.coordination() {
@@ -257,7 +258,7 @@ impl Handler<Ask<JobEnded>> for ProgramHost {
     fn handle(&mut self, ask: Ask<JobEnded>, _: &mut Self::Context) -> Self::Result {
         match &self.coordination {
             Some(coordination) => coordination.job_ended(ask.body.finished).boxed_local(),
-            // A job without coordinators has nothing to publish.
+            // A job without coordinators has nothing to publish: success.
             None => now(Ok(())),
         }
     }
@@ -284,19 +285,19 @@ impl Handler<Ask<DescribeProgram>> for ProgramHost {
 impl Handler<Ask<EndHost>> for ProgramHost {
     type Result = Answer<EndHost>;
 
-    /// Answered at once; the host ends when its tasks have.
+    /// Cancels the tasks and answers at once; the actor stops when the tasks have ended, or after [`END_WITHIN`].
     fn handle(&mut self, _: Ask<EndHost>, ctx: &mut Self::Context) -> Self::Result {
         match self.worker.up() {
             Some(worker) => {
                 let stopped = worker.stop();
                 let bounded = async move {
-                    // Tasks that do not return end the process by their own time-out.
+                    // A task that does not return ends the process by its own time-out (`task.cancellation.timeout`).
                     let _ = tokio::time::timeout(END_WITHIN, stopped).await;
                 };
                 ctx.spawn(bounded.into_actor(self).map(|(), _, ctx| ctx.stop()));
             }
             None => {
-                // Stopped in a turn of its own, so that this call is still answered.
+                // Stopped in a later turn, so that this call is still answered.
                 ctx.spawn(futures::future::ready(()).into_actor(self).map(|(), _, ctx| ctx.stop()));
             }
         }

@@ -1,5 +1,6 @@
-//! The JobManager's side of a host: builds the graph, runs the coordinators. All of it is user code, so it runs
-//! on threads of its own, where it may block: the build on one, each coordinator on another. The actor only queues and waits.
+//! The side of a host that serves the JobManager: it builds the job graph and runs the coordinators. Both are user
+//! code, so they run on threads of their own, where they may block: one thread for the build, one for each coordinator.
+//! The actor only queues requests and waits for replies.
 
 mod runner;
 
@@ -22,12 +23,12 @@ use streaming::{
     task::{panics, threads},
 };
 
-/// Requests that may wait for the coordinators' thread.
+/// The maximum number of requests that wait for the build thread, and for each coordinator.
 const WAITING_MAX: usize = 4096;
-/// Its stack: `build` may do anything.
+/// The stack size of these threads; user code may need much.
 const STACK_BYTES: usize = 4 << 20;
 
-/// Where an answer goes; who asked may have gone.
+/// The sender of a reply; the receiver may be gone.
 type Reply<T> = oneshot::Sender<T>;
 
 enum Request {
@@ -41,17 +42,18 @@ enum Request {
 
 type Answered = Result<ByteBuf, CoordinationError>;
 
-/// The way to the coordinators' thread.
+/// A handle to the thread that builds the graph and starts the coordinators. The thread ends when the handle is
+/// dropped.
 pub(crate) struct Coordination {
     requests: mpsc::SyncSender<Request>,
 }
 
-/// Why the thread takes no request.
+/// Reasons why a request was not queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotTaken {
-    /// So many wait already.
+    /// [`WAITING_MAX`] requests are waiting.
     Busy,
-    /// The thread has ended.
+    /// The thread that would process the request has ended.
     Ended,
 }
 
@@ -124,8 +126,9 @@ impl Coordination {
         async move { answered(queued, answer).await }
     }
 
-    /// Answers when the coordinators know; nobody waits for ever: a full queue is as good as told, since the
-    /// JobMaster starts coordinators anew where it matters.
+    /// Tells the coordinators that execution attempts have ended; completes when all of them have been told. If a queue
+    /// is full, the message is dropped and the future completes as well: a source coordinator learns of an attempt's
+    /// end also when the successor registers.
     pub(crate) fn attempts_ended(
         &self,
         attempts: Vec<ExecutionAttemptId>,
@@ -167,7 +170,7 @@ async fn answered<T>(
     answer.await.map_err(|_| gone(NotTaken::Ended))?
 }
 
-/// What lives on the thread.
+/// The state of the thread.
 struct Side {
     program: ProgramEntry,
     tmp_dir: PathBuf,
@@ -177,7 +180,7 @@ struct Side {
 
 impl Side {
     fn handle(&mut self, request: Request) {
-        // A reply that nobody waits for any more is dropped.
+        // Sending fails only if the caller no longer waits.
         match request {
             Request::Build(ask, reply) => {
                 let _ = reply.send(self.build(ask));
@@ -251,12 +254,12 @@ impl Side {
                 .map_err(|error| wrong(error.to_string()))?;
             let runner = Runner::start(coordinator, on_failure)
                 .map_err(|error| BuildError::Process(format!("no thread for it: {error}")))?;
-            // All start at the same time.
+            // All coordinators start at the same time.
             starting.push((node, runner.begin(|coordinator| coordinator.start(restore))));
             coordinators.insert(node.operator_id, runner);
         }
         for (node, started) in starting {
-            // As it says it, without the words of a call.
+            // The coordinator's own text, without the words that the error adds for a call.
             started.wait().map_err(|error| {
                 let why = match error {
                     CoordinationError::Failed(why) => why,
@@ -280,8 +283,8 @@ impl Side {
         }
     }
 
-    /// Every coordinator is told, also behind one that fails; the first failure is the answer. Of a job that has
-    /// finished all publish or none.
+    /// Tells every coordinator that the job has ended, even after one has failed, and returns the first failure. For a
+    /// finished job the coordinators publish first, all or none; if one cannot publish, its error is returned at once.
     fn job_ended(&mut self, finished: bool) -> Result<(), CoordinationError> {
         if finished {
             self.publish()?;
@@ -297,6 +300,7 @@ impl Side {
         first
     }
 
+    /// Has every coordinator publish. If one fails, those that have published are told to take it back.
     fn publish(&self) -> Result<(), CoordinationError> {
         let mut published = Vec::new();
         for (operator, runner) in &self.coordinators {

@@ -1,4 +1,4 @@
-//! A host as part of the process that asks for it: embedded and application mode, where the process is the program.
+//! A host inside the process that asks for it: for embedded and application mode, where the process is the program.
 
 use crate::{
     actor::{ProgramHost, Side},
@@ -17,27 +17,27 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use streaming::ProgramEntry;
 use thiserror::Error;
 
-/// How a host in this process is made.
+/// The settings of a host in this process.
 pub struct InProcess {
-    /// What it is served under, e.g. `program_host/<job id>`; unique in the process.
+    /// The endpoint's name, e.g. `program_host/<job id>`; unique in the process.
     pub name: String,
-    /// Its fence.
+    /// The session that fences calls to the host.
     pub session: ProcessSession,
-    /// Whether relative paths resolve against the working directory.
+    /// Whether relative paths in the program resolve against the working directory, as in an embedded cluster.
     pub embedded: bool,
-    /// Where its coordinators keep temporary files; exists.
+    /// An existing directory for temporary files of the host's coordinators.
     pub tmp_dir: PathBuf,
-    /// User code that can't be stopped: the process must end.
+    /// Called when user code does not return; must end the process.
     pub fatal: Fatal,
 }
 
-/// A host in this process. It lives until it is told to end, not until this is dropped.
+/// A handle to a host in this process. Dropping the handle does not end the host; `end` does.
 pub struct InProcessHost {
-    /// Where it answers.
+    /// The host's address and session.
     pub address: HostAddress,
-    /// Ends when the host has.
+    /// Completes when the host has ended.
     pub ended: BoxFuture<'static, ()>,
-    /// Tells it to end: tasks are cancelled first.
+    /// Asks the host to end. Returns at once; the host cancels its tasks and waits up to 15 s for them.
     pub end: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -47,15 +47,15 @@ impl fmt::Debug for InProcessHost {
     }
 }
 
-/// The lane that hosts run on has ended.
+/// The host was not started because the lane that hosts run on has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the process is ending; no host is started")]
 pub struct NotStarted;
 
-/// Starts a host in this process.
+/// Starts a host in this process and serves it under `options.name`. No user code runs yet.
 ///
 /// # Errors
-/// When the process is ending.
+/// An error if the process is ending.
 pub async fn in_process(
     rpc: &RpcService,
     program: ProgramEntry,
@@ -90,7 +90,7 @@ pub async fn in_process(
     })
 }
 
-/// Starts and serves the actor on the calling thread.
+/// Creates the host's actor on the calling thread, which must be one of the work lane, and serves it.
 pub(crate) fn start(
     rpc: &RpcService,
     mut host: ProgramHost,

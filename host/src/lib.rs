@@ -1,5 +1,6 @@
-//! The program host: tasks and coordinators of one program behind its gateway, in process or as a child. It must
-//! never know the actors of the control plane, decide what is deployed, or run user code on an actor's thread.
+//! The program host: runs the tasks and coordinators of one program behind its gateway, inside the process that asked
+//! for it or in a child process. This crate must never know the actors of the control plane, decide what is deployed,
+//! or run user code on an actor's thread.
 
 mod actor;
 pub mod child;

@@ -1,25 +1,25 @@
-//! Building the program that a host runs, and what becomes of a host that can't go on. Building runs user code and must
-//! never happen on an actor's thread.
+//! Building the job graph of the program that a host runs, and ending a host whose user code does not return. Building
+//! runs user code and must never happen on an actor's thread.
 
 use gateways::program_host::{BuildError, BuildGraph};
 use model::{JobGraph, ProgramRef};
 use std::{fmt, sync::Arc};
 use streaming::{BuildInputs, BuildProgramError, BuiltJob, ProgramEntry};
 
-/// Told why a process can't go on; called once at most.
+/// Called with the reason when the process must end because user code does not return.
 pub type Fatal = Arc<dyn Fn(String) + Send + Sync>;
 
-/// Where a host lives: what happens when user code does not return.
+/// The kind of process that a host runs in, which decides how it ends when user code does not return.
 #[derive(Clone)]
 pub enum Place {
-    /// A process of its own: it ends at once.
+    /// A child process, which kills itself and its process group at once.
     Child,
-    /// Part of a TaskManager or JobManager, which must end.
+    /// A TaskManager, JobManager or embedded cluster; the function must end that process.
     InProcess(Fatal),
 }
 
 impl Place {
-    /// User code can't be stopped.
+    /// Ends the process, or has it ended, because user code does not return.
     pub(crate) fn give_up(&self, why: &str) {
         match self {
             Self::Child => {
@@ -40,10 +40,11 @@ impl fmt::Debug for Place {
     }
 }
 
-/// The option that holds what `-p` or `parallelism.default` was where the graph was made.
+/// The job option with the parallelism that was the default (`-p` or `parallelism.default`) when the graph was built.
 const DEFAULT_PARALLELISM: &str = "parallelism.default";
 
-/// What a first build runs with. Environment and `env.once` are asked here where the caller has no values.
+/// Returns the inputs of a job's first build. If the request contains no environment or no `env.once` values, the build
+/// reads them in this process.
 pub(crate) fn first_inputs(ask: BuildGraph) -> BuildInputs {
     let ProgramRef { hash, name, size, args, env, once, job } = ask.program;
     BuildInputs {
@@ -61,7 +62,7 @@ pub(crate) fn first_inputs(ask: BuildGraph) -> BuildInputs {
     }
 }
 
-/// What a rebuild of a submitted graph runs with.
+/// Returns the inputs of a rebuild of a submitted graph: all values are those of the first build.
 pub(crate) fn rebuild_inputs(graph: &JobGraph, embedded: bool) -> BuildInputs {
     let program = graph.program.clone();
     let parallelism = graph.options.get(DEFAULT_PARALLELISM);
@@ -80,7 +81,7 @@ pub(crate) fn rebuild_inputs(graph: &JobGraph, embedded: bool) -> BuildInputs {
     }
 }
 
-/// Builds, whatever the user's code does.
+/// Builds the job graph. An error or a panic of the user's code is returned as a [`BuildError`].
 pub(crate) fn build(program: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, BuildError> {
     match streaming::task::panics::catch(|| streaming::build(program, inputs)) {
         Ok(Ok(built)) => Ok(built),
@@ -95,7 +96,7 @@ pub(crate) fn build(program: &ProgramEntry, inputs: BuildInputs) -> Result<Built
     }
 }
 
-/// Builds a submitted graph again and compares.
+/// Builds a submitted graph again and compares the two; a difference is [`BuildError::Differs`].
 pub(crate) fn rebuild(
     program: &ProgramEntry,
     graph: &JobGraph,

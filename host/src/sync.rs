@@ -1,8 +1,9 @@
-//! Short locks, as the data plane takes them.
+//! Locking of short critical sections.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks; a poisoned lock is taken as it is: every critical section leaves its data whole at each step.
+/// Locks a mutex, also a poisoned one: critical sections here leave their data consistent at each step, also when they
+/// panic.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,9 @@
-//! Sensor readings above a limit, where limits change while the job runs and every subtask knows all of them.
+//! Finds sensor readings above a limit, where limits change while the job runs and every subtask knows all of them.
 //!
 //! `broadcast_rules --readings PATH --limits PATH` reads lines `MILLISECONDS SENSOR VALUE` and lines `MILLISECONDS SENSOR LIMIT`,
-//! each in the order of their times. A limit holds from its time until the sensor's next one; a reading is judged by the limit of its own
-//! time, however late either of the two lines comes. Prints `sensor<TAB>milliseconds<TAB>value<TAB>limit` of readings above
-//! their limit.
+//! each in the order of their times. A limit holds from its own time until the time of the sensor's next limit. A
+//! reading is compared with the limit that holds at the reading's time, however late either line is read. The program
+//! prints `sensor<TAB>milliseconds<TAB>value<TAB>limit` for each reading above its limit.
 
 use clap::Parser;
 use flott::prelude::*;
@@ -20,7 +20,7 @@ struct Cli {
     limits: PathBuf,
 }
 
-/// What a sensor has measured, or the limit that it has from then on.
+/// A reading of a sensor, or a limit that holds for the sensor from `at_ms` on (milliseconds since 1970).
 #[derive(Clone, FlottType)]
 struct Point {
     at_ms: i64,
@@ -42,11 +42,11 @@ impl Point {
     }
 }
 
-/// Keeps readings until event time has come to them: then all limits of their time are known.
+/// Keeps readings until the watermark has reached their times: every limit that holds for them has arrived by then.
 #[derive(Clone)]
 struct AboveLimit;
 
-/// What a sensor has measured and was not judged yet.
+/// The readings of one sensor that have not been compared with a limit yet.
 #[derive(State)]
 struct Readings {
     by_time: MapState<i64, Vec<u64>>,
@@ -54,7 +54,7 @@ struct Readings {
 
 impl KeyedBroadcastProcessFunction<String, Point, Point> for AboveLimit {
     type State = Readings;
-    /// Limits by sensor and the time from which they hold.
+    /// The limits, by sensor and the time from which each holds.
     type Broadcast = BTreeMap<(String, i64), u64>;
     type Out = (String, i64, u64, u64);
 

@@ -1,4 +1,4 @@
-//! What users do on a site, visit by visit: clicks of a user that have less than a gap of event time between them.
+//! Groups the clicks of each user into visits: two clicks of a visit have less than a gap of event time between them.
 //!
 //! `clicks_sessions --input PATH [--gap MS] [--out-of-order MS]` reads lines `MILLISECONDS USER PAGE` and prints for each visit
 //! `user<TAB>milliseconds of the first click<TAB>milliseconds between first and last<TAB>pages in the order of the clicks`. Lines may be
@@ -8,16 +8,16 @@ use clap::Parser;
 use flott::prelude::*;
 use std::{path::PathBuf, time::Duration};
 
-/// Puts clicks together to visits.
+/// Groups clicks into visits.
 #[derive(Parser)]
 struct Cli {
-    /// A file, or a folder of files.
+    /// The clicks: a file, or a folder of files.
     #[arg(long)]
     input: PathBuf,
-    /// How long a user does nothing between two visits, in milliseconds.
+    /// The shortest time without a click between two visits of a user, in milliseconds.
     #[arg(long, default_value_t = 1_800_000)]
     gap: u64,
-    /// How much later than a click of a greater time a line may come, in milliseconds.
+    /// By how many milliseconds a line's time may be below the greatest time read before it.
     #[arg(long, default_value_t = 5_000)]
     out_of_order: u64,
 }
@@ -40,7 +40,7 @@ impl Click {
     }
 }
 
-/// Shows a visit as a row.
+/// Turns the clicks of a visit into one row.
 #[derive(Clone)]
 struct Visit;
 
@@ -54,7 +54,7 @@ impl WindowFunction<String, Click> for Visit {
         mut clicks: Vec<Click>,
         out: &mut Collector<Self::Out>,
     ) -> Result<()> {
-        // They are in the order of their coming.
+        // The records of a window are in the order of their arrival.
         clicks.sort_by_key(|click| click.at_ms);
         let last = clicks.last().map_or(visit.start(), |click| click.at_ms);
         let pages: Vec<&str> = clicks.iter().map(|click| click.page.as_str()).collect();

@@ -1,4 +1,5 @@
-//! Payments that look like fraud: a large one within a minute of event time after a small one of the same account.
+//! Finds payments that look like fraud: a large one within a minute of event time after a small one of the same
+//! account.
 //!
 //! `fraud_detection --input PATH` reads lines `MILLISECONDS ACCOUNT CENTS` and prints `account<TAB>milliseconds<TAB>cents` of
 //! each such payment. Lines may be out of order by up to `--out-of-order` milliseconds (5000).
@@ -7,20 +8,20 @@ use clap::Parser;
 use flott::prelude::*;
 use std::{path::PathBuf, time::Duration};
 
-/// A payment that is below this many cents tries the account.
+/// Payments below this many cents are small: a thief tests the account.
 const SMALL: u64 = 100;
-/// A payment that is above this many cents empties it.
+/// Payments above this many cents are large: a thief empties the account.
 const LARGE: u64 = 50_000;
-/// How long after a small payment a large one is suspicious, in milliseconds.
+/// The time after a small payment in which a large one is suspicious, in milliseconds.
 const MINUTE: i64 = 60_000;
 
 /// Finds large payments soon after small ones.
 #[derive(Parser)]
 struct Cli {
-    /// A file, or a folder of files.
+    /// The payments: a file, or a folder of files.
     #[arg(long)]
     input: PathBuf,
-    /// How much later than a payment of a greater time a line may come, in milliseconds.
+    /// By how many milliseconds a line's time may be below the greatest time read before it.
     #[arg(long, default_value_t = 5_000)]
     out_of_order: u64,
 }
@@ -46,14 +47,14 @@ impl Payment {
     }
 }
 
-/// What is known of an account.
+/// The state of one account.
 #[derive(State)]
 struct Account {
-    /// When the last small payment was, for a minute.
+    /// The time of the last small payment (milliseconds since 1970); empty when it is more than a minute ago.
     small_at: Option<i64>,
 }
 
-/// Finds the payments, and counts them for whoever watches the job.
+/// Emits suspicious payments and counts them in the metric `alerts`.
 #[derive(Clone, Default)]
 struct Suspicious {
     alerts: Counter,
@@ -75,7 +76,8 @@ impl KeyedProcessFunction<String, Payment> for Suspicious {
         ctx: &mut Context<'_, String>,
         out: &mut Collector<Self::Out>,
     ) -> Result<()> {
-        // The timer comes when the watermark does: a payment may be behind it and the minute be over.
+        // The timer fires when the watermark passes the minute. Before that, a payment that is more than a minute later
+        // than the small one still finds `small_at`.
         let within = |small_at: i64| (0..MINUTE).contains(&(payment.at_ms - small_at));
         if payment.cents > LARGE && account.small_at.is_some_and(within) {
             self.alerts.inc();

@@ -1,35 +1,37 @@
-//! Clicks of each user and minute of event time; clicks that come too late for their minute go to a file of their own.
+//! Counts the clicks of each user and minute of event time; clicks that arrive too late for their minute go to a file
+//! of their own.
 //!
-//! `late_clicks --input PATH --late PATH [--out-of-order MS] [--lateness MS]` reads lines `MILLISECONDS USER` and prints `end of the
-//! minute<TAB>user<TAB>clicks`. A minute is counted when a line is more than `--out-of-order` milliseconds (0) behind its end, and counted anew
-//! with each click that comes within `--lateness` milliseconds (0) after that. Later clicks are written to `--late` as
-//! `milliseconds<TAB>user`.
+//! `late_clicks --input PATH --late PATH [--out-of-order MS] [--lateness MS]` reads lines `MILLISECONDS USER` and
+//! prints `end of the minute<TAB>user<TAB>clicks`. The count of a minute is printed when a line is read whose time is
+//! at least `--out-of-order` milliseconds (0) after the minute's end. A click for that minute that arrives within `--lateness`
+//! milliseconds (0) of event time after that updates the count, which is printed again. Later clicks are written to
+//! `--late` as `milliseconds<TAB>user`.
 
 use clap::Parser;
 use flott::prelude::*;
 use std::{path::PathBuf, time::Duration};
 
-/// Counts clicks by the minute, and keeps those that come too late.
+/// Counts clicks per minute and writes those that arrive too late to a file.
 #[derive(Parser)]
 struct Cli {
-    /// A file, or a folder of files.
+    /// The clicks: a file, or a folder of files.
     #[arg(long)]
     input: PathBuf,
-    /// The file for clicks that come too late; a folder of files where several subtasks write.
+    /// The output for clicks that arrive too late: a file, or a folder of part files where several subtasks write.
     #[arg(long)]
     late: PathBuf,
-    /// How much later than a click of a greater time a line may come, in milliseconds.
+    /// By how many milliseconds a line's time may be below the greatest time read before it.
     #[arg(long, default_value_t = 0)]
     out_of_order: u64,
-    /// For how long a minute that was counted still takes clicks, in milliseconds of event time.
+    /// For how many milliseconds of event time a minute that was counted still accepts clicks.
     #[arg(long, default_value_t = 0)]
     lateness: u64,
 }
 
-/// The time of a click, and its user.
+/// The time of a click (milliseconds since 1970) and its user.
 type Click = (i64, String);
 
-/// Clicks that no minute takes any more.
+/// The side output for clicks whose minute is closed.
 const LATE: OutputTag<Click> = OutputTag::new("late");
 
 fn click(line: &str) -> Result<Click> {
@@ -38,7 +40,7 @@ fn click(line: &str) -> Result<Click> {
     Ok((at_ms.parse().map_err(|_| wrong())?, user.to_owned()))
 }
 
-/// Brings a count together with the end of its minute.
+/// Adds the end of the minute to a count; a window's result has the window's last millisecond as event time.
 #[derive(Clone)]
 struct WithEnd;
 
@@ -65,7 +67,8 @@ fn late_clicks(env: &Environment, args: Args) -> Result<()> {
     );
     let counts = env
         .read_text_file(cli.input)
-        // One reader: a line is late or not by the lines before it, and not by how far another reader is.
+        // One reader: whether a line is late depends on the lines before it alone, and not on the progress of other
+        // readers.
         .set_parallelism(1)
         .try_map(|line| click(&line))
         .assign_timestamps_and_watermarks(strategy)

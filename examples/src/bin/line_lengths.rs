@@ -1,7 +1,7 @@
-//! How long the lines of a text are: two jobs in one program, asked for by name.
+//! Measures the lines of a text: two jobs in one program, selected by name.
 //!
-//! `line_lengths --input PATH`: the job `lengths` gives how many lines there are of each length, the job `longest` the
-//! longest line that begins with each character. `flott run --job longest line_lengths …` says which.
+//! `line_lengths --input PATH`: the job `lengths` returns the number of lines of each length, the job `longest` the
+//! longest of the lines that begin with the same character. `flott run --job longest line_lengths …` selects a job.
 
 use clap::Parser;
 use flott::prelude::*;
@@ -10,7 +10,7 @@ use std::{path::PathBuf, process::ExitCode};
 /// Measures the lines of a text.
 #[derive(Parser)]
 struct Cli {
-    /// A file, or a folder of files, as UTF-8.
+    /// The text in UTF-8: a file, or a folder of files.
     #[arg(long)]
     input: PathBuf,
 }

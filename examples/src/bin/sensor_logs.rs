@@ -1,8 +1,9 @@
-//! Readings of sensors, counted by the hour of event time: a source of the program's own, with a split for each sensor's log.
+//! Counts sensor readings per hour of event time: a source of the program's own, with one split for each sensor's log.
 //!
-//! `sensor_logs --input FOLDER` reads every file of a folder; a file is the log of the sensor that it is named after, with lines
-//! `MILLISECONDS VALUE` in their order. It prints `end of the hour<TAB>sensor<TAB>readings<TAB>greatest value`. The logs need not
-//! be equally far: a subtask reads its logs in turn, and its watermark is that of the log that is least far.
+//! `sensor_logs --input FOLDER` reads every file of a folder; a file is the log of the sensor that it is named after,
+//! with lines `MILLISECONDS VALUE` in the order of their times. The program prints `end of the
+//! hour<TAB>sensor<TAB>readings<TAB>greatest value`. The logs may cover different times: a subtask reads its logs in
+//! turn, and its watermark is the smallest of the logs' watermarks.
 
 use clap::Parser;
 use flott::prelude::*;
@@ -14,27 +15,27 @@ use std::{
     time::Duration,
 };
 
-/// Counts readings by sensor and hour.
+/// Counts readings per sensor and hour.
 #[derive(Parser)]
 struct Cli {
-    /// A folder with a log for each sensor; an absolute path where the job runs on a cluster.
+    /// The folder with a log for each sensor; the path must be absolute when the job runs on a cluster.
     #[arg(long)]
     input: PathBuf,
 }
 
-/// A folder of logs.
+/// The source: reads the logs of a folder.
 struct SensorLogs {
     folder: PathBuf,
 }
 
-/// What a subtask reads: a log, from some byte on.
+/// A split: a log and the position from which it is to be read.
 #[derive(Clone, FlottType)]
 struct Log {
-    /// Place among the logs, by their names.
+    /// Index of the log in the order of the paths, from 0.
     number: u32,
     sensor: String,
     path: String,
-    /// Where the next line begins.
+    /// Offset in bytes at which the next line begins.
     offset: u64,
 }
 
@@ -44,7 +45,7 @@ impl SourceSplit for Log {
     }
 }
 
-/// A reading: its time, its sensor, its value.
+/// A reading: its time (milliseconds since 1970), its sensor, its value.
 type Reading = (i64, String, i64);
 
 impl Source for SensorLogs {
@@ -90,7 +91,7 @@ fn list(folder: &Path) -> Result<Vec<Log>> {
     (0..).zip(paths).map(log).collect()
 }
 
-/// Deals the logs out: a subtask gets its share when its reader registers.
+/// The enumerator: assigns each subtask its share of the logs when the subtask's reader registers.
 struct Logs {
     context: SplitEnumeratorContext<Log>,
     waiting: Vec<Log>,
@@ -111,11 +112,11 @@ impl SplitEnumerator for Logs {
         Ok(())
     }
     fn handle_split_request(&mut self, _subtask: u32) -> Result<()> {
-        // Nobody asks: every subtask has got what there is for it.
+        // No reader of this source requests splits: each has been assigned all of its logs.
         Ok(())
     }
     fn add_splits_back(&mut self, splits: Vec<Log>, _subtask: u32) -> Result<()> {
-        // The subtask's next attempt registers, and gets them again.
+        // They are assigned again when the subtask's next attempt registers.
         self.waiting.extend(splits);
         Ok(())
     }
@@ -124,7 +125,7 @@ impl SplitEnumerator for Logs {
     }
 }
 
-/// Reads its logs in turn.
+/// The reader: reads its logs in turn, a batch of lines from each.
 struct LogReader {
     logs: VecDeque<(Log, BufReader<File>)>,
     no_more: bool,
@@ -185,7 +186,7 @@ fn reading(line: &str) -> Option<(i64, i64)> {
     Some((at_ms.parse().ok()?, value.parse().ok()?))
 }
 
-/// Counts readings, and finds the greatest one.
+/// Emits the number of a window's readings and the greatest value.
 #[derive(Clone)]
 struct Summary;
 

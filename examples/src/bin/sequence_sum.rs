@@ -1,4 +1,4 @@
-//! Numbers at a rate, counted and summed by key: a job whose duration and result are known beforehand.
+//! Counts and sums a sequence of numbers by key, at a given rate: a job whose duration and result are known beforehand.
 //!
 //! `sequence_sum --count N [--rate PER_SECOND] [--keys K] [--output PATH] [--parallelism N] [--fail-at N]` writes one
 //! line `key<TAB>count<TAB>sum` per key.
@@ -10,27 +10,28 @@ use std::path::PathBuf;
 /// Counts and sums the numbers 0 … N-1 by their remainder.
 #[derive(Parser)]
 struct Cli {
-    /// How many numbers.
+    /// How many numbers the sequence has.
     #[arg(long)]
     count: u64,
-    /// Numbers a second; as fast as possible without it.
+    /// Numbers per second; by default as many as possible.
     #[arg(long)]
     rate: Option<f64>,
-    /// How many keys.
+    /// How many keys there are: a number's key is its remainder.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     keys: u64,
-    /// Where the sums go: a file, or a folder of parts where several subtasks write. Without it the client prints them.
+    /// The output: a file, or a folder of part files where several subtasks write. By default the client prints the
+    /// sums.
     #[arg(long)]
     output: Option<PathBuf>,
-    /// Subtasks of every operator.
+    /// The number of subtasks of every operator.
     #[arg(long)]
     parallelism: Option<u32>,
-    /// Fails at this number, in the first attempt of its subtask.
+    /// The number at which the first attempt of its subtask fails.
     #[arg(long)]
     fail_at: Option<u64>,
 }
 
-/// Lets numbers through, but for one in a first attempt.
+/// Passes numbers on, and fails at one number in the first attempt of a subtask.
 #[derive(Clone)]
 struct FailAt {
     number: Option<u64>,
@@ -48,7 +49,10 @@ impl ProcessFunction<u64> for FailAt {
 
     fn process(&mut self, number: u64, out: &mut Collector<u64>) -> Result<()> {
         if self.number == Some(number) {
-            return Err(format!("number {number} came, as it was asked for").into());
+            return Err(format!(
+                "number {number} arrived, at which --fail-at asks the job to fail"
+            )
+            .into());
         }
         out.collect(number);
         Ok(())

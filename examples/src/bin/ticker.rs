@@ -1,4 +1,5 @@
-//! An unbounded job: prices that move, and the highest of each share so far, printed as it changes.
+//! Prints the highest price of each share whenever it changes: an unbounded job with state per key and a derived record
+//! type.
 //!
 //! `ticker [--rate PER_SECOND] [--shares N]` runs until it is cancelled.
 
@@ -8,22 +9,22 @@ use flott::prelude::*;
 /// Prints the highest price of each share so far.
 #[derive(Parser)]
 struct Cli {
-    /// Trades a second.
+    /// Trades per second.
     #[arg(long, default_value_t = 100.0)]
     rate: f64,
-    /// Shares that are traded.
+    /// The number of shares that are traded.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     shares: u64,
 }
 
-/// A trade.
+/// One trade of a share at a price in cents.
 #[derive(Clone, Debug, FlottType)]
 struct Trade {
     share: String,
     cents: u64,
 }
 
-/// A number that looks random and is the same for the same input, in every process.
+/// Returns a number that looks random but depends on `number` alone (SplitMix64), so that every process gets the same.
 fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

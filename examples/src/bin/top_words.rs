@@ -1,4 +1,4 @@
-//! The most frequent words of each minute of event time.
+//! Finds the most frequent words of each minute of event time.
 //!
 //! `top_words --input PATH [--most N]` reads lines `MILLISECONDS WORD WORD …` and prints, for each minute in which there are
 //! words, up to N lines `end of the minute<TAB>word<TAB>count`, the most frequent word first.
@@ -7,25 +7,25 @@ use clap::Parser;
 use flott::prelude::*;
 use std::{cmp::Reverse, path::PathBuf, time::Duration};
 
-/// Counts words by the minute and shows the most frequent ones.
+/// Counts words per minute and prints the most frequent ones.
 #[derive(Parser)]
 struct Cli {
-    /// A file, or a folder of files.
+    /// The text: a file, or a folder of files.
     #[arg(long)]
     input: PathBuf,
-    /// How many words of each minute are shown.
+    /// How many words of each minute are printed.
     #[arg(long, default_value_t = 3)]
     most: usize,
 }
 
-/// A line's time, and what follows it.
+/// Splits a line into its time (milliseconds since 1970) and the text after it.
 fn timed(line: &str) -> Result<(i64, String)> {
     let (at_ms, text) = line.split_once(' ').unwrap_or((line, ""));
     let at_ms = at_ms.parse().map_err(|_| format!("'{line}' does not begin with milliseconds"))?;
     Ok((at_ms, text.to_owned()))
 }
 
-/// Brings a window's result together with the window's last millisecond, which is the result's event time.
+/// Adds the window's last millisecond, which is the event time of a window's result, to the result.
 #[derive(Clone)]
 struct WithEnd;
 
@@ -43,7 +43,7 @@ impl ProcessFunction<(String, u64)> for WithEnd {
     }
 }
 
-/// Keeps the counts of a window until all of them are there.
+/// Keeps the counts of a window until all of them have arrived, then emits the greatest ones.
 #[derive(Clone)]
 struct Top {
     most: usize,
@@ -66,7 +66,7 @@ impl KeyedProcessFunction<i64, (i64, String, u64)> for Top {
         _: &mut Collector<Self::Out>,
     ) -> Result<()> {
         window.counts.push((word, count));
-        // The watermark passes the window's end behind all of its counts.
+        // The watermark that passes the window's end follows all counts of the window.
         ctx.timers().event_time(end);
         Ok(())
     }

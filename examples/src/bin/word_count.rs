@@ -1,7 +1,8 @@
-//! Counts the words of a text: the main job.
+//! Counts the words of a text: the main example, with lines as bytes, a count per key at the end of the input, and a
+//! sink.
 //!
 //! `word_count --input PATH [--output PATH] [--without FILE] [--parallelism N]` writes one line `word<TAB>count` per word.
-//! Words are what is between the bytes 09-0D and 20; they need not be UTF-8.
+//! Words are separated by the bytes 09-0D and 20; they need not be UTF-8.
 
 use clap::Parser;
 use examples::text::words;
@@ -12,16 +13,17 @@ use std::path::PathBuf;
 /// Counts the words of a text.
 #[derive(Parser)]
 struct Cli {
-    /// A file, or a folder of files.
+    /// The text: a file, or a folder of files.
     #[arg(long)]
     input: PathBuf,
-    /// Where the counts go: a file, or a folder of parts where several subtasks write. Without it the client prints them.
+    /// The output: a file, or a folder of part files where several subtasks write. By default the client prints the
+    /// counts.
     #[arg(long)]
     output: Option<PathBuf>,
-    /// A shipped file of words that do not count.
+    /// The name of a shipped file; its words are left out.
     #[arg(long)]
     without: Option<String>,
-    /// Subtasks of every operator.
+    /// The number of subtasks of every operator.
     #[arg(long)]
     parallelism: Option<u32>,
 }

@@ -1,5 +1,6 @@
-//! A host in a process of its own: takes the socket to its parent, serves the gateway over it, and ends with its
-//! parent. It must never outlive the parent's interest: end of the socket, silence, or a word ends it at once.
+//! A host in a process of its own: takes over the socket to its parent, serves the gateway on it, and ends with its
+//! parent. The process must never outlive its use for the parent: it ends when the socket closes, when the parent is
+//! silent for too long, or when the parent calls `EndHost`.
 
 mod parent;
 
@@ -30,39 +31,40 @@ use std::{
 use streaming::ProgramEntry;
 use thiserror::Error;
 
-/// The variable that says what a program is started as.
+/// The environment variable with the role that a program is started in.
 pub const ROLE_VARIABLE: &str = "FLOTT_ROLE";
-/// Its value for a program host.
+/// The value of [`ROLE_VARIABLE`] for a program host.
 pub const ROLE: &str = "program-host";
 pub(crate) const SESSION_VARIABLE: &str = "FLOTT_HOST_SESSION";
 pub(crate) const PARENT_VARIABLE: &str = "FLOTT_HOST_PARENT";
 pub(crate) const JOB_VARIABLE: &str = "FLOTT_HOST_JOB";
 pub(crate) const TMP_VARIABLE: &str = "FLOTT_HOST_TMP";
 
-/// Exit code of a host that could not start, or whose actor died.
+/// The exit code of a host that could not start, or whose actor panicked.
 pub const FAILED: u8 = 1;
 
-/// Why a child can't be a host.
+/// Reasons why a child process fails as a host.
 #[derive(Debug, Error)]
 enum ChildError {
     #[error(
         "{0} is not set or malformed: a program host is started by a TaskManager or JobManager"
     )]
     Variable(&'static str),
-    #[error("the socket to the parent: {0}")]
+    #[error("cannot use the socket to the parent: {0}")]
     Socket(io::Error),
-    #[error("the RPC service: {0}")]
+    #[error("cannot start the RPC service: {0}")]
     Rpc(String),
     #[error("the process is ending")]
     Ending,
-    #[error("its actor has died")]
+    #[error("the program host's actor has panicked")]
     Died,
 }
 
-/// How long calls under way may take when the host has been told to end.
+/// The time that calls under way have to complete after the host's actor has ended.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Runs a program as a host, until its parent ends it or is gone. The last thing that a program's `main` does.
+/// Runs a program as a host until its parent ends it, and returns the exit code for `main`. If the parent is gone, the
+/// process is killed instead and this function does not return.
 pub fn run(program: ProgramEntry) -> ExitCode {
     match serve(program) {
         Ok(()) => ExitCode::SUCCESS,
@@ -77,10 +79,10 @@ pub fn run(program: ProgramEntry) -> ExitCode {
     }
 }
 
-/// Ends this process and what user code has started, without waiting for anybody.
+/// Kills this process and its process group at once, including the processes that user code has started.
 pub(crate) fn end_at_once() -> ! {
-    // The launcher made this process the leader of its group; where something else started it, others in the
-    // group are not ours to end.
+    // The launcher made this process the leader of its own group. If something else started it, the group may contain
+    // processes that are not its own.
     if getpgrp() == getpid() {
         let _ = killpg(getpgrp(), Signal::SIGKILL);
     }
@@ -95,9 +97,9 @@ fn serve(program: ProgramEntry) -> Result<(), ChildError> {
     let job: model::JobId = variable(JOB_VARIABLE, |text| text.parse().ok())?;
     let tmp_dir = variable(TMP_VARIABLE, |text| Some(PathBuf::from(text)))?;
     let socket = take_socket().map_err(ChildError::Socket)?;
-    // In addition to the end of the socket: the kernel's word is faster than ours when the parent is killed.
+    // In addition to watching the socket: when the parent is killed, the kernel's signal is faster.
     if let Err(error) = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL) {
-        tracing::debug!(%error, "no signal at the parent's end");
+        tracing::debug!(%error, "cannot request SIGKILL at the parent's death; only its socket and its silence are watched");
     }
     let platform = Platform::production();
     let watch = ParentWatch::start(&socket, &platform).map_err(ChildError::Socket)?;
@@ -117,17 +119,17 @@ fn serve(program: ProgramEntry) -> Result<(), ChildError> {
     };
     tracing::info!(%job, %parent, pid = std::process::id(), "program host");
     let (rpc, peer) = block_on(connect(platform, parent, socket, session, host))??;
-    // Until the actor has ended: `EndHost` was called. Everything else ends the process elsewhere.
+    // Waits for the actor's end after `EndHost`. Every other reason to end kills the process elsewhere.
     let ended = block_on(on_end)?;
     until_told.ending();
     // The answer to `EndHost` is written before the process goes.
     block_on(rpc.shutdown(FAREWELL))?;
     drop(peer);
-    // Dropped without a word: the actor has panicked.
+    // A sender that was dropped without a message means that the actor has panicked.
     ended.map_err(|_| ChildError::Died)
 }
 
-/// Adopts the socket and serves the host over it.
+/// Starts an RPC service, adopts the socket as its connection to the parent, and serves the host on it.
 async fn connect(
     platform: Platform,
     parent: NodeAddress,
@@ -155,7 +157,7 @@ async fn connect(
     adopted.await.map_err(|_| ChildError::Ending)?
 }
 
-/// Waits on the main thread, which does nothing else.
+/// Runs a future to its end on the main thread, which does nothing else.
 fn block_on<T>(work: impl Future<Output = T>) -> Result<T, ChildError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -169,7 +171,7 @@ fn variable<T>(name: &'static str, parse: impl FnOnce(&str) -> Option<T>) -> Res
     parse(&text).ok_or(ChildError::Variable(name))
 }
 
-/// The socket to the parent is standard input; user code that reads its input finds it empty.
+/// Takes the socket to the parent, which is standard input, and replaces standard input by `/dev/null` for user code.
 fn take_socket() -> io::Result<UnixStream> {
     let kind = std::fs::metadata("/proc/self/fd/0")?;
     if !kind.file_type().is_socket() {
@@ -180,7 +182,7 @@ fn take_socket() -> io::Result<UnixStream> {
     Ok(socket)
 }
 
-/// A session as a variable carries it.
+/// Returns a session as the text of an environment variable.
 pub(crate) fn session_text(session: ProcessSession) -> String {
     let LeaderSession { epoch, nonce } = session.0;
     format!("{}.{}.{nonce}", epoch.store, epoch.process)

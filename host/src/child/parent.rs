@@ -1,5 +1,6 @@
-//! Watches the parent from threads of its own, so that a busy runtime or user code can't delay the end: the socket
-//! closes, or the parent is silent for longer than it may be. It must never wait for a lock that others hold.
+//! Watches the parent on threads of its own, so that neither a busy runtime nor user code can delay the end: the
+//! process is killed when the socket closes or when the parent is silent for longer than allowed. The watch must never
+//! wait for a lock that others hold.
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use platform::Platform;
@@ -17,21 +18,23 @@ use streaming::task::threads;
 
 const STACK_BYTES: usize = 64 << 10;
 
-/// What is known of the parent's life.
+/// The watch over the parent, shared by its threads and the host's actor.
 #[derive(Debug)]
 pub(super) struct ParentWatch {
     platform: Platform,
-    /// Milliseconds on the platform's clock.
+    /// The time of the last sign of life, in milliseconds on the platform's monotonic clock.
     heard_at: AtomicU64,
-    /// Silence that is allowed, milliseconds; 0: any.
+    /// The silence that is allowed, in milliseconds; 0 if unlimited.
     allowed: AtomicU64,
+    /// The thread that watches the silence; started when a limit is first set.
     silence: OnceLock<Thread>,
-    /// This process is ending anyway, as it was told to: its exit code is to be heard, not a signal.
+    /// True once the process is ending as it was told to: the end of the socket no longer kills it, so that the parent
+    /// sees the exit code.
     ending: AtomicBool,
 }
 
 impl ParentWatch {
-    /// Watches the socket; silence is watched once it is said how much is allowed.
+    /// Starts watching the socket. Silence is watched from the first call of [`ParentWatch::heard`] with a limit.
     pub(super) fn start(socket: &UnixStream, platform: &Platform) -> io::Result<Arc<Self>> {
         let socket = socket.try_clone()?;
         let watch = Arc::new(Self {
@@ -51,12 +54,13 @@ impl ParentWatch {
         Ok(watch)
     }
 
-    /// From now on the end of the socket is no news: `main` returns.
+    /// Declares that `main` is about to return: from now on the end of the socket does not kill the process.
     pub(super) fn ending(&self) {
         self.ending.store(true, Ordering::Release);
     }
 
-    /// The parent was heard; `allowed_ms`: from now on it may be silent for so long (0: for ever).
+    /// Records a sign of life of the parent. `Some` sets the silence that is allowed from now on, in milliseconds (0:
+    /// unlimited). Kills the process if silence is to be watched and no thread for it can be started.
     pub(super) fn heard(self: &Arc<Self>, allowed_ms: Option<u64>) {
         self.heard_at.store(self.now_ms(), Ordering::Release);
         let Some(allowed_ms) = allowed_ms else {
@@ -75,7 +79,7 @@ impl ParentWatch {
                         let _ = self.silence.set(thread.thread().clone());
                     }
                     Err(error) => {
-                        tracing::error!(%error, "the parent's silence can't be watched");
+                        tracing::error!(%error, "cannot start the thread that watches the parent's silence; this host ends");
                         crate::child::end_at_once();
                     }
                 }
@@ -103,10 +107,10 @@ impl ParentWatch {
     }
 }
 
-/// Returns when the other end is closed, whatever still waits to be read.
+/// Blocks until the other end is closed, even if data is waiting to be read.
 fn wait_for_end(socket: &UnixStream) {
     loop {
-        // No event is asked for: a hang-up is always told, data never.
+        // With no event requested, `poll` reports a hang-up but never data.
         let mut fds = [PollFd::new(socket.as_fd(), PollFlags::empty())];
         match poll(&mut fds, PollTimeout::NONE) {
             Ok(_) => {

@@ -1,5 +1,5 @@
-//! One coordinator on a thread of its own: a slow one holds up nobody but those who ask it. It ends with its [`Runner`], who waits
-//! for the call under way.
+//! One coordinator on a thread of its own, so that a slow coordinator delays only its own callers. Dropping the
+//! [`Runner`] ends the thread and waits for the requests that are queued.
 
 use super::{Answered, Reply, STACK_BYTES, WAITING_MAX};
 use gateways::job_master::CoordinationError;
@@ -14,7 +14,7 @@ use streaming::{
     task::{panics, threads},
 };
 
-/// What a coordinator is to do.
+/// A request to a coordinator.
 pub(super) enum Work {
     Event(ExecutionAttemptId, Vec<u8>, Reply<Answered>),
     Client(Vec<u8>, Reply<Answered>),
@@ -24,7 +24,7 @@ pub(super) enum Work {
 
 type Call = Box<dyn FnOnce(&mut dyn Coordinator) -> Result<(), String> + Send>;
 
-/// Answers when every coordinator has been told.
+/// Sends the reply when it is dropped: when every coordinator has processed, or refused, the request that shares it.
 pub(super) struct Told(pub(super) Option<Reply<()>>);
 
 impl Drop for Told {
@@ -36,7 +36,7 @@ impl Drop for Told {
 }
 
 impl Work {
-    /// Answers without doing it. A call that is dropped is answered by that.
+    /// Answers the request with an error. The callers of the other kinds of request notice that it was dropped.
     pub(super) fn refuse(self, why: CoordinationError) {
         if let Self::Event(_, _, reply) | Self::Client(_, reply) = self {
             let _ = reply.send(Err(why));
@@ -44,18 +44,18 @@ impl Work {
     }
 }
 
-/// The way to a coordinator's thread.
+/// A handle to a coordinator's thread.
 pub(super) struct Runner {
-    /// `None`: it is ending.
+    /// `None` while the thread is ending.
     queue: Option<mpsc::SyncSender<Work>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A call that is under way.
+/// A call whose answer is outstanding.
 pub(super) struct Begun(mpsc::Receiver<Result<(), CoordinationError>>);
 
 impl Begun {
-    /// Waits for the answer.
+    /// Blocks until the answer comes. [`CoordinationError::Unavailable`] if the thread did not take the call.
     pub(super) fn wait(self) -> Result<(), CoordinationError> {
         let gone =
             || CoordinationError::Unavailable("its thread takes no more requests".to_owned());
@@ -64,7 +64,7 @@ impl Begun {
 }
 
 impl Runner {
-    /// Starts the thread. What fails outside of a call is reported.
+    /// Starts the thread. Failures that have no caller to be returned to are reported to `on_failure`.
     pub(super) fn start(
         coordinator: Box<dyn Coordinator>,
         on_failure: OnFailure,
@@ -80,7 +80,7 @@ impl Runner {
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Queues work, or refuses it.
+    /// Queues a request, or answers it with [`CoordinationError::Unavailable`] if the queue is full.
     pub(super) fn post(&self, work: Work) {
         let Some(queue) = &self.queue else { return };
         if let Err(mpsc::TrySendError::Full(work) | mpsc::TrySendError::Disconnected(work)) =
@@ -91,7 +91,7 @@ impl Runner {
         }
     }
 
-    /// Begins a call, behind what waits already.
+    /// Queues a call after the requests that wait already, and returns at once.
     pub(super) fn begin(
         &self,
         call: impl FnOnce(&mut dyn Coordinator) -> Result<(), String> + Send + 'static,
@@ -106,22 +106,22 @@ impl Drop for Runner {
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing to say: the coordinator's own panics are caught.
+            // Panics of the coordinator were caught on the thread, so the result carries no information.
             let _ = thread.join();
         }
     }
 }
 
-/// What lives on the thread.
+/// The state of the thread.
 struct Slot {
-    /// `None`: it has panicked, its state is not to be trusted.
+    /// `None` after a panic, because the coordinator's state may be inconsistent.
     coordinator: Option<Box<dyn Coordinator>>,
     on_failure: OnFailure,
 }
 
 impl Slot {
     fn work(&mut self, work: Work) {
-        // A reply that nobody waits for any more is dropped.
+        // Sending fails only if the caller no longer waits.
         match work {
             Work::Event(from, event, reply) => self.event(from, &event, reply),
             Work::Client(request, reply) => {
@@ -143,7 +143,8 @@ impl Slot {
         }
     }
 
-    /// The coordinator may keep the reply, and answer when it likes; where it panics, that is the answer.
+    /// Hands an event to the coordinator, which may keep the reply and answer at any later time. If the coordinator
+    /// panics, the panic is the answer.
     fn event(&mut self, from: ExecutionAttemptId, event: &[u8], reply: Reply<Answered>) {
         let reply = Arc::new(Mutex::new(Some(reply)));
         let kept = Arc::clone(&reply);
@@ -164,7 +165,8 @@ impl Slot {
         }
     }
 
-    /// Calls the coordinator; one that panics is not called again before it is started anew.
+    /// Calls the coordinator and catches a panic. After a panic every call returns [`CoordinationError::Failed`] until
+    /// the JobMaster starts the coordinators again.
     fn call<T>(
         &mut self,
         call: impl FnOnce(&mut dyn Coordinator) -> Result<T, String>,

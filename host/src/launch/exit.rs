@@ -1,5 +1,5 @@
-//! The end of a child: waited for on a thread of its own, killed with everything it has started. It must never
-//! signal a process id that may belong to somebody else by now.
+//! The end of a child process: it is awaited on a thread of its own, and the child is killed together with its process
+//! group. This module must never signal a process id that may belong to another process by now.
 
 use crate::sync::lock;
 use nix::{
@@ -17,17 +17,17 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Bytes of a log that an error shows.
+/// The maximum number of bytes of a log in an error's text.
 const LOG_TAIL_BYTES: u64 = 2048;
 
-/// How a child ended.
+/// How a child process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ExitCause {
-    /// By itself.
+    /// The child ended by itself with this exit code.
     Code(i32),
-    /// By a signal.
+    /// A signal of this number ended the child.
     Signal(i32),
-    /// The system does not say.
+    /// The operating system did not report how the child ended.
     Unknown,
 }
 
@@ -55,10 +55,10 @@ impl From<ExitStatus> for ExitCause {
     }
 }
 
-/// Ends a child. Does nothing when it has ended.
+/// Kills a child and its process group. Does nothing once the child has been reaped.
 #[derive(Clone)]
 pub struct Kill {
-    /// Its process group, until it is reaped.
+    /// The child's process group; `None` after the child was reaped, because its id may be reused then.
     group: Arc<Mutex<Option<Pid>>>,
 }
 
@@ -74,17 +74,18 @@ impl Kill {
         Self { group: Arc::new(Mutex::new(pid.map(Pid::from_raw))) }
     }
 
-    /// SIGKILL to the child and everything in its process group.
+    /// Sends SIGKILL to the child and everything in its process group; returns at once.
     pub fn kill(&self) {
         if let Some(group) = *lock(&self.group) {
-            // An error means that nobody is left.
+            // An error means that no process of the group is left.
             let _ = killpg(group, Signal::SIGKILL);
         }
     }
 
-    /// Waits for the child's end. Its id stays its own until it is reaped, which happens under the lock.
+    /// Blocks until the child ends, kills what is left of its process group, and reaps the child. The process id cannot
+    /// be reused before the reaping, which happens under the lock.
     pub(super) fn wait(&self, mut child: Child) -> ExitCause {
-        // Not under the lock: who kills must not wait for the end.
+        // Not under the lock: `kill` must not wait for the child's end.
         let pid = *lock(&self.group);
         if let Some(pid) = pid {
             while let Err(nix::errno::Errno::EINTR) =
@@ -93,14 +94,14 @@ impl Kill {
         }
         let mut group = lock(&self.group);
         if let Some(group) = group.take() {
-            // What it has started does not outlive it.
+            // Processes that the child has started must not outlive it.
             let _ = killpg(group, Signal::SIGKILL);
         }
         child.wait().map_or(ExitCause::Unknown, ExitCause::from)
     }
 }
 
-/// The end of a log, for an error's text.
+/// Returns the end of a log for an error's text; empty if the log cannot be read.
 pub(super) fn log_tail(path: &Path) -> String {
     let read = || -> std::io::Result<String> {
         let mut file = std::fs::File::open(path)?;

@@ -1,9 +1,9 @@
-//! Starting program hosts as child processes: the socket to the parent is the child's standard input, output goes
-//! to files, the environment is cleared, and nothing secret is in it or in the arguments. It must never decide
-//! when a host is needed or what its end means.
+//! Starts program hosts as child processes: the child's standard input is the socket to the parent, its output goes to
+//! files, its environment is cleared, and neither environment nor arguments contain a secret. This module must never
+//! decide when a host is needed or what its end means.
 //!
-//! Children are started from one thread that lives as long as the process: the kernel ends a child that asked for
-//! it (`PR_SET_PDEATHSIG`) when the *thread* that started it ends.
+//! Children are started from one thread that lives as long as the process, because the kernel signals a child that has
+//! requested it (`PR_SET_PDEATHSIG`) when the *thread* that started the child ends.
 
 mod exit;
 mod spawn;
@@ -31,73 +31,73 @@ use std::{
 };
 use thiserror::Error;
 
-/// The name a host is served under on its side of the socket.
+/// The name of a child's endpoint on its side of the socket.
 pub const ENDPOINT: &str = "program_host";
 
-/// How a child is started.
+/// The settings of a child process.
 #[derive(Debug, Clone)]
 pub struct LaunchSpec {
-    /// The program: an executable of this system.
+    /// The program's file: a Flott program for this system.
     pub program: PathBuf,
-    /// The only job whose gateways it may call.
+    /// The only job whose gateways the child may call.
     pub job_id: JobId,
-    /// Its fence: drawn by the parent.
+    /// The session that fences calls to the child; drawn by the parent.
     pub session: ProcessSession,
-    /// This process, as the child calls it.
+    /// The address that the child uses for this process.
     pub parent: NodeAddress,
-    /// Its working directory: exists, empty.
+    /// The child's working directory, which exists and is empty.
     pub work_dir: PathBuf,
-    /// For temporary files: exists.
+    /// An existing directory for temporary files.
     pub tmp_dir: PathBuf,
-    /// The whole environment beside what the host itself needs.
+    /// The child's environment, to which only the variables of the host itself are added.
     pub env: BTreeMap<String, String>,
-    /// Its standard output is appended here.
+    /// The file to which the child's standard output is appended.
     pub stdout: PathBuf,
-    /// Its standard error is appended here.
+    /// The file to which the child's standard error is appended.
     pub stderr: PathBuf,
-    /// The mode of these two files where they are new.
+    /// The mode with which these two files are created.
     pub output_mode: u32,
 }
 
-/// Why there is no child.
+/// Errors of starting a child. No process is left in any case.
 #[derive(Debug, Error)]
 pub enum LaunchError {
-    /// The file is no program of ours, or not for this system.
+    /// The file is not a Flott program, or not one for this system.
     #[error(transparent)]
     NotAProgram(#[from] streaming::program_note::NotAProgram),
-    /// The system refused something.
+    /// The operating system refused a step of the start.
     #[error("{what} {path}: {source}", path = path.display())]
     Io {
-        /// What was tried.
+        /// The step that was tried, as the beginning of a sentence that `path` ends.
         what: &'static str,
-        /// With which file.
+        /// The file or directory that the step concerns.
         path: PathBuf,
-        /// Its answer.
+        /// The system's error.
         source: io::Error,
     },
-    /// The process ended before it answered.
+    /// The process ended before it answered the first call.
     #[error("the program {exit} before it answered{}", said(log_tail))]
     Ended {
-        /// How.
+        /// How the process ended.
         exit: ExitCause,
-        /// The end of its standard error.
+        /// The end of the process's standard error, at most 2 KiB.
         log_tail: String,
     },
-    /// The process lives but does not answer.
+    /// The process did not answer the first call in time; it was killed.
     #[error("the program did not answer within {} ms: {why}{}", within.as_millis(), said(log_tail))]
     Silent {
-        /// How long it was waited for.
+        /// The time that was waited for the answer.
         within: Duration,
-        /// What the call said.
+        /// The error of the call.
         why: String,
-        /// The end of its standard error.
+        /// The end of the process's standard error, at most 2 KiB.
         log_tail: String,
     },
 }
 
 impl LaunchError {
-    /// Returns true if the system has no room for another process now: too few descriptors or processes, or too little
-    /// memory. The same launch may succeed later.
+    /// Returns true if the system had no descriptor, process or memory left for the child: the same launch may succeed
+    /// later.
     pub fn is_no_room(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_no_room(source),
@@ -109,7 +109,8 @@ impl LaunchError {
     }
 }
 
-/// Returns true if the system refused something for lack of descriptors, processes or memory.
+/// Returns true if an I/O error says that descriptors, processes or memory are exhausted (EMFILE, ENFILE, EAGAIN,
+/// ENOMEM).
 pub fn is_no_room(error: &io::Error) -> bool {
     use nix::errno::Errno;
     let errno = error.raw_os_error().map(Errno::from_raw);
@@ -120,13 +121,13 @@ fn said(log_tail: &str) -> String {
     if log_tail.is_empty() { String::new() } else { format!("; it said:\n{log_tail}") }
 }
 
-/// A child that answers.
+/// A running child that has answered its first call.
 pub struct LaunchedHost {
-    /// Where.
+    /// The host's address, session and process id.
     pub address: HostAddress,
-    /// Ends when the process has.
+    /// Completes when the process has ended, with how it ended.
     pub exited: BoxFuture<'static, ExitCause>,
-    /// Ends the process and what it has started, at once.
+    /// Kills the process and its process group.
     pub kill: Kill,
 }
 
@@ -137,7 +138,7 @@ impl fmt::Debug for LaunchedHost {
 }
 
 impl LaunchSpec {
-    /// What the child finds in its environment.
+    /// Returns the complete environment of the child.
     fn environment(&self) -> BTreeMap<String, String> {
         let mut env = self.env.clone();
         env.extend([
@@ -151,10 +152,10 @@ impl LaunchSpec {
     }
 }
 
-/// Starts a child, adopts its socket and waits at most `within` until it answers.
+/// Starts a child, adopts its socket as a connection, and waits at most `within` for the child to answer a call.
 ///
 /// # Errors
-/// Why there is none; nothing of it is left then.
+/// [`LaunchError`] if the child was not started, ended, or did not answer in time; it is killed then.
 pub async fn host(
     rpc: &RpcService,
     spec: LaunchSpec,
@@ -167,7 +168,7 @@ pub async fn host(
     let node = NodeAddress::new(format!("host:{pid}-{number}"));
     let address = EndpointAddress::new(node.clone(), ENDPOINT);
     let adopting = rpc.clone();
-    // The socket belongs to the lane where connections run.
+    // The socket is registered on the lane on which connections run.
     let adopted = rpc
         .platform()
         .lane(Lane::Io)
@@ -186,11 +187,14 @@ pub async fn host(
         Ok(Ok(peer)) => peer,
         Ok(Err(error)) => {
             kill.kill();
-            return Err(failed("the socket of the host with log", error));
+            return Err(failed("cannot adopt the socket of the program host with the log", error));
         }
         Err(_) => {
             kill.kill();
-            return Err(failed("no lane for the host with log", io::Error::other("ending")));
+            return Err(failed(
+                "cannot adopt the socket of the program host with the log",
+                io::Error::other("the process is ending"),
+            ));
         }
     };
     let exited = exited.shared();
@@ -203,7 +207,7 @@ pub async fn host(
         answered = gateway.ask_within(ParentAlive {}, within) => answered,
     };
     if let Err(error) = answered {
-        // A child that ends while it is asked looks like a lost connection first.
+        // When a child ends during the call, the lost connection may be noticed before the exit.
         if let Ok(exit) = tokio::time::timeout(Duration::from_millis(200), exited.clone()).await {
             return Err(LaunchError::Ended { exit, log_tail: exit::log_tail(&stderr) });
         }

@@ -1,4 +1,4 @@
-//! The start of a process, on the launching thread. Nothing here waits for the child to do anything.
+//! Starts a child process on the launching thread. Nothing here may wait for an action of the child.
 
 use super::{ExitCause, Kill, LaunchError, LaunchSpec};
 use crate::sync::lock;
@@ -17,24 +17,24 @@ use std::{
 };
 use streaming::{program_note, task::threads};
 
-/// How often a file that somebody still has open for writing is tried to be executed, and how far apart.
+/// The number of retries, and the pause between two, for executing a file that is still open for writing.
 const BUSY_TRIES: u32 = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// A child process.
+/// A child process that was started; it may not have executed anything yet.
 #[derive(Debug)]
 pub struct Launched {
-    /// The socket to it.
+    /// The parent's end of the socket to the child.
     pub stream: UnixStream,
-    /// Its id, also of its process group.
+    /// The child's process id, which is also the id of its process group.
     pub pid: u32,
-    /// Ends when it has.
+    /// Completes when the child has ended.
     pub exited: Exited,
-    /// Ends it.
+    /// Kills the child and its process group.
     pub kill: Kill,
 }
 
-/// The end of a child.
+/// A future that completes when the child has ended and was reaped, with how it ended.
 pub struct Exited(pub(super) BoxFuture<'static, ExitCause>);
 
 impl std::fmt::Debug for Exited {
@@ -55,10 +55,11 @@ impl Future for Exited {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Starts a child on the launching thread.
+/// Starts a child on the launching thread. If the caller drops the future, the child is killed.
 ///
 /// # Errors
-/// When the file is no program of ours, or the system refuses to start it.
+/// [`LaunchError::NotAProgram`] if the file is not a Flott program, [`LaunchError::Io`] if the system refuses to start
+/// it.
 pub async fn start(spec: LaunchSpec) -> Result<Launched, LaunchError> {
     let path = spec.program.clone();
     let ending = |why: &str| LaunchError::Io {
@@ -69,7 +70,7 @@ pub async fn start(spec: LaunchSpec) -> Result<Launched, LaunchError> {
     let (reply, started) = oneshot::channel();
     on_launching_thread(Box::new(move || {
         if let Err(Ok(orphan)) = reply.send(launch(&spec)) {
-            // Who asked has gone: nobody would end it.
+            // The caller is gone, so nobody else would end the child.
             orphan.kill.kill();
         }
     }))
@@ -96,19 +97,19 @@ fn on_launching_thread(job: Job) -> io::Result<()> {
 }
 
 fn launch(spec: &LaunchSpec) -> Result<Launched, LaunchError> {
-    // Refused before anything of the file is executed.
+    // Checked before anything of the file is executed.
     program_note::read(&spec.program)?;
     let refused = |what: &'static str, path: &Path| {
         let path = path.to_owned();
         move |source| LaunchError::Io { what, path, source }
     };
-    // Where a program file is given relative to a directory, it must not be searched in PATH nor in the child's
-    // own directory.
+    // A relative path is resolved here, so that it is searched neither in PATH nor in the child's working directory.
     let program =
         std::path::absolute(&spec.program).map_err(refused("can't find", &spec.program))?;
     let stdout = open_log(&spec.stdout, spec.output_mode)?;
     let stderr = open_log(&spec.stderr, spec.output_mode)?;
-    let (ours, theirs) = UnixStream::pair().map_err(refused("no socket for", &spec.program))?;
+    let (ours, theirs) =
+        UnixStream::pair().map_err(refused("cannot create a socket pair for", &spec.program))?;
     let mut command = Command::new(&program);
     command
         .env_clear()
@@ -119,10 +120,12 @@ fn launch(spec: &LaunchSpec) -> Result<Launched, LaunchError> {
         .stderr(stderr)
         .process_group(0);
     let child = spawn(&mut command).map_err(refused("can't start", &spec.program))?;
-    // The child's end of the socket goes with the command: only then is the child's end the end of the stream.
+    // Dropping the command closes this process's copy of the child's end of the socket. Otherwise the stream would not
+    // end when the child does.
     drop(command);
     let (pid, kill) = (child.id(), Kill::new(&child));
-    let exited = watch(child, &kill).map_err(refused("can't watch", &spec.program))?;
+    let exited = watch(child, &kill)
+        .map_err(refused("cannot start the thread that waits for", &spec.program))?;
     Ok(Launched { stream: ours, pid, exited, kill })
 }
 
@@ -136,8 +139,8 @@ fn open_log(path: &PathBuf, mode: u32) -> Result<File, LaunchError> {
     })
 }
 
-/// A file that was written a moment ago may still be open for writing in a child that another thread has forked
-/// just then: it is free when that child has executed its own program.
+/// Spawns the command, and retries while the file is busy. A file that was just written may still be open for writing
+/// in a child that another thread forked at that moment, until that child executes its own program.
 fn spawn(command: &mut Command) -> io::Result<Child> {
     for _ in 0..BUSY_TRIES {
         match command.spawn() {
@@ -154,7 +157,7 @@ fn watch(child: Child, kill: &Kill) -> io::Result<Exited> {
     let (ended, exit) = oneshot::channel();
     let (waiting, guard) = (kill.clone(), kill.clone());
     let started = threads::spawn("flott-reaper", 64 << 10, move || {
-        // Whether anybody waits for it does not matter.
+        // Sending fails if nobody waits for the end, which does not matter.
         let _ = ended.send(waiting.wait(child));
     });
     if let Err(error) = started {

@@ -1,6 +1,6 @@
-//! From a deployment to running tasks: the program is rebuilt once per graph and compared, then each task gets
-//! its thread. This runs on a thread of its own, since `build` is user code; a task's ports are opened and its
-//! functions cloned on the task's thread.
+//! Turns a deployment into running tasks: rebuilds the program once per graph, compares the graphs, then starts a
+//! thread for each task. This happens on a thread of its own, because `build` is user code. A task's ports are opened,
+//! and its functions cloned, on the task's thread.
 
 use super::{events::ParentEvents, tasks::Task};
 use crate::program::rebuild;
@@ -24,7 +24,7 @@ use streaming::{
 };
 use tokio::runtime::Handle;
 
-/// Tasks of one deployment call.
+/// The tasks of one deployment call.
 pub(crate) struct Deployment {
     pub(crate) graph: Arc<JobGraph>,
     pub(crate) producers: Vec<Arc<EdgeProducers>>,
@@ -32,7 +32,7 @@ pub(crate) struct Deployment {
     pub(crate) devices: BTreeMap<AllocationId, Devices>,
 }
 
-/// What every task of a host is made with.
+/// The parts of the host that all of its tasks use.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
     pub(crate) exchange: Exchange,
@@ -40,13 +40,13 @@ pub(crate) struct Surroundings {
     pub(crate) platform: Platform,
     pub(crate) runtime: Handle,
     pub(crate) tmp_dir: PathBuf,
-    /// Options of the TaskManager; the job's go first.
+    /// The options of the TaskManager; options of the job override them.
     pub(crate) options: Arc<BTreeMap<String, String>>,
     pub(crate) stack_bytes: usize,
     pub(crate) embedded: bool,
 }
 
-/// Starts the thread that deploys. It ends when the sender is dropped.
+/// Starts the deploying thread, which ends when the returned sender is dropped.
 pub(crate) fn start(
     program: ProgramEntry,
     around: Surroundings,
@@ -57,7 +57,7 @@ pub(crate) fn start(
         while let Ok(deployment) = deployments.recv() {
             deployer.deploy(deployment);
         }
-        // User values go on this thread, guarded like the rest of user code.
+        // Dropped on this thread and guarded, because the program's values may run user code.
         let _ = task::panics::catch(move || drop(deployer));
     })?;
     Ok(sender)
@@ -98,12 +98,13 @@ impl Deployer {
             let stack_bytes = self.around.stack_bytes;
             let make: MakeSubtask = Box::new(move || plan.subtask(&task, deployment));
             if let Err(error) = task::start(control, mailbox, stack_bytes, make) {
-                tracing::error!(%error, "a task has no thread");
+                tracing::error!(%error, "cannot start a thread for a task; the task fails");
             }
         }
     }
 
-    /// The program as it was built for this graph, or for one of the same shape.
+    /// Returns the program built for this graph; builds it unless the last build was for the same job, program and
+    /// graph fingerprint.
     fn built(&mut self, graph: &JobGraph) -> Result<Arc<BuiltJob>, BuildError> {
         if let Some(built) = &self.built
             && built.graph().fingerprint == graph.fingerprint
@@ -118,7 +119,7 @@ impl Deployer {
     }
 }
 
-/// A build that failed here will fail again: no restart mends it.
+/// Returns the failure cause of a failed build. It is fatal, because the build would fail again after a restart.
 fn cause_of(error: &BuildError) -> FailureCause {
     let kind = match error {
         BuildError::Differs(_) => "Differs",
@@ -136,7 +137,7 @@ fn table(edge: &EdgeProducers) -> Producers {
     }
 }
 
-/// What the tasks of one deployment share.
+/// The parts that the tasks of one deployment share.
 struct Plan {
     graph: Arc<JobGraph>,
     built: Arc<BuiltJob>,
@@ -147,7 +148,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Opens the ports and makes the subtask: on the task's thread.
+    /// Opens the ports and creates the subtask. Runs on the task's thread.
     fn subtask(
         &self,
         task: &Task,
@@ -207,12 +208,15 @@ impl Plan {
             .ok_or_else(|| TaskError::Deployment(format!("the program has no edge {}", edge.0)))
     }
 
-    /// Edges by input.
+    /// Returns the edges into the vertex, grouped by input.
     fn inputs_of(&self, vertex: &JobVertex) -> Result<Vec<Vec<InputEdge>>, TaskError> {
         let mut by_input: BTreeMap<u32, Vec<InputEdge>> = BTreeMap::new();
         for edge in self.graph.inputs_of(vertex.id) {
             let producers = self.producers.get(&edge.id).cloned().ok_or_else(|| {
-                TaskError::Deployment(format!("edge {} came without its producers", edge.id.0))
+                TaskError::Deployment(format!(
+                    "edge {} was deployed without its producers",
+                    edge.id.0
+                ))
             })?;
             self.check_producers(edge, &producers)?;
             by_input.entry(edge.input).or_default().push(InputEdge {
@@ -237,7 +241,7 @@ impl Plan {
         )))
     }
 
-    /// Outputs in order, with the key groups of their consumers.
+    /// Returns the outputs of the vertex in order, each with the number of key groups of its consumer.
     fn outputs_of(&self, vertex: &JobVertex) -> Result<Vec<(OutputEdge, u32)>, TaskError> {
         let mut by_output = BTreeMap::new();
         for edge in self.graph.outputs_of(vertex.id) {

@@ -1,5 +1,6 @@
-//! Operator events on their way to the coordinator, over the parent. An event is never sent twice, because its coordinator may heed
-//! it twice; a poll is, because whoever sends polls numbers what they say.
+//! Sends operator events to their coordinators through the parent. An event that may have been processed is not sent
+//! again, because the coordinator would process it twice. A poll is sent again, because the messages in it are
+//! numbered.
 
 use futures::{FutureExt, future::BoxFuture};
 use gateways::{
@@ -11,14 +12,14 @@ use model::{ExecutionAttemptId, JobId, OperatorId};
 use std::time::Duration;
 use streaming::task::OperatorEvents;
 
-/// How long a coordinator may take: it may list files, or wait for another system.
+/// The time in which a coordinator must answer a call; it may list files, or wait for another system.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
-/// How long a coordinator that is not there is asked again.
+/// The total of the pauses after which an unavailable coordinator is no longer asked again.
 const TRIES_WITHIN: Duration = Duration::from_secs(60);
 const RETRY_FIRST: Duration = Duration::from_millis(10);
 const RETRY_LAST: Duration = Duration::from_millis(500);
 
-/// The way over the parent.
+/// Sends operator events of one job through the parent TaskManager.
 pub(crate) struct ParentEvents {
     pub(crate) parent: Remote<TaskExecutorGateway>,
     pub(crate) job_id: JobId,
@@ -51,19 +52,20 @@ impl OperatorEvents for ParentEvents {
         checkpoint: u64,
         snapshots: Vec<(OperatorId, Vec<u8>)>,
     ) {
-        // Nobody triggers checkpoints yet, so none can complete.
-        tracing::warn!(%from, checkpoint, n = snapshots.len(), "a checkpoint that nobody asked for");
+        // Checkpoints are not triggered yet, so no acknowledgement is expected.
+        tracing::warn!(%from, checkpoint, n = snapshots.len(), "a subtask acknowledged a checkpoint that was not triggered; ignored");
     }
 }
 
 async fn within(answer: impl Future<Output = Result<Vec<u8>, String>>) -> Result<Vec<u8>, String> {
     match tokio::time::timeout(TRIES_WITHIN + ANSWER_WITHIN, answer).await {
         Ok(result) => result,
-        Err(_) => Err("there was no answer in time".to_owned()),
+        Err(_) => Err("no answer of the coordinator within 120 s".to_owned()),
     }
 }
 
-/// Sends an event until it is answered. `twice`: also where it may have been heeded already.
+/// Sends an event until it is answered or refused. With `twice` it is also sent again if it may have been processed
+/// already.
 async fn send(
     parent: Remote<TaskExecutorGateway>,
     ask: ForwardOperatorEvent,

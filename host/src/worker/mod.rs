@@ -1,5 +1,5 @@
-//! The TaskManager's side of a host: exchange, tasks, and the way to the parent. The actor calls in; nothing here
-//! blocks it.
+//! The side of a host that serves the TaskManager: the exchange, the tasks, and the connection to the parent. The
+//! host's actor calls it; nothing here may block that actor.
 
 mod deploy;
 mod events;
@@ -31,7 +31,7 @@ use streaming::{
 use tasks::{Admission, Tasks};
 use tokio::runtime::{Builder, Runtime};
 
-/// Default of `task.cancellation.timeout`.
+/// The default of `task.cancellation.timeout`.
 const CANCELLATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The tasks of one job in one TaskManager.
@@ -41,13 +41,13 @@ pub(crate) struct Worker {
     exchange: Exchange,
     tasks: Arc<Tasks>,
     deployments: mpsc::Sender<Deployment>,
-    /// The graph that the host was sent, and by which JobMaster.
+    /// The last graph that the host was sent, and the JobMaster that sent it.
     graph: Option<(JobMasterId, Arc<JobGraph>)>,
-    /// Dropped last: everything above runs on it.
+    /// Dropped last, because everything above runs on it.
     _runtime: DataRuntime,
 }
 
-/// Threads for sockets and timers of the data plane.
+/// The tokio runtime for sockets and timers of the data plane; `None` only while it is dropped.
 struct DataRuntime(Option<Runtime>);
 
 impl DataRuntime {
@@ -59,7 +59,7 @@ impl DataRuntime {
             .thread_stack_size(512 << 10)
             .enable_all()
             .build()
-            .map_err(|e| BuildError::Process(format!("the data plane has no threads: {e}")))?;
+            .map_err(|e| BuildError::Process(format!("no threads for the data plane: {e}")))?;
         Ok(Self(Some(runtime)))
     }
 
@@ -70,7 +70,7 @@ impl DataRuntime {
 
 impl Drop for DataRuntime {
     fn drop(&mut self) {
-        // Dropped on an actor's thread, which may not wait for the threads to end.
+        // Dropped on an actor's thread, which must not wait for the runtime's threads to end.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
@@ -78,7 +78,8 @@ impl Drop for DataRuntime {
 }
 
 impl Worker {
-    /// Binds the data port and starts what every task needs.
+    /// Binds the data port and starts the exchange, the deploying thread and the reports to the parent. Fails if an
+    /// option is wrong, or if no port or thread is available.
     pub(crate) async fn start(
         start: StartHost,
         program: ProgramEntry,
@@ -116,12 +117,12 @@ impl Worker {
                 embedded,
             },
         )
-        .map_err(|e| BuildError::Process(format!("no thread for deployments: {e}")))?;
+        .map_err(|e| BuildError::Process(format!("cannot start the deploying thread: {e}")))?;
         let (weak, job_id) = (Arc::downgrade(&tasks), start.job_id);
         handle.spawn(async move {
             let orphans = weak.clone();
             if let ReportingEnded::Orphaned(error) = report(reports, weak, parent, job_id).await {
-                tracing::error!(%job_id, %error, "the TaskManager does not want this host's reports: its tasks end");
+                tracing::error!(%job_id, %error, "the TaskManager no longer accepts task states from this host; the host cancels its tasks");
                 if let Some(tasks) = orphans.upgrade() {
                     tasks.cancel(|_, _| true);
                 }
@@ -138,7 +139,7 @@ impl Worker {
         })
     }
 
-    /// Where the data port is.
+    /// Returns the address of the data port.
     pub(crate) fn data_address(&self) -> &NodeAddress {
         &self.data_address
     }
@@ -147,12 +148,13 @@ impl Worker {
         self.job_id
     }
 
-    /// The host's share of memory has another size.
+    /// Changes the limit of the exchange's memory, in bytes.
     pub(crate) fn resize(&self, network_memory: u64) {
         self.exchange.memory().set_limit(network_memory);
     }
 
-    /// Takes tasks in; answered with those that can't be.
+    /// Admits the tasks of a deployment and queues them for the deploying thread. Returns the attempts that were
+    /// refused, each with the reason; a repeated attempt is ignored. An error concerns the whole call.
     pub(crate) fn deploy(
         &mut self,
         deploy: DeployToHost,
@@ -175,7 +177,7 @@ impl Worker {
                 Admission::New => {}
                 Admission::Known => continue,
                 Admission::Superseded { by } => {
-                    let why = format!("attempt {by} of this subtask is later");
+                    let why = format!("superseded by attempt {by} of this subtask");
                     refused.push((attempt, DeployError::Host(why)));
                     continue;
                 }
@@ -206,21 +208,23 @@ impl Worker {
         }
         match &self.graph {
             Some((from, graph)) if *from == job_master => Ok(Arc::clone(graph)),
-            _ => Err(DeployError::Host("it was not sent the graph".to_owned())),
+            _ => Err(DeployError::Host(
+                "the call contains no graph, and this JobMaster has not sent one before".to_owned(),
+            )),
         }
     }
 
-    /// Asks attempts to stop.
+    /// Asks execution attempts to stop; returns at once.
     pub(crate) fn cancel(&self, attempts: &[ExecutionAttemptId]) {
         self.tasks.cancel(|attempt, _| attempts.contains(attempt));
     }
 
-    /// Asks to stop what runs in a slot.
+    /// Asks all tasks of a slot to stop; returns at once.
     pub(crate) fn release(&self, allocation: AllocationId) {
         self.tasks.cancel(|_, of| of == allocation);
     }
 
-    /// Asks everything to stop; ends when it has.
+    /// Asks all tasks to stop at once; the returned future completes when they have ended.
     pub(crate) fn stop(&self) -> impl Future<Output = ()> + 'static {
         self.tasks.cancel(|_, _| true);
         let tasks = Arc::clone(&self.tasks);
@@ -251,21 +255,21 @@ async fn bind(
     };
     let platform = platform.clone();
     let (bind, host) = (start.data_bind.clone(), start.data_host.clone());
-    // Bound on the data runtime: its sockets belong to the runtime that polls them.
+    // Bound on the data runtime, because a socket belongs to the runtime that polls it.
     let bound = runtime
         .spawn(async move { DataPort::bind(&platform, &bind, &host, &ports, credentials).await })
         .await;
     match bound {
         Ok(Ok(port)) => Ok(port),
         Ok(Err(error)) => Err(BuildError::Process(format!(
-            "{error}; each process of a job on this TaskManager takes one: set taskmanager.data.port to more, or \
+            "{error}; each process of a job on this TaskManager needs a port: set taskmanager.data.port to more ports, or \
              taskmanager.bind-host"
         ))),
         Err(error) => Err(BuildError::Process(format!("the data port was not bound: {error}"))),
     }
 }
 
-/// Options of the data plane, as the TaskManager sends them.
+/// The options of the data plane that this host uses, from those that the TaskManager sends.
 struct Settings {
     exchange: ExchangeOptions,
     cancellation_timeout: Duration,
@@ -305,7 +309,7 @@ impl Settings {
     }
 }
 
-/// A duration option: a number of milliseconds, or a number with a unit.
+/// Parses a duration option: a number of milliseconds, or a number with the unit `ms`, `s`, `m`, `min` or `h`.
 fn duration(
     options: &BTreeMap<String, String>,
     key: &str,

@@ -1,5 +1,5 @@
-//! Task states on their way to the parent: in order, in batches, repeated until the parent has them. It must
-//! never drop a state while the parent lives, and never reorder two of one task.
+//! Sends task states to the parent: in order, in batches, repeated until the parent confirms them. This module must
+//! never drop a state while the parent lives, and never reorder two states of one task.
 
 use super::tasks::Tasks;
 use crate::sync::lock;
@@ -19,20 +19,20 @@ use std::{
 use streaming::{TaskCounters, task::TaskControl};
 use tokio::sync::Notify;
 
-/// Updates that one call carries.
+/// The maximum number of updates in one call.
 const BATCH_MAX: usize = 4096;
-/// How often the counts of running tasks are told.
+/// The interval at which changed counts and metrics of running tasks are reported.
 const COUNTS_EVERY: Duration = Duration::from_secs(1);
-/// Between two tries.
+/// The first and the last pause between two tries of a call.
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_LAST: Duration = Duration::from_secs(1);
-/// One try.
+/// The time-out of one try.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// What was told of running tasks last.
+/// The counts and metrics of each running task in its last report.
 type Told = BTreeMap<ExecutionAttemptId, (TaskIo, Arc<TaskMetrics>)>;
 
-/// States that are not told yet.
+/// A queue of states that have not been reported yet.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     queue: Mutex<VecDeque<TaskStateUpdate>>,
@@ -40,7 +40,7 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Queues a state. Called with the task's own state locked, so that the order is the task's.
+    /// Queues a state. The caller holds the lock of the task's own state, so that states are queued in order.
     pub(crate) fn push(
         &self,
         task: &TaskControl,
@@ -59,7 +59,7 @@ impl Reports {
     }
 }
 
-/// What is told of a task whose counts are these.
+/// Returns an update with the state and the task's present counts and metrics.
 fn update_of(
     task: &TaskControl,
     state: ExecutionState,
@@ -79,16 +79,16 @@ fn counts(counters: &TaskCounters) -> TaskIo {
     }
 }
 
-/// Why reporting ended.
+/// Reasons for the end of reporting.
 #[derive(Debug)]
 pub(crate) enum ReportingEnded {
-    /// The parent is another incarnation, or will never take reports.
+    /// The parent is another incarnation, or will never accept reports of this host.
     Orphaned(FabricError),
     /// The host ended.
     HostEnded,
 }
 
-/// Tells the parent until the host ends or the parent is another one.
+/// Reports queued states, and once a second changed counts, until the host has ended or the parent refuses the reports.
 pub(crate) async fn report(
     reports: Arc<Reports>,
     tasks: Weak<Tasks>,
@@ -128,7 +128,7 @@ fn remember(told: &mut Told, updates: &[TaskStateUpdate]) {
     }
 }
 
-/// Tells the state of running tasks again whose counts have changed.
+/// Queues the state of each running task whose counts or metrics differ from its last report.
 fn queue_counts(tasks: &Tasks, told: &Told) {
     for task in tasks.all() {
         let counters = task.counters();
@@ -154,13 +154,13 @@ async fn tell(
             Err(gateways::CallError::Fabric(error)) => error,
             Err(gateways::CallError::Refused(never)) => match never {},
         };
-        // A panicking parent comes back or ends this host; everything else that can't be repeated means that
-        // these reports are for somebody who is gone.
+        // A parent whose handler panicked is restarted or ends this host. Every other error that is not retriable means
+        // that the parent for which these reports are is gone.
         let panicked = matches!(error, FabricError::HandlerPanicked { .. });
         if !error.is_retriable() && !panicked {
             return Err(error);
         }
-        tracing::debug!(%error, "the parent did not take task states; again");
+        tracing::debug!(%error, "the parent did not accept task states; they are sent again");
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(RETRY_LAST);
     }

@@ -1,5 +1,6 @@
-//! The tasks of a host: who is there, and what happens to those that do not stop. Lock order: a task's own state
-//! first, then this table; so nothing is asked of a task while the table is locked.
+//! The table of a host's tasks: it admits attempts, cancels tasks, and ends the process if a task does not stop. Lock
+//! order: a task's own state first, then this table; therefore no method of a task may be called while the table is
+//! locked.
 
 use super::reports::Reports;
 use crate::{program::Place, sync::lock};
@@ -12,33 +13,34 @@ use std::{
 use streaming::task::{Mailbox, TaskControl, TaskObserver};
 use tokio::{runtime::Handle, sync::Notify};
 
-/// All tasks that have not ended.
+/// The tasks of a host that have not ended, and the newest attempt of each subtask.
 pub(crate) struct Tasks {
     reports: Arc<Reports>,
     place: Place,
-    /// `task.cancellation.timeout`.
+    /// The value of `task.cancellation.timeout`.
     cancellation_timeout: Duration,
     runtime: Handle,
     table: Mutex<Table>,
-    /// Told when one has ended.
+    /// Notified when a task has ended.
     ended: Notify,
-    /// Told when one was added.
+    /// Notified when a task was added.
     added: Notify,
 }
 
-/// A step that lasts through one such interval ends behind the record at work.
+/// The interval at which long steps are looked for: a step that lasts through one interval ends after the record at
+/// work.
 const LONG_STEP: Duration = Duration::from_millis(50);
-/// How long the one who looks for long steps holds a table without tasks.
+/// The maximum time that the search for long steps keeps a table without tasks alive.
 const REST: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Table {
     running: BTreeMap<ExecutionAttemptId, Task>,
-    /// The newest attempt of each subtask that was here: graph, vertex, subtask.
+    /// The number of the newest attempt of each subtask, by execution graph, vertex and subtask index.
     newest: BTreeMap<(u64, model::JobVertexId, u32), u32>,
 }
 
-/// One task.
+/// A running task: its control, its mailbox and its slot.
 #[derive(Clone)]
 pub(crate) struct Task {
     pub(crate) control: Arc<TaskControl>,
@@ -46,16 +48,16 @@ pub(crate) struct Task {
     pub(crate) allocation: AllocationId,
 }
 
-/// What the table says to a new attempt.
+/// The answer to an attempt that is to run here.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It is new.
+    /// The attempt is new and may run.
     New,
-    /// It is, or was, here: the call was repeated.
+    /// The attempt runs or ran here: the call was repeated.
     Known,
-    /// A later one was here.
+    /// A later attempt of the subtask runs or ran here.
     Superseded {
-        /// Which.
+        /// The number of the later attempt.
         by: u32,
     },
 }
@@ -80,7 +82,7 @@ impl Tasks {
         tasks
     }
 
-    /// Whether an attempt may run here; a new one is remembered.
+    /// Returns whether an attempt may run here, and remembers a new one as the newest of its subtask.
     pub(crate) fn admit(&self, attempt: ExecutionAttemptId) -> Admission {
         let mut table = lock(&self.table);
         let key = (attempt.graph, attempt.vertex, attempt.subtask);
@@ -94,7 +96,7 @@ impl Tasks {
         }
     }
 
-    /// A new task; its first state is reported.
+    /// Adds a task; its first state is reported to the parent.
     pub(crate) fn add(
         self: &Arc<Self>,
         attempt: ExecutionAttemptId,
@@ -110,7 +112,8 @@ impl Tasks {
         task
     }
 
-    /// Forgets which attempts of other execution graphs were here.
+    /// Forgets the newest attempts of all execution graphs but `graph`. Returns the ids of the graphs that were
+    /// forgotten.
     pub(crate) fn keep_only(&self, graph: u64) -> Vec<u64> {
         let mut table = lock(&self.table);
         let mut gone: Vec<u64> = table.newest.keys().map(|key| key.0).collect();
@@ -120,13 +123,13 @@ impl Tasks {
         gone
     }
 
-    /// All that have not ended.
+    /// Returns the controls of all tasks that have not ended.
     pub(crate) fn all(&self) -> Vec<Arc<TaskControl>> {
         let table = lock(&self.table);
         table.running.values().map(|task| Arc::clone(&task.control)).collect()
     }
 
-    /// Asks those to stop for which `which` is true.
+    /// Asks the tasks for which `which` returns true to stop; returns at once.
     pub(crate) fn cancel(&self, which: impl Fn(&ExecutionAttemptId, AllocationId) -> bool) {
         let controls: Vec<_> = lock(&self.table)
             .running
@@ -139,7 +142,7 @@ impl Tasks {
         }
     }
 
-    /// Waits until none is left.
+    /// Waits until all tasks have ended.
     pub(crate) async fn all_ended(&self) {
         loop {
             let ended = self.ended.notified();
@@ -151,7 +154,8 @@ impl Tasks {
     }
 }
 
-/// Ends steps that take long, so that a task of slow records sends its output in time. Rests while there are no tasks.
+/// Interrupts steps that last longer than [`LONG_STEP`], so that a task of slow records sends its output in time.
+/// Sleeps while there are no tasks.
 async fn end_long_steps(tasks: Weak<Tasks>) {
     let mut tick = tokio::time::interval(LONG_STEP);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -163,7 +167,7 @@ async fn end_long_steps(tasks: Weak<Tasks>) {
             tokio::select! {
                 biased;
                 () = tasks.added.notified() => {}
-                // The host may go meanwhile: the handle must not keep the table.
+                // The host may be dropped meanwhile, and this handle must not keep the table alive for long.
                 () = tokio::time::sleep(REST) => {}
             }
         }
@@ -174,8 +178,8 @@ async fn end_long_steps(tasks: Weak<Tasks>) {
 impl TaskObserver for Tasks {
     fn changed(&self, task: &TaskControl, state: ExecutionState, cause: Option<FailureCause>) {
         match &cause {
-            Some(cause) => tracing::info!(task = task.name(), %state, %cause, "task"),
-            None => tracing::debug!(task = task.name(), %state, "task"),
+            Some(cause) => tracing::info!(task = task.name(), %state, %cause, "task state"),
+            None => tracing::debug!(task = task.name(), %state, "task state"),
         }
         self.reports.push(task, state, cause);
         if state.is_terminal() {

@@ -1,29 +1,30 @@
-//! What control elements of many channels mean together: the smallest watermark, the barrier that all have
-//! brought, the end that all have reached. Pure: channels and events in, steps out.
+//! Merges the control elements of many channels: the smallest watermark, the barrier that all channels have delivered,
+//! the end that all have reached. The module is pure: events of channels in, steps out.
 
 use crate::seam::{Barrier, StreamEvent};
 use std::collections::BTreeSet;
 
-/// What follows from an event.
+/// An action that the head has to take because of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// This goes through the chain.
+    /// The event passes through the chain.
     Emit(StreamEvent),
-    /// Nothing more is taken of this channel until all are let go.
+    /// No element is taken from the channel with this number until `Resume`.
     Pause(usize),
-    /// All channels are let go.
+    /// Elements are taken from all channels again.
     Resume,
 }
 
-/// One channel as the alignment sees it.
+/// The state of one channel.
 #[derive(Debug, Clone, Copy)]
 struct Channel {
     watermark: i64,
     idle: bool,
     ended: bool,
-    /// Its watermark counts for the smallest: the channel is active and has caught up with what went through.
+    /// True if the channel's watermark counts for the smallest one: the channel is active and has caught up with the
+    /// last watermark that passed.
     aligned: bool,
-    /// It has brought the barrier that is being aligned.
+    /// True if the channel has delivered the barrier that is being aligned.
     at_barrier: bool,
 }
 
@@ -35,26 +36,29 @@ impl Channel {
 
 /// The state of all channels of a chain's head.
 ///
-/// Watermarks follow Flink's `StatusWatermarkValve`: the smallest watermark of the *aligned* channels goes through. A
-/// channel that was idle and is active again is aligned as soon as its watermark has caught up with the one that went
-/// through last; until then it holds nobody back. When the last active channel becomes idle, the largest watermark of all
-/// goes through. A channel that has ended counts no longer; before its end it has brought the final watermark, unless its
-/// source was stopped.
+/// Watermarks follow Flink's `StatusWatermarkValve`: the smallest watermark of the *aligned* channels passes. A channel
+/// that was idle and is active again is aligned when its watermark reaches the last one that passed; until then it does
+/// not hold back the others. When the last active channel becomes idle, the largest watermark of all channels passes. A
+/// channel that has ended no longer counts; it has delivered the final watermark before its end, unless its source was
+/// stopped.
+///
+/// Example with two channels: after watermark 10 of channel 0 and 7 of channel 1, 7 has passed. If channel 1 becomes
+/// idle, 10 passes.
 #[derive(Debug)]
 pub struct Alignment {
     channels: Vec<Channel>,
-    /// Watermark and number of each aligned channel.
+    /// The watermark and the number of each aligned channel.
     aligned: BTreeSet<(i64, usize)>,
     ended: usize,
     watermark: i64,
     idle: bool,
     barrier: Option<Barrier>,
-    /// Barriers up to this checkpoint went through, or were given up.
+    /// The newest checkpoint whose barrier has passed or was given up; older barriers are ignored.
     passed: Option<u64>,
 }
 
 impl Alignment {
-    /// Of so many channels, all active.
+    /// Returns the state of that many channels, all active and without a watermark.
     pub fn new(channels: usize) -> Self {
         let fresh = Channel {
             watermark: i64::MIN,
@@ -74,13 +78,14 @@ impl Alignment {
         }
     }
 
-    /// Whether every channel has ended.
+    /// Returns true if every channel has ended.
     pub fn all_ended(&self) -> bool {
         self.ended == self.channels.len()
     }
 
-    /// An event came on a channel. The steps are in order: a barrier that was waited for comes before the end of input,
-    /// and a watermark comes before the idleness that let it through.
+    /// Takes an event of a channel and returns the steps that follow from it, in order: a barrier that was waited for
+    /// precedes the end of input, and a watermark precedes the idleness that let it pass. Events of a channel that has
+    /// ended are ignored.
     pub fn event(&mut self, channel: usize, event: StreamEvent) -> Vec<Step> {
         let Some(state) = self.channels.get_mut(channel) else { return Vec::new() };
         match event {
@@ -130,7 +135,7 @@ impl Alignment {
         self.advance()
     }
 
-    /// Lets a channel's watermark count.
+    /// Makes a channel aligned, so that its watermark counts.
     fn align(&mut self, channel: usize) {
         if let Some(state) = self.channels.get_mut(channel) {
             state.aligned = true;
@@ -138,7 +143,7 @@ impl Alignment {
         }
     }
 
-    /// A channel has become idle or has ended: its watermark counts no longer.
+    /// Handles a channel that has become idle or has ended: its watermark no longer counts.
     fn left(&mut self, channel: usize) -> Vec<Step> {
         let Some(state) = self.channels.get_mut(channel) else { return Vec::new() };
         state.aligned = false;
@@ -148,7 +153,8 @@ impl Alignment {
             return self.advance().into_iter().collect();
         }
         let mut steps = Vec::new();
-        // Nobody will let a watermark through any more: the largest counts, unless the last active channel was behind.
+        // No channel is active, so no further watermark comes: the largest one passes, unless the last active channel
+        // had not caught up.
         if ended || watermark == self.watermark {
             let waiting = self.channels.iter().filter(|c| !c.ended);
             let largest = waiting.map(|c| c.watermark).max();
@@ -160,13 +166,13 @@ impl Alignment {
         steps
     }
 
-    /// The smallest watermark of the channels that count, where it has grown.
+    /// Returns the step for the smallest watermark of the aligned channels, if it has grown.
     fn advance(&mut self) -> Option<Step> {
         let (smallest, _) = *self.aligned.first()?;
         self.emit(smallest)
     }
 
-    /// A watermark goes through if it is greater than the last one that did.
+    /// Returns the step for a watermark, if it is greater than the last one that passed.
     fn emit(&mut self, ms: i64) -> Option<Step> {
         (ms > self.watermark).then(|| {
             self.watermark = ms;
@@ -182,7 +188,8 @@ impl Alignment {
         match self.barrier {
             Some(current) if current.checkpoint > barrier.checkpoint => return Vec::new(),
             Some(current) if current.checkpoint < barrier.checkpoint => {
-                // The older checkpoint was given up: its channels are let go and the newer one is aligned.
+                // The newer barrier shows that the older checkpoint was given up: its channels resume and the newer
+                // barrier is aligned.
                 self.passed = Some(current.checkpoint);
                 self.channels.iter_mut().for_each(|c| c.at_barrier = false);
                 steps.push(Step::Resume);
@@ -199,7 +206,8 @@ impl Alignment {
         steps
     }
 
-    /// Lets the barrier through when every channel has brought it or ended.
+    /// Returns the steps that pass the barrier and resume the channels, if every channel has delivered the barrier or
+    /// has ended.
     fn aligned(&mut self) -> Vec<Step> {
         let Some(barrier) = self.barrier else { return Vec::new() };
         if !self.channels.iter().all(|c| c.at_barrier || c.ended) {

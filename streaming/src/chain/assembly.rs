@@ -1,4 +1,4 @@
-//! Putting a chain together for one subtask: ports, contexts and what the graph says of its operators.
+//! The parts of a chain for one subtask: ports, operator contexts, and the operators' data from the graph.
 
 use crate::{
     operators::{ChainShared, OperatorContext},
@@ -10,31 +10,32 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// What the graph says of one operator.
+/// The id and name of an operator, from the graph.
 #[derive(Debug, Clone)]
 pub struct NodeInfo {
-    /// Its id.
+    /// The operator's id, stable between submissions if the operator has a uid.
     pub operator: OperatorId,
-    /// Its name.
+    /// The operator's name, for errors and logs.
     pub name: String,
 }
 
-/// What the graph says of one chain.
+/// A chain's data from the graph.
 #[derive(Debug, Clone)]
 pub struct ChainInfo {
-    /// The job.
+    /// The job's id.
     pub job_id: JobId,
-    /// The chain's name.
+    /// The chain's name, which is its vertex's name.
     pub name: String,
-    /// Its operators.
+    /// The operators in the chain.
     pub nodes: BTreeMap<NodeId, NodeInfo>,
-    /// Inputs.
+    /// The number of inputs.
     pub inputs: usize,
-    /// By producing node, consuming node and the consumer's read: the number of the output.
+    /// The index of each output, by producing node, consuming node and the number of the consumer's read (one node can
+    /// read another twice).
     pub outputs: BTreeMap<(NodeId, NodeId, usize), usize>,
 }
 
-/// The parts that are left to build with.
+/// The parts of a subtask's chain that have not been built in yet. Methods named `take_…` hand a part out once.
 pub struct Assembly {
     info: Arc<ChainInfo>,
     shared: Arc<ChainShared>,
@@ -44,16 +45,16 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Of the parts that a subtask was given.
+    /// Returns the parts of a subtask, from its context.
     ///
     /// # Errors
-    /// When there are more or fewer ports than the graph has edges.
+    /// [`TaskError::Deployment`] if the numbers of ports differ from those in the graph.
     pub fn new(info: Arc<ChainInfo>, context: SubtaskContext) -> Result<Self, TaskError> {
         let given = (context.inputs.len(), context.outputs.len());
         if given != (info.inputs, info.outputs.len()) || context.output_key_groups.len() != given.1
         {
             return Err(TaskError::Deployment(format!(
-                "'{}' has {} inputs and {} outputs, the deployment {} and {}",
+                "chain '{}' has {} inputs and {} outputs in the graph, {} and {} in the deployment",
                 info.name,
                 info.inputs,
                 info.outputs.len(),
@@ -84,20 +85,21 @@ impl Assembly {
         })
     }
 
-    /// What all operators of the subtask share.
+    /// Returns the part of the operators' contexts that is common to all operators of the subtask.
     pub fn shared(&self) -> &Arc<ChainShared> {
         &self.shared
     }
 
-    /// The chain's name.
+    /// Returns the chain's name.
     pub fn chain_name(&self) -> &str {
         &self.info.name
     }
 
-    /// The context of one operator.
+    /// Returns the context of one operator, with the snapshots that the operator is restored from. A second call for
+    /// the same operator returns a context without snapshots.
     ///
     /// # Errors
-    /// When the chain has no such operator.
+    /// [`TaskError::Deployment`] if the chain has no such operator.
     pub fn operator_context(&mut self, node: NodeId) -> Result<OperatorContext, TaskError> {
         let info = self.info.nodes.get(&node).ok_or_else(|| {
             TaskError::Deployment(format!("'{}' has no operator {}", self.info.name, node.0))
@@ -111,12 +113,13 @@ impl Assembly {
         })
     }
 
-    /// The inputs.
+    /// Returns all inputs, in order; none in a second call.
     pub fn take_inputs(&mut self) -> Vec<Box<dyn InputPort>> {
         std::mem::take(&mut self.inputs)
     }
 
-    /// The output of an edge, and the consumer's key groups; `None` where the consumer is in this chain.
+    /// Returns the output of an edge, and the number of the consumer's key groups; `None` if the consumer is in this
+    /// chain or the output was taken before.
     pub fn take_output(
         &mut self,
         from: NodeId,

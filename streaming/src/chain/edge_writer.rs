@@ -1,8 +1,8 @@
-//! The end of a chain: records are put into buffers by channel and sent as batches. What does not fit into a
-//! channel is kept, in order, and tried again; the chain takes no more input meanwhile.
+//! The end of a chain: it puts records into one buffer per channel and sends the buffers as batches. Elements that a
+//! full channel refuses are kept in order and tried again; the chain takes no more input meanwhile.
 //!
-//! A watermark ships nothing by itself: it goes behind the records of the next batch of each channel, or alone when all
-//! that waits is sent (`execution.buffer-timeout`). A watermark that comes later than it could is always true; one that
+//! A watermark does not cause a batch to be sent. It follows the records of the next batch of each channel, or is sent
+//! alone when everything that waits is sent (`execution.buffer-timeout`). A late watermark is still correct; one that
 //! overtook a record would not be.
 
 use super::Partitioner;
@@ -18,45 +18,48 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// A batch is not made larger than this, unless one record is.
+/// The maximum size of a batch in bytes, unless a single record is larger.
 const BATCH_BYTES: usize = 256 * 1024;
-/// But each channel's batch may have so many bytes.
+/// The lower bound of a batch's maximum size in bytes, however many channels there are.
 const FEWEST_BYTES: usize = 8 * 1024;
-/// The port is told what is held when that has changed by so much.
+/// The change of the held bytes from which the port is told the new number.
 const HELD_STEP: usize = 64 * 1024;
-/// All buffers of an edge together hold no more than this many full batches.
+/// All buffers of an edge together hold at most as much as this many full batches: with more than 16 channels each gets
+/// a share.
 const OPEN_BATCHES: usize = 16;
-/// But each channel's batch may have so many records.
+/// The lower bound of a batch's maximum number of records, however many channels there are.
 const FEWEST_RECORDS: usize = 32;
 
-/// Writes one edge.
+/// Sends the records and events of a chain on one edge.
 pub struct EdgeWriter<T> {
     port: Box<dyn OutputPort>,
     partitioner: Box<dyn Partitioner<T>>,
-    /// Records that are not sent yet, by channel.
+    /// The records that are not sent yet, by channel.
     buffers: Vec<Batch<T>>,
-    /// Elements that did not fit and their bytes, by channel.
+    /// The elements that a full channel refused, with their sizes in bytes, by channel.
     queues: Vec<VecDeque<(Element, usize)>>,
     queued: usize,
-    /// Bytes and number of the records in all buffers, the bytes of what is queued, and what the port was told of both.
+    /// The bytes and the number of the records in all buffers.
     open: (usize, usize),
+    /// The bytes of all queued elements.
     queued_bytes: usize,
+    /// The held bytes that the port was told last.
     told: usize,
-    /// Records and bytes of a batch, as far as the number of channels decides it.
+    /// The maximum records and bytes of a batch, which follow from the number of channels.
     most_records: usize,
     most_bytes: usize,
-    /// The same, as far as the size of records decides it too; few until their size is known.
+    /// The maximum records of a batch, given the size of the records too; low until their size is known.
     limit: usize,
     ready: Vec<usize>,
-    /// The newest watermark.
+    /// The newest watermark that came to this edge.
     watermark: i64,
-    /// The watermark that was sent last, by channel.
+    /// The last watermark that was sent, by channel.
     watermarks_sent: Vec<i64>,
     counters: Arc<TaskCounters>,
 }
 
 impl<T: Record> EdgeWriter<T> {
-    /// To that port.
+    /// Returns a writer that sends to `port`; `partitioner` selects the channel of each record if there are several.
     pub fn new(
         port: Box<dyn OutputPort>,
         partitioner: Box<dyn Partitioner<T>>,
@@ -77,7 +80,7 @@ impl<T: Record> EdgeWriter<T> {
             told: 0,
             most_records: most,
             most_bytes,
-            // Records without memory of their own elsewhere are as large as their type.
+            // A record of a type without heap memory has the size of the type.
             limit: match std::mem::needs_drop::<T>() {
                 true => FEWEST_RECORDS,
                 false => most.min((most_bytes / size_of::<T>().max(1)).max(1)),
@@ -89,7 +92,7 @@ impl<T: Record> EdgeWriter<T> {
         }
     }
 
-    /// Sends an element of so many bytes, or keeps it behind those that wait already.
+    /// Sends an element of that many bytes, or queues it after those that wait for the channel.
     fn send(&mut self, channel: usize, element: Element, bytes: usize) {
         let Some(queue) = self.queues.get_mut(channel) else { return };
         let refused = match queue.is_empty() {
@@ -103,7 +106,7 @@ impl<T: Record> EdgeWriter<T> {
         }
     }
 
-    /// Tells the port what is held, where that has changed much.
+    /// Tells the port how many bytes are held, if that has changed much.
     fn tell_held(&mut self) {
         let held = self.open.0 + self.queued_bytes;
         if held.abs_diff(self.told) >= HELD_STEP || (held == 0 && self.told > 0) {
@@ -112,14 +115,14 @@ impl<T: Record> EdgeWriter<T> {
         }
     }
 
-    /// Sends a channel's buffer; the next one gets room for `reserve` records.
+    /// Sends a channel's buffer, if it has records; the next buffer gets room for `reserve` records.
     fn ship(&mut self, channel: usize, reserve: usize) {
         let Some(buffer) = self.buffers.get_mut(channel) else { return };
         if buffer.is_empty() {
             return;
         }
         let batch = std::mem::replace(buffer, Batch::with_capacity(reserve));
-        // Its share of what is open: the records are not weighed twice.
+        // Its size is its share of all buffers, so that no record is weighed twice.
         let (open, records) = self.open;
         let bytes = open * batch.len() / records.max(1);
         self.open = (open - bytes, records - batch.len());
@@ -131,14 +134,14 @@ impl<T: Record> EdgeWriter<T> {
         self.send_batch(channel, batch, bytes);
     }
 
-    /// Sends a batch with the newest watermark behind it.
+    /// Sends a batch, followed by the newest watermark if the channel has not been sent it.
     fn send_batch(&mut self, channel: usize, batch: Batch<T>, bytes: usize) {
         let watermark = self.take_watermark(channel);
         let batch = ErasedBatch::new(batch).with_watermark(watermark);
         self.send(channel, Element::Batch(batch), bytes);
     }
 
-    /// Returns the newest watermark where the channel has not been sent it, and counts it as sent.
+    /// Returns the newest watermark and counts it as sent; `None` if the channel has been sent it already.
     fn take_watermark(&mut self, channel: usize) -> Option<i64> {
         let sent = self.watermarks_sent.get_mut(channel)?;
         (*sent < self.watermark).then(|| {
@@ -147,7 +150,7 @@ impl<T: Record> EdgeWriter<T> {
         })
     }
 
-    /// Sends all buffers, and the newest watermark where no records took it along.
+    /// Sends all buffers, and the newest watermark alone to channels for which no batch carried it.
     fn ship_all(&mut self) {
         for channel in 0..self.buffers.len() {
             self.ship(channel, 0);
@@ -159,7 +162,7 @@ impl<T: Record> EdgeWriter<T> {
         }
     }
 
-    /// Tries again what did not fit.
+    /// Tries to send the queued elements again, each channel in order.
     fn retry(&mut self) {
         if self.queued == 0 {
             return;
@@ -202,7 +205,8 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
         }
         let mut ready = std::mem::take(&mut self.ready);
         if limit < before {
-            // A partitioner names a channel when its buffer comes to the limit: those beyond a smaller one go first.
+            // A partitioner reports a buffer when its length reaches the limit. Buffers that already exceed a lowered
+            // limit are sent first.
             let full =
                 |(channel, buffer): (usize, &Batch<T>)| (buffer.len() >= limit).then_some(channel);
             ready.extend(self.buffers.iter().enumerate().filter_map(full));
@@ -226,7 +230,7 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
 
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         if let StreamEvent::Watermark(ms) = event {
-            // The counter keeps the bits of the signed number.
+            // The counter holds the bits of the signed number.
             self.counters.watermark_ms.store(ms as u64, Ordering::Relaxed);
             self.watermark = self.watermark.max(ms);
             return Ok(Flow::Done);
@@ -267,14 +271,14 @@ impl<T: Record> Consumer<T> for EdgeWriter<T> {
     fn dispose(&mut self) {}
 }
 
-/// Several edges behind one chain: every record goes to each.
+/// The end of a chain with several edges: sends every record and event on each of them.
 pub struct FanOut<T> {
     edges: Vec<Box<dyn Consumer<T>>>,
     copy: Batch<T>,
 }
 
 impl<T> FanOut<T> {
-    /// To those edges. Edges never make an event wait, so each event goes through all at once.
+    /// Returns a fan-out to those edges. They must be edge writers, which never make an event wait.
     pub fn new(edges: Vec<Box<dyn Consumer<T>>>) -> Self {
         Self { edges, copy: Batch::default() }
     }
@@ -336,7 +340,7 @@ impl<T: Record> Consumer<T> for FanOut<T> {
     }
 }
 
-/// The end of a chain that nobody reads: behind a sink, or behind an operator whose stream is not used.
+/// The end of a chain without an edge, after a sink or after an operator whose stream is not used: drops all records.
 #[derive(Debug)]
 pub struct NoConsumer;
 

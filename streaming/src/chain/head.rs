@@ -1,4 +1,4 @@
-//! The head of a chain, and the one that reads inputs.
+//! The interface of the head of a chain, and the head that reads inputs.
 
 use super::{Alignment, Step};
 use crate::{
@@ -12,76 +12,79 @@ use crate::{
 use model::NodeId;
 use std::{any::type_name, collections::VecDeque, sync::Arc};
 
-/// Where a chain's records come from: a source, or inputs. It owns the rest of the chain.
+/// The head of a chain, which produces the chain's records: a source, or the inputs. It owns the rest of the chain. One
+/// thread calls it.
 pub trait Head: Send {
-    /// Opens the chain, then the head.
+    /// Opens the operators, last one first, then the head itself.
     ///
     /// # Errors
-    /// When either can't.
+    /// [`TaskError`] if an operator or the head cannot be opened.
     fn open(&mut self) -> Result<(), TaskError>;
-    /// Works on about so many records. [`Progress::Finished`]: the end of input went through the chain.
+    /// Processes about `budget` records. [`Progress::Finished`] means that the end of input has passed through the
+    /// chain.
     ///
     /// # Errors
-    /// When the task has failed.
+    /// [`TaskError`] if the task has failed.
     fn step(&mut self, budget: usize) -> Result<Progress, TaskError>;
-    /// Starts a checkpoint, where the head is a source.
+    /// Starts a checkpoint if the head is a source; does nothing otherwise, because barriers come through the inputs.
     ///
     /// # Errors
-    /// When the task has failed.
+    /// [`TaskError`] if the task has failed.
     fn trigger(&mut self, barrier: Barrier) -> Result<(), TaskError>;
-    /// Hands mail to the operator it is for.
+    /// Hands mail to the operator that it is for.
     ///
     /// # Errors
-    /// When the task has failed.
+    /// [`TaskError`] if the task has failed.
     fn deliver(&mut self, to: NodeId, mail: OperatorMail) -> Result<(), TaskError>;
-    /// A checkpoint is complete everywhere.
+    /// Tells the head and all operators that a checkpoint is complete in the whole job.
     ///
     /// # Errors
-    /// When the task has failed.
+    /// [`TaskError`] if the task has failed.
     fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError>;
-    /// Sends on what waits in the chain.
+    /// Sends the batches that wait at the end of the chain: full ones, and with `partial` the others too. Returns true
+    /// if nothing waits any more.
     ///
     /// # Errors
-    /// When the task has failed.
+    /// [`TaskError`] if the task has failed.
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError>;
-    /// Whether an output or sink of the chain takes nothing more for now.
+    /// Returns true if an output or a sink of the chain takes no more records for now.
     fn full(&self) -> bool;
-    /// Goes on with records that the chain has not worked off because a step was interrupted.
+    /// Continues with records that are left in the chain because a step was interrupted.
     ///
     /// # Errors
-    /// When the task has failed.
+    /// [`TaskError`] if the task has failed.
     fn resume(&mut self) -> Result<(), TaskError>;
-    /// Whether such records are left.
+    /// Returns true if records are left in the chain because a step was interrupted.
     fn is_interrupted(&self) -> bool;
-    /// Barriers that went through the whole chain since the last call.
+    /// Returns the barriers that have passed through the whole chain since the last call.
     fn passed_barriers(&mut self) -> Vec<Barrier>;
-    /// After the end of input.
+    /// Closes the operators after the end of input.
     ///
     /// # Errors
-    /// When the task has failed.
+    /// [`TaskError`] if the task has failed.
     fn close(&mut self) -> Result<(), TaskError>;
-    /// Instead of `close`.
+    /// Releases resources of a task that was cancelled or has failed; called instead of `close`.
     fn dispose(&mut self);
 }
 
-/// Takes a batch off an input, as records of the type that the chain works on; the batch itself where it is of another
-/// type.
+/// Converts a batch of an input into records of the type that the chain's operators take. `Err` returns a batch of
+/// another type unchanged.
 pub type OpenBatch<T> = fn(ErasedBatch) -> Result<Batch<T>, ErasedBatch>;
 
-/// Reads inputs, whose batches become records of one type.
+/// The head of a chain that reads inputs; the batches of all inputs are converted into records of one type.
 pub struct InputHead<T> {
     ports: Vec<Box<dyn InputPort>>,
-    /// Per port.
+    /// How the batches of each port are converted.
     open: Vec<OpenBatch<T>>,
-    /// Per port, the number of its first channel among all channels.
+    /// The number of each port's first channel among all channels.
     offsets: Vec<usize>,
     /// The port to poll next.
     turn: usize,
-    /// Ports that have said they are finished.
+    /// True for each port that has returned [`Polled::Finished`].
     finished: Vec<bool>,
     alignment: Alignment,
     steps: VecDeque<Step>,
-    /// The batch at work, and the part of it that is handed on at once.
+    /// The rest of the batch at work, and the part of it that is handed on at once.
     current: OwnedParts<T>,
     part: Batch<T>,
     consumer: Box<dyn Consumer<T>>,
@@ -92,7 +95,7 @@ pub struct InputHead<T> {
 }
 
 impl<T: Send + 'static> InputHead<T> {
-    /// Of those inputs; `place` names the chain in errors.
+    /// Returns a head that reads those inputs, in turn. `place` names the chain in errors.
     pub fn new(
         inputs: Vec<(Box<dyn InputPort>, OpenBatch<T>)>,
         consumer: Box<dyn Consumer<T>>,
@@ -124,7 +127,8 @@ impl<T: Send + 'static> InputHead<T> {
         }
     }
 
-    /// Works off the batch at hand. `None`: it is done with.
+    /// Hands the batch at work to the chain, part by part. Returns `None` when the batch is done, else how the step
+    /// ends.
     fn work_off(&mut self) -> Result<Option<Progress>, TaskError> {
         loop {
             if self.consumer.is_interrupted() {
@@ -151,7 +155,7 @@ impl<T: Send + 'static> InputHead<T> {
     ) -> Result<(), TaskError> {
         TaskCounters::add(&self.counters.records_in, batch.len() as u64);
         if let Some(ms) = batch.watermark {
-            // Done when the records are worked off: the watermark is behind them.
+            // These steps are done after the batch's records, because the watermark follows them.
             self.steps.extend(self.alignment.event(channel, StreamEvent::Watermark(ms)));
         }
         let opened = self.open.get(port).and_then(|open| open(batch).ok());
@@ -166,7 +170,7 @@ impl<T: Send + 'static> InputHead<T> {
         Ok(())
     }
 
-    /// Does what events asked for. `None`: all of it is done.
+    /// Does the steps that events have caused. Returns `None` when all are done, else how the task's step ends.
     fn do_steps(&mut self) -> Result<Option<Progress>, TaskError> {
         while let Some(step) = self.steps.front().copied() {
             match step {
@@ -206,7 +210,8 @@ impl<T: Send + 'static> InputHead<T> {
         }
     }
 
-    /// The next element of any port, in turn, with the port and the channel among all channels.
+    /// Returns the next element of any port, taken in turn, with the number of the port and of the channel among all
+    /// channels.
     fn poll(&mut self) -> Option<(usize, usize, Element)> {
         let ports = self.ports.len();
         for _ in 0..ports {
@@ -272,7 +277,7 @@ impl<T: Send + 'static> Head for InputHead<T> {
                     && !self.alignment.all_ended() =>
                 {
                     return Err(TaskError::Deployment(format!(
-                        "the inputs of '{}' are finished, but not every channel has said so",
+                        "the inputs of '{}' are finished, but not every channel has delivered its end of input",
                         self.place
                     )));
                 }

@@ -1,7 +1,8 @@
-//! A chain at work in one subtask: its head (a source, or the inputs), its operators, its outputs, and the
+//! A chain that runs in one subtask: its head (a source, or the inputs), its operators, its outputs, and the
 //! [`Subtask`](crate::seam::Subtask) around them.
 //!
-//! Nothing here blocks: a full output or an empty input is told to the caller, who parks the thread.
+//! Nothing here may block: a full output or an empty input is returned to the caller as
+//! [`Progress`](crate::seam::Progress), and the caller parks the thread.
 
 mod align;
 mod assembly;

@@ -1,4 +1,4 @@
-//! Which consuming subtask gets a record.
+//! Partitioners: they select the consuming subtask of each record.
 
 use crate::{
     batch::Batch,
@@ -9,13 +9,13 @@ use crate::{
 };
 use std::marker::PhantomData;
 
-/// Distributes the records of a batch over buffers, one per channel (there are at least two).
+/// Distributes the records of a batch to buffers, one per channel. There are at least two channels.
 pub trait Partitioner<T>: Send {
-    /// Moves every record into a buffer; the batch comes back empty. Channels whose buffer reached `limit` are
-    /// appended to `ready`, each once.
+    /// Moves every record into a buffer and leaves the batch empty. Appends each channel whose buffer reached `limit`
+    /// records in this call to `ready`, once. Records of one channel keep their order.
     ///
     /// # Errors
-    /// When a function of the program chooses a channel that there is not.
+    /// [`TaskError::User`] if the program's function selects a channel that does not exist.
     fn partition(
         &mut self,
         batch: &mut Batch<T>,
@@ -23,23 +23,24 @@ pub trait Partitioner<T>: Send {
         limit: usize,
         ready: &mut Vec<usize>,
     ) -> Result<(), TaskError>;
-    /// Whether every record goes to every channel: it is put into the first buffer only, and copied when it is sent.
+    /// Returns true if every record goes to every channel. `partition` then uses the first buffer only, which is copied
+    /// when it is sent.
     fn broadcasts(&self) -> bool {
         false
     }
 }
 
-/// By the key group of the key.
+/// Sends a record to the subtask that owns the key group of the record's key.
 #[derive(Debug)]
 pub struct HashByKey<S> {
     selector: S,
     max_parallelism: u32,
-    /// By key group.
+    /// The channel of each key group.
     channels: Vec<u32>,
 }
 
 impl<S> HashByKey<S> {
-    /// To `channels` subtasks of an operator with so many key groups.
+    /// Returns a partitioner for `channels` subtasks of an operator with `max_parallelism` key groups.
     pub fn new(selector: S, channels: usize, max_parallelism: u32) -> Self {
         let parallelism = u32::try_from(channels).unwrap_or(u32::MAX);
         let channels = (0..max_parallelism)
@@ -72,7 +73,7 @@ impl<T: Send, S: KeySelector<T>> Partitioner<T> for HashByKey<S> {
     }
 }
 
-/// In turn: each channel gets an equal run of every batch.
+/// Sends an equal run of every batch to each channel, in turn.
 #[derive(Debug)]
 pub struct RoundRobin<T> {
     next: usize,
@@ -80,7 +81,7 @@ pub struct RoundRobin<T> {
 }
 
 impl<T> RoundRobin<T> {
-    /// Beginning with that channel, so that not all producers begin with the same.
+    /// Returns a partitioner that begins with channel `first`. Producers should begin with different channels.
     pub fn new(first: usize) -> Self {
         Self { next: first, record: PhantomData }
     }
@@ -111,14 +112,14 @@ impl<T: Send> Partitioner<T> for RoundRobin<T> {
     }
 }
 
-/// By a function of the program: the record and the number of channels in, the channel out.
+/// Sends a record to the channel that a function of the program returns for the record and the number of channels.
 #[derive(Debug)]
 pub struct ByFunction<F> {
     function: F,
 }
 
 impl<F> ByFunction<F> {
-    /// With that function.
+    /// Returns a partitioner that calls that function for each record.
     pub fn new(function: F) -> Self {
         Self { function }
     }
@@ -152,7 +153,7 @@ impl<T: Send, F: FnMut(&T, usize) -> usize + Send> Partitioner<T> for ByFunction
     }
 }
 
-/// Every record to all.
+/// Sends every record to all channels.
 #[derive(Debug)]
 pub struct Broadcast;
 

@@ -1,4 +1,5 @@
-//! The subtask around a chain: what its driver sees.
+//! The subtask around a chain: what the thread that steps it calls. It decides when outputs are flushed, and turns
+//! panics into failures.
 
 use super::Head;
 use crate::{
@@ -13,16 +14,17 @@ use std::{
     time::Duration,
 };
 
-/// How long a record may wait for its batch to fill: Flink's names and default.
+/// The options for the maximum time that a record waits for its batch to fill; the first one that is set counts. Names
+/// and default (100 ms) are Flink's.
 const BUFFER_TIMEOUT: [&str; 2] = ["execution.buffer-timeout.interval", "execution.buffer-timeout"];
 const BUFFER_TIMEOUT_MS: u64 = 100;
-/// A task that runs out of input sends what it has, but not more often than this: under load it runs out all the time,
-/// and would only make its batches small.
+/// The minimum time in milliseconds between two flushes of a task that runs out of input. Under load a task runs out of
+/// input all the time, and flushing each time would only make its batches small.
 const LINGER_MS: u64 = 5;
-/// The operator that tickets of the runner itself are for: there is none of that number.
+/// The node number in tickets of the runner itself; no operator has it.
 const RUNNER: NodeId = NodeId(u32::MAX);
 
-/// One subtask of a chain.
+/// The subtask of a chain: the chain's head, and when its output was last flushed.
 pub struct ChainTask {
     head: Box<dyn Head>,
     shared: Arc<ChainShared>,
@@ -30,18 +32,18 @@ pub struct ChainTask {
     buffer_timeout_ms: u64,
     linger_ms: u64,
     flushed_ms: u64,
-    /// Records that had gone out when everything was last sent, and the newest watermark then.
+    /// The number of output records and the newest watermark when everything was last sent.
     flushed: (u64, u64),
-    /// A timer will wake the task to send what it has.
+    /// True while a timer is set that wakes the task to send its output.
     timer: bool,
-    /// The end of input went through the chain.
+    /// True once the end of input has passed through the chain.
     ended: bool,
-    /// Cancelled, failed, closed or disposed of: nothing of the user's runs any more.
+    /// True once the task was cancelled, has failed, or was closed or disposed of: no user code runs any more.
     over: bool,
 }
 
 impl ChainTask {
-    /// Around a chain.
+    /// Returns the subtask of a chain. `name` names the chain in the error of a panic.
     pub fn new(head: Box<dyn Head>, shared: Arc<ChainShared>, name: String) -> Self {
         let mut timeouts = BUFFER_TIMEOUT.iter().filter_map(|key| shared.options.get(*key));
         let timeout = timeouts.next().and_then(|text| milliseconds(text));
@@ -60,7 +62,7 @@ impl ChainTask {
         }
     }
 
-    /// Runs user code; a panic is a failure of the task, not of its thread.
+    /// Runs user code. A panic becomes [`TaskError::Panicked`]; after any error the task is over.
     fn guard<T>(
         &mut self,
         run: impl FnOnce(&mut Self) -> Result<T, TaskError>,
@@ -91,7 +93,7 @@ impl ChainTask {
             false => self.head.step(budget)?,
         };
         if self.head.is_interrupted() && !self.head.full() {
-            // Whatever else it found: there is work that nobody will wake it for.
+            // Whatever the step returned: records are left for which nobody would wake the task.
             progress = Progress::Busy;
         }
         for barrier in self.head.passed_barriers() {
@@ -105,7 +107,7 @@ impl ChainTask {
             }
             Progress::Busy => {
                 let now = self.shared.upcalls.now_unix_ms();
-                // A clock that jumps back flushes too: the difference wraps to something large.
+                // A clock that jumps back flushes too, because the difference wraps to a large number.
                 if now.wrapping_sub(self.flushed_ms) >= self.buffer_timeout_ms {
                     self.flushed_ms = now;
                     self.head.flush(true)?;
@@ -117,13 +119,14 @@ impl ChainTask {
                 if !self.head.flush(true)? {
                     return Ok(Progress::Blocked);
                 }
-                // Where what it was blocked by has just gone out, nothing would wake it.
+                // If the flush has just made room, no later event would wake the task.
                 Ok(if self.head.full() { Progress::Blocked } else { Progress::Busy })
             }
         }
     }
 
-    /// Sends what waits for its batch to fill: now, or soon.
+    /// Sends the records that wait for their batches to fill, before the task parks; within 5 ms of the last flush it
+    /// sets a timer instead.
     fn send_before_parking(&mut self) -> Result<Progress, TaskError> {
         let counters = &self.shared.counters;
         let records = counters.records_out.load(Ordering::Relaxed);
@@ -146,7 +149,7 @@ impl ChainTask {
             return Ok(Progress::Blocked);
         }
         self.flushed = made;
-        // Where records were left because an output was full, and has room now, nothing would wake it.
+        // If records are left and the full output has room now, nothing would wake the task.
         let has_work = self.head.is_interrupted() && !self.head.full();
         Ok(if has_work { Progress::Busy } else { Progress::Starved })
     }
@@ -204,7 +207,7 @@ impl Subtask for ChainTask {
     }
 
     fn dispose(&mut self) {
-        // A failure while cleaning up has nobody to be told to; the attempt has ended already.
+        // The attempt has ended already, so a failure while cleaning up is dropped.
         let _ = self.guard(|task| {
             task.head.dispose();
             Ok(())
@@ -217,7 +220,7 @@ impl Subtask for ChainTask {
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned())
@@ -230,7 +233,7 @@ mod tests {
     use crate::{operators::OperatorContext, seam::Barrier};
     use std::sync::{Mutex, atomic::AtomicU64};
 
-    /// What a chain answers, and how often everything of it was sent.
+    /// The answers of a chain in a test, and how often everything was flushed.
     #[derive(Default)]
     struct Answers {
         sent: Vec<bool>,
@@ -238,7 +241,7 @@ mod tests {
         interrupted: bool,
     }
 
-    /// A source that waits.
+    /// A source without input.
     struct Waiting(Arc<Mutex<Answers>>);
 
     impl Head for Waiting {

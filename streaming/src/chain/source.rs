@@ -1,4 +1,5 @@
-//! The head of a chain that is a source: drives its reader, and carries what the reader and its enumerator say to each other.
+//! The head of a chain that begins with a source: it drives the source's reader, and carries messages between the
+//! reader and its enumerator.
 
 use super::Head;
 use crate::{
@@ -20,34 +21,34 @@ use crate::{
 use model::NodeId;
 use std::{collections::VecDeque, time::Duration};
 
-/// Ticket of polls of the enumerator, and of the timer that repeats one.
+/// The ticket of polls of the enumerator, and of the timer that repeats a poll.
 const POLL: u32 = OWN_TICKETS + 1;
-/// Ticket of the timer that looks for idle splits.
+/// The ticket of the timer that looks for idle splits.
 const LOOK: u32 = OWN_TICKETS + 2;
-/// Ticket of the timer that asks the generators.
+/// The ticket of the timer that asks the watermark generators for periodic watermarks.
 const ASK: u32 = OWN_TICKETS + 3;
-/// A poll that has had no answer for so long is repeated: the way to the enumerator takes none for longer than a minute.
+/// The interval at which a poll is repeated, because the calls that carry it time out after a minute.
 const POLL_AGAIN: Duration = Duration::from_secs(20);
 
-/// What a source's subtask has in a snapshot: its splits, each with its watermark.
+/// The snapshot of a source's subtask: its splits, each with its watermark (milliseconds since 1970).
 type Snapshot<S> = Vec<(S, i64)>;
 
-/// A source and the rest of its chain.
+/// The head of a chain with a source: its reader, and the rest of the chain.
 pub struct SourceHead<R: SourceReader> {
     reader: R,
     out: ReaderOutput<R::Record>,
     context: OperatorContext,
     wishes: Wishes,
-    /// The way to the enumerator, where the source has one.
+    /// The message link to the enumerator, if the source has one.
     link: Option<EnumeratorLink>,
-    /// Events that have to go through the chain, in order.
+    /// Events that have to pass through the chain, in order.
     events: VecDeque<StreamEvent>,
     passed: Vec<Barrier>,
     read_to_end: bool,
     ended: bool,
 }
 
-/// An error of a source: what is a task's failure already stays one.
+/// Returns the task's failure for an error of a source; a [`TaskError`] inside is returned as it is.
 fn failure(context: &OperatorContext, error: BoxError) -> TaskError {
     match error.downcast::<TaskError>() {
         Ok(error) => *error,
@@ -56,7 +57,8 @@ fn failure(context: &OperatorContext, error: BoxError) -> TaskError {
 }
 
 impl<R: SourceReader> SourceHead<R> {
-    /// Reads with that reader, which has an enumerator or has none. Event times are given here if there is a strategy.
+    /// Returns the head of a chain that reads with `reader`. `coordinated`: the source has an enumerator. `times`: the
+    /// source has a watermark strategy, which assigns event times here.
     pub(crate) fn new(
         reader: Result<R, BoxError>,
         coordinated: bool,
@@ -78,7 +80,8 @@ impl<R: SourceReader> SourceHead<R> {
         })
     }
 
-    /// Sends on what waits of events. `None`: nothing does.
+    /// Passes the waiting events through the chain. Returns `None` when no event waits any more, else how the step
+    /// ends.
     fn do_events(&mut self) -> Result<Option<Progress>, TaskError> {
         while let Some(event) = self.events.front().copied() {
             match self.out.collector().event(event)? {
@@ -96,7 +99,7 @@ impl<R: SourceReader> SourceHead<R> {
         Ok(None)
     }
 
-    /// Calls the reader; its errors become the task's.
+    /// Calls the reader; an error of the reader fails the task.
     fn call<T>(
         &mut self,
         call: impl FnOnce(&mut R, &mut ReaderContext<'_>) -> Result<T, BoxError>,
@@ -106,7 +109,8 @@ impl<R: SourceReader> SourceHead<R> {
             .map_err(|error| failure(context, error))
     }
 
-    /// Hands splits to the reader. Each holds back the watermark from now on, whether or not the reader begins with it.
+    /// Hands splits to the reader. From now on each split holds back the watermark, even before the reader begins to
+    /// read it.
     fn add_splits(&mut self, splits: Snapshot<R::Split>) -> Result<(), TaskError> {
         if let Some(times) = self.out.times() {
             for (split, watermark) in &splits {
@@ -117,7 +121,7 @@ impl<R: SourceReader> SourceHead<R> {
         self.call(|reader, context| reader.add_splits(splits, context))
     }
 
-    /// Takes up the splits of a snapshot, and registers with them.
+    /// Restores the splits of the snapshots, and registers at the enumerator with them.
     fn restore(&mut self) -> Result<(), TaskError> {
         let mut held = Snapshot::new();
         for snapshot in self.context.restore() {
@@ -129,11 +133,11 @@ impl<R: SourceReader> SourceHead<R> {
                 held.iter().map(|(split, _)| encode_one(split)).collect(),
             ));
         }
-        // Also where none are left: the reader of a snapshot does not begin anew.
+        // Called with no splits too if there was a snapshot: a restored reader must not start from the beginning.
         if self.context.restore().is_empty() { Ok(()) } else { self.add_splits(held) }
     }
 
-    /// Heeds what the enumerator has said.
+    /// Processes the enumerator's messages, except those that must wait for a checkpoint.
     fn heed(&mut self) -> Result<(), TaskError> {
         while let Some(message) = self.link.as_mut().and_then(EnumeratorLink::next) {
             match message {
@@ -152,7 +156,8 @@ impl<R: SourceReader> SourceHead<R> {
         Ok(())
     }
 
-    /// Says to the enumerator what the reader wants it to hear.
+    /// Sends the reader's messages to the enumerator with a poll, if one is due; `again`: also repeats a poll whose
+    /// answer is outstanding.
     fn poll_enumerator(&mut self, again: bool) {
         let Some(link) = &mut self.link else {
             return self.wishes.messages.clear();
@@ -179,7 +184,7 @@ impl<R: SourceReader> SourceHead<R> {
                 self.poll_enumerator(true);
                 self.context.wake_after(POLL_AGAIN, POLL);
             }
-            // Nothing but the end follows the final watermark.
+            // After the final watermark only the end of input follows.
             ASK | LOOK if self.read_to_end => {}
             ASK => {
                 self.out.set_clock(|| self.context.now_unix_ms());

@@ -1,8 +1,8 @@
-//! Reading ahead in hash tables that are larger than the caches: the places of keys that come next are fetched into the cache while
-//! the keys before them are worked on.
+//! Reading ahead in hash tables that are larger than the processor's caches: the places of the next keys are loaded
+//! into the cache while the function processes the records before them.
 //!
-//! Addresses here are hints for the processor and nothing else: nothing is ever read through them, so that one that has become
-//! wrong costs time only.
+//! Addresses here are hints for the processor only. Nothing may ever be read through them, so that an outdated address
+//! costs time and nothing else.
 
 #![expect(unsafe_code, reason = "a prefetch is an unsafe intrinsic")]
 
@@ -10,14 +10,15 @@ use crate::types::{Key, key_hash};
 use hashbrown::HashTable;
 use std::ptr;
 
-/// From this size on a state does not fit into the caches that belong to one core, and reading ahead pays.
+/// The size in bytes from which state no longer fits into the caches of one core, so that reading ahead saves time.
 const LARGE_BYTES: usize = 512 << 10;
 
-/// Where the buckets of hash tables lie.
+/// The addresses of the buckets of a subtask's hash tables.
 #[derive(Debug, Default)]
 pub(super) struct Places(Vec<Place>);
 
-/// Where the buckets of one table lie: bucket `i` ends where bucket `i - 1` begins, and behind bucket 0 there is one byte for each.
+/// The addresses of the buckets of one table. Bucket `i` ends where bucket `i - 1` begins; bucket 0 is followed by one
+/// control byte per bucket.
 #[derive(Debug, Default, Clone, Copy)]
 struct Place {
     buckets: usize,
@@ -25,10 +26,11 @@ struct Place {
 }
 
 impl Places {
-    /// Looks where the buckets of those tables are, where they have moved. Returns whether reading ahead pays.
+    /// Updates the addresses of those tables whose number of buckets has changed. Returns true if the tables are so
+    /// large that reading ahead saves time; updates nothing otherwise.
     pub(super) fn find<K: Key, V>(&mut self, tables: &[HashTable<(K, V)>]) -> bool {
         let Some(some) = tables.first() else { return false };
-        // Hashes spread keys evenly: one table stands for all.
+        // Hashes spread keys evenly, so all tables have about the size of the first one.
         if some.num_buckets() * size_of::<(K, V)>() * tables.len() < LARGE_BYTES {
             return false;
         }
@@ -41,11 +43,12 @@ impl Places {
         true
     }
 
-    /// Asks the processor for the bucket of table number `table` that a search for `hash` begins with, each of `size` bytes.
+    /// Asks the processor to load the bucket of table number `table` at which a search for `hash` begins, and its
+    /// control byte. `size` is the size of a bucket in bytes.
     #[inline]
     pub(super) fn fetch(&self, table: usize, hash: u64, size: usize) {
         let Some(place) = self.0.get(table) else { return };
-        // The lowest bits of the hash choose the bucket, in every version of the table's crate so far.
+        // In every version of hashbrown so far the lowest bits of the hash select the bucket.
         let bucket = hash as usize & place.buckets.wrapping_sub(1);
         fetch(place.first.wrapping_sub(bucket * size));
         fetch(place.first.wrapping_add(size + bucket));
@@ -64,7 +67,7 @@ impl Place {
     }
 }
 
-/// Fetches the cache line of an address, whatever is there.
+/// Asks the processor to load the cache line of an address, which may be any number.
 #[inline]
 fn fetch(address: usize) {
     #[cfg(target_arch = "x86_64")]

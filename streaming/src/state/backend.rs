@@ -1,83 +1,89 @@
-//! What a backend of keyed state must do, so that the functions above it are synchronous and borrow `&mut` state whether
-//! a key is in memory or has to be fetched.
+//! The interface of a backend of keyed state. It lets the functions above it be synchronous and borrow `&mut` state,
+//! whether a key's state is in memory or has to be fetched.
 //!
-//! A batch's life with a backend that is not always resident: [`StateBackend::admit`] for each record's key pins the keys
-//! that are resident and remembers the others, whose records the caller parks; [`StateBackend::fetch`] begins to read
-//! what was missing, everything concurrently and beside the task; [`StateBackend::place`] gives the resident keys'
-//! state, to be changed in place; [`StateBackend::release`] lets go of the pins. An answer comes between two batches:
-//! [`StateBackend::arrived`] makes its keys resident and pins them, the caller works off their parked records in order,
-//! then releases. So a key is parked for a whole batch or not at all, and its records never overtake each other.
-//! A key without state is resident too, once that is known.
+//! The caller handles a batch as follows, with a backend that is not always resident:
+//!
+//! 1. It calls [`StateBackend::admit`] for each record's key. The backend pins the keys that are resident and remembers
+//!    the others, whose records the caller parks.
+//! 2. It calls [`StateBackend::fetch`] and runs the returned reads of the missing keys concurrently, outside of the
+//!    task's thread.
+//! 3. It calls [`StateBackend::place`] for each resident key and changes the state in place.
+//! 4. It calls [`StateBackend::release`], which removes all pins.
+//!
+//! Results of reads are handed in between two batches: [`StateBackend::arrived`] makes their keys resident and pins
+//! them, the caller processes the parked records of these keys in order and then releases the pins. Therefore a key is
+//! parked for a whole batch or not at all, and its records never overtake each other. A key that is known to have no
+//! state is resident too.
 
 use super::{Kept, KeyAddress, KeyGroups};
 use crate::types::{CodecError, Key};
 use futures::future::BoxFuture;
 use thiserror::Error;
 
-/// State cannot be accessed.
+/// Errors of accessing, writing or restoring state. Each fails the task.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StateError {
-    /// A key came to a subtask that does not own it.
+    /// A record's key belongs to a key group of another subtask: the exchange or a snapshot is wrong.
     #[error(
         "a record of key group {group} came to the subtask that owns groups {first} to {end} (exclusive)"
     )]
     NotOwned {
         /// The key's group.
         group: u32,
-        /// The first owned group.
+        /// The first key group that the subtask owns.
         first: u32,
-        /// Behind the last owned group.
+        /// The end of the subtask's key groups, exclusive.
         end: u32,
     },
-    /// A key was used that was not admitted before.
+    /// The state of a key was used although the key was not admitted, or not fetched yet.
     #[error("the state of a key of group {group} is used before it was fetched")]
     NotResident {
         /// The key's group.
         group: u32,
     },
-    /// Bytes of a state or a snapshot are none.
-    #[error("bytes of state cannot be read")]
+    /// The bytes of a state or a snapshot cannot be decoded, or a value cannot be encoded.
+    #[error("cannot encode or decode state")]
     Codec(#[from] CodecError),
-    /// The backend's storage failed.
+    /// A read from the backend's storage failed.
     #[error("the state of {keys} keys cannot be fetched: {why}")]
     Fetch {
-        /// How many keys wait for it.
+        /// The number of keys that the read was for.
         keys: usize,
-        /// What the storage said.
+        /// The storage's error.
         why: String,
     },
-    /// A snapshot holds a state of the same name and another type.
+    /// A snapshot contains a state of the same name with another kind or other types.
     #[error(
         "state '{name}' was written as {written}, the program declares it as {declared}: give the changed state another name, or restore with the program that wrote it"
     )]
     Schema {
         /// The state's name.
         name: String,
-        /// Kind and fingerprints in the snapshot.
+        /// The kind and fingerprints in the snapshot.
         written: String,
-        /// Kind and fingerprints in the program.
+        /// The kind and fingerprints in the program.
         declared: String,
     },
-    /// A snapshot is of a stream that was keyed by another type.
+    /// A snapshot was written for another type of key.
     #[error("the snapshot's keys are of type {written}, the program's of type {declared}")]
     KeySchema {
-        /// Fingerprint in the snapshot.
+        /// The fingerprint of the key's type in the snapshot.
         written: String,
-        /// Fingerprint in the program.
+        /// The fingerprint of the key's type in the program.
         declared: String,
     },
 }
 
-/// A read that a backend has begun. The future runs beside the task; its result comes back to
-/// [`StateBackend::arrived`] with the ticket.
+/// A read that a backend has requested. The caller runs the future outside of the task's thread and passes its result
+/// with the ticket to [`StateBackend::arrived`].
 pub struct Fetch {
-    /// Tells the fetches of one backend apart.
+    /// Identifies the read among those of this backend.
     pub ticket: u32,
-    /// The read.
+    /// The read; an error is the storage's text. The bytes are opaque to the caller.
     pub read: BoxFuture<'static, Result<Vec<u8>, String>>,
 }
 
-/// The place of a resident key: one that has state, or one that has none.
+/// The place of a resident key in the backend: taken when the key has state, free when it has none.
 #[derive(Debug)]
 pub enum Place<T, F> {
     /// The key has state.
@@ -86,21 +92,21 @@ pub enum Place<T, F> {
     Free(F),
 }
 
-/// The place of a key that has state.
+/// The place of a key that has state; borrowed from the backend.
 pub trait Taken<K, V> {
-    /// Returns the stored key, and the state to be changed in place.
+    /// Returns the stored key and its state, which the caller may change in place.
     fn entry(&mut self) -> (&K, &mut V);
-    /// Removes key and state.
+    /// Removes the key and its state from the backend.
     fn remove(self);
 }
 
-/// The place of a resident key that has no state.
+/// The place of a resident key that has no state; borrowed from the backend.
 pub trait Free<K, V> {
-    /// Stores the key, which must be the one that the place was asked for, and its state.
+    /// Stores a key and its state here. The key must equal the one that the place was looked up for.
     fn insert(self, key: K, state: V);
 }
 
-/// Keeps the state of the keys of one operator's subtask.
+/// Stores the state of the keys of one operator in one subtask. One thread calls it.
 pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// The place of a key that has state.
     type Taken<'a>: Taken<K, V>
@@ -110,49 +116,54 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     type Free<'a>: Free<K, V>
     where
         Self: 'a;
-    /// Every key is resident at all times: nothing is admitted, fetched or released.
+    /// True if every key is resident at all times: callers then leave out `admit`, `fetch` and `release`.
     const ALWAYS_RESIDENT: bool;
 
-    /// Begins empty, for those key groups.
+    /// Resets the backend to an empty one for those key groups. Called once, before anything is restored.
     fn open(&mut self, groups: KeyGroups);
 
     /// Returns the bytes of memory that the backend's tables take, full or not. What keys and values themselves have on the heap does
     /// not count: the program's allocator knows that.
     fn memory_bytes(&self) -> u64;
 
-    /// Returns the place of a resident key. `same` sees the stored keys that have the same hash.
+    /// Returns the place of a resident key. `same` is called with stored keys whose hashes may be equal and returns true for the
+    /// wanted one.
     ///
     /// # Errors
-    /// When this subtask does not own the key, or the key is not resident.
+    /// [`StateError::NotOwned`] if this subtask does not own the key's group, [`StateError::NotResident`] if the key
+    /// was not admitted or is still being fetched.
     fn place(
         &mut self,
         at: KeyAddress,
         same: impl FnMut(&K) -> bool,
     ) -> Result<Place<Self::Taken<'_>, Self::Free<'_>>, StateError>;
 
-    /// Returns whether [`StateBackend::fetch_ahead`] pays for the next batch: where the state is larger than the processor's caches.
+    /// Returns true if the state is larger than the processor's caches, so that the caller should call
+    /// [`StateBackend::fetch_ahead`] for the keys of the next batch. Called once before each batch.
     fn reads_ahead(&mut self) -> bool {
         false
     }
 
-    /// Tells that a key comes soon, so that its place can be fetched into the processor's cache.
+    /// Asks the processor to load a key's place into its cache, because a record of the key follows soon. A hint
+    /// without other effects.
     fn fetch_ahead(&self, _at: KeyAddress) {}
 
-    /// Pins a key that is resident until the next [`StateBackend::release`] and returns true; remembers one that is
-    /// not for the next [`StateBackend::fetch`], unless it is being fetched, and returns false.
+    /// Returns true and pins the key until the next [`StateBackend::release`] if the key is resident. Otherwise returns
+    /// false, and [`StateBackend::fetch`] will include the key unless a read of it is under way.
     fn admit(&mut self, _at: KeyAddress, _key: &K) -> bool {
         true
     }
 
-    /// Returns the reads for the keys that were admitted and are missing, to be run concurrently.
+    /// Returns the reads for the keys that were not resident when they were admitted since the last call. The caller
+    /// runs them concurrently.
     fn fetch(&mut self) -> Vec<Fetch> {
         Vec::new()
     }
 
-    /// Takes in the result of a read: its keys are resident and pinned now and appended to `keys`.
+    /// Takes the result of a read: makes its keys resident, pins them, and appends them to `keys`.
     ///
     /// # Errors
-    /// When the read failed, or gave other bytes than were written.
+    /// [`StateError::Fetch`] if the read failed, [`StateError::Codec`] if it returned other bytes than were written.
     fn arrived(
         &mut self,
         _ticket: u32,
@@ -162,24 +173,27 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
         Ok(())
     }
 
-    /// Lets go of all pins: what is not pinned may be written back and forgotten.
+    /// Removes all pins. The backend may write keys that are not pinned to its storage and drop them from memory.
     fn release(&mut self) {}
 
-    /// Adds an entry of a snapshot. The key's group is an owned one.
+    /// Stores a key and its state from a snapshot; replaces the state if the key has one. The caller has checked that
+    /// this subtask owns the key's group.
     ///
     /// # Errors
-    /// When the entry cannot be stored.
+    /// The backend's error if it cannot store the entry.
     fn restore(&mut self, at: KeyAddress, key: K, state: V) -> Result<(), StateError>;
 
-    /// Calls `each` with every key of a group, and its state. Called between two batches, while nothing is parked.
+    /// Calls `each` with every key of a group and its state, in no particular order. Called between two batches, while
+    /// nothing is parked.
     ///
     /// # Errors
-    /// When the entries cannot be read.
+    /// The backend's error if it cannot read the entries.
     fn for_each(&mut self, group: u32, each: &mut dyn FnMut(&K, &V)) -> Result<(), StateError>;
 
-    /// Takes a part of all entries away and returns it; `None` when nothing is left.
+    /// Removes some of the entries and returns them; `None` if no entry is left. The caller repeats the call to empty
+    /// the backend without having all entries in memory twice.
     ///
     /// # Errors
-    /// When the entries cannot be read.
+    /// The backend's error if it cannot read the entries.
     fn take_part(&mut self) -> Result<Option<Vec<(K, V)>>, StateError>;
 }

@@ -1,8 +1,8 @@
-//! The kinds of state that a struct of state is made of, beside `Option<V>`.
+//! The kinds of state that a struct of state can have as fields, besides `Option<V>`.
 //!
-//! Single values and the fields themselves are resident whenever a function is called. A backend may keep the entries of
-//! a map or a list elsewhere until they are asked for: access to these takes `&mut self`, so that what is read can be
-//! kept, and returns a `Result`, which is never an error where all state is in memory.
+//! Single values and the fields themselves are resident whenever a function is called. A backend may keep the entries
+//! of a map or a list elsewhere until they are read: access to entries therefore takes `&mut self`, so that the field
+//! can keep what was read, and returns a `Result`, which is never an error with the in-memory backend.
 
 use super::{
     StateError,
@@ -11,9 +11,9 @@ use super::{
 use crate::types::{CodecError, FlottType, fingerprint};
 use std::{collections::BTreeMap, fmt};
 
-/// A list of values, of a key or of a subtask.
+/// A list of values that belongs to a key or to a subtask.
 ///
-/// Appending needs nothing of what is there: a backend can write what was appended behind what it has.
+/// Appending does not read the list: a backend can write the new values after the ones it has.
 pub struct ListState<V> {
     values: Vec<V>,
 }
@@ -23,17 +23,17 @@ impl<V: FlottType> ListState<V> {
     pub fn push(&mut self, value: V) {
         self.values.push(value);
     }
-    /// Returns the values, oldest first.
+    /// Returns the values in the order in which they were appended.
     ///
     /// # Errors
-    /// When the backend cannot read them.
+    /// The backend's error if it cannot read them; never in memory.
     pub fn get(&mut self) -> Result<&[V], StateError> {
         Ok(&self.values)
     }
-    /// Returns the values, oldest first, and leaves the list empty.
+    /// Returns the values in the order in which they were appended, and leaves the list empty.
     ///
     /// # Errors
-    /// When the backend cannot read them.
+    /// The backend's error if it cannot read them; never in memory.
     pub fn take(&mut self) -> Result<Vec<V>, StateError> {
         Ok(std::mem::take(&mut self.values))
     }
@@ -52,7 +52,7 @@ impl<V: FlottType> ListState<V> {
     }
 }
 
-/// Rows of a list hold runs of it, in order; their entry is the number of the run's first value.
+/// A row holds a run of the list; its entry is the index of the run's first value. Rows must be read in order.
 impl<V: FlottType> StateField for ListState<V> {
     const KIND: &'static str = "list";
     fn schemas() -> Vec<(&'static str, String)> {
@@ -78,30 +78,31 @@ impl<V: FlottType> StateField for ListState<V> {
     }
 }
 
-/// A map per key, whose entries are ordered by their names. Each entry is a row of its own.
+/// A map that belongs to a key, ordered by the names of its entries. A backend can read and write each entry by itself.
 pub struct MapState<N, V> {
     entries: BTreeMap<N, V>,
 }
 
 impl<N: FlottType + Ord, V: FlottType> MapState<N, V> {
-    /// Returns the value under a name.
+    /// Returns the value under a name; `None` if there is none.
     ///
     /// # Errors
-    /// When the backend cannot read the entry.
+    /// The backend's error if it cannot read the entry; never in memory.
     pub fn get(&mut self, name: &N) -> Result<Option<&V>, StateError> {
         Ok(self.entries.get(name))
     }
-    /// Returns the value under a name, to be changed in place.
+    /// Returns the value under a name, which the caller may change in place; `None` if there is none.
     ///
     /// # Errors
-    /// When the backend cannot read the entry.
+    /// The backend's error if it cannot read the entry; never in memory.
     pub fn get_mut(&mut self, name: &N) -> Result<Option<&mut V>, StateError> {
         Ok(self.entries.get_mut(name))
     }
-    /// Returns the value under a name, to be changed in place; where there is none, `make` makes it.
+    /// Returns the value under a name, which the caller may change in place. If there is none, the result of `make` is
+    /// inserted first.
     ///
     /// # Errors
-    /// When the backend cannot read the entry.
+    /// The backend's error if it cannot read the entry; never in memory.
     pub fn get_or_insert_with(
         &mut self,
         name: N,
@@ -109,30 +110,30 @@ impl<N: FlottType + Ord, V: FlottType> MapState<N, V> {
     ) -> Result<&mut V, StateError> {
         Ok(self.entries.entry(name).or_insert_with(make))
     }
-    /// Sets the value under a name. Needs nothing of what is there.
+    /// Sets the value under a name, without reading the old one.
     pub fn insert(&mut self, name: N, value: V) {
         self.entries.insert(name, value);
     }
-    /// Removes the value under a name. Needs nothing of what is there.
+    /// Removes the value under a name, without reading it.
     pub fn remove(&mut self, name: &N) {
         self.entries.remove(name);
     }
-    /// Removes the value under a name and returns it.
+    /// Removes the value under a name and returns it; `None` if there is none.
     ///
     /// # Errors
-    /// When the backend cannot read the entry.
+    /// The backend's error if it cannot read the entry; never in memory.
     pub fn take(&mut self, name: &N) -> Result<Option<V>, StateError> {
         Ok(self.entries.remove(name))
     }
-    /// Calls `each` with every entry, in the order of their names. A backend may read them page by page.
+    /// Calls `each` with every entry, in the order of the names. A backend may read the entries page by page.
     ///
     /// # Errors
-    /// When the backend cannot read an entry.
+    /// The backend's error if it cannot read an entry; never in memory.
     pub fn for_each(&mut self, each: impl FnMut((&N, &V))) -> Result<(), StateError> {
         self.entries.iter().for_each(each);
         Ok(())
     }
-    /// Returns true if there is no entry.
+    /// Returns true if the map has no entry.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -164,7 +165,7 @@ impl<N: FlottType + Ord, V: FlottType> StateField for MapState<N, V> {
     }
 }
 
-/// How the values of a [`ReducingState`] are merged into one.
+/// Says how the values of a [`ReducingState`] are merged into one.
 ///
 /// ```
 /// use streaming::state::Reduce;
@@ -178,42 +179,42 @@ impl<N: FlottType + Ord, V: FlottType> StateField for MapState<N, V> {
 /// }
 /// ```
 pub trait Reduce: 'static {
-    /// What is kept.
+    /// The type of the values, and of the merged value that is stored.
     type Value: FlottType;
-    /// Merges a value into the one that is kept.
+    /// Merges `next` into the stored value.
     fn merge(kept: &mut Self::Value, next: Self::Value);
 }
 
-/// How the inputs of an [`AggregatingState`] become one result, over what is kept between them.
+/// Says how the inputs of an [`AggregatingState`] are accumulated and how a result is computed from the accumulator.
 pub trait Aggregate: 'static {
-    /// What is added.
+    /// The type of the inputs.
     type In;
-    /// What is kept.
+    /// The accumulator, which is stored.
     type Kept: FlottType;
-    /// What is asked for.
+    /// The type of the result.
     type Out;
-    /// Returns what is kept before the first input.
+    /// Returns the accumulator before the first input.
     fn start() -> Self::Kept;
-    /// Adds an input.
+    /// Adds an input to the accumulator.
     fn add(kept: &mut Self::Kept, input: Self::In);
-    /// Returns the result of what was added so far.
+    /// Returns the result of the inputs added so far.
     fn result(kept: &Self::Kept) -> Self::Out;
 }
 
-/// Values per key that are merged into one as they are added.
+/// The values of a key, merged into one value as they are added.
 pub struct ReducingState<R: Reduce> {
     kept: Option<R::Value>,
 }
 
 impl<R: Reduce> ReducingState<R> {
-    /// Merges a value in.
+    /// Merges a value into the stored one; the first value is stored as it is.
     pub fn add(&mut self, value: R::Value) {
         match &mut self.kept {
             Some(kept) => R::merge(kept, value),
             None => self.kept = Some(value),
         }
     }
-    /// Returns the merged value; `None`: nothing was added.
+    /// Returns the merged value; `None` if nothing was added since the state was empty.
     pub fn get(&self) -> Option<&R::Value> {
         self.kept.as_ref()
     }
@@ -223,7 +224,7 @@ impl<R: Reduce> ReducingState<R> {
     }
 }
 
-/// Inputs per key of which a smaller thing is kept, such as sum and count for a mean.
+/// The inputs of a key, of which only an accumulator is stored, such as sum and count for a mean.
 ///
 /// ```
 /// use streaming::{
@@ -305,21 +306,21 @@ pub struct AggregatingState<A: Aggregate> {
 }
 
 impl<A: Aggregate> AggregatingState<A> {
-    /// Adds an input.
+    /// Adds an input to the accumulator, which [`Aggregate::start`] returns for the first input.
     pub fn add(&mut self, input: A::In) {
         A::add(self.kept.get_or_insert_with(A::start), input);
     }
-    /// Returns the result; `None`: nothing was added.
+    /// Returns the result of the inputs; `None` if nothing was added since the state was empty.
     pub fn get(&self) -> Option<A::Out> {
         self.kept.as_ref().map(A::result)
     }
-    /// Removes what is kept.
+    /// Removes the accumulator.
     pub fn clear(&mut self) {
         self.kept = None;
     }
 }
 
-/// A field that is an `Option` in another coat.
+/// Implements [`StateField`] and `Debug` for a field that wraps an `Option` named `kept`.
 macro_rules! as_option {
     ($type:ident<$parameter:ident: $bound:ident>, $value:ident, $kind:literal) => {
         impl<$parameter: $bound> StateField for $type<$parameter> {

@@ -1,23 +1,24 @@
-//! Key groups, as in Flink: the unit in which keyed state is given to subtasks.
+//! Key groups, as in Flink: the units in which keyed state is assigned to subtasks.
 //!
-//! A key's group depends on the key and the maximal parallelism alone; which subtask owns a group depends on the
-//! parallelism too. Neither rule may ever change: snapshots are cut by it.
+//! A key's group depends on the key and the max parallelism alone; the subtask that owns a group depends on the
+//! parallelism too. Neither rule may ever change, because snapshots are divided by key groups.
 
 use crate::types::{FlottType, key_hash};
 use std::ops::Range;
 
-/// The most key groups a job can have.
+/// The maximum number of key groups of an operator.
 pub(super) const MAX_KEY_GROUPS: u32 = 32_768;
 
-/// Flink's default: one and a half times the parallelism rounded up to a power of two, at least 128, at most 32,768.
+/// Returns Flink's default max parallelism: 1.5 times the parallelism, rounded up to a power of two, at least 128 and
+/// at most 32,768.
 pub fn default_max_parallelism(parallelism: u32) -> u32 {
     let wanted = parallelism.saturating_add(parallelism / 2).min(MAX_KEY_GROUPS);
     wanted.next_power_of_two().clamp(128, MAX_KEY_GROUPS)
 }
 
-/// Returns the key group of a hash: its bits 32 to 56, modulo the max parallelism; with 128 groups these are bits 32 to
-/// 38. A hash table takes the lowest bits of the same hash for its buckets and the highest seven for its tags: a group
-/// made of any of these would leave a table with fewer different ones.
+/// Returns the key group of a hash: bits 32 to 56 of the hash, modulo the max parallelism; with 128 groups these are
+/// bits 32 to 38. A hash table uses the lowest bits of the same hash for its buckets and the highest seven for its
+/// tags; a group made of any of these bits would make them equal for all keys of a table.
 #[inline]
 pub fn key_group(hash: u64, max_parallelism: u32) -> u32 {
     // Truncation is the point: 25 bits are left.
@@ -29,7 +30,7 @@ pub fn key_group(hash: u64, max_parallelism: u32) -> u32 {
     }
 }
 
-/// Which subtask owns a key group.
+/// Returns the index of the subtask that owns a key group.
 #[inline]
 pub fn channel_of_group(group: u32, max_parallelism: u32, parallelism: u32) -> u32 {
     let channel = u64::from(group) * u64::from(parallelism) / u64::from(max_parallelism.max(1));
@@ -37,26 +38,26 @@ pub fn channel_of_group(group: u32, max_parallelism: u32, parallelism: u32) -> u
     channel as u32
 }
 
-/// Where a key's state is.
+/// A key's hash and key group, which locate its state in a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyAddress {
-    /// Of the key.
+    /// The hash of the key (`CODEC.md`).
     pub hash: u64,
-    /// Of the hash.
+    /// The key group of the hash.
     pub group: u32,
 }
 
 /// The key groups that one subtask owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyGroups {
-    /// The groups.
+    /// The owned groups; empty if there are more subtasks than groups and none is left for this one.
     pub owned: Range<u32>,
-    /// All groups of the operator.
+    /// The number of key groups of the operator.
     pub max_parallelism: u32,
 }
 
 impl KeyGroups {
-    /// Of that subtask.
+    /// Returns the groups that a subtask owns: those for which [`channel_of_group`] returns its index.
     pub fn of_subtask(subtask: u32, parallelism: u32, max_parallelism: u32) -> Self {
         let first = |subtask: u32| {
             let numerator = u64::from(subtask) * u64::from(max_parallelism);
@@ -69,7 +70,7 @@ impl KeyGroups {
         }
     }
 
-    /// Where a key's state is.
+    /// Returns the hash and the key group of a key. The group need not be an owned one.
     #[inline]
     pub fn address<K: FlottType>(&self, key: &K) -> KeyAddress {
         let hash = key_hash(key);

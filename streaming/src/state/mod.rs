@@ -1,9 +1,13 @@
-//! State: what is kept per key, in key groups, and per subtask, so that a job can be rescaled.
+//! State of functions: keyed state, in key groups, and state of subtasks; both can be restored with another
+//! parallelism.
 //!
-//! A function names its state by a struct ([`State`]), one per key; the graph declares its fields. A [`StateBackend`]
-//! keeps the structs: before a function is called for a batch, the state of the batch's keys is made resident, so that
-//! the function is synchronous and changes it in place. State that belongs to no key ([`OperatorState`]) is dealt out when the number of subtasks changes. The backend here ([`Table`]) keeps everything in memory.
-//! `STATE.md` beside the crate's sources says why it is so. Nothing here may block, spawn, or read a clock.
+//! A function declares its state as a struct ([`State`]), of which every key has one; the job graph lists the fields. A
+//! [`StateBackend`] stores the structs. Before a function is called for a batch, the backend makes the state of the
+//! batch's keys resident, so that the function is synchronous and changes the state in place. The backend here
+//! ([`Table`]) keeps everything in memory. State that belongs to a subtask and to no key ([`OperatorState`]) is
+//! redistributed when the number of subtasks changes.
+//!
+//! `STATE.md` beside the crate's sources gives the reasons. Nothing here may block, spawn, or read a clock.
 
 mod ahead;
 mod backend;

@@ -1,7 +1,8 @@
-//! State of a subtask that belongs to no key: how it is written, and how it is dealt out again when the number of subtasks
-//! changes.
+//! State that belongs to a subtask and to no key: how it is written to a snapshot, and how it is redistributed when a
+//! job is restored with another parallelism.
 //!
-//! A snapshot is the version byte 1, the fields as in a snapshot of keyed state, and the rows of the struct.
+//! A subtask's snapshot is the version byte 1, the fields as in a snapshot of keyed state, and the rows of the struct.
+//! At a restore every subtask reads the snapshots of all former subtasks and keeps its share.
 
 use super::{
     FieldRows, ListState, Row, RowReader, RowWriter, State, StateError, StateField,
@@ -16,7 +17,8 @@ use std::{
 
 const VERSION: u8 = 1;
 
-/// The state of a subtask: a struct whose fields are [`ListState`] or [`UnionListState`]. Derive it.
+/// The state of a subtask: a struct whose fields are [`ListState`] or [`UnionListState`]. Implemented by
+/// `#[derive(OperatorState)]`; a [`StatefulProcessFunction`](crate::operators::StatefulProcessFunction) uses it.
 ///
 /// ```
 /// use streaming::state::{ListState, OperatorState, State, UnionListState};
@@ -31,7 +33,7 @@ const VERSION: u8 = 1;
 /// assert_eq!(Buffered::declare()[1].name, "offsets");
 /// ```
 ///
-/// The state of a key cannot be dealt out to subtasks, so its other kinds are refused:
+/// Only lists can be redistributed to subtasks. The other kinds of keyed state do not compile as fields:
 ///
 /// ```compile_fail,E0277
 /// # use streaming::state::{MapState, OperatorState};
@@ -47,22 +49,24 @@ const VERSION: u8 = 1;
     note = "add `#[derive(OperatorState)]` to a struct whose fields are `ListState<V>` or `UnionListState<V>`"
 )]
 pub trait OperatorState: State {
-    /// Makes the state of one subtask of the states that subtasks had, which are in the order of their numbers.
+    /// Returns the state of the subtask that `share` names. `parts` are the states of all former subtasks, in the order of
+    /// their indices.
     fn redistribute(parts: Vec<Self>, share: Share) -> Self;
 }
 
-/// A type of field in a struct of operator state.
+/// A type that a field of an [`OperatorState`] can have.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a field of operator state",
     label = "cannot be dealt out to subtasks",
     note = "there are `ListState<V>`, whose values are dealt out, and `UnionListState<V>`, of which every subtask gets all values"
 )]
 pub trait OperatorStateField: StateField {
-    /// Makes the field of one subtask of the fields that subtasks had, which are in the order of their numbers.
+    /// Returns the field of the subtask that `share` names. `parts` are the fields of all former subtasks, in the order of
+    /// their indices.
     fn redistribute(parts: Vec<Self>, share: Share) -> Self;
 }
 
-/// Which of how many subtasks gets a share.
+/// The index of a subtask and the number of subtasks: which part of redistributed state the subtask gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     subtask: usize,
@@ -70,14 +74,15 @@ pub struct Share {
 }
 
 impl Share {
-    /// Of that subtask, from 0, of so many.
+    /// Returns the share of subtask number `subtask`, from 0, of `of` subtasks.
     pub fn new(subtask: u32, of: u32) -> Self {
         Self { subtask: subtask as usize, of: of.max(1) as usize }
     }
 }
 
-/// Where as many subtasks are restored as there were, each gets its own list back. Otherwise the lists are put behind each other,
-/// and each subtask gets an equal part of the whole.
+/// With an unchanged parallelism each subtask gets its own list back. Otherwise the lists are concatenated in the order
+/// of the subtasks and cut into runs whose lengths differ by at most one. Example: the lists `[1, 2, 3]` and `[4]`,
+/// restored in three subtasks, become `[1]`, `[2]` and `[3, 4]`.
 impl<V: FlottType> OperatorStateField for ListState<V> {
     fn redistribute(mut parts: Vec<Self>, share: Share) -> Self {
         if parts.len() == share.of && share.subtask < share.of {
@@ -91,8 +96,10 @@ impl<V: FlottType> OperatorStateField for ListState<V> {
     }
 }
 
-/// A list of which every subtask gets the values of all subtasks when it is restored, in the order of the subtasks. A subtask drops
-/// what is not for it, else the list grows with every restore.
+/// A list that is restored in every subtask with the values of all former subtasks, in the order of the subtasks.
+///
+/// Each subtask must drop the values that are not its own (in `open`): otherwise every subtask writes all values into
+/// the next snapshot, and the list grows by the factor of the parallelism with each restore.
 pub struct UnionListState<V>(ListState<V>);
 
 impl<V> Deref for UnionListState<V> {
@@ -139,10 +146,10 @@ impl<V: FlottType> OperatorStateField for UnionListState<V> {
     }
 }
 
-/// Returns the state of a subtask as bytes.
+/// Returns the snapshot of a subtask's state.
 ///
 /// # Errors
-/// When a value refuses to be written.
+/// [`StateError::Codec`] if a value cannot be encoded.
 pub fn write_operator_state<S: OperatorState>(state: &S) -> Result<Vec<u8>, StateError> {
     let mut out = vec![VERSION];
     write_fields(&S::declare(), &mut out);
@@ -153,10 +160,12 @@ pub fn write_operator_state<S: OperatorState>(state: &S) -> Result<Vec<u8>, Stat
     Ok(out)
 }
 
-/// Returns a subtask's share of what [`write_operator_state`] gave for each subtask, in the order of their numbers.
+/// Returns a subtask's share of the state in `snapshots`, which [`write_operator_state`] wrote for all former subtasks,
+/// in the order of their indices. A field that the program no longer declares is dropped.
 ///
 /// # Errors
-/// When bytes are no such snapshot, or one of other states.
+/// [`StateError::Codec`] if the bytes are not such a snapshot, [`StateError::Schema`] if a field has another kind or
+/// type now.
 pub fn read_operator_state<S: OperatorState>(
     snapshots: &[Vec<u8>],
     share: Share,

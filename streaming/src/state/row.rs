@@ -1,15 +1,17 @@
-//! What is kept per key, as rows: how a struct of state says its fields, and how a backend and a snapshot read and write
-//! them without knowing the struct.
+//! State as rows: how a struct of state declares its fields, and how backends and snapshots write and read the fields
+//! without knowing the struct.
 //!
-//! The state of one key is a varint count and that many rows; a row is the varint number of its field, then its entry
-//! and its value, each behind its varint length. The entry is what tells the rows of one field apart: the key in a map,
-//! nothing for a single value. So a backend can store, fetch and page the entries of a map one by one.
+//! The encoded state of one key is a varint count and that many rows. A row is the varint number of its field, then its
+//! entry and its value, each preceded by its length as a varint. The entry distinguishes the rows of one field: it is
+//! the name in a map, the index of the first value in a list, and empty for a single value. A backend can therefore
+//! store, fetch and page the entries of a map one by one.
 
 use super::StateError;
 use crate::types::{CodecError, FlottType, Reader, fingerprint, write_len, write_varint};
 use model::graph::StateDeclaration;
 
-/// The state of one key: a struct whose fields are states. Derive it. ([`OperatorState`](super::OperatorState) is that of a subtask.)
+/// The state of one key: a struct whose fields are states. Implemented by `#[derive(State)]`. (The state of a subtask
+/// is an [`OperatorState`](super::OperatorState).)
 ///
 /// ```
 /// use streaming::state::{ListState, MapState, State};
@@ -25,8 +27,8 @@ use model::graph::StateDeclaration;
 /// assert_eq!(Account::declare()[1].name, "device_counts");
 /// ```
 ///
-/// A field's name is its state's name; `#[state(name = "…")]` keeps the old one when the field is renamed. A key whose
-/// state is empty is not kept. A bare value is no field, because a new key has none:
+/// A field's name is the name of its state; `#[state(name = "…")]` keeps the old name when the field is renamed. A key
+/// whose state is empty is removed. A bare value cannot be a field, because a new key has no value for it:
 ///
 /// ```compile_fail,E0277
 /// # use streaming::state::State;
@@ -42,45 +44,45 @@ use model::graph::StateDeclaration;
     note = "add `#[derive(State)]` to a struct whose fields are `Option<V>`, `ListState<V>`, `MapState<N, V>`, `ReducingState<R>` or `AggregatingState<A>`; a single value can be `Option<V>` alone"
 )]
 pub trait State: Sized + Send + 'static {
-    /// Returns the fields' names, kinds and schemas, in the order of their numbers.
+    /// Returns the names, kinds and schemas of the fields. A field's number is its index here.
     fn declare() -> Vec<StateDeclaration>;
-    /// Returns the state of a key that has none yet.
+    /// Returns the state of a key that has no state yet.
     fn empty() -> Self;
-    /// Returns true if no field holds anything.
+    /// Returns true if every field is empty.
     fn holds_nothing(&self) -> bool;
-    /// Adds all rows.
+    /// Writes the rows of all fields.
     fn write(&self, rows: &mut RowWriter);
-    /// Takes in a row of the field with that number.
+    /// Adds a row to the field with that number. Called once for each row, in the order in which they were written.
     ///
     /// # Errors
-    /// When the row is none of that field.
+    /// [`CodecError`] if there is no such field or the bytes are not a row of it.
     fn read(&mut self, field: usize, row: Row<'_>) -> Result<(), CodecError>;
 }
 
-/// A type of field in a struct of state.
+/// A type that a field in a struct of state can have.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a field of a struct of state",
     label = "not a kind of state",
     note = "for a single value write `Option<{Self}>`; there are also `ListState<V>`, `MapState<N, V>`, `ReducingState<R>` and `AggregatingState<A>`"
 )]
 pub trait StateField: Sized + Send + 'static {
-    /// What the job graph calls it: `value`, `list`, `map`.
+    /// The kind's name in job graphs and snapshots: `value`, `list`, `map`, `reducing`, `aggregating` or `union-list`.
     const KIND: &'static str;
-    /// Returns the fingerprints of the types in it, by role.
+    /// Returns the fingerprints of the types in the field by their role, such as `name` and `value` of a map.
     fn schemas() -> Vec<(&'static str, String)>;
     /// Returns the field of a key that has no state yet.
     fn empty() -> Self;
-    /// Returns true if it holds nothing.
+    /// Returns true if the field is empty.
     fn holds_nothing(&self) -> bool;
-    /// Adds its rows.
+    /// Writes the field's rows; an empty field has none.
     fn write(&self, rows: &mut FieldRows<'_>);
-    /// Takes in one of its rows.
+    /// Adds one of the field's rows. Called once for each row, in the order in which they were written.
     ///
     /// # Errors
-    /// When the row is none.
+    /// [`CodecError`] if the bytes are not a row of this field.
     fn read(&mut self, row: Row<'_>) -> Result<(), CodecError>;
 
-    /// Returns the declaration of a field with that name.
+    /// Returns the declaration of a field of this type with that name.
     fn declare(name: &str) -> StateDeclaration {
         let schemas = Self::schemas().into_iter();
         StateDeclaration {
@@ -92,16 +94,16 @@ pub trait StateField: Sized + Send + 'static {
     }
 }
 
-/// What a backend keeps per key: a struct of state, or the one value of a fold.
+/// A value that a backend can store per key: a struct of state, or the value of a fold ([`Single`]).
 pub trait Kept: Sized + Send + 'static {
-    /// Returns true if there is nothing to keep.
+    /// Returns true if the state is empty, so that the key can be removed.
     fn holds_nothing(&self) -> bool;
-    /// Adds all rows.
+    /// Writes all rows of the state.
     fn write(&self, rows: &mut RowWriter);
-    /// Makes it of all its rows.
+    /// Returns the state that consists of all rows of one key.
     ///
     /// # Errors
-    /// When the rows are none of this type.
+    /// [`CodecError`] if the bytes are not rows of this type.
     fn read(rows: &mut RowReader<'_, '_>) -> Result<Self, CodecError>;
 }
 
@@ -121,7 +123,7 @@ impl<S: State> Kept for S {
     }
 }
 
-/// A value that a key has from its first record on.
+/// The value of a fold: a key has it from its first record on, so it is never empty.
 #[derive(Debug)]
 pub struct Single<V>(pub V);
 
@@ -138,7 +140,7 @@ impl<V: FlottType> Kept for Single<V> {
     }
 }
 
-/// One row: its entry and its value.
+/// One encoded row of a field: its entry and its value.
 #[derive(Debug)]
 pub struct Row<'a> {
     entry: &'a [u8],
@@ -146,23 +148,23 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// Returns the entry, decoded.
+    /// Returns the decoded entry.
     ///
     /// # Errors
-    /// When the bytes are not exactly one value.
+    /// [`CodecError`] if the bytes are not exactly one value of type `N`.
     pub fn entry<N: FlottType>(&self) -> Result<N, CodecError> {
         crate::types::decode_one(self.entry)
     }
-    /// Returns the value, decoded.
+    /// Returns the decoded value.
     ///
     /// # Errors
-    /// When the bytes are not exactly one value.
+    /// [`CodecError`] if the bytes are not exactly one value of type `V`.
     pub fn value<V: FlottType>(&self) -> Result<V, CodecError> {
         crate::types::decode_one(self.value)
     }
 }
 
-/// Collects the rows of one key.
+/// Collects the rows of one key; reused for the next key after [`RowWriter::finish`].
 #[derive(Debug, Default)]
 pub struct RowWriter {
     rows: usize,
@@ -171,11 +173,11 @@ pub struct RowWriter {
 }
 
 impl RowWriter {
-    /// Writes rows of that field.
+    /// Returns a writer for the rows of the field with that number.
     pub fn fields(&mut self, field: u32) -> FieldRows<'_> {
         FieldRows { field, rows: self }
     }
-    /// Appends the state of one key, and is empty again.
+    /// Appends the number of rows and the rows to `out`, and empties this writer.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
         write_len(self.rows, out);
         out.append(&mut self.bytes);
@@ -189,7 +191,7 @@ impl RowWriter {
     }
 }
 
-/// Takes the rows of one field.
+/// Writes the rows of one field.
 #[derive(Debug)]
 pub struct FieldRows<'r> {
     field: u32,
@@ -197,7 +199,7 @@ pub struct FieldRows<'r> {
 }
 
 impl FieldRows<'_> {
-    /// Adds a row.
+    /// Adds a row. `entry` and `value` append their bytes to the buffer that they are called with.
     pub fn row(&mut self, entry: impl FnOnce(&mut Vec<u8>), value: impl FnOnce(&mut Vec<u8>)) {
         self.rows.rows += 1;
         write_varint(u64::from(self.field), &mut self.rows.bytes);
@@ -206,27 +208,29 @@ impl FieldRows<'_> {
     }
 }
 
-/// Reads the rows of one key.
+/// Reads the rows of one key, and leaves out those of fields that no longer exist.
 #[derive(Debug)]
 pub struct RowReader<'r, 'a> {
     left: usize,
     input: &'r mut Reader<'a>,
-    /// By number of a field where the rows were written: its number here, `None` where it is gone.
+    /// The present number of each field, indexed by its number when the rows were written; `None` for a field that no
+    /// longer exists.
     fields: &'r [Option<usize>],
 }
 
 impl<'r, 'a> RowReader<'r, 'a> {
-    /// Begins with the state of one key.
+    /// Returns a reader at the beginning of one key's state. `fields` is indexed by a field's number in the input and
+    /// contains its present number, `None` if the field no longer exists.
     ///
     /// # Errors
-    /// When the bytes are none.
+    /// [`CodecError`] if the input does not begin with a count that it can hold.
     pub fn new(input: &'r mut Reader<'a>, fields: &'r [Option<usize>]) -> Result<Self, CodecError> {
         Ok(Self { left: input.count()?, input, fields })
     }
-    /// Returns the next row of a field that is still there, with the field's number.
+    /// Returns the next row of a field that still exists, with the field's present number; `None` after the last row.
     ///
     /// # Errors
-    /// When the bytes are no rows.
+    /// [`CodecError`] if the bytes are not a row of a declared field.
     #[expect(clippy::should_implement_trait, reason = "an iterator of results goes on after one")]
     pub fn next(&mut self) -> Result<Option<(usize, Row<'a>)>, CodecError> {
         while self.left > 0 {
@@ -246,10 +250,10 @@ impl<'r, 'a> RowReader<'r, 'a> {
     }
 }
 
-/// Returns where each field that was `written` is among the fields that are declared now.
+/// Returns for each `written` field the index of the `declared` field with the same name; `None` if there is none.
 ///
 /// # Errors
-/// When a field has another kind or type now.
+/// [`StateError::Schema`] if a field has another kind or other types now.
 pub(super) fn matching(
     written: &[StateDeclaration],
     declared: &[StateDeclaration],
@@ -267,13 +271,13 @@ pub(super) fn matching(
     written.iter().map(place).collect()
 }
 
-/// The kind and the types of a field, for comparison and for people.
+/// Returns the kind and the types of a field as text, for comparison and for error messages.
 fn describe(field: &StateDeclaration) -> String {
     let schemas = field.schemas.iter().map(|(role, schema)| format!("{role} {schema}"));
     format!("{} ({})", field.kind, schemas.collect::<Vec<_>>().join(", "))
 }
 
-/// A single value; `None` is what a key without one has.
+/// A single value; `None` for a key without one.
 impl<V: FlottType> StateField for Option<V> {
     const KIND: &'static str = "value";
     fn schemas() -> Vec<(&'static str, String)> {
@@ -296,7 +300,7 @@ impl<V: FlottType> StateField for Option<V> {
     }
 }
 
-/// A function with one value per key needs no struct; the state is named `value`.
+/// A function with one value per key needs no struct: it can use `Option<V>`, whose state is named `value`.
 impl<V: FlottType> State for Option<V> {
     fn declare() -> Vec<StateDeclaration> {
         vec![<Self as StateField>::declare("value")]

@@ -1,5 +1,5 @@
-//! A backend for tests: what is not resident is encoded bytes, a few keys are resident, reads are answered whenever the
-//! test likes, in any order, and what is written back is under way for a while.
+//! A slow backend for tests: only a few keys are resident and all others are encoded bytes; the test decides when and
+//! in which order reads are answered; writes are under way for a while.
 
 use super::{
     Fetch, Free, Kept, KeyAddress, KeyGroups, Place, RowReader, RowWriter, StateBackend,
@@ -13,7 +13,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Rows by key group and key, both as bytes; `None`: removed.
+/// The encoded rows of each key, by key group and encoded key; `None` for a removed key.
 type Bytes = BTreeMap<(u32, Vec<u8>), Option<Vec<u8>>>;
 
 struct Resident<V> {
@@ -22,7 +22,7 @@ struct Resident<V> {
 }
 
 pub(crate) struct Slow<K, V> {
-    /// Keys that may stay resident without a pin.
+    /// The number of keys that may stay resident without a pin.
     room: usize,
     resident: Table<K, Resident<V>>,
     keys: Vec<(KeyAddress, K)>,
@@ -75,7 +75,7 @@ impl<K: Key, V: Kept> Slow<K, V> {
         self.keys.push((at, key.clone()));
     }
 
-    /// Writes resident keys back, oldest first, until `room` are left; pinned ones stay.
+    /// Writes resident keys back, oldest first, until `room` are left; pinned keys stay.
     fn write_back(&mut self, room: usize) {
         let mut kept = Vec::new();
         let mut keys = std::mem::take(&mut self.keys).into_iter();
@@ -155,9 +155,9 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Slow<K, V> {
             entry.get_mut().1.pinned = true;
             return true;
         }
-        // A write that is under way is seen, although the disk does not have it yet.
+        // A read sees a write that is under way, although the disk does not have it yet.
         if let Some(bytes) = self.under_way.remove(&(at.group, encode_one(key))) {
-            // What the disk has is old now; the next write back replaces it.
+            // The disk's value is outdated from now on; the next write back replaces it.
             self.make_resident(at, key, bytes.as_deref());
             return true;
         }
@@ -168,7 +168,7 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Slow<K, V> {
         false
     }
 
-    /// Two reads for what one batch misses, so that its keys arrive in any order too.
+    /// Returns two reads for the missing keys of one batch, so that these arrive in any order too.
     fn fetch(&mut self) -> Vec<Fetch> {
         let half = self.missing.len().div_ceil(2).max(1);
         let halves: Vec<_> = self.missing.chunks(half).map(<[_]>::to_vec).collect();
@@ -215,7 +215,7 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Slow<K, V> {
             };
             entry.get_mut().1.pinned = false;
         }
-        // What goes back now is under way while the next one to three batches are worked on.
+        // Keys that are written back now are under way during the next one to three batches.
         self.releases += 1;
         if self.releases.is_multiple_of(3) {
             self.disk.lock().unwrap().append(&mut self.under_way);

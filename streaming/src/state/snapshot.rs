@@ -1,8 +1,8 @@
-//! Snapshots of keyed state, whole: what an operator writes at a barrier and is restored from.
+//! Full snapshots of keyed state: an operator writes one at a barrier and is restored from those of former subtasks.
 //!
-//! A snapshot is the version byte 2, the fingerprint of the key's type, a varint count and that many fields (name, kind,
-//! and their schemas as a map), a varint count and that many key groups; of each group its number, a varint count and
-//! that many keys with their rows. Fields are found again by their names, so they may change their order; one that the
+//! A snapshot is the version byte 2, the fingerprint of the key's type, a varint count and that many fields (name,
+//! kind, and schemas as a map), a varint count and that many key groups. A key group is its number, a varint count and
+//! that many keys, each followed by its rows. Fields are matched by name, so their order may change; a field that the
 //! program no longer declares is dropped.
 
 use super::{Kept, KeyGroups, RowReader, RowWriter, StateBackend, StateError, row::matching};
@@ -14,10 +14,11 @@ use std::collections::BTreeMap;
 
 const VERSION: u8 = 2;
 
-/// Returns the state of a backend as bytes.
+/// Returns a snapshot of all state in a backend, group by group. `fields` are the fields that the backend's values
+/// have.
 ///
 /// # Errors
-/// When the backend cannot read its entries, or a value refuses to be written.
+/// The backend's error if it cannot read its entries, [`StateError::Codec`] if a value cannot be encoded.
 pub fn write_snapshot<K: Key, V: Kept>(
     backend: &mut impl StateBackend<K, V>,
     groups: &KeyGroups,
@@ -45,10 +46,12 @@ pub fn write_snapshot<K: Key, V: Kept>(
     Ok(out)
 }
 
-/// Adds what [`write_snapshot`] of some subtask gave to a backend, as far as `groups` are its own.
+/// Restores from the snapshot of one former subtask into a backend: those keys whose groups `groups` owns. Called once
+/// for each snapshot.
 ///
 /// # Errors
-/// When the bytes are no snapshot, or one of other keys or states.
+/// [`StateError::Codec`] if the bytes are not a snapshot, [`StateError::KeySchema`] or [`StateError::Schema`] if it was
+/// written for another type of key or state, or the backend's error.
 pub fn read_snapshot<K: Key, V: Kept>(
     bytes: &[u8],
     backend: &mut impl StateBackend<K, V>,
@@ -75,7 +78,7 @@ pub fn read_snapshot<K: Key, V: Kept>(
             if at.group != group {
                 return Err(CodecError::Invalid { what: "key group" }.into());
             }
-            // Nothing is left of a key whose fields are all dropped.
+            // A key whose fields were all dropped has no state left.
             if groups.owned.contains(&group) && !state.holds_nothing() {
                 backend.restore(at, key, state)?;
             }

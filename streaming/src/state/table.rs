@@ -1,5 +1,5 @@
-//! The in-memory backend: hash tables, at least [`TABLES`] of them, each for one key group or a part of one. Small
-//! tables grow in short steps: one table of a million keys stops the task for milliseconds when it doubles.
+//! The in-memory backend: at least [`TABLES`] hash tables, each for one key group or a part of one. Small tables grow
+//! in short steps, whereas one table of a million keys stops the task for milliseconds when it doubles.
 
 use super::{
     Free, Kept, KeyAddress, KeyGroups, Place, StateBackend, StateError, Taken, ahead::Places,
@@ -10,23 +10,24 @@ use hashbrown::{
     hash_table::{Entry, OccupiedEntry, VacantEntry},
 };
 
-/// The least number of hash tables of a subtask that owns any key group.
+/// The minimum number of hash tables of a subtask that owns a key group.
 const TABLES: usize = 128;
 
-/// The first bit of a hash that says which part of its key group it belongs to: above those that make the group.
+/// The lowest bit of a hash that selects the part of a key group. With up to 32,768 key groups the bits below it select
+/// the group.
 const PART_BIT: u32 = 47;
 
-/// Returns the logarithm of the number of hash tables that each of those groups has.
+/// Returns the base-2 logarithm of the number of hash tables for each of the owned groups.
 pub(crate) fn part_bits(groups: &KeyGroups) -> u32 {
     TABLES.div_ceil(groups.owned.len().max(1)).next_power_of_two().trailing_zeros()
 }
 
-/// Values by key.
+/// A map from keys to values, divided into hash tables by key group.
 #[derive(Debug)]
 pub struct Table<K, V> {
-    /// Of each owned group its parts, group by group; none before the first key. A hundred of them are 4 KiB.
+    /// The hash tables, those of the first owned group first; empty before the first key. 100 empty tables take 4 KiB.
     parts: Vec<HashTable<(K, V)>>,
-    /// The logarithm of the number of parts of a group.
+    /// The base-2 logarithm of the number of tables of a group.
     part_bits: u32,
     range: KeyGroups,
     places: Places,
@@ -39,13 +40,12 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K, V> Table<K, V> {
-    /// Makes an empty table for those groups.
+    /// Returns an empty table for the keys of those groups. Allocates nothing before the first key.
     pub fn new(range: KeyGroups) -> Self {
         Self { parts: Vec::new(), part_bits: part_bits(&range), range, places: Places::default() }
     }
 
-    /// Returns the hash tables: those of the first owned group, then those of the next one. Where no key ever came there are
-    /// none.
+    /// Returns the hash tables, those of the first owned group first; none before the first key.
     pub(crate) fn parts_mut(&mut self) -> &mut [HashTable<(K, V)>] {
         &mut self.parts
     }
@@ -60,7 +60,7 @@ impl<K, V> Table<K, V> {
         StateError::NotOwned { group, first: range.owned.start, end: range.owned.end }
     }
 
-    /// Makes the hash tables, if there are none.
+    /// Creates the hash tables if there are none.
     #[cold]
     fn make_parts(&mut self) {
         if self.parts.is_empty() {
@@ -68,7 +68,7 @@ impl<K, V> Table<K, V> {
         }
     }
 
-    /// Returns the number of the hash table that a key is in.
+    /// Returns the index of a key's hash table; out of range if this subtask does not own the key's group.
     #[inline]
     fn place_of_part(&self, at: KeyAddress) -> usize {
         let group = at.group.wrapping_sub(self.range.owned.start) as usize;
@@ -86,7 +86,7 @@ impl<K, V> Table<K, V> {
         part.ok_or_else(|| Self::not_owned(&self.range, at.group))
     }
 
-    /// Returns the tables of a group; none where this subtask does not own it.
+    /// Returns the hash tables of a group; none if this subtask does not own the group.
     fn group(&self, group: u32) -> &[HashTable<(K, V)>] {
         let first = (group.wrapping_sub(self.range.owned.start) as usize) << self.part_bits;
         self.parts.get(first..first + (1 << self.part_bits)).unwrap_or_default()
@@ -94,10 +94,11 @@ impl<K, V> Table<K, V> {
 }
 
 impl<K: Key, V> Table<K, V> {
-    /// Returns the place of a key, taken or free. `same` sees the keys that have the same hash.
+    /// Returns the place of a key, occupied or vacant. `same` is called with stored keys whose hashes may be equal and returns
+    /// true for the wanted one.
     ///
     /// # Errors
-    /// When this subtask does not own the key.
+    /// [`StateError::NotOwned`] if this subtask does not own the key's group.
     #[inline]
     pub fn entry(
         &mut self,
@@ -107,25 +108,25 @@ impl<K: Key, V> Table<K, V> {
         Ok(self.part(at)?.entry(at.hash, |(key, _)| same(key), |(key, _)| key_hash(key)))
     }
 
-    /// Prepares for [`Table::fetch_ahead`]. Returns whether the tables are so large that it pays.
+    /// Prepares for [`Table::fetch_ahead`]. Returns true if the tables are larger than the processor's caches.
     pub(crate) fn reads_ahead(&mut self) -> bool {
         self.places.find(&self.parts)
     }
 
-    /// Fetches the place of a key that comes soon into the processor's cache.
+    /// Asks the processor to load the place of a key into its cache; valid after [`Table::reads_ahead`] returned true.
     #[inline]
     pub(crate) fn fetch_ahead(&self, at: KeyAddress) {
         self.places.fetch(self.place_of_part(at), at.hash, size_of::<(K, V)>());
     }
 
-    /// Returns what is kept for a key.
+    /// Returns the value of a key; `None` if the key has none or is not owned.
     pub(crate) fn get(&self, at: KeyAddress, key: &K) -> Option<&V> {
         let part = self.parts.get(self.place_of_part(at))?;
         let found = part.find(at.hash, |(stored, _)| stored == key);
         found.map(|(_, value)| value)
     }
 
-    /// Removes a key and returns what was kept for it.
+    /// Removes a key and returns its value; `None` if the key has none or is not owned.
     pub fn remove(&mut self, at: KeyAddress, key: &K) -> Option<V> {
         let found = self.part(at).ok()?.find_entry(at.hash, |(stored, _)| stored == key);
         Some(found.ok()?.remove().0.1)
@@ -198,7 +199,7 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         Ok(())
     }
 
-    /// Takes the entries of the last hash table that has any.
+    /// Removes the entries of the last hash table that has any.
     fn take_part(&mut self) -> Result<Option<Vec<(K, V)>>, StateError> {
         while let Some(part) = self.parts.last_mut() {
             if !part.is_empty() {
