@@ -160,7 +160,7 @@ where
                 self.ask(out, context);
                 self.ask_later(context);
             }
-            // After the final watermark only the end of input follows, so that idleness does not matter.
+            // After the final watermark only the end of input follows, so idleness does not matter.
             OperatorMail::Timer { ticket: LOOK } if self.watermark == FINAL => {}
             OperatorMail::Timer { ticket: LOOK } => match self.activity {
                 Activity::Busy => {

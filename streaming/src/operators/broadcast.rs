@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, marker::PhantomData};
 /// use std::collections::BTreeMap;
 /// use streaming::operators::{BoxError, Collector, Context, KeyedBroadcastProcessFunction};
 ///
-/// /// Lets a payment through that is above the limit of its country; limits come as `(country, cents)`.
+/// /// Lets payments through that are above the limit of their country. Limits come as `(country, cents)`.
 /// #[derive(Clone)]
 /// struct Limits;
 ///

@@ -57,7 +57,7 @@ pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
 /// ```
 /// use streaming::operators::{BoxError, Collector, Context, KeyedCoProcessFunction};
 ///
-/// /// Puts the name of a product, once it is known, beside the product's orders; earlier orders are dropped.
+/// /// Emits orders with the name of their product, and drops orders that come before the name.
 /// #[derive(Clone)]
 /// struct WithNames;
 ///

@@ -65,7 +65,7 @@ impl ChainShared {
 /// use std::{fs::File, path::PathBuf};
 /// use streaming::operators::{BoxError, Collector, OperatorContext, ProcessFunction};
 ///
-/// /// Writes what comes to a file of its subtask, and says on which device it works.
+/// /// Writes each line to a file of its subtask, whose name contains the subtask's first GPU.
 /// #[derive(Clone, Default)]
 /// struct Scratch {
 ///     place: PathBuf,
@@ -85,7 +85,7 @@ impl ChainShared {
 ///     }
 ///     fn process(&mut self, line: String, out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
 ///         std::fs::write(&self.place, &line)?;
-///         // At the time of the epoch, whatever the time of the line.
+///         // The emitted record has the event time 0, whatever the time of the line.
 ///         out.collect_at((0, line), 0);
 ///         Ok(())
 ///     }
@@ -110,7 +110,7 @@ pub struct OperatorContext {
 ///     operators::{Collector, Operator, OperatorContext, OperatorMail},
 /// };
 ///
-/// /// Says each second how many records there were, and asks a service for a greeting at first.
+/// /// Emits the number of records every second, and once a greeting that it fetches from a service.
 /// #[derive(Default)]
 /// struct Pulse {
 ///     records: u64,

@@ -15,7 +15,7 @@ use std::sync::{
 /// ```
 /// use streaming::operators::{BoxError, Collector, Counter, Gauge, OperatorContext, ProcessFunction};
 ///
-/// /// Lets numbers through that are not too large. REST shows how many were not, and the last one, as
+/// /// Lets numbers below 100 through. REST shows how many were refused, and the last of them, as
 /// /// `NAME OF THE OPERATOR.refused` and `NAME OF THE OPERATOR.lastRefused`.
 /// #[derive(Clone, Default)]
 /// struct Small {

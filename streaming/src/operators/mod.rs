@@ -134,7 +134,7 @@ pub trait Consumer<T>: Send {
     fn dispose(&mut self);
 }
 
-/// One operator, which makes other records of the records it takes. [`Link`] makes a [`Consumer`] of it.
+/// An operator, which turns the records that it takes into other records. [`Link`] makes a [`Consumer`] of it.
 pub trait Operator<In>: Send {
     /// The type of the emitted records.
     type Out: Send + 'static;

@@ -20,7 +20,7 @@ use crate::{
 ///     state::{ListState, OperatorState},
 /// };
 ///
-/// /// Hands records on in packets of ten.
+/// /// Emits records in packets of ten.
 /// #[derive(Clone)]
 /// struct Packets;
 ///

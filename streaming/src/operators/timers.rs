@@ -37,7 +37,7 @@ pub struct Timer {
 ///     BoxError, Collector, Context, KeyedProcessFunction, TimeDomain, Timer, TimerService,
 /// };
 ///
-/// /// Says of each key when it has been silent for a second, and when its hour is over.
+/// /// Emits for each key when it has had no record for a second, and when an hour of event time is over.
 /// #[derive(Clone)]
 /// struct Silence;
 ///

@@ -20,7 +20,7 @@ use std::time::Duration;
 ///     operators::{EventTimeSessionWindows, KeySelector, WindowAssigner},
 /// };
 ///
-/// /// Any windows of keyed numbers.
+/// /// Counts the numbers of each key in windows of any kind.
 /// fn counted<S: KeySelector<u64, Key = u64>, W: WindowAssigner<u64>>(
 ///     numbers: &KeyedStream<u64, S>,
 ///     assigner: W,
@@ -158,7 +158,7 @@ tumbling! {
     /// use streaming::operators::TumblingEventTimeWindows;
     ///
     /// let days = TumblingEventTimeWindows::of(Duration::from_secs(86_400));
-    /// // They begin at midnight in China, which is 16:00 UTC.
+    /// // Lets days begin at midnight in China, which is 16:00 UTC.
     /// let days = days.with_offset(Duration::from_secs(16 * 3_600));
     /// ```
     TumblingEventTimeWindows, EventTimeWindows, "tumbling_window"
@@ -175,7 +175,7 @@ sliding! {
     /// use std::time::Duration;
     /// use streaming::operators::SlidingEventTimeWindows;
     ///
-    /// // The last hour, every minute.
+    /// // One hour per window, a new window every minute.
     /// let hours = SlidingEventTimeWindows::of(Duration::from_secs(3_600), Duration::from_secs(60));
     /// let at_half_past = hours.with_offset(Duration::from_secs(30));
     /// ```
@@ -209,7 +209,7 @@ sliding! {
     /// use std::time::Duration;
     /// use streaming::operators::SlidingProcessingTimeWindows;
     ///
-    /// // The last minute, every ten seconds.
+    /// // One minute per window, a new window every ten seconds.
     /// let ten = Duration::from_secs(10);
     /// let minutes = SlidingProcessingTimeWindows::of(Duration::from_secs(60), ten);
     /// ```
@@ -281,7 +281,7 @@ sessions! {
     /// use streaming::operators::EventTimeSessionWindows;
     ///
     /// let half_hours = EventTimeSessionWindows::with_gap(Duration::from_secs(1_800));
-    /// // Bots are gone sooner.
+    /// // Sessions of bots end after a shorter gap.
     /// let by_user = EventTimeSessionWindows::with_dynamic_gap(|(user, _): &(String, u64)| {
     ///     Duration::from_secs(if user.starts_with("bot") { 10 } else { 1_800 })
     /// });

@@ -158,7 +158,7 @@ impl<K: Key, T, F: AggregateFunction<T>> WindowFolding<K, T> for AggregateWindow
 /// ```
 /// use streaming::operators::{BoxError, Collector, TimeWindow, WindowFunction};
 ///
-/// /// The greatest record of each key, with the beginning of its window.
+/// /// Emits the greatest record of each key, with the beginning of its window.
 /// #[derive(Clone)]
 /// struct Greatest;
 ///

@@ -33,7 +33,8 @@ impl TimeWindow {
     pub fn end(&self) -> i64 {
         self.last.saturating_add(1)
     }
-    /// Returns the last millisecond of the window, since 1970: the event time of the records that the window emits.
+    /// Returns the last millisecond of the window, since 1970. For a window of time it is also the event time of the records that
+    /// the window emits.
     pub fn last(&self) -> i64 {
         self.last
     }
