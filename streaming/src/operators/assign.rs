@@ -1,6 +1,6 @@
-//! Gives records their event times, and follows them with watermarks.
+//! Assigns event times to records and emits watermarks after them.
 //!
-//! Watermarks and idleness of the operators before end here; only the final watermark of an input that has ended goes on.
+//! Watermarks and idleness from upstream operators end here; only the final watermark of an input that has ended is passed on.
 
 use super::{Collector, Flow, Operator, OperatorContext, OperatorMail};
 use crate::{
@@ -10,29 +10,29 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The final watermark: event time has come to its end.
+/// The final watermark, after which no record with an event time comes.
 const FINAL: i64 = i64::MAX;
-/// Flink's name and default for how often a generator is asked while no records come.
+/// The option for how often a generator is asked for a watermark while no records come; name and default are Flink's.
 pub(crate) const INTERVAL: &str = "pipeline.auto-watermark-interval";
 pub(crate) const INTERVAL_DEFAULT: Duration = Duration::from_millis(200);
 
-/// Ticket of the timer that looks for idleness.
+/// Ticket of the timer that checks for idleness.
 const LOOK: u32 = 0;
-/// Ticket of the timer that asks the generator.
+/// Ticket of the timer that asks the generator for a watermark.
 const ASK: u32 = 1;
 
-/// How long a subtask has had no records.
+/// Says whether a subtask had records lately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Activity {
-    /// Records came since the last look.
+    /// Records came since the last check for idleness.
     Busy,
-    /// None came since the last look.
+    /// No record came since the last check.
     Quiet,
-    /// None came between the last two looks: the subtask is idle.
+    /// No record came between the last two checks: the subtask is idle.
     Idle,
 }
 
-/// The operator of a [`WatermarkStrategy`].
+/// Assigns event times and emits watermarks and idleness as a [`WatermarkStrategy`] says.
 pub struct AssignWatermarks<T, F, G> {
     strategy: WatermarkStrategy<T, F, G>,
     watermark: i64,
@@ -41,12 +41,13 @@ pub struct AssignWatermarks<T, F, G> {
 }
 
 impl<T, F, G> AssignWatermarks<T, F, G> {
-    /// With that strategy.
+    /// Makes the operator of one subtask.
     pub fn new(strategy: WatermarkStrategy<T, F, G>) -> Self {
         Self { strategy, watermark: i64::MIN, activity: Activity::Busy, interval: INTERVAL_DEFAULT }
     }
 
-    /// Asks for the next look: two of them without a record between them make the subtask idle.
+    /// Schedules the next check for idleness, after half of the timeout: two checks without a record between them make the
+    /// subtask idle.
     fn look_later(&self, context: &OperatorContext) {
         if let Some(timeout) = self.strategy.idleness {
             context.wake_after(timeout / 2, LOOK);
@@ -70,14 +71,15 @@ where
         self.advance(watermark, out);
     }
 
-    /// Asks the generator again after the interval; an interval of 0 asks it behind batches alone, as in Flink.
+    /// Schedules the next call of the generator, after the interval. With an interval of 0 the generator is asked only after
+    /// batches, as in Flink.
     fn ask_later(&self, context: &OperatorContext) {
         if !self.interval.is_zero() {
             context.wake_after(self.interval, ASK);
         }
     }
 
-    /// Records come, or the final watermark: the subtask is idle no longer.
+    /// Ends idleness, because records or the final watermark have come.
     fn wake(&mut self, out: &mut Collector<T>, context: &OperatorContext) {
         if std::mem::replace(&mut self.activity, Activity::Busy) == Activity::Idle {
             out.emit(StreamEvent::Idle(false));
@@ -158,20 +160,20 @@ where
                 self.ask(out, context);
                 self.ask_later(context);
             }
-            // Nothing but the end follows the final watermark.
+            // After the final watermark only the end of input follows, so idleness does not matter.
             OperatorMail::Timer { ticket: LOOK } if self.watermark == FINAL => {}
             OperatorMail::Timer { ticket: LOOK } => match self.activity {
                 Activity::Busy => {
                     self.activity = Activity::Quiet;
                     self.look_later(context);
                 }
-                // Its records wait for room: it is held up, and not idle.
+                // The subtask's records wait for room in the output: it is held up, not idle.
                 Activity::Quiet if out.is_held_up() => self.look_later(context),
                 Activity::Quiet => {
                     self.activity = Activity::Idle;
                     out.emit(StreamEvent::Idle(true));
                 }
-                // The next record asks for the next look.
+                // The next record schedules the next check.
                 Activity::Idle => {}
             },
             OperatorMail::Timer { .. } | OperatorMail::Reply { .. } => {}

@@ -1,8 +1,8 @@
-//! Functions over a stream and a broadcast one: every subtask gets all records of the second stream and keeps the same state
-//! of them, such as rules, beside the records of the first stream.
+//! Functions over a stream and a broadcast one. Every subtask gets all records of the broadcast stream and keeps the same state
+//! of them, such as rules, which it reads for the records of the first stream.
 //!
-//! The broadcast state is in memory, in every subtask; the first subtask writes it into snapshots, and all are restored
-//! from that.
+//! Every subtask holds the broadcast state in memory. Only the first subtask writes it into snapshots, and all subtasks are
+//! restored from that.
 
 use super::{
     BoxError, Collector, Context, Either, Flow, InspectKeyed, KeySelector, KeyedOperator,
@@ -17,13 +17,13 @@ use crate::{
 };
 use std::{collections::BTreeMap, marker::PhantomData};
 
-/// A function over a keyed stream and a broadcast one.
+/// A function over a keyed stream and a broadcast one. Each subtask works on its own clone.
 ///
 /// ```
 /// use std::collections::BTreeMap;
 /// use streaming::operators::{BoxError, Collector, Context, KeyedBroadcastProcessFunction};
 ///
-/// /// Lets a payment through that is above the limit of its country; limits come as `(country, cents)`.
+/// /// Lets payments through that are above the limit of their country. Limits come as `(country, cents)`.
 /// #[derive(Clone)]
 /// struct Limits;
 ///
@@ -60,22 +60,23 @@ use std::{collections::BTreeMap, marker::PhantomData};
 pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     /// The state of one key: a struct with `#[derive(State)]`.
     type State: State;
-    /// What every subtask keeps of the broadcast stream: a map, a list, a struct.
+    /// The state of the broadcast stream, the same in every subtask: a map, a list, a struct.
     type Broadcast: FlottType + Default;
-    /// What goes out.
+    /// The type of the emitted records.
     type Out: Record;
 
     /// Called before the first record.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called for every record of the keyed stream with the state of its key, and with the broadcast state as it is now.
+    /// Called for every record of the keyed stream with the state of its key, which it changes in place, and with the current
+    /// broadcast state.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn process(
         &mut self,
         record: A,
@@ -84,21 +85,21 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called in every subtask for every record of the broadcast stream. What is done to the state must depend on the records
-    /// alone, and not on their order among several producers: then it is the same in all subtasks.
+    /// Called in every subtask for every record of the broadcast stream. Changes of the state must depend on the records alone,
+    /// and not on the order in which records of several producers arrive: otherwise the state differs between subtasks.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn process_broadcast(
         &mut self,
         record: B,
         broadcast: &mut Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// As [`KeyedProcessFunction::on_timer`].
+    /// Called for every timer that is due, as [`KeyedProcessFunction::on_timer`] is, with the current broadcast state.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn on_timer(
         &mut self,
         _timer: Timer,
@@ -109,63 +110,64 @@ pub trait KeyedBroadcastProcessFunction<K, A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of both; may still emit.
+    /// Called after the last record of both inputs; may still emit records.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after everything, also when the task was cancelled or failed.
+    /// Called when the task ends, also when it was cancelled or has failed.
     fn close(&mut self) {}
 }
 
-/// A function over a stream without keys and a broadcast one, otherwise as [`KeyedBroadcastProcessFunction`].
+/// A function over a stream without keys and a broadcast one, otherwise like [`KeyedBroadcastProcessFunction`].
 pub trait BroadcastProcessFunction<A, B>: Clone + Send + 'static {
-    /// What every subtask keeps of the broadcast stream: a map, a list, a struct.
+    /// The state of the broadcast stream, the same in every subtask: a map, a list, a struct.
     type Broadcast: FlottType + Default;
-    /// What goes out.
+    /// The type of the emitted records.
     type Out: Record;
 
     /// Called before the first record.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called for every record of the first stream with the broadcast state as it is now.
+    /// Called for every record of the first stream with the current broadcast state.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn process(
         &mut self,
         record: A,
         broadcast: &Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// As [`KeyedBroadcastProcessFunction::process_broadcast`].
+    /// Called in every subtask for every record of the broadcast stream, as
+    /// [`KeyedBroadcastProcessFunction::process_broadcast`] is.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn process_broadcast(
         &mut self,
         record: B,
         broadcast: &mut Self::Broadcast,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called after the last record of both; may still emit.
+    /// Called after the last record of both inputs; may still emit records.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after everything, also when the task was cancelled or failed.
+    /// Called when the task ends, also when it was cancelled or has failed.
     fn close(&mut self) {}
 }
 
-/// A function and the broadcast state that it reads, as a function over the first stream alone.
+/// Combines a function with its broadcast state, and so makes it a function over the first stream alone.
 pub struct Reading<F, B, V> {
     function: F,
     broadcast: V,
@@ -173,14 +175,14 @@ pub struct Reading<F, B, V> {
 }
 
 impl<F, B, V: Default> Reading<F, B, V> {
-    /// With an empty state.
+    /// Makes a function with an empty broadcast state.
     pub fn new(function: F) -> Self {
         Self { function, broadcast: V::default(), record: PhantomData }
     }
 }
 
 impl<F: Clone, B, V: Default> Clone for Reading<F, B, V> {
-    /// The function is cloned, the state is empty: a clone works in a subtask of its own.
+    /// Clones the function and begins with an empty state, because a clone works in another subtask.
     fn clone(&self) -> Self {
         Self::new(self.function.clone())
     }
@@ -246,16 +248,16 @@ where
 
 /// An operator over records `A` whose function keeps broadcast state of records `B`.
 pub trait TakesBroadcast<A, B>: Operator<A> {
-    /// The state.
+    /// The type of the broadcast state.
     type Broadcast: FlottType;
-    /// Hands a broadcast record to the function.
+    /// Calls the function with a record of the broadcast stream.
     ///
     /// # Errors
-    /// What the function returns.
+    /// Returns the error of the function.
     fn take(&mut self, record: B, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
-    /// Returns the state.
+    /// Returns the broadcast state.
     fn broadcast(&self) -> &Self::Broadcast;
-    /// Returns the state, to be changed.
+    /// Returns the broadcast state for changes.
     fn broadcast_mut(&mut self) -> &mut Self::Broadcast;
 }
 
@@ -299,7 +301,7 @@ where
     }
 }
 
-/// Returns the declaration of broadcast state of that type.
+/// Returns the declaration of broadcast state of type `V` for the job graph.
 pub(crate) fn broadcast_state<V: FlottType>() -> StateDeclaration {
     StateDeclaration {
         name: "broadcast".to_owned(),
@@ -311,21 +313,22 @@ pub(crate) fn broadcast_state<V: FlottType>() -> StateDeclaration {
 
 const VERSION: u8 = 1;
 
-/// Runs an operator over the first stream, and hands the records of the broadcast stream to its function.
+/// Runs an operator over the first stream, and calls its function with the records of the broadcast stream.
 pub struct BroadcastOperator<Op, A, B> {
     operator: Op,
-    /// Records of the first stream that lie behind each other; empty between batches.
+    /// Consecutive records of the first stream in a batch; empty between batches.
     run: Batch<A>,
     broadcast: PhantomData<fn(B)>,
 }
 
 impl<A, B, Op: TakesBroadcast<A, B>> BroadcastOperator<Op, A, B> {
-    /// Around that operator.
+    /// Makes the operator around the operator over the first stream.
     pub fn new(operator: Op) -> Self {
         Self { operator, run: Batch::default(), broadcast: PhantomData }
     }
 
-    /// Reads a snapshot as [`Operator::snapshot`] writes it. Returns the operator's own part.
+    /// Restores the broadcast state from what [`Operator::snapshot`] wrote, if it is in there, and returns the snapshot of the
+    /// operator over the first stream.
     fn restore<'s>(&mut self, snapshot: &'s [u8]) -> Result<&'s [u8], StateError> {
         let mut input = Reader::new(snapshot);
         if input.byte()? != VERSION {
@@ -345,11 +348,11 @@ impl<A, B, Op: TakesBroadcast<A, B>> BroadcastOperator<Op, A, B> {
     }
 }
 
-/// An operator whose broadcast state a test looks at.
+/// Gives tests access to the broadcast state of an operator.
 pub trait InspectBroadcast {
-    /// The state.
+    /// The type of the broadcast state.
     type State;
-    /// Returns the state.
+    /// Returns the broadcast state.
     fn broadcast_state(&self) -> &Self::State;
 }
 
@@ -414,7 +417,7 @@ where
             operator.process(run, out, context)?;
         }
         if !run.is_empty() {
-            // The step was interrupted: they come again, in front of the others.
+            // The step was interrupted: these records are handed in again, before the others.
             let mut rest = std::mem::take(run).map(Either::Left);
             rest.append(batch);
             *batch = rest;
@@ -448,8 +451,8 @@ where
         self.operator.state_bytes()
     }
 
-    /// Writes the version, a varint length and so many bytes of the operator over the first stream, and whether the
-    /// broadcast state follows: its fingerprint and value.
+    /// Writes the version, the varint length and the bytes of the snapshot of the operator over the first stream, and a flag
+    /// that says whether the broadcast state follows, as its fingerprint and value.
     fn snapshot(
         &mut self,
         checkpoint: u64,

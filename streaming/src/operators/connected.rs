@@ -1,7 +1,7 @@
-//! Functions over two streams of different records.
+//! Functions over two streams with different records.
 //!
-//! The records of both become one type at the head of the chain ([`Either`]), so that an operator of two inputs is an
-//! operator like any other: steps end early, keys are made resident and records keep their order in one place.
+//! The head of the chain merges the records of both streams into one type ([`Either`]), so that an operator with two inputs is
+//! an operator like any other: interruptions, resident keys and the order of records are handled in one place.
 
 use super::{
     BoxError, Collector, Context, KeySelector, KeyedProcessFunction, OperatorContext,
@@ -9,56 +9,55 @@ use super::{
 };
 use crate::{state::State, types::Record};
 
-/// A record of one stream or of another.
+/// A record of the first or of the second stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Either<A, B> {
-    /// Of the first stream.
+    /// A record of the first stream.
     Left(A),
-    /// Of the second stream.
+    /// A record of the second stream.
     Right(B),
 }
 
-/// A function over two streams that is opened and closed and may fail. Each subtask works on a clone of its own. Records of
-/// one stream come in their order; which stream comes first is not known.
+/// A function over two streams that is opened and closed and may fail. Each subtask works on its own clone. Records of one
+/// stream come in their order; the order between the two streams is undefined.
 pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
-    /// What goes out.
+    /// The type of the emitted records.
     type Out: Record;
 
     /// Called before the first record.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
     /// Called for every record of the first stream.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn process1(&mut self, record: A, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
     /// Called for every record of the second stream.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn process2(&mut self, record: B, out: &mut Collector<Self::Out>) -> Result<(), BoxError>;
-    /// Called after the last record of both; may still emit.
+    /// Called after the last record of both inputs; may still emit records.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after everything, also when the task was cancelled or failed.
+    /// Called when the task ends, also when it was cancelled or has failed.
     fn close(&mut self) {}
 }
 
-/// A function over two keyed streams that keeps state per key, which both streams share. Each subtask works on a clone of its
-/// own.
+/// A function over two keyed streams that keeps state per key, which both streams share. Each subtask works on its own clone.
 ///
 /// ```
 /// use streaming::operators::{BoxError, Collector, Context, KeyedCoProcessFunction};
 ///
-/// /// Puts the name of a product, once it is known, beside the product's orders; earlier orders are dropped.
+/// /// Emits orders with the name of their product, and drops orders that come before the name.
 /// #[derive(Clone)]
 /// struct WithNames;
 ///
@@ -93,20 +92,20 @@ pub trait CoProcessFunction<A, B>: Clone + Send + 'static {
 pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     /// The state of one key: a struct with `#[derive(State)]`.
     type State: State;
-    /// What goes out.
+    /// The type of the emitted records.
     type Out: Record;
 
     /// Called before the first record.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called for every record of the first stream with the state of its key, which is changed in place.
+    /// Called for every record of the first stream with the state of its key, which it changes in place.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn process1(
         &mut self,
         record: A,
@@ -114,10 +113,10 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every record of the second stream with the state of its key, which is changed in place.
+    /// Called for every record of the second stream with the state of its key, which it changes in place.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn process2(
         &mut self,
         record: B,
@@ -125,10 +124,10 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// As [`KeyedProcessFunction::on_timer`].
+    /// Called for every timer that is due, as [`KeyedProcessFunction::on_timer`] is.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn on_timer(
         &mut self,
         _timer: Timer,
@@ -138,18 +137,18 @@ pub trait KeyedCoProcessFunction<K, A, B>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of both; may still emit.
+    /// Called after the last record of both inputs; may still emit records.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after everything, also when the task was cancelled or failed.
+    /// Called when the task ends, also when it was cancelled or has failed.
     fn close(&mut self) {}
 }
 
-/// Runs a function of two inputs as one of [`Either`].
+/// Makes a function over two streams a function over one stream of [`Either`].
 #[derive(Debug, Clone)]
 pub struct BothInputs<F>(pub F);
 
@@ -216,13 +215,13 @@ where
     }
 }
 
-/// Finds the key of a record of either stream by that stream's selector. The key is held beside the record: where it is a part
-/// of the record it is cloned, because nothing can be borrowed of two types at once.
+/// Finds the key of a record of either stream with that stream's selector. A key that is a part of its record is cloned,
+/// because nothing can be borrowed from two types at once.
 #[derive(Debug, Clone)]
 pub struct EitherKey<SA, SB> {
-    /// Of the first stream.
+    /// The key selector of the first stream.
     pub left: SA,
-    /// Of the second stream.
+    /// The key selector of the second stream.
     pub right: SB,
 }
 

@@ -1,4 +1,4 @@
-//! What an operator knows of where it runs, and how it asks for things.
+//! The context of an operator: where it runs, what it restores, and how it asks its host for I/O, timers and its coordinator.
 
 use super::{BoxError, Metrics};
 use crate::seam::{Interrupt, TaskCounters, TaskError, TaskUpcalls};
@@ -13,34 +13,34 @@ use std::{
     time::Duration,
 };
 
-/// What operators have written for one checkpoint.
+/// The snapshots of a chain's operators for one checkpoint.
 type Snapshots = Vec<(OperatorId, Vec<u8>)>;
 
-/// What all operators of one subtask share.
+/// The values that all operators of one subtask share.
 pub struct ChainShared {
-    /// The job.
+    /// Id of the job.
     pub job_id: JobId,
-    /// 0-based.
+    /// Index of the subtask, 0-based.
     pub subtask: u32,
-    /// Of the chain.
+    /// Number of subtasks of the chain.
     pub parallelism: u32,
-    /// Key groups of the chain.
+    /// Number of key groups of the chain.
     pub max_parallelism: u32,
-    /// This attempt.
+    /// Id of this execution attempt.
     pub attempt: ExecutionAttemptId,
-    /// The host.
+    /// The host of the task, which answers its requests.
     pub upcalls: Arc<dyn TaskUpcalls>,
-    /// For temporary files.
+    /// Directory for temporary files of the task.
     pub tmp_dir: PathBuf,
-    /// The job's options.
+    /// Configuration options of the job.
     pub options: Arc<BTreeMap<String, String>>,
-    /// The devices of the subtask's slot.
+    /// External resources of the subtask's slot.
     pub devices: Arc<Devices>,
-    /// What the subtask has done.
+    /// Counters of records, bytes and function metrics of the subtask.
     pub counters: Arc<TaskCounters>,
-    /// Ends a step early.
+    /// Flag that ends a step early.
     pub interrupt: Interrupt,
-    /// What operators have written for barriers that are passing through, by checkpoint.
+    /// Snapshots of operators for barriers that are still in the chain, by checkpoint id.
     pub(crate) snapshots: Mutex<BTreeMap<u64, Snapshots>>,
 }
 
@@ -49,7 +49,7 @@ impl ChainShared {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         snapshots.entry(checkpoint).or_default().push((operator, bytes));
     }
-    /// What was written for a checkpoint; what is older was given up and goes.
+    /// Removes and returns the snapshots for a checkpoint, and discards those of older checkpoints, which were given up.
     pub(crate) fn take_snapshots(&self, checkpoint: u64) -> Snapshots {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         let newer = snapshots.split_off(&checkpoint.saturating_add(1));
@@ -58,13 +58,14 @@ impl ChainShared {
     }
 }
 
-/// What one operator knows of where it runs.
+/// The context of one operator's subtask: its identity, the job's options, its snapshots to restore, and the requests to its
+/// host.
 ///
 /// ```
 /// use std::{fs::File, path::PathBuf};
 /// use streaming::operators::{BoxError, Collector, OperatorContext, ProcessFunction};
 ///
-/// /// Writes what comes to a file of its subtask, and says on which device it works.
+/// /// Writes each line to a file of its subtask, whose name contains the subtask's first GPU.
 /// #[derive(Clone, Default)]
 /// struct Scratch {
 ///     place: PathBuf,
@@ -84,7 +85,7 @@ impl ChainShared {
 ///     }
 ///     fn process(&mut self, line: String, out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
 ///         std::fs::write(&self.place, &line)?;
-///         // At the time of the epoch, whatever the time of the line.
+///         // The emitted record has the event time 0, whatever the time of the line.
 ///         out.collect_at((0, line), 0);
 ///         Ok(())
 ///     }
@@ -98,7 +99,8 @@ pub struct OperatorContext {
     pub(crate) shared: Arc<ChainShared>,
 }
 
-/// Mail for one operator.
+/// Mail for one operator: what it has asked for with [`OperatorContext::wake_after`], [`OperatorContext::spawn_io`] or
+/// [`OperatorContext::ask_coordinator`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -108,7 +110,7 @@ pub struct OperatorContext {
 ///     operators::{Collector, Operator, OperatorContext, OperatorMail},
 /// };
 ///
-/// /// Says each second how many records there were, and asks a service for a greeting at first.
+/// /// Emits the number of records every second, and once a greeting that it fetches from a service.
 /// #[derive(Default)]
 /// struct Pulse {
 ///     records: u64,
@@ -160,55 +162,56 @@ pub struct OperatorContext {
 /// ```
 #[derive(Debug)]
 pub enum OperatorMail {
-    /// The answer to what it asked for.
+    /// The result of I/O, or the answer of the coordinator.
     Reply {
-        /// Which question.
+        /// The number that the operator gave its request.
         ticket: u32,
-        /// Opaque.
+        /// The bytes of the answer, or why there is none.
         result: Result<Vec<u8>, String>,
     },
-    /// The time it asked for is up.
+    /// The time of [`OperatorContext::wake_after`] has passed.
     Timer {
-        /// Which question.
+        /// The number that the operator gave its request.
         ticket: u32,
     },
 }
 
 impl OperatorContext {
-    /// The operator's name.
+    /// Returns the operator's name, as errors and metrics show it.
     pub fn name(&self) -> &str {
         &self.name
     }
-    /// The job.
+    /// Returns the id of the job.
     pub fn job_id(&self) -> JobId {
         self.shared.job_id
     }
-    /// This subtask, 0-based.
+    /// Returns the index of this subtask, from 0.
     pub fn subtask(&self) -> u32 {
         self.shared.subtask
     }
-    /// Subtasks of this operator.
+    /// Returns the number of subtasks of this operator.
     pub fn parallelism(&self) -> u32 {
         self.shared.parallelism
     }
-    /// Key groups of this operator.
+    /// Returns the number of key groups of this operator, the greatest parallelism that it can be restored with.
     pub fn max_parallelism(&self) -> u32 {
         self.shared.max_parallelism
     }
-    /// This attempt.
+    /// Returns the id of this execution attempt; it changes with every restart.
     pub fn attempt(&self) -> ExecutionAttemptId {
         self.shared.attempt
     }
-    /// An option of the job.
+    /// Returns the value of a job option, `None` if it is not set.
     pub fn option(&self, key: &str) -> Option<&str> {
         self.shared.options.get(key).map(String::as_str)
     }
-    /// A duration among the job's options, such as `100 ms`; the default where it is not set or cannot be read.
+    /// Returns a job option as a duration, such as `100 ms`; `default` if it is not set or cannot be read.
     pub(crate) fn duration_option(&self, key: &str, default: Duration) -> Duration {
         self.option(key).and_then(milliseconds).map_or(default, Duration::from_millis)
     }
-    /// The devices that the slot of this subtask has of an external resource (`external-resource.<name>.amount`), such as
-    /// `gpu`: indices from 0 on its TaskManager. Subtasks that share the slot share them; other slots have others.
+    /// Returns the devices of an external resource (`external-resource.<name>.amount`), such as `gpu`, that belong to the slot
+    /// of this subtask: indices from 0 on its TaskManager, an empty range if there are none. Subtasks in the same slot share
+    /// them; other slots have others.
     pub fn external_resource(&self, name: &str) -> Range<u64> {
         self.shared.devices.get(name).cloned().unwrap_or_default()
     }
@@ -216,15 +219,15 @@ impl OperatorContext {
     pub fn metrics(&self) -> Metrics<'_> {
         Metrics { operator: &self.name, of_task: &self.shared.counters.functions }
     }
-    /// For temporary files.
+    /// Returns the task's directory for temporary files.
     pub fn tmp_dir(&self) -> &std::path::Path {
         &self.shared.tmp_dir
     }
-    /// Milliseconds since 1970.
+    /// Returns the time of the machine's clock in milliseconds since 1970.
     pub fn now_unix_ms(&self) -> u64 {
         self.shared.upcalls.now_unix_ms()
     }
-    /// Snapshots to restore from, one per subtask that wrote one.
+    /// Returns the snapshots to restore from, one per subtask that wrote one; empty if nothing is restored.
     pub fn restore(&self) -> &[Vec<u8>] {
         &self.restore
     }
@@ -233,19 +236,20 @@ impl OperatorContext {
         let (name, shared) = (self.name.clone(), self.shared.clone());
         Self { node: self.node, operator: self.operator, name, restore, shared }
     }
-    /// Returns what all operators of the subtask share.
+    /// Returns the values that all operators of the subtask share.
     pub(crate) fn shared(&self) -> &Arc<ChainShared> {
         &self.shared
     }
-    /// Asks the operator's coordinator.
+    /// Sends an event to the operator's coordinator. The answer comes as [`OperatorMail::Reply`] with `ticket`.
     pub fn ask_coordinator(&self, event: Vec<u8>, ticket: u32) {
         self.shared.upcalls.operator_event(self.operator, event, self.ticket(ticket));
     }
-    /// Runs I/O beside the task.
+    /// Runs I/O on the process's runtime, beside the task. Its result comes as [`OperatorMail::Reply`] with `ticket`; work that
+    /// is not done when the task ends is dropped.
     pub fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u32) {
         self.shared.upcalls.spawn_io(work, self.ticket(ticket));
     }
-    /// [`OperatorMail::Timer`] comes after so long.
+    /// Asks for an [`OperatorMail::Timer`] with `ticket` after a time. The request cannot be taken back.
     pub fn wake_after(&self, after: Duration, ticket: u32) {
         self.shared.upcalls.wake_at(after, self.ticket(ticket));
     }
@@ -254,7 +258,7 @@ impl OperatorContext {
         ticket_of(self.node, local)
     }
 
-    /// The user's code said no.
+    /// Makes the task's failure from an error of user code, whose message and causes it joins with `: `. A restart may help.
     pub fn user_error(&self, error: BoxError) -> TaskError {
         let mut message = error.to_string();
         let mut cause = error.source();
@@ -264,25 +268,26 @@ impl OperatorContext {
         }
         TaskError::User { operator: self.name.clone(), message }
     }
-    /// The system said no.
+    /// Makes the task's failure from an I/O error: `what` was being done, and `why` it failed. A restart may help.
     pub fn io_error(&self, what: impl Into<String>, why: impl fmt::Display) -> TaskError {
         TaskError::Io { operator: self.name.clone(), what: what.into(), why: why.to_string() }
     }
-    /// An input is not what it was or must be.
+    /// Makes the task's failure for wrong input. `what` continues the sentence "the input …". The job is not restarted.
     pub fn input_error(&self, what: impl Into<String>) -> TaskError {
         TaskError::Input { operator: self.name.clone(), what: what.into() }
     }
-    /// The coordinator said no.
+    /// Makes the task's failure for a coordinator that refused or did not answer. A restart may help.
     pub fn coordinator_error(&self, why: impl Into<String>) -> TaskError {
         TaskError::Coordinator { operator: self.name.clone(), why: why.into() }
     }
-    /// Bytes can't be read.
+    /// Makes the task's failure for bytes that cannot be decoded.
     pub fn codec_error(&self, source: crate::types::CodecError) -> TaskError {
         TaskError::Codec { place: self.name.clone(), source }
     }
 }
 
-/// Reads `100`, `100ms`, `100 ms`, `2s`, `1 min`, `1 h`, `1 d`.
+/// Parses a duration such as `100`, `100ms`, `100 ms`, `2s`, `1 min`, `1 h` or `1 d` and returns it in milliseconds; `None` if
+/// it is malformed or too large.
 pub(crate) fn milliseconds(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -298,20 +303,21 @@ pub(crate) fn milliseconds(text: &str) -> Option<u64> {
     }
 }
 
-/// A ticket names its operator in the upper half, so that the answer finds it.
+/// Returns the ticket of an operator's request: the operator in the upper 32 bits, so that the answer finds it, and the
+/// operator's own number in the lower ones.
 pub(crate) fn ticket_of(node: NodeId, local: u32) -> u64 {
     u64::from(node.0) << 32 | u64::from(local)
 }
 
-/// Splits a ticket into the operator it is for and the operator's own number.
+/// Splits a ticket into its operator and the operator's own number.
 pub(crate) fn split_ticket(ticket: u64) -> (NodeId, u32) {
-    // Both halves fit: that is how the ticket was made.
+    // Both halves fit into 32 bits, because that is how the ticket was made.
     (NodeId((ticket >> 32) as u32), ticket as u32)
 }
 
 #[cfg(test)]
 impl OperatorContext {
-    /// Of a subtask that nobody hosts.
+    /// Makes the context of a subtask without a host, for tests.
     pub(crate) fn for_tests(subtask: u32, parallelism: u32) -> Self {
         struct Nobody;
         impl TaskUpcalls for Nobody {
@@ -326,7 +332,7 @@ impl OperatorContext {
         Self::for_tests_with(subtask, parallelism, Arc::new(Nobody))
     }
 
-    /// Of a subtask that a test hosts.
+    /// Makes the context of a subtask whose host is `upcalls`, for tests.
     pub(crate) fn for_tests_with(
         subtask: u32,
         parallelism: u32,

@@ -1,4 +1,4 @@
-//! Folding the records of a key into one value: count, sum, reduce, fold.
+//! Operators that fold the records of a key into one value: count, sum, reduce, fold.
 
 mod folding;
 mod resident;
@@ -16,19 +16,19 @@ use crate::{
 };
 use model::graph::StateDeclaration;
 
-/// When a fold emits.
+/// Says when a fold emits its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateMode {
-    /// For every record.
+    /// The fold emits the new value of the key after every record.
     EveryUpdate,
-    /// Once per key, when bounded input ends.
+    /// The fold emits one value per key, when bounded input ends.
     AtEnd,
 }
 
-/// What a fold keeps of each key.
+/// The state that a fold keeps of each key.
 type FoldState<T, S, F> = Single<<F as Folding<<S as KeySelector<T>>::Key, T>>::Kept>;
 
-/// Folds the records of each key.
+/// Folds the records of each key into one value, which is emitted as the [`UpdateMode`] says.
 pub struct KeyedFold<T, S, F, B = Table<<S as KeySelector<T>>::Key, FoldState<T, S, F>>>
 where
     S: KeySelector<T>,
@@ -38,17 +38,17 @@ where
     folding: F,
     mode: UpdateMode,
     resident: Resident<S::Key, FoldState<T, S, F>, T, B>,
-    /// At the end: the entries of the part of the state that is being emitted.
+    /// Entries of the part of the state that is being emitted at the end of input.
     ending: std::vec::IntoIter<(S::Key, FoldState<T, S, F>)>,
 }
 
 impl<T, S: KeySelector<T>, F: Folding<S::Key, T>> KeyedFold<T, S, F> {
-    /// Returns the declaration of its state.
+    /// Returns the declaration of the fold's keyed state.
     pub fn declare() -> Vec<StateDeclaration> {
         vec![<Option<F::Kept> as StateField>::declare("fold")]
     }
 
-    /// Makes one that keeps its state in memory.
+    /// Makes a fold that keeps its state in memory.
     pub fn new(selector: S, folding: F, mode: UpdateMode) -> Self {
         Self::with_backend(selector, folding, mode, Table::default())
     }
@@ -60,14 +60,14 @@ where
     F: Folding<S::Key, T>,
     B: StateBackend<S::Key, FoldState<T, S, F>>,
 {
-    /// Makes one that keeps its state in `backend`.
+    /// Makes a fold that keeps its state in `backend`.
     pub fn with_backend(selector: S, folding: F, mode: UpdateMode, backend: B) -> Self {
         let resident = Resident::new(backend, KeyedFold::<T, S, F>::declare());
         Self { selector, folding, mode, resident, ending: Vec::new().into_iter() }
     }
 }
 
-/// The work of a fold on one batch or answer.
+/// Folds the records of one batch, or those whose keys have become resident.
 struct Folds<'a, F, Out> {
     folding: &'a mut F,
     mode: UpdateMode,
@@ -81,7 +81,7 @@ where
     F: Folding<S::Key, T>,
     B: StateBackend<S::Key, FoldState<T, S, F>>,
 {
-    /// Adds the record to what is kept of its key.
+    /// Adds the record to the kept value of its key.
     #[inline(always)]
     fn record(
         &mut self,
@@ -161,7 +161,7 @@ where
         if event != StreamEvent::EndOfInput || self.mode != UpdateMode::AtEnd {
             return Ok(Flow::Done);
         }
-        // A whole state can be large: stop where the output is full, go on where it stopped.
+        // The state can be large: the emission stops when the output is full and continues there in the next call.
         loop {
             for (key, Single(kept)) in self.ending.by_ref() {
                 out.collect(self.folding.last(key, kept));

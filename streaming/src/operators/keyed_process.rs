@@ -1,4 +1,4 @@
-//! Functions over keyed streams that keep state of their own.
+//! Functions over keyed streams that keep state and timers per key.
 
 use super::{
     BoxError, Collector, Flow, KeySelector, Metrics, Operator, OperatorContext, OperatorMail,
@@ -14,7 +14,7 @@ use crate::{
 };
 use model::graph::StateDeclaration;
 
-/// What a keyed function is handed beside the record and its key's state.
+/// Gives a keyed function its key, times, timers and metrics, beside the record and the key's state.
 pub struct Context<'a, K> {
     key: &'a K,
     at: KeyAddress,
@@ -29,30 +29,30 @@ impl<K> Context<'_, K> {
     pub fn key(&self) -> &K {
         self.key
     }
-    /// Returns the event time of the record, or the moment of the timer, in milliseconds since 1970; `None` where the stream
-    /// has no event times.
+    /// Returns the event time of the record, or the moment of the timer, in milliseconds since 1970; `None` if the record has
+    /// no event time.
     pub fn timestamp(&self) -> Option<i64> {
         (self.timestamp != NO_TIME).then_some(self.timestamp)
     }
-    /// Returns how far event time has come, in milliseconds since 1970; `None` before the first watermark.
+    /// Returns the operator's watermark in milliseconds since 1970; `None` before the first watermark, also after a restore.
     pub fn watermark(&self) -> Option<i64> {
         (self.watermark != i64::MIN).then_some(self.watermark)
     }
-    /// Sets and deletes timers of the key.
+    /// Returns the service that sets and deletes timers of the key.
     pub fn timers(&mut self) -> TimerService<'_, K> {
         TimerService { timers: self.timers, key: self.key, at: self.at }
     }
-    /// Returns the metrics of this operator's subtask, which REST shows. A function finds its metrics when it is opened.
+    /// Returns the metrics of this operator's subtask, which REST shows. Look metrics up in `open`, not per record.
     pub fn metrics(&self) -> Metrics<'_> {
         self.operator.metrics()
     }
-    /// Returns where the function runs: its subtask, the job's options, the time of day.
+    /// Returns the context of the operator: its subtask, the job's options, the machine's clock.
     pub fn operator(&self) -> &OperatorContext {
         self.operator
     }
 }
 
-/// A function over a keyed stream that keeps state per key. Each subtask works on a clone of its own.
+/// A function over a keyed stream that keeps state and timers per key. Each subtask works on its own clone.
 ///
 /// ```
 /// use streaming::operators::{BoxError, Collector, Context, KeyedProcessFunction};
@@ -91,21 +91,21 @@ impl<K> Context<'_, K> {
 pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     /// The state of one key: a struct with `#[derive(State)]`.
     type State: State;
-    /// What goes out.
+    /// The type of the emitted records.
     type Out: Record;
 
     /// Called before the first record.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called for every record with the state of its key, which is changed in place. A key whose state is empty
-    /// afterwards is not kept.
+    /// Called for every record with the state of its key, which it changes in place. A key whose state is empty afterwards is
+    /// removed.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn process(
         &mut self,
         record: T,
@@ -113,11 +113,11 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
         ctx: &mut Context<'_, K>,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called for every timer that is due, with the state of its key. What it emits has the moment of a timer of event time
-    /// for its event time.
+    /// Called for every timer that is due, with the state of its key. Records that it emits for a timer of event time get the
+    /// timer's moment as their event time; for a timer of processing time they get none.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn on_timer(
         &mut self,
         _timer: Timer,
@@ -127,14 +127,14 @@ pub trait KeyedProcessFunction<K, T>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after the last record of bounded input; may still emit.
+    /// Called after the last record of bounded input; may still emit records.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn finish(&mut self, _out: &mut Collector<Self::Out>) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after everything, also when the task was cancelled or failed.
+    /// Called when the task ends, also when it was cancelled or has failed.
     fn close(&mut self) {}
 }
 
@@ -150,16 +150,16 @@ where
     timers: Timers<S::Key>,
     watermark: i64,
     alarm: Alarm,
-    /// Timers of processing time that are due are left: the output was full, or a key not resident.
+    /// Some timers of processing time that are due have not fired, because the output was full or a key was not resident.
     due_left: bool,
     finished: bool,
 }
 
-/// The state that a function keeps of each key.
+/// The state that the function `F` keeps of each key.
 type StateOf<T, S, F> = <F as KeyedProcessFunction<<S as KeySelector<T>>::Key, T>>::State;
 
 impl<T, S: KeySelector<T>, F: KeyedProcessFunction<S::Key, T>> KeyedOperator<T, S, F> {
-    /// Makes one that keeps its state in memory; `fields` are the declared ones of `F::State`.
+    /// Makes an operator that keeps its state in memory. `fields` are the declared fields of `F::State`.
     pub fn new(selector: S, function: F, fields: Vec<StateDeclaration>) -> Self {
         Self::with_backend(selector, function, fields, Table::default())
     }
@@ -171,7 +171,7 @@ where
     F: KeyedProcessFunction<S::Key, T>,
     B: StateBackend<S::Key, F::State>,
 {
-    /// Makes one that keeps its state in `backend`.
+    /// Makes an operator that keeps its state in `backend`. `fields` are the declared fields of `F::State`.
     pub fn with_backend(
         selector: S,
         function: F,
@@ -192,15 +192,15 @@ where
     }
 }
 
-/// An operator whose state and timers a test looks at.
+/// Gives tests access to the state and timers of an operator.
 pub trait InspectKeyed {
-    /// The keys.
+    /// The type of the keys.
     type Key;
-    /// The state of a key.
+    /// The type of a key's state.
     type State;
-    /// Returns the state of a key; `None`: it has none.
+    /// Returns the state of a key, `None` if the key has none.
     fn state(&self, key: &Self::Key) -> Option<&Self::State>;
-    /// Returns the timers that are set, with their keys: those of event time first, each clock's in their order.
+    /// Returns the timers that are set, with their keys: those of event time first, each clock's in the order of firing.
     fn timers(&self) -> Vec<(Self::Key, Timer)>;
 }
 
@@ -227,7 +227,7 @@ where
     }
 }
 
-/// The calls of a function for one batch, answer or advance of time.
+/// Calls the function for the records of one batch, or for timers, or after keys have become resident.
 struct Calls<'a, K, F, Out> {
     function: &'a mut F,
     timers: &'a mut Timers<K>,
@@ -322,8 +322,8 @@ where
     F: KeyedProcessFunction<S::Key, T>,
     B: StateBackend<S::Key, F::State>,
 {
-    /// Fires the timers of one clock that are due at `now`, as far as the chain takes what they emit and the keys are
-    /// resident.
+    /// Fires the timers of one clock that are due at `now`. Returns [`Flow::More`] if the output is full or the step
+    /// interrupted before all have fired, and [`Flow::Waiting`] if a fired timer waits for its key to become resident.
     fn fire(
         &mut self,
         domain: TimeDomain,
@@ -332,13 +332,14 @@ where
         context: &OperatorContext,
     ) -> Result<Flow, TaskError> {
         let mut at_work = None;
-        // One at least, so that a task that is interrupted all the time comes to an end.
+        // At least one timer fires per call, so that a task whose steps are always interrupted still gets to the end.
         loop {
             let queue = match domain {
                 TimeDomain::EventTime => &mut self.timers.event,
                 TimeDomain::ProcessingTime => &mut self.timers.processing,
             };
-            // A timer that waits for its key may set an earlier one than the next.
+            // A timer that waits for its key may set a timer earlier than the next one: until then, only timers of the same
+            // moment fire.
             if self.resident.waits() && queue.first() != at_work {
                 return Ok(Flow::Waiting);
             }
@@ -355,7 +356,7 @@ where
         }
     }
 
-    /// Asks the host for a wake-up at the first timer of processing time.
+    /// Asks the host for a wake-up at the earliest timer of processing time, or soon if timers that are due have not fired.
     fn wake_for_timers(&mut self, context: &OperatorContext) {
         if self.due_left {
             self.alarm.set_soon(context);
@@ -364,7 +365,7 @@ where
         }
     }
 
-    /// The clock has come to a moment that a wake-up was asked for.
+    /// Handles a wake-up: fires the timers of processing time that are due, unless the output is full.
     fn clock_came(
         &mut self,
         out: &mut Collector<F::Out>,
@@ -491,7 +492,7 @@ where
     }
 }
 
-/// Takes a snapshot apart: a varint length and so many bytes of state, then the timers.
+/// Splits a snapshot into the bytes of the state, which a varint length precedes, and a reader of the timers that follow.
 pub(super) fn parts_of(snapshot: &[u8]) -> Result<(&[u8], Reader<'_>), CodecError> {
     let mut input = Reader::new(snapshot);
     let length = input.count()?;

@@ -1,6 +1,8 @@
 //! One link of a chain: an operator, its output, and what every operator has in common.
 
-use super::{Collector, Consumer, Flow, Gauge, Operator, OperatorContext, OperatorMail, SideOutputs};
+use super::{
+    Collector, Consumer, Flow, Gauge, Operator, OperatorContext, OperatorMail, SideOutputs,
+};
 use crate::{
     batch::{Batch, NO_TIME},
     seam::{StreamEvent, TaskError},

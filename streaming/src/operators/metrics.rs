@@ -1,7 +1,7 @@
 //! Metrics that functions of a program keep. REST shows them beside those of the runtime, by the names of operator and metric.
 //!
-//! Finding a metric takes a lock and a search, so that a function finds its metrics when it is opened; changing one is a single
-//! addition. Nothing here may be asked for by name per record.
+//! Looking a metric up takes a lock and a search, so functions do it once in `open`; changing a metric is a single addition.
+//! Nothing here may be looked up by name per record.
 
 use super::BoxError;
 use crate::seam::FunctionMetrics;
@@ -15,7 +15,7 @@ use std::sync::{
 /// ```
 /// use streaming::operators::{BoxError, Collector, Counter, Gauge, OperatorContext, ProcessFunction};
 ///
-/// /// Lets numbers through that are not too large. REST shows how many were not, and the last one, as
+/// /// Lets numbers below 100 through. REST shows how many were refused, and the last of them, as
 /// /// `NAME OF THE OPERATOR.refused` and `NAME OF THE OPERATOR.lastRefused`.
 /// #[derive(Clone, Default)]
 /// struct Small {
@@ -48,45 +48,47 @@ pub struct Metrics<'a> {
 }
 
 impl Metrics<'_> {
-    /// Returns the counter of that name, which begins at 0.
+    /// Returns the counter named `name`, which begins at 0 in every attempt. The same name returns the same counter.
     ///
     /// # Errors
-    /// When the name is empty, too long or has control characters, or the task has too many metrics.
+    /// Returns an error if the name is empty, longer than 128 characters or has control characters, or if the task has 256
+    /// metrics already.
     pub fn counter(&self, name: &str) -> Result<Counter, BoxError> {
         self.of_task.find(self.operator, name).map(Counter)
     }
-    /// Returns the gauge of that name, which begins at 0.
+    /// Returns the gauge named `name`, which begins at 0 in every attempt. The same name returns the same gauge.
     ///
     /// # Errors
-    /// As [`Metrics::counter`].
+    /// Fails as [`Metrics::counter`] does.
     pub fn gauge(&self, name: &str) -> Result<Gauge, BoxError> {
         self.of_task.find(self.operator, name).map(Gauge)
     }
 }
 
-/// A number that grows. Its clones are one and the same; one by default belongs to no operator and is not shown.
+/// A number that grows. Clones of a counter share one number; a counter made by `default` belongs to no operator and is not
+/// shown.
 #[derive(Debug, Clone, Default)]
 pub struct Counter(Arc<AtomicI64>);
 
 impl Counter {
-    /// Adds one.
+    /// Adds 1.
     #[inline]
     pub fn inc(&self) {
         self.add(1);
     }
-    /// Adds a number.
+    /// Adds `number`.
     #[inline]
     pub fn add(&self, number: u64) {
-        // Half of all numbers fit; what grows beyond them wraps.
+        // Stored as an `i64`, so that what REST shows wraps above `i64::MAX`.
         self.0.fetch_add(number as i64, Ordering::Relaxed);
     }
-    /// Returns what was added so far.
+    /// Returns the sum of all additions so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed) as u64
     }
 }
 
-/// A number that is set. Its clones are one and the same; one by default belongs to no operator and is not shown.
+/// A number that is set. Clones of a gauge share one number; a gauge made by `default` belongs to no operator and is not shown.
 #[derive(Debug, Clone, Default)]
 pub struct Gauge(Arc<AtomicI64>);
 

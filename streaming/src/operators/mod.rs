@@ -1,7 +1,7 @@
-//! Operators: what happens to the records of a chain, a batch at a time.
+//! Operators: the processing steps of a chain, which take records one batch at a time.
 //!
-//! A chain is a row of boxed [`Consumer`]s, each linked to the next with its record type. One virtual call is
-//! paid per batch and operator, none per record. Nothing here may block, spawn, or read a clock.
+//! A chain is a sequence of boxed [`Consumer`]s, each linked to the next one with its record type. It costs one virtual call
+//! per batch and operator, none per record. Nothing here may block, spawn, or read a clock.
 
 mod alarm;
 mod assign;
@@ -62,104 +62,106 @@ use crate::{
     seam::{StreamEvent, TaskError},
 };
 
-/// What user code may fail with.
+/// The error type of user code: any error that can be sent between threads.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// How far a control element got.
+/// Says how far a control element got in a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// Through the whole chain.
+    /// The event went through the whole chain.
     Done,
-    /// An output is full: hand the same event in again when it is not.
+    /// An output is full or the step was interrupted: hand the same event in again when there is room.
     More,
-    /// An operator waits for mail: hand the same event in again after it came.
+    /// An operator waits for mail: hand the same event in again after the mail has come.
     Waiting,
 }
 
-/// What takes records: the rest of a chain.
+/// The rest of a chain as its predecessor sees it: takes records and control elements.
 pub trait Consumer<T>: Send {
-    /// Opens from the last operator to this one.
+    /// Opens the operators of the chain, from the last one to this one.
     ///
     /// # Errors
-    /// When an operator can't be opened.
+    /// Returns an error if an operator cannot be opened.
     fn open(&mut self) -> Result<(), TaskError>;
-    /// Takes all records; the batch comes back empty, with its capacity. Whether the chain takes more: nothing is full, and
-    /// nothing was interrupted.
+    /// Takes all records of `batch`, which comes back empty and keeps its capacity. Returns true if the chain takes more, false
+    /// if an output is full or the step was interrupted.
     ///
     /// # Errors
-    /// When an operator fails; the task is over then.
+    /// Returns an error if an operator fails; the task is over then.
     fn batch(&mut self, batch: &mut Batch<T>) -> Result<bool, TaskError>;
-    /// Goes on with records that were handed in when the step was interrupted, as far as the step is not interrupted again
-    /// and nothing is full.
+    /// Continues with records that were taken before the step was interrupted, until the step is interrupted again or an output
+    /// is full.
     ///
     /// # Errors
-    /// As [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn resume(&mut self) -> Result<(), TaskError>;
-    /// Whether such records are left. No event is handed in meanwhile; records that are handed in wait.
+    /// Returns true if an interruption has left records to [`Consumer::resume`] with. No event may be handed in then, and
+    /// records that are handed in wait behind those.
     fn is_interrupted(&self) -> bool;
-    /// Takes a control element, behind all records that came before. Where the answer is not
-    /// [`Flow::Done`] the same event is handed in again before anything else.
+    /// Takes a control element, after all records that came before it. Unless this returns [`Flow::Done`], the caller must hand
+    /// in the same event again before anything else.
     ///
     /// # Errors
-    /// As [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError>;
-    /// Whether an output or sink of the chain takes nothing more for now. What is handed in nevertheless is kept.
+    /// Returns true if an output or sink of the chain takes nothing more for now. Records that are handed in nevertheless are
+    /// kept.
     fn full(&self) -> bool;
-    /// How many records should be handed in at once, so that not too much is kept when the chain gets full: few where
-    /// records are large.
+    /// Returns how many records to hand in at once, so that little has to be kept when the chain gets full: fewer where records
+    /// are large.
     fn most_at_once(&self) -> usize;
-    /// Sends on what waits: full batches, with `partial` the others too. Whether nothing waits any more.
+    /// Sends on the full batches that wait, with `partial` the others too. Returns true if nothing waits any more.
     ///
     /// # Errors
-    /// As [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError>;
-    /// Hands mail to the operator it is for.
+    /// Hands mail to the operator `to` of this chain.
     ///
     /// # Errors
-    /// As [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn deliver(&mut self, to: model::NodeId, mail: OperatorMail) -> Result<(), TaskError>;
-    /// A checkpoint is complete everywhere.
+    /// Tells all operators that a checkpoint is complete in the whole job.
     ///
     /// # Errors
-    /// As [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError>;
-    /// After the end of input went through.
+    /// Closes all operators after the end of input has gone through the chain.
     ///
     /// # Errors
-    /// As [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn close(&mut self) -> Result<(), TaskError>;
-    /// Instead of `close`, when cancelled or failed.
+    /// Releases what the operators hold. Called instead of `close` if the task was cancelled or has failed.
     fn dispose(&mut self);
 }
 
-/// One operator: how records become other records. [`Link`] makes a [`Consumer`] of it.
+/// An operator, which turns the records that it takes into other records. [`Link`] makes a [`Consumer`] of it.
 pub trait Operator<In>: Send {
-    /// What goes out.
+    /// The type of the emitted records.
     type Out: Send + 'static;
 
-    /// Before the first record.
+    /// Called before the first record, with the state to restore in [`OperatorContext::restore`].
     ///
     /// # Errors
-    /// When it can't work.
+    /// Returns an error if the operator cannot work; the task fails.
     fn open(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Works on a batch until it is empty, or the collector says that the step was interrupted: then it is called with the other
-    /// records again.
+    /// Works on a batch until it is empty, or until [`Collector::goes_on`] is false: records that are left in the batch then
+    /// are handed in again.
     ///
     /// # Errors
-    /// When the task must fail.
+    /// Returns an error if the task must fail.
     fn process(
         &mut self,
         batch: &mut Batch<In>,
         out: &mut Collector<Self::Out>,
         context: &OperatorContext,
     ) -> Result<(), TaskError>;
-    /// Sees a control element before it goes on. Where the answer is not [`Flow::Done`], it is called again with
-    /// the same event.
+    /// Sees a control element before the next operator does. Unless this returns [`Flow::Done`], it is called again with the
+    /// same event.
     ///
     /// # Errors
-    /// When the task must fail.
+    /// Returns an error if the task must fail.
     fn event(
         &mut self,
         _event: StreamEvent,
@@ -168,10 +170,10 @@ pub trait Operator<In>: Send {
     ) -> Result<Flow, TaskError> {
         Ok(Flow::Done)
     }
-    /// Mail for this operator.
+    /// Takes mail for this operator: an answer or a timer that it has asked for.
     ///
     /// # Errors
-    /// When the task must fail.
+    /// Returns an error if the task must fail.
     fn mail(
         &mut self,
         _mail: OperatorMail,
@@ -185,18 +187,18 @@ pub trait Operator<In>: Send {
     fn state_bytes(&self) -> Option<u64> {
         None
     }
-    /// Whether a control element goes on after [`Operator::event`] has seen it.
+    /// Returns true if a control element goes on to the next operator after [`Operator::event`] has seen it.
     fn passes(&self, _event: StreamEvent) -> bool {
         true
     }
-    /// Whether it takes nothing more for now (a sink that waits for an answer).
+    /// Returns true if the operator takes nothing more for now, such as a sink that waits for an answer.
     fn full(&self) -> bool {
         false
     }
-    /// Its state at a barrier, after all records before it.
+    /// Returns the operator's state at a barrier, after all records before it; `None` if the operator has no state.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// Returns an error if the state cannot be written; the task fails.
     fn snapshot(
         &mut self,
         _checkpoint: u64,
@@ -204,10 +206,10 @@ pub trait Operator<In>: Send {
     ) -> Result<Option<Vec<u8>>, TaskError> {
         Ok(None)
     }
-    /// A checkpoint is complete everywhere.
+    /// Called when a checkpoint is complete in the whole job.
     ///
     /// # Errors
-    /// When what was prepared can't be committed.
+    /// Returns an error if what was prepared for the checkpoint cannot be committed; the task fails.
     fn notify_complete(
         &mut self,
         _checkpoint: u64,
@@ -215,13 +217,13 @@ pub trait Operator<In>: Send {
     ) -> Result<(), TaskError> {
         Ok(())
     }
-    /// After the end of input.
+    /// Called after the end of input has gone through the chain.
     ///
     /// # Errors
-    /// When the task must fail.
+    /// Returns an error if the task must fail.
     fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Instead of `close`: what is private to the attempt goes.
+    /// Deletes what only this attempt uses. Called instead of `close` if the task was cancelled or has failed.
     fn dispose(&mut self, _context: &OperatorContext) {}
 }

@@ -1,7 +1,7 @@
 //! Side outputs: streams that leave an operator beside its main output, each with a record type of its own.
 //!
-//! A side output leads to edges only, never to the next operator of the chain. So it never makes a control element wait,
-//! and nothing behind it can be interrupted.
+//! A side output leads to edges only, never to the next operator of the chain. It therefore never delays a control element, and
+//! nothing after it can be interrupted.
 
 use super::{BATCH_RECORDS, Consumer};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::{any::Any, fmt, marker::PhantomData};
 
-/// Names a side output and its record type. A constant, shared by the function that emits and the stream that is read:
+/// Names a side output and its record type. Make it a constant that the emitting function and the reading stream share:
 ///
 /// ```
 /// use streaming::{Environment, operators::OutputTag};
@@ -34,11 +34,11 @@ pub struct OutputTag<T> {
 }
 
 impl<T> OutputTag<T> {
-    /// Makes the tag of that name. An operator has one side output of a name.
+    /// Makes the tag of a side output. Two side outputs of one operator need different names.
     pub const fn new(name: &'static str) -> Self {
         Self { name, record: PhantomData }
     }
-    /// Returns the name.
+    /// Returns the name of the side output.
     pub const fn name(&self) -> &'static str {
         self.name
     }
@@ -56,24 +56,24 @@ impl<T> fmt::Debug for OutputTag<T> {
     }
 }
 
-/// One side output, whatever its record type.
+/// One side output, independent of its record type.
 pub trait SideOutput: Any + Send {
-    /// Hands on what was emitted. Whether more is taken.
+    /// Hands the emitted records to the edges. Returns true if the edges take more.
     ///
     /// # Errors
-    /// As [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn send(&mut self) -> Result<bool, TaskError>;
-    /// As [`Consumer::flush`].
+    /// Sends on what waits, as [`Consumer::flush`] does.
     ///
     /// # Errors
-    /// As [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError>;
-    /// As [`Consumer::event`]; never waits.
+    /// Takes a control element, as [`Consumer::event`] does, but never has to be called again with it.
     ///
     /// # Errors
-    /// As [`Consumer::batch`].
+    /// Fails as [`Consumer::batch`] does.
     fn event(&mut self, event: StreamEvent) -> Result<(), TaskError>;
-    /// As [`Consumer::full`].
+    /// Returns true if an edge takes nothing more for now.
     fn full(&self) -> bool;
 }
 
@@ -83,7 +83,7 @@ struct Edges<T> {
     next: Box<dyn Consumer<T>>,
 }
 
-/// Makes a side output of the edges that it leads to.
+/// Makes a side output that leads to the edges in `next`.
 pub(crate) fn side_output<T: Record>(next: Box<dyn Consumer<T>>) -> Box<dyn SideOutput> {
     Box::new(Edges { buffer: Batch::default(), next })
 }
@@ -121,10 +121,11 @@ impl SideOutputs {
         Self { outputs }
     }
 
-    /// Emits a record, unless nothing reads the side output. Whether more is taken.
+    /// Emits a record with its event time; drops it if nothing reads the side output. Returns true if the side output takes
+    /// more.
     ///
     /// # Errors
-    /// As [`Consumer::batch`], or when the side output is read as records of another type.
+    /// Fails as [`Consumer::batch`] does, or if the side output is read as records of another type.
     pub(super) fn push<T: Record>(
         &mut self,
         tag: &OutputTag<T>,
@@ -147,7 +148,7 @@ impl SideOutputs {
         edges.send()
     }
 
-    /// As [`SideOutput::send`], for all.
+    /// Calls [`SideOutput::send`] on all side outputs. Returns true if all of them take more.
     pub(super) fn send(&mut self) -> Result<bool, TaskError> {
         let mut takes_more = true;
         for (_, output) in &mut self.outputs {
@@ -156,7 +157,7 @@ impl SideOutputs {
         Ok(takes_more)
     }
 
-    /// As [`SideOutput::flush`], for all.
+    /// Calls [`SideOutput::flush`] on all side outputs. Returns true if nothing waits in any of them.
     pub(super) fn flush(&mut self, partial: bool) -> Result<bool, TaskError> {
         let mut sent = true;
         for (_, output) in &mut self.outputs {
@@ -165,12 +166,12 @@ impl SideOutputs {
         Ok(sent)
     }
 
-    /// As [`SideOutput::event`], for all.
+    /// Calls [`SideOutput::event`] on all side outputs.
     pub(super) fn event(&mut self, event: StreamEvent) -> Result<(), TaskError> {
         self.outputs.iter_mut().try_for_each(|(_, output)| output.event(event))
     }
 
-    /// Whether one of them takes nothing more for now.
+    /// Returns true if one of them takes nothing more for now.
     pub(super) fn full(&self) -> bool {
         self.outputs.iter().any(|(_, output)| output.full())
     }

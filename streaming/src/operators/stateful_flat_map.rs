@@ -4,7 +4,7 @@ use super::{BoxError, Collector, Context, KeyedProcessFunction};
 use crate::types::{FlottType, Key, Record};
 use std::marker::PhantomData;
 
-/// A closure with one value of state per key.
+/// Runs a closure with one value of state per key. The closure gets the key, the record, the state and the output.
 #[derive(Debug)]
 pub struct StatefulFlatMap<V, F, Out> {
     function: F,
@@ -12,7 +12,7 @@ pub struct StatefulFlatMap<V, F, Out> {
 }
 
 impl<V, F, Out> StatefulFlatMap<V, F, Out> {
-    /// With that closure.
+    /// Makes the function of a closure.
     pub fn new(function: F) -> Self {
         Self { function, types: PhantomData }
     }

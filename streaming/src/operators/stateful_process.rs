@@ -1,4 +1,4 @@
-//! Functions with state that belongs to their subtask and to no key.
+//! Functions with operator state: state that belongs to their subtask and to no key.
 
 use super::{
     BoxError, Collector, Flow, Operator, OperatorContext, Process, ProcessFunction, keyed::failed,
@@ -10,8 +10,8 @@ use crate::{
     types::Record,
 };
 
-/// A function with state of its subtask: what it is in the middle of, and what concerns all records. Each subtask works on a clone of
-/// its own. State of keys belongs into a [`KeyedProcessFunction`](super::KeyedProcessFunction).
+/// A function with state of its subtask, such as records that it has begun to collect or values that concern all records. Each
+/// subtask works on its own clone. State of keys belongs into a [`KeyedProcessFunction`](super::KeyedProcessFunction).
 ///
 /// ```
 /// use streaming::{
@@ -20,7 +20,7 @@ use crate::{
 ///     state::{ListState, OperatorState},
 /// };
 ///
-/// /// Hands records on in packets of ten.
+/// /// Emits records in packets of ten.
 /// #[derive(Clone)]
 /// struct Packets;
 ///
@@ -60,15 +60,15 @@ use crate::{
 /// }
 /// ```
 pub trait StatefulProcessFunction<T>: Clone + Send + 'static {
-    /// The state of a subtask.
+    /// The state of a subtask: a struct with `#[derive(OperatorState)]`.
     type State: OperatorState;
-    /// What goes out.
+    /// The type of the emitted records.
     type Out: Record;
 
-    /// Called before the first record, with the state that was restored or an empty one.
+    /// Called before the first record, with the restored state or an empty one.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn open(
         &mut self,
         _state: &mut Self::State,
@@ -76,20 +76,20 @@ pub trait StatefulProcessFunction<T>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called for every record.
+    /// Called for every record with the subtask's state, which it changes in place.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn process(
         &mut self,
         record: T,
         state: &mut Self::State,
         out: &mut Collector<Self::Out>,
     ) -> Result<(), BoxError>;
-    /// Called after the last record of bounded input; may still emit.
+    /// Called after the last record of bounded input; may still emit records.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// A returned error fails the task.
     fn finish(
         &mut self,
         _state: &mut Self::State,
@@ -97,18 +97,18 @@ pub trait StatefulProcessFunction<T>: Clone + Send + 'static {
     ) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Called after everything, also when the task was cancelled or failed.
+    /// Called when the task ends, also when it was cancelled or has failed.
     fn close(&mut self) {}
 }
 
-/// A function and its state, as a function without one.
+/// Combines a function with its state, and so makes it a [`ProcessFunction`].
 struct Holding<F, S> {
     function: F,
     state: S,
 }
 
 impl<F: Clone, S: OperatorState> Clone for Holding<F, S> {
-    /// The function is cloned, the state is empty: a clone works in a subtask of its own.
+    /// Clones the function and begins with an empty state, because a clone works in another subtask.
     fn clone(&self) -> Self {
         Self { function: self.function.clone(), state: S::empty() }
     }
@@ -138,17 +138,17 @@ pub struct StatefulProcess<F, S> {
 }
 
 impl<F, S: OperatorState> StatefulProcess<F, S> {
-    /// With that function.
+    /// Makes the operator of one subtask, with an empty state.
     pub fn new(function: F) -> Self {
         Self { process: Process::new(Holding { function, state: S::empty() }) }
     }
 }
 
-/// An operator whose state a test looks at.
+/// Gives tests access to the operator state of an operator.
 pub trait InspectOperatorState {
-    /// The state.
+    /// The type of the state.
     type State;
-    /// Returns the state, changeable because lists are read with `&mut`.
+    /// Returns the state, mutable because lists are read with `&mut`.
     fn operator_state(&mut self) -> &mut Self::State;
 }
 

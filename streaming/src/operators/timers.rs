@@ -1,6 +1,6 @@
 //! Timers of keyed functions: moments of event time or processing time, each for one key.
 //!
-//! Nothing here may read a clock or fire anything: the operator asks which timers are due.
+//! Nothing here may read a clock or fire a timer: the operator takes out the timers that are due.
 
 use crate::{
     state::{KeyAddress, KeyGroups},
@@ -12,31 +12,32 @@ use std::collections::BTreeMap;
 /// The clock that a timer goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeDomain {
-    /// The operator's watermark.
+    /// Event time: the timer fires when the operator's watermark reaches it.
     EventTime,
-    /// The clock of the machine.
+    /// Processing time: the timer fires when the machine's clock reaches it.
     ProcessingTime,
 }
 
 /// A timer that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timer {
-    /// The moment that it was set to, in milliseconds since 1970.
+    /// The moment that the timer was set to, in milliseconds since 1970.
     pub timestamp: i64,
-    /// The clock that it goes by.
+    /// The clock that the timer goes by.
     pub domain: TimeDomain,
 }
 
-/// Sets and deletes timers of the key at hand, from [`Context::timers`](super::Context::timers).
+/// Sets and deletes timers of the current key, from [`Context::timers`](super::Context::timers). All moments are in
+/// milliseconds since 1970.
 ///
-/// A key has at most one timer for each moment: setting it again changes nothing.
+/// A key has at most one timer per moment and clock: setting it again changes nothing.
 ///
 /// ```
 /// use streaming::operators::{
 ///     BoxError, Collector, Context, KeyedProcessFunction, TimeDomain, Timer, TimerService,
 /// };
 ///
-/// /// Says of each key when it has been silent for a second, and when its hour is over.
+/// /// Emits for each key when it has had no record for a second, and when an hour of event time is over.
 /// #[derive(Clone)]
 /// struct Silence;
 ///
@@ -87,20 +88,21 @@ pub struct TimerService<'a, K> {
 }
 
 impl<K: Key> TimerService<'_, K> {
-    /// Sets a timer that fires when the watermark reaches `timestamp`. If it has done so, the next watermark fires it.
+    /// Sets a timer that fires when the watermark reaches `timestamp`. If the watermark has passed it already, the next
+    /// watermark fires it.
     pub fn event_time(&mut self, timestamp: i64) {
         self.timers.event.set(timestamp, self.at, self.key);
     }
-    /// Deletes a timer of event time, if it is set.
+    /// Deletes the timer of event time at `timestamp`. Does nothing if there is none.
     pub fn delete_event_time(&mut self, timestamp: i64) {
         self.timers.event.delete(timestamp, self.at, self.key);
     }
-    /// Sets a timer that fires when the machine's clock reaches `timestamp`, or as soon as possible if it has done so. The
-    /// end of bounded input does not wait for it.
+    /// Sets a timer that fires when the machine's clock reaches `timestamp`, or as soon as possible if it has already. The end
+    /// of bounded input does not wait for the timer.
     pub fn processing_time(&mut self, timestamp: i64) {
         self.timers.processing.set(timestamp, self.at, self.key);
     }
-    /// Deletes a timer of processing time, if it is set.
+    /// Deletes the timer of processing time at `timestamp`. Does nothing if there is none.
     pub fn delete_processing_time(&mut self, timestamp: i64) {
         self.timers.processing.delete(timestamp, self.at, self.key);
     }
@@ -127,7 +129,7 @@ impl<K> Timers<K> {
 }
 
 impl<K: Key> Timers<K> {
-    /// Appends all timers: of both clocks a varint count, then of each timer its moment (zigzag) and its key.
+    /// Appends all timers: for each clock a varint count, then the moment (zigzag) and the key of each timer.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         for queue in [&self.event, &self.processing] {
             write_len(queue.len(), out);
@@ -138,10 +140,10 @@ impl<K: Key> Timers<K> {
         }
     }
 
-    /// Adds what [`Timers::write`] of some subtask wrote, as far as `groups` are its keys' own.
+    /// Adds the timers that [`Timers::write`] of some subtask wrote, as far as the keys belong to the owned `groups`.
     ///
     /// # Errors
-    /// When the bytes are no timers.
+    /// Returns an error if the bytes are not timers.
     pub(super) fn read(
         &mut self,
         input: &mut Reader<'_>,
@@ -162,7 +164,7 @@ impl<K: Key> Timers<K> {
     }
 }
 
-/// Timers of one clock, by their moments.
+/// Timers of one clock, ordered by their moments.
 #[derive(Debug)]
 pub(super) struct Queue<K> {
     moments: BTreeMap<i64, Slot<K>>,
@@ -188,19 +190,20 @@ impl<K> Queue<K> {
         (self.moments.len() * moment + self.len * timer) as u64
     }
 
-    /// Returns every timer: its moment and its key.
+    /// Returns the moment and the key of every timer, in the order of firing.
     pub(super) fn iter(&self) -> impl Iterator<Item = (i64, &K)> {
         self.moments.iter().flat_map(|(moment, slot)| {
             slot.keys.iter().flatten().map(move |(_, key)| (*moment, key))
         })
     }
 
-    /// Returns the moment of the first timer.
+    /// Returns the moment of the earliest timer, `None` if there is none.
     pub(super) fn first(&self) -> Option<i64> {
         self.moments.first_key_value().map(|(moment, _)| *moment)
     }
 
-    /// Takes the next timer out that is due at `now`: earlier moments first, then in the order of setting.
+    /// Removes and returns the next timer that is due at `now`: earlier moments first, then in the order of setting. Returns
+    /// `None` if none is due.
     pub(super) fn pop_due(&mut self, now: i64) -> Option<(i64, KeyAddress, K)> {
         let mut slot = self.moments.first_entry().filter(|slot| *slot.key() <= now)?;
         let moment = *slot.key();
@@ -228,18 +231,18 @@ impl<K: Key> Queue<K> {
     }
 }
 
-/// Keys beyond which a slot has an index. Most moments have one key or two.
+/// Number of keys above which a slot has an index. Most moments have one key or two.
 const UNINDEXED: usize = 8;
 
-/// The keys that have a timer for one moment, in the order of setting.
+/// The keys that have a timer at one moment, in the order of setting.
 #[derive(Debug)]
 struct Slot<K> {
-    /// `None`: deleted, or fired.
+    /// `None` in the place of a timer that was deleted or has fired.
     keys: Vec<Option<(KeyAddress, K)>>,
-    /// Everything before this place has fired.
+    /// Index in `keys` below which every timer has fired.
     fired: usize,
     live: usize,
-    /// Places in `keys`, once there are many.
+    /// Indices in `keys` by the key's hash; empty while there are few keys.
     index: HashTable<usize>,
 }
 
@@ -276,7 +279,7 @@ impl<K: Key> Slot<K> {
         self.index.find(at.hash, is_it).copied()
     }
 
-    /// Whether the key had no timer here.
+    /// Adds a timer for the key. Returns false if the key has one already.
     fn insert(&mut self, at: KeyAddress, key: &K) -> bool {
         if self.find(at, key).is_some() {
             return false;
@@ -297,7 +300,7 @@ impl<K: Key> Slot<K> {
         true
     }
 
-    /// Whether the key had a timer here.
+    /// Removes the key's timer. Returns false if the key has none.
     fn remove(&mut self, at: KeyAddress, key: &K) -> bool {
         let Some(found) = self.find(at, key) else { return false };
         if let Ok(indexed) = self.index.find_entry(at.hash, |place| *place == found) {

@@ -1,31 +1,31 @@
-//! How records become one value per key.
+//! Foldings: how records become one value per key.
 
 use super::{KeySelector, selector::Keyed};
 use crate::types::{FlottType, Key, Record};
 use std::{marker::PhantomData, ops::AddAssign};
 
-/// How records become one value per key.
+/// Folds the records of a key into one value.
 pub trait Folding<K, T>: Clone + Send + 'static {
-    /// What is kept per key.
+    /// The value that is kept per key and written to checkpoints.
     type Kept: FlottType;
-    /// What goes out.
+    /// The type of the emitted records.
     type Out: Record;
-    /// Returns what is kept after the key's first record.
+    /// Returns the kept value of a key's first record.
     fn first(&mut self, record: T) -> Self::Kept;
-    /// Adds another record.
+    /// Adds a further record to the kept value.
     fn add(&mut self, kept: &mut Self::Kept, record: T);
-    /// Adds another record and returns what goes out for it. The key comes from the record, so that a record that
-    /// is its own key is moved, not cloned.
+    /// Adds a further record and returns what to emit for it. The key is taken from the record, so that a record that is its
+    /// own key is moved, not cloned.
     fn update<S>(&mut self, kept: &mut Self::Kept, record: Keyed<'_, T, S>) -> Self::Out
     where
         S: KeySelector<T, Key = K>;
-    /// Returns what goes out for what is kept now.
+    /// Returns what to emit for the current kept value.
     fn emit(&self, key: &K, kept: &Self::Kept) -> Self::Out;
-    /// Returns what goes out at the end.
+    /// Returns what to emit at the end of input, where key and kept value are not needed any more.
     fn last(&self, key: K, kept: Self::Kept) -> Self::Out;
 }
 
-/// How many records.
+/// Counts the records of each key: `(key, count)`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Count;
 
@@ -57,7 +57,7 @@ impl<K: Key, T> Folding<K, T> for Count {
     }
 }
 
-/// The sum of a number of each record.
+/// Sums a number of each record: `(key, sum)`.
 #[derive(Debug)]
 pub struct Sum<F, V> {
     function: F,
@@ -65,7 +65,7 @@ pub struct Sum<F, V> {
 }
 
 impl<F, V> Sum<F, V> {
-    /// Of what that function finds.
+    /// Makes the sum of the numbers that `function` returns.
     pub fn new(function: F) -> Self {
         Self { function, value: PhantomData }
     }
@@ -109,14 +109,14 @@ where
     }
 }
 
-/// The records themselves, merged.
+/// Merges the records of each key into one record.
 #[derive(Debug, Clone)]
 pub struct Reduce<F> {
     function: F,
 }
 
 impl<F> Reduce<F> {
-    /// With that function.
+    /// Makes the folding whose `function` merges its second argument into the first one.
     pub fn new(function: F) -> Self {
         Self { function }
     }
@@ -154,7 +154,7 @@ where
     }
 }
 
-/// Any value, from an initial one.
+/// Folds the records of each key into a value of any type that starts from an initial one: `(key, value)`.
 #[derive(Debug, Clone)]
 pub struct Fold<A, F> {
     initial: A,
@@ -162,7 +162,7 @@ pub struct Fold<A, F> {
 }
 
 impl<A, F> Fold<A, F> {
-    /// From that value, with that function.
+    /// Makes the folding that starts from `initial` for each key and adds each record with `function`.
     pub fn new(initial: A, function: F) -> Self {
         Self { initial, function }
     }

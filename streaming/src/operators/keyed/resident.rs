@@ -1,5 +1,5 @@
-//! Keyed operators' way to their state: it makes the keys of a batch resident, parks the records of those that are not,
-//! and works these off when they are. In memory nothing is ever parked, and the compiler leaves that way out.
+//! The access of keyed operators to their state. It makes the keys of a batch resident, parks the records whose keys are not,
+//! and processes those records once their keys are. In memory nothing is ever parked, and the compiler removes that path.
 
 use super::{KeySelector, Keyed};
 use crate::{
@@ -15,9 +15,9 @@ use hashbrown::hash_table::Entry;
 use model::graph::StateDeclaration;
 use std::marker::PhantomData;
 
-/// What a keyed operator does with the records and timers of keys that are resident.
+/// Processes the records and timers of a keyed operator once their keys are resident.
 pub(in crate::operators) trait Work<T, S: KeySelector<T>, B> {
-    /// Works on a record with its event time. Whether the operator goes on with the next record of the batch.
+    /// Processes a record with its event time. Returns true if the operator goes on with the next record of the batch.
     fn record(
         &mut self,
         backend: &mut B,
@@ -25,7 +25,7 @@ pub(in crate::operators) trait Work<T, S: KeySelector<T>, B> {
         record: Keyed<'_, T, S>,
         time: i64,
     ) -> Result<bool, TaskError>;
-    /// Fires a timer.
+    /// Fires a timer of a key.
     fn timer(
         &mut self,
         _backend: &mut B,
@@ -37,30 +37,30 @@ pub(in crate::operators) trait Work<T, S: KeySelector<T>, B> {
     }
 }
 
-/// What waits for its key to become resident.
+/// A record or timer that waits for its key to become resident.
 enum Parked<T> {
     Record(T, i64),
     Timer(Timer),
 }
 
-/// Parked records beyond which an operator takes no more.
+/// Number of parked records and timers at which an operator takes no more records.
 const MOST_PARKED: usize = 16 * crate::operators::BATCH_RECORDS;
 
-/// The state of a keyed operator, and the records that wait for it.
+/// The state of a keyed operator, and the records and timers that wait for keys to become resident.
 pub(in crate::operators) struct Resident<K, V, T, B> {
     pub(in crate::operators) backend: B,
     groups: KeyGroups,
     fields: Vec<StateDeclaration>,
-    /// By key that is being fetched: its records and timers in their order.
+    /// Waiting records and timers of each key that is being fetched, in their order.
     parked: Table<K, Vec<Parked<T>>>,
     parked_count: usize,
-    /// The records of a batch that are worked on at once; empty between batches.
+    /// Records of a batch whose keys are resident; empty between batches.
     ready: Vec<(KeyAddress, T, i64)>,
     state: PhantomData<fn() -> V>,
 }
 
 impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
-    /// Makes one over a backend that keeps those fields.
+    /// Makes the access to `backend`, which keeps the declared `fields`.
     pub(in crate::operators) fn new(backend: B, fields: Vec<StateDeclaration>) -> Self {
         Self {
             backend,
@@ -73,7 +73,7 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         }
     }
 
-    /// Opens the backend for the subtask's key groups, with what those snapshots restore.
+    /// Opens the backend for the subtask's key groups and restores the snapshots.
     pub(in crate::operators) fn open<'s>(
         &mut self,
         context: &OperatorContext,
@@ -105,8 +105,8 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         &self.groups
     }
 
-    /// Works on every record whose key is resident, and parks the others. Where everything is in memory the work says
-    /// whether it goes on with the next record; the others stay in the batch.
+    /// Processes every record whose key is resident, and parks the others. If all state is in memory, `work` can stop after any
+    /// record; the other records then stay in the batch.
     #[inline(always)]
     pub(in crate::operators) fn batch<S: KeySelector<T, Key = K>>(
         &mut self,
@@ -172,7 +172,7 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         }
     }
 
-    /// Fires a timer where its key is resident, else parks it behind what waits for the key.
+    /// Fires a timer if its key is resident; otherwise parks it after what waits for the key already.
     #[inline]
     pub(in crate::operators) fn timer<S: KeySelector<T, Key = K>>(
         &mut self,
@@ -202,7 +202,7 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         Ok(())
     }
 
-    /// Works on the records and timers that waited for what has arrived.
+    /// Processes the records and timers of the keys that a fetch has made resident.
     pub(in crate::operators) fn mail<S: KeySelector<T, Key = K>>(
         &mut self,
         selector: &S,
@@ -233,17 +233,17 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         Ok(())
     }
 
-    /// Returns true while records are parked: a control element has to wait, because they came before it.
+    /// Returns true while records or timers are parked: control elements must wait, because the parked ones came before them.
     pub(in crate::operators) fn waits(&self) -> bool {
         self.parked_count > 0
     }
 
-    /// Returns true while so many records are parked that no more should come.
+    /// Returns true while [`MOST_PARKED`] or more records and timers are parked, so that no more should come.
     pub(in crate::operators) fn full(&self) -> bool {
         self.parked_count >= MOST_PARKED
     }
 
-    /// Returns the state at a barrier.
+    /// Returns the state for a snapshot at a barrier.
     pub(in crate::operators) fn snapshot(
         &mut self,
         context: &OperatorContext,
@@ -253,7 +253,7 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
     }
 }
 
-/// The task's failure, where its state cannot be accessed.
+/// Returns the failure of the task for state that cannot be accessed.
 #[cold]
 pub(in crate::operators) fn failed(context: &OperatorContext, error: StateError) -> TaskError {
     match error {

@@ -1,22 +1,22 @@
-//! How the key of a record is found, and how it is moved out of a record that nothing else needs.
+//! Key selectors: how the key of a record is found, and how it is moved out of a record that nothing else needs.
 
 use crate::types::Key;
 use std::{any::Any, marker::PhantomData, ptr};
 
-/// How the key of a record is found. A key that has to be computed is computed once per record and held beside it.
+/// Finds the key of a record. A key that has to be computed is computed once per record and held beside the record.
 pub trait KeySelector<T>: Clone + Send + 'static {
-    /// The key.
+    /// The type of the keys.
     type Key: Key;
-    /// What is held beside a record: the computed key, or `()` where the key is a part of the record.
+    /// The value held beside a record: the computed key, or `()` if the key is a part of the record.
     type Held;
-    /// Computes what is held beside the record.
+    /// Computes the value that is held beside the record.
     fn hold(&self, record: &T) -> Self::Held;
     /// Returns the record's key.
     fn key<'a>(&self, record: &'a T, held: &'a Self::Held) -> &'a Self::Key;
-    /// Returns the key of a record that is still needed: cloned where the key is a part of the record.
+    /// Returns the key of a record that is still needed; a key that is a part of the record is cloned.
     fn own(&self, record: &T, held: Self::Held) -> Self::Key;
-    /// Returns the key of a record that nothing else needs: moved where the record is its own key, otherwise as
-    /// [`KeySelector::own`].
+    /// Returns the key of a record that nothing else needs: moved if the record is its own key, otherwise as
+    /// [`KeySelector::own`] does.
     fn take(&self, record: T, held: Self::Held) -> Self::Key;
     /// Calls `look` with the record's key.
     #[inline]
@@ -25,7 +25,7 @@ pub trait KeySelector<T>: Clone + Send + 'static {
     }
 }
 
-/// A record, what is held beside it, and how its key is found in them.
+/// A record with the value held beside it and the selector that finds its key in them.
 pub struct Keyed<'s, T, S: KeySelector<T>> {
     selector: &'s S,
     record: T,
@@ -33,13 +33,13 @@ pub struct Keyed<'s, T, S: KeySelector<T>> {
 }
 
 impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
-    /// Computes what `selector` holds beside `record`.
+    /// Computes the value that `selector` holds beside `record`.
     #[inline]
     pub fn new(selector: &'s S, record: T) -> Self {
         let held = selector.hold(&record);
         Self { selector, record, held }
     }
-    /// Puts together a record and what `selector` has held beside it before.
+    /// Joins a record with the value that `selector` has computed for it before.
     #[inline]
     pub(in crate::operators) fn with_held(selector: &'s S, record: T, held: S::Held) -> Self {
         Self { selector, record, held }
@@ -54,31 +54,31 @@ impl<'s, T, S: KeySelector<T>> Keyed<'s, T, S> {
     pub fn record(&self) -> &T {
         &self.record
     }
-    /// Drops the key, keeps the record.
+    /// Returns the record and drops the key.
     #[inline]
     pub fn into_record(self) -> T {
         self.record
     }
-    /// Drops the record, keeps the key.
+    /// Returns the key and drops the record.
     #[inline]
     pub fn into_key(self) -> S::Key {
         self.selector.take(self.record, self.held)
     }
-    /// Returns both.
+    /// Returns key and record; a key that is a part of the record is cloned.
     #[inline]
     pub fn into_both(self) -> (S::Key, T) {
         (self.selector.own(&self.record, self.held), self.record)
     }
 }
 
-/// The key is a part of the record, or the whole of it.
+/// Finds a key that is a part of the record, or the whole of it.
 #[derive(Debug)]
 pub struct ByReference<F, K> {
     function: F,
     key: PhantomData<fn() -> K>,
 }
 
-/// The key is computed from the record.
+/// Finds a key that is computed from the record.
 #[derive(Debug)]
 pub struct ByValue<F, K> {
     function: F,
@@ -86,13 +86,13 @@ pub struct ByValue<F, K> {
 }
 
 impl<F, K> ByReference<F, K> {
-    /// With that function.
+    /// Makes the selector of a function that returns a reference to the key.
     pub fn new(function: F) -> Self {
         Self { function, key: PhantomData }
     }
 }
 impl<F, K> ByValue<F, K> {
-    /// With that function.
+    /// Makes the selector of a function that computes the key.
     pub fn new(function: F) -> Self {
         Self { function, key: PhantomData }
     }
@@ -129,7 +129,7 @@ where
     #[inline]
     fn take(&self, record: T, (): ()) -> K {
         let key = (self.function)(&record);
-        // A record is its own key where both are of one type, which the compiler knows, and at one address.
+        // The record is its own key if both have the same type, which the compiler knows, and the same address.
         match same_type::<T, K>() {
             Some(same) if ptr::addr_eq(key, &raw const record) => same(record),
             _ => key.clone(),
@@ -137,7 +137,7 @@ where
     }
 }
 
-/// The function that turns a `T` into a `K` where these are one type.
+/// Returns the function that turns a `T` into a `K` if both are the same type, `None` otherwise.
 #[inline]
 fn same_type<T: 'static, K: 'static>() -> Option<fn(T) -> K> {
     let same: fn(K) -> K = |key| key;

@@ -1,4 +1,4 @@
-//! The kinds of windows, as a program names them.
+//! The kinds of windows that a program can name, and how each of them becomes an operator.
 
 use super::{
     CountWindow, EventTimeWindows, FixedGap, GapOf, ProcessingTimeWindows, SessionGap, Slices,
@@ -11,7 +11,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// A kind of window for records of type `T`, for [`KeyedStream::window`](crate::api::KeyedStream::window).
+/// A kind of windows for records of type `T`, for [`KeyedStream::window`](crate::api::KeyedStream::window).
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,7 +20,7 @@ use std::time::Duration;
 ///     operators::{EventTimeSessionWindows, KeySelector, WindowAssigner},
 /// };
 ///
-/// /// Any windows of keyed numbers.
+/// /// Counts the numbers of each key in windows of any kind.
 /// fn counted<S: KeySelector<u64, Key = u64>, W: WindowAssigner<u64>>(
 ///     numbers: &KeyedStream<u64, S>,
 ///     assigner: W,
@@ -33,16 +33,18 @@ use std::time::Duration;
 /// }
 /// ```
 pub trait WindowAssigner<T: Record>: Clone + Send + 'static {
-    /// The operator of such windows.
+    /// The operator that runs these windows with key selector `S` and the computation `F`.
     type Operator<S: KeySelector<T>, F: WindowFolding<S::Key, T>>: Operator<T, Out = F::Out>
         + 'static;
-    /// What the job graph calls the operator.
+    /// The operator's kind in the job graph, such as `tumbling_window`.
     const KIND: &'static str;
-    /// Returns what is wrong with the windows, if anything is.
+    /// Returns why the windows are invalid (a size, slide or gap is too small), `None` if they are valid. `KeyedStream::window`
+    /// calls this, and an invalid window makes the program's graph invalid.
     fn mistake(&self) -> Option<&'static str>;
-    /// Returns the declaration of the operator's state.
+    /// Returns the declaration of the operator's keyed state for the job graph.
     fn states<S: KeySelector<T>, F: WindowFolding<S::Key, T>>() -> Vec<StateDeclaration>;
-    /// Makes the operator of one subtask, whose windows take late records as `lateness` says.
+    /// Makes the operator of one subtask. `lateness` says how long its windows are kept for late records and what happens to
+    /// records that come later still; windows by count ignore it.
     fn operator<S: KeySelector<T>, F: WindowFolding<S::Key, T>>(
         &self,
         selector: S,
@@ -51,21 +53,22 @@ pub trait WindowAssigner<T: Record>: Clone + Send + 'static {
     ) -> Self::Operator<S, F>;
 }
 
-/// Windows over event time, which can take late records.
+/// Marks windows over event time, the only ones that can take late records
+/// ([`WindowedStream::allowed_lateness`](crate::api::WindowedStream::allowed_lateness)).
 pub trait EventTimeAssigner {}
 
-/// Returns whole milliseconds, at most `i64::MAX`.
+/// Returns the duration in milliseconds, rounded down, at most `i64::MAX`.
 pub(crate) fn whole_ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Returns what is wrong with windows of that size and slide.
+/// Returns an error text if size or slide is below 1 ms.
 fn too_short(size: i64, slide: i64) -> Option<&'static str> {
     let short = size < 1 || slide < 1;
     short.then_some("size and slide of a window must be at least 1 ms")
 }
 
-/// Windows that begin in regular steps and are run over panes.
+/// Declares tumbling windows of one clock: their type, and the operator and kind that run them.
 macro_rules! tumbling {
     ($(#[$doc:meta])* $type:ident, $operator:ident, $kind:literal) => {
         $(#[$doc])*
@@ -76,11 +79,12 @@ macro_rules! tumbling {
         }
 
         impl $type {
-            /// Makes windows of that size, in whole milliseconds, that begin at multiples of it since 1970 (UTC).
+            /// Makes windows of `size`, rounded down to whole milliseconds. They begin at multiples of `size` since 1970 (UTC).
+            /// A size below 1 ms makes the program invalid.
             pub fn of(size: Duration) -> Self {
                 Self { size: whole_ms(size), offset: 0 }
             }
-            /// Lets the windows begin later by `offset`.
+            /// Lets all windows begin later by `offset`, in whole milliseconds and modulo the size.
             pub fn with_offset(self, offset: Duration) -> Self {
                 Self { offset: whole_ms(offset), ..self }
             }
@@ -90,7 +94,7 @@ macro_rules! tumbling {
     };
 }
 
-/// Windows that begin in regular steps and may overlap.
+/// Declares sliding windows of one clock: their type, and the operator and kind that run them.
 macro_rules! sliding {
     ($(#[$doc:meta])* $type:ident, $operator:ident, $kind:literal) => {
         $(#[$doc])*
@@ -102,12 +106,12 @@ macro_rules! sliding {
         }
 
         impl $type {
-            /// Makes windows of that size, one every `slide`, both in whole milliseconds. They begin at multiples of
-            /// `slide` since 1970 (UTC).
+            /// Makes windows of `size`, one every `slide`, both rounded down to whole milliseconds. They begin at multiples of
+            /// `slide` since 1970 (UTC). A size or slide below 1 ms makes the program invalid.
             pub fn of(size: Duration, slide: Duration) -> Self {
                 Self { size: whole_ms(size), slide: whole_ms(slide), offset: 0 }
             }
-            /// Lets the windows begin later by `offset`.
+            /// Lets all windows begin later by `offset`, in whole milliseconds and modulo the slide.
             pub fn with_offset(self, offset: Duration) -> Self {
                 Self { offset: whole_ms(offset), ..self }
             }
@@ -117,7 +121,7 @@ macro_rules! sliding {
     };
 }
 
-/// A kind of window that is run by size, slide and offset.
+/// Implements [`WindowAssigner`] for a type with size, slide and offset.
 macro_rules! assigner {
     ($type:ty, $operator:ident, $kind:literal, |$this:ident| $slide:expr) => {
         impl<T: Record> WindowAssigner<T> for $type {
@@ -146,30 +150,32 @@ macro_rules! assigner {
 }
 
 tumbling! {
-    /// Windows of event time that follow each other without gaps.
+    /// Windows of event time that follow each other without gaps: a record belongs to the one window that covers its event
+    /// time.
     ///
     /// ```
     /// use std::time::Duration;
     /// use streaming::operators::TumblingEventTimeWindows;
     ///
     /// let days = TumblingEventTimeWindows::of(Duration::from_secs(86_400));
-    /// // They begin at midnight in China, which is 16:00 UTC.
+    /// // Lets days begin at midnight in China, which is 16:00 UTC.
     /// let days = days.with_offset(Duration::from_secs(16 * 3_600));
     /// ```
     TumblingEventTimeWindows, EventTimeWindows, "tumbling_window"
 }
 
 sliding! {
-    /// Windows of event time that begin in regular steps and may overlap: a record is in each window that covers its time.
+    /// Windows of event time, one every slide, that may overlap: a record belongs to every window that covers its event time.
+    /// With a slide greater than the size, records between two windows are dropped.
     ///
-    /// What a record costs does not grow with size ÷ slide. What a window costs when it fires does: it is put together from
-    /// panes whose length is the greatest common divisor of size and slide.
+    /// The cost of adding a record does not depend on size ÷ slide. Firing a window costs more the more panes it has: a pane is
+    /// as long as the greatest common divisor of size and slide, so one hour every minute has 60 panes per window.
     ///
     /// ```
     /// use std::time::Duration;
     /// use streaming::operators::SlidingEventTimeWindows;
     ///
-    /// // The last hour, every minute.
+    /// // One hour per window, a new window every minute.
     /// let hours = SlidingEventTimeWindows::of(Duration::from_secs(3_600), Duration::from_secs(60));
     /// let at_half_past = hours.with_offset(Duration::from_secs(30));
     /// ```
@@ -177,11 +183,11 @@ sliding! {
 }
 
 tumbling! {
-    /// Windows of processing time that follow each other without gaps: a record is in the window in which the machine's clock is
-    /// when the record comes.
+    /// Windows of processing time that follow each other without gaps: a record belongs to the window that covers the time on
+    /// the machine's clock when the operator gets the record.
     ///
-    /// A window is fired when the clock has passed its last millisecond, which is the event time of what is emitted. The end of
-    /// bounded input fires nothing, as in Flink: what is in a window then is lost.
+    /// A window is fired when the clock has passed its last millisecond, which becomes the event time of the emitted records.
+    /// The end of bounded input fires nothing, as in Flink: records of windows that are not over then are lost.
     ///
     /// ```
     /// use std::time::Duration;
@@ -196,14 +202,14 @@ tumbling! {
 }
 
 sliding! {
-    /// Windows of processing time that begin in regular steps and may overlap. They are fired, and not fired, as
-    /// [`TumblingProcessingTimeWindows`].
+    /// Windows of processing time, one every slide, that may overlap. They are fired as [`TumblingProcessingTimeWindows`] are:
+    /// by the clock, and not at the end of bounded input.
     ///
     /// ```
     /// use std::time::Duration;
     /// use streaming::operators::SlidingProcessingTimeWindows;
     ///
-    /// // The last minute, every ten seconds.
+    /// // One minute per window, a new window every ten seconds.
     /// let ten = Duration::from_secs(10);
     /// let minutes = SlidingProcessingTimeWindows::of(Duration::from_secs(60), ten);
     /// ```
@@ -213,7 +219,7 @@ sliding! {
 impl EventTimeAssigner for TumblingEventTimeWindows {}
 impl EventTimeAssigner for SlidingEventTimeWindows {}
 
-/// Sessions of one clock.
+/// Declares sessions of one clock: their type, and the operator and kind that run them.
 macro_rules! sessions {
     ($(#[$doc:meta])* $type:ident, $operator:ident, $kind:literal) => {
         $(#[$doc])*
@@ -223,15 +229,16 @@ macro_rules! sessions {
         }
 
         impl $type<FixedGap> {
-            /// Makes sessions that are over when a key has had no record for `gap`, in whole milliseconds: at least 1.
+            /// Makes sessions that end when a key has had no record for `gap`, rounded down to whole milliseconds. A gap below
+            /// 1 ms makes the program invalid.
             pub fn with_gap(gap: Duration) -> Self {
                 Self { gap: FixedGap(whole_ms(gap)) }
             }
         }
 
         impl<F> $type<GapOf<F>> {
-            /// Makes sessions with a gap that is computed from each record. A session is over when the gaps behind all of its
-            /// records are; a gap of less than 1 ms fails the task.
+            /// Makes sessions whose gap `gap` computes from each record: a session ends when the gaps after all of its records
+            /// have passed. A computed gap below 1 ms fails the task.
             pub fn with_dynamic_gap<T>(gap: F) -> Self
             where
                 F: FnMut(&T) -> Duration,
@@ -263,18 +270,18 @@ macro_rules! sessions {
 }
 
 sessions! {
-    /// Sessions of event time: the records of a key that have less than a gap between them, or just a gap. A record that falls
-    /// between two sessions can make one of them.
+    /// Sessions of event time: records of a key belong to one session while the distance from one to the next is at most the
+    /// gap. A record that falls between two sessions can join them into one.
     ///
-    /// A session begins with its first record and ends a gap behind its last one. With an allowed lateness a session is kept for
-    /// that long: a late record that belongs to it, or makes one of it and others, emits it again as it is then.
+    /// A session begins with its first record and ends one gap after its last one. With an allowed lateness a session is kept
+    /// that much longer: a late record that belongs to it, or that joins it with others, emits the changed session again.
     ///
     /// ```
     /// use std::time::Duration;
     /// use streaming::operators::EventTimeSessionWindows;
     ///
     /// let half_hours = EventTimeSessionWindows::with_gap(Duration::from_secs(1_800));
-    /// // Bots are gone sooner.
+    /// // Sessions of bots end after a shorter gap.
     /// let by_user = EventTimeSessionWindows::with_dynamic_gap(|(user, _): &(String, u64)| {
     ///     Duration::from_secs(if user.starts_with("bot") { 10 } else { 1_800 })
     /// });
@@ -283,8 +290,8 @@ sessions! {
 }
 
 sessions! {
-    /// Sessions of processing time: a session is over when the machine's clock shows that a key has had no record for a gap. The
-    /// end of bounded input fires nothing, as in Flink.
+    /// Sessions of processing time: a session ends when the machine's clock shows that its key has had no record for a gap. The
+    /// end of bounded input fires nothing, as in Flink: the records of sessions that are not over then are lost.
     ///
     /// ```
     /// use std::time::Duration;
@@ -297,8 +304,8 @@ sessions! {
 
 impl<G> EventTimeAssigner for EventTimeSessionWindows<G> {}
 
-/// Windows by the number of a key's records, from
-/// [`KeyedStream::count_window`](crate::api::KeyedStream::count_window).
+/// Windows with a number of records of a key, from [`KeyedStream::count_window`](crate::api::KeyedStream::count_window) and
+/// [`KeyedStream::count_window_sliding`](crate::api::KeyedStream::count_window_sliding).
 #[derive(Debug, Clone, Copy)]
 pub struct CountWindows {
     size: u64,
@@ -306,7 +313,7 @@ pub struct CountWindows {
 }
 
 impl CountWindows {
-    /// Makes windows of `size` records, one every `slide`.
+    /// Makes windows of `size` records, one every `slide` records of the key. A number below 1 makes the program invalid.
     pub(crate) fn of(size: u64, slide: u64) -> Self {
         Self { size, slide }
     }

@@ -1,5 +1,5 @@
-//! What tumbling and sliding windows do whatever clock they go by: records go into panes, windows are fired as a whole
-//! when time has passed their end, and state is written and restored.
+//! The part of tumbling and sliding windows that is the same for both clocks: it adds records to panes, fires whole windows
+//! when time has passed their end, and writes and restores the state.
 
 use super::{
     WindowFolding,
@@ -23,15 +23,15 @@ use hashbrown::hash_table::Entry;
 
 const VERSION: u8 = 1;
 
-/// The window that is being fired.
+/// A window that is being fired, and how far the firing got when the output was full.
 #[derive(Debug, Clone, Copy)]
 struct Firing {
     window: i128,
-    /// The next part of its keys.
+    /// Index of the part (a share of the key groups) to collect next.
     part: usize,
 }
 
-/// Tumbling and sliding windows: panes, and how far their windows have been fired.
+/// Tumbling or sliding windows of one subtask: their panes, and how far their windows have been fired.
 pub struct WindowCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> {
     folding: F,
     slices: Slices,
@@ -39,25 +39,25 @@ pub struct WindowCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>> {
     fields: Vec<StateDeclaration>,
     groups: KeyGroups,
     panes: Panes<S::Key, F::Kept>,
-    /// How far time has come.
+    /// Time in milliseconds up to which windows were fired: the watermark, or the clock's time minus 1.
     watermark: i64,
-    /// The first window that was not fired as a whole.
+    /// Number of the first window that has not been fired as a whole.
     due: i128,
-    /// The first window that records can still be added to.
+    /// Number of the first window that still takes records.
     open: i128,
     restored: Restored,
     firing: Option<Firing>,
-    /// What is to be emitted next of the window that is being fired.
+    /// Collected entries of the window that is being fired, still to be emitted.
     rest: Vec<(S::Key, F::Kept)>,
 }
 
 impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S, F> {
-    /// Returns the declaration of the state.
+    /// Returns the declaration of the keyed state.
     pub(super) fn declare() -> Vec<StateDeclaration> {
         vec![<Option<F::Kept> as StateField>::declare("window-contents")]
     }
 
-    /// Makes one whose windows take late records as `lateness` says.
+    /// Makes empty windows, which take no records before they are opened. `lateness` says what happens to late records.
     pub(super) fn new(folding: F, slices: Slices, lateness: impl Into<Lateness<T>>) -> Self {
         let groups = KeyGroups { owned: 0..0, max_parallelism: 1 };
         Self {
@@ -76,12 +76,12 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
         }
     }
 
-    /// Returns whether records of a pane are neither late nor for a window that was fired.
+    /// Returns true if no record of the pane is late, and no window of the pane has been fired.
     fn is_ahead(&self, pane: &Pane) -> bool {
         self.restored.is_empty() && pane.windows.start >= self.due && !pane.windows.is_empty()
     }
 
-    /// Adds records that are all for one pane, one that is ahead.
+    /// Adds a batch of records that all belong to `pane`, for which [`WindowCore::is_ahead`] is true.
     #[inline]
     fn add_all(
         &mut self,
@@ -116,8 +116,8 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
         })
     }
 
-    /// Adds a record to its pane, or drops it where it is late. Windows that were fired before and take late records are
-    /// fired once more, for the record's key.
+    /// Adds a record to its pane. A record that no open window takes goes to the side output of late records or is dropped.
+    /// Each window that was fired already and is still open is fired once more, for the record's key only.
     fn add_one(
         &mut self,
         record: Keyed<'_, T, S>,
@@ -156,7 +156,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
         Ok(())
     }
 
-    /// Everything until then is fired.
+    /// Records that all windows that end by `until` have been fired, and drops the panes that no open window needs.
     fn passed(&mut self, until: i64) {
         if until <= self.watermark {
             return;
@@ -314,8 +314,8 @@ where
         self.panes.memory_bytes()
     }
 
-    /// Returns the state: the version, the three numbers of the slices, how far each key group has come, then a varint count
-    /// and that many panes with their number and the length and bytes of their table.
+    /// Returns the state: a version byte; size, slide and offset; the watermarks of the key groups; then a varint count of
+    /// panes, and for each pane its number and the length and bytes of its table.
     fn snapshot(&mut self, context: &OperatorContext) -> Result<Vec<u8>, TaskError> {
         let mut bytes = vec![VERSION];
         self.slices.parts().iter().for_each(|ms| write_zigzag(*ms, &mut bytes));
@@ -338,7 +338,7 @@ where
     }
 }
 
-/// Adds a record to what is kept of its key.
+/// Adds a record to the kept value of its key.
 #[inline]
 fn add<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>(
     table: &mut Table<S::Key, Single<F::Kept>>,

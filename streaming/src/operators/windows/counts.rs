@@ -1,15 +1,15 @@
-//! Windows by the number of a key's records, whatever the time.
+//! Windows with a number of a key's records, regardless of time.
 //!
-//! The records of a key are put together by panes, as in sliding windows of time: a pane has as many records as the greatest
-//! common divisor of size and slide, so that a window is a row of whole panes.
+//! Records are grouped by panes, as in sliding windows of time: a pane has as many records as the greatest common divisor of
+//! size and slide, so that a window consists of whole panes.
 
 use super::{TimeWindow, WindowFolding};
 use crate::operators::{BoxError, Collector, Context, KeyedProcessFunction};
 
-/// What is kept of a key: how many records it had since its last window ended, and what is kept of each pane of the next one.
+/// State of a key: how many records it had since its last window ended, and the kept value of each pane of the next window.
 type Panes<A> = Option<(u64, Vec<A>)>;
 
-/// How many records a window has, and after how many more the next one ends.
+/// Number of records of a window, and number of records from the end of one window to the end of the next.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RowCounts {
     size: u64,
@@ -25,13 +25,14 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
 }
 
 impl RowCounts {
-    /// Windows of `size` records, one every `slide`. Numbers below 1 count as 1.
+    /// Makes windows of `size` records, one every `slide` records. Numbers below 1 count as 1.
     pub(super) fn new(size: u64, slide: u64) -> Self {
         let (size, slide) = (size.max(1), slide.max(1));
         Self { size, slide, pane: greatest_common_divisor(size, slide) }
     }
 
-    /// Adds a record to the state of its key. Returns what is kept of the window that the record ends, if it ends one.
+    /// Adds a record to the state of its key. Returns the kept value of the window that the record completes, `None` if it
+    /// completes none.
     fn add<K, T, F: WindowFolding<K, T>>(
         self,
         state: &mut Panes<F::Kept>,
@@ -39,12 +40,12 @@ impl RowCounts {
         folding: &mut F,
     ) -> Option<F::Kept> {
         let (since, panes) = state.get_or_insert_with(|| (0, Vec::new()));
-        // The first records behind a window are in no window where the slide is the greater one.
+        // With a slide greater than the size, the first records after a window belong to no window.
         if *since >= self.slide.saturating_sub(self.size) {
             match panes.last_mut() {
                 Some(kept) if !since.is_multiple_of(self.pane) => folding.add(kept, record),
                 _ => {
-                    // Where windows do not overlap there is never a second pane.
+                    // Reserves a single place for the first pane, because windows that do not overlap never have a second one.
                     panes.reserve_exact(usize::from(panes.is_empty()));
                     panes.push(folding.first(record));
                 }
@@ -67,7 +68,7 @@ impl RowCounts {
     }
 }
 
-/// Runs windows by number over the state of a keyed function.
+/// Runs windows by count over the keyed state of a [`KeyedProcessFunction`].
 #[derive(Debug, Clone)]
 pub struct CountWindow<F> {
     counts: RowCounts,
@@ -75,7 +76,7 @@ pub struct CountWindow<F> {
 }
 
 impl<F> CountWindow<F> {
-    /// Makes what `folding` makes of each window.
+    /// Makes the function that emits the results of `folding` for each window.
     pub(super) fn new(counts: RowCounts, folding: F) -> Self {
         Self { counts, folding }
     }

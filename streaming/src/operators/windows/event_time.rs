@@ -1,4 +1,4 @@
-//! Windows that go by event time: the watermark fires them.
+//! Windows that are fired by watermarks.
 
 use super::store::WindowStore;
 use crate::{
@@ -7,15 +7,15 @@ use crate::{
     seam::{StreamEvent, TaskError},
 };
 
-/// Puts the records of each key together by windows of event time, and emits for each window when the watermark has passed
-/// it.
+/// Groups the records of each key by windows of event time, and emits the results of a window once the watermark has passed its
+/// end.
 pub struct EventTimeWindows<S, W> {
     selector: S,
     store: W,
 }
 
 impl<S, W> EventTimeWindows<S, W> {
-    /// Makes one over those windows.
+    /// Makes the operator of one subtask over the windows in `store`.
     pub(crate) fn new(selector: S, store: W) -> Self {
         Self { selector, store }
     }
@@ -26,7 +26,7 @@ impl<S, W> EventTimeWindows<S, W> {
         &self.store
     }
 
-    /// Returns how many records were dropped since the start because they came after the end of the allowed lateness.
+    /// Returns how many records were dropped since the subtask started because they came after the end of the allowed lateness.
     pub fn late_records<T>(&self) -> u64
     where
         W: WindowStore<T, S>,
@@ -35,10 +35,10 @@ impl<S, W> EventTimeWindows<S, W> {
     }
 }
 
-/// Returns the smallest and the greatest time of a batch; `None` where it is empty.
+/// Returns the smallest and the greatest event time of a batch, in milliseconds since 1970; `None` if the batch is empty.
 ///
 /// # Errors
-/// When a record has no event time.
+/// Returns an error if a record has no event time.
 fn extent<T>(batch: &Batch<T>, context: &OperatorContext) -> Result<Option<(i64, i64)>, TaskError> {
     let times = batch.times();
     let (mut least, mut greatest) = (i64::MAX, NO_TIME);

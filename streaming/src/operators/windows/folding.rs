@@ -1,4 +1,4 @@
-//! What is made of the records of one key in one window: counts, sums, aggregates, or the records themselves.
+//! The computations over the records of one key in one window: counts, sums, aggregates, or a function over all records.
 
 use super::TimeWindow;
 use crate::{
@@ -7,22 +7,23 @@ use crate::{
 };
 use std::ops::AddAssign;
 
-/// How the records of one key in one window become what is emitted. The kept values of two parts of a window can be merged.
+/// Computes what is emitted for one key in one window from its records. The kept values of two parts of a window can be merged.
 pub trait WindowFolding<K, T>: Clone + Send + 'static {
-    /// What is kept for each key of a window.
+    /// The value that is kept for each key of a window, or of a part of it, and written to checkpoints.
     type Kept: Record;
-    /// What goes out.
+    /// The type of the emitted records.
     type Out: Record;
-    /// Returns what is kept after the first record.
+    /// Returns the kept value of a window's first record.
     fn first(&mut self, record: T) -> Self::Kept;
-    /// Adds another record.
+    /// Adds a further record to the kept value.
     fn add(&mut self, kept: &mut Self::Kept, record: T);
-    /// Adds what was kept for a later part of the window.
+    /// Adds `later`, the kept value of a later part of the same window. Sliding windows and sessions consist of several parts.
     fn merge(&mut self, kept: &mut Self::Kept, later: Self::Kept);
-    /// Emits the results of the window.
+    /// Emits the results of a window for `key`: once when the window fires, and once more for every late record that it still
+    /// takes.
     ///
     /// # Errors
-    /// What the user's function returns.
+    /// Returns the error of the user's function.
     fn emit(
         &mut self,
         key: K,
@@ -32,7 +33,7 @@ pub trait WindowFolding<K, T>: Clone + Send + 'static {
     ) -> Result<(), BoxError>;
 }
 
-/// A [`Folding`] whose kept values can be merged.
+/// Implements [`WindowFolding`] for a [`Folding`] whose kept values can be merged.
 macro_rules! folding {
     ($type:ty, <$($parameter:ident),*>, $kept:ty, $out:ty, $merge:expr, {$($bounds:tt)*}) => {
         impl<K: Key, T, $($parameter),*> WindowFolding<K, T> for $type
@@ -77,7 +78,7 @@ folding!(Reduce<F>, <F>, T, T, |this, kept, later| Folding::<K, T>::add(this, ke
     T: Record, F: FnMut(&mut T, T) + Clone + Send + 'static
 });
 
-/// How the records of a window become one value, over an accumulator that can be merged with another one.
+/// Computes one value from the records of a window, by an accumulator that can be merged with another one.
 ///
 /// ```
 /// use streaming::operators::AggregateFunction;
@@ -104,21 +105,22 @@ folding!(Reduce<F>, <F>, T, T, |this, kept, later| Folding::<K, T>::add(this, ke
 /// }
 /// ```
 pub trait AggregateFunction<T>: Clone + Send + 'static {
-    /// What is kept between the records.
+    /// The value that is kept between the records, and written to checkpoints.
     type Accumulator: Record;
-    /// The value of a window.
+    /// The type of a window's value.
     type Out: Record;
-    /// Returns what is kept before the first record.
+    /// Returns the accumulator of no records.
     fn create_accumulator(&mut self) -> Self::Accumulator;
-    /// Adds a record.
+    /// Adds a record to the accumulator.
     fn add(&mut self, accumulator: &mut Self::Accumulator, record: T);
-    /// Adds an accumulator of other records of the same key and window. Sliding windows and sessions are made of several.
+    /// Adds the accumulator `later` of other records of the same key and window. Called for sliding windows and sessions, which
+    /// consist of several parts.
     fn merge(&mut self, accumulator: &mut Self::Accumulator, later: Self::Accumulator);
-    /// Returns the value of a window.
+    /// Returns a window's value from the accumulator of all its records.
     fn result(&mut self, accumulator: Self::Accumulator) -> Self::Out;
 }
 
-/// Runs an [`AggregateFunction`]: `(key, value)` for each window.
+/// Runs an [`AggregateFunction`] and emits `(key, value)` for each key and window.
 #[derive(Debug, Clone)]
 pub struct AggregateWindow<F>(pub(crate) F);
 
@@ -151,12 +153,12 @@ impl<K: Key, T, F: AggregateFunction<T>> WindowFolding<K, T> for AggregateWindow
     }
 }
 
-/// A function that is handed all records of a key in a window.
+/// A function that is called with all records of a key in a window.
 ///
 /// ```
 /// use streaming::operators::{BoxError, Collector, TimeWindow, WindowFunction};
 ///
-/// /// The greatest record of each key, with the beginning of its window.
+/// /// Emits the greatest record of each key, with the beginning of its window.
 /// #[derive(Clone)]
 /// struct Greatest;
 ///
@@ -177,13 +179,14 @@ impl<K: Key, T, F: AggregateFunction<T>> WindowFolding<K, T> for AggregateWindow
 /// }
 /// ```
 pub trait WindowFunction<K, T>: Clone + Send + 'static {
-    /// What goes out.
+    /// The type of the emitted records.
     type Out: Record;
-    /// Called when a window is over, once for each key that has records in it: at least one. Records that share a part of
-    /// the window are in the order of their coming.
+    /// Called when a window fires, once for each key that has at least one record in it, and again with all records of the key
+    /// for each late record that the window still takes. Records of the same pane come in the order of their arrival. For
+    /// windows by count, `window` is all of time.
     ///
     /// # Errors
-    /// The task fails with what is returned.
+    /// An error fails the task.
     fn process(
         &mut self,
         key: &K,
@@ -193,7 +196,7 @@ pub trait WindowFunction<K, T>: Clone + Send + 'static {
     ) -> Result<(), BoxError>;
 }
 
-/// Runs a [`WindowFunction`].
+/// Runs a [`WindowFunction`], for which it keeps all records of the window.
 #[derive(Debug, Clone)]
 pub struct ProcessWindow<F>(pub(crate) F);
 

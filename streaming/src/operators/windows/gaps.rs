@@ -1,9 +1,9 @@
-//! How long a key must be without records for its session to be over.
+//! Session gaps: how long a key must be without records for its session to end.
 
 use super::whole_ms;
 use std::time::Duration;
 
-/// The gap behind a record that ends a session.
+/// Computes the gap after a record: the session ends if no further record comes within it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -17,15 +17,15 @@ use std::time::Duration;
 ///     });
 /// ```
 pub trait SessionGap<T>: Clone + Send + 'static {
-    /// Returns the gap behind a record in milliseconds. Less than 1 fails the task.
+    /// Returns the gap after `record` in milliseconds. A gap below 1 fails the task.
     fn gap_ms(&mut self, record: &T) -> i64;
-    /// Returns what is wrong with the gap of all records, if anything is.
+    /// Returns why the gap is invalid for every record, `None` if it may be valid. Called when the program is built.
     fn mistake(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// The same gap behind every record.
+/// The same gap after every record.
 #[derive(Debug, Clone, Copy)]
 pub struct FixedGap(pub(super) i64);
 

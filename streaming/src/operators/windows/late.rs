@@ -1,4 +1,4 @@
-//! Records that come too late: how long windows are kept, and the one place where a record is dropped or goes to a side output.
+//! Late records: how long windows are kept for them, and the one place where a record is dropped or goes to a side output.
 
 use crate::{
     operators::{Collector, Counter, OperatorContext, OutputTag},
@@ -6,35 +6,35 @@ use crate::{
     types::Record,
 };
 
-/// The allowed lateness of windows, where records go that come later still, and how many were dropped.
+/// The allowed lateness of windows, the side output of records that come later still, and the number of dropped records.
 #[derive(Debug, Clone)]
 pub struct Lateness<T> {
-    /// Milliseconds that a window is kept after its last one.
+    /// How many milliseconds after its last one a window is kept.
     pub(super) ms: i64,
     output: Option<OutputTag<T>>,
-    /// Records that were dropped since the start.
+    /// Number of records dropped since the subtask started.
     dropped: Counter,
 }
 
 impl<T> From<i64> for Lateness<T> {
-    /// Keeps windows for so many milliseconds.
+    /// Makes a lateness of `ms` milliseconds, without a side output.
     fn from(ms: i64) -> Self {
         Self { ms, output: None, dropped: Counter::default() }
     }
 }
 
 impl<T> Lateness<T> {
-    /// Sends late records to a side output.
+    /// Sends records that come too late to a side output instead of dropping them.
     pub(crate) fn with_output(self, tag: OutputTag<T>) -> Self {
         Self { output: Some(tag), ..self }
     }
 
-    /// Keeps windows for so many milliseconds.
+    /// Keeps windows for `ms` milliseconds after their last one.
     pub(crate) fn with_ms(self, ms: i64) -> Self {
         Self { ms, ..self }
     }
 
-    /// Returns the moment at which a window with that last millisecond is given up, in milliseconds since 1970.
+    /// Returns the moment, in milliseconds since 1970, at which a window with the last millisecond `last` is discarded.
     #[inline]
     pub(super) fn end(&self, last: i64) -> i64 {
         last.saturating_add(self.ms)
@@ -42,20 +42,20 @@ impl<T> Lateness<T> {
 }
 
 impl<T: Record> Lateness<T> {
-    /// Begins to count what is dropped where REST shows it, under Flink's name.
+    /// Registers the counter of dropped records with the operator's metrics, under Flink's name `numLateRecordsDropped`.
     pub(super) fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         let counter = context.metrics().counter("numLateRecordsDropped");
         self.dropped = counter.map_err(|error| context.user_error(error))?;
         Ok(())
     }
 
-    /// Returns how many records were dropped since the start.
+    /// Returns how many records were dropped since the subtask started.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.get()
     }
 
-    /// Takes a record that no window takes. If it came too late when event time was at `watermark`, it goes to the side output, or
-    /// is dropped and counted; a record between two windows is dropped.
+    /// Takes a record that belongs to no open window. If the record is late, the side output gets it, or it is dropped and
+    /// counted if there is none. A record between two windows that is not late is dropped without being counted.
     pub(super) fn no_window<Out>(
         &mut self,
         record: T,

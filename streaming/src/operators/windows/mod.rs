@@ -1,8 +1,9 @@
-//! Windows on keyed streams: records of a key that are put together by their time, or by their number.
+//! Windows on keyed streams: they group the records of a key by event time, by processing time, by gaps or by count.
 //!
-//! Tumbling and sliding windows keep one table per pane and fire whole windows; sessions merge key by key and have one place in
-//! a queue per key. Both are a [`WindowStore`], which an operator runs by event time or by the machine's clock. Nothing here
-//! may block or spawn, and only the operator of processing time may read a clock.
+//! Tumbling and sliding windows keep one table per pane and fire a whole window at a time. Sessions are merged per key, and
+//! each key has one live entry in a queue ordered by time. Both implement [`WindowStore`], which [`EventTimeWindows`] drives by
+//! watermarks and [`ProcessingTimeWindows`] by the machine's clock; windows by count are a keyed function. Nothing here may
+//! block or spawn, and only [`ProcessingTimeWindows`] may read a clock.
 
 mod assigners;
 mod core;

@@ -1,7 +1,7 @@
-//! The tables of the panes that have records, in the order of their times.
+//! Tables of the panes that have records, ordered by time.
 //!
-//! A pane's table is found once for a row of records. Windows are put together from their panes one part (a share of the
-//! key groups) at a time, so that the task is never held up by a whole window.
+//! The table of a pane is looked up once for consecutive records of that pane. A window is assembled from its panes one part (a
+//! share of the key groups) at a time, so that a large window does not hold up the task.
 
 use super::{
     WindowFolding,
@@ -14,7 +14,7 @@ use crate::{
 use hashbrown::{HashTable, hash_table::Entry};
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
-/// What is kept of each key in one pane.
+/// The kept values of all keys in one pane.
 pub(super) type PaneTable<K, A> = Table<K, Single<A>>;
 
 struct Slot<K, A> {
@@ -22,19 +22,19 @@ struct Slot<K, A> {
     table: PaneTable<K, A>,
 }
 
-/// All panes of one operator's subtask.
+/// The panes of one operator's subtask.
 pub(super) struct Panes<K, A> {
-    /// By the panes' numbers.
+    /// Panes that have records, by number.
     slots: BTreeMap<i64, Slot<K, A>>,
-    /// The emptied table of a former pane: its memory is used again.
+    /// The emptied table of a dropped pane, whose memory the next new pane uses.
     spare: Option<PaneTable<K, A>>,
-    /// Where the panes of a window are merged; empty between two parts.
+    /// Merges the values of a window's panes; empty between two parts.
     merged: HashTable<(K, A)>,
     groups: KeyGroups,
 }
 
 impl<K: Key, A: Record> Panes<K, A> {
-    /// Begins without panes.
+    /// Makes a store without panes.
     pub(super) fn new(groups: KeyGroups) -> Self {
         Self { slots: BTreeMap::new(), spare: None, merged: HashTable::new(), groups }
     }
@@ -45,15 +45,15 @@ impl<K: Key, A: Record> Panes<K, A> {
         tables.map(PaneTable::memory_bytes).sum()
     }
 
-    /// Returns the number of the first window from `from` on that has records.
+    /// Returns the number of the first window at or after `from` that has records; `None` if there is none.
     pub(super) fn next_window(&self, slices: &Slices, from: i128) -> Option<i128> {
         let mut slots = self.slots.range(clamp(slices.panes_of(from).start)..);
-        // Behind the last window there may be a last pane, whose number is the greatest there is.
+        // The start of the range is clamped: after the last window, the range can still hold the pane with the greatest number.
         let windows = slots.next().map(|(_, slot)| &slot.pane.windows);
         windows.filter(|windows| windows.end > from).map(|windows| windows.start.max(from))
     }
 
-    /// Returns the table of a pane, which is made where there is none.
+    /// Returns the table of a pane; makes the table if the pane has none.
     #[inline]
     pub(super) fn table(&mut self, pane: &Pane) -> &mut PaneTable<K, A> {
         let Self { slots, spare, groups, .. } = self;
@@ -64,7 +64,7 @@ impl<K: Key, A: Record> Panes<K, A> {
         &mut slot.table
     }
 
-    /// Calls `each` with every pane and its table.
+    /// Calls `each` with every pane and its table, in the order of time, until it returns an error.
     pub(super) fn each<E>(
         &mut self,
         mut each: impl FnMut(&Pane, &mut PaneTable<K, A>) -> Result<(), E>,
@@ -72,12 +72,12 @@ impl<K: Key, A: Record> Panes<K, A> {
         self.slots.values_mut().try_for_each(|slot| each(&slot.pane, &mut slot.table))
     }
 
-    /// Returns the number of panes.
+    /// Returns the number of panes that have a table.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Drops the panes that have no window from `open` on.
+    /// Drops the panes all of whose windows have numbers below `open`. Keeps one emptied table for the next new pane.
     pub(super) fn drop_before(&mut self, open: i128) {
         while let Some(first) =
             self.slots.first_entry().filter(|first| first.get().pane.windows.end <= open)
@@ -90,8 +90,8 @@ impl<K: Key, A: Record> Panes<K, A> {
         }
     }
 
-    /// Appends one part of a window's keys to `to`, with what is kept of each in all panes of the window. With `last_use` the
-    /// panes that no later window needs give away what they have.
+    /// Appends the keys of one part of a window to `to`, each with its value merged over all panes of the window. With
+    /// `last_use`, panes that no later window needs are drained instead of cloned.
     pub(super) fn collect_part<T, F: WindowFolding<K, T, Kept = A>>(
         &mut self,
         (slices, window, part): (&Slices, i128, usize),
@@ -116,7 +116,7 @@ impl<K: Key, A: Record> Panes<K, A> {
         to.extend(merged.drain());
     }
 
-    /// Returns what is kept of one key in all panes of a window.
+    /// Returns the value of one key merged over all panes of a window; `None` if the key has no record in the window.
     pub(super) fn collect_key<T, F: WindowFolding<K, T, Kept = A>>(
         &mut self,
         (slices, window): (&Slices, i128),
@@ -135,13 +135,13 @@ impl<K: Key, A: Record> Panes<K, A> {
     }
 }
 
-/// Returns the numbers of the panes of a window.
+/// Returns the range of the numbers of a window's panes.
 fn range_of(slices: &Slices, window: i128) -> RangeInclusive<i64> {
     let panes = slices.panes_of(window);
     clamp(panes.start)..=clamp(panes.end - 1)
 }
 
-/// Adds what a later pane has of a key.
+/// Merges the value that a later pane has for a key.
 fn merge<K: Key, T, F: WindowFolding<K, T>>(
     merged: &mut HashTable<(K, F::Kept)>,
     key: K,
@@ -157,7 +157,8 @@ fn merge<K: Key, T, F: WindowFolding<K, T>>(
     }
 }
 
-/// Calls `each` with the entries of one part of a pane: with the entries themselves where the pane gives them away.
+/// Calls `each` with the entries of one part of a pane: clones of them, or with `gives` the entries themselves, which leave the
+/// pane.
 fn hand_out<K: Key, A: Record>(
     part: &mut HashTable<(K, Single<A>)>,
     gives: bool,
@@ -166,7 +167,7 @@ fn hand_out<K: Key, A: Record>(
     if !gives {
         return part.iter().for_each(|(key, Single(kept))| each(key.clone(), kept.clone()));
     }
-    // The memory of a table that was once much fuller goes.
+    // Frees the memory of a table that was once much fuller.
     let sparse = part.len() < part.capacity() / 8;
     part.drain().for_each(|(key, Single(kept))| each(key, kept));
     if sparse {

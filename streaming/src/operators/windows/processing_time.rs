@@ -1,7 +1,7 @@
-//! Windows that go by the clock of the machine: a wake-up fires them.
+//! Windows that are fired by the machine's clock, at a wake-up from the host.
 //!
-//! The clock takes the place of the watermark: when it shows `now`, everything before `now` is over. Event times and
-//! watermarks of the input are not looked at.
+//! The clock takes the place of the watermark: when it shows `now`, every window that ends before `now` is over. Event times
+//! and watermarks of the input are ignored.
 
 use super::store::WindowStore;
 use crate::{
@@ -13,31 +13,32 @@ use crate::{
     seam::{StreamEvent, TaskError},
 };
 
-/// Puts the records of each key together by windows of processing time, and emits for each window when the machine's clock
-/// has passed it. The end of bounded input fires nothing.
+/// Groups the records of each key by windows of processing time, and emits the results of a window once the machine's clock has
+/// passed its end. The end of bounded input fires nothing.
 pub struct ProcessingTimeWindows<S, W> {
     selector: S,
     store: W,
-    /// What the clock showed at most. It never goes back here: a record is never late.
+    /// Greatest time that the clock has shown, in milliseconds since 1970. A clock that is set back does not lower this time,
+    /// so no record is ever late.
     now: i64,
     alarm: Alarm,
-    /// The windows up to that moment are being fired.
+    /// The moment up to which windows are being fired, while the output is full; `None` otherwise.
     firing: Option<i64>,
 }
 
 impl<S, W> ProcessingTimeWindows<S, W> {
-    /// Makes one over those windows.
+    /// Makes the operator of one subtask over the windows in `store`.
     pub(crate) fn new(selector: S, store: W) -> Self {
         Self { selector, store, now: i64::MIN, alarm: Alarm::default(), firing: None }
     }
 
-    /// Reads the clock; returns the greatest moment that it ever showed.
+    /// Reads the clock and returns the greatest time that it has ever shown, in milliseconds since 1970.
     fn now(&mut self, context: &OperatorContext) -> i64 {
         self.now = self.now.max(clock(context));
         self.now
     }
 
-    /// Asks the host for a wake-up when the first window is over.
+    /// Asks the host for a wake-up when the next window is over, or within a few milliseconds while a window is being fired.
     fn wake<T>(&mut self, context: &OperatorContext)
     where
         W: WindowStore<T, S>,
@@ -49,7 +50,7 @@ impl<S, W> ProcessingTimeWindows<S, W> {
         }
     }
 
-    /// Fires what is due.
+    /// Fires the windows that end by `until`, and remembers `until` if the output is full before all are fired.
     fn fire<T>(
         &mut self,
         until: i64,
@@ -75,7 +76,7 @@ where
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         self.store.open(context)?;
-        // A clock that is behind the one of the machine that wrote the state is not believed.
+        // A clock that is behind the one of the machine that wrote the state is treated as if it showed that one's time.
         self.now = self.store.fired_until().saturating_add(1);
         self.now(context);
         self.wake::<T>(context);
@@ -113,7 +114,8 @@ where
         Ok(())
     }
 
-    /// A window that is being fired is fired as a whole before anything goes on: a snapshot never has half of it.
+    /// Finishes the windows that are being fired before any control element goes on, so that a snapshot never contains half a
+    /// window.
     fn event(
         &mut self,
         _event: StreamEvent,

@@ -1,39 +1,41 @@
-//! How far the key groups of a restored operator had come: groups that come from several subtasks may differ until the
-//! watermark has passed all of them.
+//! Watermarks of the key groups of a restored operator. After a change of parallelism, key groups come from several subtasks
+//! and can have different watermarks, until the operator's own watermark has passed all of them.
 
 use crate::{
     state::KeyGroups,
     types::{CodecError, Reader, write_varint, write_zigzag},
 };
 
-/// The watermark of each owned key group when its state was written; empty once the operator's own has passed them all.
+/// Watermark of each owned key group when its state was written, in milliseconds; empty once the operator's own watermark has
+/// passed them all.
 #[derive(Debug, Default)]
 pub(super) struct Restored(Vec<i64>);
 
 impl Restored {
-    /// Returns whether the operator's watermark holds for all groups.
+    /// Returns true if the operator's own watermark holds for all key groups.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the watermark of a group, by its place among the owned ones.
+    /// Returns the restored watermark of a key group, by its index among the owned ones; `None` if the operator's own holds.
     pub(super) fn of(&self, group: usize) -> Option<i64> {
         self.0.get(group).copied()
     }
 
-    /// Returns the greatest watermark of a group, `i64::MIN` where there is none.
+    /// Returns the greatest restored watermark of a key group, `i64::MIN` if there is none.
     pub(super) fn greatest(&self) -> i64 {
         self.0.iter().copied().max().unwrap_or(i64::MIN)
     }
 
-    /// The operator's watermark is there now.
+    /// Discards the restored watermarks if the operator's own, `watermark`, has reached all of them.
     pub(super) fn passed(&mut self, watermark: i64) {
         if self.0.iter().all(|ms| *ms <= watermark) {
             self.0 = Vec::new();
         }
     }
 
-    /// Appends the first group, the number of groups, and runs of these: a varint length and a watermark.
+    /// Appends the number of the first owned group, the number of owned groups, and runs of groups with the same watermark: a
+    /// varint length and a zigzag watermark.
     pub(super) fn write(&self, groups: &KeyGroups, watermark: i64, out: &mut Vec<u8>) {
         write_varint(u64::from(groups.owned.start), out);
         write_varint(groups.owned.len() as u64, out);
@@ -45,7 +47,7 @@ impl Restored {
         }
     }
 
-    /// Takes in what [`Restored::write`] of some subtask wrote, as far as the groups are owned.
+    /// Reads what [`Restored::write`] of some subtask wrote; groups that this subtask does not own are skipped.
     pub(super) fn read(
         &mut self,
         groups: &KeyGroups,

@@ -1,8 +1,8 @@
-//! What session windows do whatever clock they go by: sessions of each key merge, are fired when time has passed their end, and
-//! are kept for the allowed lateness.
+//! The part of session windows that is the same for both clocks: it merges the sessions of each key, fires them when time has
+//! passed their end, and keeps them for the allowed lateness.
 //!
-//! Each key has one moment at which it is looked at again, in a queue by time. A record that only makes a session longer
-//! leaves the queue alone: the key is looked at too early then, and put behind.
+//! Each key has one moment at which it is looked at next, kept in a queue ordered by time. A record that only makes a session
+//! longer does not change the queue: the key is then looked at too early, and queued again for the session's new end.
 
 use super::{
     SessionGap, TimeWindow, WindowFolding, late::Lateness, restored::Restored, sessions::Sessions,
@@ -20,10 +20,10 @@ use crate::{
 use hashbrown::hash_table::Entry;
 use std::collections::BTreeMap;
 
-/// The states of tumbling and sliding windows have another one.
+/// Version byte of the state. The state of tumbling and sliding windows has another one, so that neither is read as the other.
 const VERSION: u8 = 2;
 
-/// The sessions of all keys, and how far they have been fired.
+/// Sessions of all keys of one subtask, and how far they have been fired.
 pub struct SessionCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G> {
     folding: F,
     gap: G,
@@ -32,12 +32,12 @@ pub struct SessionCore<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G> {
     groups: KeyGroups,
     table: Table<S::Key, Sessions<F::Kept>>,
     queue: Queue<S::Key>,
-    /// How far time has come.
+    /// Time in milliseconds up to which sessions were fired: the watermark, or the clock's time minus 1.
     watermark: i64,
     restored: Restored,
 }
 
-/// Keys by the moment at which they are looked at.
+/// Keys ordered by the moment at which they are looked at next, in milliseconds.
 struct Queue<K> {
     moments: BTreeMap<i64, Vec<(KeyAddress, K)>>,
     /// Places of all moments together.
@@ -45,7 +45,8 @@ struct Queue<K> {
 }
 
 impl<K: Key> Queue<K> {
-    /// Has a key looked at when time comes to `moment`. Entries of other moments stay and count for nothing.
+    /// Queues a key to be looked at when time reaches `moment`. Older entries of the key stay in the queue and are ignored when
+    /// they come up, because they differ from `looked_at`.
     fn look_at<A>(&mut self, moment: i64, at: KeyAddress, key: &K, sessions: &mut Sessions<A>) {
         sessions.looked_at = Some(moment);
         self.moments.entry(moment).or_default().push((at, key.clone()));
@@ -58,7 +59,7 @@ impl<K: Key> Queue<K> {
         (self.moments.len() * moment + self.len * size_of::<(KeyAddress, K)>()) as u64
     }
 
-    /// Takes out the next key that is due at `until`.
+    /// Removes and returns a key with the earliest moment that is at most `until`; `None` if there is none.
     fn pop(&mut self, until: i64) -> Option<(i64, KeyAddress, K)> {
         let mut slot = self.moments.first_entry().filter(|slot| *slot.key() <= until)?;
         let moment = *slot.key();
@@ -74,12 +75,13 @@ impl<K: Key> Queue<K> {
 impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>>
     SessionCore<T, S, F, G>
 {
-    /// Returns the declaration of the state.
+    /// Returns the declaration of the keyed state.
     pub(super) fn declare() -> Vec<StateDeclaration> {
         Sessions::<F::Kept>::declare()
     }
 
-    /// Makes one whose sessions take late records as `lateness` says.
+    /// Makes a store without sessions, which takes no records before it is opened. `lateness` says what happens to late
+    /// records.
     pub(super) fn new(folding: F, gap: G, lateness: impl Into<Lateness<T>>) -> Self {
         Self {
             folding,
@@ -94,14 +96,14 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
         }
     }
 
-    /// Returns the number of places in the queue.
+    /// Returns the number of entries in the queue.
     #[cfg(test)]
     pub(super) fn queued(&self) -> usize {
         self.queue.len
     }
 
-    /// Adds a record to its session, or drops it where it is late. A session that was fired before and takes a late record is
-    /// fired once more.
+    /// Adds a record to its session, joining the sessions that it connects. A late record that touches no kept session goes to
+    /// the side output of late records or is dropped. A session that was fired already and takes a record is fired once more.
     #[inline]
     fn add_one(
         &mut self,
@@ -158,7 +160,8 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
         Ok(())
     }
 
-    /// Lets time come to `moment` for a key.
+    /// Handles a queue entry: emits the key's session that ends at `moment`, discards its sessions that were kept long enough,
+    /// and queues the key again if it has others. Does nothing for an outdated entry.
     fn look(
         &mut self,
         moment: i64,
@@ -185,7 +188,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
         emitted.map_err(|error| context.user_error(error))
     }
 
-    /// Adds what [`WindowStore::snapshot`] of some subtask gave.
+    /// Adds the state that [`WindowStore::snapshot`] of some subtask returned, as far as this subtask owns its key groups.
     fn restore(&mut self, bytes: &[u8]) -> Result<(), StateError> {
         let mut input = Reader::new(bytes);
         if input.byte()? != VERSION {
@@ -196,7 +199,8 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
         read_snapshot(table, &mut self.table, &self.groups, &self.fields)
     }
 
-    /// Puts the keys into the queue that were restored. Sessions that a shorter lateness does not keep go.
+    /// Queues all restored keys, and discards the sessions that have ended and that the allowed lateness, if it is shorter now,
+    /// does not keep any more.
     fn queue_restored(&mut self) {
         let Self { table, queue, groups, restored, lateness, watermark, .. } = self;
         for part in table.parts_mut() {
@@ -213,7 +217,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
     }
 }
 
-/// Returns how far time has come for a key group, which may have come further before the state was written.
+/// Returns the watermark that holds for a key group: the operator's, or the restored one of the group if that is greater.
 #[inline]
 fn passed(restored: &Restored, groups: &KeyGroups, group: u32, watermark: i64) -> i64 {
     let group = group.wrapping_sub(groups.owned.start) as usize;
@@ -287,7 +291,7 @@ where
         self.table.memory_bytes() + self.queue.memory_bytes()
     }
 
-    /// Returns the state: the version, how far each key group has come, then the table.
+    /// Returns the state: a version byte, the watermarks of the key groups, then the table of sessions.
     fn snapshot(&mut self, context: &OperatorContext) -> Result<Vec<u8>, TaskError> {
         let mut bytes = vec![VERSION];
         self.restored.write(&self.groups, self.watermark, &mut bytes);

@@ -1,6 +1,6 @@
-//! The sessions of one key, as a function of its records and of time: which ones merge, which one is over.
+//! The sessions of one key, as a function of its records and of time: which sessions merge and which one has ended.
 //!
-//! Sessions of a key lie apart: two that touch are one. Nothing here may know operators, queues or clocks.
+//! Sessions of a key never overlap or touch: two that do are merged. Nothing here may know operators, queues or clocks.
 
 use super::{TimeWindow, WindowFolding};
 use crate::{
@@ -9,18 +9,19 @@ use crate::{
 };
 use std::{collections::VecDeque, ops::Range};
 
-/// One session, and what is kept of its records.
+/// One session, and the kept value of its records.
 #[derive(Debug)]
 struct Session<A> {
     window: TimeWindow,
     kept: A,
 }
 
-/// The sessions of one key, in the order of their times.
+/// The sessions of one key, ordered by time.
 #[derive(Debug)]
 pub(super) struct Sessions<A> {
     sessions: VecDeque<Session<A>>,
-    /// The moment at which the key is looked at again; no session is over or given up before it. No part of the state.
+    /// The moment in milliseconds at which the key is looked at next: no session ends, or is discarded, before it. Not part of
+    /// the written state.
     pub(super) looked_at: Option<i64>,
 }
 
@@ -36,15 +37,16 @@ impl<A> Sessions<A> {
         self.sessions.is_empty()
     }
 
-    /// Returns the places of the sessions that overlap `window` or touch it.
+    /// Returns the indices of the sessions that overlap `window` or touch it without a gap.
     pub(super) fn touching(&self, window: TimeWindow) -> Range<usize> {
         let first = self.sessions.partition_point(|it| it.window.end() < window.start());
         let later = self.sessions.range(first..);
         first..first + later.take_while(|it| it.window.start() <= window.end()).count()
     }
 
-    /// Adds a record whose own window is `window`: it and the sessions `touching` it become one, at the first place of these.
-    /// Returns that session's window.
+    /// Adds a record whose own window is `window`. The sessions at the indices `touching` and the record become one session, at
+    /// the first of these indices; if there are none, the record becomes a session of its own. Returns the window of the
+    /// session.
     pub(super) fn add<K, T, F: WindowFolding<K, T, Kept = A>>(
         &mut self,
         touching: Range<usize>,
@@ -69,7 +71,7 @@ impl<A> Sessions<A> {
             None => {
                 let session = Session { window, kept: folding.first(record) };
                 if self.sessions.capacity() == 0 {
-                    // Most keys never have a second one.
+                    // Reserves a single place, because most keys never have a second session.
                     self.sessions.reserve_exact(1);
                 }
                 self.sessions.insert(touching.start, session);
@@ -78,13 +80,14 @@ impl<A> Sessions<A> {
         }
     }
 
-    /// Returns what is kept of the session at that place.
+    /// Returns the kept value of the session at an index.
     pub(super) fn kept(&self, place: usize) -> Option<&A> {
         self.sessions.get(place).map(|session| &session.kept)
     }
 
-    /// Lets time come to `moment`: returns the session that ends with it, and gives up the sessions that ended `lateness`
-    /// milliseconds before it or earlier. The moment must not be behind the one that [`Sessions::next`] returned.
+    /// Advances time to `moment`: returns the session whose last millisecond it is, and discards the sessions that ended
+    /// `lateness` milliseconds before it or earlier. `moment` must not be greater than the one that [`Sessions::next`]
+    /// returned.
     pub(super) fn pass(&mut self, moment: i64, lateness: i64) -> Option<(TimeWindow, A)>
     where
         A: Clone,
@@ -104,12 +107,12 @@ impl<A> Sessions<A> {
         ended
     }
 
-    /// Gives up the sessions that ended `lateness` milliseconds before `moment` or earlier.
+    /// Discards the sessions that ended `lateness` milliseconds before `moment` or earlier.
     pub(super) fn give_up(&mut self, moment: i64, lateness: i64) {
         self.sessions.retain(|it| it.window.last().saturating_add(lateness) > moment);
     }
 
-    /// Returns the first moment behind `passed` at which a session is over, or given up.
+    /// Returns the first moment after `passed` at which a session ends or is to be discarded; `None` if there are no sessions.
     pub(super) fn next(&self, passed: i64, lateness: i64) -> Option<i64> {
         let ended = self.sessions.partition_point(|it| it.window.last() <= passed);
         let given_up = match ended {
@@ -122,7 +125,7 @@ impl<A> Sessions<A> {
 }
 
 impl<A: Record> Sessions<A> {
-    /// Returns the declaration of the state: a map from a session's first millisecond to its last one and what is kept.
+    /// Returns the declaration of the state: a map from a session's first millisecond to its last one and the kept value.
     pub(super) fn declare() -> Vec<StateDeclaration> {
         vec![MapState::<i64, (i64, A)>::declare("sessions")]
     }

@@ -1,12 +1,12 @@
-//! Tumbling and sliding windows as arithmetic: which windows a moment belongs to, and the panes that windows share.
+//! Arithmetic of tumbling and sliding windows: which windows a moment belongs to, and the panes that windows share.
 //!
-//! Windows are numbered: window `k` begins at `offset + k * slide` and has `size` milliseconds. A pane has as many
-//! milliseconds as the greatest common divisor of size and slide, so that every window is a row of whole panes. Numbers of
-//! windows and bounds are computed in 128 bits: nothing here may overflow for any `i64`.
+//! Windows are numbered: window `k` begins at `offset + k * slide` and has `size` milliseconds. A pane has as many milliseconds
+//! as the greatest common divisor of size and slide, so that every window consists of whole panes. Window numbers and bounds
+//! are computed in 128 bits: nothing here may overflow for any `i64`.
 
 use std::ops::Range;
 
-/// A row of milliseconds that records are put together for.
+/// The time range of a window, in milliseconds since 1970. Windows by count have all of time: `i64::MIN` to `i64::MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimeWindow {
     start: i64,
@@ -14,13 +14,13 @@ pub struct TimeWindow {
 }
 
 impl TimeWindow {
-    /// All of time.
+    /// All of time, from `i64::MIN` to `i64::MAX`.
     pub(super) const ALL: Self = Self { start: i64::MIN, last: i64::MAX };
-    /// From its first to its last millisecond.
+    /// Makes the window from its first to its last millisecond, both inclusive.
     pub(super) fn new(start: i64, last: i64) -> Self {
         Self { start, last }
     }
-    /// Returns the window that covers both.
+    /// Returns the smallest window that covers both.
     pub(super) fn with(self, other: Self) -> Self {
         Self { start: self.start.min(other.start), last: self.last.max(other.last) }
     }
@@ -28,17 +28,19 @@ impl TimeWindow {
     pub fn start(&self) -> i64 {
         self.start
     }
-    /// Returns the millisecond behind the window's last one, since 1970, or `i64::MAX` where that is the last one.
+    /// Returns the end of the window, exclusive, in milliseconds since 1970; `i64::MAX` if the window's last millisecond is
+    /// that.
     pub fn end(&self) -> i64 {
         self.last.saturating_add(1)
     }
-    /// Returns the last millisecond of the window, since 1970: the event time of what is emitted for it.
+    /// Returns the last millisecond of the window, since 1970. For a window of time it is also the event time of the records that
+    /// the window emits.
     pub fn last(&self) -> i64 {
         self.last
     }
 }
 
-/// How time is cut into windows and panes.
+/// Cuts time into windows and panes, by size, slide and offset in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slices {
     size: i64,
@@ -47,20 +49,20 @@ pub struct Slices {
     pane: i64,
 }
 
-/// A pane, and which windows it is a part of.
+/// A pane, and the numbers of the windows that contain it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pane {
     pub(super) number: i64,
-    /// First and last millisecond.
+    /// First millisecond of the pane; `last` is its last one, inclusive.
     pub(super) first: i64,
     pub(super) last: i64,
-    /// Empty where the pane lies between two windows.
+    /// Numbers of the windows that contain the pane; empty if the pane lies between two windows.
     pub(super) windows: Range<i128>,
 }
 
-/// Brings a moment into the range that a window's bound can have.
+/// Returns the nearest value that fits into an `i64`.
 pub(super) fn clamp(ms: i128) -> i64 {
-    // The cast keeps the value: it was brought into the range.
+    // The cast keeps the value, which is within the range of `i64` here.
     ms.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
@@ -72,7 +74,8 @@ fn greatest_common_divisor(mut a: i64, mut b: i64) -> i64 {
 }
 
 impl Slices {
-    /// Cuts time into windows of `size` milliseconds, one every `slide`. Sizes below 1 count as 1.
+    /// Cuts time into windows of `size` milliseconds, one every `slide`, shifted by `offset` modulo `slide`. Sizes and slides
+    /// below 1 count as 1.
     pub(super) fn new(size: i64, slide: i64, offset: i64) -> Self {
         let (size, slide) = (size.max(1), slide.max(1));
         let pane = greatest_common_divisor(size, slide);
@@ -84,15 +87,15 @@ impl Slices {
         [self.size, self.slide, self.offset]
     }
 
-    /// Returns the pane that a moment is in.
+    /// Returns the pane that contains a moment.
     pub(super) fn pane_at(&self, ms: i64) -> Pane {
         let shift = self.offset % self.pane;
-        // With panes of one millisecond there is no shift, with longer ones there is room for one pane less.
+        // Cannot overflow: panes of 1 ms have no shift, and with longer panes the quotient is greater than `i64::MIN`.
         let number = ms.div_euclid(self.pane) - i64::from(ms.rem_euclid(self.pane) < shift);
         self.pane(number)
     }
 
-    /// Returns the pane of that number.
+    /// Returns the pane with a number.
     pub(super) fn pane(&self, number: i64) -> Pane {
         let pane = i128::from(self.pane);
         let first = i128::from(number) * pane + i128::from(self.offset % self.pane);
@@ -101,37 +104,38 @@ impl Slices {
         Pane { number, first: clamp(first), last: clamp(last), windows }
     }
 
-    /// Returns the first window that begins behind that moment.
+    /// Returns the number of the first window that begins after `ms`.
     fn first_from(&self, ms: i128) -> i128 {
         (ms - i128::from(self.offset)).div_euclid(i128::from(self.slide)) + 1
     }
 
-    /// Returns the first window whose last millisecond is behind that moment.
+    /// Returns the number of the first window whose last millisecond is after `ms`.
     fn first_behind(&self, ms: i128) -> i128 {
-        // The last millisecond is `size - 1` behind the beginning.
+        // The last millisecond is `size - 1` after the beginning.
         self.first_from(ms - i128::from(self.size) + 1)
     }
 
-    /// Returns the first window that is not over when event time has come to `watermark` and windows are kept for `lateness`
-    /// milliseconds more.
+    /// Returns the number of the first window that is still open when time has reached `watermark` and windows are kept for
+    /// `lateness` milliseconds after their last one. At `i64::MAX`, the final watermark, no window is open; at `i64::MIN` all
+    /// are.
     pub(super) fn first_open(&self, watermark: i64, lateness: i64) -> i128 {
         match watermark {
-            // Nothing comes any more, and nothing is over yet.
+            // The final watermark ends every window; before the first watermark none has ended.
             i64::MAX => i128::MAX,
             i64::MIN => i128::MIN,
             ms => self.first_behind(i128::from(ms) - i128::from(lateness)),
         }
     }
 
-    /// Returns the window of that number.
+    /// Returns the time range of the window with a number, clamped to the range of `i64`.
     pub(super) fn window(&self, number: i128) -> TimeWindow {
         let start = number * i128::from(self.slide) + i128::from(self.offset);
         TimeWindow { start: clamp(start), last: clamp(start + i128::from(self.size) - 1) }
     }
 
-    /// Returns the numbers of the first pane of a window and of the one behind its last.
+    /// Returns the range of the numbers of a window's panes.
     pub(super) fn panes_of(&self, window: i128) -> Range<i128> {
-        // Saturates where all windows are over, or none is.
+        // Saturates at `i128::MAX` and `i128::MIN`, which say that all windows are over, or none is.
         let start = window.saturating_mul(i128::from(self.slide));
         let first = start.saturating_add(i128::from(self.offset)).div_euclid(i128::from(self.pane));
         first..first.saturating_add(i128::from(self.size / self.pane))

@@ -1,4 +1,4 @@
-//! What the operators of windows ask of the windows' contents, whatever clock they go by.
+//! The interface between the operators of windows and the contents of the windows, the same for both clocks.
 
 use crate::{
     batch::Batch,
@@ -7,24 +7,26 @@ use crate::{
     types::Record,
 };
 
-/// The windows of one operator's subtask: takes records and gives the results of windows when time has passed them. It never
-/// asks a clock: time is what it is handed.
+/// The windows of one operator's subtask: takes records, and emits the results of windows when time has passed their end. A
+/// store never reads a clock: its caller passes the time.
 pub trait WindowStore<T, S>: Send + 'static {
-    /// What goes out.
+    /// The type of the emitted records.
     type Out: Record;
 
-    /// Begins with the state that the context restores, as far as it is of the subtask's key groups.
+    /// Restores the state that the context has, as far as it belongs to the subtask's key groups. Called once, before any
+    /// record.
     ///
     /// # Errors
-    /// When the state is none of these windows.
+    /// Returns an error if the state cannot be read or belongs to other windows.
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError>;
 
-    /// Adds the records of a batch to their windows, until the output says that the step is over; the others stay. All of them
-    /// have a time, between the two of `extent`. A window that was fired before and takes a late record is fired once more,
-    /// for the record's key; a record that no window takes is dropped.
+    /// Adds the records of a batch to their windows until the output interrupts the step; the records that are left stay in the
+    /// batch. All of them have a time, between the two of `extent`. A late record for a window that was fired and is still kept
+    /// fires that window once more, for the record's key; a record that no window takes goes to the side output of late records
+    /// or is dropped.
     ///
     /// # Errors
-    /// When the user's code fails, or a key is not the subtask's.
+    /// Returns an error if the user's code fails, or if the subtask does not own a key.
     fn add(
         &mut self,
         selector: &S,
@@ -34,11 +36,12 @@ pub trait WindowStore<T, S>: Send + 'static {
         context: &OperatorContext,
     ) -> Result<(), TaskError>;
 
-    /// Fires the windows whose last millisecond is at most `until`, in the order of their last milliseconds. Where the output
-    /// takes no more, the answer is [`Flow::More`]: it is called again then, with the same moment.
+    /// Fires the windows whose last millisecond is at most `until`, in the order of their last milliseconds. Returns
+    /// [`Flow::More`] if the output is full or the step interrupted before all are fired: the caller then calls again with the
+    /// same `until`.
     ///
     /// # Errors
-    /// When the user's code fails.
+    /// Returns an error if the user's code fails.
     fn fire(
         &mut self,
         until: i64,
@@ -46,22 +49,23 @@ pub trait WindowStore<T, S>: Send + 'static {
         context: &OperatorContext,
     ) -> Result<Flow, TaskError>;
 
-    /// Returns a moment at which to fire: no window that has records and was not fired ends before it. `None` where there is no
-    /// such window.
+    /// Returns a moment at or before the end of every window that has records and was not fired; `None` if there is no such
+    /// window. The operator of processing time fires next after this moment.
     fn next_end(&self) -> Option<i64>;
 
-    /// Returns the moment up to which windows were fired, in this run or before the state was written, whatever the key.
+    /// Returns the greatest moment up to which windows of any key group were fired, in this run or before the state was
+    /// written.
     fn fired_until(&self) -> i64;
 
     /// Returns the bytes of memory that the windows' tables take; the heap of keys and kept values does not count.
     fn memory_bytes(&self) -> u64;
 
-    /// Returns the state.
+    /// Returns the state as bytes for a checkpoint.
     ///
     /// # Errors
-    /// When a value refuses to be written.
+    /// Returns an error if a value cannot be encoded.
     fn snapshot(&mut self, context: &OperatorContext) -> Result<Vec<u8>, TaskError>;
 
-    /// Returns how many records were dropped since the start because they came after the end of the allowed lateness.
+    /// Returns how many records were dropped since the subtask started because they came after the end of the allowed lateness.
     fn late_records(&self) -> u64;
 }
