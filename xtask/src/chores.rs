@@ -1,6 +1,7 @@
 //! Chores: what builds, runs or rewrites something.
 
 use crate::{
+    peers,
     run::{Result, cargo, output, run},
     workspace, yarn,
 };
@@ -25,7 +26,7 @@ const TEST_SEEDS: &str = "50";
 
 /// Everything that a machine can mend.
 pub(crate) fn fix() -> Result<()> {
-    run(&mut cargo(&["fmt", "--all"]))?;
+    format(&[])?;
     fs::write(workspace::root().join(REFERENCE), reference()?)?;
     run(&mut cargo(&[
         "clippy",
@@ -35,7 +36,13 @@ pub(crate) fn fix() -> Result<()> {
         "--workspace",
         "--all-targets",
     ]))?;
-    run(&mut cargo(&["fmt", "--all"]))
+    format(&[])
+}
+
+/// Formats the workspace and the peers that are Rust packages by themselves, or with `--check` only looks.
+pub(crate) fn format(args: &[&str]) -> Result<()> {
+    run(cargo(&["fmt", "--all"]).args(args))?;
+    run(cargo(&["fmt", "--manifest-path", peers::RENOIR]).args(args))
 }
 
 /// Fails where the page of options is not what the declarations say.
@@ -102,9 +109,14 @@ pub(crate) fn bench(name: &str, args: &[String]) -> Result<()> {
     }
     let mut measure = Command::new(release(&metadata, bin));
     measure.args(args);
-    if name == "throughput" && !wants_help && wants_flink(args) {
+    let against = |peer: &str| name == "throughput" && !wants_help && peers::wanted(args, peer);
+    if against("flink") {
         let (distribution, peer) = yarn::flink::with_peer()?;
         measure.arg("--distribution").arg(distribution).arg("--peer").arg(peer);
+    }
+    if against("renoir") {
+        let target = workspace::target_directory(&metadata);
+        measure.arg("--renoir").arg(peers::renoir(&target)?);
     }
     run(&mut measure)?;
     if name == "deploy" {
@@ -113,12 +125,6 @@ pub(crate) fn bench(name: &str, args: &[String]) -> Result<()> {
         run(Command::new(release(&metadata, "control_plane")).args(large))?;
     }
     Ok(())
-}
-
-/// Returns true if the arguments of the benchmark of throughput ask for Flink.
-fn wants_flink(args: &[String]) -> bool {
-    args.iter().any(|arg| arg == "--against=flink")
-        || args.windows(2).any(|pair| pair == ["--against", "flink"])
 }
 
 /// The benchmark that is the crate's own, on a cluster of its own. Nothing but the crate is built for it.

@@ -9,6 +9,7 @@ mod chores;
 mod deny;
 mod deps;
 mod dist;
+mod peers;
 mod run;
 mod tidy;
 mod verify;
@@ -25,7 +26,7 @@ const USAGE: &str = "usage: cargo xtask COMMAND
   test                       builds the programs that tests start, then runs every test, those of hadoop against
                              clusters of its own
   bench NAME [ARGS]          one benchmark; JSON lines on standard output
-  bench throughput [ARGS]    [--against flink] [--workload NAME]... [--pairs N] [--records N]
+  bench throughput [ARGS]    [--against flink|renoir]... [--workload NAME]... [--pairs N] [--records N]
   bench yarn [ARGS]          [--pairs N] [--flink-pairs N] [--heartbeat MS] [--as-built]
   dist [PROGRAM]...          programs to hand out, in target/dist/programs, DWARF in files beside them
   simulate [ARGS]            the simulated cluster: [--seeds N] [--seed S] [--mutants [--recorded]]

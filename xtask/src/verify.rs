@@ -48,7 +48,7 @@ pub(crate) fn verify(only: &[String]) -> Result<()> {
 }
 
 fn fmt() -> Result<()> {
-    run(&mut cargo(&["fmt", "--all", "--check"]))
+    chores::format(&["--check"])
 }
 
 fn clippy() -> Result<()> {

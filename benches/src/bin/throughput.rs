@@ -1,5 +1,5 @@
-//! CPU-seconds per million records of each workload, beside a hand-written loop and, where asked for, beside Flink. See
-//! `benches::throughput`.
+//! CPU-seconds per million records of each workload, beside a hand-written loop and, where asked for, beside Flink and Renoir.
+//! See `benches::throughput`.
 //!
 //! | metric, after the workload's name | of what |
 //! |---|---|
@@ -8,13 +8,16 @@
 //! | `_cpu_over_hand_written` | Flott's CPU ÷ the hand-written one's, in each pair |
 //! | `_flink_cpu_seconds_per_million`, `_flink_million_per_second`, `_flink_peak_mib` | Flink's TaskManagers |
 //! | `_flink_over_ours` | Flink's CPU ÷ Flott's, in each pair |
+//! | `_renoir_cpu_seconds_per_million`, `_renoir_million_per_second`, `_renoir_peak_mib` | Renoir's process |
+//! | `_renoir_over_ours` | Renoir's CPU ÷ Flott's, in each pair; for the record, without a goal |
 
 #![expect(clippy::print_stderr, reason = "progress is for people; figures go to standard output")]
 
 use anyhow::{Result, ensure};
 use benches::Report;
 use benches::throughput::flink::{self, Flink, Installed};
-use benches::throughput::outcome::{self, Outcome};
+use benches::throughput::outcome::{self, Outcome, Pair};
+use benches::throughput::renoir::{self, Renoir};
 use benches::throughput::{Place, Run, WORKLOADS, Workload, by_hand, measure, ours::Ours};
 use clap::{Parser, Subcommand, ValueEnum};
 use std::{
@@ -29,19 +32,21 @@ const EXAMPLES: &str = "Examples:
   cargo xtask bench throughput -- --workload chain --workload count_1k
   cargo xtask bench throughput -- --workload word_count_p1 --pairs 1 --records 1000000
   cargo xtask bench throughput -- --against flink --pairs 5
+  cargo xtask bench throughput -- --against flink,renoir
 
 Figures are JSON lines on standard output, a table is written to standard error. A goal that is not reached is
 shown as missed and is no failure; different checksums are one.";
 
-/// Measures CPU-seconds per million records of each workload, in turn with a hand-written loop and with Flink.
+/// Measures CPU-seconds per million records of each workload, in turn with a hand-written loop and with other systems.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench throughput", after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     role: Option<Role>,
-    /// Also measure another system; it is fetched, and its job is built, when it is not there.
-    #[arg(long)]
-    against: Option<Peer>,
+    /// Also measure another system; it is fetched, and its job is built, when it is not there. Several are separated by
+    /// commas, or the option is given several times.
+    #[arg(long, value_delimiter = ',')]
+    against: Vec<Peer>,
     /// Only this workload; may be given several times.
     #[arg(long = "workload", value_name = "NAME", value_parser = workload)]
     workloads: Vec<&'static Workload>,
@@ -57,12 +62,17 @@ struct Cli {
     /// The jar of the job for Flink; `cargo xtask` sets it.
     #[arg(long, hide = true, value_name = "JAR")]
     peer: Option<PathBuf>,
+    /// The program for Renoir; `cargo xtask` sets it.
+    #[arg(long, hide = true, value_name = "PROGRAM")]
+    renoir: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Peer {
     /// Apache Flink.
     Flink,
+    /// The crate Renoir.
+    Renoir,
 }
 
 /// What a process of the hand-written side is started as.
@@ -93,8 +103,9 @@ impl Cli {
         WORKLOADS.iter().filter(|of| of.place == place && wants(of.name)).collect()
     }
 
-    fn installed(&self) -> Result<Option<Installed>> {
-        if self.against.is_none() {
+    /// Returns Flink's distribution and job if `--against` names Flink, `None` otherwise.
+    fn flink(&self) -> Result<Option<Installed>> {
+        if !self.against.contains(&Peer::Flink) {
             return Ok(None);
         }
         let (Some(distribution), Some(peer)) = (self.distribution.clone(), self.peer.clone())
@@ -104,6 +115,44 @@ impl Cli {
         let installed = Installed { distribution, peer };
         flink::check(&installed)?;
         Ok(Some(installed))
+    }
+
+    /// Returns Renoir's program if `--against` names Renoir, `None` otherwise.
+    fn renoir(&self) -> Result<Option<Renoir>> {
+        if !self.against.contains(&Peer::Renoir) {
+            return Ok(None);
+        }
+        let Some(program) = self.renoir.clone() else {
+            anyhow::bail!("Renoir is built by: cargo xtask bench throughput -- --against renoir");
+        };
+        Ok(Some(Renoir::new(program)?))
+    }
+}
+
+/// The sides of workloads in one place.
+struct Sides<'a> {
+    ours: Ours,
+    flink: Option<Flink>,
+    renoir: Option<&'a Renoir>,
+}
+
+impl Sides<'_> {
+    /// Runs the workload once on each side, one side after the other.
+    async fn run(&self, workload: &Workload, records: u64) -> Result<Pair> {
+        let mut by_hand = Command::new(env::current_exe()?);
+        by_hand.args([by_hand::BY_HAND, workload.name, records.to_string().as_str()]);
+        let by_hand = measure::of_process(&mut by_hand)?;
+        ensure!(by_hand.checksum.count > 0, "{}: nothing was computed", workload.name);
+        let ours = self.ours.run(workload, records).await?;
+        let flink = match &self.flink {
+            Some(flink) => Some(flink.run(workload, records).await?),
+            None => None,
+        };
+        let renoir = match self.renoir {
+            Some(renoir) => renoir.run(workload, records)?,
+            None => None,
+        };
+        Ok(Pair { by_hand, ours, flink, renoir })
     }
 }
 
@@ -119,7 +168,7 @@ async fn main() -> Result<()> {
 }
 
 async fn measure_all(cli: &Cli) -> Result<()> {
-    let installed = cli.installed()?;
+    let (installed, renoir) = (cli.flink()?, cli.renoir()?);
     let report = Report::new("throughput");
     let mut rows = Vec::new();
     for place in [Place::OneProcess, Place::TwoTaskManagers] {
@@ -132,52 +181,42 @@ async fn measure_all(cli: &Cli) -> Result<()> {
             Some(installed) => Some(Flink::start(installed, place).await?),
             None => None,
         };
+        let sides = Sides { ours, flink, renoir: renoir.as_ref() };
         for workload in wanted {
+            if let (Some(_), Some(why)) = (&renoir, renoir::reason_left_out(workload.name)) {
+                eprintln!("throughput: {}: not measured with Renoir: {why}", workload.name);
+            }
             let records = cli.records.unwrap_or(workload.records);
             let mut outcome = Outcome::new(workload, records);
             // The first runs warm everything up.
-            for pair in 0..=cli.pairs {
-                let (by_hand, our, flink) =
-                    pair_of(workload, records, &ours, flink.as_ref()).await?;
-                match pair {
-                    0 => outcome::check(workload.name, &by_hand, &our, flink.as_ref())?,
-                    _ => outcome.push(&by_hand, &our, flink.as_ref())?,
+            for number in 0..=cli.pairs {
+                let pair = sides.run(workload, records).await?;
+                match number {
+                    0 => pair.check(workload.name)?,
+                    _ => outcome.push(&pair)?,
                 }
-                remark(workload, pair, cli.pairs, &by_hand, &our, flink.as_ref());
+                remark(workload, number, cli.pairs, &pair);
             }
             outcome.report(&report)?;
             rows.push(outcome.row());
         }
     }
-    eprintln!("\n{}\n{}", outcome::HEAD, rows.join("\n"));
+    eprintln!("\n{}\n{}", outcome::head(installed.is_some(), renoir.is_some()), rows.join("\n"));
     Ok(())
 }
 
-/// One run of each side, one after the other.
-async fn pair_of(
-    workload: &Workload,
-    records: u64,
-    ours: &Ours,
-    flink: Option<&Flink>,
-) -> Result<(Run, Run, Option<Run>)> {
-    let mut by_hand = Command::new(env::current_exe()?);
-    by_hand.args([by_hand::BY_HAND, workload.name, records.to_string().as_str()]);
-    let by_hand = measure::of_process(&mut by_hand)?;
-    let our = ours.run(workload, records).await?;
-    let flink = match flink {
-        Some(flink) => Some(flink.run(workload, records).await?),
-        None => None,
+fn remark(of: &Workload, number: u64, pairs: u64, pair: &Pair) {
+    let counted = if number == 0 { " (not counted)" } else { "" };
+    let beside = |name: &str, run: &Option<Run>| {
+        run.map(|run| format!(", {name} {:.2} s", run.cpu_s)).unwrap_or_default()
     };
-    ensure!(by_hand.checksum.count > 0, "{}: nothing was computed", workload.name);
-    Ok((by_hand, our, flink))
-}
-
-fn remark(of: &Workload, pair: u64, pairs: u64, by_hand: &Run, our: &Run, flink: Option<&Run>) {
-    let counted = if pair == 0 { " (not counted)" } else { "" };
-    let beside = flink.map(|run| format!(", Flink {:.2} s", run.cpu_s)).unwrap_or_default();
     eprintln!(
-        "throughput: {}, pair {pair} of {pairs}{counted}: CPU {:.2} s, by hand {:.2} s{beside}",
-        of.name, our.cpu_s, by_hand.cpu_s
+        "throughput: {}, pair {number} of {pairs}{counted}: CPU {:.2} s, by hand {:.2} s{}{}",
+        of.name,
+        pair.ours.cpu_s,
+        pair.by_hand.cpu_s,
+        beside("Flink", &pair.flink),
+        beside("Renoir", &pair.renoir),
     );
 }
 
@@ -192,10 +231,19 @@ mod tests {
     #[test]
     fn without_arguments_all_workloads_are_measured_five_times() {
         let cli = parsed(&[]).unwrap();
-        assert_eq!((cli.pairs, cli.records, cli.against), (5, None, None));
+        assert_eq!((cli.pairs, cli.records, cli.against.as_slice()), (5, None, &[][..]));
         let all = cli.wanted(Place::OneProcess).len() + cli.wanted(Place::TwoTaskManagers).len();
         assert_eq!(all, WORKLOADS.len());
-        assert!(cli.installed().unwrap().is_none());
+        assert!(cli.flink().unwrap().is_none() && cli.renoir().unwrap().is_none());
+    }
+
+    #[test]
+    fn peers_are_separated_by_commas_or_given_several_times() {
+        let against = |args: &[&str]| parsed(args).unwrap().against;
+        let both = [Peer::Flink, Peer::Renoir];
+        assert_eq!(against(&["--against", "renoir"]), [Peer::Renoir]);
+        assert_eq!(against(&["--against", "flink,renoir"]), both);
+        assert_eq!(against(&["--against=flink", "--against", "renoir"]), both);
     }
 
     #[test]
@@ -213,11 +261,18 @@ mod tests {
             &["--pairs", "0"],
             &["--records", "9"],
             &["--against", "spark"],
+            &["--against", "renoir,spark"],
         ] {
             assert!(parsed(wrong).is_err(), "{wrong:?}");
         }
-        let error = parsed(&["--against", "flink"]).unwrap().installed().unwrap_err().to_string();
+        let error = parsed(&["--against", "flink"]).unwrap().flink().unwrap_err().to_string();
         assert!(error.contains("cargo xtask bench throughput"), "{error}");
+        for absent in
+            [&["--against", "renoir"][..], &["--against", "renoir", "--renoir", "/absent"]]
+        {
+            let error = parsed(absent).unwrap().renoir().unwrap_err().to_string();
+            assert!(error.contains("cargo xtask bench throughput -- --against renoir"), "{error}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The table of workloads: a further one is one entry here, a program in [`programs`] and a loop in [`loops`]; for
-//! Flink it is a case of the same name in `benches/peers/flink`.
+//! Flink and Renoir it is a case of the same name in `benches/peers/flink` and `benches/peers/renoir`.
 
 use super::{Checksum, by_hand, loops, programs};
 use crate::report::Goal;
