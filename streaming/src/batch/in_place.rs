@@ -9,13 +9,7 @@
     reason = "records are moved out of a vector and into another one by pointers"
 )]
 
-use std::{mem::MaybeUninit, ptr};
-
-/// Records that are mapped at once where they are small: beside each other on the stack, so that the compiler need not fear that
-/// writing one changes the next, and can use vector instructions.
-const GROUP: usize = 16;
-/// Bytes of a record that is mapped so.
-const SMALL: usize = 32;
+use std::{mem::MaybeUninit, ptr, slice};
 
 /// Takes the records of a vector from its front. What is left when it is dropped stays in the vector.
 struct Front<'a, T> {
@@ -83,22 +77,32 @@ pub(super) fn map_into<In, T>(
         // them: it was reserved for all records of `from`, and no more are written. Its length grows when they are written.
         unsafe {
             let end = to.as_mut_ptr().add(filled);
-            let mut done = 0;
-            while size_of::<T>() <= SMALL && part - done >= GROUP {
-                let mut group = [const { MaybeUninit::<T>::uninit() }; GROUP];
-                for (i, place) in group.iter_mut().enumerate() {
-                    place.write(map(ptr::read(begin.add(done + i))));
-                }
-                ptr::copy_nonoverlapping(group.as_ptr().cast(), end.add(done), GROUP);
-                done += GROUP;
-            }
-            for i in done..part {
-                ptr::write(end.add(i), map(ptr::read(begin.add(i))));
-            }
+            map_each(
+                slice::from_raw_parts(begin.cast_const().cast(), part),
+                slice::from_raw_parts_mut(end.cast(), part),
+                &mut map,
+            );
             to.set_len(filled + part);
         }
     }
     front.next
+}
+
+/// Writes `map` of each record of `from` to the same place of `to`. The two are known not to overlap because they are slices, so that
+/// the compiler can use vector instructions.
+///
+/// # Safety
+/// All of `from` must be valid records, which the caller gives up; the slices must have one length.
+#[inline]
+unsafe fn map_each<In, T>(
+    from: &[MaybeUninit<In>],
+    to: &mut [MaybeUninit<T>],
+    map: &mut impl FnMut(In) -> T,
+) {
+    for (from, to) in from.iter().zip(to) {
+        // SAFETY: the caller gives the record up, and it is read once.
+        to.write(map(unsafe { from.assume_init_read() }));
+    }
 }
 
 /// Keeps, in place, the records from the front of a vector that `keep` says yes to, part by part, with `next` as in

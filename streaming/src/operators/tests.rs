@@ -348,3 +348,28 @@ fn timers_of_the_clock_do_not_fire_into_a_full_output() {
     assert_eq!(door.came(), [Ok(3)]);
     assert!(clock.wake_ups().is_empty());
 }
+
+#[test]
+fn the_memory_of_state_and_timers_is_a_metric() {
+    let mut test = crate::testing::keyed(|n: &u64| n, Sleeps).open().unwrap();
+    let empty = test.metric("stateBytes").unwrap();
+    for ahead in 0..1_000 {
+        test.push(1_000_000 + ahead).unwrap();
+    }
+    let with_timers = test.metric("stateBytes").unwrap();
+    assert!(with_timers >= empty + 1_000 * 8, "{empty} {with_timers}");
+    test.advance_clock_to(2_000_000).unwrap();
+    let fired = test.metric("stateBytes").unwrap();
+    assert!(fired < with_timers, "{with_timers} {fired}");
+    let counted = crate::operators::KeyedFold::new(
+        crate::operators::ByValue::new(|n: &u64| *n),
+        crate::operators::Count,
+        crate::operators::UpdateMode::EveryUpdate,
+    );
+    let mut test = crate::testing::operator(counted).open().unwrap();
+    let empty = test.metric("stateBytes").unwrap();
+    (0..10_000).for_each(|n| test.push(n).unwrap());
+    assert!(test.metric("stateBytes").unwrap() >= empty + 10_000 * 16);
+    let stateless = crate::testing::operator(Map::new(|n: u64| n)).open().unwrap();
+    assert_eq!(stateless.metric("stateBytes"), None);
+}

@@ -14,6 +14,8 @@ use std::{
     time::Duration,
 };
 
+/// Name of the operator.
+pub(super) const OPERATOR: &str = "test";
 /// The node of the operator under test.
 pub(super) const NODE: NodeId = NodeId(0);
 
@@ -126,7 +128,7 @@ pub(crate) fn context(
     OperatorContext {
         node: NODE,
         operator: OperatorId(0),
-        name: "test".into(),
+        name: OPERATOR.into(),
         restore: Vec::new(),
         shared: Arc::new(shared),
     }

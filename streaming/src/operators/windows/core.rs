@@ -339,7 +339,7 @@ where
 }
 
 /// Adds a record to the kept value of its key.
-#[inline]
+#[inline(always)]
 fn add<T, S: KeySelector<T>, F: WindowFolding<S::Key, T>>(
     table: &mut Table<S::Key, Single<F::Kept>>,
     folding: &mut F,

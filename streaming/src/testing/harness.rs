@@ -1,0 +1,331 @@
+//! The test of one operator: how it is prepared, what is passed in, and what it shows. It must drive the operator by the link of a
+//! chain only, as a task does.
+
+use super::{
+    gather::{Gather, Gathered},
+    host::{self, Host},
+};
+use crate::{
+    batch::{Batch, NO_TIME},
+    operators::{
+        ChainShared, Consumer, Either, Flow, InspectBroadcast, InspectKeyed, InspectOperatorState,
+        Link, Operator, OutputTag, SideOutput, SideOutputs, Timer, side_output,
+    },
+    seam::{Barrier, Interrupt, StreamEvent, TaskError},
+    types::Record,
+};
+use std::{any::Any, collections::BTreeMap, marker::PhantomData, sync::Arc};
+
+/// The test of an operator before it is opened: place, options, side outputs and snapshots.
+///
+/// ```
+/// use streaming::{
+///     operators::{BoxError, CoProcessFunction, Collector},
+///     testing::{self, HarnessBuilder, OperatorHarness},
+/// };
+///
+/// /// Lets numbers through that are above the newest limit.
+/// #[derive(Clone, Default)]
+/// struct Beyond(u64);
+///
+/// impl CoProcessFunction<u64, u64> for Beyond {
+///     type Out = u64;
+///     fn process1(&mut self, number: u64, out: &mut Collector<u64>) -> Result<(), BoxError> {
+///         if number > self.0 {
+///             out.collect(number);
+///         }
+///         Ok(())
+///     }
+///     fn process2(&mut self, limit: u64, _: &mut Collector<u64>) -> Result<(), BoxError> {
+///         self.0 = limit;
+///         Ok(())
+///     }
+/// }
+///
+/// let builder: HarnessBuilder<_, _> = testing::connected(Beyond::default());
+/// let mut test: OperatorHarness<_, _> = builder.interrupted().open()?;
+/// test.push2(5)?;
+/// test.push1(7)?;
+/// test.push2_at(9, 1_000)?;
+/// test.push1_at(8, 1_001)?;
+/// test.watermark(1_001)?;
+/// assert_eq!((test.output(), test.last_watermark()), (vec![7], Some(1_001)));
+/// test.advance_clock_to(60_000)?;
+/// test.end_of_input()?;
+/// test.close()?;
+/// # Ok::<(), streaming::TaskError>(())
+/// ```
+pub struct HarnessBuilder<T, Op> {
+    operator: Op,
+    place: (u32, u32),
+    restore: Vec<Vec<u8>>,
+    options: BTreeMap<String, String>,
+    sides: Vec<(&'static str, Box<dyn SideOutput>)>,
+    gathered: BTreeMap<&'static str, Box<dyn Any + Send>>,
+    interrupt: Interrupt,
+    record: PhantomData<fn(T)>,
+}
+
+impl<T, Op: Operator<T>> HarnessBuilder<T, Op> {
+    /// Prepares the test of an operator that is the only subtask.
+    pub(super) fn new(operator: Op) -> Self {
+        Self {
+            operator,
+            place: (0, 1),
+            restore: Vec::new(),
+            options: BTreeMap::new(),
+            sides: Vec::new(),
+            gathered: BTreeMap::new(),
+            interrupt: Interrupt::default(),
+            record: PhantomData,
+        }
+    }
+}
+
+impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
+    /// Makes the operator subtask number `subtask`, from 0, of `of` subtasks. By default it is the only one.
+    pub fn subtask(self, subtask: u32, of: u32) -> Self {
+        Self { place: (subtask, of.max(1)), ..self }
+    }
+    /// Restores the operator from snapshots of [`OperatorHarness::snapshot`], of one subtask or of several.
+    pub fn restore(self, snapshots: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        Self { restore: snapshots.into_iter().collect(), ..self }
+    }
+    /// Sets an option of the job, which the operator's context returns.
+    pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.insert(key.into(), value.into());
+        self
+    }
+    /// Keeps the records of a side output for [`OperatorHarness::side_output`]. Records of other side outputs are dropped.
+    pub fn side_output<U: Record>(mut self, tag: &OutputTag<U>) -> Self {
+        let gathered = Gathered::<U>::default();
+        self.sides.push((tag.name(), side_output(Box::new(Gather(gathered.clone())))));
+        self.gathered.insert(tag.name(), Box::new(gathered));
+        self
+    }
+    /// Interrupts every step of the operator behind its first record, as mail to the task does.
+    pub fn interrupted(self) -> Self {
+        self.interrupt.raise();
+        self
+    }
+    /// Opens the operator and returns its test.
+    ///
+    /// # Errors
+    /// Fails with the operator's own error, for example when a snapshot is not its own.
+    pub fn open(self) -> Result<OperatorHarness<T, Op>, TaskError> {
+        let host = Arc::new(Host::default());
+        let context = host::context(self.place, self.options, self.interrupt, host.clone());
+        let context = context.restoring(self.restore);
+        let output = Gathered::default();
+        let next = Box::new(Gather(output.clone()));
+        let sides = SideOutputs::new(self.sides);
+        let shared = context.shared().clone();
+        let mut link = Link::new(self.operator, next, sides, context);
+        link.open()?;
+        Ok(OperatorHarness { link, host, shared, output, sides: self.gathered, checkpoint: 0 })
+    }
+}
+
+/// The opened test of an operator. Everything that is passed in is processed before the call returns.
+pub struct OperatorHarness<T, Op: Operator<T>> {
+    link: Link<T, Op>,
+    host: Arc<Host>,
+    shared: Arc<ChainShared>,
+    output: Gathered<Op::Out>,
+    sides: BTreeMap<&'static str, Box<dyn Any + Send>>,
+    checkpoint: u64,
+}
+
+impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
+    /// Passes in a record without an event time.
+    ///
+    /// # Errors
+    /// Fails with the error of the operator.
+    pub fn push(&mut self, record: T) -> Result<(), TaskError> {
+        self.push_batch([(record, NO_TIME)])
+    }
+    /// Passes in a record with an event time, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// Fails with the error of the operator.
+    pub fn push_at(&mut self, record: T, timestamp: i64) -> Result<(), TaskError> {
+        self.push_batch([(record, timestamp)])
+    }
+    /// Passes in records as one batch, each with its event time in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// Fails with the error of the operator.
+    pub fn push_batch(
+        &mut self,
+        records: impl IntoIterator<Item = (T, i64)>,
+    ) -> Result<(), TaskError> {
+        let mut batch = Batch::default();
+        records.into_iter().for_each(|(record, time)| batch.push(record, time));
+        self.link.batch(&mut batch)?;
+        self.work_off()
+    }
+    /// Passes in a watermark: no record with an event time of at most `ms` milliseconds follows.
+    ///
+    /// # Errors
+    /// Fails with the error of the operator.
+    pub fn watermark(&mut self, ms: i64) -> Result<(), TaskError> {
+        self.event(StreamEvent::Watermark(ms))
+    }
+    /// Moves the clock to `ms` milliseconds since 1970, and fires each timer that is due on the way. The clock begins at 0 and
+    /// never goes back.
+    ///
+    /// # Errors
+    /// Fails with the error of the operator.
+    pub fn advance_clock_to(&mut self, ms: u64) -> Result<(), TaskError> {
+        while let Some(ticket) = self.host.next_timer(ms) {
+            self.deliver(ticket)?;
+        }
+        self.host.set_clock(ms);
+        Ok(())
+    }
+    /// Passes in the final watermark, then the end of bounded input.
+    ///
+    /// # Errors
+    /// Fails with the error of the operator.
+    pub fn end_of_input(&mut self) -> Result<(), TaskError> {
+        self.watermark(i64::MAX)?;
+        self.event(StreamEvent::EndOfInput)
+    }
+    /// Closes the operator, as a task does after the end of input.
+    ///
+    /// # Errors
+    /// Fails with the error of the operator.
+    pub fn close(mut self) -> Result<(), TaskError> {
+        self.link.close()
+    }
+    /// Returns the records that were emitted since the last call, in their order.
+    pub fn output(&mut self) -> Vec<Op::Out> {
+        self.timed_output().into_iter().map(|(record, _)| record).collect()
+    }
+    /// Returns the records that were emitted since the last call, each with its event time in milliseconds since 1970; `None`: the
+    /// record has no event time.
+    pub fn timed_output(&mut self) -> Vec<(Op::Out, Option<i64>)> {
+        self.output.take_records()
+    }
+    /// Returns the newest watermark that the operator let through or emitted; `None` before the first one.
+    pub fn last_watermark(&self) -> Option<i64> {
+        self.output.last_watermark()
+    }
+    /// Returns the records that were emitted to a side output since the last call, in their order.
+    ///
+    /// # Errors
+    /// Fails when [`HarnessBuilder::side_output`] was not called with a tag of this name and record type.
+    pub fn side_output<U: Record>(&mut self, tag: &OutputTag<U>) -> Result<Vec<U>, TaskError> {
+        let found = self.sides.get(tag.name()).and_then(|side| side.downcast_ref::<Gathered<U>>());
+        let gathered = found.ok_or_else(|| {
+            let name = tag.name();
+            TaskError::Deployment(format!(
+                "side output '{name}' of {} is not kept: call HarnessBuilder::side_output with its tag before open",
+                U::type_name()
+            ))
+        })?;
+        Ok(gathered.take_records().into_iter().map(|(record, _)| record).collect())
+    }
+    /// Takes a checkpoint and returns the operator's snapshots in it; none if the operator has no state.
+    ///
+    /// # Errors
+    /// Fails with the error of the operator.
+    pub fn snapshot(&mut self) -> Result<Vec<Vec<u8>>, TaskError> {
+        self.checkpoint += 1;
+        let checkpoint = self.checkpoint;
+        self.event(StreamEvent::Barrier(Barrier { checkpoint, triggered_ms: 0, last: false }))?;
+        Ok(self.shared.take_snapshots(checkpoint).into_iter().map(|(_, bytes)| bytes).collect())
+    }
+
+    /// Returns the value of a metric of the operator, by the name that its function gave it; `None` if there is none of that name.
+    /// `stateBytes` is the memory of its state.
+    pub fn metric(&self, name: &str) -> Option<i64> {
+        let of_task = self.shared.counters.functions.values();
+        of_task.get(&format!("{}.{name}", host::OPERATOR)).copied()
+    }
+
+    fn event(&mut self, event: StreamEvent) -> Result<(), TaskError> {
+        while self.link.event(event)? != Flow::Done {
+            self.work_off()?;
+        }
+        self.work_off()
+    }
+
+    /// Processes replies and interrupted records until none waits.
+    fn work_off(&mut self) -> Result<(), TaskError> {
+        loop {
+            if let Some((ticket, result)) = self.host.next_reply() {
+                self.link.deliver(host::NODE, host::reply(ticket, result))?;
+            } else if self.link.is_interrupted() {
+                self.link.resume()?;
+            } else {
+                return self.link.flush(true).map(drop);
+            }
+        }
+    }
+
+    fn deliver(&mut self, ticket: u64) -> Result<(), TaskError> {
+        self.link.deliver(host::NODE, host::timer(ticket))?;
+        self.work_off()
+    }
+}
+
+impl<T: Send + 'static, Op: Operator<T> + InspectKeyed> OperatorHarness<T, Op> {
+    /// Returns the state of a key; `None` if the key has none.
+    pub fn state(&self, key: &Op::Key) -> Option<&Op::State> {
+        self.link.operator().state(key)
+    }
+    /// Returns the timers that are set, each with its key: those of event time first, and each clock's in the order of their
+    /// moments.
+    pub fn timers(&self) -> Vec<(Op::Key, Timer)> {
+        self.link.operator().timers()
+    }
+}
+
+impl<A: Send + 'static, B: Send + 'static, Op> OperatorHarness<Either<A, B>, Op>
+where
+    Op: Operator<Either<A, B>>,
+{
+    /// Passes in a record of the first input without an event time.
+    ///
+    /// # Errors
+    /// Fails with the error of the operator.
+    pub fn push1(&mut self, record: A) -> Result<(), TaskError> {
+        self.push(Either::Left(record))
+    }
+    /// Passes in a record of the first input with an event time, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// Fails with the error of the operator.
+    pub fn push1_at(&mut self, record: A, timestamp: i64) -> Result<(), TaskError> {
+        self.push_at(Either::Left(record), timestamp)
+    }
+    /// Passes in a record of the second input, or of the broadcast stream, without an event time.
+    ///
+    /// # Errors
+    /// Fails with the error of the operator.
+    pub fn push2(&mut self, record: B) -> Result<(), TaskError> {
+        self.push(Either::Right(record))
+    }
+    /// Passes in a record of the second input, or of the broadcast stream, with an event time in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// Fails with the error of the operator.
+    pub fn push2_at(&mut self, record: B, timestamp: i64) -> Result<(), TaskError> {
+        self.push_at(Either::Right(record), timestamp)
+    }
+}
+
+impl<T: Send + 'static, Op: Operator<T> + InspectBroadcast> OperatorHarness<T, Op> {
+    /// Returns the broadcast state, which starts as its type's default.
+    pub fn broadcast_state(&self) -> &Op::State {
+        self.link.operator().broadcast_state()
+    }
+}
+
+impl<T: Send + 'static, Op: Operator<T> + InspectOperatorState> OperatorHarness<T, Op> {
+    /// Returns the state of the subtask. It is mutable because lists are read with `&mut`.
+    pub fn operator_state(&mut self) -> &mut Op::State {
+        self.link.operator_mut().operator_state()
+    }
+}
