@@ -6,7 +6,7 @@ use super::{Collector, Flow, Operator, OperatorContext, OperatorMail};
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
-    time::{TimestampAssigner, WatermarkGenerator, WatermarkStrategy},
+    time::{Activity, TimestampAssigner, WatermarkGenerator, WatermarkStrategy},
 };
 use std::time::Duration;
 
@@ -20,17 +20,6 @@ pub(crate) const INTERVAL_DEFAULT: Duration = Duration::from_millis(200);
 const LOOK: u32 = 0;
 /// Ticket of the timer that asks the generator for a watermark.
 const ASK: u32 = 1;
-
-/// Says whether a subtask had records lately.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Activity {
-    /// Records came since the last check for idleness.
-    Busy,
-    /// No record came since the last check.
-    Quiet,
-    /// No record came between the last two checks: the subtask is idle.
-    Idle,
-}
 
 /// Assigns event times and emits watermarks and idleness as a [`WatermarkStrategy`] says.
 pub struct AssignWatermarks<T, F, G> {
@@ -46,11 +35,10 @@ impl<T, F, G> AssignWatermarks<T, F, G> {
         Self { strategy, watermark: i64::MIN, activity: Activity::Busy, interval: INTERVAL_DEFAULT }
     }
 
-    /// Schedules the next check for idleness, after half of the timeout: two checks without a record between them make the
-    /// subtask idle.
+    /// Schedules the next check for idleness. Does nothing if the strategy has no idleness timeout.
     fn look_later(&self, context: &OperatorContext) {
-        if let Some(timeout) = self.strategy.idleness {
-            context.wake_after(timeout / 2, LOOK);
+        if let Some(every) = self.strategy.look_every() {
+            context.wake_after(every, LOOK);
         }
     }
 }
@@ -76,6 +64,16 @@ where
     fn ask_later(&self, context: &OperatorContext) {
         if !self.interval.is_zero() {
             context.wake_after(self.interval, ASK);
+        }
+    }
+
+    /// Checks for idleness. A subtask whose records wait for room in the output is held up, not idle. An idle subtask is not
+    /// checked again: its next record schedules the next check.
+    fn look(&mut self, out: &mut Collector<T>, context: &OperatorContext) {
+        self.activity = self.activity.after_look(out.is_held_up());
+        match self.activity {
+            Activity::Idle => out.emit(StreamEvent::Idle(true)),
+            Activity::Busy | Activity::Quiet | Activity::Silent => self.look_later(context),
         }
     }
 
@@ -162,20 +160,7 @@ where
             }
             // After the final watermark only the end of input follows, so idleness does not matter.
             OperatorMail::Timer { ticket: LOOK } if self.watermark == FINAL => {}
-            OperatorMail::Timer { ticket: LOOK } => match self.activity {
-                Activity::Busy => {
-                    self.activity = Activity::Quiet;
-                    self.look_later(context);
-                }
-                // The subtask's records wait for room in the output: it is held up, not idle.
-                Activity::Quiet if out.is_held_up() => self.look_later(context),
-                Activity::Quiet => {
-                    self.activity = Activity::Idle;
-                    out.emit(StreamEvent::Idle(true));
-                }
-                // The next record schedules the next check.
-                Activity::Idle => {}
-            },
+            OperatorMail::Timer { ticket: LOOK } => self.look(out, context),
             OperatorMail::Timer { .. } | OperatorMail::Reply { .. } => {}
         }
         Ok(())

@@ -798,12 +798,28 @@ fn a_split_without_records_is_left_out_after_its_time_out_and_then_the_subtask()
     context.assign_splits(0, [log("more", [50, 60, 70])]).unwrap();
     test.run().unwrap();
     assert_eq!((test.last_watermark(), test.is_idle()), (Some(4), false));
-    test.advance_clock_to(15_000).unwrap();
+    test.advance_clock_to(20_000).unwrap();
     assert!(test.is_idle(), "nothing came for ten seconds");
     context.assign_splits(0, [Log { open: true, ..log("again", [200]) }]).unwrap();
     test.run().unwrap();
     assert_eq!((test.last_watermark(), test.is_idle()), (Some(199), false));
     context.no_more_splits(0).unwrap();
+}
+
+#[test]
+fn a_split_is_idle_no_sooner_than_its_timeout_after_a_record() {
+    let (source, contexts) = scripted(Vec::new());
+    let strategy = in_order().with_idleness(Duration::from_secs(10));
+    let mut test = testing::source(source).watermarks(strategy).open().unwrap();
+    // Right before the first look for idle splits.
+    test.advance_clock_to(4_999).unwrap();
+    let context = contexts.recv().unwrap();
+    context.assign_splits(0, [Log { open: true, ..log("open", [50]) }]).unwrap();
+    test.run().unwrap();
+    test.advance_clock_to(14_998).unwrap();
+    assert!(!test.is_idle());
+    test.advance_clock_to(19_999).unwrap();
+    assert!(test.is_idle());
 }
 
 #[test]

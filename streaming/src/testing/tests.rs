@@ -7,6 +7,7 @@ use crate::operators::{
 };
 use crate::state::ListState;
 use crate::time::WatermarkStrategy;
+use std::time::Duration;
 
 /// What an operator makes of some numbers, whose times are the numbers themselves.
 fn made<Op>(make: impl Fn() -> Op, numbers: &[u64]) -> Vec<(Op::Out, Option<i64>)>
@@ -319,4 +320,30 @@ fn a_subtask_finds_its_own_state_again() {
     assert_eq!(seen, [vec![(4, 5)], vec![(3, 4)]], "the waiting number is in one of two subtasks");
     let error = process_with_state(Pairs).restore([vec![1, 2, 3]]).open().map(drop).unwrap_err();
     assert!(error.to_string().contains("operator 'test' failed"), "{error}");
+}
+
+/// Returns a subtask that is idle after `timeout`.
+fn idle_after(timeout: Duration) -> OperatorHarness<u64, impl Operator<u64, Out = u64>> {
+    let strategy = WatermarkStrategy::for_monotonous_timestamps(|n: &u64| *n as i64);
+    operator(AssignWatermarks::new(strategy.with_idleness(timeout))).open().unwrap()
+}
+
+#[test]
+fn a_subtask_is_idle_no_sooner_than_its_timeout_after_a_record() {
+    for timeout in [1, 3, 100, 101] {
+        for offset in 0..timeout {
+            let mut test = idle_after(Duration::from_millis(timeout));
+            test.advance_clock_to(offset).unwrap();
+            test.push(1).unwrap();
+            test.advance_clock_to(offset + timeout - 1).unwrap();
+            assert!(!test.output.is_idle(), "{timeout} ms, record at {offset}");
+            test.advance_clock_to(offset + timeout + timeout.div_ceil(2) + 2).unwrap();
+            assert!(test.output.is_idle(), "{timeout} ms, record at {offset}");
+            let again = offset + 2 * timeout + 10;
+            test.advance_clock_to(again).unwrap();
+            test.push(2).unwrap();
+            test.advance_clock_to(again + timeout - 1).unwrap();
+            assert!(!test.output.is_idle(), "{timeout} ms, record at {again}");
+        }
+    }
 }
