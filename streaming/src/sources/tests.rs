@@ -823,6 +823,19 @@ fn a_split_is_idle_no_sooner_than_its_timeout_after_a_record() {
 }
 
 #[test]
+fn a_source_with_a_timeout_of_zero_looks_at_most_once_a_millisecond() {
+    for timeout in [Duration::ZERO, Duration::from_nanos(1), Duration::from_millis(1)] {
+        let open = Log { open: true, ..log("open", [50]) };
+        let (source, _contexts) = scripted(vec![open]);
+        let strategy = in_order().with_idleness(timeout);
+        let mut test = testing::source(source).watermarks(strategy).open().unwrap();
+        test.run().unwrap();
+        test.advance_clock_to(10).unwrap();
+        assert!(test.is_idle(), "{timeout:?}");
+    }
+}
+
+#[test]
 fn an_enumerator_answers_later_from_another_thread_and_gives_what_nobody_asked_for() {
     let (source, contexts) = scripted(Vec::new());
     let given = std::thread::Builder::new().spawn(move || {

@@ -347,3 +347,12 @@ fn a_subtask_is_idle_no_sooner_than_its_timeout_after_a_record() {
         }
     }
 }
+
+#[test]
+fn a_subtask_with_a_timeout_of_zero_looks_at_most_once_a_millisecond() {
+    let mut test = idle_after(Duration::ZERO);
+    test.push(1).unwrap();
+    assert_eq!(test.host.next_timer(0), None);
+    test.advance_clock_to(10).unwrap();
+    assert!(test.output.is_idle());
+}

@@ -29,9 +29,10 @@ impl Activity {
     }
 }
 
-/// Returns the interval between looks for an idleness timeout: half of the timeout, rounded up to whole milliseconds. With 100 ms
-/// there is a look every 50 ms, and whatever has no records is idle 100 to 150 ms after its last one.
+/// Returns the interval between looks for an idleness timeout: half of the timeout, rounded up to whole milliseconds, at least
+/// 1 ms. With 100 ms there is a look every 50 ms, and whatever has no records is idle 100 to 150 ms after its last one. With 0 ms
+/// the least interval keeps the timer from being due again at once, for ever.
 pub(crate) fn look_interval(timeout: Duration) -> Duration {
     let half_ms = timeout.as_nanos().div_ceil(2_000_000);
-    Duration::from_millis(u64::try_from(half_ms).unwrap_or(u64::MAX))
+    Duration::from_millis(u64::try_from(half_ms).unwrap_or(u64::MAX).max(1))
 }
