@@ -46,6 +46,8 @@ pub struct SourceHead<R: SourceReader> {
     passed: Vec<Barrier>,
     read_to_end: bool,
     ended: bool,
+    /// True once the reader was closed.
+    closed: bool,
 }
 
 /// Returns the task's failure for an error of a source; a [`TaskError`] inside is returned as it is.
@@ -77,6 +79,7 @@ impl<R: SourceReader> SourceHead<R> {
             passed: Vec::new(),
             read_to_end: false,
             ended: false,
+            closed: false,
         })
     }
 
@@ -167,6 +170,13 @@ impl<R: SourceReader> SourceHead<R> {
             let shared = &self.context.shared;
             let ticket = crate::operators::ticket_of(self.context.node, POLL);
             shared.upcalls.operator_poll(self.context.operator, poll, ticket);
+        }
+    }
+
+    /// Closes the reader, once.
+    fn close_reader(&mut self) {
+        if !std::mem::replace(&mut self.closed, true) {
+            self.reader.close();
         }
     }
 
@@ -330,11 +340,11 @@ impl<R: SourceReader> Head for SourceHead<R> {
         std::mem::take(&mut self.passed)
     }
     fn close(&mut self) -> Result<(), TaskError> {
-        self.reader.close();
+        self.close_reader();
         self.out.collector().next_mut().close()
     }
     fn dispose(&mut self) {
-        self.reader.close();
+        self.close_reader();
         self.out.collector().next_mut().dispose();
     }
 }

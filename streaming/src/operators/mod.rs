@@ -130,7 +130,8 @@ pub trait Consumer<T>: Send {
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn close(&mut self) -> Result<(), TaskError>;
-    /// Releases what the operators hold. Called instead of `close` if the task was cancelled or has failed.
+    /// Releases what the operators hold. Called if the task was cancelled or has failed, also after a `close` that failed:
+    /// operators that were closed then are not disposed of.
     fn dispose(&mut self);
 }
 
@@ -217,7 +218,7 @@ pub trait Operator<In>: Send {
     ) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Called after the end of input has gone through the chain.
+    /// Called after the end of input has gone through the chain. [`Operator::dispose`] is not called after it, even if it fails.
     ///
     /// # Errors
     /// Returns an error if the task must fail.
