@@ -4,8 +4,8 @@
 use super::Head;
 use crate::{
     operators::{
-        BATCH_RECORDS, BoxError, Collector, Consumer, Flow, INTERVAL, INTERVAL_DEFAULT,
-        OperatorContext, OperatorMail, SideOutputs,
+        BATCH_RECORDS, BoxError, Collector, Consumer, Flow, OperatorContext, OperatorMail,
+        SideOutputs, ask_interval,
     },
     seam::{Barrier, Progress, StreamEvent, TaskError},
     sources::{
@@ -48,6 +48,8 @@ pub struct SourceHead<R: SourceReader> {
     ended: bool,
     /// True once the reader was closed.
     closed: bool,
+    /// How often the watermark generators are asked while no records come; `None`: not at all.
+    ask_every: Option<Duration>,
 }
 
 /// Returns the task's failure for an error of a source; a [`TaskError`] inside is returned as it is.
@@ -80,6 +82,7 @@ impl<R: SourceReader> SourceHead<R> {
             read_to_end: false,
             ended: false,
             closed: false,
+            ask_every: None,
         })
     }
 
@@ -180,10 +183,10 @@ impl<R: SourceReader> SourceHead<R> {
         }
     }
 
+    /// Schedules the next call of the watermark generators, if they are called at intervals.
     fn ask_later(&self) {
-        let interval = self.context.duration_option(INTERVAL, INTERVAL_DEFAULT);
-        if !interval.is_zero() {
-            self.context.wake_after(interval, ASK);
+        if let Some(every) = self.ask_every {
+            self.context.wake_after(every, ASK);
         }
     }
 
@@ -251,6 +254,7 @@ impl<R: SourceReader> Head for SourceHead<R> {
         if let Some(times) = self.out.times() {
             let (periodic, look_every) = (times.is_periodic(), times.look_every());
             if periodic {
+                self.ask_every = ask_interval(&self.context)?;
                 self.ask_later();
             }
             if let Some(every) = look_every {

@@ -13,26 +13,37 @@ use std::time::Duration;
 /// The final watermark, after which no record with an event time comes.
 const FINAL: i64 = i64::MAX;
 /// The option for how often a generator is asked for a watermark while no records come; name and default are Flink's.
-pub(crate) const INTERVAL: &str = "pipeline.auto-watermark-interval";
-pub(crate) const INTERVAL_DEFAULT: Duration = Duration::from_millis(200);
+const INTERVAL: &str = "pipeline.auto-watermark-interval";
+const INTERVAL_DEFAULT: Duration = Duration::from_millis(200);
 
 /// Ticket of the timer that checks for idleness.
 const LOOK: u32 = 0;
 /// Ticket of the timer that asks the generator for a watermark.
 const ASK: u32 = 1;
 
+/// Returns how often a generator is asked while no records come, at least 1 ms; `None` if the option is 0: the generator is then
+/// asked only after batches, as in Flink.
+///
+/// # Errors
+/// Returns [`TaskError::Option`] if the option is not a duration.
+pub(crate) fn ask_interval(context: &OperatorContext) -> Result<Option<Duration>, TaskError> {
+    let interval = context.shared().duration_option(&[INTERVAL], INTERVAL_DEFAULT)?;
+    Ok((!interval.is_zero()).then(|| interval.max(Duration::from_millis(1))))
+}
+
 /// Assigns event times and emits watermarks and idleness as a [`WatermarkStrategy`] says.
 pub struct AssignWatermarks<T, F, G> {
     strategy: WatermarkStrategy<T, F, G>,
     watermark: i64,
     activity: Activity,
-    interval: Duration,
+    /// How often the generator is asked while no records come; `None`: not at all.
+    ask_every: Option<Duration>,
 }
 
 impl<T, F, G> AssignWatermarks<T, F, G> {
     /// Makes the operator of one subtask.
     pub fn new(strategy: WatermarkStrategy<T, F, G>) -> Self {
-        Self { strategy, watermark: i64::MIN, activity: Activity::Busy, interval: INTERVAL_DEFAULT }
+        Self { strategy, watermark: i64::MIN, activity: Activity::Busy, ask_every: None }
     }
 
     /// Schedules the next check for idleness. Does nothing if the strategy has no idleness timeout.
@@ -59,11 +70,10 @@ where
         self.advance(watermark, out);
     }
 
-    /// Schedules the next call of the generator, after the interval. With an interval of 0 the generator is asked only after
-    /// batches, as in Flink.
+    /// Schedules the next call of the generator, if it is called at intervals.
     fn ask_later(&self, context: &OperatorContext) {
-        if !self.interval.is_zero() {
-            context.wake_after(self.interval, ASK);
+        if let Some(every) = self.ask_every {
+            context.wake_after(every, ASK);
         }
     }
 
@@ -96,7 +106,7 @@ where
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         if G::PERIODIC {
-            self.interval = context.duration_option(INTERVAL, INTERVAL_DEFAULT);
+            self.ask_every = ask_interval(context)?;
             self.ask_later(context);
         }
         self.look_later(context);

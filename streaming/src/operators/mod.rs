@@ -24,7 +24,7 @@ mod timers;
 mod windows;
 
 pub use assign::AssignWatermarks;
-pub(crate) use assign::{INTERVAL, INTERVAL_DEFAULT};
+pub(crate) use assign::ask_interval;
 pub(crate) use broadcast::broadcast_state;
 pub use broadcast::{
     BroadcastOperator, BroadcastProcessFunction, InspectBroadcast, KeyedBroadcastProcessFunction,
@@ -32,7 +32,7 @@ pub use broadcast::{
 };
 pub use connected::{BothInputs, CoProcessFunction, Either, EitherKey, KeyedCoProcessFunction};
 pub use context::{ChainShared, OperatorContext, OperatorMail};
-pub(crate) use context::{milliseconds, split_ticket, ticket_of};
+pub(crate) use context::{split_ticket, ticket_of};
 pub use keyed::{
     ByReference, ByValue, Count, Fold, Folding, KeySelector, Keyed, KeyedFold, Reduce, Sum,
     UpdateMode,

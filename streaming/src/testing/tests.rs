@@ -356,3 +356,22 @@ fn a_subtask_with_a_timeout_of_zero_looks_at_most_once_a_millisecond() {
     test.advance_clock_to(10).unwrap();
     assert!(test.output.is_idle());
 }
+
+#[test]
+fn an_option_that_is_no_duration_fails_the_task_and_is_named() {
+    let assign =
+        || AssignWatermarks::new(WatermarkStrategy::for_generator(Clock, |n: &u64| *n as i64));
+    let key = "pipeline.auto-watermark-interval";
+    let mut test = operator(assign()).option(key, "1 second").open().unwrap();
+    test.advance_clock_to(2_500).unwrap();
+    assert_eq!(test.last_watermark(), Some(2_000), "each unit that the configuration takes");
+    let error = operator(assign()).option(key, "1 parsec").open().map(drop).unwrap_err();
+    assert!(
+        error.to_string().contains("'pipeline.auto-watermark-interval': '1 parsec'"),
+        "{error}"
+    );
+    assert!(!error.is_recoverable());
+    let mut short = operator(assign()).option(key, "1 ns").open().unwrap();
+    short.advance_clock_to(10).unwrap();
+    assert_eq!(short.last_watermark(), Some(10), "at most once a millisecond");
+}
