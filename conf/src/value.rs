@@ -2,7 +2,7 @@
 //!
 //! Parsing must never panic and never allocate more than a small multiple of its input.
 
-use model::MemorySize;
+use model::{MemorySize, parse_duration, show_duration};
 use std::{fmt, num::NonZeroU32, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 /// A type that an option can have.
@@ -111,43 +111,6 @@ impl<T: OptionValue> OptionValue for Option<T> {
     }
     fn show(&self) -> Option<String> {
         self.as_ref().and_then(T::show)
-    }
-}
-
-const NANOS_PER_DAY: u128 = 86_400_000_000_000;
-const UNITS: [(u128, &[&str]); 7] = [
-    (NANOS_PER_DAY, &["d", "day", "days"]),
-    (3_600_000_000_000, &["h", "hour", "hours"]),
-    (60_000_000_000, &["min", "m", "minute", "minutes"]),
-    (1_000_000_000, &["s", "sec", "secs", "second", "seconds"]),
-    (1_000_000, &["ms", "milli", "millis", "millisecond", "milliseconds"]),
-    (1_000, &["us", "µs", "micro", "micros", "microsecond", "microseconds"]),
-    (1, &["ns", "nano", "nanos", "nanosecond", "nanoseconds"]),
-];
-
-/// A duration as Flink writes it: `10 s`, `500ms`, `2 min`; a bare number is milliseconds.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    let text = text.trim().to_lowercase();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at_checked(digits)?;
-    let unit = match unit.trim() {
-        "" => "ms",
-        unit => unit,
-    };
-    let (nanos, _) = UNITS.iter().find(|(_, names)| names.contains(&unit))?;
-    let total = number.parse::<u128>().ok()?.checked_mul(*nanos)?;
-    // Waits of more than ten thousand years are mistakes, and would overflow sums of deadlines.
-    (total < 3_650_000 * NANOS_PER_DAY)
-        .then(|| Duration::new((total / 1_000_000_000) as u64, (total % 1_000_000_000) as u32))
-}
-
-/// The text of a duration in the largest unit that is exact.
-pub fn show_duration(duration: Duration) -> String {
-    let nanos = duration.as_nanos();
-    let unit = UNITS.iter().find(|(size, _)| nanos >= *size && nanos.is_multiple_of(*size));
-    match unit {
-        Some((size, names)) => format!("{} {}", nanos / size, names.first().unwrap_or(&"ms")),
-        None => "0 ms".to_owned(),
     }
 }
 
@@ -343,18 +306,6 @@ pub(crate) use choices;
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn durations_take_flinks_units() {
-        assert_eq!(parse_duration("10 s"), Some(Duration::from_secs(10)));
-        assert_eq!(parse_duration("500ms"), Some(Duration::from_millis(500)));
-        assert_eq!(parse_duration("250"), Some(Duration::from_millis(250)));
-        assert_eq!(parse_duration("2 min"), Some(Duration::from_secs(120)));
-        assert_eq!(parse_duration("1 d"), Some(Duration::from_secs(86_400)));
-        for wrong in ["", "s", "-1 s", "1.5 s", "10 parsecs", "99999999999999 d", "µ"] {
-            assert_eq!(parse_duration(wrong), None, "{wrong}");
-        }
-    }
 
     #[test]
     fn ports_are_tried_in_the_order_written() {

@@ -1,9 +1,10 @@
-//! Plain values shared by every crate: ids, epochs, job graphs, resources, memory, reports.
+//! Plain values shared by every crate: ids, epochs, job graphs, resources, memory, durations, reports.
 //!
 //! This crate must never do I/O, read a clock, spawn anything or hold behaviour beyond parsing,
 //! printing and arithmetic on its own values. Types of one interface live beside that interface.
 
 pub mod blob;
+pub mod duration;
 pub mod epoch;
 pub mod execution;
 pub mod graph;
@@ -14,6 +15,7 @@ pub mod resources;
 pub mod slots;
 
 pub use blob::{BlobKey, BlobKind, ContentHash};
+pub use duration::{parse_duration, show_duration};
 pub use epoch::{
     DispatcherId, Epoch, Fence, JobMasterId, LeaderSession, ProcessSession, ResourceManagerId,
     SlotManagerId,

@@ -14,7 +14,7 @@ use gateways::{
     program_host::{BuildError, DeployToHost, StartHost},
     task_executor::{DeployError, TaskExecutorGateway},
 };
-use model::{AllocationId, ExecutionAttemptId, JobGraph, JobId, JobMasterId};
+use model::{AllocationId, ExecutionAttemptId, JobGraph, JobId, JobMasterId, parse_duration};
 use platform::{Credentials, Identity, Platform, PortSpec, Secret};
 use reports::{ReportingEnded, Reports, report};
 use std::{
@@ -309,7 +309,7 @@ impl Settings {
     }
 }
 
-/// Parses a duration option: a number of milliseconds, or a number with the unit `ms`, `s`, `m`, `min` or `h`.
+/// Returns a duration option; `default` if it is not set.
 fn duration(
     options: &BTreeMap<String, String>,
     key: &str,
@@ -318,16 +318,25 @@ fn duration(
     let Some(text) = options.get(key) else {
         return Ok(default);
     };
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
     let wrong = || BuildError::Invalid(format!("{key}: '{text}' is not a duration, e.g. 10 s"));
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    match unit.trim() {
-        "" | "ms" => Ok(Duration::from_millis(number)),
-        "s" => Ok(Duration::from_secs(number)),
-        "m" | "min" => Ok(Duration::from_secs(number.saturating_mul(60))),
-        "h" => Ok(Duration::from_secs(number.saturating_mul(3600))),
-        _ => Err(wrong()),
+    parse_duration(text).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_take_each_unit_that_the_configuration_takes() {
+        let read = |text: &str| {
+            let options = [("task.cancellation.timeout".to_owned(), text.to_owned())];
+            Settings::read(&options.into()).map(|read| read.cancellation_timeout)
+        };
+        for text in ["10 sec", "10 seconds", "10000", "10000000 us"] {
+            assert_eq!(read(text).unwrap(), Duration::from_secs(10), "{text}");
+        }
+        assert_eq!(read("1 d").unwrap(), Duration::from_secs(86_400));
+        let error = read("10 parsecs").unwrap_err().to_string();
+        assert!(error.contains("task.cancellation.timeout: '10 parsecs'"), "{error}");
     }
 }

@@ -63,7 +63,8 @@ pub trait Head: Send {
     /// # Errors
     /// [`TaskError`] if the task has failed.
     fn close(&mut self) -> Result<(), TaskError>;
-    /// Releases resources of a task that was cancelled or has failed; called instead of `close`.
+    /// Releases resources of a task that was cancelled or has failed; called instead of `close`, or after a `close` that failed.
+    /// What was closed already is left alone.
     fn dispose(&mut self);
 }
 

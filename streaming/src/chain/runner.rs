@@ -3,7 +3,7 @@
 
 use super::Head;
 use crate::{
-    operators::{ChainShared, OperatorMail, milliseconds, split_ticket, ticket_of},
+    operators::{ChainShared, OperatorMail, split_ticket, ticket_of},
     seam::{Mail, Progress, Subtask, TaskCounters, TaskError},
 };
 use model::NodeId;
@@ -15,9 +15,9 @@ use std::{
 };
 
 /// The options for the maximum time that a record waits for its batch to fill; the first one that is set counts. Names
-/// and default (100 ms) are Flink's.
+/// and default are Flink's.
 const BUFFER_TIMEOUT: [&str; 2] = ["execution.buffer-timeout.interval", "execution.buffer-timeout"];
-const BUFFER_TIMEOUT_MS: u64 = 100;
+const BUFFER_TIMEOUT_DEFAULT: Duration = Duration::from_millis(100);
 /// The minimum time in milliseconds between two flushes of a task that runs out of input. Under load a task runs out of
 /// input all the time, and flushing each time would only make its batches small.
 const LINGER_MS: u64 = 5;
@@ -29,6 +29,8 @@ pub struct ChainTask {
     head: Box<dyn Head>,
     shared: Arc<ChainShared>,
     name: String,
+    /// The buffer timeout, and the shorter time for which a task that runs out of input keeps its output; both are set when the
+    /// task is opened.
     buffer_timeout_ms: u64,
     linger_ms: u64,
     flushed_ms: u64,
@@ -45,21 +47,26 @@ pub struct ChainTask {
 impl ChainTask {
     /// Returns the subtask of a chain. `name` names the chain in the error of a panic.
     pub fn new(head: Box<dyn Head>, shared: Arc<ChainShared>, name: String) -> Self {
-        let mut timeouts = BUFFER_TIMEOUT.iter().filter_map(|key| shared.options.get(*key));
-        let timeout = timeouts.next().and_then(|text| milliseconds(text));
-        let timeout = timeout.unwrap_or(BUFFER_TIMEOUT_MS);
         Self {
             head,
             shared,
             name,
-            buffer_timeout_ms: timeout,
-            linger_ms: timeout.min(LINGER_MS),
+            buffer_timeout_ms: 0,
+            linger_ms: 0,
             flushed_ms: 0,
             flushed: (0, 0),
             timer: false,
             ended: false,
             over: false,
         }
+    }
+
+    /// Sets the times that follow from the job's options. A part of a millisecond does not count.
+    fn read_options(&mut self) -> Result<(), TaskError> {
+        let timeout = self.shared.duration_option(&BUFFER_TIMEOUT, BUFFER_TIMEOUT_DEFAULT)?;
+        self.buffer_timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        self.linger_ms = self.buffer_timeout_ms.min(LINGER_MS);
+        Ok(())
     }
 
     /// Runs user code. A panic becomes [`TaskError::Panicked`]; after any error the task is over.
@@ -161,7 +168,10 @@ impl ChainTask {
 
 impl Subtask for ChainTask {
     fn open(&mut self) -> Result<(), TaskError> {
-        self.guard(|task| task.head.open())
+        self.guard(|task| {
+            task.read_options()?;
+            task.head.open()
+        })
     }
 
     fn step(&mut self, budget: usize) -> Result<Progress, TaskError> {
@@ -288,11 +298,33 @@ mod tests {
         fn dispose(&mut self) {}
     }
 
+    #[test]
+    fn the_buffer_timeout_takes_each_unit_and_fails_the_task_if_it_is_no_duration() {
+        let opened = |options: &[(&str, &str)]| {
+            let options = options.iter().map(|(key, text)| ((*key).into(), (*text).into()));
+            let nobody = OperatorContext::for_tests(0, 1).shared().upcalls.clone();
+            let context = crate::testing::context(
+                (0, 1),
+                options.collect(),
+                crate::Interrupt::default(),
+                nobody,
+            );
+            let head = Box::new(Waiting(Arc::default()));
+            let mut task = ChainTask::new(head, context.shared().clone(), "test".into());
+            task.open().map(|()| (task.buffer_timeout_ms, task.linger_ms))
+        };
+        let [first, second] = BUFFER_TIMEOUT;
+        assert_eq!(opened(&[]).unwrap(), (100, 5));
+        assert_eq!(opened(&[(second, "1 sec")]).unwrap(), (1_000, 5));
+        assert_eq!(opened(&[(second, "1 sec"), (first, "900 us")]).unwrap(), (0, 0));
+        let error = opened(&[(second, "1 parsec")]).unwrap_err().to_string();
+        assert!(error.contains("'execution.buffer-timeout': '1 parsec'"), "{error}");
+    }
+
     fn task(answers: Answers) -> (ChainTask, Arc<Mutex<Answers>>) {
         let answers = Arc::new(Mutex::new(answers));
         let shared = OperatorContext::for_tests(0, 1).shared().clone();
-        let mut task = ChainTask::new(Box::new(Waiting(answers.clone())), shared, "test".into());
-        task.linger_ms = 0;
+        let task = ChainTask::new(Box::new(Waiting(answers.clone())), shared, "test".into());
         AtomicU64::fetch_add(&task.shared.counters.records_out, 1, Ordering::Relaxed);
         (task, answers)
     }

@@ -4,8 +4,8 @@
 use super::Head;
 use crate::{
     operators::{
-        BATCH_RECORDS, BoxError, Collector, Consumer, Flow, INTERVAL, INTERVAL_DEFAULT,
-        OperatorContext, OperatorMail, SideOutputs,
+        BATCH_RECORDS, BoxError, Collector, Consumer, Flow, OperatorContext, OperatorMail,
+        SideOutputs, ask_interval,
     },
     seam::{Barrier, Progress, StreamEvent, TaskError},
     sources::{
@@ -46,6 +46,10 @@ pub struct SourceHead<R: SourceReader> {
     passed: Vec<Barrier>,
     read_to_end: bool,
     ended: bool,
+    /// True once the reader was closed.
+    closed: bool,
+    /// How often the watermark generators are asked while no records come; `None`: not at all.
+    ask_every: Option<Duration>,
 }
 
 /// Returns the task's failure for an error of a source; a [`TaskError`] inside is returned as it is.
@@ -77,6 +81,8 @@ impl<R: SourceReader> SourceHead<R> {
             passed: Vec::new(),
             read_to_end: false,
             ended: false,
+            closed: false,
+            ask_every: None,
         })
     }
 
@@ -170,10 +176,17 @@ impl<R: SourceReader> SourceHead<R> {
         }
     }
 
+    /// Closes the reader, once.
+    fn close_reader(&mut self) {
+        if !std::mem::replace(&mut self.closed, true) {
+            self.reader.close();
+        }
+    }
+
+    /// Schedules the next call of the watermark generators, if they are called at intervals.
     fn ask_later(&self) {
-        let interval = self.context.duration_option(INTERVAL, INTERVAL_DEFAULT);
-        if !interval.is_zero() {
-            self.context.wake_after(interval, ASK);
+        if let Some(every) = self.ask_every {
+            self.context.wake_after(every, ASK);
         }
     }
 
@@ -241,6 +254,7 @@ impl<R: SourceReader> Head for SourceHead<R> {
         if let Some(times) = self.out.times() {
             let (periodic, look_every) = (times.is_periodic(), times.look_every());
             if periodic {
+                self.ask_every = ask_interval(&self.context)?;
                 self.ask_later();
             }
             if let Some(every) = look_every {
@@ -330,11 +344,11 @@ impl<R: SourceReader> Head for SourceHead<R> {
         std::mem::take(&mut self.passed)
     }
     fn close(&mut self) -> Result<(), TaskError> {
-        self.reader.close();
+        self.close_reader();
         self.out.collector().next_mut().close()
     }
     fn dispose(&mut self) {
-        self.reader.close();
+        self.close_reader();
         self.out.collector().next_mut().dispose();
     }
 }

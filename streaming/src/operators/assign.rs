@@ -6,30 +6,29 @@ use super::{Collector, Flow, Operator, OperatorContext, OperatorMail};
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
-    time::{TimestampAssigner, WatermarkGenerator, WatermarkStrategy},
+    time::{Activity, TimestampAssigner, WatermarkGenerator, WatermarkStrategy},
 };
 use std::time::Duration;
 
 /// The final watermark, after which no record with an event time comes.
 const FINAL: i64 = i64::MAX;
 /// The option for how often a generator is asked for a watermark while no records come; name and default are Flink's.
-pub(crate) const INTERVAL: &str = "pipeline.auto-watermark-interval";
-pub(crate) const INTERVAL_DEFAULT: Duration = Duration::from_millis(200);
+const INTERVAL: &str = "pipeline.auto-watermark-interval";
+const INTERVAL_DEFAULT: Duration = Duration::from_millis(200);
 
 /// Ticket of the timer that checks for idleness.
 const LOOK: u32 = 0;
 /// Ticket of the timer that asks the generator for a watermark.
 const ASK: u32 = 1;
 
-/// Says whether a subtask had records lately.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Activity {
-    /// Records came since the last check for idleness.
-    Busy,
-    /// No record came since the last check.
-    Quiet,
-    /// No record came between the last two checks: the subtask is idle.
-    Idle,
+/// Returns how often a generator is asked while no records come, at least 1 ms; `None` if the option is 0: the generator is then
+/// asked only after batches, as in Flink.
+///
+/// # Errors
+/// Returns [`TaskError::Option`] if the option is not a duration.
+pub(crate) fn ask_interval(context: &OperatorContext) -> Result<Option<Duration>, TaskError> {
+    let interval = context.shared().duration_option(&[INTERVAL], INTERVAL_DEFAULT)?;
+    Ok((!interval.is_zero()).then(|| interval.max(Duration::from_millis(1))))
 }
 
 /// Assigns event times and emits watermarks and idleness as a [`WatermarkStrategy`] says.
@@ -37,20 +36,20 @@ pub struct AssignWatermarks<T, F, G> {
     strategy: WatermarkStrategy<T, F, G>,
     watermark: i64,
     activity: Activity,
-    interval: Duration,
+    /// How often the generator is asked while no records come; `None`: not at all.
+    ask_every: Option<Duration>,
 }
 
 impl<T, F, G> AssignWatermarks<T, F, G> {
     /// Makes the operator of one subtask.
     pub fn new(strategy: WatermarkStrategy<T, F, G>) -> Self {
-        Self { strategy, watermark: i64::MIN, activity: Activity::Busy, interval: INTERVAL_DEFAULT }
+        Self { strategy, watermark: i64::MIN, activity: Activity::Busy, ask_every: None }
     }
 
-    /// Schedules the next check for idleness, after half of the timeout: two checks without a record between them make the
-    /// subtask idle.
+    /// Schedules the next check for idleness. Does nothing if the strategy has no idleness timeout.
     fn look_later(&self, context: &OperatorContext) {
-        if let Some(timeout) = self.strategy.idleness {
-            context.wake_after(timeout / 2, LOOK);
+        if let Some(every) = self.strategy.look_every() {
+            context.wake_after(every, LOOK);
         }
     }
 }
@@ -71,11 +70,20 @@ where
         self.advance(watermark, out);
     }
 
-    /// Schedules the next call of the generator, after the interval. With an interval of 0 the generator is asked only after
-    /// batches, as in Flink.
+    /// Schedules the next call of the generator, if it is called at intervals.
     fn ask_later(&self, context: &OperatorContext) {
-        if !self.interval.is_zero() {
-            context.wake_after(self.interval, ASK);
+        if let Some(every) = self.ask_every {
+            context.wake_after(every, ASK);
+        }
+    }
+
+    /// Checks for idleness. A subtask whose records wait for room in the output is held up, not idle. An idle subtask is not
+    /// checked again: its next record schedules the next check.
+    fn look(&mut self, out: &mut Collector<T>, context: &OperatorContext) {
+        self.activity = self.activity.after_look(out.is_held_up());
+        match self.activity {
+            Activity::Idle => out.emit(StreamEvent::Idle(true)),
+            Activity::Busy | Activity::Quiet | Activity::Silent => self.look_later(context),
         }
     }
 
@@ -98,7 +106,7 @@ where
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
         if G::PERIODIC {
-            self.interval = context.duration_option(INTERVAL, INTERVAL_DEFAULT);
+            self.ask_every = ask_interval(context)?;
             self.ask_later(context);
         }
         self.look_later(context);
@@ -162,20 +170,7 @@ where
             }
             // After the final watermark only the end of input follows, so idleness does not matter.
             OperatorMail::Timer { ticket: LOOK } if self.watermark == FINAL => {}
-            OperatorMail::Timer { ticket: LOOK } => match self.activity {
-                Activity::Busy => {
-                    self.activity = Activity::Quiet;
-                    self.look_later(context);
-                }
-                // The subtask's records wait for room in the output: it is held up, not idle.
-                Activity::Quiet if out.is_held_up() => self.look_later(context),
-                Activity::Quiet => {
-                    self.activity = Activity::Idle;
-                    out.emit(StreamEvent::Idle(true));
-                }
-                // The next record schedules the next check.
-                Activity::Idle => {}
-            },
+            OperatorMail::Timer { ticket: LOOK } => self.look(out, context),
             OperatorMail::Timer { .. } | OperatorMail::Reply { .. } => {}
         }
         Ok(())

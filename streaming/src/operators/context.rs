@@ -3,7 +3,7 @@
 use super::{BoxError, Metrics};
 use crate::seam::{Interrupt, TaskCounters, TaskError, TaskUpcalls};
 use futures::future::BoxFuture;
-use model::{Devices, ExecutionAttemptId, JobId, NodeId, OperatorId};
+use model::{Devices, ExecutionAttemptId, JobId, NodeId, OperatorId, parse_duration};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -45,6 +45,20 @@ pub struct ChainShared {
 }
 
 impl ChainShared {
+    /// Returns a job option as a duration, such as `100 ms`: the first of `keys` that is set; `default` if none is set.
+    ///
+    /// # Errors
+    /// Returns [`TaskError::Option`] if the value is not a duration.
+    pub(crate) fn duration_option(
+        &self,
+        keys: &[&str],
+        default: Duration,
+    ) -> Result<Duration, TaskError> {
+        let set = keys.iter().find_map(|key| self.options.get_key_value(*key));
+        let Some((key, text)) = set else { return Ok(default) };
+        let wrong = || TaskError::Option { key: key.clone(), text: text.clone() };
+        parse_duration(text).ok_or_else(wrong)
+    }
     pub(crate) fn add_snapshot(&self, checkpoint: u64, operator: OperatorId, bytes: Vec<u8>) {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         snapshots.entry(checkpoint).or_default().push((operator, bytes));
@@ -205,10 +219,6 @@ impl OperatorContext {
     pub fn option(&self, key: &str) -> Option<&str> {
         self.shared.options.get(key).map(String::as_str)
     }
-    /// Returns a job option as a duration, such as `100 ms`; `default` if it is not set or cannot be read.
-    pub(crate) fn duration_option(&self, key: &str, default: Duration) -> Duration {
-        self.option(key).and_then(milliseconds).map_or(default, Duration::from_millis)
-    }
     /// Returns the devices of an external resource (`external-resource.<name>.amount`), such as `gpu`, that belong to the slot
     /// of this subtask: indices from 0 on its TaskManager, an empty range if there are none. Subtasks in the same slot share
     /// them; other slots have others.
@@ -283,23 +293,6 @@ impl OperatorContext {
     /// Makes the task's failure for bytes that cannot be decoded.
     pub fn codec_error(&self, source: crate::types::CodecError) -> TaskError {
         TaskError::Codec { place: self.name.clone(), source }
-    }
-}
-
-/// Parses a duration such as `100`, `100ms`, `100 ms`, `2s`, `1 min`, `1 h` or `1 d` and returns it in milliseconds; `None` if
-/// it is malformed or too large.
-pub(crate) fn milliseconds(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at_checked(digits)?;
-    let number: u64 = number.parse().ok()?;
-    match unit.trim() {
-        "" | "ms" => Some(number),
-        "s" => number.checked_mul(1_000),
-        "min" => number.checked_mul(60_000),
-        "h" => number.checked_mul(3_600_000),
-        "d" => number.checked_mul(86_400_000),
-        _ => None,
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Link<In, Op: Operator<In>> {
     rest: VecDeque<Batch<In>>,
     /// The operator is done with the event that is passing; what follows is not.
     passing: bool,
+    /// True once the operator was closed or disposed of, even if closing it failed.
+    ended: bool,
     /// Shows how much memory the operator's state takes, where it keeps any.
     state_bytes: Option<Gauge>,
 }
@@ -35,7 +37,8 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         context: OperatorContext,
     ) -> Self {
         let out = Collector::new(next, sides, context.shared.interrupt.clone());
-        Self { operator, out, context, rest: VecDeque::new(), passing: false, state_bytes: None }
+        let (rest, state_bytes) = (VecDeque::new(), None);
+        Self { operator, out, context, rest, passing: false, ended: false, state_bytes }
     }
 
     /// Returns the operator.
@@ -166,12 +169,15 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     }
 
     fn close(&mut self) -> Result<(), TaskError> {
+        self.ended = true;
         self.operator.close(&self.context)?;
         self.out.next_mut().close()
     }
 
     fn dispose(&mut self) {
-        self.operator.dispose(&self.context);
+        if !std::mem::replace(&mut self.ended, true) {
+            self.operator.dispose(&self.context);
+        }
         self.out.next_mut().dispose();
     }
 }

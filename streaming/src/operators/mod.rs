@@ -24,7 +24,7 @@ mod timers;
 mod windows;
 
 pub use assign::AssignWatermarks;
-pub(crate) use assign::{INTERVAL, INTERVAL_DEFAULT};
+pub(crate) use assign::ask_interval;
 pub(crate) use broadcast::broadcast_state;
 pub use broadcast::{
     BroadcastOperator, BroadcastProcessFunction, InspectBroadcast, KeyedBroadcastProcessFunction,
@@ -32,7 +32,7 @@ pub use broadcast::{
 };
 pub use connected::{BothInputs, CoProcessFunction, Either, EitherKey, KeyedCoProcessFunction};
 pub use context::{ChainShared, OperatorContext, OperatorMail};
-pub(crate) use context::{milliseconds, split_ticket, ticket_of};
+pub(crate) use context::{split_ticket, ticket_of};
 pub use keyed::{
     ByReference, ByValue, Count, Fold, Folding, KeySelector, Keyed, KeyedFold, Reduce, Sum,
     UpdateMode,
@@ -130,7 +130,8 @@ pub trait Consumer<T>: Send {
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn close(&mut self) -> Result<(), TaskError>;
-    /// Releases what the operators hold. Called instead of `close` if the task was cancelled or has failed.
+    /// Releases what the operators hold. Called if the task was cancelled or has failed, also after a `close` that failed:
+    /// operators that were closed then are not disposed of.
     fn dispose(&mut self);
 }
 
@@ -217,7 +218,7 @@ pub trait Operator<In>: Send {
     ) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Called after the end of input has gone through the chain.
+    /// Called after the end of input has gone through the chain. [`Operator::dispose`] is not called after it, even if it fails.
     ///
     /// # Errors
     /// Returns an error if the task must fail.

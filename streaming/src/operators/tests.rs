@@ -373,3 +373,41 @@ fn the_memory_of_state_and_timers_is_a_metric() {
     let stateless = crate::testing::operator(Map::new(|n: u64| n)).open().unwrap();
     assert_eq!(stateless.metric("stateBytes"), None);
 }
+
+/// Counts how often it is closed or disposed of. The first call of `close` fails if `fails` is true.
+struct Closing {
+    ends: Arc<Mutex<u32>>,
+    fails: bool,
+}
+
+impl Operator<u64> for Closing {
+    type Out = u64;
+    fn process(
+        &mut self,
+        batch: &mut Batch<u64>,
+        out: &mut Collector<u64>,
+        _: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        out.pass(batch);
+        Ok(())
+    }
+    fn close(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        *self.ends.lock().unwrap() += 1;
+        if self.fails { Err(context.user_error("stuck".into())) } else { Ok(()) }
+    }
+    fn dispose(&mut self, _: &OperatorContext) {
+        *self.ends.lock().unwrap() += 1;
+    }
+}
+
+#[test]
+fn each_operator_is_closed_or_disposed_of_once_though_one_fails_to_close() {
+    for failing in 0..3 {
+        let ends: [Arc<Mutex<u32>>; 3] = Default::default();
+        let closing = |n: usize| Closing { ends: ends[n].clone(), fails: n == failing };
+        let mut chain = link(closing(0), link(closing(1), link(closing(2), Door::default())));
+        assert!(chain.close().is_err());
+        chain.dispose();
+        assert_eq!(ends.map(|ends| *ends.lock().unwrap()), [1; 3], "operator {failing} fails");
+    }
+}

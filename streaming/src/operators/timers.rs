@@ -237,12 +237,12 @@ const UNINDEXED: usize = 8;
 /// The keys that have a timer at one moment, in the order of setting.
 #[derive(Debug)]
 struct Slot<K> {
-    /// `None` in the place of a timer that was deleted or has fired.
+    /// `None` in the place of a timer that was deleted or has fired; [`Slot::insert`] removes such places in time.
     keys: Vec<Option<(KeyAddress, K)>>,
     /// Index in `keys` below which every timer has fired.
     fired: usize,
     live: usize,
-    /// Indices in `keys` by the key's hash; empty while there are few keys.
+    /// Indices in `keys` of all timers by the key's hash; empty while `keys` has at most [`UNINDEXED`] places.
     index: HashTable<usize>,
 }
 
@@ -284,20 +284,38 @@ impl<K: Key> Slot<K> {
         if self.find(at, key).is_some() {
             return false;
         }
+        if self.keys.len() > 2 * self.live {
+            self.compact();
+        }
         self.keys.push(Some((at, key.clone())));
         self.live += 1;
-        if self.keys.len() > UNINDEXED {
-            let unindexed = if self.index.is_empty() { self.fired } else { self.keys.len() - 1 };
-            let keys = &self.keys;
-            let hash = |place: &usize| match keys.get(*place) {
-                Some(Some((at, _))) => at.hash,
-                _ => 0,
-            };
-            for place in (unindexed..keys.len()).filter(|p| matches!(keys.get(*p), Some(Some(_)))) {
-                self.index.insert_unique(hash(&place), place, hash);
-            }
-        }
+        self.index_from(if self.index.is_empty() { self.fired } else { self.keys.len() - 1 });
         true
+    }
+
+    /// Removes the empty places and keeps the order of setting. Called when empty places outnumber the timers, so that each
+    /// deleted or fired timer pays for at most two places that are moved.
+    fn compact(&mut self) {
+        self.keys.retain(Option::is_some);
+        self.fired = 0;
+        // Not cleared: clearing takes time for the greatest number of timers that the index ever had.
+        self.index = HashTable::new();
+        self.index_from(0);
+    }
+
+    /// Adds the timers in the places from `first` on to the index, if there are enough keys for an index.
+    fn index_from(&mut self, first: usize) {
+        if self.keys.len() <= UNINDEXED {
+            return;
+        }
+        let keys = &self.keys;
+        let hash = |place: &usize| match keys.get(*place) {
+            Some(Some((at, _))) => at.hash,
+            _ => 0,
+        };
+        for place in (first..keys.len()).filter(|p| matches!(keys.get(*p), Some(Some(_)))) {
+            self.index.insert_unique(hash(&place), place, hash);
+        }
     }
 
     /// Removes the key's timer. Returns false if the key has none.
@@ -386,9 +404,58 @@ mod tests {
             prop_assert_eq!(found, model);
         }
 
+        /// The timers of one moment are taken in the order of setting, whatever was deleted or taken before.
+        #[test]
+        fn a_moment_keeps_the_order_of_setting(
+            acts in prop::collection::vec((0_u8..8, 0_u16..24), 0..600),
+        ) {
+            let mut queue = Queue::default();
+            let mut model = Vec::new();
+            for (act, key) in acts {
+                let at = groups().address(&key);
+                match act {
+                    0..=3 => {
+                        queue.set(0, at, &key);
+                        if !model.contains(&key) {
+                            model.push(key);
+                        }
+                    }
+                    4..=6 => {
+                        queue.delete(0, at, &key);
+                        model.retain(|other| *other != key);
+                    }
+                    _ => {
+                        let first = (!model.is_empty()).then(|| model.remove(0));
+                        prop_assert_eq!(queue.pop_due(0).map(|(_, _, key)| key), first);
+                    }
+                }
+                let keys: Vec<u16> = queue.iter().map(|(_, key)| *key).collect();
+                prop_assert_eq!(&keys, &model);
+                prop_assert!(queue.moments.get(&0).is_none_or(|s| s.keys.len() <= 2 * 24 + 1));
+            }
+        }
+
         #[test]
         fn any_bytes_are_timers_or_an_error(bytes: Vec<u8>) {
             let _ = Timers::<String>::default().read(&mut Reader::new(&bytes), &groups());
+        }
+    }
+
+    #[test]
+    fn a_timer_that_is_deleted_and_set_again_and_again_takes_no_more_memory() {
+        for others in [1_u64, 20] {
+            let mut queue = Queue::default();
+            for key in 0..=others {
+                queue.set(9, groups().address(&key), &key);
+            }
+            for _ in 0..10_000 {
+                queue.delete(9, groups().address(&0), &0);
+                queue.set(9, groups().address(&0), &0);
+            }
+            assert!(queue.moments[&9].keys.len() <= 2 * (others as usize + 1));
+            let fired: Vec<u64> =
+                std::iter::from_fn(|| queue.pop_due(9)).map(|(_, _, key)| key).collect();
+            assert_eq!(fired, (1..=others).chain([0]).collect::<Vec<_>>());
         }
     }
 

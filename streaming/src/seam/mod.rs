@@ -342,16 +342,26 @@ pub enum TaskError {
         /// The codec's error.
         source: CodecError,
     },
+    /// An option of the job has a value that is not a duration. A restart would read the same value.
+    #[error(
+        "job option '{key}': '{text}' is not a duration: a number with ms, s, min, h or d, e.g. 10 s"
+    )]
+    Option {
+        /// Key of the option.
+        key: String,
+        /// Its value.
+        text: String,
+    },
     /// The deployment does not match the program, with the difference: a vertex, port or operator is missing or unknown.
     #[error("the task does not fit the program: {0}")]
     Deployment(String),
 }
 
 impl TaskError {
-    /// Returns whether a restart may help. It cannot for [`TaskError::Deployment`], which stays a mismatch, nor for
-    /// [`TaskError::Input`], because a changed input cannot be read again.
+    /// Returns whether a restart may help. It cannot for [`TaskError::Deployment`] and [`TaskError::Option`], which stay as they
+    /// are, nor for [`TaskError::Input`], because a changed input cannot be read again.
     pub fn is_recoverable(&self) -> bool {
-        !matches!(self, Self::Deployment(_) | Self::Input { .. })
+        !matches!(self, Self::Deployment(_) | Self::Option { .. } | Self::Input { .. })
     }
     /// Returns the stable name of the error's kind, for `FailureCause::kind`.
     pub fn kind(&self) -> &'static str {
@@ -362,6 +372,7 @@ impl TaskError {
             Self::Input { .. } => "InputError",
             Self::Coordinator { .. } => "CoordinatorUnavailable",
             Self::Codec { .. } => "CodecError",
+            Self::Option { .. } => "InvalidOption",
             Self::Deployment(_) => "DeploymentMismatch",
         }
     }

@@ -88,7 +88,9 @@ impl Environment {
     }
 
     /// Creates a stream of the numbers of a range, at `per_second` numbers a second over all subtasks together. A subtask that was
-    /// held up emits faster afterwards until it has caught up. The build fails if `per_second` is not finite and positive.
+    /// held up for less than a minute emits faster afterwards until it has caught up. After a longer delay, or when the machine's
+    /// clock is set back, the subtask goes on at the rate from then on and makes up for nothing. The build fails if `per_second` is not
+    /// finite and positive.
     pub fn sequence_with_rate(&self, range: impl RangeBounds<u64>, per_second: f64) -> Stream<u64> {
         if !(per_second.is_finite() && per_second > 0.0) {
             let why = format!(

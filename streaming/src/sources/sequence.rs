@@ -76,9 +76,9 @@ impl Source for SequenceSource {
             source: self.clone(),
             splits: VecDeque::from([SequenceSplit::of(context, self.start)]),
             restored: false,
-            parallelism: f64::from(context.parallelism()),
-            emitted: 0,
-            began_ms: 0,
+            schedule: self.per_second.map(|per_second| {
+                Schedule::new(per_second / 1_000.0 / f64::from(context.parallelism()))
+            }),
         })
     }
 }
@@ -90,22 +90,64 @@ pub struct SequenceReader {
     splits: VecDeque<SequenceSplit>,
     /// Whether the splits are those of a snapshot; else they are the subtask's initial one.
     restored: bool,
-    parallelism: f64,
-    emitted: u64,
-    began_ms: u64,
+    /// When numbers are due; `None`: as fast as possible.
+    schedule: Option<Schedule>,
 }
 
 impl SequenceReader {
     /// Returns how many numbers may be emitted now, and the time until the next one is due if none may (1 ms to 60 s).
-    fn allowed(&self, context: &ReaderContext<'_>) -> (u64, Duration) {
-        let Some(per_second) = self.source.per_second else { return (u64::MAX, Duration::ZERO) };
-        let own_per_ms = per_second / 1_000.0 / self.parallelism;
-        let elapsed_ms = context.now_unix_ms().saturating_sub(self.began_ms);
+    fn allowed(&mut self, context: &ReaderContext<'_>) -> (u64, Duration) {
+        match &mut self.schedule {
+            Some(schedule) => schedule.allowed(context.now_unix_ms()),
+            None => (u64::MAX, Duration::ZERO),
+        }
+    }
+}
+
+/// Time in milliseconds that the next number may be overdue: a source that was held up for less makes up for it. With more, the
+/// clock was set forward, or so much is due that the rate means nothing any more.
+const LAG_MAX_MS: u64 = 60_000;
+
+/// The times at which the numbers of one subtask are due: the first one when the schedule begins, the others at a constant rate.
+#[derive(Debug)]
+struct Schedule {
+    per_ms: f64,
+    /// The clock's time when the schedule began, in milliseconds since 1970.
+    began_ms: u64,
+    /// The clock's time at the last look.
+    seen_ms: u64,
+    /// Numbers emitted since the schedule began.
+    emitted: u64,
+}
+
+impl Schedule {
+    fn new(per_ms: f64) -> Self {
+        Self { per_ms, began_ms: 0, seen_ms: 0, emitted: 0 }
+    }
+
+    fn begin(&mut self, now_ms: u64) {
+        (self.began_ms, self.seen_ms, self.emitted) = (now_ms, now_ms, 0);
+    }
+
+    /// Returns how many numbers may be emitted at `now_ms`, and the time until the next one is due if none may (1 ms to 60 s). A
+    /// schedule that the clock has jumped away from begins anew: without that, a clock that is set back by an hour would stop
+    /// the numbers for an hour, and a clock that is set forward by an hour would make an hour's numbers due at once.
+    fn allowed(&mut self, now_ms: u64) -> (u64, Duration) {
+        let due_ms = self.began_ms.saturating_add(self.next_ms());
+        if now_ms < self.seen_ms || now_ms.saturating_sub(due_ms) > LAG_MAX_MS {
+            self.begin(now_ms);
+        }
+        let elapsed_ms = now_ms.saturating_sub(self.began_ms);
+        self.seen_ms = now_ms;
         // The first number is due at once. Both values are far below 2^53 for any clock, and `as` saturates.
-        let due = (elapsed_ms as f64 * own_per_ms) as u64 + 1;
-        let next_at_ms = (self.emitted as f64 / own_per_ms).ceil() as u64;
-        let wait = next_at_ms.saturating_sub(elapsed_ms).clamp(1, 60_000);
+        let due = (elapsed_ms as f64 * self.per_ms) as u64 + 1;
+        let wait = self.next_ms().saturating_sub(elapsed_ms).clamp(1, 60_000);
         (due.saturating_sub(self.emitted), Duration::from_millis(wait))
+    }
+
+    /// Returns when the next number is due, in milliseconds since the schedule began.
+    fn next_ms(&self) -> u64 {
+        (self.emitted as f64 / self.per_ms).ceil() as u64
     }
 }
 
@@ -114,7 +156,9 @@ impl SourceReader for SequenceReader {
     type Split = SequenceSplit;
 
     fn start(&mut self, context: &mut ReaderContext<'_>) -> Result<(), BoxError> {
-        self.began_ms = context.now_unix_ms();
+        if let Some(schedule) = &mut self.schedule {
+            schedule.begin(context.now_unix_ms());
+        }
         Ok(())
     }
 
@@ -140,7 +184,9 @@ impl SourceReader for SequenceReader {
                 1 if first.checked_add(count).is_some() => out.extend(first..first + count),
                 stride => out.extend((0..count).map(|i| first + i * stride)),
             }
-            self.emitted += count;
+            if let Some(schedule) = &mut self.schedule {
+                schedule.emitted += count;
+            }
             split.next = count.checked_mul(split.stride).and_then(|by| first.checked_add(by));
         }
         if split.next.is_none_or(|n| end.is_some_and(|end| n >= end)) {
@@ -171,5 +217,47 @@ impl SourceReader for SequenceReader {
     fn no_more_splits(&mut self) {}
     fn snapshot_state(&mut self, _checkpoint: u64) -> Result<Vec<SequenceSplit>, BoxError> {
         Ok(self.splits.iter().cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Emits at each millisecond from `from_ms` on what is due, and returns how much that is.
+    fn emitted(schedule: &mut Schedule, from_ms: u64, ms: u64) -> u64 {
+        let mut sum = 0;
+        for now_ms in from_ms..from_ms + ms {
+            let (allowed, _) = schedule.allowed(now_ms);
+            schedule.emitted += allowed;
+            sum += allowed;
+        }
+        sum
+    }
+
+    #[test]
+    fn a_rate_is_kept_when_the_clock_is_set() {
+        const HOUR_MS: u64 = 3_600_000;
+        // Numbers per millisecond, and in the ten seconds between two settings of the clock.
+        for (per_ms, in_10_s) in [(0.1, 1_000), (0.000_5, 5), (100.0, 1_000_000)] {
+            let mut schedule = Schedule::new(per_ms);
+            let at_once = per_ms as u64 + 1;
+            for from_ms in [5 * HOUR_MS, 4 * HOUR_MS, 6 * HOUR_MS] {
+                let sum = emitted(&mut schedule, from_ms, 10_000);
+                let right = in_10_s - at_once..=in_10_s + at_once;
+                assert!(right.contains(&sum), "{sum} at {per_ms} per ms from {from_ms}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_delay_is_made_up_for_and_a_long_one_is_not() {
+        let mut schedule = Schedule::new(0.1);
+        schedule.begin(1_000);
+        assert_eq!(emitted(&mut schedule, 1_000, 1), 1);
+        assert_eq!(emitted(&mut schedule, 60_000, 1), 5_900);
+        assert_eq!(emitted(&mut schedule, 60_001, 999), 99);
+        assert_eq!(emitted(&mut schedule, 123_000, 1), 1);
+        assert_eq!(schedule.allowed(123_001), (0, Duration::from_millis(9)));
     }
 }

@@ -10,9 +10,10 @@ use super::{
 use crate::{
     Coordinator, CoordinatorContext, EventReply, Interrupt, OnFailure, TaskError,
     api::tests::{built, lines, run},
-    chain::NoConsumer,
+    batch::Batch,
+    chain::{Head, NoConsumer, SourceHead},
     harness::Harness,
-    operators::{BoxError, Collector, OperatorContext, SideOutputs},
+    operators::{BoxError, Collector, Link, Operator, OperatorContext, SideOutputs},
     testing,
     time::{BoundedOutOfOrderness, WatermarkStrategy},
     types::{decode_one, encode_one},
@@ -798,12 +799,41 @@ fn a_split_without_records_is_left_out_after_its_time_out_and_then_the_subtask()
     context.assign_splits(0, [log("more", [50, 60, 70])]).unwrap();
     test.run().unwrap();
     assert_eq!((test.last_watermark(), test.is_idle()), (Some(4), false));
-    test.advance_clock_to(15_000).unwrap();
+    test.advance_clock_to(20_000).unwrap();
     assert!(test.is_idle(), "nothing came for ten seconds");
     context.assign_splits(0, [Log { open: true, ..log("again", [200]) }]).unwrap();
     test.run().unwrap();
     assert_eq!((test.last_watermark(), test.is_idle()), (Some(199), false));
     context.no_more_splits(0).unwrap();
+}
+
+#[test]
+fn a_split_is_idle_no_sooner_than_its_timeout_after_a_record() {
+    let (source, contexts) = scripted(Vec::new());
+    let strategy = in_order().with_idleness(Duration::from_secs(10));
+    let mut test = testing::source(source).watermarks(strategy).open().unwrap();
+    // Right before the first look for idle splits.
+    test.advance_clock_to(4_999).unwrap();
+    let context = contexts.recv().unwrap();
+    context.assign_splits(0, [Log { open: true, ..log("open", [50]) }]).unwrap();
+    test.run().unwrap();
+    test.advance_clock_to(14_998).unwrap();
+    assert!(!test.is_idle());
+    test.advance_clock_to(19_999).unwrap();
+    assert!(test.is_idle());
+}
+
+#[test]
+fn a_source_with_a_timeout_of_zero_looks_at_most_once_a_millisecond() {
+    for timeout in [Duration::ZERO, Duration::from_nanos(1), Duration::from_millis(1)] {
+        let open = Log { open: true, ..log("open", [50]) };
+        let (source, _contexts) = scripted(vec![open]);
+        let strategy = in_order().with_idleness(timeout);
+        let mut test = testing::source(source).watermarks(strategy).open().unwrap();
+        test.run().unwrap();
+        test.advance_clock_to(10).unwrap();
+        assert!(test.is_idle(), "{timeout:?}");
+    }
 }
 
 #[test]
@@ -893,4 +923,61 @@ fn the_names_of_splits_stay_while_they_are_read() {
     let later = FileSplit { start: 7, ..split.clone() };
     assert_eq!(split.split_id(), later.split_id());
     assert_eq!(decode_one::<FileSplit>(&encode_one(&split)), Ok(split));
+}
+
+/// A reader without records, which counts how often it is closed.
+struct Closing(Arc<Mutex<u32>>);
+
+impl SourceReader for Closing {
+    type Record = u64;
+    type Split = Log;
+    fn poll_next(
+        &mut self,
+        _: usize,
+        _: &mut ReaderOutput<u64>,
+        _: &mut ReaderContext<'_>,
+    ) -> Result<ReadProgress, BoxError> {
+        Ok(ReadProgress::Ended)
+    }
+    fn add_splits(&mut self, _: Vec<Log>, _: &mut ReaderContext<'_>) -> Result<(), BoxError> {
+        Ok(())
+    }
+    fn no_more_splits(&mut self) {}
+    fn snapshot_state(&mut self, _: u64) -> Result<Vec<Log>, BoxError> {
+        Ok(Vec::new())
+    }
+    fn close(&mut self) {
+        *self.0.lock().unwrap() += 1;
+    }
+}
+
+/// An operator that fails when it is closed.
+struct Stuck;
+
+impl Operator<u64> for Stuck {
+    type Out = u64;
+    fn process(
+        &mut self,
+        _: &mut Batch<u64>,
+        _: &mut Collector<u64>,
+        _: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        Ok(())
+    }
+    fn close(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        Err(context.user_error("stuck".into()))
+    }
+}
+
+#[test]
+fn a_reader_is_closed_once_though_an_operator_behind_it_fails_to_close() {
+    let closed = Arc::new(Mutex::new(0));
+    let context = || OperatorContext::for_tests(0, 1);
+    let next = Link::new(Stuck, Box::new(NoConsumer), SideOutputs::default(), context());
+    let reader = Ok(Closing(closed.clone()));
+    let mut head = SourceHead::new(reader, false, None, Box::new(next), context()).unwrap();
+    head.open().unwrap();
+    assert!(head.close().is_err());
+    head.dispose();
+    assert_eq!(*closed.lock().unwrap(), 1);
 }

@@ -8,6 +8,7 @@ use crate::operators::{
 };
 use crate::state::ListState;
 use crate::time::WatermarkStrategy;
+use std::time::Duration;
 
 /// What an operator makes of some numbers, whose times are the numbers themselves.
 fn made<Op>(make: impl Fn() -> Op, numbers: &[u64]) -> Vec<(Op::Out, Option<i64>)>
@@ -320,4 +321,58 @@ fn a_subtask_finds_its_own_state_again() {
     assert_eq!(seen, [vec![(4, 5)], vec![(3, 4)]], "the waiting number is in one of two subtasks");
     let error = process_with_state(Pairs).restore([vec![1, 2, 3]]).open().map(drop).unwrap_err();
     assert!(error.to_string().contains("cannot decode"), "{error}");
+}
+
+/// Returns a subtask that is idle after `timeout`.
+fn idle_after(timeout: Duration) -> OperatorHarness<u64, impl Operator<u64, Out = u64>> {
+    let strategy = WatermarkStrategy::for_monotonous_timestamps(|n: &u64| *n as i64);
+    operator(AssignWatermarks::new(strategy.with_idleness(timeout))).open().unwrap()
+}
+
+#[test]
+fn a_subtask_is_idle_no_sooner_than_its_timeout_after_a_record() {
+    for timeout in [1, 3, 100, 101] {
+        for offset in 0..timeout {
+            let mut test = idle_after(Duration::from_millis(timeout));
+            test.advance_clock_to(offset).unwrap();
+            test.push(1).unwrap();
+            test.advance_clock_to(offset + timeout - 1).unwrap();
+            assert!(!test.output.is_idle(), "{timeout} ms, record at {offset}");
+            test.advance_clock_to(offset + timeout + timeout.div_ceil(2) + 2).unwrap();
+            assert!(test.output.is_idle(), "{timeout} ms, record at {offset}");
+            let again = offset + 2 * timeout + 10;
+            test.advance_clock_to(again).unwrap();
+            test.push(2).unwrap();
+            test.advance_clock_to(again + timeout - 1).unwrap();
+            assert!(!test.output.is_idle(), "{timeout} ms, record at {again}");
+        }
+    }
+}
+
+#[test]
+fn a_subtask_with_a_timeout_of_zero_looks_at_most_once_a_millisecond() {
+    let mut test = idle_after(Duration::ZERO);
+    test.push(1).unwrap();
+    assert_eq!(test.host.next_timer(0), None);
+    test.advance_clock_to(10).unwrap();
+    assert!(test.output.is_idle());
+}
+
+#[test]
+fn an_option_that_is_no_duration_fails_the_task_and_is_named() {
+    let assign =
+        || AssignWatermarks::new(WatermarkStrategy::for_generator(Clock, |n: &u64| *n as i64));
+    let key = "pipeline.auto-watermark-interval";
+    let mut test = operator(assign()).option(key, "1 second").open().unwrap();
+    test.advance_clock_to(2_500).unwrap();
+    assert_eq!(test.last_watermark(), Some(2_000), "each unit that the configuration takes");
+    let error = operator(assign()).option(key, "1 parsec").open().map(drop).unwrap_err();
+    assert!(
+        error.to_string().contains("'pipeline.auto-watermark-interval': '1 parsec'"),
+        "{error}"
+    );
+    assert!(!error.is_recoverable());
+    let mut short = operator(assign()).option(key, "1 ns").open().unwrap();
+    short.advance_clock_to(10).unwrap();
+    assert_eq!(short.last_watermark(), Some(10), "at most once a millisecond");
 }

@@ -2,21 +2,11 @@
 //! the head of the source's chain passes the time in.
 
 use super::{
-    TimestampAssigner, WatermarkGenerator, WatermarkStrategy, multiplexer::WatermarkMultiplexer,
+    Activity, TimestampAssigner, WatermarkGenerator, WatermarkStrategy,
+    multiplexer::WatermarkMultiplexer,
 };
 use crate::{batch::Batch, seam::StreamEvent};
 use std::{collections::BTreeMap, time::Duration};
-
-/// Says whether records of a split have arrived lately.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Activity {
-    /// Records arrived since the last look.
-    Busy,
-    /// No records arrived since the last look.
-    Quiet,
-    /// No records arrived between the last two looks.
-    Idle,
-}
 
 /// Gives the records of a source's splits event times and the subtask its watermarks, under any strategy.
 pub(crate) trait SplitTimes<T>: Send {
@@ -33,7 +23,7 @@ pub(crate) trait SplitTimes<T>: Send {
     fn idle(&mut self, split: &str);
     /// Asks the generators of all splits for watermarks; those of idle splits are ignored.
     fn ask(&mut self, now_ms: u64);
-    /// Makes the splits idle for which no records arrived between the last two looks. If the subtask is held up by its output, no
+    /// Makes the splits idle for which no records arrived between the last three looks. If the subtask is held up by its output, no
     /// split becomes idle.
     fn look(&mut self, held_up: bool);
     /// Returns the subtask's changes of idleness and watermark since the last call, in the order in which they must be emitted.
@@ -44,7 +34,7 @@ pub(crate) trait SplitTimes<T>: Send {
     fn watermark_of(&self, split: &str) -> Option<i64>;
     /// Returns whether the generators must also be asked at intervals while no records arrive.
     fn is_periodic(&self) -> bool;
-    /// Returns the interval between looks for idle splits, half of the idleness timeout; `None` if splits never become idle.
+    /// Returns the interval between looks for idle splits, about half of the idleness timeout; `None` if splits never become idle.
     fn look_every(&self) -> Option<Duration>;
 }
 
@@ -142,19 +132,14 @@ where
     }
 
     fn look(&mut self, held_up: bool) {
-        let next = |activity: Activity| match activity {
-            Activity::Busy => Activity::Quiet,
-            Activity::Quiet if held_up => Activity::Quiet,
-            Activity::Quiet | Activity::Idle => Activity::Idle,
-        };
         for (name, split) in &mut self.splits {
-            split.activity = next(split.activity);
+            split.activity = split.activity.after_look(held_up);
             if split.activity == Activity::Idle {
                 self.watermarks.set_idle(name, true);
             }
         }
         if self.splits.is_empty() {
-            self.unused = next(self.unused);
+            self.unused = self.unused.after_look(held_up);
             if self.unused == Activity::Idle {
                 self.watermarks.set_unused();
             }
@@ -178,6 +163,6 @@ where
     }
 
     fn look_every(&self) -> Option<Duration> {
-        self.strategy.idleness.map(|timeout| timeout / 2)
+        self.strategy.look_every()
     }
 }

@@ -1,5 +1,6 @@
 //! Watermark strategies: the event time of each record, and the watermarks that follow from the event times.
 
+use super::activity::look_interval;
 use std::{marker::PhantomData, time::Duration};
 
 /// Generates the watermarks of a stream. Each subtask has a generator of its own; in a source each split has one.
@@ -231,6 +232,11 @@ impl<T, F, G> WatermarkStrategy<T, F, G> {
     /// watermark then no longer waits for it.
     pub fn with_idleness(self, timeout: Duration) -> Self {
         Self { idleness: Some(timeout), ..self }
+    }
+
+    /// Returns the interval between looks for idleness; `None` without an idleness timeout.
+    pub(crate) fn look_every(&self) -> Option<Duration> {
+        self.idleness.map(look_interval)
     }
 }
 
