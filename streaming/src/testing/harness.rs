@@ -129,9 +129,9 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
 /// The opened test of an operator. Everything that is passed in is processed before the call returns.
 pub struct OperatorHarness<T, Op: Operator<T>> {
     link: Link<T, Op>,
-    host: Arc<Host>,
+    pub(super) host: Arc<Host>,
     shared: Arc<ChainShared>,
-    output: Gathered<Op::Out>,
+    pub(super) output: Gathered<Op::Out>,
     sides: BTreeMap<&'static str, Box<dyn Any + Send>>,
     checkpoint: u64,
 }
