@@ -92,7 +92,8 @@ impl<T> Batch<T> {
     }
 
     /// Appends a record with its time, or with [`NO_TIME`].
-    #[inline]
+    // Always: a record of more than two words would be written to the stack and read back at once, which stops the processor.
+    #[inline(always)]
     pub fn push(&mut self, record: T, time: i64) {
         if time != NO_TIME {
             self.fill_times();

@@ -98,7 +98,7 @@ impl<T> Collector<T> {
     }
 
     /// Emits a record.
-    #[inline]
+    #[inline(always)]
     pub fn collect(&mut self, record: T) {
         self.push(record, self.time);
     }
@@ -170,7 +170,7 @@ impl<T> Collector<T> {
     }
 
     /// Emits a record at its own time.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, record: T, time: i64) {
         self.buffer.push(record, time);
         self.send_if_full();

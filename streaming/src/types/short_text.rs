@@ -29,6 +29,7 @@ impl FlottType for CompactString {
     fn hash_key(&self, hasher: &mut KeyHasher) {
         hasher.write_bytes(self.as_bytes());
     }
+    #[inline]
     fn weight(&self) -> usize {
         size_of::<Self>() + if self.is_heap_allocated() { self.capacity() } else { 0 }
     }
