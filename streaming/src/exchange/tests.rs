@@ -579,6 +579,21 @@ fn an_earlier_attempt_of_a_consumer_stays_refused_after_the_later_one_was_aborte
 }
 
 #[test]
+fn the_newest_retired_graphs_are_remembered_whatever_their_ids() {
+    let runtime = runtime();
+    let exchange = local(&runtime, options(1 << 20));
+    let is_retired = |graph| lock(&exchange.shared.hubs).retired.contains(&graph);
+    for graph in 1_000..1_064 {
+        exchange.retire(graph);
+    }
+    exchange.retire(1);
+    exchange.retire(1);
+    assert!(is_retired(1), "the newest one has the smallest id");
+    assert!(!is_retired(1_000));
+    assert!((1_001..1_064).all(is_retired));
+}
+
+#[test]
 fn a_producer_that_comes_late_is_waited_for_and_one_that_never_comes_is_named() {
     let runtime = runtime();
     let a = remote(&runtime, 1 << 20);
