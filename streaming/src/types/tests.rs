@@ -291,3 +291,19 @@ fn foreign_types_go_through_serde_and_what_they_refuse_is_noticed() {
     let bytes = encode_one(&deep);
     assert!(decode_one::<Serde<Foreign>>(&bytes).is_err(), "nested too deeply");
 }
+
+#[test]
+fn the_name_of_a_foreign_type_keeps_its_structure_without_module_paths() {
+    type Map<K> = BTreeMap<K, Vec<Foreign>>;
+    assert_eq!(Serde::<Foreign>::type_name(), "Foreign");
+    assert_eq!(Serde::<Vec<Foreign>>::type_name(), "Vec<Foreign>");
+    assert_eq!(Serde::<Map<String>>::type_name(), "BTreeMap<String, Vec<Foreign>>");
+    assert_eq!(Serde::<(Foreign, [Foreign; 2])>::type_name(), "(Foreign, [Foreign; 2])");
+    let prints = [
+        fingerprint::<Serde<Foreign>>(),
+        fingerprint::<Serde<Vec<Foreign>>>(),
+        fingerprint::<Serde<Map<String>>>(),
+        fingerprint::<Serde<Map<u64>>>(),
+    ];
+    assert_eq!(BTreeSet::from(prints).len(), 4, "a changed state type is noticed");
+}
