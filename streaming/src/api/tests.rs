@@ -387,6 +387,21 @@ fn the_option_names_the_job_before_the_program_does() {
     assert_eq!(name(&[], Some(" ")), "registered");
 }
 
+#[test]
+fn a_name_that_two_jobs_have_is_refused_whichever_job_is_started() {
+    fn numbers(env: &Environment, _: Args) -> Result<(), BoxError> {
+        env.sequence(0..3).discard();
+        Ok(())
+    }
+    let entry = ProgramEntry::new().job("one", numbers).job("two", numbers).job("one", numbers);
+    for asked in [None, Some("one"), Some("two")] {
+        let inputs = BuildInputs { job: asked.map(str::to_owned), ..inputs(1) };
+        let error = build(&entry, inputs).unwrap_err();
+        assert!(matches!(error, BuildProgramError::Invalid(_)), "{error:?}");
+        assert!(error.to_string().contains("'one'"), "{error}");
+    }
+}
+
 #[derive(clap::Parser)]
 struct Cli {
     #[arg(long)]
