@@ -1,6 +1,9 @@
 //! A program's registered jobs, and building one of them. User code runs here, so its panics are caught here.
 
-use super::{Args, Builder, Environment, SHIPPED_VARIABLE, environment::Settings};
+use super::{
+    Args, Builder, Environment, SHIPPED_VARIABLE,
+    environment::{DEFAULT_PARALLELISM, Settings},
+};
 use crate::{
     chain::{Assembly, ChainInfo, ChainTask, NodeInfo},
     graph::{
@@ -179,7 +182,7 @@ fn finish(
     let mut options = builder.options;
     options.extend(inputs.options);
     // A rebuild must use the same value: a program may read it by `Environment::parallelism`.
-    options.insert("parallelism.default".into(), inputs.parallelism.to_string());
+    options.insert(DEFAULT_PARALLELISM.into(), inputs.parallelism.to_string());
     let max_parallelism = match options.get("pipeline.max-parallelism") {
         Some(text) => Some(text.parse().map_err(|_| {
             let why =
