@@ -6,6 +6,7 @@ use super::{
     link::EnumeratorLink,
     output::Wishes,
     protocol::{FromReader, Poll, PollAnswer, ToReader},
+    text::{TextReader, TextSource},
 };
 use crate::{
     Coordinator, CoordinatorContext, EventReply, Interrupt, OnFailure, TaskError,

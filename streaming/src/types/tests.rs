@@ -85,7 +85,7 @@ proptest! {
             prop_assert_eq!(key_hash(short), key_hash(text));
             let mut line = Vec::new();
             short.write_line(&mut line);
-            prop_assert_eq!(CompactString::from_line(&line), Ok(short.clone()));
+            prop_assert_eq!(&line, text.as_bytes());
         }
     }
 
@@ -224,7 +224,6 @@ fn a_short_text_has_the_schema_of_a_string_and_no_heap_up_to_24_bytes() {
     assert_eq!(CompactString::new("x".repeat(24)).weight(), 24);
     assert!(CompactString::new("x".repeat(25)).weight() >= 24 + 25);
     assert!(decode_one::<CompactString>(&[1, 0xff]).is_err());
-    assert!(CompactString::from_line(&[0xff]).unwrap_err().contains("UTF-8"));
 }
 
 #[test]
