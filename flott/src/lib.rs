@@ -68,9 +68,7 @@ pub mod prelude {
         BoundedOutOfOrderness, NoWatermarks, SourceTimestamps, TimestampAssigner,
         WatermarkGenerator, WatermarkStrategy,
     };
-    pub use streaming::types::{
-        CompactString, FlottType, FromLine, Key, KeyPart, Record, Serde, ToLine,
-    };
+    pub use streaming::types::{CompactString, FlottType, Key, KeyPart, Record, Serde, ToLine};
     pub use streaming::{Args, Environment, ProgramEntry, Stream};
 }
 

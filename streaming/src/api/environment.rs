@@ -16,6 +16,9 @@ use storage::files::{self, OpenRemoteFiles};
 /// sets it; elsewhere the user may set it.
 pub const SHIPPED_VARIABLE: &str = "FLOTT_SHIPPED";
 
+/// Key of the option with the parallelism of operators that set none.
+pub(super) const DEFAULT_PARALLELISM: &str = "parallelism.default";
+
 /// The job that a program declares: sources, options and names. Clones are cheap and declare the same job.
 #[derive(Clone)]
 pub struct Environment {
@@ -72,7 +75,8 @@ impl Environment {
         self.builder.borrow_mut().groups.insert(group.into(), resources);
     }
 
-    /// Sets an option for this job, unless the client sets it.
+    /// Sets an option for this job, unless the client sets it. Only `parallelism.default` takes precedence over the client's
+    /// value, because it counts like [`Environment::set_parallelism`]; the build fails if its value is not a number.
     ///
     /// ```
     /// use model::ResourceProfile;
@@ -88,7 +92,18 @@ impl Environment {
     /// }
     /// ```
     pub fn set_option(&self, key: impl Into<String>, value: impl Into<String>) {
-        self.builder.borrow_mut().options.insert(key.into(), value.into());
+        let (key, value) = (key.into(), value.into());
+        let mut builder = self.builder.borrow_mut();
+        if key != DEFAULT_PARALLELISM {
+            builder.options.insert(key, value);
+            return;
+        }
+        match value.trim().parse() {
+            Ok(parallelism) => builder.parallelism = Some(parallelism),
+            Err(_) => builder.invalid(format!(
+                "option '{DEFAULT_PARALLELISM}': '{value}' is wrong, it takes a whole number from 1"
+            )),
+        }
     }
 
     /// Returns an option of the job as the client gave it (`-D program.x=y`); `None` if the client did not set it. Options from

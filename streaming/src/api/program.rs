@@ -1,6 +1,9 @@
 //! A program's registered jobs, and building one of them. User code runs here, so its panics are caught here.
 
-use super::{Args, Builder, Environment, SHIPPED_VARIABLE, environment::Settings};
+use super::{
+    Args, Builder, Environment, SHIPPED_VARIABLE,
+    environment::{DEFAULT_PARALLELISM, Settings},
+};
 use crate::{
     chain::{Assembly, ChainInfo, ChainTask, NodeInfo},
     graph::{
@@ -16,7 +19,7 @@ use crate::{
 };
 use model::{EdgeId, JobGraph, JobVertex, ProgramRef};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
@@ -75,7 +78,8 @@ impl ProgramEntry {
     }
 
     /// Registers a job under a name. `build` declares the job; every process of the job calls it, and each time it must declare the
-    /// same. If the program has one job only, the job need not be named when the program is started.
+    /// same. If the program has one job only, the job need not be named when the program is started. A program with two jobs of
+    /// the same name cannot be started.
     pub fn job<E, F>(mut self, name: impl Into<String>, build: F) -> Self
     where
         E: Into<BoxError>,
@@ -92,6 +96,7 @@ impl ProgramEntry {
     }
 
     fn find(&self, asked: Option<&str>) -> Result<&JobEntry, BuildProgramError> {
+        self.check_names()?;
         let found = match (asked, self.jobs.as_slice()) {
             (None, [only]) => Some(only),
             (None, _) => None,
@@ -102,12 +107,23 @@ impl ProgramEntry {
             known: self.jobs.iter().map(|job| job.name.clone()).collect(),
         })
     }
+
+    /// Fails if two jobs have the same name, because only one of them could ever be started.
+    fn check_names(&self) -> Result<(), BuildProgramError> {
+        let mut names = BTreeSet::new();
+        match self.jobs.iter().find(|job| !names.insert(&job.name)) {
+            None => Ok(()),
+            Some(JobEntry { name, .. }) => Err(BuildProgramError::Invalid(format!(
+                "the program registers two jobs under the name '{name}': give each job a name of its own"
+            ))),
+        }
+    }
 }
 
 /// Builds the graph and the code of one job of a program. The same inputs give the same graph in every process.
 ///
 /// # Errors
-/// Fails when the program has no such job, refuses its arguments, returns an error, panics, or declares a job that cannot run.
+/// Fails when the program has no such job or two jobs of one name, refuses its arguments, returns an error, panics, or declares a job that cannot run.
 pub fn build(entry: &ProgramEntry, inputs: BuildInputs) -> Result<BuiltJob, BuildProgramError> {
     let job = match entry.find(inputs.job.as_deref()) {
         Err(BuildProgramError::NoSuchJob { asked: None, known }) if asks_for_help(&inputs.args) => {
@@ -166,7 +182,7 @@ fn finish(
     let mut options = builder.options;
     options.extend(inputs.options);
     // A rebuild must use the same value: a program may read it by `Environment::parallelism`.
-    options.insert("parallelism.default".into(), inputs.parallelism.to_string());
+    options.insert(DEFAULT_PARALLELISM.into(), inputs.parallelism.to_string());
     let max_parallelism = match options.get("pipeline.max-parallelism") {
         Some(text) => Some(text.parse().map_err(|_| {
             let why =

@@ -387,6 +387,47 @@ fn the_option_names_the_job_before_the_program_does() {
     assert_eq!(name(&[], Some(" ")), "registered");
 }
 
+#[test]
+fn a_name_that_two_jobs_have_is_refused_whichever_job_is_started() {
+    fn numbers(env: &Environment, _: Args) -> Result<(), BoxError> {
+        env.sequence(0..3).discard();
+        Ok(())
+    }
+    let entry = ProgramEntry::new().job("one", numbers).job("two", numbers).job("one", numbers);
+    for asked in [None, Some("one"), Some("two")] {
+        let inputs = BuildInputs { job: asked.map(str::to_owned), ..inputs(1) };
+        let error = build(&entry, inputs).unwrap_err();
+        assert!(matches!(error, BuildProgramError::Invalid(_)), "{error:?}");
+        assert!(error.to_string().contains("'one'"), "{error}");
+    }
+}
+
+#[test]
+fn the_option_for_the_parallelism_counts_like_set_parallelism() {
+    let widths = |job: BuiltJob| -> Vec<u32> {
+        job.graph().vertices.iter().map(|vertex| vertex.parallelism).collect()
+    };
+    let by_option = built(2, |env| {
+        env.set_option("parallelism.default", "8");
+        assert_eq!(env.parallelism(), 8);
+        env.sequence(0..3).discard();
+    });
+    assert_eq!(by_option.graph().options["parallelism.default"], "2", "for rebuilds");
+    assert_eq!(widths(by_option), [8]);
+    let last_wins = built(2, |env| {
+        env.set_option("parallelism.default", "8");
+        env.set_parallelism(3);
+        env.sequence(0..3).discard();
+    });
+    assert_eq!(widths(last_wins), [3]);
+    let error = try_built(inputs(2), |env| {
+        env.set_option("parallelism.default", "many");
+        env.sequence(0..3).discard();
+    });
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("'parallelism.default'") && error.contains("'many'"), "{error}");
+}
+
 #[derive(clap::Parser)]
 struct Cli {
     #[arg(long)]

@@ -18,7 +18,7 @@ pub(super) struct Hub {
 
 #[derive(Default)]
 struct State {
-    /// The registered consumers, by subtask.
+    /// The newest attempt of each consuming subtask that has registered, by subtask.
     consumers: BTreeMap<u32, Consumer>,
     /// The newest attempt of each producing subtask that has opened its output here.
     producers: BTreeMap<u32, u32>,
@@ -28,7 +28,8 @@ struct State {
 
 struct Consumer {
     attempt: u32,
-    target: Target,
+    /// The attempt's place; `None` after the attempt was aborted. The entry remains, so that earlier attempts stay refused.
+    target: Option<Target>,
 }
 
 /// The place of a consumer.
@@ -117,7 +118,7 @@ impl Hub {
             {
                 return Err(Superseded { by: there.attempt });
             }
-            state.consumers.insert(subtask, Consumer { attempt, target });
+            state.consumers.insert(subtask, Consumer { attempt, target: Some(target) });
             let keys: Vec<_> = state
                 .waiting
                 .range((subtask, 0)..=(subtask, u32::MAX))
@@ -131,24 +132,26 @@ impl Hub {
         Ok(())
     }
 
-    /// Removes a local consumer, unless a later attempt has replaced it.
+    /// Removes a local consumer, unless a later attempt has replaced it. Earlier attempts of its subtask stay refused.
     pub(super) fn forget_gate(&self, subtask: u32, gate: &Arc<Gate>) {
-        let mut state = lock(&self.state);
-        if let Some(Consumer { target: Target::Local(there), .. }) = state.consumers.get(&subtask)
-            && Arc::ptr_eq(&there.gate, gate)
-        {
-            state.consumers.remove(&subtask);
-        }
+        self.forget(subtask, |target| match target {
+            Target::Local(there) => Arc::ptr_eq(&there.gate, gate),
+            Target::Remote(_) => false,
+        });
     }
 
-    /// Removes a remote consumer, unless a later attempt has replaced it.
+    /// Removes a remote consumer, unless a later attempt has replaced it. Earlier attempts of its subtask stay refused.
     pub(super) fn forget_link(&self, link: &LinkOut) {
-        let mut state = lock(&self.state);
-        if let Some(Consumer { target: Target::Remote(there), .. }) =
-            state.consumers.get(&link.consumer.0)
-            && there.is(link)
-        {
-            state.consumers.remove(&link.consumer.0);
+        self.forget(link.consumer.0, |target| match target {
+            Target::Local(_) => false,
+            Target::Remote(there) => there.is(link),
+        });
+    }
+
+    /// Removes the place of a subtask's newest attempt if `is_meant` returns true for it.
+    fn forget(&self, subtask: u32, is_meant: impl FnOnce(&Target) -> bool) {
+        if let Some(Consumer { target, .. }) = lock(&self.state).consumers.get_mut(&subtask) {
+            target.take_if(|target| is_meant(target));
         }
     }
 
@@ -165,7 +168,7 @@ impl Hub {
 
     #[cfg(test)]
     pub(super) fn has_consumer(&self, subtask: u32) -> bool {
-        lock(&self.state).consumers.contains_key(&subtask)
+        lock(&self.state).consumers.get(&subtask).is_some_and(|there| there.target.is_some())
     }
 
     /// Returns the newest attempt of a producing subtask that has opened its output here.
@@ -182,16 +185,14 @@ impl Hub {
         signal: &TaskSignal,
     ) -> Found {
         let mut state = lock(&self.state);
-        let expected = state.consumers.get(&consumer).and_then(|there| match &there.target {
+        let target = state.consumers.get(&consumer).and_then(|there| there.target.clone());
+        let expected = target.as_ref().and_then(|target| match target {
             Target::Local(target) => target.expected.attempt(producer),
             Target::Remote(link) => link.expected(producer),
         });
-        match expected {
-            Some(expected) if expected > attempt => Found::Superseded { expected },
-            Some(expected) if expected == attempt => match state.consumers.get(&consumer) {
-                Some(there) => Found::Target(there.target.clone()),
-                None => Found::NotYet,
-            },
+        match (expected, target) {
+            (Some(expected), _) if expected > attempt => Found::Superseded { expected },
+            (Some(expected), Some(target)) if expected == attempt => Found::Target(target),
             _ => {
                 state.waiting.insert((consumer, producer), signal.clone());
                 Found::NotYet

@@ -62,7 +62,7 @@ use peers::Peers;
 pub use peers::{DataPort, DataPortError};
 use ports::{Channel, InEdge, InPort, OutPort};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -146,8 +146,24 @@ struct Shared {
 struct Hubs {
     /// The hubs by execution graph and edge; removed when their execution graph is retired.
     hubs: BTreeMap<(u64, EdgeId), Arc<Hub>>,
-    /// Execution graphs that have ended.
-    retired: BTreeSet<u64>,
+    /// The last [`RETIRED_MAX`] execution graphs that have ended, oldest first.
+    retired: VecDeque<u64>,
+}
+
+/// Number of ended execution graphs whose late requests are refused. Such requests arrive soon or never.
+const RETIRED_MAX: usize = 64;
+
+impl Hubs {
+    fn retire(&mut self, graph: u64) {
+        self.hubs.retain(|(of, _), _| *of != graph);
+        if self.retired.contains(&graph) {
+            return;
+        }
+        if self.retired.len() >= RETIRED_MAX {
+            self.retired.pop_front();
+        }
+        self.retired.push_back(graph);
+    }
 }
 
 impl Exchange {
@@ -175,13 +191,7 @@ impl Exchange {
 
     /// Ends an execution graph: forgets its edges and refuses later requests of its consumers in other processes.
     pub fn retire(&self, graph: u64) {
-        let mut hubs = lock(&self.shared.hubs);
-        hubs.retired.insert(graph);
-        hubs.hubs.retain(|(of, _), _| *of != graph);
-        // Retired graphs matter only for late requests, which arrive soon or never.
-        if hubs.retired.len() > 64 {
-            hubs.retired.pop_first();
-        }
+        lock(&self.shared.hubs).retire(graph);
     }
 
     /// Ends all connections and stops accepting new ones; tasks that use a connection fail.

@@ -561,6 +561,39 @@ fn a_superseded_attempt_is_refused_on_both_sides() {
 }
 
 #[test]
+fn an_earlier_attempt_of_a_consumer_stays_refused_after_the_later_one_was_aborted() {
+    let runtime = runtime();
+    let (a, b) = (remote(&runtime, 1 << 20), remote(&runtime, 1 << 20));
+    let input = |producers: &[&Exchange]| vec![input(3, ShipStrategy::Rebalance, producers)];
+    drop(a.open_input(&task_with(2, 0, 2, Arc::new(Quiet)), input(&[&a])));
+    assert!(!a.shared.hub(9, EdgeId(3)).has_consumer(0));
+    let (late, causes) = watched(2, 0, 1);
+    let _late = a.open_input(&late, input(&[&a]));
+    assert_eq!(causes.recv_timeout(PATIENCE).unwrap().kind, "Superseded");
+    let (elsewhere, causes) = watched(2, 0, 1);
+    let _elsewhere = b.open_input(&elsewhere, input(&[&a]));
+    assert_eq!(causes.recv_timeout(PATIENCE).unwrap().kind, "DataRequestRefused");
+    // A new attempt is accepted.
+    let _next = a.open_input(&task_with(2, 0, 3, Arc::new(Quiet)), input(&[&a]));
+    assert!(a.shared.hub(9, EdgeId(3)).has_consumer(0));
+}
+
+#[test]
+fn the_newest_retired_graphs_are_remembered_whatever_their_ids() {
+    let runtime = runtime();
+    let exchange = local(&runtime, options(1 << 20));
+    let is_retired = |graph| lock(&exchange.shared.hubs).retired.contains(&graph);
+    for graph in 1_000..1_064 {
+        exchange.retire(graph);
+    }
+    exchange.retire(1);
+    exchange.retire(1);
+    assert!(is_retired(1), "the newest one has the smallest id");
+    assert!(!is_retired(1_000));
+    assert!((1_001..1_064).all(is_retired));
+}
+
+#[test]
 fn a_producer_that_comes_late_is_waited_for_and_one_that_never_comes_is_named() {
     let runtime = runtime();
     let a = remote(&runtime, 1 << 20);

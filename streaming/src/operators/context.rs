@@ -89,7 +89,7 @@ impl ChainShared {
 ///     type Out = (u32, String);
 ///     fn open(&mut self, ctx: &OperatorContext) -> Result<(), BoxError> {
 ///         let device = ctx.external_resource("gpu").next();
-///         let file = format!("{}-{}-{device:?}", ctx.job_id(), ctx.subtask());
+///         let file = format!("{}-{}-{}-{device:?}", ctx.job_id(), ctx.name(), ctx.subtask());
 ///         self.place = ctx.tmp_dir().join(file);
 ///         File::create(&self.place).map_err(|error| ctx.io_error("scratch", error))?;
 ///         if ctx.max_parallelism() < ctx.parallelism() {
@@ -250,7 +250,61 @@ impl OperatorContext {
     pub(crate) fn shared(&self) -> &Arc<ChainShared> {
         &self.shared
     }
-    /// Sends an event to the operator's coordinator. The answer comes as [`OperatorMail::Reply`] with `ticket`.
+    /// Sends an event to the operator's coordinator. The answer comes as [`OperatorMail::Reply`] with `ticket`; it is an error if
+    /// the operator has no coordinator, as an operator of [`Stream::transform`](crate::Stream::transform).
+    ///
+    /// ```
+    /// use streaming::{
+    ///     TaskError,
+    ///     batch::Batch,
+    ///     operators::{Collector, Operator, OperatorContext, OperatorMail},
+    ///     testing,
+    /// };
+    ///
+    /// /// Passes even numbers, and says to its coordinator that it has started.
+    /// struct Even;
+    ///
+    /// impl Operator<u64> for Even {
+    ///     type Out = u64;
+    ///     fn open(&mut self, ctx: &OperatorContext) -> Result<(), TaskError> {
+    ///         ctx.ask_coordinator(b"started".to_vec(), 0);
+    ///         Ok(())
+    ///     }
+    ///     fn process(
+    ///         &mut self,
+    ///         batch: &mut Batch<u64>,
+    ///         out: &mut Collector<u64>,
+    ///         ctx: &OperatorContext,
+    ///     ) -> Result<(), TaskError> {
+    ///         if let Some(odd) = batch.records().iter().find(|n| **n % 2 == 1) {
+    ///             return Err(ctx.input_error(format!("contains the odd number {odd}")));
+    ///         }
+    ///         batch.each(|n, time| out.collect_at(n, time));
+    ///         Ok(())
+    ///     }
+    ///     fn mail(
+    ///         &mut self,
+    ///         mail: OperatorMail,
+    ///         _: &mut Collector<u64>,
+    ///         ctx: &OperatorContext,
+    ///     ) -> Result<(), TaskError> {
+    ///         match mail {
+    ///             OperatorMail::Reply { ticket: 0, result } => {
+    ///                 result.map(drop).map_err(|why| ctx.coordinator_error(why))
+    ///             }
+    ///             _ => Ok(()),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # fn test() -> Result<(), TaskError> {
+    /// // An operator under test has no coordinator.
+    /// let mut test = testing::operator(Even).open()?;
+    /// assert!(matches!(test.push(2), Err(TaskError::Coordinator { .. })));
+    /// # Ok(())
+    /// # }
+    /// # test().unwrap();
+    /// ```
     pub fn ask_coordinator(&self, event: Vec<u8>, ticket: u32) {
         self.shared.upcalls.operator_event(self.operator, event, self.ticket(ticket));
     }

@@ -52,7 +52,10 @@ pub struct Timer {
 ///         _: &mut Collector<Self::Out>,
 ///     ) -> Result<(), BoxError> {
 ///         let now = i64::try_from(ctx.operator().now_unix_ms())?;
+///         let passed = ctx.watermark().unwrap_or(i64::MIN);
 ///         let end_of_hour = ctx.timestamp().map(|at| (at / 3_600_000 + 1) * 3_600_000);
+///         // A late record, whose hour is over, sets no timer for the hour's end.
+///         let end_of_hour = end_of_hour.filter(|end| *end > passed);
 ///         let mut timers: TimerService<'_, u64> = ctx.timers();
 ///         if let Some(before) = silent_at.replace(now + 1_000) {
 ///             timers.delete_processing_time(before);

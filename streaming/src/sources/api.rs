@@ -1,6 +1,6 @@
 //! The methods of [`Environment`] that declare sources.
 
-use super::{CollectionSource, SequenceSource, SocketSource, Source, TextSource};
+use super::{CollectionSource, SequenceSource, Source, socket::SocketSource, text::TextSource};
 use crate::{
     api::{Environment, Stream},
     time::{

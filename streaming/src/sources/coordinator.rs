@@ -384,7 +384,11 @@ impl<S: Source> Coordinator for SourceCoordinator<S> {
         let context = SplitEnumeratorContext { shared: self.shared.clone(), split: PhantomData };
         let made = lock(&self.source).create_enumerator(context, restored);
         let mut enumerator = made.map_err(|error| text_of(&error))?;
-        enumerator.start().map_err(|error| text_of(&error))?;
+        if let Err(error) = enumerator.start() {
+            // The enumerator may hold threads or connections since it was created.
+            enumerator.close();
+            return Err(text_of(&error));
+        }
         self.enumerator = Some(enumerator);
         Ok(())
     }

@@ -16,14 +16,14 @@ const BLOCK: usize = 64 << 10;
 
 /// A source of the lines of a TCP connection, as values of `T`. After a failure it connects anew; earlier lines are not read again.
 #[derive(Debug)]
-pub struct SocketSource<T> {
+pub(crate) struct SocketSource<T> {
     address: String,
     record: PhantomData<fn() -> T>,
 }
 
 impl<T> SocketSource<T> {
     /// Creates a source that connects to `address`, `host:port`, when its task first reads.
-    pub fn new(address: String) -> Self {
+    pub(crate) fn new(address: String) -> Self {
         Self { address, record: PhantomData }
     }
 }
@@ -31,9 +31,9 @@ impl<T> SocketSource<T> {
 /// The only split of a [`SocketSource`]: its connection. It has no position, since a socket cannot be read again.
 #[derive(Debug, Clone, PartialEq, Eq, derive::FlottType)]
 #[flott(crate = crate)]
-pub struct SocketSplit {
+pub(crate) struct SocketSplit {
     /// Address of the peer, `host:port`.
-    pub address: String,
+    address: String,
 }
 
 impl SourceSplit for SocketSplit {
@@ -65,7 +65,7 @@ impl<T: FromLine> Source for SocketSource<T> {
 
 /// The reader of a [`SocketSource`]. It ends when the peer closes the connection.
 #[derive(Debug)]
-pub struct SocketReader<T> {
+pub(crate) struct SocketReader<T> {
     address: String,
     /// The connection, opened by the first read; at most one read is under way.
     connection: Arc<Mutex<Option<TcpStream>>>,

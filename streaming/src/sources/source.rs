@@ -281,8 +281,8 @@ pub trait SplitEnumerator: Send + 'static {
     fn notify_checkpoint_complete(&mut self, _checkpoint: u64) -> Result<(), BoxError> {
         Ok(())
     }
-    /// Releases the enumerator's resources. Called once, when the job has ended or before a new enumerator takes over; not called
-    /// if [`SplitEnumerator::start`] failed.
+    /// Releases the enumerator's resources. Called once: when the job has ended, before a new enumerator takes over, or after
+    /// [`SplitEnumerator::start`] failed.
     fn close(&mut self) {}
 }
 

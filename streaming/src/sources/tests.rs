@@ -6,6 +6,7 @@ use super::{
     link::EnumeratorLink,
     output::Wishes,
     protocol::{FromReader, Poll, PollAnswer, ToReader},
+    text::{TextReader, TextSource},
 };
 use crate::{
     Coordinator, CoordinatorContext, EventReply, Interrupt, OnFailure, TaskError,
@@ -879,6 +880,58 @@ fn events_go_both_ways_and_an_enumerator_that_fails_is_named() {
     contexts.recv().unwrap().fail("the disk is full");
     let error = test.run().unwrap_err().to_string();
     assert!(error.contains("the disk is full"), "{error}");
+}
+
+/// A source whose enumerator cannot start; the enumerator says when it is closed.
+struct Unstartable(mpsc::Sender<&'static str>);
+
+impl Source for Unstartable {
+    type Record = (String, i64);
+    type Split = Log;
+    type Enumerator = Self;
+    type Reader = LogReader;
+    fn boundedness(&self) -> Boundedness {
+        Boundedness::Bounded
+    }
+    fn create_enumerator(
+        &self,
+        _: SplitEnumeratorContext<Log>,
+        _: Option<()>,
+    ) -> Result<Self, BoxError> {
+        Ok(Self(self.0.clone()))
+    }
+    fn create_reader(&self, _: &OperatorContext) -> Result<LogReader, BoxError> {
+        Ok(LogReader::default())
+    }
+}
+
+impl SplitEnumerator for Unstartable {
+    type Split = Log;
+    type Checkpoint = ();
+    fn start(&mut self) -> Result<(), BoxError> {
+        Err("no such topic".into())
+    }
+    fn handle_split_request(&mut self, _: u32) -> Result<(), BoxError> {
+        Ok(())
+    }
+    fn add_splits_back(&mut self, _: Vec<Log>, _: u32) -> Result<(), BoxError> {
+        Ok(())
+    }
+    fn snapshot_state(&mut self, _: u64) -> Result<(), BoxError> {
+        Ok(())
+    }
+    fn close(&mut self) {
+        let _ = self.0.send("closed");
+    }
+}
+
+#[test]
+fn an_enumerator_that_cannot_start_is_closed_once() {
+    let (sender, closed) = mpsc::channel();
+    let mut coordinator = coordinator_of(Unstartable(sender), OnFailure::default());
+    assert_eq!(coordinator.start(None).unwrap_err(), "no such topic");
+    drop(coordinator);
+    assert_eq!(closed.into_iter().count(), 1);
 }
 
 /// Reads a source with a checkpoint after every poll, and starts it anew from each: all records come, none twice.

@@ -26,7 +26,7 @@ use storage::files::{self, OpenRemoteFiles, RemoteFiles};
 
 /// A source of the lines of files as values of `T`. Files are divided into splits of byte ranges.
 #[derive(Debug, Clone)]
-pub struct TextSource<T> {
+pub(crate) struct TextSource<T> {
     paths: Vec<PathBuf>,
     split_bytes: Option<u64>,
     open_remote: OpenRemoteFiles,
@@ -113,7 +113,7 @@ enum Turn {
 
 /// The reader of a [`TextSource`]: reads one split after the other and asks for more when it has none.
 #[derive(Debug)]
-pub struct TextReader<T> {
+pub(crate) struct TextReader<T> {
     splits: VecDeque<FileSplit>,
     open: Option<Open>,
     lines: LineBuffer,

@@ -282,7 +282,10 @@ impl<R: Reduce> ReducingState<R> {
 ///         state.mean.add(cents);
 ///         state.highest.add(cents);
 ///         state.amounts.push(cents);
-///         if let Some(sum) = state.by_article.get_mut(&article)? {
+///         if cents == 0 {
+///             // The article was given back.
+///             state.by_article.remove(&article);
+///         } else if let Some(sum) = state.by_article.get_mut(&article)? {
 ///             *sum += cents;
 ///         } else {
 ///             state.by_article.insert(article, cents);

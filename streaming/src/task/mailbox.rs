@@ -81,6 +81,16 @@ impl Mailbox {
         let _ = self
             .outstanding
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| Some(n.saturating_sub(1)));
+        self.post_reply(ticket, result);
+    }
+
+    /// Posts an error as the reply of an upcall that [`Mailbox::begin_upcall`] refused, and wakes or interrupts the task. The
+    /// number of unanswered upcalls stays as it is, because a refused upcall was not counted.
+    pub fn refuse(&self, ticket: u64, why: &str) {
+        self.post_reply(ticket, Err(why.to_owned()));
+    }
+
+    fn post_reply(&self, ticket: u64, result: Result<Vec<u8>, String>) {
         lock(&self.state).mail.push_back(Mail::Reply { ticket, result });
         self.waiting.fetch_add(1, Ordering::Release);
         self.signal.interrupt();

@@ -285,6 +285,32 @@ fn replies_io_and_timers_come_through_the_mailbox_and_events_keep_their_order() 
 }
 
 #[test]
+fn a_refused_upcall_does_not_make_room_for_another_one() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let rig = rig();
+    let upcalls = Upcalls::new(
+        rig.control.attempt(),
+        Arc::clone(&rig.mailbox),
+        Arc::new(Echo),
+        Platform::production(),
+        runtime.handle().clone(),
+    );
+    for _ in 0..mailbox::UPCALLS_MAX {
+        rig.mailbox.begin_upcall().unwrap();
+    }
+    upcalls.operator_event(OperatorId(1), Vec::new(), 1);
+    upcalls.operator_poll(OperatorId(1), Vec::new(), 2);
+    upcalls.spawn_io(async { Ok(Vec::new()) }.boxed(), 3);
+    for refused in 1..=3 {
+        match rig.mailbox.take() {
+            Some(Mail::Reply { ticket, result: Err(_) }) => assert_eq!(ticket, refused),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(rig.mailbox.begin_upcall().is_err(), "all counted upcalls are still unanswered");
+}
+
+#[test]
 fn a_step_that_lasts_is_asked_to_end_and_a_new_one_is_not() {
     let rig = rig();
     let interrupt = rig.control.signal().interruption().clone();

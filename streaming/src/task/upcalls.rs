@@ -119,8 +119,7 @@ async fn send_queued(upcalls: Weak<Upcalls>) {
 impl TaskUpcalls for Upcalls {
     fn operator_event(&self, operator: OperatorId, event: Vec<u8>, ticket: u64) {
         if self.mailbox.begin_upcall().is_err() {
-            let why = "too many events are unanswered";
-            self.mailbox.reply(ticket, Err(why.to_owned()));
+            self.mailbox.refuse(ticket, "too many events are unanswered");
             return;
         }
         let start = {
@@ -135,8 +134,7 @@ impl TaskUpcalls for Upcalls {
 
     fn operator_poll(&self, operator: OperatorId, event: Vec<u8>, ticket: u64) {
         if self.mailbox.begin_upcall().is_err() {
-            let why = "too many events are unanswered";
-            self.mailbox.reply(ticket, Err(why.to_owned()));
+            self.mailbox.refuse(ticket, "too many events are unanswered");
             return;
         }
         let answer = self.events.poll(self.attempt, operator, event);
@@ -146,8 +144,7 @@ impl TaskUpcalls for Upcalls {
 
     fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u64) {
         if self.mailbox.begin_upcall().is_err() {
-            let why = "too many I/O calls are unanswered";
-            self.mailbox.reply(ticket, Err(why.to_owned()));
+            self.mailbox.refuse(ticket, "too many I/O calls are unanswered");
             return;
         }
         let mailbox = Arc::clone(&self.mailbox);

@@ -88,7 +88,8 @@ impl<T> WatermarkGenerator<T> for NoWatermarks {
     }
 }
 
-/// Finds the event time of a record. Every closure from a record to milliseconds since 1970 is a timestamp assigner.
+/// Finds the event time of a record. Every closure from a record to milliseconds since 1970 is a timestamp assigner. Another
+/// one is passed to [`WatermarkStrategy::with_timestamp_assigner`].
 ///
 /// ```
 /// use streaming::{
@@ -237,6 +238,41 @@ impl<T, F, G> WatermarkStrategy<T, F, G> {
     /// Returns the interval between looks for idleness; `None` without an idleness timeout.
     pub(crate) fn look_every(&self) -> Option<Duration> {
         self.idleness.map(look_interval)
+    }
+
+    /// Replaces the timestamp assigner. Use this for a [`TimestampAssigner`] of one's own, which is also given the time that the
+    /// source gave to the record.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use streaming::{
+    ///     Stream,
+    ///     time::{BoundedOutOfOrderness, TimestampAssigner, WatermarkStrategy},
+    /// };
+    ///
+    /// /// Takes the time that a click carries, else the time of the source.
+    /// #[derive(Clone)]
+    /// struct OwnTime;
+    ///
+    /// impl TimestampAssigner<(Option<i64>, u64)> for OwnTime {
+    ///     fn timestamp(&mut self, (own_ms, _user): &(Option<i64>, u64), given: i64) -> i64 {
+    ///         own_ms.unwrap_or(given)
+    ///     }
+    /// }
+    ///
+    /// fn timed(clicks: &Stream<(Option<i64>, u64)>) -> Stream<(Option<i64>, u64)> {
+    ///     let generator = BoundedOutOfOrderness::new(Duration::from_secs(5));
+    ///     let strategy =
+    ///         WatermarkStrategy::for_source_timestamps(generator).with_timestamp_assigner(OwnTime);
+    ///     clicks.assign_timestamps_and_watermarks(strategy)
+    /// }
+    /// ```
+    pub fn with_timestamp_assigner<A: TimestampAssigner<T>>(
+        self,
+        timestamp: A,
+    ) -> WatermarkStrategy<T, A, G> {
+        let Self { generator, idleness, record, .. } = self;
+        WatermarkStrategy { timestamp, generator, idleness, record }
     }
 }
 

@@ -118,6 +118,34 @@ fn a_stream_has_no_times_until_it_is_given_some() {
     assert_eq!((of(0), of(1)), ("0\t-1 1\t-1 2\t-1".into(), "0\t7 1\t7 2\t7".into()));
 }
 
+/// Doubles the time that the source gave.
+#[derive(Clone)]
+struct Doubled;
+
+impl TimestampAssigner<u64> for Doubled {
+    fn timestamp(&mut self, _: &u64, given: i64) -> i64 {
+        given * 2
+    }
+}
+
+#[test]
+fn an_assigner_of_ones_own_sees_the_time_that_the_source_gave() {
+    let job = built(1, |env| {
+        let generator = BoundedOutOfOrderness::new(Duration::ZERO);
+        let strategy = WatermarkStrategy::for_source_timestamps(generator)
+            .with_idleness(Duration::from_secs(60))
+            .with_timestamp_assigner(Doubled);
+        assert_eq!(strategy.idleness, Some(Duration::from_secs(60)));
+        env.sequence(0..2)
+            .flat_map(|n, out| out.collect_at(n, 7))
+            .assign_timestamps_and_watermarks(strategy)
+            .process(Stamps)
+            .map(|(n, time)| (n, time.unwrap_or(-1)))
+            .collect();
+    });
+    assert_eq!(crate::api::tests::lines(&run(&job)), ["0\t14", "1\t14"]);
+}
+
 #[test]
 fn no_record_follows_a_watermark_that_has_passed_its_time() {
     for (parallelism, serialize) in [(1, false), (3, false), (3, true)] {

@@ -7,10 +7,10 @@ use std::io::Write;
 /// `None` is an empty text.
 ///
 /// ```
-/// use streaming::types::{FromLine, ToLine};
+/// use streaming::types::ToLine;
 ///
 /// /// A point, as the line `x y`.
-/// #[derive(Clone, Debug, PartialEq, derive::FlottType)]
+/// #[derive(Clone, derive::FlottType)]
 /// # #[flott(crate = streaming)]
 /// struct Point {
 ///     x: i64,
@@ -23,20 +23,9 @@ use std::io::Write;
 ///     }
 /// }
 ///
-/// impl FromLine for Point {
-///     fn from_line(line: &[u8]) -> Result<Self, String> {
-///         let text = String::from_line(line)?;
-///         let number =
-///             |text: &str| text.parse::<i64>().map_err(|error| format!("'{text}': {error}"));
-///         let (x, y) = text.split_once(' ').ok_or("a point is two numbers")?;
-///         Ok(Self { x: number(x)?, y: number(y)? })
-///     }
-/// }
-///
 /// let mut line = Vec::new();
 /// Point { x: 1, y: -2 }.write_line(&mut line);
 /// assert_eq!(line, b"1 -2");
-/// assert_eq!(Point::from_line(&line), Ok(Point { x: 1, y: -2 }));
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be written as a line",
@@ -101,8 +90,8 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5)
 }
 
-/// A record that can be read from a line of text; [`ToLine`] has an example.
-pub trait FromLine: Record {
+/// A record that the sources of lines emit: a line as bytes or as text.
+pub(crate) trait FromLine: Record {
     /// Reads a record from a line's bytes, without the line's end.
     ///
     /// # Errors
@@ -118,15 +107,9 @@ impl FromLine for Vec<u8> {
 
 impl FromLine for String {
     fn from_line(line: &[u8]) -> Result<Self, String> {
-        text_of(line).map(str::to_owned)
+        let text = str::from_utf8(line).map_err(|error| {
+            format!("the line is not UTF-8 ({error}); read it as bytes instead")
+        })?;
+        Ok(text.to_owned())
     }
-}
-
-/// Returns the line as text.
-///
-/// # Errors
-/// Fails when the line is not UTF-8; the message says at which byte.
-pub(super) fn text_of(line: &[u8]) -> Result<&str, String> {
-    str::from_utf8(line)
-        .map_err(|error| format!("the line is not UTF-8 ({error}); read it as bytes instead"))
 }

@@ -25,6 +25,14 @@ pub(crate) fn check_written() -> Result<(), CodecError> {
     }
 }
 
+/// Removes the module path of every path in a type's name: `alloc::vec::Vec<program::Point>` becomes `Vec<Point>`.
+fn without_modules(full: &str) -> String {
+    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':');
+    // Each part is a path and the character behind it.
+    let parts = full.split_inclusive(|c| !is_path(c));
+    parts.map(|part| part.rsplit_once("::").map_or(part, |(_, last)| last)).collect()
+}
+
 fn written<T: Serialize>(value: &T) -> Vec<u8> {
     rmp_serde::to_vec_named(value).unwrap_or_else(|_| {
         REFUSED.set(true);
@@ -33,8 +41,9 @@ fn written<T: Serialize>(value: &T) -> Vec<u8> {
 }
 
 /// A value of a type with serde's traits, encoded as MessagePack with field names, behind its length. It is slower and larger than
-/// a derived [`FlottType`], and its schema is the type's name only. Values may be nested 64 deep. If a value's `Serialize` returns
-/// an error, the task that writes the value fails.
+/// a derived [`FlottType`]. Its schema is only the type's name with the type arguments, without module paths: a restore refuses
+/// `Vec<Point>` in place of `Point`, but does not notice a changed field of `Point`. Values may be nested 64 deep. If a value's
+/// `Serialize` returns an error, the task that writes the value fails.
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -62,8 +71,7 @@ impl<T> DerefMut for Serde<T> {
 
 impl<T: Serialize + DeserializeOwned + Send + 'static> FlottType for Serde<T> {
     fn type_name() -> String {
-        let full = type_name::<T>();
-        full.rsplit("::").next().unwrap_or(full).to_owned()
+        without_modules(type_name::<T>())
     }
     fn describe(schema: &mut Schema) {
         schema.word("serde(");

@@ -2,9 +2,8 @@
 //! schema and the hash of `String`, so that a program may change from one type to the other.
 
 use super::{
-    CodecError, FlottType, FromLine, KeyHasher, KeyPart, Reader, Schema, ToLine,
+    CodecError, FlottType, KeyHasher, KeyPart, Reader, Schema, ToLine,
     columns::{read_texts, write_texts},
-    line::text_of,
     write_len,
 };
 use compact_str::CompactString;
@@ -46,11 +45,5 @@ impl KeyPart for CompactString {}
 impl ToLine for CompactString {
     fn write_line(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.as_bytes());
-    }
-}
-
-impl FromLine for CompactString {
-    fn from_line(line: &[u8]) -> Result<Self, String> {
-        text_of(line).map(Self::new)
     }
 }
