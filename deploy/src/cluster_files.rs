@@ -164,6 +164,7 @@ pub(crate) fn make_file(path: &Path, content: &str) -> Result<bool, ClusterFiles
 }
 
 /// Makes a file as [`make_file`] does, in the place of one that is there.
+#[cfg(any(test, feature = "yarn"))]
 pub(crate) fn replace_file(path: &Path, content: &str) -> Result<(), ClusterFilesError> {
     let partial = write_partial(path, content)?;
     std::fs::rename(&partial, path).map_err(|e| {

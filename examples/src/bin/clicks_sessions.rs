@@ -1,4 +1,4 @@
-//! Groups the clicks of each user into visits: two clicks of a visit have less than a gap of event time between them.
+//! Groups the clicks of each user into visits: two clicks in a row of one visit have at most the gap of event time between them.
 //!
 //! `clicks_sessions --input PATH [--gap MS] [--out-of-order MS]` reads lines `MILLISECONDS USER PAGE` and prints for each visit
 //! `user<TAB>milliseconds of the first click<TAB>milliseconds between first and last<TAB>pages in the order of the clicks`. Lines may be

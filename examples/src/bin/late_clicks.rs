@@ -2,10 +2,11 @@
 //! of their own.
 //!
 //! `late_clicks --input PATH --late PATH [--out-of-order MS] [--lateness MS]` reads lines `MILLISECONDS USER` and
-//! prints `end of the minute<TAB>user<TAB>clicks`. The count of a minute is printed when a line is read whose time is
+//! prints `end of the minute<TAB>user<TAB>clicks`. The count of a minute is printed after a line was read whose time is
 //! at least `--out-of-order` milliseconds (0) after the minute's end. A click for that minute that arrives within `--lateness`
 //! milliseconds (0) of event time after that updates the count, which is printed again. Later clicks are written to
-//! `--late` as `milliseconds<TAB>user`.
+//! `--late` as `milliseconds<TAB>user`. Event time advances behind every batch of lines, not behind every line: a few lines
+//! that are read at once have no late ones among them.
 
 use clap::Parser;
 use flott::prelude::*;

@@ -132,9 +132,10 @@ impl Builder {
         let head = move |assembly: &mut Assembly| -> Result<Box<dyn Head>, TaskError> {
             let consumer = (lock(&make))(assembly)?;
             let inputs = assembly.take_inputs().into_iter().zip(open.iter().copied()).collect();
-            let counters = assembly.shared().counters.clone();
+            let shared = assembly.shared();
+            let (counters, interrupt) = (shared.counters.clone(), shared.interrupt.clone());
             let place = assembly.chain_name().to_owned();
-            Ok(Box::new(InputHead::new(inputs, consumer, counters, place)))
+            Ok(Box::new(InputHead::new(inputs, consumer, counters, interrupt, place)))
         };
         self.nodes.push(NodeDraft {
             kind: spec.kind,

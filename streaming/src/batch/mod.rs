@@ -328,6 +328,37 @@ impl<T> Batch<T> {
         }
     }
 
+    /// Gives records from the front on a new time, part by part; `next` says how long the next part may be, and ends the loop by 0.
+    /// Returns how many records got one.
+    pub fn stamp_while(
+        &mut self,
+        mut time: impl FnMut(&T, i64) -> i64,
+        mut next: impl FnMut() -> usize,
+    ) -> usize {
+        self.fill_times();
+        let (mut records, mut times) = (self.records.iter(), self.times.iter_mut());
+        while records.len() > 0 {
+            let part = next();
+            if part == 0 {
+                break;
+            }
+            for (record, stamp) in records.by_ref().take(part).zip(times.by_ref()) {
+                *stamp = time(record, *stamp);
+            }
+        }
+        self.records.len() - records.len()
+    }
+
+    /// Takes out the records behind the first `kept` ones, with their times.
+    #[must_use]
+    pub fn split_off(&mut self, kept: usize) -> Self {
+        if kept >= self.records.len() {
+            return Self::default();
+        }
+        let times = self.times.split_off(kept.min(self.times.len()));
+        Self { records: self.records.split_off(kept), times }
+    }
+
     /// Gives every record a new time.
     #[inline]
     pub fn stamp(&mut self, mut time: impl FnMut(&T, i64) -> i64) {
@@ -431,6 +462,14 @@ mod tests {
                 prop_assert_eq!(pairs(&kept), [a, stays].concat());
                 prop_assert_eq!(pairs(&from), rest.clone());
             }
+
+            let mut begun = both.clone();
+            let reached = begun.stamp_while(|_, _| 9, parts());
+            prop_assert_eq!(reached, joined.len().min(2 * most.max(1)));
+            let front = joined[..reached].iter().map(|(r, _)| (*r, 9)).chain(joined[reached..].to_vec());
+            prop_assert_eq!(pairs(&begun), front.clone().collect::<Vec<_>>());
+            let rest = begun.split_off(reached);
+            prop_assert_eq!([pairs(&begun), pairs(&rest)].concat(), front.collect::<Vec<_>>());
 
             let mut handed = Vec::new();
             both.clone().each(|record, time| handed.push((record, time)));

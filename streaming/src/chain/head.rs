@@ -5,8 +5,8 @@ use crate::{
     batch::{Batch, OwnedParts},
     operators::{Consumer, Flow, OperatorMail},
     seam::{
-        Barrier, Element, ErasedBatch, InputPort, Polled, Progress, StreamEvent, TaskCounters,
-        TaskError,
+        Barrier, Element, ErasedBatch, InputPort, Interrupt, Polled, Progress, StreamEvent,
+        TaskCounters, TaskError,
     },
 };
 use model::NodeId;
@@ -92,6 +92,7 @@ pub struct InputHead<T> {
     passed: Vec<Barrier>,
     ended: bool,
     counters: Arc<TaskCounters>,
+    interrupt: Interrupt,
     place: String,
 }
 
@@ -101,6 +102,7 @@ impl<T: Send + 'static> InputHead<T> {
         inputs: Vec<(Box<dyn InputPort>, OpenBatch<T>)>,
         consumer: Box<dyn Consumer<T>>,
         counters: Arc<TaskCounters>,
+        interrupt: Interrupt,
         place: String,
     ) -> Self {
         let (ports, open): (Vec<_>, Vec<_>) = inputs.into_iter().unzip();
@@ -124,6 +126,7 @@ impl<T: Send + 'static> InputHead<T> {
             passed: Vec::new(),
             ended: false,
             counters,
+            interrupt,
             place,
         }
     }
@@ -262,7 +265,8 @@ impl<T: Send + 'static> Head for InputHead<T> {
             if self.consumer.full() {
                 return Ok(Progress::Blocked);
             }
-            if worked >= budget {
+            // Small batches leave no rest when a step is interrupted, so that the flag is looked at between them too.
+            if worked >= budget || (worked > 0 && self.interrupt.is_raised()) {
                 return Ok(Progress::Busy);
             }
             match self.poll() {

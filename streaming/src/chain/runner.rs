@@ -10,7 +10,10 @@ use model::NodeId;
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -136,8 +139,10 @@ impl ChainTask {
     /// sets a timer instead.
     fn send_before_parking(&mut self) -> Result<Progress, TaskError> {
         let counters = &self.shared.counters;
-        let records = counters.records_out.load(Ordering::Relaxed);
-        let made = (records, counters.watermark_ms.load(Ordering::Relaxed));
+        let count = |records: &AtomicU64| records.load(Ordering::Relaxed);
+        // Input counts too: operators bring their metrics up to date when everything is flushed, also before a sink.
+        let records = count(&counters.records_out).wrapping_add(count(&counters.records_in));
+        let made = (records, count(&counters.watermark_ms));
         if made == self.flushed {
             return Ok(Progress::Starved);
         }
@@ -241,7 +246,7 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
 mod tests {
     use super::*;
     use crate::{operators::OperatorContext, seam::Barrier};
-    use std::sync::{Mutex, atomic::AtomicU64};
+    use std::sync::Mutex;
 
     /// The answers of a chain in a test, and how often everything was flushed.
     #[derive(Default)]

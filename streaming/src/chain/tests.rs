@@ -4,8 +4,13 @@ use super::*;
 use crate::{
     batch::Batch,
     harness::Harness,
-    operators::{BoxError, ByValue, Collector, Consumer, ProcessFunction},
-    seam::{Element, ErasedBatch, Interrupt, OutputPort, StreamEvent, TaskCounters},
+    operators::{
+        BoxError, ByValue, Collector, Consumer, Link, Operator, OperatorContext, ProcessFunction,
+        SideOutputs,
+    },
+    seam::{
+        Element, ErasedBatch, Interrupt, OutputPort, Progress, StreamEvent, TaskCounters, TaskError,
+    },
     state::{channel_of_group, key_group},
     types::key_hash,
 };
@@ -357,4 +362,63 @@ fn one_record_that_becomes_many_does_not_overrun_its_channel() {
     });
     let outcome = Harness::new(tmp.path()).channel_batches(1).run(&job).unwrap();
     assert!(outcome.collected[0][0].starts_with(b"150000\t"));
+}
+
+/// Batches of one record each, without an end.
+struct Drops;
+
+impl crate::seam::InputPort for Drops {
+    fn channels(&self) -> usize {
+        1
+    }
+    fn poll(&mut self) -> crate::seam::Polled {
+        let batch = ErasedBatch::new(Batch::from(vec![7_u64]));
+        crate::seam::Polled::Element { channel: 0, element: Element::Batch(batch) }
+    }
+    fn pause(&mut self, _channel: usize, _paused: bool) {}
+}
+
+/// Is told to end the step with the third record.
+struct Told {
+    interrupt: Interrupt,
+    records: Arc<Mutex<usize>>,
+}
+
+impl Operator<u64> for Told {
+    type Out = u64;
+    fn process(
+        &mut self,
+        batch: &mut Batch<u64>,
+        _: &mut Collector<u64>,
+        _: &OperatorContext,
+    ) -> Result<(), TaskError> {
+        let mut records = self.records.lock().unwrap();
+        *records += batch.len();
+        batch.clear();
+        if *records == 3 {
+            self.interrupt.raise();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_step_that_is_interrupted_takes_no_further_batch() {
+    let (interrupt, records) = (Interrupt::default(), Arc::new(Mutex::new(0)));
+    let told = Told { interrupt: interrupt.clone(), records: records.clone() };
+    let context = OperatorContext::for_tests(0, 1);
+    let link = Link::new(told, Box::new(NoConsumer), SideOutputs::default(), context);
+    let open: OpenBatch<u64> = |batch| ErasedBatch::downcast::<u64>(batch);
+    let mut head = InputHead::new(
+        vec![(Box::new(Drops) as _, open)],
+        Box::new(link),
+        Arc::new(TaskCounters::default()),
+        interrupt.clone(),
+        "test".to_owned(),
+    );
+    assert_eq!(head.step(100).unwrap(), Progress::Busy);
+    assert_eq!(*records.lock().unwrap(), 3);
+    interrupt.clear();
+    assert_eq!(head.step(100).unwrap(), Progress::Busy);
+    assert_eq!(*records.lock().unwrap(), 103);
 }

@@ -125,12 +125,11 @@ where
         self.wake(out, context);
         let WatermarkStrategy { timestamp, generator, .. } = &mut self.strategy;
         let mut promised = None;
-        batch.stamp(|record, given| {
+        out.extend_stamped(batch, |record, given| {
             let time = timestamp.timestamp(record, given);
             promised = promised.max(generator.on_event(record, time));
             time
         });
-        out.pass(batch);
         self.advance(promised, out);
         self.ask(out, context);
         Ok(())

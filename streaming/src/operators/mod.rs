@@ -183,7 +183,8 @@ pub trait Operator<In>: Send {
     ) -> Result<(), TaskError> {
         Ok(())
     }
-    /// Returns the bytes of memory that its state takes, timers included; `None`: it keeps none. REST shows the number as the metric
+    /// Returns the bytes that the tables and timers of the operator's keyed state or windows take. What keys and values have on the
+    /// heap (texts, maps, lists) does not count. `None` if the operator has no such state. REST shows the number as the metric
     /// `stateBytes` of the operator.
     fn state_bytes(&self) -> Option<u64> {
         None

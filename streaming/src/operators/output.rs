@@ -169,6 +169,21 @@ impl<T> Collector<T> {
         self.send_if_full();
     }
 
+    /// Emits the records of a batch with new event times, as long as nothing interrupts; the others stay in the batch.
+    pub(crate) fn extend_stamped(&mut self, from: &mut Batch<T>, time: impl FnMut(&T, i64) -> i64) {
+        let Self { buffer, pace, interrupt, .. } = self;
+        let stamped = from.stamp_while(time, pace.parts(interrupt));
+        if stamped == from.len() {
+            // The batch gets the buffer's memory in exchange.
+            buffer.append(from);
+        } else {
+            let rest = from.split_off(stamped);
+            buffer.append(from);
+            *from = rest;
+        }
+        self.send_if_full();
+    }
+
     /// Emits a record at its own time.
     #[inline(always)]
     pub fn push(&mut self, record: T, time: i64) {

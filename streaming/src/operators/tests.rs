@@ -271,6 +271,30 @@ fn batches_that_wait_are_worked_off_one_by_one() {
     assert_eq!(door.came(), [Ok(1), Ok(999), Ok(1_000), Ok(1_000)]);
 }
 
+#[test]
+fn records_get_their_times_one_by_one_where_the_step_is_interrupted() {
+    let door = Door::default();
+    let interrupt = crate::seam::Interrupt::default();
+    let context = crate::testing::context(
+        (0, 1),
+        Default::default(),
+        interrupt.clone(),
+        Arc::new(Clock::default()),
+    );
+    let times = crate::time::WatermarkStrategy::for_monotonous_timestamps(|n: &u64| *n as i64);
+    let assign = super::AssignWatermarks::new(times);
+    let mut link = Link::new(assign, Box::new(door.clone()), SideOutputs::default(), context);
+    interrupt.raise();
+    link.batch(&mut Batch::from((0..1_000).collect::<Vec<u64>>())).unwrap();
+    assert_eq!(door.came().first(), Some(&Ok(1)), "a slow function delays mail by one record");
+    assert!(link.is_interrupted());
+    interrupt.clear();
+    link.resume().unwrap();
+    let watermark = Err(StreamEvent::Watermark(998));
+    assert_eq!(door.came().last(), Some(&watermark), "behind all records");
+    assert!(door.came().contains(&Ok(999)) && !link.is_interrupted());
+}
+
 /// Sets a timer of processing time for each record, that many milliseconds ahead.
 #[derive(Clone)]
 struct Sleeps;

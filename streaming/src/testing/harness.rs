@@ -238,7 +238,7 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     }
 
     /// Returns the value of a metric of the operator, by the name that its function gave it; `None` if there is none of that name.
-    /// `stateBytes` is the memory of its state.
+    /// `stateBytes` is the memory of the tables and timers of its keyed state; see [`Operator::state_bytes`].
     pub fn metric(&self, name: &str) -> Option<i64> {
         let of_task = self.shared.counters.functions.values();
         of_task.get(&format!("{}.{name}", host::OPERATOR)).copied()
