@@ -274,7 +274,7 @@ async fn deployments_that_do_not_fit_are_refused_and_repeated_ones_are_not_run_t
     assert_eq!(ask(deployment(true, JOB, 1, 1)).await.unwrap(), [], "repeated");
     let stale = ask(deployment(false, JOB, 1, 0)).await.unwrap();
     assert!(
-        matches!(&stale[..], [(a, DeployError::Host(why))] if a.attempt == 0 && why.contains("later"))
+        matches!(&stale[..], [(a, DeployError::Host(why))] if a.attempt == 0 && why.contains("superseded by attempt 1"))
     );
     let other_master = ask(deployment(false, JOB, 2, 2)).await;
     assert!(matches!(other_master, Err(CallError::Refused(DeployError::Host(_)))));

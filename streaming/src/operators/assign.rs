@@ -25,7 +25,7 @@ const ASK: u32 = 1;
 /// asked only after batches, as in Flink.
 ///
 /// # Errors
-/// Returns [`TaskError::Option`] if the option is not a duration.
+/// Returns [`TaskError::InvalidOption`] if the option is not a duration.
 pub(crate) fn ask_interval(context: &OperatorContext) -> Result<Option<Duration>, TaskError> {
     let interval = context.shared().duration_option(&[INTERVAL], INTERVAL_DEFAULT)?;
     Ok((!interval.is_zero()).then(|| interval.max(Duration::from_millis(1))))

@@ -48,7 +48,7 @@ impl ChainShared {
     /// Returns a job option as a duration, such as `100 ms`: the first of `keys` that is set; `default` if none is set.
     ///
     /// # Errors
-    /// Returns [`TaskError::Option`] if the value is not a duration.
+    /// Returns [`TaskError::InvalidOption`] if the value is not a duration.
     pub(crate) fn duration_option(
         &self,
         keys: &[&str],
@@ -56,7 +56,7 @@ impl ChainShared {
     ) -> Result<Duration, TaskError> {
         let set = keys.iter().find_map(|key| self.options.get_key_value(*key));
         let Some((key, text)) = set else { return Ok(default) };
-        let wrong = || TaskError::Option { key: key.clone(), text: text.clone() };
+        let wrong = || TaskError::InvalidOption { key: key.clone(), text: text.clone() };
         parse_duration(text).ok_or_else(wrong)
     }
     pub(crate) fn add_snapshot(&self, checkpoint: u64, operator: OperatorId, bytes: Vec<u8>) {

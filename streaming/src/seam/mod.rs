@@ -346,7 +346,7 @@ pub enum TaskError {
     #[error(
         "job option '{key}': '{text}' is not a duration: a number with ms, s, min, h or d, e.g. 10 s"
     )]
-    Option {
+    InvalidOption {
         /// Key of the option.
         key: String,
         /// Its value.
@@ -358,10 +358,10 @@ pub enum TaskError {
 }
 
 impl TaskError {
-    /// Returns whether a restart may help. It cannot for [`TaskError::Deployment`] and [`TaskError::Option`], which stay as they
+    /// Returns whether a restart may help. It cannot for [`TaskError::Deployment`] and [`TaskError::InvalidOption`], which stay as they
     /// are, nor for [`TaskError::Input`], because a changed input cannot be read again.
     pub fn is_recoverable(&self) -> bool {
-        !matches!(self, Self::Deployment(_) | Self::Option { .. } | Self::Input { .. })
+        !matches!(self, Self::Deployment(_) | Self::InvalidOption { .. } | Self::Input { .. })
     }
     /// Returns the stable name of the error's kind, for `FailureCause::kind`.
     pub fn kind(&self) -> &'static str {
@@ -372,7 +372,7 @@ impl TaskError {
             Self::Input { .. } => "InputError",
             Self::Coordinator { .. } => "CoordinatorUnavailable",
             Self::Codec { .. } => "CodecError",
-            Self::Option { .. } => "InvalidOption",
+            Self::InvalidOption { .. } => "InvalidOption",
             Self::Deployment(_) => "DeploymentMismatch",
         }
     }
