@@ -361,11 +361,8 @@ impl<T> Batch<T> {
 
     /// Gives every record a new time.
     #[inline]
-    pub fn stamp(&mut self, mut time: impl FnMut(&T, i64) -> i64) {
-        self.fill_times();
-        for (record, stamp) in self.records.iter().zip(&mut self.times) {
-            *stamp = time(record, *stamp);
-        }
+    pub fn stamp(&mut self, time: impl FnMut(&T, i64) -> i64) {
+        self.stamp_while(time, || usize::MAX);
     }
 }
 

@@ -64,7 +64,7 @@ pub trait Head: Send {
     /// [`TaskError`] if the task has failed.
     fn close(&mut self) -> Result<(), TaskError>;
     /// Releases resources of a task that was cancelled or has failed; called instead of `close`, or after a `close` that failed.
-    /// What was closed already is left alone.
+    /// Operators that were closed already are left alone.
     fn dispose(&mut self);
 }
 
