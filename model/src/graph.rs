@@ -95,6 +95,10 @@ pub struct GraphNode {
     pub states: Vec<StateDeclaration>,
     /// Whether a coordinator (a split enumerator, a collector) runs for it in the JobManager-side host.
     pub coordinated: bool,
+    /// Whether the operator commits results when a checkpoint is complete. The tasks of a job with such an operator end only after
+    /// a final checkpoint.
+    #[serde(default)]
+    pub commits: bool,
 }
 
 /// A declared state of an operator.

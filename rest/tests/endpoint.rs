@@ -84,6 +84,7 @@ fn graph() -> JobGraph {
             reads: Vec::new(),
             states: Vec::new(),
             coordinated: true,
+            commits: false,
         }],
         vertices: vec![JobVertex {
             id: JobVertexId(0x77),
@@ -123,7 +124,13 @@ fn details() -> JobDetails {
                 ]),
                 resource_id: Some(model::ResourceId::new("tm-1")),
                 host: Some("node".to_owned()),
-                io: TaskIo { records_in: 0, records_out: 9, bytes_in: 0, bytes_out: 90 },
+                io: TaskIo {
+                    records_in: 0,
+                    records_out: 9,
+                    bytes_in: 0,
+                    bytes_out: 90,
+                    end_of_data: false,
+                },
                 metrics: Arc::new(BTreeMap::from([("map.seen".to_owned(), -7)])),
                 cause: None,
             }],

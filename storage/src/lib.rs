@@ -2,6 +2,7 @@
 //! drivers - and input files of other systems. It must never know actors.
 
 pub mod blobs;
+pub mod checkpoints;
 pub mod disk;
 pub mod files;
 pub mod ha;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::job_testing::{
-    Deployments, HostsDouble, ManagerDouble, WorkerDouble, graph, program, until,
+    Deployments, HostsDouble, ManagerDouble, WorkerDouble, graph, log_of, program, until,
 };
 use crate::program_hosts::{HostSide, program_key};
 use crate::testing::{Calls, TestProcess, local, seconds, session, settle};
@@ -78,6 +78,7 @@ impl Fixture {
             services: process.services.clone(),
             program: Some(program),
             options,
+            log: log_of(&graph),
             graph: Arc::new(graph),
             session: JobMasterId(session(FENCE)),
             submitted_ms: process.services.platform.unix_millis(),

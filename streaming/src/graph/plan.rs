@@ -92,6 +92,7 @@ fn graph_nodes(drafts: &[NodeDraft]) -> Result<Vec<GraphNode>, BuildProgramError
             reads: draft.reads.iter().map(|read| read.from).collect(),
             states: draft.states.clone(),
             coordinated: draft.coordinator.is_some(),
+            commits: false,
         });
     }
     Ok(nodes)

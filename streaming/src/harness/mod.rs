@@ -304,6 +304,8 @@ impl Harness {
             options: Arc::new(graph.options.clone()),
             devices: Arc::default(),
             restore: BTreeMap::new(),
+            restored_at_end: false,
+            ends_with_checkpoint: false,
             counters: Arc::new(TaskCounters::default()),
             interrupt: self.interrupt.clone(),
         }

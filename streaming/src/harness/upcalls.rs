@@ -2,7 +2,7 @@
 
 use crate::{
     graph::draft::lock,
-    seam::{Mail, OnFailure, TaskUpcalls},
+    seam::{Mail, OnFailure, TaskSnapshot, TaskUpcalls},
 };
 use futures::future::BoxFuture;
 use model::{ExecutionAttemptId, OperatorId};
@@ -180,11 +180,11 @@ impl TaskUpcalls for Upcalls {
         let number = state.next;
         state.timers.insert((due, number), (self.attempt, ticket));
     }
-    fn acknowledge(&self, checkpoint: u64, snapshots: Vec<(OperatorId, Vec<u8>)>) {
+    fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot) {
         self.woken.set();
         let mut state = lock(&self.world.state);
         let entry = state.acknowledged.entry(checkpoint).or_default();
         entry.0 += 1;
-        entry.1 += snapshots.len();
+        entry.1 += snapshot.operators.len();
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     graph::draft::lock,
     operators::{ChainShared, OperatorContext, OperatorMail, split_ticket},
-    seam::{Interrupt, TaskUpcalls},
+    seam::{Interrupt, TaskSnapshot, TaskUpcalls},
 };
 use futures::{FutureExt, future::BoxFuture};
 use model::{ExecutionAttemptId, JobId, JobVertexId, NodeId, OperatorId};
@@ -90,7 +90,7 @@ impl TaskUpcalls for Host {
         state.asked += 1;
         state.timers.insert(due, ticket);
     }
-    fn acknowledge(&self, _checkpoint: u64, _snapshots: Vec<(OperatorId, Vec<u8>)>) {}
+    fn acknowledge(&self, _checkpoint: u64, _snapshot: TaskSnapshot) {}
 }
 
 /// Returns an answer as mail for the operator.
@@ -123,6 +123,8 @@ pub(crate) fn context(
         devices: Arc::default(),
         counters: Arc::default(),
         interrupt,
+        restored_at_end: false,
+        ends_with_checkpoint: false,
         snapshots: Mutex::default(),
     };
     OperatorContext {
