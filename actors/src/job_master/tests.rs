@@ -86,7 +86,12 @@ impl Fixture {
             runner: rpc.gateway(&rpc.address_of("job_manager_runner/test"), fence),
             embedded: false,
         });
-        let gateway = rpc.gateway(running.address(), JobMasterId(session(FENCE)));
+        let gateway: Remote<JobMasterGateway> =
+            rpc.gateway(running.address(), JobMasterId(session(FENCE)));
+        // The job starts when its log was read.
+        while gateway.ask(RequestStatus {}).await.expect("it answers") == JobStatus::Created {
+            tokio::task::yield_now().await;
+        }
         Self { process, running, gateway, hosts, manager, ended, _runner: registration }
     }
 

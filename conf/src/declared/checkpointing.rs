@@ -8,11 +8,11 @@ choices! {
     /// What becomes of a job's checkpoints when the job ends without having finished. A finished job's are always deleted.
     pub enum Retention {
         /// Kept if the job fails, deleted if it is cancelled.
-        DeleteOnCancellation = "DELETE_ON_CANCELLATION" | "delete-on-cancellation",
+        DeleteOnCancellation = "delete_on_cancellation" | "delete-on-cancellation",
         /// Kept.
-        RetainOnCancellation = "RETAIN_ON_CANCELLATION" | "retain-on-cancellation",
+        RetainOnCancellation = "retain_on_cancellation" | "retain-on-cancellation",
         /// Deleted.
-        NoExternalizedCheckpoints = "NO_EXTERNALIZED_CHECKPOINTS" | "no-externalized-checkpoints",
+        NoExternalizedCheckpoints = "no_externalized_checkpoints" | "no-externalized-checkpoints",
     }
 }
 

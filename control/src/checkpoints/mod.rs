@@ -70,7 +70,12 @@ pub enum CheckpointStep {
         coordinators: BTreeMap<OperatorId, StateHandle>,
     },
     /// The checkpoint is complete: its subtasks and the coordinators are told.
-    Complete(u64),
+    Complete {
+        /// The number of the checkpoint.
+        checkpoint: u64,
+        /// The subtasks that end with it.
+        last: BTreeSet<TaskIndex>,
+    },
     /// The checkpoint will never be complete.
     Aborted {
         /// The number of the checkpoint.
@@ -262,9 +267,8 @@ impl Checkpoints {
         checkpoint: u64,
         outcome: Result<Arc<CheckpointMetadata>, String>,
     ) {
-        if self.in_phase(checkpoint, Phase::Persisting).is_none() {
-            return;
-        }
+        let Some(pending) = self.in_phase(checkpoint, Phase::Persisting) else { return };
+        let last = pending.last.clone();
         let metadata = match outcome {
             Ok(metadata) => metadata,
             Err(why) => return self.fail(now, why),
@@ -273,7 +277,7 @@ impl Checkpoints {
         self.failures = 0;
         self.due = self.due.max(now.saturating_add(self.config.min_pause));
         self.complete.push_back(metadata);
-        self.out.push(CheckpointStep::Complete(checkpoint));
+        self.out.push(CheckpointStep::Complete { checkpoint, last });
         let mut subsumed = BTreeSet::new();
         while self.complete.len() > self.config.retained.max(1) {
             if let Some(old) = self.complete.pop_front() {

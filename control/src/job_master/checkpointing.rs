@@ -54,12 +54,10 @@ impl JobCore {
             && !self.some_region_is_finishing()
     }
 
-    /// Returns true if some tasks of a region have finished and others have not yet: the final checkpoint of the region is complete,
-    /// and tasks that have finished pass no further barrier on.
+    /// Returns true if the final checkpoint of a region is complete and not all of its tasks have finished. Those that have pass no
+    /// further barrier on.
     fn some_region_is_finishing(&self) -> bool {
-        self.regions.iter().any(|(index, region)| {
-            self.region_runs(index) && region.tasks.iter().any(|task| self.has_finished(*task))
-        })
+        self.finishing.iter().any(|region| self.region_runs(*region))
     }
 
     /// Returns true if the sources of a region that runs have no more data.
@@ -73,15 +71,14 @@ impl JobCore {
         state.is_some_and(|state| state.phase == Phase::Active && !state.is_over())
     }
 
-    /// Returns true if all sources of a region have no more data.
+    /// Returns true if all sources of a region have no more data, and the region's final checkpoint is not complete yet.
     fn ends(&self, region: RegionIndex) -> bool {
-        self.regions.get(region).is_some_and(|region| {
-            region
-                .tasks
-                .iter()
-                .filter(|task| self.is_source(**task))
-                .all(|source| self.exec.task(*source).is_some_and(|task| task.io.end_of_data))
-        })
+        let at_end =
+            |source: &TaskIndex| self.exec.task(*source).is_some_and(|task| task.io.end_of_data);
+        let region_at_end = |region: &crate::scheduler::Region| {
+            region.tasks.iter().filter(|task| self.is_source(**task)).all(at_end)
+        };
+        !self.finishing.contains(&region) && self.regions.get(region).is_some_and(region_at_end)
     }
 
     fn is_source(&self, task: TaskIndex) -> bool {
@@ -131,7 +128,11 @@ impl JobCore {
                     let metadata = checkpoints::assemble(&self.exec, times, &parts, coordinators);
                     self.out.push(Command::PersistCheckpoint(Arc::new(metadata)));
                 }
-                CheckpointStep::Complete(checkpoint) => self.notify(checkpoint, true),
+                CheckpointStep::Complete { checkpoint, last } => {
+                    let over = last.iter().filter_map(|task| self.regions.of_task(*task));
+                    self.finishing.extend(over);
+                    self.notify(checkpoint, true);
+                }
                 CheckpointStep::Aborted { checkpoint, why } => {
                     self.out.push(Command::CheckpointAborted { checkpoint, why });
                     self.notify(checkpoint, false);

@@ -231,6 +231,8 @@ pub struct JobCore {
     restarts: u32,
     random: u64,
     checkpoints: Checkpoints,
+    /// Regions whose final checkpoint is complete: their tasks finish, or have finished.
+    finishing: BTreeSet<RegionIndex>,
     /// Whether some sink's results are committed by a checkpoint.
     commits: bool,
     out: Vec<Command>,
@@ -265,6 +267,7 @@ impl JobCore {
             freed: BTreeSet::new(),
             restarts: 0,
             checkpoints: Checkpoints::new(config.checkpoints.clone(), now.mono),
+            finishing: BTreeSet::new(),
             commits: checkpointing::commits(exec.graph()),
             out: Vec::new(),
             config,

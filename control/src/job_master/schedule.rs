@@ -278,6 +278,7 @@ impl JobCore {
     /// Regions start again with new attempts.
     fn resume(&mut self, regions: &[RegionIndex], now: Now) {
         for region in regions {
+            self.finishing.remove(region);
             let tasks = self.tasks_of(*region);
             for task in &tasks {
                 self.exec.renew(*task, now.unix_ms);

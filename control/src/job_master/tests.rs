@@ -1,3 +1,5 @@
+mod checkpoints;
+
 use super::*;
 use crate::checkpoints::CheckpointConfig;
 use crate::mutation::Mutation;
