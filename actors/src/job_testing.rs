@@ -74,6 +74,7 @@ pub(crate) fn graph(id: u128, parallelism: u32, coordinated: bool) -> JobGraph {
         reads: vec![],
         states: vec![],
         coordinated,
+        commits: false,
     };
     JobGraph {
         job_id: job(id),

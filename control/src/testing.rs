@@ -70,6 +70,7 @@ pub(crate) fn node(id: NodeId, coordinated: bool) -> GraphNode {
         reads: vec![],
         states: vec![],
         coordinated,
+        commits: false,
     }
 }
 

@@ -84,6 +84,7 @@ fn graph() -> JobGraph {
             reads: Vec::new(),
             states: Vec::new(),
             coordinated: true,
+            commits: false,
         }],
         vertices: vec![JobVertex {
             id: JobVertexId(0x77),

@@ -112,6 +112,7 @@ fn node(id: u32, kind: &str) -> GraphNode {
         reads: if id == 1 { Vec::new() } else { vec![NodeId(id - 1)] },
         states: Vec::new(),
         coordinated: false,
+        commits: false,
     }
 }
 

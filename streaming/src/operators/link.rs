@@ -168,6 +168,10 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
         self.out.next_mut().notify_complete(checkpoint)
     }
 
+    fn is_committing(&self) -> bool {
+        self.operator.is_committing() || self.out.next().is_committing()
+    }
+
     fn close(&mut self) -> Result<(), TaskError> {
         self.ended = true;
         self.operator.close(&self.context)?;

@@ -207,6 +207,7 @@ fn graph(job_id: JobId, job: &PlannedJob) -> JobGraph {
         reads: if i == 0 { Vec::new() } else { vec![NodeId(i as u32 - 1)] },
         states: Vec::new(),
         coordinated: job.coordinated && i == 0,
+        commits: false,
     });
     let vertices = job.parallelism.iter().enumerate().map(|(i, parallelism)| JobVertex {
         id: vertex_id(i),
