@@ -50,6 +50,13 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         &mut self.operator
     }
 
+    /// Takes out the operator's snapshots for a checkpoint.
+    #[cfg(test)]
+    pub(crate) fn snapshots(&self, checkpoint: u64) -> Vec<Vec<u8>> {
+        let taken = self.context.shared.take_snapshots(checkpoint);
+        taken.into_iter().map(|(_, bytes)| bytes).collect()
+    }
+
     /// Makes it another operator of its chain.
     #[cfg(test)]
     pub(super) fn set_node(&mut self, node: NodeId) {

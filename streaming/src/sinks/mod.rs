@@ -9,12 +9,20 @@ pub mod collect;
 mod file;
 mod print;
 mod publish;
+pub mod sink;
 mod spool;
+pub mod two_phase;
+mod without;
 
 pub use checksum::{Checksum, Discard};
 pub use collect::{CollectChunk, CollectCoordinator, CollectRequest, CollectSink};
 pub use file::{FileCommitter, FileSink};
 pub use print::Print;
+pub use sink::{
+    CommitError, CommitRequest, Committer, CommittingSinkWriter, GlobalCommitter, Sink, SinkWriter,
+    WriterContext,
+};
+pub use without::{NoCommitter, NoWriterState, WithoutCommitter};
 
 #[cfg(test)]
 mod tests;
