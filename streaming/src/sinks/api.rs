@@ -1,8 +1,8 @@
 //! The methods of [`Stream`] that declare the built-in sinks.
 
 use super::{
-    Checksum, CollectSink, Discard, FileSink, Print, checksum::Total, collect::CollectFactory,
-    file::CommitterFactory,
+    Checksum, CollectSink, Discard, Print, TextFileSink, checksum::Total, collect::CollectFactory,
+    text_file::CommitterFactory,
 };
 use crate::{
     api::{Stream, StreamSink},
@@ -34,7 +34,7 @@ impl<T: Record> Stream<T> {
         let destination = self.env.resolve("file sink", path.as_ref());
         let committer = CommitterFactory { destination: destination.clone() };
         self.add_sink("file_sink", Some(Box::new(committer)), move || {
-            FileSink::new(destination.clone())
+            TextFileSink::new(destination.clone())
         })
     }
 

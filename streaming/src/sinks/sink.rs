@@ -141,6 +141,9 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
 /// A sink with two-phase commit: it creates the writer and the committer of each subtask, and the global committer. Where one of
 /// the committers is not needed, its type is [`NoCommitter`].
 ///
+/// A sink for records of every type (`impl<T: Record> Sink<T> for Files`) must not implement `Clone`, else the compiler takes it
+/// for a [`SinkWriter`] that is a sink by itself.
+///
 /// The writer prepares what it has written before the barrier of a checkpoint goes on. The committer commits it when the
 /// checkpoint is complete, and again after a failure in between; see [`Committer`].
 ///
