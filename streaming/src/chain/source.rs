@@ -369,7 +369,7 @@ impl<R: SourceReader> Head for SourceHead<R> {
         std::mem::take(&mut self.passed)
     }
     fn is_committing(&self) -> bool {
-        false
+        self.out.chain().next().is_committing()
     }
     fn close(&mut self) -> Result<(), TaskError> {
         self.close_reader();

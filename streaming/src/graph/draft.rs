@@ -56,6 +56,8 @@ pub(crate) struct NodeDraft {
     pub(crate) reads: Vec<Read>,
     pub(crate) states: Vec<StateDeclaration>,
     pub(crate) coordinator: Option<Box<dyn CoordinatorFactory>>,
+    /// True for the committers of a sink.
+    pub(crate) commits: bool,
     /// The parallelism that the program sets. The operator begins a chain unless the chain before it has the same parallelism.
     pub(crate) parallelism: Option<u32>,
     /// True if the operator can have one subtask only.

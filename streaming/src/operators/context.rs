@@ -211,6 +211,12 @@ impl OperatorContext {
     pub fn parallelism(&self) -> u32 {
         self.shared.parallelism
     }
+    /// Returns true if this subtask takes over from the former subtask with that index, which may be greater than any of now: each
+    /// former subtask has one successor, whatever the parallelism was and is. Subtask 1 of 3 succeeds the subtasks 1, 4, 7 and
+    /// so on.
+    pub fn takes_over(&self, former: u32) -> bool {
+        former % self.parallelism().max(1) == self.subtask()
+    }
     /// Returns the number of key groups of this operator, the greatest parallelism that it can be restored with.
     pub fn max_parallelism(&self) -> u32 {
         self.shared.max_parallelism

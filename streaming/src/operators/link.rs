@@ -50,6 +50,13 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         &mut self.operator
     }
 
+    /// Takes out the operator's snapshots for a checkpoint.
+    #[cfg(test)]
+    pub(crate) fn snapshots(&self, checkpoint: u64) -> Vec<Vec<u8>> {
+        let taken = self.context.shared.take_snapshots(checkpoint);
+        taken.into_iter().map(|(_, bytes)| bytes).collect()
+    }
+
     /// Makes it another operator of its chain.
     #[cfg(test)]
     pub(super) fn set_node(&mut self, node: NodeId) {
@@ -172,6 +179,10 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError> {
         self.operator.notify_complete(checkpoint, &self.context)?;
         self.out.next_mut().notify_complete(checkpoint)
+    }
+
+    fn is_committing(&self) -> bool {
+        self.operator.is_committing() || self.out.next().is_committing()
     }
 
     fn close(&mut self) -> Result<(), TaskError> {

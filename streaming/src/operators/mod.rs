@@ -125,6 +125,11 @@ pub trait Consumer<T>: Send {
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn notify_complete(&mut self, checkpoint: u64) -> Result<(), TaskError>;
+    /// Returns true while an operator of the chain commits what a completed checkpoint has released. The task must not finish then;
+    /// the operator asks its host for mail until it is done.
+    fn is_committing(&self) -> bool {
+        false
+    }
     /// Closes all operators after the end of input has gone through the chain.
     ///
     /// # Errors
@@ -218,6 +223,11 @@ pub trait Operator<In>: Send {
         _context: &OperatorContext,
     ) -> Result<(), TaskError> {
         Ok(())
+    }
+    /// Returns true while the operator commits what [`Operator::notify_complete`] has released, for instance because a commit is
+    /// under way or will be repeated. A task does not finish before.
+    fn is_committing(&self) -> bool {
+        false
     }
     /// Called after the end of input has gone through the chain. [`Operator::dispose`] is not called after it, even if it fails.
     ///

@@ -6,15 +6,25 @@
 mod api;
 mod checksum;
 pub mod collect;
-mod file;
+mod files;
 mod print;
 mod publish;
+pub mod sink;
 mod spool;
+mod text_file;
+pub mod two_phase;
+mod without;
 
 pub use checksum::{Checksum, Discard};
 pub use collect::{CollectChunk, CollectCoordinator, CollectRequest, CollectSink};
-pub use file::{FileCommitter, FileSink};
+pub use files::{Encoder, FileSink, Lines, PartCommitter, PartWriter, PendingPart, RollingPolicy};
 pub use print::Print;
+pub use sink::{
+    CommitError, CommitRequest, Committer, CommittingSinkWriter, GlobalCommitter, Sink, SinkWriter,
+    WriterContext,
+};
+pub use text_file::{FileCommitter, TextFileSink};
+pub use without::{NoCommitter, NoWriterState, WithoutCommitter};
 
 #[cfg(test)]
 mod tests;

@@ -47,14 +47,14 @@ enum Told {
 
 /// The sink's part in a task: writes the file of one execution attempt.
 #[derive(Debug)]
-pub struct FileSink {
+pub struct TextFileSink {
     destination: PathBuf,
     open: Option<Open>,
     line: Vec<u8>,
     told: Told,
 }
 
-impl FileSink {
+impl TextFileSink {
     /// Creates a sink for a destination, which must be an absolute path. The file is created when the task opens.
     pub fn new(destination: PathBuf) -> Self {
         Self { destination, open: None, line: Vec::new(), told: Told::No }
@@ -73,7 +73,7 @@ impl FileSink {
     }
 }
 
-impl<T: ToLine> Operator<T> for FileSink {
+impl<T: ToLine> Operator<T> for TextFileSink {
     type Out = ();
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
