@@ -167,6 +167,11 @@ impl ChainTask {
     /// Sends what is left at the end of the data. The task then finishes, or waits for the barrier of the final checkpoint, for the
     /// notification that this is complete, and for its sinks to commit.
     fn end(&mut self) -> Result<Progress, TaskError> {
+        // Side outputs that were interrupted still have records, with the end of input behind them.
+        self.head.resume()?;
+        if self.head.is_interrupted() {
+            return Ok(if self.head.full() { Progress::Blocked } else { Progress::Busy });
+        }
         if !self.head.flush(true)? {
             return Ok(Progress::Blocked);
         }

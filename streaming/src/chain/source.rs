@@ -222,7 +222,7 @@ impl<R: SourceReader> SourceHead<R> {
                 self.ask_later();
             }
             LOOK => {
-                let held_up = self.out.chain().is_held_up();
+                let held_up = self.out.is_interrupted() || self.out.chain().is_full();
                 if let Some(times) = self.out.times() {
                     times.look(held_up);
                     if let Some(every) = times.look_every() {
@@ -360,10 +360,10 @@ impl<R: SourceReader> Head for SourceHead<R> {
         self.out.chain().is_full()
     }
     fn resume(&mut self) -> Result<(), TaskError> {
-        self.out.collector().resume()
+        self.out.resume()
     }
     fn is_interrupted(&self) -> bool {
-        self.out.chain().next().is_interrupted()
+        self.out.is_interrupted()
     }
     fn passed_barriers(&mut self) -> Vec<PassedBarrier> {
         std::mem::take(&mut self.passed)

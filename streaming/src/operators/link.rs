@@ -100,7 +100,7 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     fn resume(&mut self) -> Result<(), TaskError> {
         self.out.resume()?;
         // Batch by batch, as they came: what is behind may be full after any of them.
-        while !self.out.next().is_interrupted()
+        while !self.out.is_interrupted()
             && !self.full()
             && let Some(mut batch) = self.rest.pop_front()
         {
@@ -113,7 +113,7 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     }
 
     fn is_interrupted(&self) -> bool {
-        !self.rest.is_empty() || self.out.next().is_interrupted()
+        !self.rest.is_empty() || self.out.is_interrupted()
     }
 
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {

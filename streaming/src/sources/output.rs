@@ -5,11 +5,19 @@ use super::protocol::FromReader;
 use crate::{
     batch::{Batch, NO_TIME},
     operators::{BATCH_RECORDS, Collector, OperatorContext},
-    seam::StreamEvent,
+    seam::{StreamEvent, TaskError},
     time::SplitTimes,
 };
 use futures::future::BoxFuture;
-use std::{path::Path, time::Duration};
+use std::{collections::VecDeque, path::Path, time::Duration};
+
+/// What a reader has emitted for a split, with the split's id, while it waits for records before it to get their event times.
+enum Left<T> {
+    Records(String, Batch<T>),
+    Watermark(String, i64),
+    Idle(String),
+    Release(String),
+}
 
 /// The output of a [`SourceReader`](super::SourceReader): takes records, with or without event times, and watermarks per split.
 ///
@@ -20,6 +28,8 @@ pub struct ReaderOutput<T> {
     times: Option<Box<dyn SplitTimes<T>>>,
     /// Records of the current split that have not got their event times; unused without a watermark strategy.
     pending: Batch<T>,
+    /// What was emitted and has not been passed on, in order, because the step was interrupted while records got their times.
+    left: VecDeque<Left<T>>,
     /// Id of the current split; empty for records without a split.
     split: String,
     now_ms: u64,
@@ -27,7 +37,8 @@ pub struct ReaderOutput<T> {
 
 impl<T: 'static> ReaderOutput<T> {
     pub(crate) fn new(out: Collector<T>, times: Option<Box<dyn SplitTimes<T>>>) -> Self {
-        Self { out, times, pending: Batch::default(), split: String::new(), now_ms: 0 }
+        let (pending, left) = (Batch::default(), VecDeque::new());
+        Self { out, times, pending, left, split: String::new(), now_ms: 0 }
     }
 
     /// Emits a record that belongs to no split and has no event time.
@@ -62,16 +73,13 @@ impl<T: 'static> ReaderOutput<T> {
     /// split's last record was emitted.
     pub fn release_split(&mut self, id: &str) {
         self.hand_over();
-        if let Some(times) = &mut self.times {
-            times.release(id);
-        }
-        self.emit_changes();
+        self.do_or_leave(Left::Release(id.to_owned()));
     }
 
     /// Returns true if the rest of the chain takes nothing more for now, or if the step should end. A reader that emits many
     /// records in one call should then return and continue in the next call.
     pub fn is_stopped(&self) -> bool {
-        !self.out.goes_on()
+        !self.left.is_empty() || !self.out.goes_on()
     }
 
     /// Emits the records of one poll, at most as many as a batch may have.
@@ -100,15 +108,80 @@ impl<T: 'static> ReaderOutput<T> {
         self.times.as_deref_mut()
     }
 
-    /// Passes the pending records to the chain, with their event times and the watermarks that follow from them.
+    /// Passes the pending records to the chain, with their event times and the watermarks that follow from them. If the step is
+    /// interrupted, the records without event times are left to [`ReaderOutput::resume`] with.
     pub(crate) fn hand_over(&mut self) {
-        if let Some(times) = &mut self.times
-            && !self.pending.is_empty()
-        {
-            times.records(&self.split, &mut self.pending, self.now_ms);
-            self.out.pass(&mut self.pending);
+        if self.pending.is_empty() {
+            return;
+        }
+        let mut pending = std::mem::take(&mut self.pending);
+        if self.left.is_empty() {
+            let split = std::mem::take(&mut self.split);
+            self.stamp(&split, &mut pending);
+            self.split = split;
+        }
+        if pending.is_empty() {
+            self.pending = pending;
+        } else {
+            self.left.push_back(Left::Records(self.split.clone(), pending));
+        }
+    }
+
+    /// Passes records of one split to the chain, with their event times, until the step is interrupted; the others stay in the batch.
+    fn stamp(&mut self, split: &str, batch: &mut Batch<T>) {
+        let Self { out, times, now_ms, .. } = self;
+        if let Some(times) = times {
+            out.extend_stamped(batch, |batch, next| times.records(split, batch, *now_ms, next));
             self.emit_changes();
         }
+    }
+
+    /// Does what a reader has asked for, or leaves it to [`ReaderOutput::resume`] if records before it have no event times yet.
+    fn do_or_leave(&mut self, asked: Left<T>) {
+        match self.left.is_empty() {
+            true => self.perform(asked),
+            false => self.left.push_back(asked),
+        }
+    }
+
+    /// Does what a reader has asked for. Records that are left because the step is interrupted become the first of `left`.
+    fn perform(&mut self, mut asked: Left<T>) {
+        if let Left::Records(split, batch) = &mut asked {
+            self.stamp(split, batch);
+            if !batch.is_empty() {
+                self.left.push_front(asked);
+            }
+            return;
+        }
+        if let Some(times) = &mut self.times {
+            match asked {
+                Left::Watermark(split, ms) => times.watermark(&split, ms),
+                Left::Idle(split) => times.idle(&split),
+                Left::Release(split) => times.release(&split),
+                Left::Records(..) => {}
+            }
+        }
+        self.emit_changes();
+    }
+
+    /// Returns true if an interruption has left records to [`ReaderOutput::resume`] with, here or in the rest of the chain.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        !self.left.is_empty() || self.out.is_interrupted()
+    }
+
+    /// Continues with what an interruption has left, until the step is interrupted again or the chain is full.
+    pub(crate) fn resume(&mut self) -> Result<(), TaskError> {
+        self.out.resume()?;
+        while !self.out.is_held_up()
+            && let Some(left) = self.left.pop_front()
+        {
+            self.perform(left);
+            self.out.flush()?;
+            if !self.out.goes_on() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn emit_changes(&mut self) {
@@ -175,21 +248,15 @@ impl<T: 'static> SplitOutput<'_, T> {
     /// follow. For sources that know this better than a generator; does nothing if the source has no watermark strategy.
     pub fn emit_watermark(&mut self, ms: i64) {
         self.out.hand_over();
-        let split = &self.out.split;
-        if let Some(times) = &mut self.out.times {
-            times.watermark(split, ms);
-        }
-        self.out.emit_changes();
+        let split = self.out.split.clone();
+        self.out.do_or_leave(Left::Watermark(split, ms));
     }
 
     /// Marks this split as idle: it does not hold back the subtask's watermark until its next record.
     pub fn mark_idle(&mut self) {
         self.out.hand_over();
-        let split = &self.out.split;
-        if let Some(times) = &mut self.out.times {
-            times.idle(split);
-        }
-        self.out.emit_changes();
+        let split = self.out.split.clone();
+        self.out.do_or_leave(Left::Idle(split));
     }
 }
 
