@@ -218,3 +218,32 @@ fn a_timestamp_function_of_a_source_is_interrupted_after_the_record_at_work() {
     let at = log.iter().position(|seen| *seen == ("timed", 500)).unwrap();
     assert_eq!(log[at + 1].0, "mapped", "the rest of the batch waits for its times");
 }
+
+/// A record with memory on the heap is looked behind even if the function is known to be quick.
+#[test]
+fn quick_functions_on_texts_look_at_the_interruption_after_every_record() {
+    let interrupt = Interrupt::default();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let (raised, seen) = (interrupt.clone(), log.clone());
+    let job = crate::api::tests::built(1, move |env| {
+        let (raised, first, second) = (raised.clone(), seen.clone(), seen.clone());
+        let texts = env.sequence(0..2_000).map(move |n| {
+            first.lock().unwrap().push("first");
+            if n == 1_500 {
+                raised.raise();
+            }
+            n.to_string()
+        });
+        let long = texts.filter(move |text| {
+            second.lock().unwrap().push("second");
+            text.len() > 3
+        });
+        long.collect();
+    });
+    let tmp = tempfile::tempdir().unwrap();
+    let outcome = Harness::new(tmp.path()).interrupt(interrupt).run(&job).unwrap();
+    assert_eq!(outcome.collected[0].len(), 1_000);
+    let log = log.lock().unwrap();
+    let at = log.iter().enumerate().filter(|(_, who)| **who == "first").nth(1_500).unwrap().0;
+    assert_eq!(log[at + 1], "second", "the rest of the batch waits");
+}

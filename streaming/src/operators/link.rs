@@ -100,7 +100,8 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     fn resume(&mut self) -> Result<(), TaskError> {
         self.out.resume()?;
         // Batch by batch, as they came: what is behind may be full after any of them.
-        while !self.out.is_interrupted()
+        while !self.rest.is_empty()
+            && !self.out.is_interrupted()
             && !self.full()
             && let Some(mut batch) = self.rest.pop_front()
         {

@@ -125,7 +125,7 @@ impl<T> Collector<T> {
     #[inline]
     pub(crate) fn extend_mapped<In>(&mut self, from: &mut Batch<In>, map: impl FnMut(In) -> T) {
         let Self { buffer, pace, interrupt, .. } = self;
-        buffer.extend_mapped(from, map, pace.parts(interrupt));
+        buffer.extend_mapped(from, map, pace.parts::<In, T>(interrupt));
         self.send_if_full();
     }
 
@@ -134,7 +134,7 @@ impl<T> Collector<T> {
     #[inline]
     pub(crate) fn extend_filtered(&mut self, from: &mut Batch<T>, keep: impl FnMut(&T) -> bool) {
         let Self { buffer, pace, interrupt, .. } = self;
-        buffer.extend_filtered(from, keep, pace.parts(interrupt));
+        buffer.extend_filtered(from, keep, pace.parts::<T, ()>(interrupt));
         self.send_if_full();
     }
 
@@ -146,7 +146,7 @@ impl<T> Collector<T> {
         stamp: impl FnOnce(&mut Batch<T>, &mut dyn FnMut() -> usize) -> usize,
     ) {
         let Self { buffer, pace, interrupt, .. } = self;
-        let stamped = stamp(from, &mut pace.parts(interrupt));
+        let stamped = stamp(from, &mut pace.parts::<T, ()>(interrupt));
         let rest = from.split_off(stamped);
         // Where nothing is left, the batch gets the buffer's memory in exchange.
         buffer.append(from);
@@ -227,7 +227,9 @@ impl<T> Collector<T> {
             return Err(failure.clone());
         }
         // An event goes behind the records before it.
-        while !self.next.is_interrupted()
+        // Whether there is one is asked first: the other question goes through the whole chain.
+        while self.has_own_event()
+            && !self.next.is_interrupted()
             && let Some(event) = self.next_own_event()
         {
             let flow = self.next.event(event)?;
@@ -270,8 +272,12 @@ impl<T> Collector<T> {
 
     /// Whether events wait for room, and not for records that the chain behind still has to work off.
     fn events_wait(&self) -> bool {
-        let own = !self.events.is_empty() || matches!(self.begun, Some(Begun::Own(_)));
-        own && !self.next.is_interrupted()
+        self.has_own_event() && !self.next.is_interrupted()
+    }
+
+    /// Returns true if a control element of the operator's own has not passed through the chain behind.
+    fn has_own_event(&self) -> bool {
+        !self.events.is_empty() || matches!(self.begun, Some(Begun::Own(_)))
     }
 
     /// Whether what was emitted waits here or behind.

@@ -185,11 +185,14 @@ impl SideOutputs {
     }
 
     /// Calls [`SideOutput::resume`] on all side outputs.
+    #[inline]
     pub(super) fn resume(&mut self) -> Result<(), TaskError> {
         self.outputs.iter_mut().try_for_each(|(_, output)| output.resume())
     }
 
     /// Returns true if an interruption has left something in one of them.
+    // Called several times per step and operator, mostly without side outputs.
+    #[inline]
     pub(super) fn is_interrupted(&self) -> bool {
         self.outputs.iter().any(|(_, output)| output.is_interrupted())
     }

@@ -172,7 +172,8 @@ impl<T: 'static> ReaderOutput<T> {
     /// Continues with what an interruption has left, until the step is interrupted again or the chain is full.
     pub(crate) fn resume(&mut self) -> Result<(), TaskError> {
         self.out.resume()?;
-        while !self.out.is_held_up()
+        while !self.left.is_empty()
+            && !self.out.is_held_up()
             && let Some(left) = self.left.pop_front()
         {
             self.perform(left);
