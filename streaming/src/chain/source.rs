@@ -15,6 +15,7 @@ use crate::{
             watermark_of,
         },
     },
+    task::panics::catch,
     time::SplitTimes,
     types::{decode_one, encode_one},
 };
@@ -376,7 +377,11 @@ impl<R: SourceReader> Head for SourceHead<R> {
         self.out.collector().next_mut().close()
     }
     fn dispose(&mut self) {
-        self.close_reader();
+        // A panic must not keep the operators from disposing.
+        if let Err(panic) = catch(|| self.close_reader()) {
+            let operator = self.context.name();
+            tracing::warn!(operator, panic, "the reader panicked when it was closed");
+        }
         self.out.collector().next_mut().dispose();
     }
 }

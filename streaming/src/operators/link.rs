@@ -6,6 +6,7 @@ use super::{
 use crate::{
     batch::{Batch, NO_TIME},
     seam::{StreamEvent, TaskError},
+    task::panics::catch,
 };
 use model::NodeId;
 use std::collections::VecDeque;
@@ -183,7 +184,15 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
 
     fn dispose(&mut self) {
         if !std::mem::replace(&mut self.ended, true) {
-            self.operator.dispose(&self.context);
+            // A panic must not keep the other operators of the chain from disposing.
+            if let Err(panic) = catch(|| self.operator.dispose(&self.context)) {
+                let operator = self.context.name();
+                tracing::warn!(
+                    operator,
+                    panic,
+                    "dispose panicked; files that it deletes may be left"
+                );
+            }
         }
         self.out.next_mut().dispose();
     }

@@ -211,10 +211,14 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
             *part = input.zigzag().map_err(codec)?;
         }
         if written != self.slices.parts() {
+            let text = |[size, slide, offset]: [i64; 3]| {
+                format!("size {size} ms, slide {slide} ms and offset {offset} ms")
+            };
             return Err(TaskError::Deployment(format!(
-                "operator '{}': its state is of windows with size, slide and offset {written:?} ms, the program's have {:?} ms: give the operator another uid, or restore with the program that wrote it",
+                "operator '{}': cannot restore its state, which is of windows with {}; those of the program have {}; give the operator another uid, or restore with the program that wrote the state",
                 context.name(),
-                self.slices.parts(),
+                text(written),
+                text(self.slices.parts()),
             )));
         }
         self.restored.read(&self.groups, &mut input).map_err(codec)?;

@@ -114,7 +114,10 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
     ) -> Result<(), TaskError> {
         let gap = self.gap.gap_ms(record.record());
         if gap < 1 {
-            return Err(context.user_error("the gap of a session must be at least 1 ms".into()));
+            let why = format!(
+                "the session gap of a record with the time {time} is {gap} ms; the function given to 'with_dynamic_gap' must return at least 1 ms"
+            );
+            return Err(context.user_error(why.into()));
         }
         let window = TimeWindow::new(time, time.saturating_add(gap - 1));
         let at = self.groups.address(record.key());
