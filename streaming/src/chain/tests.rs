@@ -383,12 +383,12 @@ impl crate::seam::InputPort for Drops {
 }
 
 /// Is told to end the step with the third record.
-struct Told {
+struct RaisesAtThird {
     interrupt: Interrupt,
     records: Arc<Mutex<usize>>,
 }
 
-impl Operator<u64> for Told {
+impl Operator<u64> for RaisesAtThird {
     type Out = u64;
     fn process(
         &mut self,
@@ -409,7 +409,7 @@ impl Operator<u64> for Told {
 #[test]
 fn a_step_that_is_interrupted_takes_no_further_batch() {
     let (interrupt, records) = (Interrupt::default(), Arc::new(Mutex::new(0)));
-    let told = Told { interrupt: interrupt.clone(), records: records.clone() };
+    let told = RaisesAtThird { interrupt: interrupt.clone(), records: records.clone() };
     let context = OperatorContext::for_tests(0, 1);
     let link = Link::new(told, Box::new(NoConsumer), SideOutputs::default(), context);
     let open: OpenBatch<u64> = |batch| ErasedBatch::downcast::<u64>(batch);

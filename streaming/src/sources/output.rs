@@ -72,7 +72,7 @@ impl<T: 'static> ReaderOutput<T> {
     /// Records that a split was read to its end, so that it no longer holds back the subtask's watermark. Must be called after the
     /// split's last record was emitted.
     pub fn release_split(&mut self, id: &str) {
-        self.hand_over();
+        self.pass_pending();
         self.do_or_leave(Left::Release(id.to_owned()));
     }
 
@@ -110,7 +110,7 @@ impl<T: 'static> ReaderOutput<T> {
 
     /// Passes the pending records to the chain, with their event times and the watermarks that follow from them. If the step is
     /// interrupted, the records without event times are left to [`ReaderOutput::resume`] with.
-    pub(crate) fn hand_over(&mut self) {
+    pub(crate) fn pass_pending(&mut self) {
         if self.pending.is_empty() {
             return;
         }
@@ -201,7 +201,7 @@ impl<T: 'static> ReaderOutput<T> {
 
     fn turn_to(&mut self, split: &str) {
         if self.times.is_some() && self.split != split {
-            self.hand_over();
+            self.pass_pending();
             split.clone_into(&mut self.split);
         }
     }
@@ -213,7 +213,7 @@ impl<T: 'static> ReaderOutput<T> {
         }
         self.pending.push(record, timestamp);
         if self.pending.len() >= BATCH_RECORDS {
-            self.hand_over();
+            self.pass_pending();
         }
     }
 
@@ -248,14 +248,14 @@ impl<T: 'static> SplitOutput<'_, T> {
     /// Sets this split's watermark to `ms`, in milliseconds since 1970: no record of the split with an event time up to `ms` may
     /// follow. For sources that know this better than a generator; does nothing if the source has no watermark strategy.
     pub fn emit_watermark(&mut self, ms: i64) {
-        self.out.hand_over();
+        self.out.pass_pending();
         let split = self.out.split.clone();
         self.out.do_or_leave(Left::Watermark(split, ms));
     }
 
     /// Marks this split as idle: it does not hold back the subtask's watermark until its next record.
     pub fn mark_idle(&mut self) {
-        self.out.hand_over();
+        self.out.pass_pending();
         let split = self.out.split.clone();
         self.out.do_or_leave(Left::Idle(split));
     }
@@ -268,14 +268,14 @@ pub(crate) const WAKE: u32 = OWN_TICKETS + 16;
 
 /// A reader's unfulfilled requests: messages to the enumerator and a timer.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct Requests {
     pub(crate) messages: Vec<FromReader>,
     /// When the reader's next timer is due, in milliseconds since 1970, and its ticket.
     wake: Option<(u64, u32)>,
     timers: u32,
 }
 
-impl Wishes {
+impl Requests {
     /// Records that a timer of the reader is due. A timer that an earlier one has replaced changes nothing.
     pub(crate) fn timer(&mut self, ticket: u32) {
         self.wake = self.wake.filter(|(_, next)| *next != ticket);
@@ -285,22 +285,22 @@ impl Wishes {
 /// A reader's view of its task, and its means to ask for splits, I/O and timers.
 pub struct ReaderContext<'a> {
     operator: &'a OperatorContext,
-    wishes: &'a mut Wishes,
+    requests: &'a mut Requests,
 }
 
 impl<'a> ReaderContext<'a> {
-    pub(crate) fn new(operator: &'a OperatorContext, wishes: &'a mut Wishes) -> Self {
-        Self { operator, wishes }
+    pub(crate) fn new(operator: &'a OperatorContext, requests: &'a mut Requests) -> Self {
+        Self { operator, requests }
     }
 
     /// Asks the enumerator for splits, which arrive at [`SourceReader::add_splits`](super::SourceReader::add_splits), or for
     /// the message that there are no more. Does nothing if the source has no enumerator.
     pub fn request_splits(&mut self) {
-        self.wishes.messages.push(FromReader::Request);
+        self.requests.messages.push(FromReader::Request);
     }
     /// Sends an event that the source defines to the enumerator. Does nothing if the source has no enumerator.
     pub fn send_event(&mut self, event: Vec<u8>) {
-        self.wishes.messages.push(FromReader::Event(event));
+        self.requests.messages.push(FromReader::Event(event));
     }
     /// Runs I/O beside the task, on the process's tokio runtime. Its result arrives with the ticket at
     /// [`SourceReader::io_done`](super::SourceReader::io_done), and the reader is polled afterwards. Only the lower 31 bits of the
@@ -313,10 +313,10 @@ impl<'a> ReaderContext<'a> {
     pub fn wake_after(&mut self, after: Duration) {
         let wait_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         let due_ms = self.now_unix_ms().saturating_add(wait_ms);
-        if self.wishes.wake.is_none_or(|(earlier, _)| due_ms < earlier) {
-            let ticket = WAKE + self.wishes.timers;
-            self.wishes.timers = (self.wishes.timers + 1) % (OWN_TICKETS / 2);
-            self.wishes.wake = Some((due_ms, ticket));
+        if self.requests.wake.is_none_or(|(earlier, _)| due_ms < earlier) {
+            let ticket = WAKE + self.requests.timers;
+            self.requests.timers = (self.requests.timers + 1) % (OWN_TICKETS / 2);
+            self.requests.wake = Some((due_ms, ticket));
             self.operator.wake_after(after, ticket);
         }
     }

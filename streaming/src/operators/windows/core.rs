@@ -135,7 +135,7 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>> WindowCore<T, S,
             open = open.max(self.slices.first_open(restored, self.lateness.ms));
         }
         if pane.windows.end <= open || pane.windows.is_empty() {
-            self.lateness.no_window(record.into_record(), time, watermark, out);
+            self.lateness.take_late(record.into_record(), time, watermark, out);
             return Ok(());
         }
         let fired = pane.windows.start.max(open)..pane.windows.end.min(due);

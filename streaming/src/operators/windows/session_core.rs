@@ -130,14 +130,14 @@ impl<T: Record, S: KeySelector<T>, F: WindowFolding<S::Key, T>, G: SessionGap<T>
                 let entry = taken.into_mut();
                 let touching = entry.1.touching(window);
                 if is_late && touching.is_empty() {
-                    lateness.no_window(record.into_record(), time, watermark, out);
+                    lateness.take_late(record.into_record(), time, watermark, out);
                     return Ok(());
                 }
                 let session = entry.1.add(touching.clone(), window, record.into_record(), folding);
                 (entry, touching, session)
             }
             Entry::Vacant(_) if is_late => {
-                lateness.no_window(record.into_record(), time, watermark, out);
+                lateness.take_late(record.into_record(), time, watermark, out);
                 return Ok(());
             }
             Entry::Vacant(free) => {
