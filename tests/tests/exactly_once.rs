@@ -136,7 +136,7 @@ impl Run {
 }
 
 fn seeds() -> impl Iterator<Item = u64> {
-    let count = std::env::var("FLOTT_SEEDS").ok().and_then(|count| count.parse().ok());
+    let count = std::env::var("EXACTLY_ONCE_SEEDS").ok().and_then(|count| count.parse().ok());
     1..=count.unwrap_or(3)
 }
 
