@@ -33,10 +33,25 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use storage::ha::Lease;
+use storage::jobs::{JobLogs, LogId, OpenJobLog, Writer};
+use storage::objects::MemoryObjects;
 use tokio::sync::oneshot;
 
 pub(crate) fn job(n: u128) -> JobId {
     JobId(n)
+}
+
+/// Returns the log of a job that was just submitted, in a store of its own.
+pub(crate) fn log_of(graph: &JobGraph) -> OpenJobLog {
+    let network = Arc::new(platform::inproc::InProcessNetwork::new());
+    let platform = platform::Platform::simulated(1, network);
+    let logs = JobLogs::new(Arc::new(MemoryObjects::new()), platform, Lease::endless());
+    let writer = Writer { session: LeaderSession::default(), address: "old:6123".into() };
+    let id = LogId { creator: writer.session, count: 0 };
+    let created = logs.clone().create(Arc::new(graph.clone()), id, writer.clone());
+    let end = futures::executor::block_on(created).expect("a store in memory");
+    OpenJobLog::new(logs, writer, end, None)
 }
 
 pub(crate) fn program() -> ProgramRef {
@@ -440,6 +455,8 @@ macro_rules! never_answers {
 never_answers! { HostDouble:
     program_host::StartHost, program_host::DeployToHost, program_host::CancelOnHost,
     program_host::ReleaseSlot, program_host::AttemptsEnded, program_host::DescribeProgram,
+    program_host::TriggerOnHost, program_host::NotifyOnHost, program_host::SnapshotCoordinators,
+    program_host::CoordinatorsCheckpointEnded,
 }
 
 // ---- TaskExecutor -----------------------------------------------------------------------------
@@ -459,6 +476,8 @@ pub(crate) struct WorkerDouble {
     pub(crate) instance_id: InstanceId,
     pub(crate) deployed: Calls<task_executor::DeployTasks>,
     pub(crate) cancelled: Calls<task_executor::CancelTasks>,
+    pub(crate) triggered: Calls<task_executor::TriggerCheckpoint>,
+    pub(crate) notified: Calls<task_executor::NotifyCheckpoint>,
     pub(crate) freed: Calls<task_executor::FreeSlot>,
     pub(crate) disconnected: Calls<task_executor::DisconnectJobMaster>,
     session: ProcessSession,
@@ -472,6 +491,8 @@ struct WorkerActor {
     mode: Deployments,
     deployed: Calls<task_executor::DeployTasks>,
     cancelled: Calls<task_executor::CancelTasks>,
+    triggered: Calls<task_executor::TriggerCheckpoint>,
+    notified: Calls<task_executor::NotifyCheckpoint>,
     freed: Calls<task_executor::FreeSlot>,
     disconnected: Calls<task_executor::DisconnectJobMaster>,
 }
@@ -504,11 +525,14 @@ impl WorkerDouble {
             mode,
             deployed: Calls::default(),
             cancelled: Calls::default(),
+            triggered: Calls::default(),
+            notified: Calls::default(),
             freed: Calls::default(),
             disconnected: Calls::default(),
         };
         let (deployed, cancelled) = (actor.deployed.clone(), actor.cancelled.clone());
         let (freed, disconnected) = (actor.freed.clone(), actor.disconnected.clone());
+        let (triggered, notified) = (actor.triggered.clone(), actor.notified.clone());
         let endpoint = format!("task_executor/{name}");
         let session = process.services.session;
         let registration =
@@ -518,6 +542,8 @@ impl WorkerDouble {
             instance_id: InstanceId(1),
             deployed,
             cancelled,
+            triggered,
+            notified,
             freed,
             disconnected,
             session,
@@ -620,13 +646,15 @@ macro_rules! records {
 }
 records! { WorkerActor:
     task_executor::CancelTasks => cancelled,
+    task_executor::TriggerCheckpoint => triggered,
+    task_executor::NotifyCheckpoint => notified,
     task_executor::FreeSlot => freed,
     task_executor::DisconnectJobMaster => disconnected,
 }
 never_answers! { WorkerActor:
     task_executor::RequestSlot, task_executor::DisconnectResourceManager,
     task_executor::ReportTaskStates, task_executor::ForwardOperatorEvent,
-    task_executor::RequestLogs, task_executor::ReadLog,
+    task_executor::RequestLogs, task_executor::ReadLog, task_executor::ForwardCheckpointAnswer,
 }
 
 // ---- ResourceManager --------------------------------------------------------------------------

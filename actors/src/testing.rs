@@ -416,12 +416,15 @@ never_answers! { ResourceManagerActor:
 }
 never_answers! { TaskExecutorActor:
     task_executor::DeployTasks, task_executor::CancelTasks, task_executor::DisconnectJobMaster,
+    task_executor::TriggerCheckpoint, task_executor::NotifyCheckpoint,
+    task_executor::ForwardCheckpointAnswer,
     task_executor::ReportTaskStates, task_executor::ForwardOperatorEvent,
     task_executor::RequestLogs, task_executor::ReadLog,
 }
 never_answers! { JobMasterActor:
     job_master::RegisterTaskManager, job_master::OfferSlots, job_master::UpdateTaskStates,
     job_master::FailSlot, job_master::DisconnectTaskManager, job_master::OperatorEvent,
+    job_master::CheckpointAnswer,
     job_master::CoordinationRequest, job_master::CoordinatorFailed, job_master::Cancel,
     job_master::RequestDetails, job_master::RequestStatus, job_master::RequestSummary,
 }

@@ -138,6 +138,9 @@ pub(crate) mod must {
     pub(crate) fn be_longer_than_zero(value: &Duration) -> Option<&'static str> {
         value.is_zero().then_some("a duration above zero")
     }
+    pub(crate) fn be_longer_than_zero_if_set(value: &Option<Duration>) -> Option<&'static str> {
+        value.is_some_and(|value| value.is_zero()).then_some("a duration above zero")
+    }
     /// Flink counts `yarn.heartbeat.interval` in seconds; a bare number here is milliseconds.
     pub(crate) fn be_a_heartbeat(value: &Duration) -> Option<&'static str> {
         (*value < Duration::from_millis(100)).then_some("a duration from 100 ms, with its unit")

@@ -1,6 +1,7 @@
 //! Pure decisions: each is a function of state, now and event that returns commands. It must never
 //! touch a clock, a thread, I/O or a random source.
 
+pub mod checkpoints;
 pub mod dispatcher;
 pub mod execution_graph;
 pub mod ids;

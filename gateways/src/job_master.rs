@@ -9,7 +9,7 @@ pub use model::job::{
 };
 use model::{
     AllocationId, ExecutionAttemptId, FailureCause, InstanceId, JobId, JobMasterId, JobStatus,
-    OperatorId, ResourceId, ResourceManagerId, ResourceRequirement,
+    OperatorId, ResourceId, ResourceManagerId, ResourceRequirement, SubtaskSnapshot,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -28,6 +28,7 @@ gateway! {
     OperatorEvent => serde_bytes::ByteBuf, CoordinationError;
     CoordinationRequest => serde_bytes::ByteBuf, CoordinationError;
     CoordinatorFailed => (), crate::Never;
+    CheckpointAnswer => (), crate::Never;
     Cancel => (), crate::Never;
     RequestStatus => JobStatus, crate::Never;
     RequestSummary => crate::dispatcher::JobSummary, crate::Never;
@@ -205,6 +206,17 @@ pub struct CoordinatorFailed {
     pub round: u64,
     /// The reason.
     pub cause: FailureCause,
+}
+
+/// A task has completed its part of a checkpoint, or says why it can't. It may be repeated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointAnswer {
+    /// Which attempt.
+    pub attempt: ExecutionAttemptId,
+    /// The number of the checkpoint.
+    pub checkpoint: u64,
+    /// The handles of its state, or the reason why there are none.
+    pub answer: Result<SubtaskSnapshot, String>,
 }
 
 /// The user cancels the job.

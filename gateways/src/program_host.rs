@@ -7,8 +7,8 @@ use crate::job_master::CoordinationError;
 use crate::task_executor::{DeployError, DeployTasks};
 use crate::{EndpointAddress, Never, NodeAddress, gateway};
 use model::{
-    AllocationId, ClusterId, Devices, ExecutionAttemptId, JobGraph, JobId, JobMasterId, MemorySize,
-    OperatorId, ProcessSession, ProgramRef,
+    AllocationId, CheckpointBarrier, ClusterId, Devices, ExecutionAttemptId, JobGraph, JobId,
+    JobMasterId, MemorySize, OperatorId, ProcessSession, ProgramRef,
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
@@ -22,10 +22,14 @@ gateway! {
     DeployToHost => Vec<(ExecutionAttemptId, DeployError)>, DeployError;
     CancelOnHost => (), Never;
     ReleaseSlot => (), Never;
+    TriggerOnHost => (), Never;
+    NotifyOnHost => (), Never;
     StartCoordinators => (), BuildError;
     HandleOperatorEvent => serde_bytes::ByteBuf, CoordinationError;
     HandleCoordinationRequest => serde_bytes::ByteBuf, CoordinationError;
     AttemptsEnded => (), Never;
+    SnapshotCoordinators => Vec<(OperatorId, serde_bytes::ByteBuf)>, CoordinationError;
+    CoordinatorsCheckpointEnded => (), CoordinationError;
     JobEnded => (), CoordinationError;
     ParentAlive => (), Never;
     DescribeProgram => ProgramDescription, Never;
@@ -140,6 +144,42 @@ pub struct CancelOnHost {
 pub struct ReleaseSlot {
     /// Which.
     pub allocation_id: AllocationId,
+}
+
+/// The barrier of a checkpoint, for tasks with sources.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TriggerOnHost {
+    /// Which tasks.
+    pub attempts: Vec<ExecutionAttemptId>,
+    /// The barrier.
+    pub barrier: CheckpointBarrier,
+}
+
+/// How a checkpoint has ended, for tasks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NotifyOnHost {
+    /// Which tasks.
+    pub attempts: Vec<ExecutionAttemptId>,
+    /// The number of the checkpoint.
+    pub checkpoint: u64,
+    /// Whether it is complete; otherwise it was aborted.
+    pub complete: bool,
+}
+
+/// JobManager side: every coordinator takes its snapshot for a checkpoint. Answered with the snapshots once all are there.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SnapshotCoordinators {
+    /// The number of the checkpoint.
+    pub checkpoint: u64,
+}
+
+/// JobManager side: a checkpoint has ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CoordinatorsCheckpointEnded {
+    /// The number of the checkpoint.
+    pub checkpoint: u64,
+    /// Whether it is complete; otherwise it was aborted.
+    pub complete: bool,
 }
 
 /// JobManager side: (re)start all coordinators of the job for an execution graph; older ones are dropped.

@@ -2,11 +2,12 @@
 //! hosts report through it.
 
 use crate::gateway;
-use crate::job_master::{CoordinationError, TaskStateUpdate};
+use crate::job_master::{CheckpointAnswer, CoordinationError, TaskStateUpdate};
 use crate::{EndpointAddress, Never};
 use model::{
-    AllocationId, BlobKey, EdgeId, ExecutionAttemptId, FailureCause, JobGraph, JobId, JobMasterId,
-    JobVertexId, OperatorId, ProcessSession, ResourceManagerId, ResourceProfile, SlotId,
+    AllocationId, BlobKey, CheckpointBarrier, EdgeId, ExecutionAttemptId, FailureCause, JobGraph,
+    JobId, JobMasterId, JobVertexId, OperatorId, ProcessSession, ResourceManagerId,
+    ResourceProfile, SlotId, StateHandle,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -20,6 +21,9 @@ gateway! {
     FreeSlot => (), SlotRequestError;
     DeployTasks => Vec<(ExecutionAttemptId, DeployError)>, DeployError;
     CancelTasks => (), Never;
+    TriggerCheckpoint => (), Never;
+    NotifyCheckpoint => (), Never;
+    ForwardCheckpointAnswer => (), CheckpointAnswerError;
     DisconnectJobMaster => (), Never;
     DisconnectResourceManager => (), Never;
     ReportTaskStates => (), Never;
@@ -100,6 +104,12 @@ pub struct DeployTasks {
     pub producers: Vec<Arc<EdgeProducers>>,
     /// The tasks.
     pub tasks: Vec<TaskDeployment>,
+    /// The URI of the checkpoint directory; `None`: state goes with the acknowledgement.
+    #[serde(default)]
+    pub checkpoint_dir: Option<String>,
+    /// Whether tasks wait, after the end of their data, for a final checkpoint.
+    #[serde(default)]
+    pub ends_with_checkpoint: bool,
 }
 
 /// Where the producers of one edge run.
@@ -123,8 +133,11 @@ pub struct TaskDeployment {
     pub attempt: ExecutionAttemptId,
     /// In which slot.
     pub allocation_id: AllocationId,
-    /// Opaque state handles to restore from, by operator.
-    pub restore: Vec<(OperatorId, serde_bytes::ByteBuf)>,
+    /// The state of each operator to restore, in the order of the former subtasks.
+    pub restore: Vec<(OperatorId, Vec<StateHandle>)>,
+    /// Whether the subtask had reached the end of its data in the checkpoint that it is restored from.
+    #[serde(default)]
+    pub ended: bool,
 }
 
 /// Why a deployment (or one task of it) was refused. Nothing of it runs.
@@ -159,6 +172,53 @@ pub struct CancelTasks {
     pub job_id: JobId,
     /// Which.
     pub attempts: Vec<ExecutionAttemptId>,
+}
+
+/// JobMaster → TaskExecutor: the barrier of a checkpoint, for tasks with sources.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TriggerCheckpoint {
+    /// The job.
+    pub job_id: JobId,
+    /// Which tasks.
+    pub attempts: Vec<ExecutionAttemptId>,
+    /// The barrier.
+    pub barrier: CheckpointBarrier,
+}
+
+/// JobMaster → TaskExecutor: how a checkpoint has ended. Tasks commit what belongs to a complete one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NotifyCheckpoint {
+    /// The job.
+    pub job_id: JobId,
+    /// Which tasks.
+    pub attempts: Vec<ExecutionAttemptId>,
+    /// The number of the checkpoint.
+    pub checkpoint: u64,
+    /// Whether it is complete; otherwise it was aborted.
+    pub complete: bool,
+}
+
+/// Program host → TaskExecutor → JobMaster: a task has completed its part of a checkpoint, or says why it can't.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ForwardCheckpointAnswer {
+    /// The job.
+    pub job_id: JobId,
+    /// The answer.
+    pub answer: CheckpointAnswer,
+}
+
+/// Why an answer did not reach the JobMaster.
+#[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
+pub enum CheckpointAnswerError {
+    /// The task does not run here any more: nobody waits for its answer.
+    #[error("attempt {attempt} is not current")]
+    StaleAttempt {
+        /// The attempt.
+        attempt: ExecutionAttemptId,
+    },
+    /// No JobMaster is connected, or it does not answer: try again.
+    #[error("the JobMaster is not available: {0}")]
+    Unavailable(String),
 }
 
 /// The JobMaster ends the connection.

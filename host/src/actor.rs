@@ -11,15 +11,16 @@ use gateways::{
     Answer, Ask, Registration, RpcService,
     job_master::{CoordinationError, CoordinatorFailed, JobMasterGateway},
     program_host::{
-        AttemptsEnded, BuildError, BuildGraph, CancelOnHost, DeployToHost, DescribeProgram,
-        EndHost, HandleCoordinationRequest, HandleOperatorEvent, HostStarted, JobEnded,
-        ParentAlive, ProgramDescription, ReleaseSlot, StartCoordinators, StartHost,
+        AttemptsEnded, BuildError, BuildGraph, CancelOnHost, CoordinatorsCheckpointEnded,
+        DeployToHost, DescribeProgram, EndHost, HandleCoordinationRequest, HandleOperatorEvent,
+        HostStarted, JobEnded, NotifyOnHost, ParentAlive, ProgramDescription, ReleaseSlot,
+        SnapshotCoordinators, StartCoordinators, StartHost, TriggerOnHost,
     },
     task_executor::DeployError,
 };
-use model::FailureCause;
+use model::{CheckpointBarrier, FailureCause};
 use std::{path::PathBuf, sync::Arc, time::Duration};
-use streaming::{OnFailure, ProgramEntry};
+use streaming::{Barrier, Mail, OnFailure, ProgramEntry};
 
 /// The time that a host waits for its tasks after `EndHost`. Then its actor stops, whether or not they have ended.
 const END_WITHIN: Duration = Duration::from_secs(15);
@@ -188,6 +189,59 @@ impl Handler<Ask<ReleaseSlot>> for ProgramHost {
             worker.release(ask.body.allocation_id);
         }
         Ok(())
+    }
+}
+
+impl Handler<Ask<TriggerOnHost>> for ProgramHost {
+    type Result = Answer<TriggerOnHost>;
+
+    fn handle(&mut self, ask: Ask<TriggerOnHost>, _: &mut Self::Context) -> Self::Result {
+        let TriggerOnHost { attempts, barrier } = ask.body;
+        let CheckpointBarrier { checkpoint, triggered_ms, last } = barrier;
+        if let Some(worker) = self.worker.up() {
+            let barrier = Barrier { checkpoint, triggered_ms, last };
+            worker.deliver(&attempts, || Mail::Trigger(barrier));
+        }
+        Ok(())
+    }
+}
+
+impl Handler<Ask<NotifyOnHost>> for ProgramHost {
+    type Result = Answer<NotifyOnHost>;
+
+    fn handle(&mut self, ask: Ask<NotifyOnHost>, _: &mut Self::Context) -> Self::Result {
+        let NotifyOnHost { attempts, checkpoint, complete } = ask.body;
+        if let Some(worker) = self.worker.up().filter(|_| complete) {
+            worker.deliver(&attempts, || Mail::NotifyComplete(checkpoint));
+        }
+        Ok(())
+    }
+}
+
+impl Handler<Ask<SnapshotCoordinators>> for ProgramHost {
+    type Result = ResponseFuture<Answer<SnapshotCoordinators>>;
+
+    fn handle(&mut self, ask: Ask<SnapshotCoordinators>, _: &mut Self::Context) -> Self::Result {
+        match self.running_coordination() {
+            Ok(coordination) => coordination.snapshot(ask.body.checkpoint).boxed_local(),
+            Err(error) => now(Err(error)),
+        }
+    }
+}
+
+impl Handler<Ask<CoordinatorsCheckpointEnded>> for ProgramHost {
+    type Result = ResponseFuture<Answer<CoordinatorsCheckpointEnded>>;
+
+    fn handle(
+        &mut self,
+        ask: Ask<CoordinatorsCheckpointEnded>,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        let CoordinatorsCheckpointEnded { checkpoint, complete } = ask.body;
+        match self.running_coordination() {
+            Ok(coordination) => coordination.checkpoint_ended(checkpoint, complete).boxed_local(),
+            Err(error) => now(Err(error)),
+        }
     }
 }
 

@@ -38,7 +38,12 @@ enum Request {
     Client(OperatorId, Vec<u8>, Reply<Answered>),
     AttemptsEnded(Vec<ExecutionAttemptId>, Reply<()>),
     JobEnded(bool, Reply<Result<(), CoordinationError>>),
+    Snapshot(u64, Reply<Result<SnapshotParts, CoordinationError>>),
+    CheckpointEnded(u64, bool, Reply<Result<(), CoordinationError>>),
 }
+
+/// The snapshots that coordinators are taking: each with the receiver of its answer.
+type SnapshotParts = Vec<(OperatorId, oneshot::Receiver<Answered>)>;
 
 type Answered = Result<ByteBuf, CoordinationError>;
 
@@ -142,6 +147,34 @@ impl Coordination {
         }
     }
 
+    /// Has every coordinator take its snapshot; completes when all of them have.
+    pub(crate) fn snapshot(
+        &self,
+        checkpoint: u64,
+    ) -> impl Future<Output = Result<Vec<(OperatorId, ByteBuf)>, CoordinationError>> + use<> {
+        let (reply, answer) = oneshot::channel();
+        let queued = self.queue(Request::Snapshot(checkpoint, reply));
+        async move {
+            let mut snapshots = Vec::new();
+            for (operator, taken) in answered(queued, answer).await? {
+                let gone = |_| CoordinationError::Failed("it has no snapshot".to_owned());
+                snapshots.push((operator, taken.await.map_err(gone)??));
+            }
+            Ok(snapshots)
+        }
+    }
+
+    /// Tells every coordinator how a checkpoint has ended.
+    pub(crate) fn checkpoint_ended(
+        &self,
+        checkpoint: u64,
+        complete: bool,
+    ) -> impl Future<Output = Result<(), CoordinationError>> + use<> {
+        let (reply, answer) = oneshot::channel();
+        let queued = self.queue(Request::CheckpointEnded(checkpoint, complete, reply));
+        async move { answered(queued, answer).await }
+    }
+
     pub(crate) fn job_ended(
         &self,
         finished: bool,
@@ -203,6 +236,20 @@ impl Side {
             }
             Request::JobEnded(finished, reply) => {
                 let _ = reply.send(self.job_ended(finished));
+            }
+            Request::Snapshot(checkpoint, reply) => {
+                let taken = self.coordinators.iter().map(|(operator, runner)| {
+                    let (taken, snapshot) = oneshot::channel();
+                    runner.post(Work::Snapshot(checkpoint, taken));
+                    (*operator, snapshot)
+                });
+                let _ = reply.send(Ok(taken.collect()));
+            }
+            Request::CheckpointEnded(checkpoint, complete, reply) => {
+                for runner in self.coordinators.values() {
+                    runner.post(Work::CheckpointEnded(checkpoint, complete));
+                }
+                let _ = reply.send(Ok(()));
             }
         }
     }

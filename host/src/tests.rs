@@ -257,7 +257,10 @@ async fn deployments_that_do_not_fit_are_refused_and_repeated_ones_are_not_run_t
                 attempt: attempt_of(graph.vertices[0].id, 0, attempt),
                 allocation_id: AllocationId(0),
                 restore: Vec::new(),
+                ended: false,
             }],
+            checkpoint_dir: None,
+            ends_with_checkpoint: false,
         },
         devices: Default::default(),
     };

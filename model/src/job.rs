@@ -51,6 +51,9 @@ pub struct TaskIo {
     pub bytes_in: u64,
     /// Bytes that went out.
     pub bytes_out: u64,
+    /// Whether all data was read and has left the task.
+    #[serde(default)]
+    pub end_of_data: bool,
 }
 
 /// A job as it is, or as it ended: what REST shows and the archive keeps.

@@ -4,6 +4,7 @@
 //! printing and arithmetic on its own values. Types of one interface live beside that interface.
 
 pub mod blob;
+pub mod checkpoint;
 pub mod duration;
 pub mod epoch;
 pub mod execution;
@@ -15,6 +16,10 @@ pub mod resources;
 pub mod slots;
 
 pub use blob::{BlobKey, BlobKind, ContentHash};
+pub use checkpoint::{
+    CheckpointBarrier, CheckpointMetadata, CheckpointPointer, OperatorState, OperatorSubtaskState,
+    StateHandle, SubtaskSnapshot,
+};
 pub use duration::{parse_duration, show_duration};
 pub use epoch::{
     DispatcherId, Epoch, Fence, JobMasterId, LeaderSession, ProcessSession, ResourceManagerId,

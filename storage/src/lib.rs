@@ -2,6 +2,7 @@
 //! drivers - input files of other systems, and output files. It must never know actors.
 
 pub mod blobs;
+pub mod checkpoints;
 pub mod disk;
 pub mod files;
 pub mod ha;

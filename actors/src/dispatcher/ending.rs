@@ -10,7 +10,9 @@ use gateways::job_master::JobDetails;
 use gateways::job_services::ServeCollected;
 use model::{JobGraph, JobId};
 use std::time::Duration;
-use storage::jobs::{AppendError, DetailsStore, JobFact, JobResultEntry, LogEnd, archive_name};
+use storage::jobs::{
+    AppendError, DetailsStore, JobFact, JobResultEntry, LogEnd, OpenJobLog, archive_name,
+};
 use storage::objects::StoreError;
 
 /// Time for which the host of a finished job serves collected results after the last request for them.
@@ -31,8 +33,8 @@ impl Handler<JobEnded> for Dispatcher {
 
     fn handle(&mut self, JobEnded { job, details }: JobEnded, ctx: &mut Context<Self>) {
         if let Some(known) = self.jobs.get(&job) {
-            let log_end = known.log_end;
-            self.job_ended(details, log_end, ctx);
+            let log = known.log.clone();
+            self.job_ended(details, log, ctx);
         }
     }
 }
@@ -41,7 +43,7 @@ impl Handler<JobEnded> for Dispatcher {
 pub(super) struct Ending {
     details: Box<JobDetails>,
     entry: JobResultEntry,
-    log_end: LogEnd,
+    log: OpenJobLog,
 }
 
 impl Dispatcher {
@@ -49,13 +51,13 @@ impl Dispatcher {
     pub(super) fn job_ended(
         &mut self,
         details: Box<JobDetails>,
-        log_end: LogEnd,
+        log: OpenJobLog,
         ctx: &mut Context<Self>,
     ) {
         let job = details.graph.job_id;
         let Some(first) = self.table.ended(job, details.status) else { return };
         let entry = entry_of(&details);
-        self.endings.insert(job, Ending { details, entry, log_end });
+        self.endings.insert(job, Ending { details, entry, log });
         self.do_steps(job, Some(first), ctx);
     }
 
@@ -91,7 +93,7 @@ impl Dispatcher {
 
     fn store_details(&mut self, job: JobId, ctx: &mut Context<Self>) {
         let Some(ending) = self.endings.get(&job) else { return };
-        let name = archive_name(ending.log_end, self.writer.session);
+        let name = archive_name(ending.log.opened(), self.writer.session);
         let encoded = DetailsStore::encode(&*ending.details)
             .map_err(|why| StoreError::Io { path: name.clone(), why });
         let encoded = encoded.and_then(|bytes| match bytes.len() as u64 {
@@ -117,10 +119,10 @@ impl Dispatcher {
     fn record_result(&mut self, job: JobId, ctx: &mut Context<Self>) {
         let Some(ending) = self.endings.get(&job) else { return };
         let fact = JobFact::Result(Box::new(ending.entry.clone()));
-        let appended = self.logs.clone().append(ending.log_end, fact, self.writer.clone());
-        let addr = ctx.address();
+        let (log, addr) = (ending.log.clone(), ctx.address());
         actix::spawn(async move {
-            let recorded = ResultRecorded { job, outcome: appended.await };
+            let outcome = log.append_last(fact).await;
+            let recorded = ResultRecorded { job, outcome };
             let _ = addr.send(recorded).await;
         });
     }

@@ -12,12 +12,12 @@ use control::mutation::Rule;
 use gateways::dispatcher::SubmitError;
 use gateways::job_services::ReleaseHost;
 use gateways::resource_manager::ApplicationStatus;
-use model::{JobGraph, JobId, JobStatus};
+use model::{CheckpointPointer, JobGraph, JobId, JobStatus};
 use platform::watch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use storage::blobs::{BlobFuture, BlobStoreError};
-use storage::jobs::{AppendError, LogEnd, LogId};
+use storage::jobs::{AppendError, LogEnd, LogId, OpenJobLog};
 use storage::objects::StoreError;
 
 impl Dispatcher {
@@ -177,12 +177,21 @@ impl Dispatcher {
         merged.map_err(|error| SubmitError::InvalidGraph(error.to_string()))
     }
 
+    /// Opens the log of a job that this Dispatcher runs. `checkpoint` is the newest one in it, with the number of its record.
+    pub(super) fn open_log(
+        &self,
+        end: LogEnd,
+        checkpoint: Option<(u64, CheckpointPointer)>,
+    ) -> OpenJobLog {
+        OpenJobLog::new(self.logs.clone(), self.writer.clone(), end, checkpoint)
+    }
+
     /// Starts the runner of a job. `options` are the cluster's with the job's own applied over them.
     pub(super) fn run(
         &mut self,
         graph: Arc<JobGraph>,
         options: Options,
-        log_end: LogEnd,
+        log: OpenJobLog,
         ctx: &mut Context<Self>,
     ) {
         let submitted_ms = self.deps.services.platform.unix_millis();
@@ -203,11 +212,12 @@ impl Dispatcher {
             options,
             submitted_ms,
             hosts: self.deps.hosts(),
+            log: log.clone(),
             embedded: self.deps.embedded,
         });
         let gateway = services.rpc.gateway(running.address(), self.session);
         let end = watch::Sender::new(None);
-        let known = Job { graph, log_end, submitted_ms, runner: running, gateway, end };
+        let known = Job { graph, log, submitted_ms, runner: running, gateway, end };
         self.jobs.insert(job, known);
         let addr = ctx.address();
         actix::spawn(async move {
@@ -258,7 +268,8 @@ impl Handler<GraphStored> for Dispatcher {
                 self.unsettled.remove(&job);
                 if !self.stopping && self.table.stored(job) {
                     tracing::info!(%job, name = %graph.name, tasks = graph.total_subtasks(), "job submitted");
-                    self.run(graph, options, log_end, ctx);
+                    let log = self.open_log(log_end, None);
+                    self.run(graph, options, log, ctx);
                     self.say_needed_by(job);
                 }
                 return Ok(job);

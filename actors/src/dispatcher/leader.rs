@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use storage::jobs::{DetailsStore, JobLogs, JobResultEntry, LogEnd, Writer};
+use storage::jobs::{DetailsStore, JobLogs, JobResultEntry, OpenJobLog, Writer};
 
 /// Shortest and longest interval between two checks for ended jobs that are to be forgotten: a quarter of their time.
 const EXPIRY_INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -32,7 +32,7 @@ pub(super) const DETAILS_BYTES_MAX: u64 = 64 << 20;
 pub(super) struct Job {
     pub(super) graph: Arc<JobGraph>,
     /// The position of the next record in the job's log.
-    pub(super) log_end: LogEnd,
+    pub(super) log: OpenJobLog,
     pub(super) submitted_ms: u64,
     pub(super) runner: Running<JobManagerRunner>,
     pub(super) gateway: Remote<JobManagerRunnerGateway>,

@@ -13,7 +13,7 @@ use model::{ContentHash, FailureCause, JobGraph, JobId, JobStatus, LeaderSession
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use storage::jobs::{AppendError, JobLogs, JobState, LogEnd, LogId, TakenOver, Writer};
+use storage::jobs::{AppendError, JobLogs, JobState, LogId, OpenJobLog, TakenOver, Writer};
 
 /// Name shown for a job whose stored graph, which contains its name, cannot be read.
 const UNKNOWN_NAME: &str = "(unknown: its stored graph is damaged)";
@@ -100,7 +100,7 @@ impl Dispatcher {
         &mut self,
         graph: Arc<JobGraph>,
         cause: String,
-        log_end: LogEnd,
+        log: OpenJobLog,
         ctx: &mut Context<Self>,
     ) {
         let (job, now_ms) = (graph.job_id, self.deps.services.platform.unix_millis());
@@ -125,7 +125,7 @@ impl Dispatcher {
             failures: vec![failure],
             restarts: 0,
         });
-        self.job_ended(details, log_end, ctx);
+        self.job_ended(details, log, ctx);
     }
 }
 
@@ -259,7 +259,7 @@ impl Dispatcher {
 
     /// Handles the log of a job that an earlier Dispatcher left.
     fn take_in(&mut self, job: JobId, taken: TakenOver, ctx: &mut Context<Self>) {
-        let TakenOver { state, end, stale } = taken;
+        let TakenOver { state, end, stale, checkpoint } = taken;
         let found = match &state {
             JobState::Running(graph) => Found::Running(graph),
             JobState::Ended(entry) => Found::Ended(ended_job(entry)),
@@ -280,7 +280,8 @@ impl Dispatcher {
                     self.deps.services.options.as_ref().clone()
                 });
                 self.keep_recovered(&graph);
-                self.run(graph, options, end, ctx);
+                let log = self.open_log(end, checkpoint);
+                self.run(graph, options, log, ctx);
             }
             (Recovered::Keep, JobState::Ended(entry)) => {
                 // No job needs the blobs that the earlier Dispatcher did not delete, so the BlobServer removes them.
@@ -288,12 +289,12 @@ impl Dispatcher {
             }
             (Recovered::Fail(Some(error)), JobState::Running(graph)) => {
                 let cause = format!("its stored graph is invalid, it cannot run again: {error}");
-                self.fail_stored(graph, cause, end, ctx);
+                self.fail_stored(graph, cause, self.open_log(end, checkpoint), ctx);
             }
             (Recovered::Fail(_), JobState::Damaged { graph, why }) => {
                 let cause = format!("its log is damaged, it cannot run again: {why}");
                 let graph = graph.unwrap_or_else(|| Arc::new(nameless(job)));
-                self.fail_stored(graph, cause, end, ctx);
+                self.fail_stored(graph, cause, self.open_log(end, checkpoint), ctx);
             }
             _ => {}
         }

@@ -25,6 +25,7 @@ use gateways::{Answer, Ask, Remote};
 use model::{BlobKey, DispatcherId, Fence, JobGraph, JobId, JobMasterId, LeaderSession};
 use std::fmt;
 use std::sync::Arc;
+use storage::jobs::OpenJobLog;
 use tokio::sync::oneshot;
 
 /// The name that the runner of a job is served under.
@@ -52,6 +53,8 @@ pub struct RunnerDeps {
     pub submitted_ms: u64,
     /// The keeper of program hosts.
     pub hosts: Remote<ProgramHostsGateway>,
+    /// The job's log.
+    pub log: OpenJobLog,
     /// As in [`JobMasterDeps`].
     pub program: Option<BlobKey>,
     /// As in [`JobMasterDeps`].
@@ -150,7 +153,7 @@ impl Led for JobLeader {
     }
 
     fn start(&self, session: LeaderSession) -> BoxFuture<'static, Running<JobMaster>> {
-        let RunnerDeps { services, dispatcher, graph, options, submitted_ms, hosts, .. } =
+        let RunnerDeps { services, dispatcher, graph, options, submitted_ms, hosts, log, .. } =
             self.deps.clone();
         let runner = services.rpc.address_of(&endpoint_name(graph.job_id));
         let deps = JobMasterDeps {
@@ -161,6 +164,7 @@ impl Led for JobLeader {
             session: JobMasterId::from_session(session),
             submitted_ms,
             hosts,
+            log,
             program: self.deps.program,
             embedded: self.deps.embedded,
         };

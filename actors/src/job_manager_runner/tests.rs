@@ -1,6 +1,6 @@
 use super::*;
 use crate::job_testing::{
-    Deployments, HostsDouble, ManagerDouble, WorkerDouble, graph, job, until,
+    Deployments, HostsDouble, ManagerDouble, WorkerDouble, graph, job, log_of, until,
 };
 use crate::leader_shell::tests::KillLeader;
 use crate::program_hosts::HostSide;
@@ -35,6 +35,7 @@ fn launch(process: &TestProcess, hosts: &HostsDouble, dispatcher: DispatcherId) 
         options: process.services.options.as_ref().clone(),
         submitted_ms: 1,
         hosts: hosts.gateway.clone(),
+        log: log_of(&graph(1, 1, false)),
         program: None,
         embedded: false,
     })

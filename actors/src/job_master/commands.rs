@@ -64,7 +64,26 @@ impl JobMaster {
                     link.gateway.tell(FreeSlot { allocation_id: allocation, cause });
                 }
             }
-            Command::StartCoordinators { round } => self.start_coordinators(round, ctx),
+            Command::StartCoordinators { round, restore } => {
+                self.start_coordinators(round, restore, ctx);
+            }
+            Command::SnapshotCoordinators { checkpoint } => {
+                self.snapshot_coordinators(checkpoint, ctx);
+            }
+            Command::TriggerCheckpoint { worker, attempts, barrier } => {
+                self.trigger_checkpoint(&worker.resource_id, attempts, barrier);
+            }
+            Command::PersistCheckpoint(metadata) => self.persist_checkpoint(metadata, ctx),
+            Command::NotifyCheckpoint { worker, attempts, checkpoint, complete } => {
+                self.notify_checkpoint(&worker.resource_id, attempts, checkpoint, complete);
+            }
+            Command::CoordinatorsCheckpointEnded { checkpoint, complete } => {
+                self.tell_coordinators(checkpoint, complete, ctx);
+            }
+            Command::CheckpointAborted { checkpoint, why } => {
+                tracing::warn!(job = %self.job_id(), checkpoint, why, "checkpoint aborted");
+            }
+            Command::DiscardObjects(objects) => self.discard_objects(objects),
             Command::PublishResults { round } => self.publish_results(round, ctx),
             Command::AbandonResults => self.abandon_results(),
             Command::HoldingsChanged(resource) => self.publish_holdings(&resource),
@@ -115,9 +134,12 @@ impl JobMaster {
                 .map(|task| TaskDeployment {
                     attempt: task.attempt,
                     allocation_id: task.allocation,
-                    restore: Vec::new(),
+                    restore: task.restore,
+                    ended: task.ended,
                 })
                 .collect(),
+            checkpoint_dir: self.deps.options.get(&conf::checkpointing::DIRECTORY),
+            ends_with_checkpoint: self.core.ends_with_checkpoint(),
         };
         let (gateway, addr) = (link.gateway.clone(), ctx.address());
         let data_address = deployment.data_address;

@@ -1,7 +1,8 @@
 //! The configuration of a job's core, made from the job's options.
 
 use super::JobMasterDeps;
-use conf::{Options, restart as keys, restart::Strategy};
+use conf::{Options, checkpointing, restart as keys, restart::Strategy};
+use control::checkpoints::CheckpointConfig;
 use control::job_master::JobConfig;
 use control::restart::{RestartPolicy, RestartSpec};
 
@@ -16,6 +17,13 @@ pub(super) fn job_config(deps: &JobMasterDeps, seed: u64) -> JobConfig {
         seed,
         initialized_ms: deps.submitted_ms,
         mutation: deps.services.mutation,
+        checkpoints: CheckpointConfig {
+            interval: options.get(&checkpointing::INTERVAL),
+            timeout: options.get(&checkpointing::TIMEOUT),
+            min_pause: options.get(&checkpointing::MIN_PAUSE),
+            tolerable_failures: options.get(&checkpointing::TOLERABLE_FAILURES),
+            retained: options.get(&checkpointing::RETAINED) as usize,
+        },
     }
 }
 

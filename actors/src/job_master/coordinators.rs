@@ -2,6 +2,7 @@
 //! published, watched. A host that dies is a failover of the job, decided by the core.
 
 use super::JobMaster;
+use super::checkpoints::states_of;
 use actix::{AsyncContext, Context, Handler, ResponseFuture};
 use control::job_master::Unroutable;
 use control::restart::NO_RESOURCE;
@@ -9,7 +10,7 @@ use gateways::job_master::CoordinationError;
 use gateways::job_services::{AwaitHostExit, HostAddress, LaunchHost, ProgramHostsGateway};
 use gateways::program_host::{BuildError, JobEnded, ProgramHostGateway, StartCoordinators};
 use gateways::{Call, CallError, FabricError, Remote};
-use model::{ExecutionAttemptId, FailureCause, JobId, OperatorId, ProcessSession};
+use model::{ExecutionAttemptId, FailureCause, JobId, OperatorId, ProcessSession, StateHandle};
 use std::time::Duration;
 
 /// Longest the start of all coordinators may take; the host may have to rebuild the program.
@@ -23,14 +24,20 @@ const EXIT_WAIT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct HostLink {
     session: ProcessSession,
-    gateway: Remote<ProgramHostGateway>,
+    pub(super) gateway: Remote<ProgramHostGateway>,
 }
 
 impl JobMaster {
     /// Has all coordinators started anew, in the host that is there or a new one.
-    pub(super) fn start_coordinators(&mut self, round: u64, ctx: &mut Context<Self>) {
+    pub(super) fn start_coordinators(
+        &mut self,
+        round: u64,
+        restore: Vec<(OperatorId, StateHandle)>,
+        ctx: &mut Context<Self>,
+    ) {
         let (hosts, rpc) = (self.deps.hosts.clone(), self.rpc().clone());
         let launch = LaunchHost { job_id: self.job_id(), program: self.deps.program };
+        let directory = self.directory.clone();
         let start = StartCoordinators {
             graph: self.core.graph().clone(),
             job_master: self.address.clone(),
@@ -55,7 +62,13 @@ impl JobMaster {
             if addr.send(found).await.is_err() {
                 return;
             }
-            let outcome = gateway.ask_within(start, START_WITHIN).await.map_err(build_failure);
+            let outcome = match states_of(directory, restore).await {
+                Ok(restore) => {
+                    let start = StartCoordinators { restore, ..start };
+                    gateway.ask_within(start, START_WITHIN).await.map_err(build_failure)
+                }
+                Err(cause) => Err(cause),
+            };
             let _ = addr.send(CoordinatorsStarted { round, outcome }).await;
         });
     }

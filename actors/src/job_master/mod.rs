@@ -6,6 +6,7 @@
 //! It must never outlive its leadership, and never wait inside a turn.
 
 mod calls;
+mod checkpoints;
 mod commands;
 mod config;
 mod coordinators;
@@ -35,6 +36,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use storage::checkpoints::CheckpointDirectory;
+use storage::jobs::OpenJobLog;
 use task_managers::TaskManagerLink;
 
 /// The name that the JobMaster of a job is served under.
@@ -60,6 +63,8 @@ pub struct JobMasterDeps {
     pub submitted_ms: u64,
     /// The keeper of program hosts of this process.
     pub hosts: Remote<ProgramHostsGateway>,
+    /// The job's log, to which its checkpoints are appended.
+    pub log: OpenJobLog,
     /// Who is told how the job ended.
     pub runner: Remote<JobManagerRunnerGateway>,
     /// The program that hosts run; `None`: the processes of the cluster are the program.
@@ -105,6 +110,8 @@ pub struct JobMaster {
     timer: Option<(Duration, SpawnHandle)>,
     /// The job has ended, or was given up: nothing is begun any more.
     ended: bool,
+    /// Where the job's checkpoints are; `None` until the log was read.
+    directory: Option<CheckpointDirectory>,
 }
 
 impl fmt::Debug for JobMaster {
@@ -133,6 +140,7 @@ impl JobMaster {
             asked: 0,
             timer: None,
             ended: false,
+            directory: None,
             deps,
         }
     }
@@ -211,9 +219,7 @@ impl Actor for JobMaster {
         ctx.set_mailbox_capacity(gateways::MAILBOX_CAPACITY);
         self.marker.tick(ctx, self.deps.services.heartbeat.limits().interval);
         self.follow_resource_manager(ctx);
-        let now = self.now();
-        self.core.start(now);
-        self.turn(ctx);
+        self.read_checkpoint(ctx);
         tracing::info!(job = %self.job_id(), session = %self.deps.session, "JobMaster started");
     }
 }
@@ -223,10 +229,10 @@ impl Actor for JobMaster {
 impl Handler<Stop> for JobMaster {
     type Result = ResponseActFuture<Self, ()>;
 
-    fn handle(&mut self, _: Stop, ctx: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, _: Stop, _: &mut Context<Self>) -> Self::Result {
         if self.ended {
-            ctx.stop();
-            return Box::pin(std::future::ready(()).into_actor(self));
+            let cleaned = self.delete_checkpoints();
+            return Box::pin(cleaned.into_actor(self).map(|(), _, ctx| ctx.stop()));
         }
         let now = self.now();
         self.core.suspend(now);

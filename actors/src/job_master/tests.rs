@@ -1,6 +1,6 @@
 use super::*;
 use crate::job_testing::{
-    Deployments, HostsDouble, ManagerDouble, WorkerDouble, graph, program, until,
+    Deployments, HostsDouble, ManagerDouble, WorkerDouble, graph, log_of, program, until,
 };
 use crate::program_hosts::{HostSide, program_key};
 use crate::testing::{Calls, TestProcess, local, seconds, session, settle};
@@ -78,6 +78,7 @@ impl Fixture {
             services: process.services.clone(),
             program: Some(program),
             options,
+            log: log_of(&graph),
             graph: Arc::new(graph),
             session: JobMasterId(session(FENCE)),
             submitted_ms: process.services.platform.unix_millis(),
@@ -85,7 +86,12 @@ impl Fixture {
             runner: rpc.gateway(&rpc.address_of("job_manager_runner/test"), fence),
             embedded: false,
         });
-        let gateway = rpc.gateway(running.address(), JobMasterId(session(FENCE)));
+        let gateway: Remote<JobMasterGateway> =
+            rpc.gateway(running.address(), JobMasterId(session(FENCE)));
+        // The job starts when its log was read.
+        while gateway.ask(RequestStatus {}).await.expect("it answers") == JobStatus::Created {
+            tokio::task::yield_now().await;
+        }
         Self { process, running, gateway, hosts, manager, ended, _runner: registration }
     }
 

@@ -79,14 +79,18 @@ impl Handler<Leave> for TaskExecutor {
 
 impl TaskExecutor {
     /// Notes that a call of a session that is not the connected one changed nothing.
-    fn note_stale<C: Call>(&self, caller: LeaderSession) {
+    pub(super) fn note_stale<C: Call>(&self, caller: LeaderSession) {
         self.services.probe.note(Fact::StaleCallerRefused { call: C::NAME, caller });
     }
 
     /// Returns the session of the leader that makes a call. This is the only place that reads a leader's token: every
     /// call of a leader carries its session, and if the message names a session too (`named`), the two must be equal.
     /// Returns `None` if the call has no valid session; it must then change nothing.
-    fn of<C: Call>(&self, caller: &Caller, named: Option<LeaderSession>) -> Option<LeaderSession> {
+    pub(super) fn of<C: Call>(
+        &self,
+        caller: &Caller,
+        named: Option<LeaderSession>,
+    ) -> Option<LeaderSession> {
         let session = caller.session.filter(|session| named.is_none_or(|named| named == *session));
         if session.is_none() {
             tracing::debug!(call = C::NAME, ?named, carried = ?caller.session, "refused: not a leader");

@@ -3,7 +3,8 @@
 //! A cancellation never overtakes the deployment that it is about.
 
 use gateways::program_host::{
-    CancelOnHost, DeployToHost, ProgramHostGateway, ReleaseSlot, StartHost,
+    CancelOnHost, DeployToHost, NotifyOnHost, ProgramHostGateway, ReleaseSlot, StartHost,
+    TriggerOnHost,
 };
 use gateways::task_executor::DeployError;
 use gateways::{CallError, Remote};
@@ -15,6 +16,8 @@ pub(super) enum HostCall {
     Deploy(DeployToHost, oneshot::Sender<Result<Refusals, DeployError>>),
     Cancel(Vec<ExecutionAttemptId>),
     Release(AllocationId),
+    Trigger(TriggerOnHost),
+    Notify(NotifyOnHost),
     Resize(Box<StartHost>),
 }
 
@@ -36,6 +39,15 @@ pub(super) async fn make_calls(
             HostCall::Cancel(attempts) => host.ask(CancelOnHost { attempts }).await.map_err(shown),
             HostCall::Release(allocation_id) => {
                 host.ask(ReleaseSlot { allocation_id }).await.map_err(shown)
+            }
+            // Independent facts, which must not wait for each other: they are repeated until the host has them.
+            HostCall::Trigger(trigger) => {
+                host.insist(trigger);
+                Ok(())
+            }
+            HostCall::Notify(notify) => {
+                host.insist(notify);
+                Ok(())
             }
             HostCall::Resize(start) => host.ask(*start).await.map(drop).map_err(shown),
         };

@@ -63,7 +63,8 @@ impl HostSettings {
         data_host: String,
         tmp_dir: String,
     ) -> Self {
-        const DATA_PLANE: [&str; 5] = [
+        const DATA_PLANE: [&str; 6] = [
+            "s3.",
             "exchange.",
             "execution.",
             "taskmanager.network.",
@@ -340,7 +341,7 @@ impl TaskExecutor {
         answer
     }
 
-    fn call_host(&mut self, job: JobId, call: HostCall) {
+    pub(super) fn call_host(&mut self, job: JobId, call: HostCall) {
         let called = match self.hosts.get(&job) {
             Some(host) => host.call(call),
             None => Err("there is no host"),

@@ -5,6 +5,7 @@
 //! must never decide anything itself, and never answer a call before what it changed is published to the
 //! heartbeats.
 
+mod checkpoints;
 mod handlers;
 mod host_calls;
 mod hosts;

@@ -308,14 +308,20 @@ impl Setup {
     }
 
     pub(super) fn deploy(&self, subtasks: &[u32], allocation_id: AllocationId) -> DeployTasks {
-        let task =
-            |n: &u32| TaskDeployment { attempt: attempt(*n), allocation_id, restore: vec![] };
+        let task = |n: &u32| TaskDeployment {
+            attempt: attempt(*n),
+            allocation_id,
+            restore: vec![],
+            ended: false,
+        };
         DeployTasks {
             job_id: JOB,
             job_master_id: jm(1),
             graph: None::<std::sync::Arc<JobGraph>>,
             producers: vec![],
             tasks: subtasks.iter().map(task).collect(),
+            checkpoint_dir: None,
+            ends_with_checkpoint: false,
         }
     }
 

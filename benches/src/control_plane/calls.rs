@@ -11,8 +11,8 @@ use gateways::job_master::CoordinationError;
 use gateways::leader_election::LeaderInformation;
 use gateways::task_executor::{
     CancelTasks, DeployError, DeployTasks, DisconnectJobMaster, DisconnectResourceManager,
-    ForwardOperatorEvent, FreeSlot, LogError, ReadLog, ReportTaskStates, RequestLogs, RequestSlot,
-    SlotRequestError,
+    ForwardCheckpointAnswer, ForwardOperatorEvent, FreeSlot, LogError, NotifyCheckpoint, ReadLog,
+    ReportTaskStates, RequestLogs, RequestSlot, SlotRequestError, TriggerCheckpoint,
 };
 use gateways::{Answer, Ask};
 use model::{ExecutionState, Fence as _, JobGraph, JobId, JobMasterId};
@@ -202,6 +202,9 @@ macro_rules! unused {
 }
 
 unused! {
+    TriggerCheckpoint => Ok(());
+    NotifyCheckpoint => Ok(());
+    ForwardCheckpointAnswer => Ok(());
     ReportTaskStates => Ok(());
     ForwardOperatorEvent => Err(CoordinationError::Unavailable("no program runs here".to_owned()));
     RequestLogs => Ok(Vec::new());

@@ -49,6 +49,7 @@ mod tests {
             },
             allocation_id: AllocationId(1),
             restore: Vec::new(),
+            ended: false,
         };
         DeployTasks {
             job_id: JobId(1),
@@ -61,6 +62,8 @@ mod tests {
                 subtasks,
             })],
             tasks: vec![task(1), task(2)],
+            checkpoint_dir: None,
+            ends_with_checkpoint: false,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Options of jobs and their programs.
 
-use super::{network, resourcemanager, rest, restart};
+use super::{checkpointing, network, resourcemanager, rest, restart};
 use crate::{Declaration, List, declare::options, value::choices};
 use std::{num::NonZeroU32, time::Duration};
 
@@ -76,7 +76,7 @@ static OF_JOBS: &[&dyn Declaration] = &[
 /// Whether an option makes a difference to a job that is submitted with it. The others are those of the cluster's
 /// processes, which have started by then. Options of the user (`program.…`) are the program's.
 pub fn acts_on_a_job(key: &str) -> bool {
-    let of_jobs = OF_JOBS.iter().chain(restart::ALL);
+    let of_jobs = OF_JOBS.iter().chain(restart::ALL).chain(checkpointing::ALL);
     let named =
         |option: &&dyn Declaration| option.key() == key || option.other_names().contains(&key);
     key.starts_with(crate::layer::USER_PREFIX) || of_jobs.copied().any(|option| named(&option))

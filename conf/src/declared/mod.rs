@@ -1,5 +1,6 @@
 //! The options, one module per component, in the order of the reference page.
 
+pub mod checkpointing;
 pub mod cluster;
 pub mod execution;
 pub mod heartbeat;
@@ -33,6 +34,7 @@ pub(crate) static SECTIONS: &[(&str, &[&[&dyn Declaration]])] = &[
     ("YARN client", &[yarn_client::ALL, yarn_client::FAMILIES]),
     ("YARN containers", &[yarn_containers::ALL, yarn_containers::FAMILIES]),
     ("Jobs", &[execution::ALL]),
+    ("Checkpoints", &[checkpointing::ALL]),
     ("Restart strategies", &[restart::ALL]),
     ("Heartbeats", &[heartbeat::ALL]),
     ("High availability", &[high_availability::ALL]),

@@ -268,6 +268,7 @@ impl ExecutionGraph {
                 records_out: old.records_out.max(io.records_out),
                 bytes_in: old.bytes_in.max(io.bytes_in),
                 bytes_out: old.bytes_out.max(io.bytes_out),
+                end_of_data: old.end_of_data || io.end_of_data,
             };
         }
     }

@@ -18,6 +18,7 @@ impl JobCore {
                 if done && !self.publishing {
                     self.publish(now);
                 }
+                self.advance_checkpoints(now);
             }
             JobStatus::Failing if self.exec.all_ended() => self.end(JobStatus::Failed, now),
             JobStatus::Cancelling if self.exec.all_ended() => self.end(JobStatus::Canceled, now),
@@ -118,6 +119,7 @@ impl JobCore {
     fn stop_everything(&mut self, now: Now) {
         self.publishing = false;
         self.timers.clear();
+        self.abort_checkpoint("the job ends", now);
         let all: Vec<TaskIndex> = (0..self.exec.len()).map(TaskIndex).collect();
         self.cancel_tasks(&all, now);
         self.settle(now);

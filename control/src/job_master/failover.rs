@@ -109,6 +109,7 @@ impl JobCore {
                 let resume = now.mono.saturating_add(delay);
                 self.publishing = false;
                 self.advance_status(JobStatus::Restarting, now);
+                self.abort_checkpoint("tasks of the job have failed", now);
                 for region in &regions {
                     self.stop_coordinators_of(*region);
                     self.enter_phase(*region, Phase::Stopping { resume });

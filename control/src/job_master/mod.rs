@@ -3,6 +3,7 @@
 //! done goes out as [`Command`]s in order. It must never wait: everything slow is a command whose outcome
 //! comes back as an event.
 
+mod checkpointing;
 mod ending;
 mod failover;
 mod giving;
@@ -15,6 +16,7 @@ mod tests;
 pub use reports::Unroutable;
 pub use slots::NotRegistered;
 
+use crate::checkpoints::{CheckpointConfig, Checkpoints};
 use crate::execution_graph::{ExecutionGraph, StatusMachine, TaskIndex, Worker};
 use crate::mutation::Mutation;
 use crate::restart::{RestartPolicy, RestartStrategy};
@@ -22,8 +24,8 @@ use crate::scheduler::{Deployment, RegionIndex, Regions, SharedSlot, SlotPlan};
 use crate::slot_pool::SlotPool;
 use model::job::{FailureRecord, JobDetails};
 use model::{
-    AllocationId, ExecutionAttemptId, ExecutionState, FailureCause, JobGraph, JobStatus,
-    OperatorId, ResourceId, ResourceRequirement,
+    AllocationId, CheckpointBarrier, CheckpointMetadata, ExecutionAttemptId, ExecutionState,
+    FailureCause, JobGraph, JobStatus, OperatorId, ResourceId, ResourceRequirement, StateHandle,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -55,6 +57,8 @@ pub struct JobConfig {
     pub initialized_ms: u64,
     /// [`Mutation::None`] outside of the simulation.
     pub mutation: Mutation,
+    /// When checkpoints are taken.
+    pub checkpoints: CheckpointConfig,
 }
 
 /// What is to be done, in order.
@@ -83,7 +87,53 @@ pub enum Command {
     StartCoordinators {
         /// Names this start.
         round: u64,
+        /// What the coordinators are restored with.
+        restore: Vec<(OperatorId, StateHandle)>,
     },
+    /// The coordinators take their snapshots. The answer is [`JobCore::coordinators_snapshotted`].
+    SnapshotCoordinators {
+        /// The number of the checkpoint.
+        checkpoint: u64,
+    },
+    /// Give the barrier of a checkpoint to sources.
+    TriggerCheckpoint {
+        /// Where.
+        worker: Arc<Worker>,
+        /// Which.
+        attempts: Vec<ExecutionAttemptId>,
+        /// The barrier.
+        barrier: CheckpointBarrier,
+    },
+    /// Store a checkpoint's metadata, then append its pointer to the job's log. The answer is
+    /// [`JobCore::checkpoint_persisted`].
+    PersistCheckpoint(Arc<CheckpointMetadata>),
+    /// Tell subtasks how a checkpoint has ended. If it is complete they commit, so they must all hear it.
+    NotifyCheckpoint {
+        /// Where.
+        worker: Arc<Worker>,
+        /// Which.
+        attempts: Vec<ExecutionAttemptId>,
+        /// The number of the checkpoint.
+        checkpoint: u64,
+        /// Whether it is complete.
+        complete: bool,
+    },
+    /// Tell the coordinators how a checkpoint has ended.
+    CoordinatorsCheckpointEnded {
+        /// The number of the checkpoint.
+        checkpoint: u64,
+        /// Whether it is complete.
+        complete: bool,
+    },
+    /// A checkpoint will never be complete, for this reason.
+    CheckpointAborted {
+        /// The number of the checkpoint.
+        checkpoint: u64,
+        /// Why.
+        why: String,
+    },
+    /// Delete objects of the checkpoint directory that no checkpoint refers to any more.
+    DiscardObjects(BTreeSet<String>),
     /// Every task has finished: coordinators publish. The outcome is [`JobCore::results_published`].
     PublishResults {
         /// Names this try.
@@ -180,6 +230,11 @@ pub struct JobCore {
     freed: BTreeSet<AllocationId>,
     restarts: u32,
     random: u64,
+    checkpoints: Checkpoints,
+    /// Regions whose final checkpoint is complete: their tasks finish, or have finished.
+    finishing: BTreeSet<RegionIndex>,
+    /// Whether some sink's results are committed by a checkpoint.
+    commits: bool,
     out: Vec<Command>,
 }
 
@@ -211,6 +266,9 @@ impl JobCore {
             owed: 0,
             freed: BTreeSet::new(),
             restarts: 0,
+            checkpoints: Checkpoints::new(config.checkpoints.clone(), now.mono),
+            finishing: BTreeSet::new(),
+            commits: checkpointing::commits(exec.graph()),
             out: Vec::new(),
             config,
             exec,

@@ -68,7 +68,12 @@ impl JobCore {
             return;
         }
         tasks.sort_unstable();
-        for deployment in deployments(&self.exec, &tasks) {
+        for mut deployment in deployments(&self.exec, &tasks) {
+            for task in &mut deployment.tasks {
+                if let Some(index) = self.exec.locate(&task.attempt) {
+                    (task.restore, task.ended) = self.restore_of(index);
+                }
+            }
             self.out.push(Command::HoldingsChanged(deployment.worker.resource_id.clone()));
             self.out.push(Command::Deploy(deployment));
         }
@@ -89,7 +94,8 @@ impl JobCore {
             self.round += 1;
             self.started_round = self.round;
             self.coordinators = Coordinators::Starting;
-            self.out.push(Command::StartCoordinators { round: self.round });
+            let restore = self.coordinator_restore();
+            self.out.push(Command::StartCoordinators { round: self.round, restore });
         }
         self.coordinators == Coordinators::Up
     }
@@ -218,7 +224,8 @@ impl JobCore {
 
     /// When [`JobCore::tick`] is to be called next (monotonic).
     pub fn next_deadline(&self) -> Option<Duration> {
-        self.timers.first().map(|(at, _)| *at)
+        let region = self.timers.first().map(|(at, _)| *at);
+        region.into_iter().chain(self.checkpoint_deadline()).min()
     }
 
     /// Time has passed: regions are started again, or have waited too long.
@@ -241,9 +248,12 @@ impl JobCore {
         }
         self.end_waiting(starved, now);
         resume.retain(|region| matches!(self.phase(*region), Phase::Resting { .. }));
-        if self.is_live() && !resume.is_empty() {
+        // While a checkpoint's pointer is being written, nobody knows which checkpoint is the newest: the regions start again
+        // when the outcome is known.
+        if self.is_live() && !resume.is_empty() && !self.checkpoints.is_persisting() {
             self.resume(&resume, now);
         }
+        self.advance_checkpoints(now);
     }
 
     /// Regions have waited for slots for too long, unless they have all after all, or the job gets on without.
@@ -268,6 +278,7 @@ impl JobCore {
     /// Regions start again with new attempts.
     fn resume(&mut self, regions: &[RegionIndex], now: Now) {
         for region in regions {
+            self.finishing.remove(region);
             let tasks = self.tasks_of(*region);
             for task in &tasks {
                 self.exec.renew(*task, now.unix_ms);

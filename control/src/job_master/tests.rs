@@ -1,4 +1,7 @@
+mod checkpoints;
+
 use super::*;
+use crate::checkpoints::CheckpointConfig;
 use crate::mutation::Mutation;
 use crate::restart::{NO_RESOURCE, RestartSpec};
 use crate::slot_pool::Registration;
@@ -23,6 +26,7 @@ fn config(restart: RestartPolicy) -> JobConfig {
         seed: 1,
         initialized_ms: 999_000,
         mutation: Mutation::None,
+        checkpoints: CheckpointConfig::default(),
     }
 }
 
@@ -199,7 +203,7 @@ fn coordinators_start_before_tasks_and_publish_before_finished() {
     let mut w = World::started(coordinated_pair(), patient());
     w.tm(1, 2);
     let sent = w.commands();
-    assert!(sent.contains(&Command::StartCoordinators { round: 1 }));
+    assert!(sent.contains(&Command::StartCoordinators { round: 1, restore: vec![] }));
     assert_eq!(deployed(&sent), []);
     w.coordinators_up();
     let tasks = deployed(&w.commands());
@@ -263,7 +267,7 @@ fn a_publication_that_fails_runs_the_job_again() {
     w.core.results_published(now, 2, Err(cause("CoordinatorFailed")));
     assert_eq!(w.core.status(), JobStatus::Restarting);
     w.pass(1000);
-    assert!(w.commands().contains(&Command::StartCoordinators { round: 3 }));
+    assert!(w.commands().contains(&Command::StartCoordinators { round: 3, restore: vec![] }));
     w.coordinators_up();
     let again = deployed(&w.commands());
     assert_eq!(again.iter().map(|(_, a)| a.attempt).collect::<Vec<_>>(), [1, 1, 1, 1]);
@@ -891,7 +895,7 @@ mod under_any_sequence {
                             }
                         }
                     }
-                    Command::StartCoordinators { round } => self.starting = Some(round),
+                    Command::StartCoordinators { round, .. } => self.starting = Some(round),
                     Command::PublishResults { round } => self.publishing = Some(round),
                     Command::Ended(status) => self.ended.push(status),
                     _ => {}

@@ -3,7 +3,9 @@
 //! consuming task.
 
 use crate::execution_graph::{ExecutionGraph, Placement, TaskIndex, Worker};
-use model::{AllocationId, EdgeId, ExecutionAttemptId, JobVertexId, ResourceId};
+use model::{
+    AllocationId, EdgeId, ExecutionAttemptId, JobVertexId, OperatorId, ResourceId, StateHandle,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -31,6 +33,10 @@ pub struct TaskPlacement {
     pub attempt: ExecutionAttemptId,
     /// In which slot.
     pub allocation: AllocationId,
+    /// The state of each operator to restore, in the order of the former subtasks.
+    pub restore: Vec<(OperatorId, Vec<StateHandle>)>,
+    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from.
+    pub ended: bool,
 }
 
 /// Everything for one program host of one TaskExecutor.
@@ -57,7 +63,12 @@ pub fn deployments(exec: &ExecutionGraph, tasks: &[TaskIndex]) -> Vec<Deployment
         let key = (&placement.worker.resource_id, &placement.data_address);
         let draft = by_worker.entry(key).or_insert_with(|| Draft::new(placement));
         draft.vertices.insert(exec.split(*index).0);
-        draft.deployment.tasks.push(TaskPlacement { attempt, allocation: placement.allocation });
+        draft.deployment.tasks.push(TaskPlacement {
+            attempt,
+            allocation: placement.allocation,
+            restore: Vec::new(),
+            ended: false,
+        });
     }
     let mut tables = Tables::new(exec);
     let mut out = Vec::with_capacity(by_worker.len());

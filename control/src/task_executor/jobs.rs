@@ -69,11 +69,11 @@ impl TaskExecutor {
         Ok(std::mem::take(&mut self.out))
     }
 
-    pub(super) fn check_job_master(
-        &self,
-        id: JobId,
-        by: JobMasterId,
-    ) -> Result<(), JobMasterRefusal> {
+    /// Checks that a call comes from the JobMaster that this TaskExecutor is connected to for the job.
+    ///
+    /// # Errors
+    /// The reason why the call must change nothing.
+    pub fn check_job_master(&self, id: JobId, by: JobMasterId) -> Result<(), JobMasterRefusal> {
         let connected = self.jobs.get(&id).and_then(|job| job.job_master);
         match connected {
             None => Err(JobMasterRefusal::NoJobMaster(id)),

@@ -18,6 +18,8 @@ use streaming::{
 pub(super) enum Work {
     Event(ExecutionAttemptId, Vec<u8>, Reply<Answered>),
     Client(Vec<u8>, Reply<Answered>),
+    Snapshot(u64, Reply<Answered>),
+    CheckpointEnded(u64, bool),
     AttemptsEnded(Arc<[ExecutionAttemptId]>, Arc<Told>),
     Call(Call, mpsc::Sender<Result<(), CoordinationError>>),
 }
@@ -38,7 +40,7 @@ impl Drop for Told {
 impl Work {
     /// Answers the request with an error. The callers of the other kinds of request notice that it was dropped.
     pub(super) fn refuse(self, why: CoordinationError) {
-        if let Self::Event(_, _, reply) | Self::Client(_, reply) = self {
+        if let Self::Event(_, _, reply) | Self::Client(_, reply) | Self::Snapshot(_, reply) = self {
             let _ = reply.send(Err(why));
         }
     }
@@ -123,7 +125,18 @@ impl Slot {
     fn work(&mut self, work: Work) {
         // Sending fails only if the caller no longer waits.
         match work {
-            Work::Event(from, event, reply) => self.event(from, &event, reply),
+            Work::Event(from, event, reply) => {
+                self.answer(reply, |c, later| c.answer_event(from, &event, later));
+            }
+            Work::Snapshot(checkpoint, reply) => {
+                self.answer(reply, |c, later| c.snapshot(checkpoint, later));
+            }
+            Work::CheckpointEnded(checkpoint, complete) => {
+                let told = self.call(|c| c.checkpoint_ended(checkpoint, complete));
+                if let Err(error) = told {
+                    self.on_failure.report(error.to_string());
+                }
+            }
             Work::Client(request, reply) => {
                 let answer = self.call(|c| c.handle_request(&request));
                 let _ = reply.send(answer.map(ByteBuf::from));
@@ -143,9 +156,13 @@ impl Slot {
         }
     }
 
-    /// Hands an event to the coordinator, which may keep the reply and answer at any later time. If the coordinator
-    /// panics, the panic is the answer.
-    fn event(&mut self, from: ExecutionAttemptId, event: &[u8], reply: Reply<Answered>) {
+    /// Makes a call to the coordinator, which may keep the reply and answer at any later time. If the coordinator panics, the
+    /// panic is the answer.
+    fn answer(
+        &mut self,
+        reply: Reply<Answered>,
+        call: impl FnOnce(&mut dyn Coordinator, EventReply),
+    ) {
         let reply = Arc::new(Mutex::new(Some(reply)));
         let kept = Arc::clone(&reply);
         let answer = move |answer: Answered| {
@@ -157,7 +174,7 @@ impl Slot {
             later(result.map(ByteBuf::from).map_err(CoordinationError::Failed));
         });
         let handled = self.call(|c| {
-            c.answer_event(from, event, later);
+            call(c, later);
             Ok(())
         });
         if let Err(error) = handled {

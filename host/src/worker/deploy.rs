@@ -2,15 +2,14 @@
 //! thread for each task. This happens on a thread of its own, because `build` is user code. A task's ports are opened,
 //! and its functions cloned, on the task's thread.
 
-use super::{events::ParentEvents, tasks::Task};
+use super::{events::ParentEvents, snapshots::Snapshots, tasks::Task};
 use crate::program::rebuild;
 use gateways::{
+    Remote,
     program_host::BuildError,
-    task_executor::{EdgeProducers, TaskDeployment},
+    task_executor::{EdgeProducers, TaskDeployment, TaskExecutorGateway},
 };
-use model::{
-    AllocationId, Devices, EdgeId, FailureCause, JobEdge, JobGraph, JobVertex, OperatorId,
-};
+use model::{AllocationId, Devices, EdgeId, FailureCause, JobEdge, JobGraph, JobId, JobVertex};
 use platform::Platform;
 use std::{
     collections::BTreeMap,
@@ -30,13 +29,15 @@ pub(crate) struct Deployment {
     pub(crate) producers: Vec<Arc<EdgeProducers>>,
     pub(crate) tasks: Vec<(Task, TaskDeployment)>,
     pub(crate) devices: BTreeMap<AllocationId, Devices>,
+    pub(crate) checkpoint_dir: Option<String>,
+    pub(crate) ends_with_checkpoint: bool,
 }
 
 /// The parts of the host that all of its tasks use.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
     pub(crate) exchange: Exchange,
-    pub(crate) events: Arc<ParentEvents>,
+    pub(crate) parent: Remote<TaskExecutorGateway>,
     pub(crate) platform: Platform,
     pub(crate) runtime: Handle,
     pub(crate) tmp_dir: PathBuf,
@@ -71,25 +72,30 @@ struct Deployer {
 
 impl Deployer {
     fn deploy(&mut self, deployment: Deployment) {
-        let Deployment { graph, producers, tasks, devices } = deployment;
-        let built = match self.built(&graph) {
-            Ok(built) => built,
-            Err(error) => {
-                let cause = cause_of(&error);
+        let Deployment { graph, producers, tasks, devices, checkpoint_dir, ends_with_checkpoint } =
+            deployment;
+        let mut options = (*self.around.options).clone();
+        options.extend(graph.options.iter().map(|(k, v)| (k.clone(), v.clone())));
+        let prepared = self.built(&graph).map_err(|error| cause_of(&error)).and_then(|built| {
+            Ok((built, self.events(graph.job_id, checkpoint_dir.as_deref(), &options)?))
+        });
+        let (built, events) = match prepared {
+            Ok(prepared) => prepared,
+            Err(cause) => {
                 for (task, _) in tasks {
                     task.control.end(Err(cause.clone()));
                 }
                 return;
             }
         };
-        let mut options = (*self.around.options).clone();
-        options.extend(graph.options.iter().map(|(k, v)| (k.clone(), v.clone())));
         let plan = Arc::new(Plan {
             built,
             producers: producers.iter().map(|edge| (edge.edge, table(edge))).collect(),
             options: Arc::new(options),
             devices: devices.into_iter().map(|(slot, own)| (slot, Arc::new(own))).collect(),
             around: self.around.clone(),
+            events,
+            ends_with_checkpoint,
             graph,
         });
         for (task, deployment) in tasks {
@@ -101,6 +107,20 @@ impl Deployer {
                 tracing::error!(%error, "cannot start a thread for a task; the task fails");
             }
         }
+    }
+
+    /// Returns the connection of tasks to their JobMaster and coordinators.
+    fn events(
+        &self,
+        job_id: JobId,
+        checkpoint_dir: Option<&str>,
+        options: &BTreeMap<String, String>,
+    ) -> Result<Arc<ParentEvents>, FailureCause> {
+        let Surroundings { platform, runtime, parent, .. } = &self.around;
+        let snapshots = Snapshots::open(job_id, checkpoint_dir, options, platform, runtime)
+            .map_err(|why| FailureCause::recoverable("CheckpointDirectoryUnusable", why))?;
+        let (parent, runtime) = (parent.clone(), runtime.clone());
+        Ok(Arc::new(ParentEvents { parent, job_id, snapshots, runtime }))
     }
 
     /// Returns the program built for this graph; builds it unless the last build was for the same job, program and
@@ -145,6 +165,8 @@ struct Plan {
     options: Arc<BTreeMap<String, String>>,
     devices: BTreeMap<AllocationId, Arc<Devices>>,
     around: Surroundings,
+    events: Arc<ParentEvents>,
+    ends_with_checkpoint: bool,
 }
 
 impl Plan {
@@ -168,14 +190,16 @@ impl Plan {
         let upcalls = Upcalls::new(
             attempt,
             Arc::clone(&task.mailbox),
-            Arc::clone(&self.around.events) as Arc<dyn task::OperatorEvents>,
+            Arc::clone(&self.events) as Arc<dyn task::OperatorEvents>,
             self.around.platform.clone(),
             self.around.runtime.clone(),
         );
-        let mut restore: BTreeMap<OperatorId, Vec<Vec<u8>>> = BTreeMap::new();
-        for (operator, snapshot) in deployment.restore {
-            restore.entry(operator).or_default().push(snapshot.into_vec());
-        }
+        let restore = self.events.snapshots.read(deployment.restore, &self.around.runtime);
+        let restore = restore.map_err(|why| TaskError::Io {
+            operator: vertex.name.clone(),
+            what: "reading the state to restore".to_owned(),
+            why,
+        })?;
         let context = SubtaskContext {
             vertex: attempt.vertex,
             subtask: attempt.subtask,
@@ -190,6 +214,8 @@ impl Plan {
             options: Arc::clone(&self.options),
             devices: self.devices.get(&deployment.allocation_id).cloned().unwrap_or_default(),
             restore,
+            restored_at_end: deployment.ended,
+            ends_with_checkpoint: self.ends_with_checkpoint,
             counters: Arc::clone(task.control.counters()),
             interrupt: task.control.signal().interruption().clone(),
         };

@@ -2,6 +2,7 @@
 //! again, because the coordinator would process it twice. A poll is sent again, because the messages in it are
 //! numbered.
 
+use super::snapshots::Snapshots;
 use futures::{FutureExt, future::BoxFuture};
 use gateways::{
     CallError, Remote,
@@ -10,7 +11,8 @@ use gateways::{
 };
 use model::{ExecutionAttemptId, JobId, OperatorId};
 use std::time::Duration;
-use streaming::task::OperatorEvents;
+use streaming::{TaskSnapshot, task::OperatorEvents};
+use tokio::runtime::Handle;
 
 /// The time in which a coordinator must answer a call; it may list files, or wait for another system.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
@@ -23,6 +25,9 @@ const RETRY_LAST: Duration = Duration::from_millis(500);
 pub(crate) struct ParentEvents {
     pub(crate) parent: Remote<TaskExecutorGateway>,
     pub(crate) job_id: JobId,
+    /// Where the state of tasks goes.
+    pub(crate) snapshots: Snapshots,
+    pub(crate) runtime: Handle,
 }
 
 impl OperatorEvents for ParentEvents {
@@ -46,14 +51,9 @@ impl OperatorEvents for ParentEvents {
         within(send(self.parent.clone(), ask, true)).boxed()
     }
 
-    fn acknowledge(
-        &self,
-        from: ExecutionAttemptId,
-        checkpoint: u64,
-        snapshots: Vec<(OperatorId, Vec<u8>)>,
-    ) {
-        // Checkpoints are not triggered yet, so no acknowledgement is expected.
-        tracing::warn!(%from, checkpoint, n = snapshots.len(), "a subtask acknowledged a checkpoint that was not triggered; ignored");
+    fn acknowledge(&self, from: ExecutionAttemptId, checkpoint: u64, snapshot: TaskSnapshot) {
+        let answer = self.snapshots.answer(self.parent.clone(), from, checkpoint, snapshot);
+        self.runtime.spawn(answer);
     }
 }
 

@@ -4,11 +4,11 @@
 mod deploy;
 mod events;
 mod reports;
+mod snapshots;
 mod tasks;
 
 use crate::program::Place;
 use deploy::{Deployment, Surroundings};
-use events::ParentEvents;
 use gateways::{
     NodeAddress, RpcService,
     program_host::{BuildError, DeployToHost, StartHost},
@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 use streaming::{
-    ProgramEntry,
+    Mail, ProgramEntry,
     exchange::{DataPort, Exchange, ExchangeOptions},
     task::threads,
 };
@@ -108,7 +108,7 @@ impl Worker {
             program,
             Surroundings {
                 exchange: exchange.clone(),
-                events: Arc::new(ParentEvents { parent: parent.clone(), job_id: start.job_id }),
+                parent: parent.clone(),
                 platform,
                 runtime: handle.clone(),
                 tmp_dir: PathBuf::from(&start.tmp_dir),
@@ -190,8 +190,15 @@ impl Worker {
                 self.exchange.retire(gone);
             }
         }
-        let producers = deployment.producers;
-        if self.deployments.send(Deployment { graph, producers, tasks, devices }).is_err() {
+        let deployment = Deployment {
+            graph,
+            producers: deployment.producers,
+            tasks,
+            devices,
+            checkpoint_dir: deployment.checkpoint_dir,
+            ends_with_checkpoint: deployment.ends_with_checkpoint,
+        };
+        if self.deployments.send(deployment).is_err() {
             return Err(DeployError::Host("its deploying thread has ended".to_owned()));
         }
         Ok(refused)
@@ -212,6 +219,11 @@ impl Worker {
                 "the call contains no graph, and this JobMaster has not sent one before".to_owned(),
             )),
         }
+    }
+
+    /// Hands mail to execution attempts; those that do not run here are left out.
+    pub(crate) fn deliver(&self, attempts: &[ExecutionAttemptId], mail: impl Fn() -> Mail) {
+        self.tasks.deliver(attempts, mail);
     }
 
     /// Asks execution attempts to stop; returns at once.

@@ -76,6 +76,7 @@ fn counts(counters: &TaskCounters) -> TaskIo {
         records_out: counters.records_out.load(Ordering::Relaxed),
         bytes_in: counters.bytes_in.load(Ordering::Relaxed),
         bytes_out: counters.bytes_out.load(Ordering::Relaxed),
+        end_of_data: counters.end_of_data.load(Ordering::Relaxed),
     }
 }
 

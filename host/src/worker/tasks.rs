@@ -10,7 +10,10 @@ use std::{
     sync::{Arc, Mutex, Weak},
     time::Duration,
 };
-use streaming::task::{Mailbox, TaskControl, TaskObserver};
+use streaming::{
+    Mail,
+    task::{Mailbox, TaskControl, TaskObserver},
+};
 use tokio::{runtime::Handle, sync::Notify};
 
 /// The tasks of a host that have not ended, and the newest attempt of each subtask.
@@ -127,6 +130,21 @@ impl Tasks {
     pub(crate) fn all(&self) -> Vec<Arc<TaskControl>> {
         let table = lock(&self.table);
         table.running.values().map(|task| Arc::clone(&task.control)).collect()
+    }
+
+    /// Hands mail to those of these attempts that run here. A task whose mailbox is full fails: it must not miss that a checkpoint
+    /// is complete.
+    pub(crate) fn deliver(&self, attempts: &[ExecutionAttemptId], mail: impl Fn() -> Mail) {
+        let tasks: Vec<Task> = {
+            let table = lock(&self.table);
+            attempts.iter().filter_map(|attempt| table.running.get(attempt).cloned()).collect()
+        };
+        for Task { control, mailbox, .. } in tasks {
+            if mailbox.post(mail()).is_err() {
+                let why = "the task does not take its mail, and its mailbox is full";
+                control.fail(FailureCause::recoverable("MailboxFull", why));
+            }
+        }
     }
 
     /// Asks the tasks for which `which` returns true to stop; returns at once.

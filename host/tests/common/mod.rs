@@ -123,6 +123,9 @@ not_asked!(
     FreeSlot,
     DeployTasks,
     CancelTasks,
+    TriggerCheckpoint,
+    NotifyCheckpoint,
+    ForwardCheckpointAnswer,
     DisconnectJobMaster,
     DisconnectResourceManager,
     RequestLogs,
@@ -374,6 +377,7 @@ pub async fn deploy(
                     attempt,
                     allocation_id: AllocationId(u128::from(subtask)),
                     restore: Vec::new(),
+                    ended: false,
                 });
             }
         }
@@ -383,6 +387,8 @@ pub async fn deploy(
             graph: Some(Arc::clone(graph)),
             producers: producers.clone(),
             tasks,
+            checkpoint_dir: None,
+            ends_with_checkpoint: false,
         };
         let devices = deployment
             .tasks

@@ -23,7 +23,7 @@ use super::replay::{JobState, Numbered, Replayed, replay};
 use crate::ha::Lease;
 use crate::objects::{ObjectStore, PutNew, StoreError};
 use bytes::Bytes;
-use model::{Epoch, JobGraph, JobId, LeaderSession};
+use model::{CheckpointPointer, Epoch, JobGraph, JobId, LeaderSession};
 use platform::Platform;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -79,6 +79,13 @@ pub struct LogEnd {
     next: u64,
 }
 
+impl LogEnd {
+    /// Returns the number that the next record gets.
+    pub(super) fn number(self) -> u64 {
+        self.next
+    }
+}
+
 /// The reason why a fact was not recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AppendError {
@@ -129,6 +136,8 @@ pub struct TakenOver {
     pub end: Option<LogEnd>,
     /// Logs of this job id that are no job (any more); they may be deleted.
     pub stale: Vec<LogId>,
+    /// The newest checkpoint of a running job and the number of its record.
+    pub checkpoint: Option<(u64, CheckpointPointer)>,
 }
 
 /// The logs of all jobs of a cluster, as one leader uses them. Clones share the store.
@@ -195,6 +204,11 @@ impl JobLogs {
             // If this fails, the objects that remain say that the job is removed.
             let _ = self.delete(end.job, &[end.log]).await;
         }
+    }
+
+    /// Returns the object store that the logs are in.
+    pub fn objects(&self) -> &Arc<dyn ObjectStore> {
+        &self.objects
     }
 
     /// Appends a fact. Returns the position after it.
@@ -290,7 +304,7 @@ impl JobLogs {
         let mut stale: Vec<LogId> = logs.keys().copied().collect();
         let mut gone = JobState::Ghost;
         for (log, names) in logs.iter().rev() {
-            let Replayed { state, next, newest } = self.read(job, names).await?;
+            let Replayed { state, next, newest, checkpoint } = self.read(job, names).await?;
             if newest.as_ref().is_some_and(|by| by.session > reader.session) {
                 return Err(AppendError::Superseded { job, by: newest });
             }
@@ -302,11 +316,11 @@ impl JobLogs {
                 state => {
                     stale.retain(|other| other != log);
                     let end = Some(LogEnd { job, log: *log, next });
-                    return Ok(TakenOver { state, end, stale });
+                    return Ok(TakenOver { state, end, stale, checkpoint });
                 }
             }
         }
-        Ok(TakenOver { state: gone, end: None, stale })
+        Ok(TakenOver { state: gone, end: None, stale, checkpoint: None })
     }
 
     /// Deletes logs of a job that are no job (any more), record 0 of each first.
@@ -322,6 +336,13 @@ impl JobLogs {
             self.objects.delete(name).await?;
         }
         Ok(())
+    }
+
+    /// Deletes one record that a later one has made obsolete.
+    ///
+    /// An [`JobFact::Owner`] record must never be deleted: it is what an earlier leader's append finds in its place.
+    pub(super) async fn delete_record(&self, end: LogEnd, number: u64) -> Result<(), StoreError> {
+        self.objects.delete(&name_of(end.job, end.log, number)).await.map(drop)
     }
 
     async fn read(&self, job: JobId, names: &Records) -> Result<Replayed, AppendError> {

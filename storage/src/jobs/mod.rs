@@ -3,6 +3,7 @@
 
 mod archive;
 mod log;
+mod open_log;
 mod record;
 mod replay;
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod tests;
 
 pub use archive::{DetailsStore, archive_name};
 pub use log::{AppendError, JobLogs, LogEnd, LogId, TakenOver, parse_record_name};
+pub use open_log::OpenJobLog;
 pub use record::{JobFact, JobRecord, JobResultEntry, Writer};
 pub use replay::JobState;
 

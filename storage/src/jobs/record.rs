@@ -4,7 +4,9 @@
 //! JobManager's records can be read; an unknown fact is an error. Decoding must never panic, whatever the bytes are.
 
 use bytes::Bytes;
-use model::{ExecutionState, FailureCause, JobGraph, JobId, JobStatus, LeaderSession};
+use model::{
+    CheckpointPointer, ExecutionState, FailureCause, JobGraph, JobId, JobStatus, LeaderSession,
+};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,6 +29,8 @@ pub enum JobFact {
     Graph(Arc<JobGraph>),
     /// The record's writer leads the job from here on.
     Owner,
+    /// A checkpoint of the job is complete; the newest such record counts.
+    Checkpoint(CheckpointPointer),
     /// The job has ended.
     Result(Box<JobResultEntry>),
     /// The job is forgotten: its objects may be deleted from here on, record 0 first.

@@ -1,7 +1,7 @@
 //! The state of a job according to all records of its log. Pure: it must never read or write anything.
 
 use super::record::{JobFact, JobRecord, JobResultEntry, Writer};
-use model::{JobGraph, JobId};
+use model::{CheckpointPointer, JobGraph, JobId};
 use std::sync::Arc;
 
 /// A job's state according to its log.
@@ -33,6 +33,8 @@ pub(super) struct Replayed {
     pub(super) next: u64,
     /// The writer with the highest session; `None` if no record can be read.
     pub(super) newest: Option<Writer>,
+    /// The newest checkpoint and the number of its record.
+    pub(super) checkpoint: Option<(u64, CheckpointPointer)>,
 }
 
 /// One object of a log: its number, and its record or the reason why it cannot be read.
@@ -41,7 +43,7 @@ pub(super) type Numbered = (u64, Result<JobRecord, String>);
 /// Derives a job's state from its log's records, which must be in ascending order of their numbers.
 pub(super) fn replay(job: JobId, records: &[Numbered]) -> Replayed {
     let next = records.last().map_or(0, |(number, _)| number.saturating_add(1));
-    let ghost = Replayed { state: JobState::Ghost, next, newest: None };
+    let ghost = Replayed { state: JobState::Ghost, next, newest: None, checkpoint: None };
     let Some((0, first)) = records.first() else {
         return ghost;
     };
@@ -73,5 +75,11 @@ pub(super) fn replay(job: JobId, records: &[Numbered]) -> Replayed {
         (_, None, graph) => JobState::Damaged { graph, why: damaged.join("; ") },
     };
     let newest = own.iter().map(|r| &r.writer).max_by_key(|w| w.session).cloned();
-    Replayed { state, next, newest }
+    let checkpoint = records.iter().rev().find_map(|(number, record)| match record {
+        Ok(JobRecord { job: of, fact: JobFact::Checkpoint(pointer), .. }) if *of == job => {
+            Some((*number, pointer.clone()))
+        }
+        _ => None,
+    });
+    Replayed { state, next, newest, checkpoint }
 }

@@ -139,8 +139,10 @@ impl Builder {
             let inputs = assembly.take_inputs().into_iter().zip(open.iter().copied()).collect();
             let shared = assembly.shared();
             let (counters, interrupt) = (shared.counters.clone(), shared.interrupt.clone());
+            let after_end = shared.ends_with_checkpoint;
             let place = assembly.chain_name().to_owned();
-            Ok(Box::new(InputHead::new(inputs, consumer, counters, interrupt, place)))
+            let head = InputHead::new(inputs, consumer, counters, interrupt, after_end, place);
+            Ok(Box::new(head))
         };
         self.nodes.push(NodeDraft {
             kind: spec.kind,

@@ -53,13 +53,17 @@ pub struct Alignment {
     watermark: i64,
     idle: bool,
     barrier: Option<Barrier>,
+    /// True if a channel delivers barriers after its end too, until the final checkpoint of the job. Otherwise a channel that has
+    /// ended holds back no barrier.
+    barriers_after_end: bool,
     /// The newest checkpoint whose barrier has passed or was given up; older barriers are ignored.
     passed: Option<u64>,
 }
 
 impl Alignment {
-    /// Returns the state of that many channels, all active and without a watermark.
-    pub fn new(channels: usize) -> Self {
+    /// Returns the state of that many channels, all active and without a watermark. `barriers_after_end`: every channel delivers
+    /// barriers until the final checkpoint of the job, also after its end.
+    pub fn new(channels: usize, barriers_after_end: bool) -> Self {
         let fresh = Channel {
             watermark: i64::MIN,
             idle: false,
@@ -75,6 +79,7 @@ impl Alignment {
             idle: false,
             barrier: None,
             passed: None,
+            barriers_after_end,
         }
     }
 
@@ -85,10 +90,13 @@ impl Alignment {
 
     /// Takes an event of a channel and returns the steps that follow from it, in order: a barrier that was waited for
     /// precedes the end of input, and a watermark precedes the idleness that let it pass. Events of a channel that has
-    /// ended are ignored.
+    /// ended are ignored, except barriers if they come after the end.
     pub fn event(&mut self, channel: usize, event: StreamEvent) -> Vec<Step> {
         let Some(state) = self.channels.get_mut(channel) else { return Vec::new() };
         match event {
+            StreamEvent::Barrier(barrier) if self.barriers_after_end || !state.ended => {
+                self.barrier_came(channel, barrier)
+            }
             _ if state.ended => Vec::new(),
             StreamEvent::Watermark(ms) => self.watermark_came(channel, ms).into_iter().collect(),
             StreamEvent::Idle(idle) if idle == state.idle => Vec::new(),
@@ -104,7 +112,7 @@ impl Alignment {
                 let woken = std::mem::replace(&mut self.idle, false);
                 woken.then_some(Step::Emit(StreamEvent::Idle(false))).into_iter().collect()
             }
-            StreamEvent::Barrier(barrier) => self.barrier_came(channel, barrier),
+            StreamEvent::Barrier(_) => Vec::new(),
             StreamEvent::EndOfInput => {
                 state.ended = true;
                 self.ended += 1;
@@ -210,7 +218,8 @@ impl Alignment {
     /// has ended.
     fn aligned(&mut self) -> Vec<Step> {
         let Some(barrier) = self.barrier else { return Vec::new() };
-        if !self.channels.iter().all(|c| c.at_barrier || c.ended) {
+        let after_end = self.barriers_after_end;
+        if !self.channels.iter().all(|c| c.at_barrier || (c.ended && !after_end)) {
             return Vec::new();
         }
         self.barrier = None;
@@ -242,7 +251,7 @@ mod tests {
 
     #[test]
     fn watermarks_of_one_channel_pass_as_they_grow() {
-        let mut a = Alignment::new(1);
+        let mut a = Alignment::new(1, false);
         assert_eq!(a.event(0, W(0)), [w(0)]);
         assert_eq!(a.event(0, W(25)), [w(25)]);
         assert_eq!((a.event(0, W(18)), a.event(0, W(25))), (vec![], vec![]));
@@ -250,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_status_of_one_channel_passes_when_it_changes() {
-        let mut a = Alignment::new(1);
+        let mut a = Alignment::new(1, false);
         assert_eq!(a.event(0, Idle(false)), []);
         assert_eq!(a.event(0, Idle(true)), [idle(true)]);
         assert_eq!(a.event(0, Idle(true)), []);
@@ -259,7 +268,7 @@ mod tests {
 
     #[test]
     fn an_idle_channel_brings_no_watermark() {
-        let mut a = Alignment::new(1);
+        let mut a = Alignment::new(1, false);
         assert_eq!(a.event(0, W(25)), [w(25)]);
         assert_eq!(a.event(0, Idle(true)), [idle(true)]);
         assert_eq!(a.event(0, W(50)), []);
@@ -269,14 +278,14 @@ mod tests {
 
     #[test]
     fn a_watermark_passes_once_every_channel_has_one() {
-        let mut a = Alignment::new(3);
+        let mut a = Alignment::new(3, false);
         assert_eq!((a.event(0, W(0)), a.event(1, W(0))), (vec![], vec![]));
         assert_eq!(a.event(2, W(0)), [w(0)]);
     }
 
     #[test]
     fn the_smallest_watermark_counts() {
-        let mut a = Alignment::new(3);
+        let mut a = Alignment::new(3, false);
         for channel in 0..3 {
             a.event(channel, W(0));
         }
@@ -291,7 +300,7 @@ mod tests {
 
     #[test]
     fn all_channels_together_are_idle_when_each_one_is() {
-        let mut a = Alignment::new(2);
+        let mut a = Alignment::new(2, false);
         assert_eq!(a.event(0, Idle(true)), []);
         assert_eq!(a.event(1, Idle(true)), [idle(true)]);
         assert_eq!(a.event(0, Idle(false)), [idle(false)]);
@@ -300,7 +309,7 @@ mod tests {
 
     #[test]
     fn an_idle_channel_holds_nobody_back() {
-        let mut a = Alignment::new(3);
+        let mut a = Alignment::new(3, false);
         a.event(0, W(15));
         a.event(1, W(10));
         assert_eq!(a.event(2, Idle(true)), [w(10)]);
@@ -311,7 +320,7 @@ mod tests {
 
     #[test]
     fn watermarks_advance_as_channels_become_idle_one_by_one() {
-        let mut a = Alignment::new(3);
+        let mut a = Alignment::new(3, false);
         a.event(0, W(25));
         a.event(1, W(10));
         assert_eq!(a.event(2, W(17)), [w(10)]);
@@ -321,7 +330,7 @@ mod tests {
 
     #[test]
     fn the_largest_watermark_passes_when_the_last_channel_becomes_idle() {
-        let mut a = Alignment::new(3);
+        let mut a = Alignment::new(3, false);
         a.event(0, W(10));
         a.event(1, W(5));
         assert_eq!(a.event(2, W(3)), [w(3)]);
@@ -332,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_channel_that_is_active_again_counts_once_it_has_caught_up() {
-        let mut a = Alignment::new(2);
+        let mut a = Alignment::new(2, false);
         a.event(0, W(10));
         assert_eq!(a.event(1, Idle(true)), [w(10)]);
         assert_eq!(a.event(1, W(20)), [], "of an idle channel");
@@ -346,7 +355,7 @@ mod tests {
 
     #[test]
     fn nothing_passes_while_every_active_channel_is_behind() {
-        let mut a = Alignment::new(3);
+        let mut a = Alignment::new(3, false);
         a.event(0, W(10));
         a.event(1, W(5));
         assert_eq!(a.event(2, W(8)), [w(5)]);
@@ -362,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_channel_that_is_behind_and_becomes_idle_lets_nothing_pass() {
-        let mut a = Alignment::new(2);
+        let mut a = Alignment::new(2, false);
         a.event(0, W(10));
         assert_eq!(a.event(1, W(7)), [w(7)]);
         assert_eq!(a.event(1, Idle(true)), [w(10)]);
@@ -374,7 +383,7 @@ mod tests {
 
     #[test]
     fn an_ended_channel_holds_nobody_back() {
-        let mut a = Alignment::new(2);
+        let mut a = Alignment::new(2, false);
         a.event(0, W(10));
         assert_eq!(a.event(1, END), [w(10)]);
         assert_eq!(a.event(1, W(99)), []);
@@ -384,7 +393,7 @@ mod tests {
 
     #[test]
     fn a_channel_that_ends_without_a_final_watermark_leaves_like_an_idle_one() {
-        let mut a = Alignment::new(2);
+        let mut a = Alignment::new(2, false);
         a.event(0, W(10));
         a.event(1, W(7));
         assert_eq!(a.event(0, Idle(true)), []);
@@ -394,7 +403,7 @@ mod tests {
 
     #[test]
     fn a_barrier_waits_for_all_channels() {
-        let mut a = Alignment::new(3);
+        let mut a = Alignment::new(3, false);
         assert_eq!(a.event(0, B(barrier(1))), [Step::Pause(0)]);
         assert_eq!(a.event(2, B(barrier(1))), [Step::Pause(2)]);
         let through = [Step::Pause(1), Step::Emit(B(barrier(1))), Step::Resume];
@@ -404,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_newer_barrier_overtakes_and_an_end_counts() {
-        let mut a = Alignment::new(2);
+        let mut a = Alignment::new(2, false);
         a.event(0, B(barrier(1)));
         assert_eq!(a.event(1, B(barrier(2))), [Step::Resume, Step::Pause(1)]);
         assert_eq!(a.event(0, B(barrier(1))), [], "given up");
@@ -416,7 +425,7 @@ mod tests {
         /// paused no longer than a barrier is open.
         #[test]
         fn order_is_kept(events in prop::collection::vec((0_usize..4, 0_u8..4, 0_i64..20), 0..200)) {
-            let mut a = Alignment::new(4);
+            let mut a = Alignment::new(4, false);
             let (mut watermark, mut checkpoint, mut ended) = (i64::MIN, 0, false);
             for (channel, kind, n) in events {
                 let event = match kind {

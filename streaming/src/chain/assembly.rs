@@ -74,6 +74,8 @@ impl Assembly {
             devices: context.devices,
             counters: context.counters,
             interrupt: context.interrupt,
+            restored_at_end: context.restored_at_end,
+            ends_with_checkpoint: context.ends_with_checkpoint,
             snapshots: Mutex::default(),
         };
         Ok(Self {

@@ -12,6 +12,15 @@ use crate::{
 use model::NodeId;
 use std::{any::type_name, collections::VecDeque, sync::Arc};
 
+/// A barrier that has passed through the whole chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PassedBarrier {
+    /// The barrier.
+    pub barrier: Barrier,
+    /// True if the end of input had passed before it.
+    pub ended: bool,
+}
+
 /// The head of a chain, which produces the chain's records: a source, or the inputs. It owns the rest of the chain. One
 /// thread calls it.
 pub trait Head: Send {
@@ -57,7 +66,9 @@ pub trait Head: Send {
     /// Returns true if records are left in the chain because a step was interrupted.
     fn is_interrupted(&self) -> bool;
     /// Returns the barriers that have passed through the whole chain since the last call.
-    fn passed_barriers(&mut self) -> Vec<Barrier>;
+    fn passed_barriers(&mut self) -> Vec<PassedBarrier>;
+    /// Returns true while results are being committed that a complete checkpoint contains.
+    fn is_committing(&self) -> bool;
     /// Closes the operators after the end of input.
     ///
     /// # Errors
@@ -81,15 +92,13 @@ pub struct InputHead<T> {
     offsets: Vec<usize>,
     /// The port to poll next.
     turn: usize,
-    /// True for each port that has returned [`Polled::Finished`].
-    finished: Vec<bool>,
     alignment: Alignment,
     steps: VecDeque<Step>,
     /// The rest of the batch at work, and the part of it that is handed on at once.
     current: OwnedParts<T>,
     part: Batch<T>,
     consumer: Box<dyn Consumer<T>>,
-    passed: Vec<Barrier>,
+    passed: Vec<PassedBarrier>,
     ended: bool,
     counters: Arc<TaskCounters>,
     interrupt: Interrupt,
@@ -103,6 +112,7 @@ impl<T: Send + 'static> InputHead<T> {
         consumer: Box<dyn Consumer<T>>,
         counters: Arc<TaskCounters>,
         interrupt: Interrupt,
+        barriers_after_end: bool,
         place: String,
     ) -> Self {
         let (ports, open): (Vec<_>, Vec<_>) = inputs.into_iter().unzip();
@@ -113,12 +123,11 @@ impl<T: Send + 'static> InputHead<T> {
             channels += port.channels();
         }
         Self {
-            finished: vec![false; ports.len()],
             ports,
             open,
             offsets,
             turn: 0,
-            alignment: Alignment::new(channels),
+            alignment: Alignment::new(channels, barriers_after_end),
             steps: VecDeque::new(),
             current: OwnedParts::default(),
             part: Batch::default(),
@@ -185,7 +194,9 @@ impl<T: Send + 'static> InputHead<T> {
                         Flow::Waiting => return Ok(Some(Progress::Starved)),
                     }
                     match event {
-                        StreamEvent::Barrier(barrier) => self.passed.push(barrier),
+                        StreamEvent::Barrier(barrier) => {
+                            self.passed.push(PassedBarrier { barrier, ended: self.ended });
+                        }
                         StreamEvent::EndOfInput => self.ended = true,
                         StreamEvent::Watermark(_) | StreamEvent::Idle(_) => {}
                     }
@@ -214,32 +225,35 @@ impl<T: Send + 'static> InputHead<T> {
         }
     }
 
-    /// Returns the next element of any port, taken in turn, with the number of the port and of the channel among all
-    /// channels.
-    fn poll(&mut self) -> Option<(usize, usize, Element)> {
+    /// Polls the ports in turn.
+    fn poll(&mut self) -> Poll {
         let ports = self.ports.len();
+        let mut finished = 0;
         for _ in 0..ports {
             let index = self.turn % ports;
             self.turn = index + 1;
-            if self.finished.get(index).copied().unwrap_or(true) {
-                continue;
-            }
             let Some(port) = self.ports.get_mut(index) else { continue };
             match port.poll() {
                 Polled::Element { channel, element } => {
                     let first = self.offsets.get(index).copied().unwrap_or(0);
-                    return Some((index, first + channel, element));
+                    return Poll::Element(index, first + channel, element);
                 }
                 Polled::Empty => {}
-                Polled::Finished => {
-                    if let Some(finished) = self.finished.get_mut(index) {
-                        *finished = true;
-                    }
-                }
+                Polled::Finished => finished += 1,
             }
         }
-        None
+        if finished == ports { Poll::Finished } else { Poll::Empty }
     }
+}
+
+/// The result of polling all ports of a head.
+enum Poll {
+    /// The next element, with its port and the number of its channel among the channels of all ports.
+    Element(usize, usize, Element),
+    /// No port has an element.
+    Empty,
+    /// Every channel has delivered its end.
+    Finished,
 }
 
 impl<T: Send + 'static> Head for InputHead<T> {
@@ -250,17 +264,11 @@ impl<T: Send + 'static> Head for InputHead<T> {
     fn step(&mut self, budget: usize) -> Result<Progress, TaskError> {
         let mut worked = 0;
         loop {
-            if self.ended {
-                return Ok(Progress::Finished);
-            }
             if let Some(progress) = self.work_off()? {
                 return Ok(progress);
             }
             if let Some(progress) = self.do_steps()? {
                 return Ok(progress);
-            }
-            if self.ended {
-                continue;
             }
             if self.consumer.full() {
                 return Ok(Progress::Blocked);
@@ -270,23 +278,23 @@ impl<T: Send + 'static> Head for InputHead<T> {
                 return Ok(Progress::Busy);
             }
             match self.poll() {
-                Some((port, channel, Element::Batch(batch))) => {
+                Poll::Element(port, channel, Element::Batch(batch)) => {
                     worked += batch.len().max(1);
                     self.take_batch(port, channel, batch)?;
                 }
-                Some((_, channel, Element::Event(event))) => {
+                Poll::Element(_, channel, Element::Event(event)) => {
                     worked += 1;
                     self.steps.extend(self.alignment.event(channel, event));
                 }
-                None if self.finished.iter().all(|finished| *finished)
-                    && !self.alignment.all_ended() =>
-                {
+                // After the end of input only barriers come.
+                Poll::Empty | Poll::Finished if self.ended => return Ok(Progress::Finished),
+                Poll::Finished if !self.alignment.all_ended() => {
                     return Err(TaskError::Deployment(format!(
                         "the inputs of '{}' are finished, but not every channel has delivered its end of input",
                         self.place
                     )));
                 }
-                None => return Ok(Progress::Starved),
+                Poll::Empty | Poll::Finished => return Ok(Progress::Starved),
             }
         }
     }
@@ -313,8 +321,11 @@ impl<T: Send + 'static> Head for InputHead<T> {
     fn is_interrupted(&self) -> bool {
         self.consumer.is_interrupted()
     }
-    fn passed_barriers(&mut self) -> Vec<Barrier> {
+    fn passed_barriers(&mut self) -> Vec<PassedBarrier> {
         std::mem::take(&mut self.passed)
+    }
+    fn is_committing(&self) -> bool {
+        self.consumer.is_committing()
     }
     fn close(&mut self) -> Result<(), TaskError> {
         self.consumer.close()

@@ -15,7 +15,7 @@ mod source;
 pub use align::{Alignment, Step};
 pub use assembly::{Assembly, ChainInfo, NodeInfo};
 pub use edge_writer::{EdgeWriter, FanOut, NoConsumer};
-pub use head::{Head, InputHead, OpenBatch};
+pub use head::{Head, InputHead, OpenBatch, PassedBarrier};
 pub use partition::{Broadcast, ByFunction, HashByKey, Partitioner, RoundRobin};
 pub use runner::ChainTask;
 pub(crate) use runner::panic_message;

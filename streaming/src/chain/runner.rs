@@ -1,10 +1,10 @@
 //! The subtask around a chain: what the thread that steps it calls. It decides when outputs are flushed, and turns
 //! panics into failures.
 
-use super::Head;
+use super::{Head, PassedBarrier};
 use crate::{
     operators::{ChainShared, OperatorMail, split_ticket, ticket_of},
-    seam::{Mail, Progress, Subtask, TaskCounters, TaskError},
+    seam::{Mail, Progress, Subtask, TaskCounters, TaskError, TaskSnapshot},
 };
 use model::NodeId;
 use std::{
@@ -41,8 +41,10 @@ pub struct ChainTask {
     flushed: (u64, u64),
     /// True while a timer is set that wakes the task to send its output.
     timer: bool,
-    /// True once the end of input has passed through the chain.
-    ended: bool,
+    /// The number of the newest barrier that has passed, if the task ends with its checkpoint.
+    last_barrier: Option<u64>,
+    /// True once the checkpoint that the task ends with is complete.
+    final_complete: bool,
     /// True once the task was cancelled, has failed, or was closed or disposed of: no user code runs any more.
     over: bool,
 }
@@ -59,7 +61,8 @@ impl ChainTask {
             flushed_ms: 0,
             flushed: (0, 0),
             timer: false,
-            ended: false,
+            last_barrier: None,
+            final_complete: false,
             over: false,
         }
     }
@@ -94,9 +97,6 @@ impl ChainTask {
         if !self.head.flush(false)? {
             return Ok(Progress::Blocked);
         }
-        if self.ended {
-            return self.drain();
-        }
         self.head.resume()?;
         let mut progress = match self.head.is_interrupted() {
             true => Progress::Blocked,
@@ -106,15 +106,13 @@ impl ChainTask {
             // Whatever the step returned: records are left for which nobody would wake the task.
             progress = Progress::Busy;
         }
-        for barrier in self.head.passed_barriers() {
-            let snapshots = self.shared.take_snapshots(barrier.checkpoint);
-            self.shared.upcalls.acknowledge(barrier.checkpoint, snapshots);
+        for PassedBarrier { barrier, ended } in self.head.passed_barriers() {
+            let operators = self.shared.take_snapshots(barrier.checkpoint);
+            self.last_barrier = barrier.last.then_some(barrier.checkpoint);
+            self.shared.upcalls.acknowledge(barrier.checkpoint, TaskSnapshot { ended, operators });
         }
         match progress {
-            Progress::Finished => {
-                self.ended = true;
-                self.drain()
-            }
+            Progress::Finished => self.end(),
             Progress::Busy => {
                 let now = self.shared.upcalls.now_unix_ms();
                 // A clock that jumps back flushes too, because the difference wraps to a large number.
@@ -166,8 +164,16 @@ impl ChainTask {
         Ok(if has_work { Progress::Busy } else { Progress::Starved })
     }
 
-    fn drain(&mut self) -> Result<Progress, TaskError> {
-        Ok(if self.head.flush(true)? { Progress::Finished } else { Progress::Blocked })
+    /// Sends what is left at the end of the data. The task then finishes, or waits for the barrier of the final checkpoint, for the
+    /// notification that this is complete, and for its sinks to commit.
+    fn end(&mut self) -> Result<Progress, TaskError> {
+        if !self.head.flush(true)? {
+            return Ok(Progress::Blocked);
+        }
+        self.shared.counters.end_of_data.store(true, Ordering::Relaxed);
+        let complete = self.final_complete && !self.head.is_committing();
+        let waits = self.shared.ends_with_checkpoint && !complete;
+        Ok(if waits { Progress::Starved } else { Progress::Finished })
     }
 }
 
@@ -204,7 +210,10 @@ impl Subtask for ChainTask {
                 task.head.deliver(node, OperatorMail::Timer { ticket })
             }
             Mail::Trigger(barrier) => task.head.trigger(barrier),
-            Mail::NotifyComplete(checkpoint) => task.head.notify_complete(checkpoint),
+            Mail::NotifyComplete(checkpoint) => {
+                task.final_complete |= task.last_barrier == Some(checkpoint);
+                task.head.notify_complete(checkpoint)
+            }
             Mail::Cancel => {
                 task.over = true;
                 Ok(())
@@ -294,8 +303,11 @@ mod tests {
             let answers = self.0.lock().unwrap();
             answers.interrupted && answers.flushes > 0
         }
-        fn passed_barriers(&mut self) -> Vec<Barrier> {
+        fn passed_barriers(&mut self) -> Vec<PassedBarrier> {
             Vec::new()
+        }
+        fn is_committing(&self) -> bool {
+            false
         }
         fn close(&mut self) -> Result<(), TaskError> {
             Ok(())

@@ -1,7 +1,7 @@
 //! The head of a chain that begins with a source: it drives the source's reader, and carries messages between the
 //! reader and its enumerator.
 
-use super::Head;
+use super::{Head, PassedBarrier};
 use crate::{
     operators::{
         BATCH_RECORDS, BoxError, Collector, Consumer, Flow, OperatorContext, OperatorMail,
@@ -43,7 +43,9 @@ pub struct SourceHead<R: SourceReader> {
     link: Option<EnumeratorLink>,
     /// Events that have to pass through the chain, in order.
     events: VecDeque<StreamEvent>,
-    passed: Vec<Barrier>,
+    passed: Vec<PassedBarrier>,
+    /// The number of the newest checkpoint that was triggered.
+    triggered: u64,
     read_to_end: bool,
     ended: bool,
     /// True once the reader was closed.
@@ -79,6 +81,7 @@ impl<R: SourceReader> SourceHead<R> {
             link: coordinated.then(EnumeratorLink::default),
             events: VecDeque::new(),
             passed: Vec::new(),
+            triggered: 0,
             read_to_end: false,
             ended: false,
             closed: false,
@@ -97,7 +100,9 @@ impl<R: SourceReader> SourceHead<R> {
             }
             self.events.pop_front();
             match event {
-                StreamEvent::Barrier(barrier) => self.passed.push(barrier),
+                StreamEvent::Barrier(barrier) => {
+                    self.passed.push(PassedBarrier { barrier, ended: self.ended });
+                }
                 StreamEvent::EndOfInput => self.ended = true,
                 StreamEvent::Watermark(_) | StreamEvent::Idle(_) => {}
             }
@@ -127,12 +132,23 @@ impl<R: SourceReader> SourceHead<R> {
         self.call(|reader, context| reader.add_splits(splits, context))
     }
 
-    /// Restores the splits of the snapshots, and registers at the enumerator with them.
+    /// Restores this subtask's share of the splits in the snapshots, and registers at the enumerator with it. With an unchanged
+    /// parallelism a subtask gets its own splits, otherwise the splits of all former subtasks are dealt out one by one.
     fn restore(&mut self) -> Result<(), TaskError> {
+        let former = self.context.restore();
+        let (subtask, parallelism) =
+            (self.context.subtask() as usize, self.context.parallelism() as usize);
         let mut held = Snapshot::new();
-        for snapshot in self.context.restore() {
+        for (index, snapshot) in former.iter().enumerate() {
             let splits = decode_one::<Snapshot<R::Split>>(snapshot);
-            held.extend(splits.map_err(|error| self.context.codec_error(error))?);
+            let splits = splits.map_err(|error| self.context.codec_error(error))?;
+            if former.len() != parallelism || index == subtask {
+                held.extend(splits);
+            }
+        }
+        if former.len() != parallelism {
+            let mut place = 0..;
+            held.retain(|_| place.next().is_some_and(|n: usize| n % parallelism == subtask));
         }
         if let Some(link) = &mut self.link {
             link.say(FromReader::Register(
@@ -244,6 +260,12 @@ impl<R: SourceReader> Head for SourceHead<R> {
     fn open(&mut self) -> Result<(), TaskError> {
         self.out.collector().next_mut().open()?;
         self.restore()?;
+        if self.context.shared.restored_at_end {
+            // Everything was read and has left the chain: only its end is told again.
+            self.read_to_end = true;
+            self.reader.no_more_splits();
+            return Ok(());
+        }
         self.call(|reader, context| reader.start(context))?;
         if self.link.is_some() {
             self.context.wake_after(POLL_AGAIN, POLL);
@@ -299,9 +321,12 @@ impl<R: SourceReader> Head for SourceHead<R> {
     }
 
     fn trigger(&mut self, barrier: Barrier) -> Result<(), TaskError> {
-        if self.ended || self.events.contains(&StreamEvent::EndOfInput) {
+        // A trigger may come twice. Without a final checkpoint the task is over when its data has ended.
+        let over = self.ended && !self.context.shared.ends_with_checkpoint;
+        if over || barrier.checkpoint <= self.triggered {
             return Ok(());
         }
+        self.triggered = barrier.checkpoint;
         let splits = self.call(|reader, _| reader.snapshot_state(barrier.checkpoint))?;
         let out = &mut self.out;
         let with_watermark = |split: R::Split| {
@@ -340,8 +365,11 @@ impl<R: SourceReader> Head for SourceHead<R> {
     fn is_interrupted(&self) -> bool {
         self.out.chain().next().is_interrupted()
     }
-    fn passed_barriers(&mut self) -> Vec<Barrier> {
+    fn passed_barriers(&mut self) -> Vec<PassedBarrier> {
         std::mem::take(&mut self.passed)
+    }
+    fn is_committing(&self) -> bool {
+        self.out.chain().next().is_committing()
     }
     fn close(&mut self) -> Result<(), TaskError> {
         self.close_reader();

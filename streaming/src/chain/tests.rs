@@ -414,6 +414,7 @@ fn a_step_that_is_interrupted_takes_no_further_batch() {
         Box::new(link),
         Arc::new(TaskCounters::default()),
         interrupt.clone(),
+        false,
         "test".to_owned(),
     );
     assert_eq!(head.step(100).unwrap(), Progress::Busy);

@@ -249,11 +249,9 @@ impl InputPort for InPort {
     }
 
     fn poll(&mut self) -> Polled {
-        if self.ended >= self.channels {
-            return Polled::Finished;
-        }
         let Taken::Parcel(channel, parcel, weight) = self.gate.poll() else {
-            return Polled::Empty;
+            let finished = self.ended >= self.channels;
+            return if finished { Polled::Finished } else { Polled::Empty };
         };
         TaskCounters::add(&self.task.counters().bytes_in, weight);
         let Some(element) = self.decode(channel, parcel) else {

@@ -14,7 +14,7 @@ use crate::{
     },
     sinks::{CollectChunk, CollectRequest},
 };
-use model::{ExecutionAttemptId, JobEdge, JobVertex, OperatorId, ShipStrategy};
+use model::{ExecutionAttemptId, JobEdge, JobGraph, JobVertex, OperatorId, ShipStrategy};
 use ports::{Channel, MemoryInput, MemoryOutput};
 use std::{
     collections::BTreeMap,
@@ -153,7 +153,15 @@ impl Harness {
             let mut coordinators = self.coordinators(job, &world)?;
             let mut tasks = self.deploy(job, &world, attempt)?;
             let fail_at = failures.next();
-            let ended = self.drive(&world, &mut tasks, &mut coordinators, fail_at, &mut outcome)?;
+            let mut last = commits(job.graph()).then(FinalCheckpoint::default);
+            let ended = self.drive(
+                &world,
+                &mut tasks,
+                &mut coordinators,
+                &mut last,
+                fail_at,
+                &mut outcome,
+            )?;
             for running in &tasks {
                 let counters = running.task.counters();
                 let records = outcome.records.entry(running.chain.clone()).or_default();
@@ -304,6 +312,8 @@ impl Harness {
             options: Arc::new(graph.options.clone()),
             devices: Arc::default(),
             restore: BTreeMap::new(),
+            restored_at_end: false,
+            ends_with_checkpoint: commits(graph),
             counters: Arc::new(TaskCounters::default()),
             interrupt: self.interrupt.clone(),
         }
@@ -314,6 +324,7 @@ impl Harness {
         world: &Arc<World>,
         tasks: &mut [Running],
         coordinators: &mut Coordinators,
+        last: &mut Option<FinalCheckpoint>,
         fail_at: Option<u64>,
         outcome: &mut Outcome,
     ) -> Result<Ended, HarnessError> {
@@ -346,6 +357,9 @@ impl Harness {
                 let checkpoint = world.next_checkpoint();
                 trigger(tasks, Barrier { checkpoint, triggered_ms: 0, last: false })?;
                 moved = true;
+            }
+            if let Some(last) = last {
+                moved |= last.advance(world, tasks)?;
             }
             if tasks.iter().all(|running| running.finished) {
                 return Ok(Ended::Finished);
@@ -381,6 +395,46 @@ impl Harness {
             outcome.collected.push(lines);
         }
         Ok(())
+    }
+}
+
+/// Returns whether a job has sinks that commit, so that it ends with a final checkpoint.
+fn commits(graph: &JobGraph) -> bool {
+    graph.nodes.iter().any(|node| node.commits)
+}
+
+/// The checkpoint after the end of all data, which a job with committing sinks ends with.
+#[derive(Default)]
+struct FinalCheckpoint {
+    /// The checkpoint's number, once it was triggered.
+    number: Option<u64>,
+    notified: bool,
+}
+
+impl FinalCheckpoint {
+    /// Triggers the checkpoint once all sources are at their ends, and tells the tasks that it is complete once all of them have
+    /// acknowledged it. Returns true if the tasks have something to do.
+    fn advance(&mut self, world: &World, tasks: &mut [Running]) -> Result<bool, HarnessError> {
+        let at_end =
+            |running: &Running| running.task.counters().end_of_data.load(Ordering::Relaxed);
+        match self.number {
+            None if tasks.iter().filter(|running| running.source).all(at_end) => {
+                let checkpoint = world.next_checkpoint();
+                self.number = Some(checkpoint);
+                trigger(tasks, Barrier { checkpoint, triggered_ms: 0, last: true })?;
+                Ok(true)
+            }
+            Some(number) if !self.notified && world.acknowledgements(number) == tasks.len() => {
+                self.notified = true;
+                for running in tasks {
+                    let told = running.task.deliver(Mail::NotifyComplete(number));
+                    told.map_err(|error| failed(running, error))?;
+                    running.woken.set();
+                }
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 }
 

@@ -92,9 +92,6 @@ impl InputPort for MemoryInput {
         self.channels.len()
     }
     fn poll(&mut self) -> Polled {
-        if self.ended == self.channels.len() {
-            return Polled::Finished;
-        }
         for _ in 0..self.channels.len() {
             let index = self.turn % self.channels.len();
             self.turn = index + 1;
@@ -110,7 +107,7 @@ impl InputPort for MemoryInput {
                 return Polled::Element { channel: index, element };
             }
         }
-        Polled::Empty
+        if self.ended == self.channels.len() { Polled::Finished } else { Polled::Empty }
     }
     fn pause(&mut self, channel: usize, paused: bool) {
         if let Some(state) = self.paused.get_mut(channel) {

@@ -2,7 +2,7 @@
 
 use crate::{
     graph::draft::lock,
-    seam::{Mail, OnFailure, TaskUpcalls},
+    seam::{Mail, OnFailure, TaskSnapshot, TaskUpcalls},
 };
 use futures::future::BoxFuture;
 use model::{ExecutionAttemptId, OperatorId};
@@ -79,6 +79,10 @@ impl World {
     }
     pub(super) fn acknowledged(&self) -> BTreeMap<u64, (usize, usize)> {
         lock(&self.state).acknowledged.clone()
+    }
+    /// Returns how many subtasks have acknowledged a checkpoint.
+    pub(super) fn acknowledgements(&self, checkpoint: u64) -> usize {
+        lock(&self.state).acknowledged.get(&checkpoint).map_or(0, |(subtasks, _)| *subtasks)
     }
     pub(super) fn next_checkpoint(&self) -> u64 {
         let mut state = lock(&self.state);
@@ -180,11 +184,11 @@ impl TaskUpcalls for Upcalls {
         let number = state.next;
         state.timers.insert((due, number), (self.attempt, ticket));
     }
-    fn acknowledge(&self, checkpoint: u64, snapshots: Vec<(OperatorId, Vec<u8>)>) {
+    fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot) {
         self.woken.set();
         let mut state = lock(&self.world.state);
         let entry = state.acknowledged.entry(checkpoint).or_default();
         entry.0 += 1;
-        entry.1 += snapshots.len();
+        entry.1 += snapshot.operators.len();
     }
 }

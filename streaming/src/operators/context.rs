@@ -40,6 +40,10 @@ pub struct ChainShared {
     pub counters: Arc<TaskCounters>,
     /// Flag that ends a step early.
     pub interrupt: Interrupt,
+    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from.
+    pub restored_at_end: bool,
+    /// True if the task waits, after the end of its data, for the job's final checkpoint.
+    pub ends_with_checkpoint: bool,
     /// Snapshots of operators for barriers that are still in the chain, by checkpoint id.
     pub(crate) snapshots: Mutex<BTreeMap<u64, Snapshots>>,
 }
@@ -372,6 +376,7 @@ pub(crate) fn split_ticket(ticket: u64) -> (NodeId, u32) {
 impl OperatorContext {
     /// Makes the context of a subtask without a host, for tests.
     pub(crate) fn for_tests(subtask: u32, parallelism: u32) -> Self {
+        use crate::seam::TaskSnapshot;
         struct Nobody;
         impl TaskUpcalls for Nobody {
             fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {}
@@ -380,7 +385,7 @@ impl OperatorContext {
                 0
             }
             fn wake_at(&self, _: Duration, _: u64) {}
-            fn acknowledge(&self, _: u64, _: Vec<(OperatorId, Vec<u8>)>) {}
+            fn acknowledge(&self, _: u64, _: TaskSnapshot) {}
         }
         Self::for_tests_with(subtask, parallelism, Arc::new(Nobody))
     }

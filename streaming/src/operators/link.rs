@@ -126,10 +126,16 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         if !self.passing {
             self.out.set_time(NO_TIME);
-            let flow = self.operator.event(event, &mut self.out, &self.context)?;
-            self.out.flush()?;
-            if flow != Flow::Done {
-                return Ok(flow);
+            // The operator has seen its end of input before the checkpoint that it is restored from: what it emitted then must not
+            // be emitted again.
+            let over =
+                self.context.shared.restored_at_end && !matches!(event, StreamEvent::Barrier(_));
+            if !over {
+                let flow = self.operator.event(event, &mut self.out, &self.context)?;
+                self.out.flush()?;
+                if flow != Flow::Done {
+                    return Ok(flow);
+                }
             }
             if let StreamEvent::Barrier(barrier) = event
                 && let Some(bytes) = self.operator.snapshot(barrier.checkpoint, &self.context)?

@@ -48,7 +48,7 @@ impl TaskUpcalls for Clock {
         let number = clock.number;
         clock.wake_ups.insert((moment, number));
     }
-    fn acknowledge(&self, _: u64, _: Vec<(OperatorId, Vec<u8>)>) {}
+    fn acknowledge(&self, _: u64, _: crate::TaskSnapshot) {}
 }
 
 /// What came to the end of a chain, in order: the numbers of records that came at once, and control elements.

@@ -25,7 +25,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -219,7 +219,8 @@ pub enum Polled {
     },
     /// No element is available; the task is woken when one arrives.
     Empty,
-    /// Every channel has ended: each delivered its [`StreamEvent::EndOfInput`] as an element before.
+    /// Every channel has delivered its [`StreamEvent::EndOfInput`] as an element before, and nothing more waits. Only barriers may
+    /// still follow.
     Finished,
 }
 
@@ -249,8 +250,17 @@ pub trait TaskUpcalls: Send + Sync {
     fn now_unix_ms(&self) -> u64;
     /// Sends [`Mail::Timer`] with this ticket after the duration `after`.
     fn wake_at(&self, after: Duration, ticket: u64);
-    /// Reports that this subtask has completed its part of a checkpoint, with the encoded snapshot of each operator.
-    fn acknowledge(&self, checkpoint: u64, snapshots: Vec<(OperatorId, Vec<u8>)>);
+    /// Reports that this subtask has completed its part of a checkpoint.
+    fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot);
+}
+
+/// A subtask's part of a checkpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskSnapshot {
+    /// True if the subtask had reached the end of its data before the barrier.
+    pub ended: bool,
+    /// The encoded snapshot of each operator that has state.
+    pub operators: Vec<(OperatorId, Vec<u8>)>,
 }
 
 /// A message to a task from outside its inputs. Mail is delivered between two steps.
@@ -391,6 +401,8 @@ pub struct TaskCounters {
     pub bytes_out: AtomicU64,
     /// The newest watermark sent, in milliseconds since 1970, as the bits of an `i64`; 0 if there is none yet.
     pub watermark_ms: AtomicU64,
+    /// True once all data was read and has left the task.
+    pub end_of_data: AtomicBool,
     /// Metrics that the program's functions registered.
     pub functions: FunctionMetrics,
 }
@@ -430,6 +442,10 @@ pub struct SubtaskContext {
     pub devices: Arc<Devices>,
     /// The snapshots to restore from, by operator: those passed to [`TaskUpcalls::acknowledge`], possibly by several subtasks.
     pub restore: BTreeMap<OperatorId, Vec<Vec<u8>>>,
+    /// True if the subtask had reached the end of its data in the checkpoint that it is restored from: it processes nothing more.
+    pub restored_at_end: bool,
+    /// True if the task waits, after the end of its data, for the job's final checkpoint.
+    pub ends_with_checkpoint: bool,
     /// The subtask's counters, which its ports share.
     pub counters: Arc<TaskCounters>,
     /// The flag that ends a step early.

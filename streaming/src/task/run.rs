@@ -8,7 +8,10 @@ use super::{
 };
 use crate::seam::{Progress, Subtask, TaskError};
 use model::{ExecutionState, FailureCause};
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// Number of records that a step processes before mail and cancellation are looked at.
 pub const STEP_RECORDS: usize = 4096;
@@ -96,6 +99,7 @@ fn work(
     // One guard surrounds the loop: a guard per step would cost more than the mailbox.
     guard(control, || {
         let mut steps = 0;
+        let mut told_end = false;
         loop {
             control.begin_step();
             if control.is_stopping() {
@@ -111,6 +115,11 @@ fn work(
             if steps >= STEPS_PER_WAKE || !matches!(progress, Ok(Progress::Busy)) {
                 steps = 0;
                 control.give_wakes();
+            }
+            let at_end = control.counters().end_of_data.load(Ordering::Relaxed);
+            if at_end && !std::mem::replace(&mut told_end, at_end) {
+                // The JobMaster triggers the final checkpoint when all sources have said this.
+                control.tell_again();
             }
             match progress? {
                 Progress::Busy => {}

@@ -239,7 +239,7 @@ impl OperatorEvents for Echo {
         }
         .boxed()
     }
-    fn acknowledge(&self, _: ExecutionAttemptId, _: u64, _: Vec<(OperatorId, Vec<u8>)>) {}
+    fn acknowledge(&self, _: ExecutionAttemptId, _: u64, _: crate::TaskSnapshot) {}
 }
 
 #[test]

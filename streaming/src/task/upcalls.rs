@@ -2,7 +2,10 @@
 //! Nothing here may block the task's thread or touch operator state; answers arrive through the mailbox.
 
 use super::mailbox::Mailbox;
-use crate::{lock, seam::TaskUpcalls};
+use crate::{
+    lock,
+    seam::{TaskSnapshot, TaskUpcalls},
+};
 use futures::{FutureExt, future::BoxFuture};
 use model::{ExecutionAttemptId, OperatorId};
 use platform::Platform;
@@ -33,13 +36,8 @@ pub trait OperatorEvents: Send + Sync {
     ) -> BoxFuture<'static, Result<Vec<u8>, String>> {
         self.send(from, operator, event)
     }
-    /// Reports that the attempt has completed its part of a checkpoint, with the snapshot of each operator.
-    fn acknowledge(
-        &self,
-        from: ExecutionAttemptId,
-        checkpoint: u64,
-        snapshots: Vec<(OperatorId, Vec<u8>)>,
-    );
+    /// Reports that the attempt has completed its part of a checkpoint.
+    fn acknowledge(&self, from: ExecutionAttemptId, checkpoint: u64, snapshot: TaskSnapshot);
 }
 
 /// The upcalls of one task. Dropping the last handle aborts the task's events and I/O that are under way.
@@ -164,8 +162,8 @@ impl TaskUpcalls for Upcalls {
         self.mailbox.wake_at(after, ticket);
     }
 
-    fn acknowledge(&self, checkpoint: u64, snapshots: Vec<(OperatorId, Vec<u8>)>) {
-        self.events.acknowledge(self.attempt, checkpoint, snapshots);
+    fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot) {
+        self.events.acknowledge(self.attempt, checkpoint, snapshot);
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     graph::draft::lock,
     operators::{ChainShared, OperatorContext, OperatorMail, split_ticket},
-    seam::{Interrupt, TaskUpcalls},
+    seam::{Interrupt, TaskSnapshot, TaskUpcalls},
 };
 use futures::future::BoxFuture;
 use model::{ExecutionAttemptId, JobId, JobVertexId, NodeId, OperatorId};
@@ -93,7 +93,7 @@ impl TaskUpcalls for Host {
         state.asked += 1;
         state.timers.insert(due, ticket);
     }
-    fn acknowledge(&self, _checkpoint: u64, _snapshots: Vec<(OperatorId, Vec<u8>)>) {}
+    fn acknowledge(&self, _checkpoint: u64, _snapshot: TaskSnapshot) {}
 }
 
 /// Runs I/O to its end on this thread. It has a runtime, because I/O of operators runs on tokio.
@@ -148,6 +148,8 @@ pub(super) fn context_of(
         devices: Arc::default(),
         counters: Arc::default(),
         interrupt,
+        restored_at_end: false,
+        ends_with_checkpoint: false,
         snapshots: Mutex::default(),
     };
     OperatorContext {

@@ -10,9 +10,10 @@ use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use gateways::job_master::{CoordinationError, TaskIo, TaskStateUpdate};
 use gateways::job_services::HostAddress;
 use gateways::program_host::{
-    AttemptsEnded, BuildError, BuildGraph, CancelOnHost, DeployToHost, DescribeProgram, EndHost,
-    HandleCoordinationRequest, HandleOperatorEvent, HostStarted, JobEnded, ParentAlive,
-    ProgramDescription, ProgramHostGateway, ReleaseSlot, StartCoordinators, StartHost,
+    AttemptsEnded, BuildError, BuildGraph, CancelOnHost, CoordinatorsCheckpointEnded, DeployToHost,
+    DescribeProgram, EndHost, HandleCoordinationRequest, HandleOperatorEvent, HostStarted,
+    JobEnded, NotifyOnHost, ParentAlive, ProgramDescription, ProgramHostGateway, ReleaseSlot,
+    SnapshotCoordinators, StartCoordinators, StartHost, TriggerOnHost,
 };
 use gateways::task_executor::{DeployError, ReportTaskStates, TaskExecutorGateway};
 use gateways::{Answer, Ask, EndpointAddress, NodeAddress, Registration, Remote, RpcService};
@@ -305,6 +306,10 @@ agrees! {
     AttemptsEnded => Ok(());
     JobEnded => Ok(());
     ParentAlive => Ok(());
+    TriggerOnHost => Ok(());
+    NotifyOnHost => Ok(());
+    SnapshotCoordinators => Ok(Vec::new());
+    CoordinatorsCheckpointEnded => Ok(());
     DescribeProgram => Ok(ProgramDescription::default());
     HandleOperatorEvent => Err(CoordinationError::Failed("no coordinator in a simulation".into()));
     HandleCoordinationRequest => Err(CoordinationError::Failed("no coordinator in a simulation".into()));

@@ -36,7 +36,7 @@ impl TaskUpcalls for Reads {
         0
     }
     fn wake_at(&self, _: Duration, _: u64) {}
-    fn acknowledge(&self, _: u64, _: Vec<(OperatorId, Vec<u8>)>) {}
+    fn acknowledge(&self, _: u64, _: crate::TaskSnapshot) {}
 }
 
 /// What came out, in order: records, and control elements as `None`.

@@ -212,6 +212,6 @@ fn s3_settings(context: &OperatorContext) -> S3Settings {
         region: option("s3.region"),
         access_key: option("s3.access-key"),
         secret_key: option("s3.secret-key"),
-        path_style_access: context.option("s3.path.style.access") == Some("true"),
+        path_style_access: context.option("s3.path.style.access").map(str::trim) == Some("true"),
     }
 }

@@ -203,6 +203,8 @@ impl<C: Record, K: CommitGroup<C>> Operator<C> for CommitterOperator<C, K> {
             };
             self.most_retries = text.trim().parse().map_err(wrong)?;
         }
+        // Then the operator does not see the end of input again.
+        self.ended = context.shared().restored_at_end;
         let created = (self.create)(context);
         self.committer = Some(created.map_err(|error| failed(context, error))?);
         if context.restore().is_empty() {

@@ -415,7 +415,7 @@ impl TaskUpcalls for Slow {
         0
     }
     fn wake_at(&self, _: Duration, _: u64) {}
-    fn acknowledge(&self, _: u64, _: Vec<(OperatorId, Vec<u8>)>) {}
+    fn acknowledge(&self, _: u64, _: crate::TaskSnapshot) {}
 }
 
 /// Does the I/O that has waited longest, and returns its result as mail.

@@ -23,7 +23,7 @@ impl TaskUpcalls for Clock {
         let due = clock.0 + u64::try_from(after.as_millis()).unwrap();
         clock.1.push(due);
     }
-    fn acknowledge(&self, _: u64, _: Vec<(OperatorId, Vec<u8>)>) {}
+    fn acknowledge(&self, _: u64, _: crate::TaskSnapshot) {}
 }
 
 impl Clock {

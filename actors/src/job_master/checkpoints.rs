@@ -1,0 +1,374 @@
+//! The job's checkpoints: read at the start, triggered, stored, recorded in the job's log, announced and deleted. The core decides
+//! when; this module makes the calls.
+//!
+//! A checkpoint must never be reported to the core as persisted before its record is in the log, and never as failed once its
+//! record may be there: the append is repeated until its outcome is known.
+
+use super::JobMaster;
+use actix::{AsyncContext, Context, Handler};
+use conf::checkpointing::{self, Retention};
+use control::registration::backoff;
+use futures::FutureExt as _;
+use gateways::job_master::CheckpointAnswer;
+use gateways::program_host::{CoordinatorsCheckpointEnded, SnapshotCoordinators};
+use gateways::task_executor::{NotifyCheckpoint, TriggerCheckpoint};
+use gateways::{Answer, Ask};
+use model::{
+    CheckpointBarrier, CheckpointMetadata, CheckpointPointer, ExecutionAttemptId, FailureCause,
+    Fence, JobStatus, OperatorId, ResourceId, StateHandle,
+};
+use serde_bytes::ByteBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use storage::checkpoints::{CheckpointDirectory, CheckpointError};
+use storage::jobs::{AppendError, OpenJobLog};
+use storage::objects::{self, S3Settings};
+
+/// Longest the coordinators may take for their snapshots.
+const SNAPSHOT_WITHIN: Duration = Duration::from_secs(60);
+/// The first and the longest pause before a store is tried again.
+const STORE_RETRY: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// Longest the end of a JobMaster waits for the deletion of its checkpoints.
+const DELETE_WITHIN: Duration = Duration::from_secs(5);
+
+impl JobMaster {
+    /// Reads which checkpoint the job continues from; the job starts when that is known.
+    pub(super) fn read_checkpoint(&mut self, ctx: &mut Context<Self>) {
+        let uri = self.deps.options.get(&checkpointing::DIRECTORY);
+        let shares = uri.is_some();
+        let (log, session) = (self.deps.log.clone(), self.deps.session.session());
+        let (platform, s3) = (self.deps.services.platform.clone(), s3_settings(&self.deps.options));
+        let (job, addr) = (self.job_id(), ctx.address());
+        actix::spawn(async move {
+            let pointer = log.lead(session).await;
+            let outcome = async {
+                let directory = open_directory(uri, &log, &platform, &s3).await?;
+                let metadata = match &pointer {
+                    Some(pointer) => Some(read_metadata(&directory, &pointer.metadata).await?),
+                    None => None,
+                };
+                let mut keep =
+                    metadata.as_ref().map(CheckpointMetadata::objects).unwrap_or_default();
+                keep.extend(metadata.as_ref().map(CheckpointMetadata::object_name));
+                // What checkpoints of an earlier JobMaster left that were never complete.
+                if let Err(error) = directory.delete_others(job, &keep).await {
+                    tracing::warn!(%job, %error, "cannot delete what earlier checkpoints left");
+                }
+                if shares {
+                    directory.mark_shared(job).await?;
+                }
+                Ok((directory, metadata))
+            };
+            let _ = addr.send(CheckpointRead(outcome.await)).await;
+        });
+    }
+
+    /// Gives the barrier of a checkpoint to sources.
+    pub(super) fn trigger_checkpoint(
+        &self,
+        resource: &ResourceId,
+        attempts: Vec<ExecutionAttemptId>,
+        barrier: CheckpointBarrier,
+    ) {
+        if let Some(link) = self.task_managers.get(resource) {
+            link.gateway.insist(TriggerCheckpoint { job_id: self.job_id(), attempts, barrier });
+        }
+    }
+
+    /// Tells tasks how a checkpoint has ended.
+    pub(super) fn notify_checkpoint(
+        &self,
+        resource: &ResourceId,
+        attempts: Vec<ExecutionAttemptId>,
+        checkpoint: u64,
+        complete: bool,
+    ) {
+        if let Some(link) = self.task_managers.get(resource) {
+            let job_id = self.job_id();
+            link.gateway.insist(NotifyCheckpoint { job_id, attempts, checkpoint, complete });
+        }
+    }
+
+    /// Has the coordinators take their snapshots.
+    pub(super) fn snapshot_coordinators(&self, checkpoint: u64, ctx: &mut Context<Self>) {
+        let gateway = self.host.as_ref().map(|host| host.gateway.clone());
+        let addr = ctx.address();
+        actix::spawn(async move {
+            let outcome = match gateway {
+                Some(gateway) => {
+                    let ask = SnapshotCoordinators { checkpoint };
+                    gateway
+                        .ask_within(ask, SNAPSHOT_WITHIN)
+                        .await
+                        .map_err(|error| error.to_string())
+                }
+                None => Err("the job's coordinators are gone".to_owned()),
+            };
+            let outcome = outcome.map(|states| {
+                let inline =
+                    |(id, bytes): (_, ByteBuf)| (id, StateHandle::Inline(bytes.into_vec()));
+                states.into_iter().map(inline).collect()
+            });
+            let _ = addr.send(CoordinatorsSnapshotted { checkpoint, outcome }).await;
+        });
+    }
+
+    /// Tells the coordinators how a checkpoint has ended. One that fails on it fails the job's region.
+    pub(super) fn tell_coordinators(
+        &self,
+        checkpoint: u64,
+        complete: bool,
+        _ctx: &mut Context<Self>,
+    ) {
+        if let Some(host) = &self.host {
+            host.gateway.insist(CoordinatorsCheckpointEnded { checkpoint, complete });
+        }
+    }
+
+    /// Stores a checkpoint's metadata, then records the pointer.
+    pub(super) fn persist_checkpoint(
+        &self,
+        metadata: Arc<CheckpointMetadata>,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(directory) = self.directory.clone() else { return };
+        let (log, session) = (self.deps.log.clone(), self.deps.session.session());
+        let uri = self.deps.options.get(&checkpointing::DIRECTORY);
+        let (job, addr) = (self.job_id(), ctx.address());
+        actix::spawn(async move {
+            let checkpoint = metadata.checkpoint;
+            let outcome = match directory.put_metadata(&metadata).await {
+                Ok(name) => {
+                    let pointer = CheckpointPointer { checkpoint, metadata: name, directory: uri };
+                    match record(&log, session, &pointer).await {
+                        Ok(()) => Ok(metadata),
+                        Err(error) => {
+                            // Another leader runs the job; this JobMaster is stopped as soon as its Dispatcher knows it.
+                            tracing::warn!(%job, checkpoint, %error, "the checkpoint is not recorded");
+                            return;
+                        }
+                    }
+                }
+                Err(error) => Err(format!("its metadata is not stored: {error}")),
+            };
+            let _ = addr.send(CheckpointPersisted { checkpoint, outcome }).await;
+        });
+    }
+
+    /// Deletes objects that no checkpoint refers to any more. Those that stay are deleted with the job.
+    pub(super) fn discard_objects(&self, objects: BTreeSet<String>) {
+        let Some(directory) = self.directory.clone() else { return };
+        let job = self.job_id();
+        actix::spawn(async move {
+            if let Err(error) = directory.delete(&objects).await {
+                tracing::warn!(%job, %error, "an old checkpoint is not deleted");
+            }
+        });
+    }
+
+    /// Deletes the checkpoints of a job that has ended, unless they are to be kept.
+    pub(super) fn delete_checkpoints(&self) -> impl Future<Output = ()> + use<> {
+        let retention = self.deps.options.get(&checkpointing::RETENTION);
+        let keeps = match self.core.status() {
+            JobStatus::Failed => retention != Retention::NoExternalizedCheckpoints,
+            JobStatus::Canceled => retention == Retention::RetainOnCancellation,
+            _ => false,
+        };
+        let directory = self.directory.clone().filter(|_| !keeps);
+        let (log, job) = (self.deps.log.clone(), self.job_id());
+        let delete = async move {
+            let Some(directory) = directory else { return };
+            // Unless the job's end is recorded, another leader runs the job and needs them.
+            if log.has_ended().await
+                && let Err(error) = directory.delete_others(job, &BTreeSet::new()).await
+            {
+                tracing::warn!(%job, %error, "the checkpoints of the job are not deleted");
+            }
+        };
+        tokio::time::timeout(DELETE_WITHIN, delete).map(drop)
+    }
+}
+
+/// Returns the bytes that coordinators are restored from.
+pub(super) async fn states_of(
+    directory: Option<CheckpointDirectory>,
+    handles: Vec<(OperatorId, StateHandle)>,
+) -> Result<Vec<(OperatorId, ByteBuf)>, FailureCause> {
+    let Some(directory) = directory else { return Ok(Vec::new()) };
+    let mut states = Vec::new();
+    for (operator, handle) in handles {
+        let read = directory.read(&handle).await;
+        let bytes = read.map_err(|error| unreadable(&error))?;
+        states.push((operator, ByteBuf::from(bytes.to_vec())));
+    }
+    Ok(states)
+}
+
+fn unreadable(error: &CheckpointError) -> FailureCause {
+    FailureCause::recoverable("CheckpointUnreadable", error.to_string())
+}
+
+fn s3_settings(options: &conf::Options) -> S3Settings {
+    S3Settings {
+        endpoint: options.get(&conf::s3::ENDPOINT),
+        region: options.get(&conf::s3::REGION),
+        access_key: options.get(&conf::s3::ACCESS_KEY),
+        secret_key: options.get(&conf::s3::SECRET_KEY),
+        path_style_access: options.get(&conf::s3::PATH_STYLE_ACCESS),
+    }
+}
+
+async fn open_directory(
+    uri: Option<String>,
+    log: &OpenJobLog,
+    platform: &platform::Platform,
+    s3: &S3Settings,
+) -> Result<CheckpointDirectory, CheckpointError> {
+    let Some(uri) = uri else {
+        return Ok(CheckpointDirectory::beside_logs(log.logs().objects().clone()));
+    };
+    let (platform, s3, place) = (platform.clone(), s3.clone(), uri.clone());
+    let opened = storage::disk::blocking(move || objects::open(&uri, &platform, &s3)).await;
+    let failed = |why| objects::StoreError::Io { path: place, why };
+    Ok(CheckpointDirectory::new(opened.map_err(failed)??))
+}
+
+/// Reads metadata; a store that does not answer is tried again.
+async fn read_metadata(
+    directory: &CheckpointDirectory,
+    name: &str,
+) -> Result<CheckpointMetadata, CheckpointError> {
+    let mut failures = 0;
+    loop {
+        match directory.metadata(name).await {
+            Err(CheckpointError::Store(error)) if may_pass(&error) => {
+                let pause = backoff(STORE_RETRY.0, STORE_RETRY.1, failures);
+                tracing::error!(%error, retry_after = ?pause, "cannot read the job's checkpoint");
+                failures = failures.saturating_add(1);
+                tokio::time::sleep(pause).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn may_pass(error: &objects::StoreError) -> bool {
+    matches!(error, objects::StoreError::Unreachable { .. } | objects::StoreError::Io { .. })
+}
+
+/// Records a checkpoint; repeats the append until its outcome is known.
+async fn record(
+    log: &OpenJobLog,
+    session: model::LeaderSession,
+    pointer: &CheckpointPointer,
+) -> Result<(), AppendError> {
+    let mut failures = 0;
+    loop {
+        match log.record_checkpoint(session, pointer.clone()).await {
+            Err(AppendError::Store(error)) => {
+                let pause = backoff(STORE_RETRY.0, STORE_RETRY.1, failures);
+                tracing::error!(%error, retry_after = ?pause, "cannot record a checkpoint");
+                failures = failures.saturating_add(1);
+                tokio::time::sleep(pause).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// The checkpoint that the job continues from was read, or can't be.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct CheckpointRead(Result<(CheckpointDirectory, Option<CheckpointMetadata>), CheckpointError>);
+
+impl Handler<CheckpointRead> for JobMaster {
+    type Result = ();
+
+    fn handle(&mut self, CheckpointRead(outcome): CheckpointRead, ctx: &mut Context<Self>) {
+        if self.ended {
+            return;
+        }
+        let now = self.now();
+        match outcome {
+            Ok((directory, restored)) => {
+                self.directory = Some(directory);
+                if let Some(restored) = restored {
+                    let (job, checkpoint) = (self.job_id(), restored.checkpoint);
+                    tracing::info!(%job, checkpoint, "the job continues from a checkpoint");
+                    self.core.restore(Arc::new(restored));
+                }
+                self.core.start(now);
+            }
+            Err(error) => {
+                self.core.start(now);
+                let cause = FailureCause::fatal("CheckpointUnreadable", error.to_string());
+                self.core.fail(now, cause);
+            }
+        }
+        self.turn(ctx);
+    }
+}
+
+/// The coordinators have taken their snapshots.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct CoordinatorsSnapshotted {
+    checkpoint: u64,
+    outcome: Result<BTreeMap<OperatorId, StateHandle>, String>,
+}
+
+impl Handler<CoordinatorsSnapshotted> for JobMaster {
+    type Result = ();
+
+    fn handle(&mut self, snapshotted: CoordinatorsSnapshotted, ctx: &mut Context<Self>) {
+        let CoordinatorsSnapshotted { checkpoint, outcome } = snapshotted;
+        let now = self.now();
+        self.core.coordinators_snapshotted(now, checkpoint, outcome);
+        self.turn(ctx);
+    }
+}
+
+/// A checkpoint is in the job's log, or its metadata could not be stored.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct CheckpointPersisted {
+    checkpoint: u64,
+    outcome: Result<Arc<CheckpointMetadata>, String>,
+}
+
+impl Handler<CheckpointPersisted> for JobMaster {
+    type Result = ();
+
+    fn handle(&mut self, persisted: CheckpointPersisted, ctx: &mut Context<Self>) {
+        let CheckpointPersisted { checkpoint, outcome } = persisted;
+        if let Ok(metadata) = &outcome {
+            let (job, took_ms) =
+                (self.job_id(), metadata.completed_ms.saturating_sub(metadata.triggered_ms));
+            let bytes = metadata.state_bytes();
+            tracing::info!(%job, checkpoint, took_ms, bytes, "checkpoint complete");
+        }
+        let now = self.now();
+        self.core.checkpoint_persisted(now, checkpoint, outcome);
+        self.turn(ctx);
+    }
+}
+
+impl Handler<Ask<CheckpointAnswer>> for JobMaster {
+    type Result = Answer<CheckpointAnswer>;
+
+    fn handle(
+        &mut self,
+        ask: Ask<CheckpointAnswer>,
+        ctx: &mut Context<Self>,
+    ) -> Answer<CheckpointAnswer> {
+        let CheckpointAnswer { attempt, checkpoint, answer } = ask.body;
+        let now = self.now();
+        match answer {
+            Ok(part) => self.core.acknowledged(now, &attempt, checkpoint, part),
+            Err(why) => self.core.declined(now, &attempt, checkpoint, &why),
+        }
+        self.turn(ctx);
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+//! Options of checkpoints, with Flink's names.
+
+use crate::{declare::options, value::choices};
+use model::MemorySize;
+use std::time::Duration;
+
+choices! {
+    /// What becomes of a job's checkpoints when the job ends without having finished. A finished job's are always deleted.
+    pub enum Retention {
+        /// Kept if the job fails, deleted if it is cancelled.
+        DeleteOnCancellation = "delete_on_cancellation" | "delete-on-cancellation",
+        /// Kept.
+        RetainOnCancellation = "retain_on_cancellation" | "retain-on-cancellation",
+        /// Deleted.
+        NoExternalizedCheckpoints = "no_externalized_checkpoints" | "no-externalized-checkpoints",
+    }
+}
+
+options! {
+    /// The time between the beginnings of two checkpoints. Where it is not set there are no periodic checkpoints, and a job that
+    /// is restarted begins anew.
+    INTERVAL: Option<Duration> = "execution.checkpointing.interval" => None, must be_longer_than_zero_if_set;
+    /// The time after which a checkpoint that is not complete is aborted.
+    TIMEOUT: Duration = "execution.checkpointing.timeout" => Duration::from_secs(600), must be_longer_than_zero;
+    /// The shortest time between the end of one checkpoint and the beginning of the next one.
+    MIN_PAUSE: Duration = "execution.checkpointing.min-pause" => Duration::ZERO;
+    /// The number of checkpoints in a row that may fail before the job is restarted.
+    TOLERABLE_FAILURES: u32 = "execution.checkpointing.tolerable-failed-checkpoints" => 0;
+    /// The number of complete checkpoints that are kept.
+    RETAINED: u32 = "execution.checkpointing.num-retained" => 1, other ["state.checkpoints.num-retained"];
+    /// The directory for checkpoints: a path or URI (file, hdfs, s3) that means the same on all machines of the cluster. Where it
+    /// is not set, the JobManager keeps the state, which is limited to 5 MiB per task then.
+    DIRECTORY: Option<String> = "execution.checkpointing.dir" => None, other ["state.checkpoints.dir"];
+    /// State up to this size is stored in the checkpoint's metadata instead of a file of its own.
+    INLINE_THRESHOLD: MemorySize = "execution.checkpointing.data-inline-threshold" => MemorySize(20 << 10),
+        other ["state.storage.fs.memory-threshold"];
+    /// Whether checkpoints outlive their job: `DELETE_ON_CANCELLATION` (they stay if it fails), `RETAIN_ON_CANCELLATION` or
+    /// `NO_EXTERNALIZED_CHECKPOINTS`.
+    RETENTION: Retention = "execution.checkpointing.externalized-checkpoint-retention" => Retention::NoExternalizedCheckpoints;
+}

@@ -1,0 +1,113 @@
+//! Which state of a checkpoint each subtask gets, and how a checkpoint is put together from the parts of subtasks.
+
+use crate::execution_graph::{ExecutionGraph, TaskIndex};
+use model::graph::GraphNode;
+use model::{
+    CheckpointMetadata, JobGraph, JobVertex, OperatorId, OperatorState, OperatorSubtaskState,
+    StateHandle, SubtaskSnapshot,
+};
+use std::collections::BTreeMap;
+
+/// Returns the metadata of a checkpoint. `parts` are those of all subtasks.
+pub fn assemble(
+    exec: &ExecutionGraph,
+    (checkpoint, triggered_ms, completed_ms): (u64, u64, u64),
+    parts: &BTreeMap<TaskIndex, SubtaskSnapshot>,
+    mut coordinators: BTreeMap<OperatorId, StateHandle>,
+) -> CheckpointMetadata {
+    let graph = exec.graph();
+    let mut operators = BTreeMap::new();
+    for (place, vertex) in graph.vertices.iter().enumerate() {
+        for node in nodes_of(graph, vertex) {
+            let subtasks = exec.tasks_of(place).map(|task| {
+                let part = parts.get(&TaskIndex(task));
+                let state = part.and_then(|part| {
+                    let mut states = part.operators.iter();
+                    states.find(|(id, _)| *id == node.operator_id).map(|(_, state)| state.clone())
+                });
+                OperatorSubtaskState { ended: part.is_some_and(|part| part.ended), state }
+            });
+            let state = OperatorState {
+                name: node.name.clone(),
+                uid: node.uid.clone(),
+                max_parallelism: vertex.max_parallelism,
+                subtasks: subtasks.collect(),
+                coordinator: coordinators.remove(&node.operator_id),
+            };
+            operators.insert(node.operator_id, state);
+        }
+    }
+    CheckpointMetadata { job_id: graph.job_id, checkpoint, triggered_ms, completed_ms, operators }
+}
+
+/// Returns what a subtask of a vertex is restored with: the state of each of its operators, in the order of the former subtasks,
+/// and whether the subtask had reached the end of its data.
+pub fn restore_of(
+    metadata: &CheckpointMetadata,
+    graph: &JobGraph,
+    vertex: &JobVertex,
+    subtask: u32,
+) -> (Vec<(OperatorId, Vec<StateHandle>)>, bool) {
+    let mut restore = Vec::new();
+    let mut ended = !vertex.nodes.is_empty();
+    for node in nodes_of(graph, vertex) {
+        let Some(state) = metadata.operators.get(&node.operator_id) else {
+            ended = false;
+            continue;
+        };
+        let same = state.subtasks.len() == vertex.parallelism as usize;
+        let own = state.subtasks.get(subtask as usize).filter(|_| same);
+        ended &= match own {
+            Some(own) => own.ended,
+            None => state.subtasks.iter().all(|former| former.ended),
+        };
+        let former = match own {
+            Some(own) if is_keyed(node) && state.max_parallelism == vertex.max_parallelism => {
+                std::slice::from_ref(own)
+            }
+            _ => &state.subtasks,
+        };
+        let handles: Vec<_> = former.iter().filter_map(|former| former.state.clone()).collect();
+        if !handles.is_empty() {
+            restore.push((node.operator_id, handles));
+        }
+    }
+    (restore, ended)
+}
+
+/// Returns the part of one subtask in a checkpoint of the same graph.
+pub fn part_of(
+    metadata: &CheckpointMetadata,
+    exec: &ExecutionGraph,
+    task: TaskIndex,
+) -> SubtaskSnapshot {
+    let (place, subtask) = exec.split(task);
+    let graph = exec.graph();
+    let mut part = SubtaskSnapshot { ended: true, operators: Vec::new() };
+    for node in graph.vertices.get(place).into_iter().flat_map(|vertex| nodes_of(graph, vertex)) {
+        let state = metadata.operators.get(&node.operator_id);
+        let state = state.and_then(|state| state.subtasks.get(subtask as usize));
+        part.ended &= state.is_some_and(|state| state.ended);
+        let handle = state.and_then(|state| state.state.clone());
+        part.operators.extend(handle.map(|handle| (node.operator_id, handle)));
+    }
+    part
+}
+
+/// Returns the state of each coordinator.
+pub fn coordinator_state(
+    metadata: &CheckpointMetadata,
+) -> impl Iterator<Item = (OperatorId, &StateHandle)> {
+    let states = metadata.operators.iter();
+    states.filter_map(|(id, state)| Some((*id, state.coordinator.as_ref()?)))
+}
+
+/// Returns true if all state of an operator belongs to keys. A former subtask then owned the same key groups as the subtask of
+/// that index owns now, if neither number has changed.
+fn is_keyed(node: &GraphNode) -> bool {
+    !node.states.is_empty() && node.states.iter().all(|state| state.schemas.contains_key("key"))
+}
+
+fn nodes_of<'a>(graph: &'a JobGraph, vertex: &'a JobVertex) -> impl Iterator<Item = &'a GraphNode> {
+    vertex.nodes.iter().filter_map(|id| graph.nodes.iter().find(|node| node.id == *id))
+}

@@ -1,0 +1,262 @@
+use super::*;
+use model::{JobId, OperatorState, OperatorSubtaskState};
+use proptest::prelude::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn at(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn config() -> CheckpointConfig {
+    CheckpointConfig { interval: Some(SECOND), ..CheckpointConfig::default() }
+}
+
+fn tasks(n: u32) -> BTreeSet<TaskIndex> {
+    (0..n).map(TaskIndex).collect()
+}
+
+fn scope(n: u32) -> Scope {
+    Scope { tasks: tasks(n), ..Scope::default() }
+}
+
+fn part(object: &str) -> SubtaskSnapshot {
+    let state = StateHandle::Object { name: object.to_owned(), bytes: 7 };
+    SubtaskSnapshot { ended: false, operators: vec![(OperatorId(1), state)] }
+}
+
+/// The metadata of a checkpoint whose only operator has these parts.
+fn metadata(checkpoint: u64, parts: &BTreeMap<TaskIndex, SubtaskSnapshot>) -> CheckpointMetadata {
+    let subtasks = parts.values().map(|part| OperatorSubtaskState {
+        ended: part.ended,
+        state: part.operators.first().map(|(_, state)| state.clone()),
+    });
+    let operator = OperatorState {
+        name: "count".into(),
+        uid: None,
+        max_parallelism: 128,
+        subtasks: subtasks.collect(),
+        coordinator: None,
+    };
+    CheckpointMetadata {
+        job_id: JobId(1),
+        checkpoint,
+        triggered_ms: 0,
+        completed_ms: 0,
+        operators: [(OperatorId(1), operator)].into(),
+    }
+}
+
+/// The step of a checkpoint that is complete and after which no subtask ends.
+fn finished(checkpoint: u64) -> CheckpointStep {
+    CheckpointStep::Complete { checkpoint, last: BTreeSet::new() }
+}
+
+/// Takes the step of a checkpoint that is to be persisted.
+fn to_persist(steps: Vec<CheckpointStep>) -> Arc<CheckpointMetadata> {
+    let step = steps.into_iter().find_map(|step| match step {
+        CheckpointStep::Persist { checkpoint, parts, .. } => {
+            Some(Arc::new(metadata(checkpoint, &parts)))
+        }
+        _ => None,
+    });
+    step.expect("a checkpoint to persist")
+}
+
+/// Takes a checkpoint of one task from its beginning to its end; the task's state is in this object.
+fn complete(checkpoints: &mut Checkpoints, now: Duration, object: &str) -> Vec<CheckpointStep> {
+    checkpoints.begin(now, 5, scope(1));
+    let [CheckpointStep::Trigger(number)] = checkpoints.take_steps()[..] else {
+        panic!("no trigger");
+    };
+    checkpoints.acknowledge(number, TaskIndex(0), part(object));
+    let metadata = to_persist(checkpoints.take_steps());
+    checkpoints.persisted(now, number, Ok(metadata));
+    checkpoints.take_steps()
+}
+
+#[test]
+fn a_checkpoint_is_complete_when_its_pointer_is_persisted_and_not_before() {
+    let mut c = Checkpoints::new(config(), at(0));
+    assert!(!c.may_begin(at(999), false));
+    assert!(c.may_begin(at(1000), false));
+    c.begin(at(1000), 5, Scope { coordinated: true, ..scope(2) });
+    assert_eq!(c.take_steps(), [CheckpointStep::SnapshotCoordinators(1)]);
+    assert!(!c.may_begin(at(9000), true), "one at a time");
+    let states: BTreeMap<_, _> = [(OperatorId(3), StateHandle::Inline(vec![1]))].into();
+    c.coordinators_answered(at(1001), 1, Ok(states.clone()));
+    assert_eq!(c.take_steps(), [CheckpointStep::Trigger(1)]);
+    c.acknowledge(1, TaskIndex(0), part("a"));
+    c.acknowledge(1, TaskIndex(0), part("a"));
+    assert_eq!(c.take_steps(), [], "one is missing, and a repeated answer is not another one");
+    c.acknowledge(1, TaskIndex(1), part("b"));
+    let parts: BTreeMap<_, _> = [(TaskIndex(0), part("a")), (TaskIndex(1), part("b"))].into();
+    let persist = CheckpointStep::Persist {
+        checkpoint: 1,
+        triggered_ms: 5,
+        parts: parts.clone(),
+        coordinators: states,
+    };
+    assert_eq!(c.take_steps(), [persist]);
+    assert_eq!((c.latest(), c.next_deadline(true, false)), (None, None));
+    let stored = Arc::new(metadata(1, &parts));
+    c.persisted(at(1005), 1, Ok(stored.clone()));
+    assert_eq!(c.take_steps(), [finished(1)]);
+    assert_eq!(c.latest(), Some(&stored));
+    assert_eq!(c.next_deadline(true, false), Some(at(2000)));
+}
+
+#[test]
+fn a_newer_checkpoint_replaces_the_older_ones_and_their_objects() {
+    let mut c = Checkpoints::new(config(), at(0));
+    complete(&mut c, at(1), "a");
+    let steps = complete(&mut c, at(2), "b");
+    let old: BTreeSet<String> =
+        ["a".to_owned(), metadata(1, &BTreeMap::new()).object_name()].into();
+    assert_eq!(steps, [finished(2), CheckpointStep::Discard(old)]);
+    // A finished task's state is carried on, so its object stays.
+    let steps = complete(&mut c, at(3), "b");
+    let old: BTreeSet<String> = [metadata(2, &BTreeMap::new()).object_name()].into();
+    assert_eq!(steps, [finished(3), CheckpointStep::Discard(old)]);
+}
+
+#[test]
+fn a_checkpoint_that_fails_is_aborted_and_what_it_stored_is_deleted() {
+    let mut c = Checkpoints::new(CheckpointConfig { tolerable_failures: 1, ..config() }, at(0));
+    c.begin(at(0), 5, scope(2));
+    c.acknowledge(1, TaskIndex(0), part("a"));
+    c.decline(at(1), 1, "the disk is full".into());
+    let aborted = CheckpointStep::Aborted { checkpoint: 1, why: "the disk is full".into() };
+    let discard = |object: &str| CheckpointStep::Discard([object.to_owned()].into());
+    assert_eq!(c.take_steps(), [CheckpointStep::Trigger(1), aborted, discard("a")]);
+    c.acknowledge(1, TaskIndex(1), part("late"));
+    assert_eq!(c.take_steps(), [discard("late")]);
+    // The second failure in a row is one too many.
+    c.begin(at(0), 5, scope(2));
+    assert_eq!(c.next_deadline(true, false), Some(Duration::from_secs(600)));
+    c.tick(Duration::from_secs(600));
+    let steps = c.take_steps();
+    assert!(
+        matches!(&steps[1], CheckpointStep::Aborted { checkpoint: 2, why } if why.contains("execution.checkpointing.timeout")),
+        "{steps:?}"
+    );
+    assert!(matches!(steps[2], CheckpointStep::TooManyFailures(_)), "{steps:?}");
+}
+
+#[test]
+fn a_final_checkpoint_that_failed_is_tried_again_after_a_pause() {
+    let config = CheckpointConfig { tolerable_failures: 9, ..CheckpointConfig::default() };
+    let mut c = Checkpoints::new(config, at(0));
+    assert!(!c.may_begin(at(5_000), false), "there is no interval");
+    assert!(c.may_begin(at(0), true));
+    c.begin(at(0), 5, Scope { last: tasks(1), ..scope(1) });
+    c.decline(at(10), 1, "no".into());
+    assert!(!c.may_begin(at(109), true));
+    assert_eq!(c.next_deadline(true, true), Some(at(110)));
+    assert!(c.may_begin(at(110), true));
+}
+
+#[test]
+fn numbers_go_on_after_a_restore() {
+    let mut c = Checkpoints::new(config(), at(0));
+    c.restore(Arc::new(metadata(41, &BTreeMap::new())));
+    c.begin(at(0), 5, scope(1));
+    assert_eq!(c.take_steps(), [CheckpointStep::Trigger(42)]);
+}
+
+#[test]
+fn a_pointer_that_is_being_written_outlives_the_tasks() {
+    let mut c = Checkpoints::new(config(), at(0));
+    c.begin(at(0), 5, scope(1));
+    c.acknowledge(1, TaskIndex(0), part("a"));
+    let stored = to_persist(c.take_steps());
+    c.tasks_lost("a task failed");
+    assert!(c.is_persisting());
+    assert_eq!(c.take_steps(), []);
+    c.persisted(at(1), 1, Ok(stored));
+    assert_eq!(c.take_steps(), [finished(1)]);
+    c.begin(at(1), 5, scope(1));
+    c.take_steps();
+    c.tasks_lost("a task failed");
+    assert!(matches!(c.take_steps()[..], [CheckpointStep::Aborted { checkpoint: 2, .. }]));
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    Begin,
+    Acknowledge(u64, u32),
+    Decline(u64),
+    Persisted(u64, bool),
+    TasksLost,
+    Tick(u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        3 => Just(Event::Begin),
+        9 => (0..3u64, 0..3u32).prop_map(|(back, task)| Event::Acknowledge(back, task)),
+        1 => (0..3u64).prop_map(Event::Decline),
+        5 => (0..2u64, any::<bool>()).prop_map(|(back, ok)| Event::Persisted(back, ok)),
+        1 => Just(Event::TasksLost),
+        1 => (0..700_000u64).prop_map(Event::Tick),
+    ]
+}
+
+proptest! {
+    /// Whatever comes in which order: a checkpoint is complete at most once and only after it was persisted, numbers grow, and no
+    /// object is deleted that the newest complete checkpoint refers to.
+    #[test]
+    fn what_is_complete_stays_whole(events in proptest::collection::vec(event(), 0..200)) {
+        let config = CheckpointConfig { tolerable_failures: 3, retained: 2, ..config() };
+        let mut c = Checkpoints::new(config, at(0));
+        let (mut now, mut newest, mut done) = (0, 0, 0);
+        let mut to_store: BTreeMap<u64, Arc<CheckpointMetadata>> = BTreeMap::new();
+        for event in events {
+            match event {
+                Event::Begin if c.may_begin(at(now), true) => {
+                    c.begin(at(now), now, scope(3));
+                }
+                Event::Begin => now += 500,
+                Event::Acknowledge(back, task) => {
+                    let number = u64::saturating_sub(newest, back);
+                    c.acknowledge(number, TaskIndex(task), part(&format!("{number}-{task}")));
+                }
+                Event::Decline(back) => c.decline(at(now), u64::saturating_sub(newest, back), "no".into()),
+                Event::Persisted(back, ok) => {
+                    let number = u64::saturating_sub(newest, back);
+                    let outcome = to_store.get(&number).filter(|_| ok).cloned().ok_or("no".to_owned());
+                    c.persisted(at(now), number, outcome);
+                }
+                Event::TasksLost => c.tasks_lost("lost"),
+                Event::Tick(ms) => {
+                    now += ms;
+                    c.tick(at(now));
+                }
+            }
+            for step in c.take_steps() {
+                match step {
+                    CheckpointStep::Trigger(number) => {
+                        prop_assert!(number > newest);
+                        newest = number;
+                    }
+                    CheckpointStep::Persist { checkpoint, parts, .. } => {
+                        prop_assert_eq!(parts.len(), 3);
+                        to_store.insert(checkpoint, Arc::new(metadata(checkpoint, &parts)));
+                    }
+                    CheckpointStep::Complete { checkpoint: number, .. } => {
+                        prop_assert!(number > done && to_store.contains_key(&number));
+                        prop_assert_eq!(c.latest().map(|latest| latest.checkpoint), Some(number));
+                        done = number;
+                    }
+                    CheckpointStep::Aborted { checkpoint, .. } => prop_assert!(checkpoint > done),
+                    CheckpointStep::Discard(objects) => {
+                        for kept in &c.complete {
+                            prop_assert!(kept.objects().is_disjoint(&objects));
+                        }
+                    }
+                    CheckpointStep::SnapshotCoordinators(_) | CheckpointStep::TooManyFailures(_) => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The checkpoints of a job: turns what happens to its subtasks into events of the checkpoint coordinator, and the coordinator's
+//! steps into commands for the places where the subtasks run.
+
+use super::{Command, Coordinators, JobCore, Now, Phase, RegionState};
+use crate::checkpoints::{self, CheckpointStep, Scope};
+use crate::execution_graph::{TaskIndex, Worker};
+use crate::scheduler::RegionIndex;
+use model::{
+    CheckpointBarrier, CheckpointMetadata, ExecutionAttemptId, ExecutionState, FailureCause,
+    JobStatus, OperatorId, ResourceId, StateHandle, SubtaskSnapshot,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The kind of failure of a job whose checkpoints fail too often.
+const CHECKPOINT_FAILED: &str = "CheckpointFailed";
+
+/// Attempts of one TaskExecutor.
+type OfWorker = (Arc<Worker>, Vec<ExecutionAttemptId>);
+
+impl JobCore {
+    /// Returns true if the tasks of this job wait, after the end of their data, for a final checkpoint: the job has periodic
+    /// checkpoints, or sinks that commit.
+    pub fn ends_with_checkpoint(&self) -> bool {
+        self.checkpoints.is_periodic() || self.commits
+    }
+
+    /// The job continues from a checkpoint; called before [`JobCore::start`].
+    pub fn restore(&mut self, restored: Arc<CheckpointMetadata>) {
+        self.checkpoints.restore(restored);
+    }
+
+    /// Begins a checkpoint if one is due and every subtask runs or has finished, and carries out the coordinator's steps.
+    pub(super) fn advance_checkpoints(&mut self, now: Now) {
+        self.checkpoints.tick(now.mono);
+        self.do_checkpoint_steps(now);
+        let ends = self.some_region_ends();
+        if self.may_checkpoint() && self.checkpoints.may_begin(now.mono, ends) {
+            let scope = self.checkpoint_scope();
+            self.checkpoints.begin(now.mono, now.unix_ms, scope);
+            self.do_checkpoint_steps(now);
+        }
+    }
+
+    /// Returns true if every subtask runs or has finished, and some still run.
+    fn may_checkpoint(&self) -> bool {
+        let running = self.exec.in_state(ExecutionState::Running);
+        let finished = self.exec.in_state(ExecutionState::Finished);
+        self.ends_with_checkpoint()
+            && self.status() == JobStatus::Running
+            && matches!(self.coordinators, Coordinators::Absent | Coordinators::Up)
+            && running > 0
+            && running + finished == self.exec.len()
+            && !self.some_region_is_finishing()
+    }
+
+    /// Returns true if the final checkpoint of a region is complete and not all of its tasks have finished. Those that have pass no
+    /// further barrier on.
+    fn some_region_is_finishing(&self) -> bool {
+        self.finishing.iter().any(|region| self.region_runs(*region))
+    }
+
+    /// Returns true if the sources of a region that runs have no more data.
+    fn some_region_ends(&self) -> bool {
+        self.ends_with_checkpoint()
+            && self.regions.iter().any(|(region, _)| self.region_runs(region) && self.ends(region))
+    }
+
+    fn region_runs(&self, region: RegionIndex) -> bool {
+        let state = self.states.get(region.0 as usize);
+        state.is_some_and(|state| state.phase == Phase::Active && !state.is_over())
+    }
+
+    /// Returns true if all sources of a region have no more data, and the region's final checkpoint is not complete yet.
+    fn ends(&self, region: RegionIndex) -> bool {
+        let at_end =
+            |source: &TaskIndex| self.exec.task(*source).is_some_and(|task| task.io.end_of_data);
+        let region_at_end = |region: &crate::scheduler::Region| {
+            region.tasks.iter().filter(|task| self.is_source(**task)).all(at_end)
+        };
+        !self.finishing.contains(&region) && self.regions.get(region).is_some_and(region_at_end)
+    }
+
+    fn is_source(&self, task: TaskIndex) -> bool {
+        let (place, _) = self.exec.split(task);
+        self.exec.graph().vertices.get(place).is_some_and(|vertex| vertex.source)
+    }
+
+    fn checkpoint_scope(&self) -> Scope {
+        let mut scope =
+            Scope { coordinated: self.coordinators == Coordinators::Up, ..Scope::default() };
+        for (index, region) in self.regions.iter() {
+            let over = self.states.get(index.0 as usize).is_some_and(RegionState::is_over);
+            if over {
+                let parts = region.tasks.iter().map(|task| (*task, self.finished_part(*task)));
+                scope.finished.extend(parts);
+                continue;
+            }
+            scope.tasks.extend(&region.tasks);
+            if self.ends(index) {
+                scope.last.extend(&region.tasks);
+            }
+        }
+        scope
+    }
+
+    fn has_finished(&self, task: TaskIndex) -> bool {
+        self.exec.task(task).is_some_and(|task| task.state == ExecutionState::Finished)
+    }
+
+    /// Returns the part of a subtask that has finished, from the latest checkpoint: it finished because that was complete.
+    fn finished_part(&self, task: TaskIndex) -> SubtaskSnapshot {
+        let latest = self.checkpoints.latest();
+        latest.map_or_else(SubtaskSnapshot::default, |latest| {
+            checkpoints::part_of(latest, &self.exec, task)
+        })
+    }
+
+    fn do_checkpoint_steps(&mut self, now: Now) {
+        for step in self.checkpoints.take_steps() {
+            match step {
+                CheckpointStep::SnapshotCoordinators(checkpoint) => {
+                    self.out.push(Command::SnapshotCoordinators { checkpoint });
+                }
+                CheckpointStep::Trigger(checkpoint) => self.trigger(checkpoint),
+                CheckpointStep::Persist { checkpoint, triggered_ms, parts, coordinators } => {
+                    let times = (checkpoint, triggered_ms, now.unix_ms);
+                    let metadata = checkpoints::assemble(&self.exec, times, &parts, coordinators);
+                    self.out.push(Command::PersistCheckpoint(Arc::new(metadata)));
+                }
+                CheckpointStep::Complete { checkpoint, last } => {
+                    let over = last.iter().filter_map(|task| self.regions.of_task(*task));
+                    self.finishing.extend(over);
+                    self.notify(checkpoint, true);
+                }
+                CheckpointStep::Aborted { checkpoint, why } => {
+                    self.out.push(Command::CheckpointAborted { checkpoint, why });
+                    self.notify(checkpoint, false);
+                }
+                CheckpointStep::Discard(objects) => {
+                    self.out.push(Command::DiscardObjects(objects));
+                }
+                CheckpointStep::TooManyFailures(why) => {
+                    let cause = FailureCause::recoverable(CHECKPOINT_FAILED, why);
+                    let regions: Vec<RegionIndex> =
+                        self.regions.iter().map(|(index, _)| index).collect();
+                    self.fail_regions(&regions, cause, None, now);
+                }
+            }
+        }
+    }
+
+    /// Gives the barrier to the sources.
+    fn trigger(&mut self, checkpoint: u64) {
+        let Some((triggered_ms, last)) = self.checkpoints.pending(checkpoint) else { return };
+        let last = last.clone();
+        for is_last in [false, true] {
+            let barrier = CheckpointBarrier { checkpoint, triggered_ms, last: is_last };
+            let sources = |task: &TaskIndex| {
+                self.is_source(*task) && last.contains(task) == is_last && !self.has_finished(*task)
+            };
+            let tasks = (0..self.exec.len()).map(TaskIndex).filter(sources);
+            for (worker, attempts) in self.by_worker(tasks) {
+                self.out.push(Command::TriggerCheckpoint { worker, attempts, barrier });
+            }
+        }
+    }
+
+    /// Tells every subtask that lives, and the coordinators, how a checkpoint has ended.
+    fn notify(&mut self, checkpoint: u64, complete: bool) {
+        let live =
+            |task: &TaskIndex| self.exec.task(*task).is_some_and(|task| !task.state.is_terminal());
+        let tasks = (0..self.exec.len()).map(TaskIndex).filter(live);
+        for (worker, attempts) in self.by_worker(tasks) {
+            self.out.push(Command::NotifyCheckpoint { worker, attempts, checkpoint, complete });
+        }
+        if self.coordinators == Coordinators::Up {
+            self.out.push(Command::CoordinatorsCheckpointEnded { checkpoint, complete });
+        }
+    }
+
+    fn by_worker(&self, tasks: impl Iterator<Item = TaskIndex>) -> Vec<OfWorker> {
+        let mut by_worker: BTreeMap<ResourceId, OfWorker> = BTreeMap::new();
+        for index in tasks {
+            let placement = self.exec.task(index).and_then(|task| task.placement.as_ref());
+            let (Some(placement), Some(attempt)) = (placement, self.exec.attempt_id(index)) else {
+                continue;
+            };
+            let worker = placement.worker.clone();
+            let of = by_worker.entry(worker.resource_id.clone());
+            of.or_insert_with(|| (worker, Vec::new())).1.push(attempt);
+        }
+        by_worker.into_values().collect()
+    }
+
+    /// Returns what a subtask is restored with, and whether it had reached the end of its data.
+    pub(super) fn restore_of(
+        &self,
+        task: TaskIndex,
+    ) -> (Vec<(OperatorId, Vec<StateHandle>)>, bool) {
+        let (place, subtask) = self.exec.split(task);
+        let graph = self.exec.graph();
+        match (self.checkpoints.latest(), graph.vertices.get(place)) {
+            (Some(latest), Some(vertex)) => checkpoints::restore_of(latest, graph, vertex, subtask),
+            _ => (Vec::new(), false),
+        }
+    }
+
+    /// Returns what the coordinators are restored with.
+    pub(super) fn coordinator_restore(&self) -> Vec<(OperatorId, StateHandle)> {
+        let latest = self.checkpoints.latest().into_iter();
+        latest
+            .flat_map(|latest| checkpoints::coordinator_state(latest))
+            .map(|(operator, state)| (operator, state.clone()))
+            .collect()
+    }
+
+    /// Subtasks were lost: no checkpoint that needs them can become complete.
+    pub(super) fn abort_checkpoint(&mut self, why: &str, now: Now) {
+        self.checkpoints.tasks_lost(why);
+        self.do_checkpoint_steps(now);
+    }
+
+    /// The coordinators have taken their snapshots, or failed to.
+    pub fn coordinators_snapshotted(
+        &mut self,
+        now: Now,
+        checkpoint: u64,
+        answer: Result<BTreeMap<OperatorId, StateHandle>, String>,
+    ) {
+        self.checkpoints.coordinators_answered(now.mono, checkpoint, answer);
+        self.settle(now);
+    }
+
+    /// A subtask has completed its part of a checkpoint.
+    pub fn acknowledged(
+        &mut self,
+        now: Now,
+        attempt: &ExecutionAttemptId,
+        checkpoint: u64,
+        part: SubtaskSnapshot,
+    ) {
+        match self.exec.locate(attempt) {
+            Some(task) => self.checkpoints.acknowledge(checkpoint, task, part),
+            None => self.checkpoints.discard_part(&part),
+        }
+        self.settle(now);
+    }
+
+    /// A subtask can't take part in a checkpoint.
+    pub fn declined(&mut self, now: Now, attempt: &ExecutionAttemptId, checkpoint: u64, why: &str) {
+        if let Some(task) = self.exec.locate(attempt) {
+            let why = format!("task '{}': {why}", self.exec.describe(task));
+            self.checkpoints.decline(now.mono, checkpoint, why);
+            self.settle(now);
+        }
+    }
+
+    /// The pointer of a checkpoint is in the job's log, or could not be written.
+    pub fn checkpoint_persisted(
+        &mut self,
+        now: Now,
+        checkpoint: u64,
+        outcome: Result<Arc<CheckpointMetadata>, String>,
+    ) {
+        self.checkpoints.persisted(now.mono, checkpoint, outcome);
+        // Regions that had to wait for the outcome may start again now.
+        let resting: Vec<_> = self.regions.iter().map(|(index, _)| index).collect();
+        for region in resting {
+            if let Phase::Resting { resume } = self.phase(region) {
+                self.timers.insert((resume, region));
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Returns the newest complete checkpoint.
+    pub fn latest_checkpoint(&self) -> Option<&Arc<CheckpointMetadata>> {
+        self.checkpoints.latest()
+    }
+
+    /// When the coordinator has to be looked at next.
+    pub(super) fn checkpoint_deadline(&self) -> Option<std::time::Duration> {
+        if !self.is_live() {
+            return None;
+        }
+        let begins = self.may_checkpoint();
+        self.checkpoints.next_deadline(begins, begins && self.some_region_ends())
+    }
+}
+
+/// The operators of a graph whose commits have to wait for a checkpoint.
+pub(super) fn commits(graph: &model::JobGraph) -> bool {
+    graph.nodes.iter().any(|node| node.commits)
+}

@@ -1,0 +1,296 @@
+use super::*;
+use crate::scheduler::TaskPlacement;
+use model::{OperatorSubtaskState, SubtaskSnapshot};
+
+/// A pipeline of two vertices with two subtasks each, in a job with a checkpoint every second.
+fn checkpointed() -> World {
+    checkpointed_every(Duration::from_secs(1))
+}
+
+fn checkpointed_every(interval: Duration) -> World {
+    let mut graph = pair(2);
+    graph.vertices[0].source = true;
+    let config = JobConfig {
+        checkpoints: CheckpointConfig { interval: Some(interval), ..CheckpointConfig::default() },
+        ..config(patient())
+    };
+    let core = JobCore::new(Arc::new(graph), config, at(0));
+    World { core, now: 0, seen: Vec::new(), next_allocation: 0 }
+}
+
+impl World {
+    /// Registers a TaskExecutor with two slots, and lets every task that is deployed there run.
+    fn run_all(&mut self) -> Vec<ExecutionAttemptId> {
+        let tasks: Vec<_> = deployed(&self.commands()).into_iter().map(|(_, task)| task).collect();
+        for task in &tasks {
+            self.report(1, *task, ExecutionState::Running);
+        }
+        tasks
+    }
+
+    fn reach_end(&mut self, attempt: ExecutionAttemptId) {
+        let update = TaskStateUpdate {
+            attempt,
+            state: ExecutionState::Running,
+            cause: None,
+            io: TaskIo { end_of_data: true, ..TaskIo::default() },
+            metrics: Default::default(),
+        };
+        let now = self.now();
+        self.core.update_tasks(now, &tm_name(1), InstanceId(1), vec![update]).unwrap();
+    }
+
+    fn acknowledge(&mut self, checkpoint: u64, attempt: ExecutionAttemptId, ended: bool) {
+        let object = format!("{checkpoint}-{}-{}", attempt.vertex, attempt.subtask);
+        let operator = OperatorId(attempt.vertex.0);
+        let state = StateHandle::Object { name: object, bytes: 1 };
+        let part = SubtaskSnapshot { ended, operators: vec![(operator, state)] };
+        let now = self.now();
+        self.core.acknowledged(now, &attempt, checkpoint, part);
+    }
+
+    /// Has every task acknowledge and the checkpoint persisted.
+    fn complete(&mut self, checkpoint: u64, tasks: &[ExecutionAttemptId], ended: bool) {
+        for task in tasks {
+            self.acknowledge(checkpoint, *task, ended);
+        }
+        let metadata = self.to_persist();
+        assert_eq!(metadata.checkpoint, checkpoint);
+        let now = self.now();
+        self.core.checkpoint_persisted(now, checkpoint, Ok(metadata));
+    }
+
+    fn to_persist(&mut self) -> Arc<CheckpointMetadata> {
+        let commands = self.commands();
+        let found = commands.iter().find_map(|command| match command {
+            Command::PersistCheckpoint(metadata) => Some(metadata.clone()),
+            _ => None,
+        });
+        found.unwrap_or_else(|| panic!("nothing to persist: {commands:?}"))
+    }
+}
+
+/// The barriers that were given to sources: number, whether it is the last one, how many sources.
+fn triggered(commands: &[Command]) -> Vec<(u64, bool, usize)> {
+    let trigger = |command: &Command| match command {
+        Command::TriggerCheckpoint { attempts, barrier, .. } => {
+            Some((barrier.checkpoint, barrier.last, attempts.len()))
+        }
+        _ => None,
+    };
+    commands.iter().filter_map(trigger).collect()
+}
+
+fn notified(commands: &[Command]) -> Vec<(u64, bool, usize)> {
+    let notify = |command: &Command| match command {
+        Command::NotifyCheckpoint { attempts, checkpoint, complete, .. } => {
+            Some((*checkpoint, *complete, attempts.len()))
+        }
+        _ => None,
+    };
+    commands.iter().filter_map(notify).collect()
+}
+
+fn placements(commands: &[Command]) -> Vec<TaskPlacement> {
+    let deploy = |command: &Command| match command {
+        Command::Deploy(deployment) => Some(deployment.tasks.clone()),
+        _ => None,
+    };
+    commands.iter().filter_map(deploy).flatten().collect()
+}
+
+#[test]
+fn a_checkpoint_is_triggered_at_sources_and_announced_once_its_pointer_is_persisted() {
+    let mut w = checkpointed();
+    w.core.start(at(0));
+    w.tm(1, 2);
+    let tasks: Vec<_> = deployed(&w.commands()).into_iter().map(|(_, task)| task).collect();
+    for task in &tasks[1..] {
+        w.report(1, *task, ExecutionState::Running);
+    }
+    w.pass(1500);
+    assert_eq!(triggered(&w.commands()), [], "a task does not run yet");
+    w.report(1, tasks[0], ExecutionState::Running);
+    assert_eq!(triggered(&w.commands()), [(1, false, 2)]);
+    for task in &tasks {
+        w.acknowledge(1, *task, false);
+    }
+    let metadata = w.to_persist();
+    assert_eq!(notified(&w.seen), []);
+    let source = &metadata.operators[&OperatorId(1)];
+    let names: Vec<_> =
+        source.subtasks.iter().map(|s| s.state.as_ref().unwrap().object()).collect();
+    assert_eq!(names.len(), 2);
+    let now = w.now();
+    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    assert_eq!(notified(&w.commands()), [(1, true, 4)]);
+    w.pass(1000);
+    assert_eq!(triggered(&w.commands()), [(2, false, 2)]);
+}
+
+#[test]
+fn a_region_that_fails_is_restored_from_the_newest_checkpoint() {
+    let mut w = checkpointed();
+    w.core.start(at(0));
+    w.tm(1, 2);
+    let tasks = w.run_all();
+    w.pass(1000);
+    w.complete(1, &tasks, false);
+    w.pass(1000);
+    w.commands();
+    w.acknowledge(2, tasks[0], false);
+    w.report(1, tasks[1], ExecutionState::Failed);
+    let sent = w.commands();
+    assert!(sent.iter().any(|c| matches!(c, Command::CheckpointAborted { checkpoint: 2, .. })));
+    for task in tasks.iter().filter(|task| **task != tasks[1]) {
+        w.report(1, *task, ExecutionState::Canceled);
+    }
+    w.pass(1000);
+    let again = placements(&w.commands());
+    assert_eq!(again.len(), 4);
+    for task in &again {
+        let [(operator, handles)] = &task.restore[..] else { panic!("{task:?}") };
+        assert_eq!(*operator, OperatorId(task.attempt.vertex.0));
+        assert!(handles.iter().all(|handle| handle.object().unwrap().starts_with("1-")));
+        assert!(!task.ended);
+    }
+    // The acknowledgement of an attempt that is gone changes nothing.
+    w.acknowledge(2, tasks[0], false);
+    assert!(matches!(w.commands()[..], [Command::DiscardObjects(_)]));
+}
+
+#[test]
+fn regions_start_again_only_when_it_is_known_which_checkpoint_is_the_newest() {
+    let mut w = checkpointed();
+    w.core.start(at(0));
+    w.tm(1, 2);
+    let tasks = w.run_all();
+    w.pass(1000);
+    for task in &tasks {
+        w.acknowledge(1, *task, false);
+    }
+    let metadata = w.to_persist();
+    for task in &tasks {
+        w.report(1, *task, ExecutionState::Failed);
+    }
+    w.pass(5000);
+    assert_eq!(placements(&w.commands()), []);
+    let now = w.now();
+    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.pass(1);
+    let again = placements(&w.commands());
+    assert_eq!(again.len(), 4);
+    assert!(again.iter().all(|task| !task.restore.is_empty()));
+}
+
+#[test]
+fn at_the_end_of_the_data_a_final_checkpoint_is_taken_and_only_then_tasks_finish() {
+    let mut w = checkpointed_every(Duration::from_secs(3600));
+    w.core.start(at(0));
+    w.tm(1, 2);
+    let tasks = w.run_all();
+    let sources: Vec<_> = tasks.iter().copied().filter(|t| t.vertex == JobVertexId(1)).collect();
+    w.reach_end(sources[0]);
+    assert_eq!(triggered(&w.commands()), []);
+    w.reach_end(sources[1]);
+    assert_eq!(triggered(&w.commands()), [(1, true, 2)], "at once, not at the next interval");
+    // It fails and is taken again.
+    let now = w.now();
+    w.core.declined(now, &tasks[0], 1, "no");
+    w.commands();
+    assert_eq!(w.core.status(), JobStatus::Restarting, "no failure is tolerated by default");
+    for task in &tasks {
+        w.report(1, *task, ExecutionState::Canceled);
+    }
+    w.pass(1000);
+    let tasks = w.run_all();
+    for source in tasks.iter().copied().filter(|t| t.vertex == JobVertexId(1)) {
+        w.reach_end(source);
+    }
+    w.pass(100);
+    w.complete(2, &tasks, true);
+    assert_eq!(notified(&w.commands()), [(2, true, 4)]);
+    // A failure before all tasks have finished: they are restored as ended.
+    w.report(1, tasks[0], ExecutionState::Finished);
+    w.report(1, tasks[1], ExecutionState::Failed);
+    for task in &tasks[2..] {
+        w.report(1, *task, ExecutionState::Canceled);
+    }
+    w.pass(1000);
+    let commands = w.commands();
+    let again = placements(&commands);
+    assert_eq!(again.len(), 4);
+    assert!(again.iter().all(|task| task.ended));
+    for task in &again {
+        w.report(1, task.attempt, ExecutionState::Running);
+    }
+    for task in again.iter().filter(|task| task.attempt.vertex == JobVertexId(1)) {
+        w.reach_end(task.attempt);
+    }
+    let tasks: Vec<_> = again.iter().map(|task| task.attempt).collect();
+    w.complete(3, &tasks, true);
+    for task in &tasks {
+        w.report(1, *task, ExecutionState::Finished);
+    }
+    assert!(w.commands().contains(&Command::Ended(JobStatus::Finished)));
+}
+
+#[test]
+fn a_job_whose_sinks_commit_has_a_final_checkpoint_and_no_other() {
+    let mut graph = pair(1);
+    graph.vertices[0].source = true;
+    graph.nodes[1].commits = true;
+    let mut w = World::started(graph, patient());
+    w.tm(1, 1);
+    let tasks = w.run_all();
+    w.pass(100_000);
+    assert_eq!(triggered(&w.commands()), []);
+    w.reach_end(tasks[0]);
+    assert_eq!(triggered(&w.commands()), [(1, true, 1)]);
+    w.complete(1, &tasks, true);
+    w.commands();
+    for task in &tasks {
+        w.report(1, *task, ExecutionState::Finished);
+    }
+    assert!(w.commands().contains(&Command::Ended(JobStatus::Finished)));
+}
+
+#[test]
+fn a_region_that_has_finished_is_part_of_later_checkpoints_with_its_last_state() {
+    // Two pipelines that are not connected.
+    let mut graph = graph(vec![vertex(1, 1), vertex(2, 1)], vec![]);
+    graph.vertices.iter_mut().for_each(|vertex| vertex.source = true);
+    let config = JobConfig {
+        checkpoints: CheckpointConfig {
+            interval: Some(Duration::from_secs(1)),
+            ..CheckpointConfig::default()
+        },
+        ..config(patient())
+    };
+    let core = JobCore::new(Arc::new(graph), config, at(0));
+    let mut w = World { core, now: 0, seen: Vec::new(), next_allocation: 0 };
+    w.core.start(at(0));
+    w.tm(1, 2);
+    let tasks = w.run_all();
+    w.reach_end(tasks[0]);
+    let barriers = triggered(&w.commands());
+    assert_eq!(barriers, [(1, false, 1), (1, true, 1)]);
+    w.acknowledge(1, tasks[0], true);
+    w.acknowledge(1, tasks[1], false);
+    let metadata = w.to_persist();
+    let now = w.now();
+    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    w.report(1, tasks[0], ExecutionState::Finished);
+    w.commands();
+    w.pass(1000);
+    assert_eq!(triggered(&w.commands()), [(2, false, 1)]);
+    w.acknowledge(2, tasks[1], false);
+    let metadata = w.to_persist();
+    let state = |n: u128| metadata.operators[&OperatorId(n)].subtasks[0].clone();
+    let of = |checkpoint: u64, n: u128| {
+        let name = format!("{checkpoint}-{}-0", JobVertexId(n));
+        Some(StateHandle::Object { name, bytes: 1 })
+    };
+    assert_eq!(state(1), OperatorSubtaskState { ended: true, state: of(1, 1) });
+    assert_eq!(state(2), OperatorSubtaskState { ended: false, state: of(2, 2) });
+}

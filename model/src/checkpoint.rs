@@ -1,0 +1,129 @@
+//! Checkpoints as the control plane sees them: handles of state, never the state itself, which is opaque bytes in an object
+//! store.
+
+use crate::ids::{JobId, OperatorId};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where the bytes of one snapshot are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StateHandle {
+    /// Here, because they are few (`execution.checkpointing.data-inline-threshold`).
+    Inline(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// In an object of the checkpoint directory.
+    Object {
+        /// The object's name, relative to the checkpoint directory.
+        name: String,
+        /// Its length in bytes.
+        bytes: u64,
+    },
+}
+
+impl StateHandle {
+    /// Returns the number of bytes of state.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Inline(bytes) => bytes.len() as u64,
+            Self::Object { bytes, .. } => *bytes,
+        }
+    }
+    /// Returns the name of the object, if the bytes are in one.
+    pub fn object(&self) -> Option<&str> {
+        match self {
+            Self::Inline(_) => None,
+            Self::Object { name, .. } => Some(name),
+        }
+    }
+}
+
+/// A checkpoint's barrier as it is given to the sources of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointBarrier {
+    /// The number of the checkpoint; it grows during the life of a job.
+    pub checkpoint: u64,
+    /// When the checkpoint was triggered, in Unix milliseconds.
+    pub triggered_ms: u64,
+    /// True if the task that takes this barrier ends once the checkpoint is complete: its sources have no more data.
+    pub last: bool,
+}
+
+/// The part of a checkpoint that one subtask has written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubtaskSnapshot {
+    /// True if the subtask had reached the end of its data before the barrier. After a restore it processes nothing more.
+    pub ended: bool,
+    /// The state of each operator that has some.
+    pub operators: Vec<(OperatorId, StateHandle)>,
+}
+
+/// The state of one operator in one former subtask.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorSubtaskState {
+    /// True if the subtask had reached the end of its data.
+    pub ended: bool,
+    /// Its state, if it had any.
+    pub state: Option<StateHandle>,
+}
+
+/// The state of one operator in a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperatorState {
+    /// The operator's name, for messages.
+    pub name: String,
+    /// Its uid, if it had one.
+    pub uid: Option<String>,
+    /// The number of key groups.
+    pub max_parallelism: u32,
+    /// The state of each former subtask, by index.
+    pub subtasks: Vec<OperatorSubtaskState>,
+    /// The state of the operator's coordinator, if it has one.
+    pub coordinator: Option<StateHandle>,
+}
+
+/// A complete checkpoint: what a restore needs to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointMetadata {
+    /// The job that the checkpoint was taken of.
+    pub job_id: JobId,
+    /// The number of the checkpoint.
+    pub checkpoint: u64,
+    /// When it was triggered, in Unix milliseconds.
+    pub triggered_ms: u64,
+    /// When every part had arrived, in Unix milliseconds.
+    pub completed_ms: u64,
+    /// The state of every operator of the job, with or without state.
+    pub operators: BTreeMap<OperatorId, OperatorState>,
+}
+
+impl CheckpointMetadata {
+    /// Returns the name of the object with this metadata, relative to the checkpoint directory.
+    pub fn object_name(&self) -> String {
+        format!("{}/chk-{}/_metadata", self.job_id, self.checkpoint)
+    }
+    /// Returns the names of all objects that the checkpoint refers to.
+    pub fn objects(&self) -> BTreeSet<String> {
+        self.handles().filter_map(StateHandle::object).map(str::to_owned).collect()
+    }
+    /// Returns the size of all state in bytes.
+    pub fn state_bytes(&self) -> u64 {
+        self.handles().map(StateHandle::bytes).sum()
+    }
+    /// Iterates over all handles.
+    fn handles(&self) -> impl Iterator<Item = &StateHandle> {
+        self.operators.values().flat_map(|operator| {
+            let subtasks = operator.subtasks.iter().filter_map(|subtask| subtask.state.as_ref());
+            subtasks.chain(&operator.coordinator)
+        })
+    }
+}
+
+/// Where a complete checkpoint is found: what a job's log keeps of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointPointer {
+    /// The number of the checkpoint.
+    pub checkpoint: u64,
+    /// The name of the object with its [`CheckpointMetadata`], relative to the checkpoint directory.
+    pub metadata: String,
+    /// The checkpoint directory's URI; `None`: the store that keeps the job's log.
+    pub directory: Option<String>,
+}

@@ -1,0 +1,118 @@
+//! The log of one running job, to which two components append: the JobMaster its checkpoints, the Dispatcher the job's result.
+//! Appends are made one after another, so both always know the position of the next record.
+//!
+//! A JobMaster that died of a panic may leave an append under way. Its successor first calls [`OpenJobLog::lead`], which waits for
+//! that append and returns the checkpoint that counts; later appends of the predecessor are refused. Otherwise the successor could
+//! restore from checkpoint 4 while checkpoint 5 of its predecessor becomes the newest one in the log.
+
+use super::log::{AppendError, JobLogs, LogEnd};
+use super::record::{JobFact, Writer};
+use futures::lock::Mutex;
+use model::{CheckpointPointer, LeaderSession};
+use std::{fmt, sync::Arc};
+
+/// The log of a running job at the Dispatcher that owns it. Clones share the position.
+#[derive(Clone)]
+pub struct OpenJobLog(Arc<Shared>);
+
+struct Shared {
+    logs: JobLogs,
+    writer: Writer,
+    /// The position at which the log was opened; its job and log never change.
+    opened: LogEnd,
+    state: Mutex<State>,
+}
+
+struct State {
+    end: LogEnd,
+    /// The JobMaster that may append.
+    master: Option<LeaderSession>,
+    /// The newest checkpoint and the number of its record.
+    checkpoint: Option<(u64, CheckpointPointer)>,
+    /// Whether the job's last fact is in the log.
+    ended: bool,
+}
+
+impl fmt::Debug for OpenJobLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenJobLog({}, {})", self.0.opened.job, self.0.opened.log)
+    }
+}
+
+impl OpenJobLog {
+    /// Opens the log that ends at `end`. `checkpoint` is the newest one in it, with the number of its record.
+    pub fn new(
+        logs: JobLogs,
+        writer: Writer,
+        end: LogEnd,
+        checkpoint: Option<(u64, CheckpointPointer)>,
+    ) -> Self {
+        let state = Mutex::new(State { end, master: None, checkpoint, ended: false });
+        Self(Arc::new(Shared { logs, writer, opened: end, state }))
+    }
+
+    /// Returns the position at which the log was opened.
+    pub fn opened(&self) -> LogEnd {
+        self.0.opened
+    }
+
+    /// Returns the logs that this one belongs to.
+    pub fn logs(&self) -> &JobLogs {
+        &self.0.logs
+    }
+
+    /// Lets a JobMaster append from now on, and no earlier one. Returns the newest complete checkpoint.
+    pub async fn lead(&self, master: LeaderSession) -> Option<CheckpointPointer> {
+        let mut state = self.0.state.lock().await;
+        state.master = Some(master);
+        state.checkpoint.as_ref().map(|(_, pointer)| pointer.clone())
+    }
+
+    /// Records a complete checkpoint, and then deletes the record of the checkpoint before. After a store error the record may
+    /// exist or not: the caller must repeat the call.
+    ///
+    /// # Errors
+    /// [`AppendError::Superseded`] if another JobMaster or another leader owns the log.
+    pub async fn record_checkpoint(
+        &self,
+        master: LeaderSession,
+        pointer: CheckpointPointer,
+    ) -> Result<(), AppendError> {
+        let mut state = self.0.state.lock().await;
+        if state.master != Some(master) {
+            return Err(AppendError::Superseded { job: state.end.job, by: None });
+        }
+        let (number, fact) = (state.end.number(), JobFact::Checkpoint(pointer.clone()));
+        state.end = self.append(state.end, fact).await?;
+        let old = state.checkpoint.replace((number, pointer));
+        if let Some((old, _)) = old {
+            // If this fails, the record stays and is ignored, because a newer one follows.
+            if let Err(error) = self.0.logs.delete_record(state.end, old).await {
+                tracing::debug!(%error, "the record of an old checkpoint stays");
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the job's last fact, after every append that is under way. Returns the position after it.
+    ///
+    /// # Errors
+    /// As [`JobLogs::append`].
+    pub async fn append_last(&self, fact: JobFact) -> Result<LogEnd, AppendError> {
+        let mut state = self.0.state.lock().await;
+        state.master = None;
+        // The position stays: the caller repeats the same append after a store error.
+        let end = self.append(state.end, fact).await?;
+        state.ended = true;
+        Ok(end)
+    }
+
+    /// Returns true if the job's last fact is in the log: nobody will run the job again.
+    pub async fn has_ended(&self) -> bool {
+        self.0.state.lock().await.ended
+    }
+
+    async fn append(&self, end: LogEnd, fact: JobFact) -> Result<LogEnd, AppendError> {
+        self.0.logs.clone().append(end, fact, self.0.writer.clone()).await
+    }
+}
