@@ -170,8 +170,8 @@ impl<C: Record, K: CommitGroup<C>> CommitterOperator<C, K> {
         match outcome.error {
             None => {}
             Some(CommitError::Failed(why)) => {
-                let what = format!("the output of checkpoint {checkpoint} can never be committed");
-                return Err(context.io_error(what, why));
+                let what = format!("of checkpoint {checkpoint} can never be committed: {why}");
+                return Err(TaskError::Output { operator: context.name().to_owned(), what });
             }
             Some(CommitError::Retry(why)) if retries > self.most_retries => {
                 let what = format!(

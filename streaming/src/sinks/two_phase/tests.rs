@@ -314,7 +314,9 @@ fn a_permanent_failure_fails_the_task_which_is_never_done() {
     test.barrier(1, true).unwrap();
     let failed = Err(CommitError::Failed("no such table".to_owned()));
     lock(&world).results.extend([later("busy"), failed]);
-    let error = test.notify_complete(1).unwrap_err().to_string();
+    let error = test.notify_complete(1).unwrap_err();
+    assert!(!error.is_recoverable(), "the job fails");
+    let error = error.to_string();
     assert!(error.contains("checkpoint 1") && error.contains("no such table"), "{error}");
     assert!(test.is_committing());
 }
