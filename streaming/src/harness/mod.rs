@@ -380,9 +380,6 @@ impl Harness {
         outcome: &mut Outcome,
     ) -> Result<(), HarnessError> {
         let wrong = |name: &str, why| HarnessError::Coordinator(name.to_owned(), why);
-        for (name, coordinator) in coordinators.values_mut().filter(|_| finished) {
-            coordinator.publish().map_err(|why| wrong(name, why))?;
-        }
         for (name, coordinator) in coordinators.values_mut() {
             coordinator.job_ended(finished).map_err(|why| wrong(name, why))?;
         }
