@@ -211,11 +211,16 @@ impl Job {
         if task.state.is_terminal() {
             return false;
         }
+        let at_end = update.io.end_of_data && !task.io.end_of_data;
         task.io = update.io;
         task.metrics.clone_from(&update.metrics);
-        // A host repeats what was not answered: an earlier state again is no news. Any end is.
+        // A host repeats what was not answered: an earlier state again is no news. Any end is, and so is the end of the data, for
+        // which the JobMaster takes the final checkpoint.
         if update.state <= task.state && !update.state.is_terminal() {
-            return false;
+            if at_end {
+                self.outbox.waiting.push_back(Report::State(update));
+            }
+            return at_end;
         }
         task.state = update.state;
         task.cause.clone_from(&update.cause);

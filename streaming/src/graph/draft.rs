@@ -139,7 +139,8 @@ impl<T: Record> Downstream<T> {
                 None if reader.broadcast => Box::new(crate::chain::Broadcast),
                 None => Box::new(RoundRobin::new(shared.subtask as usize)),
             };
-            edges.push(Box::new(EdgeWriter::new(port, partitioner, shared.counters.clone())));
+            let (counters, interrupt) = (shared.counters.clone(), shared.interrupt.clone());
+            edges.push(Box::new(EdgeWriter::new(port, partitioner, counters, interrupt)));
         }
         Ok(match edges.pop() {
             None => Box::new(NoConsumer),

@@ -36,7 +36,7 @@ pub(crate) struct Plan {
 
 const DEFAULT_GROUP: &str = "default";
 /// The greatest possible number of key groups.
-const MOST_SUBTASKS: u32 = 32_768;
+pub(crate) const MOST_SUBTASKS: u32 = 32_768;
 
 pub(crate) fn plan(inputs: &PlanInputs<'_>) -> Result<Plan, BuildProgramError> {
     if inputs.nodes.is_empty() {

@@ -13,6 +13,7 @@ mod keyed_process;
 mod link;
 mod metrics;
 mod output;
+mod pace;
 mod process;
 mod sides;
 mod simple;
@@ -41,6 +42,7 @@ pub use keyed_process::{Context, InspectKeyed, KeyedOperator, KeyedProcessFuncti
 pub use link::Link;
 pub use metrics::{Counter, Gauge, Metrics};
 pub use output::{BATCH_RECORDS, Collector};
+pub(crate) use pace::Pace;
 pub use process::{Process, ProcessFunction};
 pub(crate) use sides::side_output;
 pub use sides::{OutputTag, SideOutput, SideOutputs};
