@@ -4,6 +4,7 @@
 //!
 //! This module must never be part of a running cluster.
 
+mod last;
 mod ports;
 mod upcalls;
 
@@ -14,7 +15,8 @@ use crate::{
     },
     sinks::{CollectChunk, CollectRequest},
 };
-use model::{ExecutionAttemptId, JobEdge, JobGraph, JobVertex, OperatorId, ShipStrategy};
+use last::{FinalCheckpoint, commits};
+use model::{ExecutionAttemptId, JobEdge, JobVertex, OperatorId, ShipStrategy};
 use ports::{Channel, MemoryInput, MemoryOutput};
 use std::{
     collections::BTreeMap,
@@ -392,46 +394,6 @@ impl Harness {
             outcome.collected.push(lines);
         }
         Ok(())
-    }
-}
-
-/// Returns whether a job has sinks that commit, so that it ends with a final checkpoint.
-fn commits(graph: &JobGraph) -> bool {
-    graph.nodes.iter().any(|node| node.commits)
-}
-
-/// The checkpoint after the end of all data, which a job with committing sinks ends with.
-#[derive(Default)]
-struct FinalCheckpoint {
-    /// The checkpoint's number, once it was triggered.
-    number: Option<u64>,
-    notified: bool,
-}
-
-impl FinalCheckpoint {
-    /// Triggers the checkpoint once all sources are at their ends, and tells the tasks that it is complete once all of them have
-    /// acknowledged it. Returns true if the tasks have something to do.
-    fn advance(&mut self, world: &World, tasks: &mut [Running]) -> Result<bool, HarnessError> {
-        let at_end =
-            |running: &Running| running.task.counters().end_of_data.load(Ordering::Relaxed);
-        match self.number {
-            None if tasks.iter().filter(|running| running.source).all(at_end) => {
-                let checkpoint = world.next_checkpoint();
-                self.number = Some(checkpoint);
-                trigger(tasks, Barrier { checkpoint, triggered_ms: 0, last: true })?;
-                Ok(true)
-            }
-            Some(number) if !self.notified && world.acknowledgements(number) == tasks.len() => {
-                self.notified = true;
-                for running in tasks {
-                    let told = running.task.deliver(Mail::NotifyComplete(number));
-                    told.map_err(|error| failed(running, error))?;
-                    running.woken.set();
-                }
-                Ok(true)
-            }
-            _ => Ok(false),
-        }
     }
 }
 

@@ -4,7 +4,6 @@
 use super::{Identity, TextPart, publish};
 use crate::{
     operators::{BoxError, OperatorContext},
-    seam::TaskError,
     sinks::{CommittingSinkWriter, SinkWriter, WriterContext, files::names::Names},
     state::ListState,
     types::ToLine,
@@ -164,7 +163,7 @@ impl<T: ToLine> CommittingSinkWriter<T> for TextWriter {
             self.append(Path::new(&path), bytes).map_err(|error| -> BoxError {
                 let what =
                     format!("cannot take over '{path}', which an earlier attempt has written");
-                TaskError::from(context.io_error(what, error)).into()
+                context.io_error(what, error).into()
             })?;
         }
         Ok(())
