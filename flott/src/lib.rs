@@ -57,8 +57,9 @@ pub mod prelude {
         TimerService, TumblingEventTimeWindows, TumblingProcessingTimeWindows, WindowFunction,
     };
     pub use streaming::sinks::{
-        CommitError, CommitRequest, Committer, CommittingSinkWriter, FileSink, GlobalCommitter,
-        NoCommitter, NoWriterState, RollingPolicy, Sink, SinkWriter, WriterContext,
+        CommitError, CommitRequest, Committer, CommittingSinkWriter, Encoder, FileSink,
+        GlobalCommitter, NoCommitter, NoWriterState, RollingPolicy, Sink, SinkWriter,
+        WriterContext,
     };
     pub use streaming::sources::{
         Boundedness, NoEnumerator, ReadProgress, ReaderContext, ReaderOutput, Source, SourceReader,

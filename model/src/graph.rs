@@ -95,8 +95,8 @@ pub struct GraphNode {
     pub states: Vec<StateDeclaration>,
     /// Whether a coordinator (a split enumerator, a collector) runs for it in the JobManager-side host.
     pub coordinated: bool,
-    /// Whether it commits what a sink has written when a checkpoint is complete: a committer or global committer. A task of such
-    /// a node does not finish before its commits of the final checkpoint are done.
+    /// Whether the operator commits results when a checkpoint is complete. The tasks of a job with such an operator end only after
+    /// a final checkpoint.
     #[serde(default)]
     pub commits: bool,
 }

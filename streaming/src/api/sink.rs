@@ -112,12 +112,17 @@ impl<T: Record> Stream<T> {
     ///
     /// The committer of a subtask is chained to its writer. A global committer is a task by itself.
     pub fn sink_to<S: Sink<T>>(&self, sink: S) -> StreamSink {
+        self.sink_of_kind("sink", sink)
+    }
+
+    /// Writes the records to a sink whose writer has this kind in the job graph.
+    pub(crate) fn sink_of_kind<S: Sink<T>>(&self, kind: &str, sink: S) -> StreamSink {
         let sink: Shared<S> = Arc::new(Mutex::new(sink));
         let (commits, commits_globally) = two_phase::commits::<T, S>();
         let states = <<S::Writer as CommittingSinkWriter<T>>::State as State>::declare();
         let shared = sink.clone();
         let spec = OperatorSpec {
-            kind: "sink".to_owned(),
+            kind: kind.to_owned(),
             states,
             sink: !commits && !commits_globally,
             ..OperatorSpec::default()
@@ -126,8 +131,8 @@ impl<T: Record> Stream<T> {
         let mut builder = self.env.builder.borrow_mut();
         let written = builder.add_operator(spec, Inputs::of(&self.above), make);
         let node = written.from();
-        let spec = |kind: &str, single| OperatorSpec {
-            kind: kind.to_owned(),
+        let spec = |role: &str, single| OperatorSpec {
+            kind: format!("{kind}_{role}"),
             states: two_phase::declare::<S::Committable>(),
             sink: true,
             commits: true,
@@ -137,12 +142,12 @@ impl<T: Record> Stream<T> {
         let committer = commits.then(|| {
             let (inputs, sink) = (Inputs::of(std::slice::from_ref(&written)), sink.clone());
             let make = move || two_phase::committer::<T, S>(sink.clone());
-            builder.add_operator(spec("sink_committer", false), inputs, make).from()
+            builder.add_operator(spec("committer", false), inputs, make).from()
         });
         let global_committer = commits_globally.then(|| {
             let inputs = Inputs::of(&[written.clone().routed(Route::Rebalance, None)]);
             let make = move || two_phase::global_committer::<T, S>(sink.clone());
-            builder.add_operator(spec("sink_global_committer", true), inputs, make).from()
+            builder.add_operator(spec("global_committer", true), inputs, make).from()
         });
         drop(builder);
         StreamSink { env: self.env.clone(), node, committer, global_committer }

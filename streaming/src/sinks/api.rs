@@ -1,8 +1,7 @@
 //! The methods of [`Stream`] that declare the built-in sinks.
 
 use super::{
-    Checksum, CollectSink, Discard, Print, TextFileSink, checksum::Total, collect::CollectFactory,
-    text_file::CommitterFactory,
+    Checksum, CollectSink, Discard, Print, checksum::Total, collect::CollectFactory, text::TextSink,
 };
 use crate::{
     api::{Stream, StreamSink},
@@ -22,20 +21,19 @@ impl<T: Record> Stream<T> {
 
     /// Writes every record as a line to files. With one subtask `path` becomes a file, with several a folder of files `part-00000`
     /// and so on. The whole output appears when the job has finished and replaces an earlier result in one step. For bounded jobs
-    /// only. The job fails if `path` is a folder with other files than `part-…`.
+    /// only. The job fails if `path` is a folder with other files than `part-…`, or if the TaskManagers do not share the folder of
+    /// `path`. A [`FileSink`](super::FileSink) writes the output of an unbounded job.
     ///
-    /// Until then the output is in a hidden folder beside `path`, `.NAME.flott-JOBID`. If a job is lost and leaves its folder
-    /// behind, the next job that publishes to `path` removes the folder, provided that nothing in it has changed for a day and
-    /// its lock is free, so that its job is certainly gone. Otherwise the folder stays and can be removed by hand.
+    /// Until then the output is in a hidden folder beside `path`, `.NAME.flott-JOBID`. If a job fails or is cancelled after a
+    /// checkpoint, or is lost, it leaves its folder behind. The next job that publishes to `path` removes the folder, provided that
+    /// nothing in it has changed for a day and its lock is free, so that its job is certainly gone. Otherwise the folder stays and
+    /// can be removed by hand.
     pub fn write_text(&self, path: impl AsRef<Path>) -> StreamSink
     where
         T: ToLine,
     {
         let destination = self.env.resolve("file sink", path.as_ref());
-        let committer = CommitterFactory { destination: destination.clone() };
-        self.add_sink("file_sink", Some(Box::new(committer)), move || {
-            TextFileSink::new(destination.clone())
-        })
+        self.sink_of_kind("file_sink", TextSink::new(destination))
     }
 
     /// Sends every record as a line to the attached client. The client of a bounded job gets the lines when the job has finished;

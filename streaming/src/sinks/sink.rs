@@ -98,7 +98,7 @@ pub trait SinkWriter<T>: Send + 'static {
 pub trait CommittingSinkWriter<T>: SinkWriter<T> {
     /// Names what the committer makes visible: a hidden file, an open transaction. It is kept in the checkpoint.
     type Committable: Record;
-    /// The state of the writer: a struct with `#[derive(OperatorState)]`, [`NoWriterState`] for none.
+    /// The state of the writer: a struct with `#[derive(OperatorState)]`, [`NoWriterState`](super::NoWriterState) for none.
     type State: OperatorState;
 
     /// Returns what is to be committed when the checkpoint is complete. Called once per barrier, and once after the last
@@ -139,7 +139,7 @@ pub trait CommittingSinkWriter<T>: SinkWriter<T> {
 }
 
 /// A sink with two-phase commit: it creates the writer and the committer of each subtask, and the global committer. Where one of
-/// the committers is not needed, its type is [`NoCommitter`].
+/// the committers is not needed, its type is [`NoCommitter`](super::NoCommitter).
 ///
 /// A sink for records of every type (`impl<T: Record> Sink<T> for Files`) must not implement `Clone`, else the compiler takes it
 /// for a [`SinkWriter`] that is a sink by itself.
@@ -271,9 +271,9 @@ pub trait Sink<T>: Send + 'static {
     type Committable: Record;
     /// The type of the writers, one per subtask.
     type Writer: CommittingSinkWriter<T, Committable = Self::Committable>;
-    /// The type of the committers, one per subtask; [`NoCommitter`] for none.
+    /// The type of the committers, one per subtask; [`NoCommitter`](super::NoCommitter) for none.
     type Committer: Committer<Self::Committable>;
-    /// The type of the committer that gets what all writers have prepared; [`NoCommitter`] for none.
+    /// The type of the committer that gets what all writers have prepared; [`NoCommitter`](super::NoCommitter) for none.
     type GlobalCommitter: GlobalCommitter<Self::Committable>;
 
     /// Creates the writer of one subtask.
@@ -281,12 +281,12 @@ pub trait Sink<T>: Send + 'static {
     /// # Errors
     /// The task fails with the returned error.
     fn create_writer(&self, context: &OperatorContext) -> Result<Self::Writer, BoxError>;
-    /// Creates the committer of one subtask. Not called if the type is [`NoCommitter`].
+    /// Creates the committer of one subtask. Not called if the type is [`NoCommitter`](super::NoCommitter).
     ///
     /// # Errors
     /// The task fails with the returned error.
     fn create_committer(&self, context: &OperatorContext) -> Result<Self::Committer, BoxError>;
-    /// Creates the global committer. Not called if the type is [`NoCommitter`].
+    /// Creates the global committer. Not called if the type is [`NoCommitter`](super::NoCommitter).
     ///
     /// # Errors
     /// The task fails with the returned error.
@@ -303,7 +303,7 @@ pub trait Sink<T>: Send + 'static {
 /// What the committables of one checkpoint name is committed concurrently; all commits of a checkpoint are done before those of
 /// the next one begin.
 pub trait Committer<C>: Send + Sync + 'static {
-    /// False for [`NoCommitter`] only.
+    /// False for [`NoCommitter`](super::NoCommitter) only.
     #[doc(hidden)]
     const COMMITS: bool = true;
     /// Commits one committable. The future runs beside the task; work that blocks belongs into `tokio::task::spawn_blocking`.
@@ -322,7 +322,7 @@ pub trait Committer<C>: Send + Sync + 'static {
 ///
 /// A commit must be idempotent, as that of a [`Committer`]; where a part of it was done before, it does the rest.
 pub trait GlobalCommitter<C>: Send + Sync + 'static {
-    /// False for [`NoCommitter`] only.
+    /// False for [`NoCommitter`](super::NoCommitter) only.
     #[doc(hidden)]
     const COMMITS: bool = true;
     /// True if nothing is committed before the end of bounded input: the only commit is that of the final checkpoint, with the

@@ -263,19 +263,6 @@ fn a_file_job_that_did_not_finish_shows_nothing() {
 }
 
 #[test]
-fn parts_that_are_missing_are_noticed() {
-    let tmp = tempfile::tempdir().unwrap();
-    let to = tmp.path().join("out");
-    let mut committer = FileCommitter::new(to.clone(), &context(tmp.path(), 2));
-    committer.start(None).unwrap();
-    committer.handle_event(attempt(0, 0), &encode_one(&(1_u8, 0_u32))).unwrap();
-    assert!(committer.handle_event(attempt(0, 0), &encode_one(&(1_u8, 1_u32))).is_err());
-    let error = committer.job_ended(true).unwrap_err();
-    assert!(error.starts_with("1 of 2 parts"), "{error}");
-    assert!(!to.exists());
-}
-
-#[test]
 fn a_checksum_does_not_depend_on_order_or_parallelism() {
     let of = |parallelism| {
         let job = built(parallelism, |env| {

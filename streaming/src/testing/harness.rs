@@ -124,7 +124,7 @@ impl<T: Send + 'static, Op: Operator<T>> HarnessBuilder<T, Op> {
         self.interrupt.raise();
         self
     }
-    /// Opens the operator and returns its test.
+    /// Opens the operator and returns its test, once the I/O is done that the operator has begun.
     ///
     /// # Errors
     /// Fails with the operator's own error, for example when a snapshot is not its own.

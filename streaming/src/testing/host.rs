@@ -10,9 +10,10 @@ use model::{ExecutionAttemptId, JobId, JobVertexId, NodeId, OperatorId};
 use std::{
     collections::{BTreeMap, VecDeque},
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::{Arc, LazyLock, Mutex, mpsc},
     time::Duration,
 };
+use tokio::runtime::Runtime;
 
 /// Name of the operator.
 pub(super) const OPERATOR: &str = "test";
@@ -96,14 +97,19 @@ impl TaskUpcalls for Host {
     fn acknowledge(&self, _checkpoint: u64, _snapshot: TaskSnapshot) {}
 }
 
-/// Runs I/O to its end on this thread. It has a runtime, because I/O of operators runs on tokio.
+/// Runs I/O on a runtime of its own and waits for it. The test itself may run inside of another runtime, which would forbid that a
+/// future is waited for on its thread.
 fn block_on(work: BoxFuture<'static, Answer>) -> Answer {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    // A test that runs inside of a runtime may not block its thread.
-    let run = move || runtime.map_err(|error| error.to_string())?.block_on(work);
-    std::thread::spawn(run)
-        .join()
-        .unwrap_or_else(|_| Err("the I/O of the operator panicked".into()))
+    static RUNTIME: LazyLock<std::io::Result<Runtime>> = LazyLock::new(|| {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
+    });
+    let runtime = RUNTIME.as_ref().map_err(ToString::to_string)?;
+    let (done, answer) = mpsc::channel();
+    runtime.spawn(async move {
+        // The receiver waits below.
+        let _ = done.send(work.await);
+    });
+    answer.recv().unwrap_or_else(|_| Err("the I/O of the operator panicked".to_owned()))
 }
 
 /// Returns an answer as mail for the operator.

@@ -6,7 +6,7 @@
 //! Nothing here may show a part whose checkpoint is not complete.
 
 mod commit;
-mod names;
+pub(super) mod names;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -170,14 +170,20 @@ impl<E> FileSink<E> {
     }
 
     /// Refuses what can never be written, with a failure that no restart repeats.
-    fn check(&self) -> Result<(), BoxError> {
+    fn check(&self, context: &OperatorContext) -> Result<(), BoxError> {
+        let failed = |why: String| {
+            let what = format!("'{}' cannot be written: {why}", self.uri);
+            BoxError::from(TaskError::Output { operator: context.name().to_owned(), what })
+        };
         let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if self.suffix.len() > 100 || !self.suffix.chars().all(allowed) {
-            let why = format!("'{}' cannot end the name of a file: A-Z a-z 0-9 . _ -", self.suffix);
-            return Err(TaskError::Deployment(why).into());
+            let suffix = &self.suffix;
+            return Err(failed(format!(
+                "a file name cannot end with '{suffix}', use A-Z a-z 0-9 . _ -"
+            )));
         }
         let opened = storage::output::open(&self.uri, &S3Settings::default());
-        opened.map(drop).map_err(|error| TaskError::Deployment(error.to_string()).into())
+        opened.map(drop).map_err(|error| failed(error.to_string()))
     }
 }
 
@@ -188,7 +194,7 @@ impl<T: Send + 'static, E: Encoder<T>> Sink<T> for FileSink<E> {
     type GlobalCommitter = PartCommitter;
 
     fn create_writer(&self, context: &OperatorContext) -> Result<PartWriter<E>, BoxError> {
-        self.check()?;
+        self.check(context)?;
         let folder = storage::output::open(&self.uri, &s3_settings(context))?;
         let names = names::Names::of(context, &self.suffix);
         Ok(PartWriter::new(self.uri.clone(), folder, names, self.policy, self.encoder.clone()))
@@ -212,6 +218,6 @@ fn s3_settings(context: &OperatorContext) -> S3Settings {
         region: option("s3.region"),
         access_key: option("s3.access-key"),
         secret_key: option("s3.secret-key"),
-        path_style_access: context.option("s3.path.style.access") == Some("true"),
+        path_style_access: context.option("s3.path.style.access").map(str::trim) == Some("true"),
     }
 }

@@ -5,18 +5,18 @@ use sha2::{Digest, Sha256};
 
 /// Makes the names of one attempt, and recognises those of others.
 #[derive(Debug, Clone)]
-pub(super) struct Names {
+pub(in crate::sinks) struct Names {
     subtask: u32,
     parallelism: u32,
     /// Differs in each attempt of each job: 16 hexadecimal digits.
     run: String,
     /// The same in all attempts of the sink: the job and the operator.
-    pub(super) owner: String,
+    pub(in crate::sinks) owner: String,
     suffix: String,
 }
 
 impl Names {
-    pub(super) fn of(context: &OperatorContext, suffix: &str) -> Self {
+    pub(in crate::sinks) fn of(context: &OperatorContext, suffix: &str) -> Self {
         let owner = format!("{}-{}", context.job_id(), context.operator);
         let attempt = context.attempt();
         let mut hasher = Sha256::new();
@@ -29,17 +29,17 @@ impl Names {
         Self { subtask, parallelism, run, owner, suffix: suffix.to_owned() }
     }
 
-    pub(super) fn subtask(&self) -> u32 {
+    pub(in crate::sinks) fn subtask(&self) -> u32 {
         self.subtask
     }
 
     /// Returns the final name of a part.
-    pub(super) fn part(&self, count: u32) -> String {
+    pub(in crate::sinks) fn part(&self, count: u32) -> String {
         format!("part-{:05}-{count:05}-{}{}", self.subtask, self.run, self.suffix)
     }
 
     /// Returns whether a part is one of an earlier attempt of a subtask that this one has taken over from.
-    pub(super) fn is_leftover(&self, part: &str) -> bool {
+    pub(in crate::sinks) fn is_leftover(&self, part: &str) -> bool {
         let mut fields = part.strip_prefix("part-").unwrap_or_default().splitn(3, '-');
         let (subtask, _, run) = (fields.next(), fields.next(), fields.next());
         let subtask = subtask.and_then(|subtask| subtask.parse::<u32>().ok());

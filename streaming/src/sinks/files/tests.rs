@@ -217,3 +217,20 @@ fn what_can_never_be_written_fails_at_once() {
     unrecoverable(FileSink::lines("ftp://x/y"), "ftp");
     unrecoverable(FileSink::lines("/tmp/out").suffix("/x"), "'/x'");
 }
+
+#[test]
+fn a_job_without_periodic_checkpoints_commits_by_its_final_one() {
+    for (fail_after, parallelism) in [(&[][..], 1), (&[7, 20][..], 3)] {
+        let tmp = tempfile::tempdir().unwrap();
+        let folder = tmp.path().join("out").display().to_string();
+        let built = crate::api::tests::built(parallelism, move |env| {
+            env.sequence(0..5_000).rebalance().sink_to(FileSink::lines(folder.clone()));
+        });
+        let harness = crate::harness::Harness::new(tmp.path()).budget(100).fail_after(fail_after);
+        harness.run(&built).unwrap();
+        let mut expected: Vec<String> = (0..5_000).map(|n: u32| n.to_string()).collect();
+        expected.sort();
+        assert!(finished(&tmp.path().join("out")) == expected, "{parallelism}");
+        assert_eq!(names(&tmp.path().join("out"), true), [""; 0]);
+    }
+}

@@ -147,11 +147,15 @@ impl<E> PartWriter<E> {
 
 impl<T, E: Encoder<T>> SinkWriter<T> for PartWriter<E> {
     fn write(&mut self, record: T, context: &WriterContext<'_>) -> Result<(), BoxError> {
+        let before = self.piece.len();
+        self.encoder.encode(&record, &mut self.piece)?;
+        if self.piece.len() == before {
+            // No part is empty: S3 has no upload without a part.
+            return Ok(());
+        }
         if self.part_bytes.is_none() {
             self.begin_part(context);
         }
-        let before = self.piece.len();
-        self.encoder.encode(&record, &mut self.piece)?;
         let bytes = self.part_bytes.unwrap_or(0) + (self.piece.len() - before) as u64;
         self.part_bytes = Some(bytes);
         let size = self.folder.piece_bytes();

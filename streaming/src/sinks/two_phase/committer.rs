@@ -170,8 +170,8 @@ impl<C: Record, K: CommitGroup<C>> CommitterOperator<C, K> {
         match outcome.error {
             None => {}
             Some(CommitError::Failed(why)) => {
-                let what = format!("the output of checkpoint {checkpoint} can never be committed");
-                return Err(context.io_error(what, why));
+                let what = format!("of checkpoint {checkpoint} can never be committed: {why}");
+                return Err(TaskError::Output { operator: context.name().to_owned(), what });
             }
             Some(CommitError::Retry(why)) if retries > self.most_retries => {
                 let what = format!(
@@ -203,6 +203,8 @@ impl<C: Record, K: CommitGroup<C>> Operator<C> for CommitterOperator<C, K> {
             };
             self.most_retries = text.trim().parse().map_err(wrong)?;
         }
+        // Then the operator does not see the end of input again.
+        self.ended = context.shared().restored_at_end;
         let created = (self.create)(context);
         self.committer = Some(created.map_err(|error| failed(context, error))?);
         if context.restore().is_empty() {

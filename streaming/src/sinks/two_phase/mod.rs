@@ -1,4 +1,4 @@
-//! The operators of a [`Sink`](super::Sink): the writer, the committer and the global committer.
+//! The operators of a [`Sink`]: the writer, the committer and the global committer.
 //!
 //! The committables of a checkpoint are those that reach a committer before the checkpoint's barrier. A committer keeps them,
 //! with the number of their checkpoint, in its snapshots until they are committed. Nothing here may commit before the checkpoint

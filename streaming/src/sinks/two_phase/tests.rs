@@ -314,7 +314,9 @@ fn a_permanent_failure_fails_the_task_which_is_never_done() {
     test.barrier(1, true).unwrap();
     let failed = Err(CommitError::Failed("no such table".to_owned()));
     lock(&world).results.extend([later("busy"), failed]);
-    let error = test.notify_complete(1).unwrap_err().to_string();
+    let error = test.notify_complete(1).unwrap_err();
+    assert!(!error.is_recoverable(), "the job fails");
+    let error = error.to_string();
     assert!(error.contains("checkpoint 1") && error.contains("no such table"), "{error}");
     assert!(test.is_committing());
 }
@@ -404,11 +406,12 @@ fn a_job_that_is_stopped_before_its_end_commits_nothing_that_waits_for_the_end()
 
 /// A host that does the I/O of a task when the test says so.
 #[derive(Default)]
-struct Slow(Mutex<VecDeque<(u64, BoxFuture<'static, Result<Vec<u8>, String>>)>>);
+struct Slow(Mutex<VecDeque<(u64, Io)>>);
+type Io = BoxFuture<'static, Result<Vec<u8>, String>>;
 
 impl TaskUpcalls for Slow {
     fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {}
-    fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u64) {
+    fn spawn_io(&self, work: Io, ticket: u64) {
         lock(&self.0).push_back((ticket, work));
     }
     fn now_unix_ms(&self) -> u64 {

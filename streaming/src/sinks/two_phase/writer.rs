@@ -62,6 +62,8 @@ impl<T: Send + 'static, S: Sink<T>> Operator<T> for SinkWriterOperator<T, S> {
     type Out = S::Committable;
 
     fn open(&mut self, context: &OperatorContext) -> Result<(), TaskError> {
+        // Then the operator does not see the end of input again, and may emit nothing.
+        self.ended = context.shared().restored_at_end;
         let created = lock(&self.sink).create_writer(context);
         let writer = self.writer.insert(created.map_err(|error| failed(context, error))?);
         writer.open(context).map_err(|error| failed(context, error))?;
