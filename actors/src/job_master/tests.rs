@@ -1,3 +1,5 @@
+mod checkpoints;
+
 use super::*;
 use crate::job_testing::{
     Deployments, HostsDouble, ManagerDouble, WorkerDouble, graph, log_of, program, until,
@@ -16,6 +18,7 @@ use gateways::{Answer, Ask, CallError, FabricError, NodeAddress, Registration};
 use model::{
     AllocationId, DispatcherId, ExecutionState, FailureCause, InstanceId, JobStatus, OperatorId,
 };
+use storage::jobs::OpenJobLog;
 
 /// A runner that is told how the job ends.
 struct RunnerDouble(Calls<JobReachedTerminalState>);
@@ -44,6 +47,7 @@ struct Fixture {
     hosts: HostsDouble,
     manager: ManagerDouble,
     ended: Calls<JobReachedTerminalState>,
+    log: OpenJobLog,
     _runner: Registration,
 }
 
@@ -74,11 +78,12 @@ impl Fixture {
         let registration = rpc.serve("job_manager_runner/test", fence, runner);
         let own = graph.options.iter().map(|(key, value)| (key.as_str(), value.clone()));
         let options = process.services.options.overlaid(own, "the job").unwrap();
+        let log = log_of(&graph);
         let running = start(JobMasterDeps {
             services: process.services.clone(),
             program: Some(program),
             options,
-            log: log_of(&graph),
+            log: log.clone(),
             graph: Arc::new(graph),
             session: JobMasterId(session(FENCE)),
             submitted_ms: process.services.platform.unix_millis(),
@@ -92,7 +97,7 @@ impl Fixture {
         while gateway.ask(RequestStatus {}).await.expect("it answers") == JobStatus::Created {
             tokio::task::yield_now().await;
         }
-        Self { process, running, gateway, hosts, manager, ended, _runner: registration }
+        Self { process, running, gateway, hosts, manager, ended, log, _runner: registration }
     }
 
     async fn worker(&self, name: &str, mode: Deployments) -> WorkerDouble {

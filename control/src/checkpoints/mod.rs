@@ -13,6 +13,7 @@ mod tests;
 pub use restore::{assemble, coordinator_state, part_of, restore_of};
 
 use crate::execution_graph::TaskIndex;
+use crate::registration::backoff;
 use model::{CheckpointMetadata, OperatorId, StateHandle, SubtaskSnapshot};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -333,17 +334,17 @@ impl Checkpoints {
         self.pending.as_mut().filter(|p| p.checkpoint == checkpoint && p.phase == phase)
     }
 
-    /// Aborts the pending checkpoint for a reason that counts as a failure.
+    /// Aborts the pending checkpoint for a reason that counts as a failure. A final checkpoint is tried again however often it
+    /// failed: starting the job again would repeat all work since the checkpoint before, only to arrive at the same point.
     fn fail(&mut self, now: Duration, why: String) {
         let ends = self.pending.as_ref().is_some_and(|pending| !pending.last.is_empty());
         self.abort(why.clone());
-        self.failures = self.failures.saturating_add(1);
         if ends {
-            let pause =
-                crate::registration::backoff(FINAL_RETRY.0, FINAL_RETRY.1, self.failures - 1);
+            let pause = backoff(FINAL_RETRY.0, FINAL_RETRY.1, self.failures);
             self.final_due = now.saturating_add(pause);
         }
-        if self.failures > self.config.tolerable_failures {
+        self.failures = self.failures.saturating_add(1);
+        if self.failures > self.config.tolerable_failures && !ends {
             self.failures = 0;
             self.out.push(CheckpointStep::TooManyFailures(why));
         }

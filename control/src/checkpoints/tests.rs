@@ -145,8 +145,7 @@ fn a_checkpoint_that_fails_is_aborted_and_what_it_stored_is_deleted() {
 
 #[test]
 fn a_final_checkpoint_that_failed_is_tried_again_after_a_pause() {
-    let config = CheckpointConfig { tolerable_failures: 9, ..CheckpointConfig::default() };
-    let mut c = Checkpoints::new(config, at(0));
+    let mut c = Checkpoints::new(CheckpointConfig::default(), at(0));
     assert!(!c.may_begin(at(5_000), false), "there is no interval");
     assert!(c.may_begin(at(0), true));
     c.begin(at(0), 5, Scope { last: tasks(1), ..scope(1) });
@@ -154,6 +153,14 @@ fn a_final_checkpoint_that_failed_is_tried_again_after_a_pause() {
     assert!(!c.may_begin(at(109), true));
     assert_eq!(c.next_deadline(true, true), Some(at(110)));
     assert!(c.may_begin(at(110), true));
+    // However often it fails, and though no failure is tolerated, the job goes on trying.
+    for pause in [200, 400, 800] {
+        c.begin(at(1000), 5, Scope { last: tasks(1), ..scope(1) });
+        let CheckpointStep::Trigger(number) = c.take_steps().pop().unwrap() else { panic!() };
+        c.decline(at(1000), number, "no".into());
+        assert!(!c.take_steps().iter().any(|s| matches!(s, CheckpointStep::TooManyFailures(_))));
+        assert_eq!(c.next_deadline(true, true), Some(at(1000 + pause)));
+    }
 }
 
 #[test]
