@@ -5,10 +5,12 @@ use super::{Head, PassedBarrier};
 use crate::{
     operators::{ChainShared, OperatorMail, split_ticket, ticket_of},
     seam::{Mail, Progress, Subtask, TaskCounters, TaskError, TaskSnapshot},
+    state::Slice,
 };
 use model::NodeId;
 use std::{
     any::Any,
+    collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -26,6 +28,17 @@ const BUFFER_TIMEOUT_DEFAULT: Duration = Duration::from_millis(100);
 const LINGER_MS: u64 = 5;
 /// The node number in tickets of the runner itself; no operator has it.
 const RUNNER: NodeId = NodeId(u32::MAX);
+/// The number in tickets of the timer that wakes the task to send its output, of the one that looks whether chunks of a snapshot
+/// are stored, and of the request to step again.
+const FLUSH: u32 = 0;
+const STORED: u32 = 1;
+const AGAIN: u32 = 2;
+/// The bytes of its snapshots that a task writes in each step, however much input is due: about 0.1 ms.
+const LEAST_BYTES: usize = 128 << 10;
+/// The bytes that it writes at once while no input is due, so that it looks at its timers and wakes others in time.
+const MOST_BYTES: usize = 1 << 20;
+/// The pause after which a task looks again whether chunks of its snapshots are stored.
+const STORED_AFTER: Duration = Duration::from_millis(1);
 
 /// The subtask of a chain: the chain's head, and when its output was last flushed.
 pub struct ChainTask {
@@ -41,6 +54,12 @@ pub struct ChainTask {
     flushed: (u64, u64),
     /// True while a timer is set that wakes the task to send its output.
     timer: bool,
+    /// Barriers that have passed and whose snapshots are not complete.
+    passed: VecDeque<PassedBarrier>,
+    /// The number of input and output records when a slice of a snapshot was last written.
+    worked: u64,
+    /// True while a timer is set after which the task looks whether chunks are stored.
+    stored_timer: bool,
     /// The number of the newest barrier that has passed, if the task ends with its checkpoint.
     last_barrier: Option<u64>,
     /// True once the checkpoint that the task ends with is complete.
@@ -61,6 +80,9 @@ impl ChainTask {
             flushed_ms: 0,
             flushed: (0, 0),
             timer: false,
+            passed: VecDeque::new(),
+            worked: 0,
+            stored_timer: false,
             last_barrier: None,
             final_complete: false,
             over: false,
@@ -106,12 +128,11 @@ impl ChainTask {
             // Whatever the step returned: records are left for which nobody would wake the task.
             progress = Progress::Busy;
         }
-        for PassedBarrier { barrier, ended } in self.head.passed_barriers() {
-            let operators = self.shared.take_snapshots(barrier.checkpoint);
-            self.last_barrier = barrier.last.then_some(barrier.checkpoint);
-            self.shared.upcalls.acknowledge(barrier.checkpoint, TaskSnapshot { ended, operators });
-        }
+        self.passed.extend(self.head.passed_barriers());
+        self.acknowledge();
         match progress {
+            // Not before the snapshot is complete, which makes another step due.
+            Progress::Finished if self.head.writes().is_some() => Ok(Progress::Starved),
             Progress::Finished => self.end(),
             Progress::Busy => {
                 let now = self.shared.upcalls.now_unix_ms();
@@ -133,6 +154,50 @@ impl ChainTask {
         }
     }
 
+    /// Acknowledges the checkpoints whose barrier has passed and whose snapshots are complete.
+    fn acknowledge(&mut self) {
+        while let Some(PassedBarrier { barrier, ended }) = self.passed.front().copied()
+            && self.head.writes().is_none_or(|writes| writes > barrier.checkpoint)
+        {
+            self.passed.pop_front();
+            let operators = self.shared.take_snapshots(barrier.checkpoint);
+            self.last_barrier = barrier.last.then_some(barrier.checkpoint);
+            self.shared.upcalls.acknowledge(barrier.checkpoint, TaskSnapshot { ended, operators });
+        }
+    }
+
+    /// Writes a slice of the snapshots that are being written, after a step with that result. Returns when the next step is due.
+    fn write_snapshots(&mut self, progress: Progress) -> Result<Progress, TaskError> {
+        if self.head.writes().is_none() {
+            return Ok(progress);
+        }
+        let counters = &self.shared.counters;
+        let count = |records: &AtomicU64| records.load(Ordering::Relaxed);
+        let worked = count(&counters.records_in).wrapping_add(count(&counters.records_out));
+        let worked = std::mem::replace(&mut self.worked, worked) != worked;
+        let shared = Arc::clone(&self.shared);
+        // After a step with records the task first wakes the receivers of its output, which the host does between two steps.
+        let busy = progress == Progress::Busy || worked;
+        let stop = || busy || shared.interrupt.is_raised() || shared.upcalls.is_woken();
+        let mut slice = Slice::new(LEAST_BYTES, MOST_BYTES, &stop);
+        self.head.write_snapshots(&mut slice)?;
+        self.acknowledge();
+        let again = match (self.head.writes(), slice.waits()) {
+            // An event, or the task's end, may have waited for the end of the snapshot.
+            (None, _) | (Some(_), false) => true,
+            (Some(_), true) => {
+                if !std::mem::replace(&mut self.stored_timer, true) {
+                    shared.upcalls.wake_at(STORED_AFTER, ticket_of(RUNNER, STORED));
+                }
+                false
+            }
+        };
+        if again && progress != Progress::Busy {
+            shared.upcalls.step_again(ticket_of(RUNNER, AGAIN));
+        }
+        Ok(progress)
+    }
+
     /// Sends the records that wait for their batches to fill, before the task parks; within 5 ms of the last flush it
     /// sets a timer instead.
     fn send_before_parking(&mut self) -> Result<Progress, TaskError> {
@@ -150,7 +215,7 @@ impl ChainTask {
             if !self.timer {
                 self.timer = true;
                 let wait = Duration::from_millis(self.linger_ms - since);
-                self.shared.upcalls.wake_at(wait, ticket_of(RUNNER, 0));
+                self.shared.upcalls.wake_at(wait, ticket_of(RUNNER, FLUSH));
             }
             return Ok(Progress::Starved);
         }
@@ -189,7 +254,10 @@ impl Subtask for ChainTask {
         if self.over {
             return Ok(Progress::Finished);
         }
-        self.guard(|task| task.advance(budget))
+        self.guard(|task| {
+            let progress = task.advance(budget)?;
+            task.write_snapshots(progress)
+        })
     }
 
     fn deliver(&mut self, mail: Mail) -> Result<(), TaskError> {
@@ -204,7 +272,11 @@ impl Subtask for ChainTask {
             Mail::Timer { ticket } => {
                 let (node, ticket) = split_ticket(ticket);
                 if node == RUNNER {
-                    task.timer = false;
+                    match ticket {
+                        FLUSH => task.timer = false,
+                        STORED => task.stored_timer = false,
+                        _ => {}
+                    }
                     return Ok(());
                 }
                 task.head.deliver(node, OperatorMail::Timer { ticket })
@@ -296,6 +368,12 @@ mod tests {
             false
         }
         fn resume(&mut self) -> Result<(), TaskError> {
+            Ok(())
+        }
+        fn writes(&self) -> Option<u64> {
+            None
+        }
+        fn write_snapshots(&mut self, _slice: &mut Slice<'_>) -> Result<(), TaskError> {
             Ok(())
         }
         fn is_interrupted(&self) -> bool {

@@ -16,6 +16,7 @@ pub use interrupt::Interrupt;
 pub use metrics::FunctionMetrics;
 
 use crate::{batch::Batch, types::CodecError};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use model::{Devices, ExecutionAttemptId, JobVertexId, OperatorId};
 use std::{
@@ -250,6 +251,28 @@ pub trait TaskUpcalls: Send + Sync {
     fn now_unix_ms(&self) -> u64;
     /// Sends [`Mail::Timer`] with this ticket after the duration `after`.
     fn wake_at(&self, after: Duration, ticket: u64);
+    /// Takes a chunk of an operator's snapshot while the snapshot is being written. The chunks of one snapshot come in order, and
+    /// those in the acknowledgement follow them. The chunk's memory is used again when it is dropped; the operator waits if eight
+    /// chunks are not dropped yet.
+    ///
+    /// # Errors
+    /// Returns the chunk if the host does not store chunks one by one; this and all later chunks then go with the acknowledgement.
+    fn store_chunk(
+        &self,
+        _checkpoint: u64,
+        _operator: OperatorId,
+        chunk: Bytes,
+    ) -> Result<(), Bytes> {
+        Err(chunk)
+    }
+    /// Returns true if the task has been woken since it last waited: input, room in an output or mail may be there.
+    fn is_woken(&self) -> bool {
+        false
+    }
+    /// Makes the task's next wait end at once. The host may send [`Mail::Timer`] with this ticket to do so.
+    fn step_again(&self, ticket: u64) {
+        self.wake_at(Duration::ZERO, ticket);
+    }
     /// Reports that this subtask has completed its part of a checkpoint.
     fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot);
 }
@@ -259,8 +282,8 @@ pub trait TaskUpcalls: Send + Sync {
 pub struct TaskSnapshot {
     /// True if the subtask had reached the end of its data before the barrier.
     pub ended: bool,
-    /// The encoded snapshot of each operator that has state.
-    pub operators: Vec<(OperatorId, Vec<u8>)>,
+    /// The encoded snapshot of each operator that has state, as chunks that follow each other.
+    pub operators: Vec<(OperatorId, Vec<Bytes>)>,
 }
 
 /// A message to a task from outside its inputs. Mail is delivered between two steps.

@@ -9,9 +9,10 @@ use crate::{
     batch::{Batch, NO_TIME},
     operators::{
         ChainShared, Consumer, Either, Flow, InspectBroadcast, InspectKeyed, InspectOperatorState,
-        Link, Operator, OutputTag, SideOutput, SideOutputs, Timer, side_output,
+        Link, Operator, OutputTag, SideOutput, SideOutputs, Timer, join_chunks, side_output,
     },
     seam::{Barrier, Interrupt, StreamEvent, TaskError},
+    state::Slice,
     types::Record,
 };
 use std::{any::Any, collections::BTreeMap, marker::PhantomData, sync::Arc};
@@ -234,7 +235,9 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
         self.checkpoint += 1;
         let checkpoint = self.checkpoint;
         self.event(StreamEvent::Barrier(Barrier { checkpoint, triggered_ms: 0, last: false }))?;
-        Ok(self.shared.take_snapshots(checkpoint).into_iter().map(|(_, bytes)| bytes).collect())
+        self.link.write_snapshots(&mut Slice::whole())?;
+        let snapshots = self.shared.take_snapshots(checkpoint);
+        Ok(snapshots.iter().map(|(_, chunks)| join_chunks(chunks)).collect())
     }
 
     /// Returns the value of a metric of the operator, by the name that its function gave it; `None` if there is none of that name.

@@ -5,7 +5,7 @@ use crate::{
     batch::Batch,
     operators::{
         BoxError, Consumer, Context, KeyedOperator, KeyedProcessFunction, Link, SideOutputs,
-        TimeDomain, Timer, context::ChainShared,
+        TimeDomain, Timer, context::ChainShared, join_chunks,
     },
     seam::{Barrier, TaskUpcalls},
     state::{ListState, MapState, State, slow::Slow},
@@ -146,7 +146,9 @@ impl<T: Send + 'static> Running<T> {
     fn barrier(&mut self, which: usize) -> Vec<Vec<u8>> {
         let barrier = Barrier { checkpoint: 1, triggered_ms: 0, last: false };
         self.event(StreamEvent::Barrier(barrier), which);
-        self.shared.take_snapshots(1).into_iter().map(|(_, bytes)| bytes).collect()
+        self.link.write_snapshots(&mut Slice::whole()).unwrap();
+        let snapshots = self.shared.take_snapshots(1);
+        snapshots.iter().map(|(_, chunks)| join_chunks(chunks)).collect()
     }
 }
 
