@@ -326,7 +326,12 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{operators::OperatorContext, seam::Barrier};
+    use crate::{
+        operators::OperatorContext,
+        seam::{Barrier, TaskUpcalls},
+    };
+    use futures::future::BoxFuture;
+    use model::OperatorId;
     use std::sync::Mutex;
 
     /// The answers of a chain in a test, and how often everything was flushed.
@@ -335,6 +340,31 @@ mod tests {
         sent: Vec<bool>,
         flushes: u32,
         interrupted: bool,
+        /// What steps return; [`Progress::Starved`] after the last one.
+        steps: Vec<Progress>,
+        passed: Vec<PassedBarrier>,
+        /// The slices that are left to be written of the snapshot for checkpoint 1.
+        slices: u32,
+        /// The checkpoints that were acknowledged, and the requests to step again.
+        acknowledged: Vec<u64>,
+        again: u32,
+    }
+
+    struct Recording(Arc<Mutex<Answers>>);
+
+    impl TaskUpcalls for Recording {
+        fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {}
+        fn spawn_io(&self, _: BoxFuture<'static, Result<Vec<u8>, String>>, _: u64) {}
+        fn now_unix_ms(&self) -> u64 {
+            0
+        }
+        fn wake_at(&self, _: Duration, _: u64) {}
+        fn step_again(&self, _: u64) {
+            self.0.lock().unwrap().again += 1;
+        }
+        fn acknowledge(&self, checkpoint: u64, _: TaskSnapshot) {
+            self.0.lock().unwrap().acknowledged.push(checkpoint);
+        }
     }
 
     /// A source without input.
@@ -345,7 +375,7 @@ mod tests {
             Ok(())
         }
         fn step(&mut self, _budget: usize) -> Result<Progress, TaskError> {
-            Ok(Progress::Starved)
+            Ok(self.0.lock().unwrap().steps.pop().unwrap_or(Progress::Starved))
         }
         fn trigger(&mut self, _barrier: Barrier) -> Result<(), TaskError> {
             Ok(())
@@ -371,9 +401,10 @@ mod tests {
             Ok(())
         }
         fn writes(&self) -> Option<u64> {
-            None
+            (self.0.lock().unwrap().slices > 0).then_some(1)
         }
         fn write_snapshots(&mut self, _slice: &mut Slice<'_>) -> Result<(), TaskError> {
+            self.0.lock().unwrap().slices -= 1;
             Ok(())
         }
         fn is_interrupted(&self) -> bool {
@@ -382,7 +413,7 @@ mod tests {
             answers.interrupted && answers.flushes > 0
         }
         fn passed_barriers(&mut self) -> Vec<PassedBarrier> {
-            Vec::new()
+            std::mem::take(&mut self.0.lock().unwrap().passed)
         }
         fn is_committing(&self) -> bool {
             false
@@ -418,7 +449,8 @@ mod tests {
 
     fn task(answers: Answers) -> (ChainTask, Arc<Mutex<Answers>>) {
         let answers = Arc::new(Mutex::new(answers));
-        let shared = OperatorContext::for_tests(0, 1).shared().clone();
+        let upcalls = Arc::new(Recording(answers.clone()));
+        let shared = OperatorContext::for_tests_with(0, 1, upcalls).shared().clone();
         let task = ChainTask::new(Box::new(Waiting(answers.clone())), shared, "test".into());
         AtomicU64::fetch_add(&task.shared.counters.records_out, 1, Ordering::Relaxed);
         (task, answers)
@@ -438,5 +470,31 @@ mod tests {
     fn a_source_that_waits_goes_on_with_records_that_found_the_output_full() {
         let (mut task, _) = task(Answers { interrupted: true, ..Answers::default() });
         assert_eq!(task.step(1).unwrap(), Progress::Busy, "nobody would wake it");
+    }
+
+    #[test]
+    fn a_checkpoint_is_acknowledged_when_its_snapshots_are_complete_and_the_task_ends_then() {
+        let passed = |checkpoint| PassedBarrier {
+            barrier: Barrier { checkpoint, triggered_ms: 0, last: false },
+            ended: false,
+        };
+        let (mut task, answers) = task(Answers {
+            passed: vec![passed(1)],
+            slices: 3,
+            steps: vec![Progress::Finished, Progress::Finished, Progress::Busy, Progress::Starved],
+            ..Answers::default()
+        });
+        assert_eq!(task.step(1).unwrap(), Progress::Starved);
+        assert_eq!(task.step(1).unwrap(), Progress::Busy);
+        assert!(answers.lock().unwrap().acknowledged.is_empty());
+        assert_eq!(answers.lock().unwrap().again, 1, "a busy task is stepped anyway");
+        // The end of the data waits for the last slice.
+        assert_eq!(task.step(1).unwrap(), Progress::Starved);
+        assert_eq!(answers.lock().unwrap().acknowledged, [1]);
+        assert_eq!(answers.lock().unwrap().again, 2, "nothing else would let the task end");
+        assert_eq!(task.step(1).unwrap(), Progress::Finished);
+        answers.lock().unwrap().passed = vec![passed(2)];
+        assert_eq!(task.step(1).unwrap(), Progress::Starved);
+        assert_eq!(answers.lock().unwrap().acknowledged, [1, 2], "nothing is being written");
     }
 }

@@ -85,7 +85,8 @@ impl Drop for Full {
         let mut chunk = std::mem::take(&mut self.bytes);
         let mut free = lock(&self.pool.free);
         // A chunk that an entry of megabytes has enlarged is not kept.
-        if free.len() < POOLED && (CHUNK_CAPACITY..=2 * CHUNK_CAPACITY).contains(&chunk.capacity()) {
+        if free.len() < POOLED && (CHUNK_CAPACITY..=2 * CHUNK_CAPACITY).contains(&chunk.capacity())
+        {
             chunk.clear();
             free.push(chunk);
         }

@@ -32,8 +32,8 @@ pub use operator::{
 pub use row::{FieldRows, Kept, Row, RowReader, RowWriter, Single, State, StateField};
 pub(crate) use snapshot::write_head;
 pub use snapshot::{read_snapshot, write_snapshot};
-pub use table::{Table, Vacant};
 pub(crate) use table::part_bits;
+pub use table::{Table, Vacant};
 
 pub use model::graph::StateDeclaration;
 

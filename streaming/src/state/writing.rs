@@ -130,9 +130,8 @@ impl Writing {
         }
         self.order.clear();
         self.order.extend(0..tables.len());
-        let room = |number: &usize| {
-            tables.get(*number).map_or(0, |table| table.capacity() - table.len())
-        };
+        let room =
+            |number: &usize| tables.get(*number).map_or(0, |table| table.capacity() - table.len());
         self.order.sort_by_cached_key(room);
         self.turn = 0;
         self.output.chunk = self.output.pool.take();
