@@ -128,7 +128,13 @@ impl Snapshots {
     ) -> Result<SubtaskSnapshot, String> {
         let mut operators = Vec::with_capacity(snapshot.operators.len());
         let mut inline = 0;
-        for (operator, state) in snapshot.operators {
+        for (operator, mut chunks) in snapshot.operators {
+            // An object is stored in one piece: not the task's thread joins the chunks.
+            let state = match chunks.len() {
+                1 => chunks.swap_remove(0),
+                _ => chunks.concat().into(),
+            };
+            drop(chunks);
             let bytes = state.len() as u64;
             let handle = match &self.directory {
                 Some(directory) if bytes > self.inline_max => {
@@ -137,13 +143,13 @@ impl Snapshots {
                         checkpoint,
                         attempt,
                         operator,
-                        state.into(),
+                        state,
                     );
                     stored.await.map_err(|error| error.to_string())?
                 }
                 _ => {
                     inline += bytes;
-                    StateHandle::Inline(state)
+                    StateHandle::Inline(state.into())
                 }
             };
             operators.push((operator, handle));

@@ -8,6 +8,7 @@ use crate::{
         Barrier, Element, ErasedBatch, InputPort, Interrupt, Polled, Progress, StreamEvent,
         TaskCounters, TaskError,
     },
+    state::Slice,
 };
 use model::NodeId;
 use std::{any::type_name, collections::VecDeque, sync::Arc};
@@ -65,6 +66,13 @@ pub trait Head: Send {
     fn resume(&mut self) -> Result<(), TaskError>;
     /// Returns true if records are left in the chain because a step was interrupted.
     fn is_interrupted(&self) -> bool;
+    /// Returns the earliest checkpoint for which an operator still writes its snapshot; `None` if no operator writes.
+    fn writes(&self) -> Option<u64>;
+    /// Writes a slice of the snapshots that operators have begun.
+    ///
+    /// # Errors
+    /// [`TaskError`] if the task has failed.
+    fn write_snapshots(&mut self, slice: &mut Slice<'_>) -> Result<(), TaskError>;
     /// Returns the barriers that have passed through the whole chain since the last call.
     fn passed_barriers(&mut self) -> Vec<PassedBarrier>;
     /// Returns true while results are being committed that a complete checkpoint contains.
@@ -320,6 +328,12 @@ impl<T: Send + 'static> Head for InputHead<T> {
     }
     fn is_interrupted(&self) -> bool {
         self.consumer.is_interrupted()
+    }
+    fn writes(&self) -> Option<u64> {
+        self.consumer.writes()
+    }
+    fn write_snapshots(&mut self, slice: &mut Slice<'_>) -> Result<(), TaskError> {
+        self.consumer.write_snapshots(slice)
     }
     fn passed_barriers(&mut self) -> Vec<PassedBarrier> {
         std::mem::take(&mut self.passed)

@@ -5,10 +5,12 @@ use super::{Head, PassedBarrier};
 use crate::{
     operators::{ChainShared, OperatorMail, split_ticket, ticket_of},
     seam::{Mail, Progress, Subtask, TaskCounters, TaskError, TaskSnapshot},
+    state::Slice,
 };
 use model::NodeId;
 use std::{
     any::Any,
+    collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -26,6 +28,17 @@ const BUFFER_TIMEOUT_DEFAULT: Duration = Duration::from_millis(100);
 const LINGER_MS: u64 = 5;
 /// The node number in tickets of the runner itself; no operator has it.
 const RUNNER: NodeId = NodeId(u32::MAX);
+/// The number in tickets of the timer that wakes the task to send its output, of the one that looks whether chunks of a snapshot
+/// are stored, and of the request to step again.
+const FLUSH: u32 = 0;
+const STORED: u32 = 1;
+const AGAIN: u32 = 2;
+/// The bytes of its snapshots that a task writes in each step, however much input is due: about 0.1 ms.
+const LEAST_BYTES: usize = 128 << 10;
+/// The bytes that it writes at once while no input is due, so that it looks at its timers and wakes others in time.
+const MOST_BYTES: usize = 1 << 20;
+/// The pause after which a task looks again whether chunks of its snapshots are stored.
+const STORED_AFTER: Duration = Duration::from_millis(1);
 
 /// The subtask of a chain: the chain's head, and when its output was last flushed.
 pub struct ChainTask {
@@ -41,6 +54,12 @@ pub struct ChainTask {
     flushed: (u64, u64),
     /// True while a timer is set that wakes the task to send its output.
     timer: bool,
+    /// Barriers that have passed and whose snapshots are not complete.
+    passed: VecDeque<PassedBarrier>,
+    /// The number of input and output records when a slice of a snapshot was last written.
+    worked: u64,
+    /// True while a timer is set after which the task looks whether chunks are stored.
+    stored_timer: bool,
     /// The number of the newest barrier that has passed, if the task ends with its checkpoint.
     last_barrier: Option<u64>,
     /// True once the checkpoint that the task ends with is complete.
@@ -61,6 +80,9 @@ impl ChainTask {
             flushed_ms: 0,
             flushed: (0, 0),
             timer: false,
+            passed: VecDeque::new(),
+            worked: 0,
+            stored_timer: false,
             last_barrier: None,
             final_complete: false,
             over: false,
@@ -106,12 +128,11 @@ impl ChainTask {
             // Whatever the step returned: records are left for which nobody would wake the task.
             progress = Progress::Busy;
         }
-        for PassedBarrier { barrier, ended } in self.head.passed_barriers() {
-            let operators = self.shared.take_snapshots(barrier.checkpoint);
-            self.last_barrier = barrier.last.then_some(barrier.checkpoint);
-            self.shared.upcalls.acknowledge(barrier.checkpoint, TaskSnapshot { ended, operators });
-        }
+        self.passed.extend(self.head.passed_barriers());
+        self.acknowledge();
         match progress {
+            // Not before the snapshot is complete, which makes another step due.
+            Progress::Finished if self.head.writes().is_some() => Ok(Progress::Starved),
             Progress::Finished => self.end(),
             Progress::Busy => {
                 let now = self.shared.upcalls.now_unix_ms();
@@ -133,6 +154,50 @@ impl ChainTask {
         }
     }
 
+    /// Acknowledges the checkpoints whose barrier has passed and whose snapshots are complete.
+    fn acknowledge(&mut self) {
+        while let Some(PassedBarrier { barrier, ended }) = self.passed.front().copied()
+            && self.head.writes().is_none_or(|writes| writes > barrier.checkpoint)
+        {
+            self.passed.pop_front();
+            let operators = self.shared.take_snapshots(barrier.checkpoint);
+            self.last_barrier = barrier.last.then_some(barrier.checkpoint);
+            self.shared.upcalls.acknowledge(barrier.checkpoint, TaskSnapshot { ended, operators });
+        }
+    }
+
+    /// Writes a slice of the snapshots that are being written, after a step with that result. Returns when the next step is due.
+    fn write_snapshots(&mut self, progress: Progress) -> Result<Progress, TaskError> {
+        if self.head.writes().is_none() {
+            return Ok(progress);
+        }
+        let counters = &self.shared.counters;
+        let count = |records: &AtomicU64| records.load(Ordering::Relaxed);
+        let worked = count(&counters.records_in).wrapping_add(count(&counters.records_out));
+        let worked = std::mem::replace(&mut self.worked, worked) != worked;
+        let shared = Arc::clone(&self.shared);
+        // After a step with records the task first wakes the receivers of its output, which the host does between two steps.
+        let busy = progress == Progress::Busy || worked;
+        let stop = || busy || shared.interrupt.is_raised() || shared.upcalls.is_woken();
+        let mut slice = Slice::new(LEAST_BYTES, MOST_BYTES, &stop);
+        self.head.write_snapshots(&mut slice)?;
+        self.acknowledge();
+        let again = match (self.head.writes(), slice.waits()) {
+            // An event, or the task's end, may have waited for the end of the snapshot.
+            (None, _) | (Some(_), false) => true,
+            (Some(_), true) => {
+                if !std::mem::replace(&mut self.stored_timer, true) {
+                    shared.upcalls.wake_at(STORED_AFTER, ticket_of(RUNNER, STORED));
+                }
+                false
+            }
+        };
+        if again && progress != Progress::Busy {
+            shared.upcalls.step_again(ticket_of(RUNNER, AGAIN));
+        }
+        Ok(progress)
+    }
+
     /// Sends the records that wait for their batches to fill, before the task parks; within 5 ms of the last flush it
     /// sets a timer instead.
     fn send_before_parking(&mut self) -> Result<Progress, TaskError> {
@@ -150,7 +215,7 @@ impl ChainTask {
             if !self.timer {
                 self.timer = true;
                 let wait = Duration::from_millis(self.linger_ms - since);
-                self.shared.upcalls.wake_at(wait, ticket_of(RUNNER, 0));
+                self.shared.upcalls.wake_at(wait, ticket_of(RUNNER, FLUSH));
             }
             return Ok(Progress::Starved);
         }
@@ -193,7 +258,10 @@ impl Subtask for ChainTask {
         if self.over {
             return Ok(Progress::Finished);
         }
-        self.guard(|task| task.advance(budget))
+        self.guard(|task| {
+            let progress = task.advance(budget)?;
+            task.write_snapshots(progress)
+        })
     }
 
     fn deliver(&mut self, mail: Mail) -> Result<(), TaskError> {
@@ -208,7 +276,11 @@ impl Subtask for ChainTask {
             Mail::Timer { ticket } => {
                 let (node, ticket) = split_ticket(ticket);
                 if node == RUNNER {
-                    task.timer = false;
+                    match ticket {
+                        FLUSH => task.timer = false,
+                        STORED => task.stored_timer = false,
+                        _ => {}
+                    }
                     return Ok(());
                 }
                 task.head.deliver(node, OperatorMail::Timer { ticket })
@@ -258,7 +330,12 @@ pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{operators::OperatorContext, seam::Barrier};
+    use crate::{
+        operators::OperatorContext,
+        seam::{Barrier, TaskUpcalls},
+    };
+    use futures::future::BoxFuture;
+    use model::OperatorId;
     use std::sync::Mutex;
 
     /// The answers of a chain in a test, and how often everything was flushed.
@@ -270,6 +347,31 @@ mod tests {
         /// The chain has ended after its next step, its output is full, and this many records are left in a side output.
         left: Option<u32>,
         full: bool,
+        /// What steps return; [`Progress::Starved`] after the last one.
+        steps: Vec<Progress>,
+        passed: Vec<PassedBarrier>,
+        /// The slices that are left to be written of the snapshot for checkpoint 1.
+        slices: u32,
+        /// The checkpoints that were acknowledged, and the requests to step again.
+        acknowledged: Vec<u64>,
+        again: u32,
+    }
+
+    struct Recording(Arc<Mutex<Answers>>);
+
+    impl TaskUpcalls for Recording {
+        fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {}
+        fn spawn_io(&self, _: BoxFuture<'static, Result<Vec<u8>, String>>, _: u64) {}
+        fn now_unix_ms(&self) -> u64 {
+            0
+        }
+        fn wake_at(&self, _: Duration, _: u64) {}
+        fn step_again(&self, _: u64) {
+            self.0.lock().unwrap().again += 1;
+        }
+        fn acknowledge(&self, checkpoint: u64, _: TaskSnapshot) {
+            self.0.lock().unwrap().acknowledged.push(checkpoint);
+        }
     }
 
     /// A source without input.
@@ -281,6 +383,9 @@ mod tests {
         }
         fn step(&mut self, _budget: usize) -> Result<Progress, TaskError> {
             let mut answers = self.0.lock().unwrap();
+            if let Some(progress) = answers.steps.pop() {
+                return Ok(progress);
+            }
             answers.interrupted |= answers.left.is_some_and(|left| left > 0);
             Ok(if answers.left.is_some() { Progress::Finished } else { Progress::Starved })
         }
@@ -312,6 +417,13 @@ mod tests {
             }
             Ok(())
         }
+        fn writes(&self) -> Option<u64> {
+            (self.0.lock().unwrap().slices > 0).then_some(1)
+        }
+        fn write_snapshots(&mut self, _slice: &mut Slice<'_>) -> Result<(), TaskError> {
+            self.0.lock().unwrap().slices -= 1;
+            Ok(())
+        }
         fn is_interrupted(&self) -> bool {
             if self.0.lock().unwrap().left.is_some() {
                 return self.0.lock().unwrap().interrupted;
@@ -321,7 +433,7 @@ mod tests {
             answers.interrupted && answers.flushes > 0
         }
         fn passed_barriers(&mut self) -> Vec<PassedBarrier> {
-            Vec::new()
+            std::mem::take(&mut self.0.lock().unwrap().passed)
         }
         fn is_committing(&self) -> bool {
             false
@@ -357,7 +469,8 @@ mod tests {
 
     fn task(answers: Answers) -> (ChainTask, Arc<Mutex<Answers>>) {
         let answers = Arc::new(Mutex::new(answers));
-        let shared = OperatorContext::for_tests(0, 1).shared().clone();
+        let upcalls = Arc::new(Recording(answers.clone()));
+        let shared = OperatorContext::for_tests_with(0, 1, upcalls).shared().clone();
         let task = ChainTask::new(Box::new(Waiting(answers.clone())), shared, "test".into());
         AtomicU64::fetch_add(&task.shared.counters.records_out, 1, Ordering::Relaxed);
         (task, answers)
@@ -391,5 +504,31 @@ mod tests {
     fn a_source_that_waits_goes_on_with_records_that_found_the_output_full() {
         let (mut task, _) = task(Answers { interrupted: true, ..Answers::default() });
         assert_eq!(task.step(1).unwrap(), Progress::Busy, "nobody would wake it");
+    }
+
+    #[test]
+    fn a_checkpoint_is_acknowledged_when_its_snapshots_are_complete_and_the_task_ends_then() {
+        let passed = |checkpoint| PassedBarrier {
+            barrier: Barrier { checkpoint, triggered_ms: 0, last: false },
+            ended: false,
+        };
+        let (mut task, answers) = task(Answers {
+            passed: vec![passed(1)],
+            slices: 3,
+            steps: vec![Progress::Finished, Progress::Finished, Progress::Busy, Progress::Starved],
+            ..Answers::default()
+        });
+        assert_eq!(task.step(1).unwrap(), Progress::Starved);
+        assert_eq!(task.step(1).unwrap(), Progress::Busy);
+        assert!(answers.lock().unwrap().acknowledged.is_empty());
+        assert_eq!(answers.lock().unwrap().again, 1, "a busy task is stepped anyway");
+        // The end of the data waits for the last slice.
+        assert_eq!(task.step(1).unwrap(), Progress::Starved);
+        assert_eq!(answers.lock().unwrap().acknowledged, [1]);
+        assert_eq!(answers.lock().unwrap().again, 2, "nothing else would let the task end");
+        assert_eq!(task.step(1).unwrap(), Progress::Finished);
+        answers.lock().unwrap().passed = vec![passed(2)];
+        assert_eq!(task.step(1).unwrap(), Progress::Starved);
+        assert_eq!(answers.lock().unwrap().acknowledged, [1, 2], "nothing is being written");
     }
 }

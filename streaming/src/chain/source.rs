@@ -15,6 +15,7 @@ use crate::{
             watermark_of,
         },
     },
+    state::Slice,
     task::panics::catch,
     time::SplitTimes,
     types::{decode_one, encode_one},
@@ -335,8 +336,8 @@ impl<R: SourceReader> Head for SourceHead<R> {
             (split, watermark)
         };
         let snapshot: Snapshot<R::Split> = splits.into_iter().map(with_watermark).collect();
-        let bytes = encode_one(&snapshot);
-        self.context.shared.add_snapshot(barrier.checkpoint, self.context.operator, bytes);
+        let chunks = vec![encode_one(&snapshot).into()];
+        self.context.shared.add_snapshot(barrier.checkpoint, self.context.operator, chunks);
         self.events.push_back(StreamEvent::Barrier(barrier));
         if let Some(link) = &mut self.link {
             link.checkpoint_passed(barrier.checkpoint);
@@ -365,6 +366,12 @@ impl<R: SourceReader> Head for SourceHead<R> {
     }
     fn is_interrupted(&self) -> bool {
         self.out.is_interrupted()
+    }
+    fn writes(&self) -> Option<u64> {
+        self.out.chain().next().writes()
+    }
+    fn write_snapshots(&mut self, slice: &mut Slice<'_>) -> Result<(), TaskError> {
+        self.out.collector().next_mut().write_snapshots(slice)
     }
     fn passed_barriers(&mut self) -> Vec<PassedBarrier> {
         std::mem::take(&mut self.passed)

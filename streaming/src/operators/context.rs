@@ -2,6 +2,7 @@
 
 use super::{BoxError, Metrics};
 use crate::seam::{Interrupt, TaskCounters, TaskError, TaskUpcalls};
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use model::{Devices, ExecutionAttemptId, JobId, NodeId, OperatorId, parse_duration};
 use std::{
@@ -14,7 +15,7 @@ use std::{
 };
 
 /// The snapshots of a chain's operators for one checkpoint.
-type Snapshots = Vec<(OperatorId, Vec<u8>)>;
+type Snapshots = Vec<(OperatorId, Vec<Bytes>)>;
 
 /// The values that all operators of one subtask share.
 pub struct ChainShared {
@@ -63,9 +64,10 @@ impl ChainShared {
         let wrong = || TaskError::InvalidOption { key: key.clone(), text: text.clone() };
         parse_duration(text).ok_or_else(wrong)
     }
-    pub(crate) fn add_snapshot(&self, checkpoint: u64, operator: OperatorId, bytes: Vec<u8>) {
+    /// Adds the chunks of an operator's snapshot, which the acknowledgement of the checkpoint will contain.
+    pub(crate) fn add_snapshot(&self, checkpoint: u64, operator: OperatorId, chunks: Vec<Bytes>) {
         let mut snapshots = self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-        snapshots.entry(checkpoint).or_default().push((operator, bytes));
+        snapshots.entry(checkpoint).or_default().push((operator, chunks));
     }
     /// Removes and returns the snapshots for a checkpoint, and discards those of older checkpoints, which were given up.
     pub(crate) fn take_snapshots(&self, checkpoint: u64) -> Snapshots {
@@ -74,6 +76,11 @@ impl ChainShared {
         let mut older = std::mem::replace(&mut *snapshots, newer);
         older.remove(&checkpoint).unwrap_or_default()
     }
+}
+
+/// Returns the chunks of one operator's snapshot as one.
+pub(crate) fn join_chunks(chunks: &[Bytes]) -> Vec<u8> {
+    chunks.concat()
 }
 
 /// The context of one operator's subtask: its identity, the job's options, its snapshots to restore, and the requests to its

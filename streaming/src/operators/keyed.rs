@@ -12,7 +12,7 @@ use super::{Collector, Flow, Operator, OperatorContext, OperatorMail};
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
-    state::{Free, KeyAddress, Place, Single, StateBackend, StateField, Table, Taken},
+    state::{Free, KeyAddress, Place, Single, Slice, StateBackend, StateField, Table, Taken},
 };
 use model::graph::StateDeclaration;
 
@@ -161,6 +161,10 @@ where
         if event != StreamEvent::EndOfInput || self.mode != UpdateMode::AtEnd {
             return Ok(Flow::Done);
         }
+        if self.resident.is_writing() {
+            // The snapshot needs the entries that the emission removes.
+            return Ok(Flow::More);
+        }
         // The state can be large: the emission stops when the output is full and continues there in the next call.
         loop {
             for (key, Single(kept)) in self.ending.by_ref() {
@@ -190,6 +194,22 @@ where
         context: &OperatorContext,
     ) -> Result<Option<Vec<u8>>, TaskError> {
         self.resident.snapshot(context).map(Some)
+    }
+
+    fn begin_snapshot(
+        &mut self,
+        _checkpoint: u64,
+        _context: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        Ok(self.resident.begin_snapshot(Vec::new()))
+    }
+
+    fn write_snapshot(
+        &mut self,
+        slice: &mut Slice<'_>,
+        context: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        self.resident.write_snapshot(slice, context)
     }
 }
 

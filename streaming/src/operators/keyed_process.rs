@@ -1,15 +1,19 @@
 //! Functions over keyed streams that keep state and timers per key.
 
+mod inspect;
+
+pub use inspect::InspectKeyed;
+
 use super::{
     BoxError, Collector, Flow, KeySelector, Metrics, Operator, OperatorContext, OperatorMail,
     alarm::{Alarm, clock},
     keyed::{Keyed, Resident, Work, failed},
-    timers::{Queue, TimeDomain, Timer, TimerService, Timers},
+    timers::{TimeDomain, Timer, TimerService, Timers},
 };
 use crate::{
     batch::{Batch, NO_TIME},
     seam::{StreamEvent, TaskError},
-    state::{Free, KeyAddress, Place, State, StateBackend, Table, Taken},
+    state::{Free, KeyAddress, Place, Slice, State, StateBackend, Table, Taken},
     types::{CodecError, Reader, Record, check_written, write_len},
 };
 use model::graph::StateDeclaration;
@@ -192,41 +196,6 @@ where
     }
 }
 
-/// Gives tests access to the state and timers of an operator.
-pub trait InspectKeyed {
-    /// The type of the keys.
-    type Key;
-    /// The type of a key's state.
-    type State;
-    /// Returns the state of a key, `None` if the key has none.
-    fn state(&self, key: &Self::Key) -> Option<&Self::State>;
-    /// Returns the timers that are set, with their keys: those of event time first, each clock's in the order of firing.
-    fn timers(&self) -> Vec<(Self::Key, Timer)>;
-}
-
-impl<T, S, F> InspectKeyed for KeyedOperator<T, S, F>
-where
-    S: KeySelector<T>,
-    F: KeyedProcessFunction<S::Key, T>,
-{
-    type Key = S::Key;
-    type State = F::State;
-    fn state(&self, key: &S::Key) -> Option<&F::State> {
-        let at = self.resident.groups().address(key);
-        self.resident.backend.get(at, key)
-    }
-    fn timers(&self) -> Vec<(S::Key, Timer)> {
-        let of = |queue: &Queue<S::Key>, domain| -> Vec<(S::Key, Timer)> {
-            let timer =
-                |(timestamp, key): (i64, &S::Key)| (key.clone(), Timer { timestamp, domain });
-            queue.iter().map(timer).collect()
-        };
-        let mut timers = of(&self.timers.event, TimeDomain::EventTime);
-        timers.append(&mut of(&self.timers.processing, TimeDomain::ProcessingTime));
-        timers
-    }
-}
-
 /// Calls the function for the records of one batch, or for timers, or after keys have become resident.
 struct Calls<'a, K, F, Out> {
     function: &'a mut F,
@@ -356,6 +325,16 @@ where
         }
     }
 
+    /// Returns the beginning of a snapshot: what [`parts_of`] expects before the state.
+    fn timers_of_snapshot(&self, context: &OperatorContext) -> Result<Vec<u8>, TaskError> {
+        let (mut timers, mut bytes) = (Vec::new(), vec![0]);
+        self.timers.write(&mut timers);
+        check_written().map_err(|error| context.codec_error(error))?;
+        write_len(timers.len(), &mut bytes);
+        bytes.append(&mut timers);
+        Ok(bytes)
+    }
+
     /// Asks the host for a wake-up at the earliest timer of processing time, or soon if timers that are due have not fired.
     fn wake_for_timers(&mut self, context: &OperatorContext) {
         if self.due_left {
@@ -473,13 +452,26 @@ where
         _checkpoint: u64,
         context: &OperatorContext,
     ) -> Result<Option<Vec<u8>>, TaskError> {
-        let state = self.resident.snapshot(context)?;
-        let mut bytes = Vec::with_capacity(state.len() + 16);
-        write_len(state.len(), &mut bytes);
-        bytes.extend_from_slice(&state);
-        self.timers.write(&mut bytes);
-        check_written().map_err(|error| context.codec_error(error))?;
+        let mut bytes = self.timers_of_snapshot(context)?;
+        bytes.append(&mut self.resident.snapshot(context)?);
         Ok(Some(bytes))
+    }
+
+    fn begin_snapshot(
+        &mut self,
+        _checkpoint: u64,
+        context: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        let timers = self.timers_of_snapshot(context)?;
+        Ok(self.resident.begin_snapshot(timers))
+    }
+
+    fn write_snapshot(
+        &mut self,
+        slice: &mut Slice<'_>,
+        context: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        self.resident.write_snapshot(slice, context)
     }
 
     fn close(&mut self, _context: &OperatorContext) -> Result<(), TaskError> {
@@ -492,9 +484,15 @@ where
     }
 }
 
-/// Splits a snapshot into the bytes of the state, which a varint length precedes, and a reader of the timers that follow.
+/// Splits a snapshot into the bytes of the state and a reader of the timers. A snapshot is a byte 0, the timers, which a varint
+/// length precedes, and the state; before, it was the state, which its length (never 0) precedes, and the timers.
 pub(super) fn parts_of(snapshot: &[u8]) -> Result<(&[u8], Reader<'_>), CodecError> {
     let mut input = Reader::new(snapshot);
     let length = input.count()?;
-    Ok((input.take(length)?, input))
+    if length > 0 {
+        return Ok((input.take(length)?, input));
+    }
+    let length = input.count()?;
+    let timers = input.take(length)?;
+    Ok((input.take(input.remaining())?, Reader::new(timers)))
 }

@@ -5,9 +5,11 @@ use super::{
 };
 use crate::{
     batch::{Batch, NO_TIME},
-    seam::{StreamEvent, TaskError},
+    seam::{Barrier, StreamEvent, TaskError},
+    state::Slice,
     task::panics::catch,
 };
+use bytes::Bytes;
 use model::NodeId;
 use std::collections::VecDeque;
 
@@ -25,6 +27,12 @@ pub struct Link<In, Op: Operator<In>> {
     passing: bool,
     /// True once the operator was closed or disposed of, even if closing it failed.
     ended: bool,
+    /// The checkpoint whose snapshot the operator writes while records come.
+    writes: Option<u64>,
+    /// The chunks of that snapshot that the host did not take.
+    chunks: Vec<Bytes>,
+    /// False once the host has not taken a chunk: chunks then go with the acknowledgement.
+    stored: bool,
     /// Shows how much memory the operator's state takes, where it keeps any.
     state_bytes: Option<Gauge>,
 }
@@ -38,8 +46,18 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         context: OperatorContext,
     ) -> Self {
         let out = Collector::new(next, sides, context.shared.interrupt.clone());
-        let (rest, state_bytes) = (VecDeque::new(), None);
-        Self { operator, out, context, rest, passing: false, ended: false, state_bytes }
+        Self {
+            operator,
+            out,
+            context,
+            rest: VecDeque::new(),
+            passing: false,
+            ended: false,
+            writes: None,
+            chunks: Vec::new(),
+            stored: true,
+            state_bytes: None,
+        }
     }
 
     /// Returns the operator.
@@ -71,6 +89,31 @@ impl<In, Op: Operator<In>> Link<In, Op> {
         {
             gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));
         }
+    }
+
+    /// Takes or begins the operator's snapshot.
+    fn take_snapshot(&mut self, barrier: Barrier) -> Result<(), TaskError> {
+        let checkpoint = barrier.checkpoint;
+        if self.operator.begin_snapshot(checkpoint, &self.context)? {
+            self.writes = Some(checkpoint);
+        } else if let Some(bytes) = self.operator.snapshot(checkpoint, &self.context)? {
+            let shared = &self.context.shared;
+            shared.add_snapshot(checkpoint, self.context.operator, vec![bytes.into()]);
+        }
+        Ok(())
+    }
+
+    /// Hands a chunk to the host; keeps it if the host does not take it.
+    fn hand_over(&mut self, checkpoint: u64, chunk: Bytes) {
+        let refused = match self.stored {
+            true => {
+                let upcalls = &self.context.shared.upcalls;
+                upcalls.store_chunk(checkpoint, self.context.operator, chunk).err()
+            }
+            false => Some(chunk),
+        };
+        self.stored &= refused.is_none();
+        self.chunks.extend(refused);
     }
 
     /// Lets the operator work, and keeps what it leaves.
@@ -127,6 +170,10 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
 
     fn event(&mut self, event: StreamEvent) -> Result<Flow, TaskError> {
         if !self.passing {
+            if matches!(event, StreamEvent::Barrier(_)) && self.writes.is_some() {
+                // The snapshot of the barrier before has to be complete.
+                return Ok(Flow::More);
+            }
             self.out.set_time(NO_TIME);
             // The operator has seen its end of input before the checkpoint that it is restored from: what it emitted then must not
             // be emitted again.
@@ -139,11 +186,8 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
                     return Ok(flow);
                 }
             }
-            if let StreamEvent::Barrier(barrier) = event
-                && let Some(bytes) = self.operator.snapshot(barrier.checkpoint, &self.context)?
-            {
-                let shared = &self.context.shared;
-                shared.add_snapshot(barrier.checkpoint, self.context.operator, bytes);
+            if let StreamEvent::Barrier(barrier) = event {
+                self.take_snapshot(barrier)?;
             }
             if self.operator.passes(event) {
                 self.out.side_event(event)?;
@@ -156,6 +200,27 @@ impl<In: Send + 'static, Op: Operator<In>> Consumer<In> for Link<In, Op> {
 
     fn full(&self) -> bool {
         self.operator.full() || self.out.is_full()
+    }
+
+    fn writes(&self) -> Option<u64> {
+        let behind = self.out.next().writes();
+        self.writes.into_iter().chain(behind).min()
+    }
+
+    fn write_snapshots(&mut self, slice: &mut Slice<'_>) -> Result<(), TaskError> {
+        if let Some(checkpoint) = self.writes {
+            slice.stored = self.stored;
+            let complete = self.operator.write_snapshot(slice, &self.context)?;
+            for chunk in std::mem::take(&mut slice.chunks) {
+                self.hand_over(checkpoint, chunk);
+            }
+            if complete {
+                self.writes = None;
+                let (shared, chunks) = (&self.context.shared, std::mem::take(&mut self.chunks));
+                shared.add_snapshot(checkpoint, self.context.operator, chunks);
+            }
+        }
+        if slice.goes_on(0) { self.out.next_mut().write_snapshots(slice) } else { Ok(()) }
     }
 
     fn most_at_once(&self) -> usize {

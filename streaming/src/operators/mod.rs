@@ -33,7 +33,7 @@ pub use broadcast::{
 };
 pub use connected::{BothInputs, CoProcessFunction, Either, EitherKey, KeyedCoProcessFunction};
 pub use context::{ChainShared, OperatorContext, OperatorMail};
-pub(crate) use context::{split_ticket, ticket_of};
+pub(crate) use context::{join_chunks, split_ticket, ticket_of};
 pub use keyed::{
     ByReference, ByValue, Count, Fold, Folding, KeySelector, Keyed, KeyedFold, Reduce, Sum,
     UpdateMode,
@@ -62,6 +62,7 @@ pub use windows::{
 use crate::{
     batch::Batch,
     seam::{StreamEvent, TaskError},
+    state::Slice,
 };
 
 /// The error type of user code: any error that can be sent between threads.
@@ -117,6 +118,17 @@ pub trait Consumer<T>: Send {
     /// # Errors
     /// Fails as [`Consumer::batch`] does.
     fn flush(&mut self, partial: bool) -> Result<bool, TaskError>;
+    /// Returns the earliest checkpoint for which an operator of the chain still writes its snapshot; `None` if no operator writes.
+    fn writes(&self) -> Option<u64> {
+        None
+    }
+    /// Writes a slice of the snapshots that operators of the chain have begun.
+    ///
+    /// # Errors
+    /// Fails as [`Consumer::batch`] does.
+    fn write_snapshots(&mut self, _slice: &mut Slice<'_>) -> Result<(), TaskError> {
+        Ok(())
+    }
     /// Hands mail to the operator `to` of this chain.
     ///
     /// # Errors
@@ -203,6 +215,31 @@ pub trait Operator<In>: Send {
     /// Returns true if the operator takes nothing more for now, such as a sink that waits for an answer.
     fn full(&self) -> bool {
         false
+    }
+    /// Begins to write the operator's state at a barrier, after all records before it, while later records come. Returns true if
+    /// the operator does so: [`Operator::write_snapshot`] is then called until the snapshot is complete, and no other barrier comes
+    /// before. Returns false if [`Operator::snapshot`] has to be called, as for small state.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be written; the task fails.
+    fn begin_snapshot(
+        &mut self,
+        _checkpoint: u64,
+        _context: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        Ok(false)
+    }
+    /// Writes a slice of the snapshot that was begun, and appends full chunks to the slice. Returns true if the snapshot is
+    /// complete: all its chunks together are what [`OperatorContext::restore`] returns.
+    ///
+    /// # Errors
+    /// Returns an error if the state cannot be written; the task fails.
+    fn write_snapshot(
+        &mut self,
+        _slice: &mut Slice<'_>,
+        _context: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        Ok(true)
     }
     /// Returns the operator's state at a barrier, after all records before it; `None` if the operator has no state.
     ///

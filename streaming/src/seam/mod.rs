@@ -8,15 +8,16 @@ mod building;
 mod coordination;
 mod interrupt;
 mod metrics;
+mod upcalls;
 
 pub use building::{BuildInputs, BuildProgramError, CoordinatorFactory, SubtaskFactory};
 pub(crate) use building::{asks_for_help, help_of_several};
 pub use coordination::{Coordinator, CoordinatorContext, EventReply, OnFailure};
 pub use interrupt::Interrupt;
 pub use metrics::FunctionMetrics;
+pub use upcalls::{TaskSnapshot, TaskUpcalls};
 
 use crate::{batch::Batch, types::CodecError};
-use futures::future::BoxFuture;
 use model::{Devices, ExecutionAttemptId, JobVertexId, OperatorId};
 use std::{
     any::Any,
@@ -27,7 +28,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
 };
 use thiserror::Error;
 
@@ -232,35 +232,6 @@ pub trait InputPort: Send {
     fn poll(&mut self) -> Polled;
     /// Pauses a channel (`true`), so that its elements stay in the port until it is resumed (`false`): barrier alignment.
     fn pause(&mut self, channel: usize, paused: bool);
-}
-
-/// The calls of a running task to its host. None of them blocks; replies come back as [`Mail`] with the call's ticket.
-pub trait TaskUpcalls: Send + Sync {
-    /// Sends an event to the operator's coordinator. The answer comes as [`Mail::Reply`]. A task's events arrive in order: each is
-    /// sent after the answer to the one before.
-    fn operator_event(&self, operator: OperatorId, event: Vec<u8>, ticket: u64);
-    /// Sends an event like [`TaskUpcalls::operator_event`], but out of order: it may overtake others, be overtaken or arrive twice.
-    /// Its answer may come late, and no other event waits for it.
-    fn operator_poll(&self, operator: OperatorId, event: Vec<u8>, ticket: u64) {
-        self.operator_event(operator, event, ticket);
-    }
-    /// Runs I/O on the process's tokio runtime. The result comes as [`Mail::Reply`]; the I/O is aborted when the task ends.
-    fn spawn_io(&self, work: BoxFuture<'static, Result<Vec<u8>, String>>, ticket: u64);
-    /// Returns the time in milliseconds since 1970.
-    fn now_unix_ms(&self) -> u64;
-    /// Sends [`Mail::Timer`] with this ticket after the duration `after`.
-    fn wake_at(&self, after: Duration, ticket: u64);
-    /// Reports that this subtask has completed its part of a checkpoint.
-    fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot);
-}
-
-/// A subtask's part of a checkpoint.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TaskSnapshot {
-    /// True if the subtask had reached the end of its data before the barrier.
-    pub ended: bool,
-    /// The encoded snapshot of each operator that has state.
-    pub operators: Vec<(OperatorId, Vec<u8>)>,
 }
 
 /// A message to a task from outside its inputs. Mail is delivered between two steps.

@@ -26,18 +26,23 @@ struct Place {
 }
 
 impl Places {
-    /// Updates the addresses of those tables whose number of buckets has changed. Returns true if the tables are so
-    /// large that reading ahead saves time; updates nothing otherwise.
-    pub(super) fn find<K: Key, V>(&mut self, tables: &[HashTable<(K, V)>]) -> bool {
+    /// Updates the addresses of those tables whose number of buckets has changed, and calls `changed` with the number of each of
+    /// them and of its buckets. Returns true if the tables are so large that reading ahead saves time; updates nothing otherwise.
+    pub(super) fn find<K: Key, V>(
+        &mut self,
+        tables: &[HashTable<(K, V)>],
+        mut changed: impl FnMut(usize, usize),
+    ) -> bool {
         let Some(some) = tables.first() else { return false };
         // Hashes spread keys evenly, so all tables have about the size of the first one.
         if some.num_buckets() * size_of::<(K, V)>() * tables.len() < LARGE_BYTES {
             return false;
         }
         self.0.resize(tables.len(), Place::default());
-        for (place, table) in self.0.iter_mut().zip(tables) {
+        for (number, (place, table)) in self.0.iter_mut().zip(tables).enumerate() {
             if place.buckets != table.num_buckets() {
                 *place = Place::of(table);
+                changed(number, place.buckets);
             }
         }
         true
@@ -91,7 +96,7 @@ mod tests {
             table.insert_unique(key_hash(&n), (n, n), |(key, _)| key_hash(key));
         }
         let mut places = Places::default();
-        assert!(places.find(std::slice::from_ref(&table)));
+        assert!(places.find(std::slice::from_ref(&table), |_, _| {}));
         let place = places.0[0];
         let size = size_of::<(u64, u64)>();
         let mut at_first = 0;
@@ -110,11 +115,11 @@ mod tests {
     #[test]
     fn small_tables_and_those_that_nothing_is_in_are_left_alone() {
         let mut places = Places::default();
-        assert!(!places.find::<u64, u64>(&[]));
+        assert!(!places.find::<u64, u64>(&[], |_, _| {}));
         let mut tables: Vec<HashTable<(u64, u64)>> = vec![HashTable::new(), HashTable::new()];
-        assert!(!places.find(&tables));
+        assert!(!places.find(&tables, |_, _| {}));
         tables[0] = HashTable::with_capacity(60_000);
-        assert!(places.find(&tables));
+        assert!(places.find(&tables, |_, _| {}));
         places.fetch(0, 7, 16);
         places.fetch(1, 7, 16);
         places.fetch(2, 7, 16);

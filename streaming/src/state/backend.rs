@@ -15,7 +15,7 @@
 //! parked for a whole batch or not at all, and its records never overtake each other. A key that is known to have no
 //! state is resident too.
 
-use super::{Kept, KeyAddress, KeyGroups};
+use super::{Kept, KeyAddress, KeyGroups, Slice};
 use crate::types::{CodecError, Key};
 use futures::future::BoxFuture;
 use thiserror::Error;
@@ -122,7 +122,7 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// Resets the backend to an empty one for those key groups. Called once, before anything is restored.
     fn open(&mut self, groups: KeyGroups);
 
-    /// Returns the bytes of memory that the backend's tables take, full or not. What keys and values themselves have on the heap does
+    /// Returns the bytes of memory that the backend's tables take, full or not, with the memory for snapshots. What keys and values themselves have on the heap does
     /// not count: the program's allocator knows that.
     fn memory_bytes(&self) -> u64;
 
@@ -189,6 +189,27 @@ pub trait StateBackend<K: Key, V: Kept>: Send + 'static {
     /// # Errors
     /// The backend's error if it cannot read the entries.
     fn for_each(&mut self, group: u32, each: &mut dyn FnMut(&K, &V)) -> Result<(), StateError>;
+
+    /// Begins a snapshot of the present state that is written while records change it. Returns true if the backend does so: its
+    /// caller then calls [`StateBackend::write_snapshot`] until the snapshot is complete, before the next one begins. Returns
+    /// false and does nothing if the backend cannot. `head` is what the snapshot begins with, up to the first entry.
+    fn begin_snapshot(&mut self, _head: &[u8]) -> bool {
+        false
+    }
+
+    /// Writes a slice of the snapshot that was begun, and appends the chunks that became full to the slice. Returns true if the
+    /// snapshot is complete; all its chunks, one after the other, are then what [`read_snapshot`](super::read_snapshot) reads.
+    ///
+    /// # Errors
+    /// [`StateError::Codec`] if a value cannot be encoded.
+    fn write_snapshot(&mut self, _slice: &mut Slice<'_>) -> Result<bool, StateError> {
+        Ok(true)
+    }
+
+    /// Returns true while so many chunks of a snapshot wait for their storage that no more records should change the state.
+    fn waits_for_storage(&self) -> bool {
+        false
+    }
 
     /// Removes some of the entries and returns them; `None` if no entry is left. The caller repeats the call to empty
     /// the backend without having all entries in memory twice.

@@ -11,14 +11,17 @@
 
 mod ahead;
 mod backend;
+mod chunks;
 mod fields;
 mod key_groups;
 mod operator;
 mod row;
 mod snapshot;
 mod table;
+mod writing;
 
 pub use backend::{Fetch, Free, Place, StateBackend, StateError, Taken};
+pub use chunks::Slice;
 pub use derive::{OperatorState, State};
 pub use fields::{Aggregate, AggregatingState, ListState, MapState, Reduce, ReducingState};
 pub use key_groups::{KeyAddress, KeyGroups, channel_of_group, default_max_parallelism, key_group};
@@ -27,9 +30,10 @@ pub use operator::{
     write_operator_state,
 };
 pub use row::{FieldRows, Kept, Row, RowReader, RowWriter, Single, State, StateField};
+pub(crate) use snapshot::write_head;
 pub use snapshot::{read_snapshot, write_snapshot};
-pub use table::Table;
 pub(crate) use table::part_bits;
+pub use table::{Table, Vacant};
 
 pub use model::graph::StateDeclaration;
 

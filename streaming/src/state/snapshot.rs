@@ -1,18 +1,28 @@
 //! Full snapshots of keyed state: an operator writes one at a barrier and is restored from those of former subtasks.
 //!
-//! A snapshot is the version byte 2, the fingerprint of the key's type, a varint count and that many fields (name,
-//! kind, and schemas as a map), a varint count and that many key groups. A key group is its number, a varint count and
-//! that many keys, each followed by its rows. Fields are matched by name, so their order may change; a field that the
+//! A snapshot is the version byte 3, the fingerprint of the key's type, a varint count and that many fields (name,
+//! kind, and schemas as a map), then the entries in any order, and a byte 0. An entry is the varint number of its key
+//! group plus one, the key, and its rows. Fields are matched by name, so their order may change; a field that the
 //! program no longer declares is dropped.
+//!
+//! Entries are in no order because a snapshot is written while the job runs (`writing.rs`): an entry that a record is
+//! about to change is written at once. In version 2 the entries were in groups: a varint count, then for each group its
+//! number, a varint count and that many keys, each followed by its rows. It is still read.
 
-use super::{Kept, KeyGroups, RowReader, RowWriter, StateBackend, StateError, row::matching};
+use super::{
+    Kept, KeyAddress, KeyGroups, RowReader, RowWriter, StateBackend, StateError, row::matching,
+};
 use crate::types::{
     CodecError, FlottType, Key, Reader, check_written, fingerprint, write_len, write_varint,
 };
 use model::graph::StateDeclaration;
 use std::collections::BTreeMap;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// The version whose entries are in groups.
+const IN_GROUPS: u8 = 2;
+/// The byte after the last entry.
+pub(super) const END: u8 = 0;
 
 /// Returns a snapshot of all state in a backend, group by group. `fields` are the fields that the backend's values
 /// have.
@@ -24,26 +34,37 @@ pub fn write_snapshot<K: Key, V: Kept>(
     groups: &KeyGroups,
     fields: &[StateDeclaration],
 ) -> Result<Vec<u8>, StateError> {
-    let mut out = vec![VERSION];
-    fingerprint::<K>().encode(&mut out);
-    write_fields(fields, &mut out);
-    write_len(groups.owned.len(), &mut out);
-    let (mut rows, mut entries) = (RowWriter::default(), Vec::new());
+    let (mut out, mut rows) = (Vec::new(), RowWriter::default());
+    write_head::<K>(fields, &mut out);
     for group in groups.owned.clone() {
-        let mut keys = 0;
-        entries.clear();
         backend.for_each(group, &mut |key, state| {
-            keys += 1;
-            key.encode(&mut entries);
-            state.write(&mut rows);
-            rows.finish(&mut entries);
+            write_entry(group, key, state, &mut rows, &mut out);
         })?;
-        write_varint(u64::from(group), &mut out);
-        write_len(keys, &mut out);
-        out.extend_from_slice(&entries);
     }
+    out.push(END);
     check_written()?;
     Ok(out)
+}
+
+/// Appends what precedes the entries in a snapshot.
+pub(crate) fn write_head<K: Key>(fields: &[StateDeclaration], out: &mut Vec<u8>) {
+    out.push(VERSION);
+    fingerprint::<K>().encode(out);
+    write_fields(fields, out);
+}
+
+/// Appends an entry of a snapshot. `rows` is empty before and after.
+pub(super) fn write_entry<K: Key, V: Kept>(
+    group: u32,
+    key: &K,
+    state: &V,
+    rows: &mut RowWriter,
+    out: &mut Vec<u8>,
+) {
+    write_varint(u64::from(group) + 1, out);
+    key.encode(out);
+    state.write(rows);
+    rows.finish(out);
 }
 
 /// Restores from the snapshot of one former subtask into a backend: those keys whose groups `groups` owns. Called once
@@ -59,7 +80,8 @@ pub fn read_snapshot<K: Key, V: Kept>(
     fields: &[StateDeclaration],
 ) -> Result<(), StateError> {
     let mut input = Reader::new(bytes);
-    if input.byte()? != VERSION {
+    let version = input.byte()?;
+    if version != VERSION && version != IN_GROUPS {
         return Err(CodecError::Invalid { what: "version of a snapshot" }.into());
     }
     let (written, declared) = (String::decode(&mut input)?, fingerprint::<K>());
@@ -67,24 +89,43 @@ pub fn read_snapshot<K: Key, V: Kept>(
         return Err(StateError::KeySchema { written, declared });
     }
     let places = matching(&read_fields(&mut input)?, fields)?;
-    let count = input.count()?;
-    for _ in 0..count {
-        let group = u32::decode(&mut input)?;
-        let keys = input.count()?;
-        for _ in 0..keys {
-            let key = K::decode(&mut input)?;
-            let state = V::read(&mut RowReader::new(&mut input, &places)?)?;
-            let at = groups.address(&key);
-            if at.group != group {
-                return Err(CodecError::Invalid { what: "key group" }.into());
+    let mut entry = |group: u32, input: &mut Reader<'_>| {
+        let (at, key, state) = read_entry(group, &places, groups, input)?;
+        // A key whose fields were all dropped has no state left.
+        if groups.owned.contains(&group) && !V::holds_nothing(&state) {
+            backend.restore(at, key, state)?;
+        }
+        Ok::<_, StateError>(())
+    };
+    if version == IN_GROUPS {
+        for _ in 0..input.count()? {
+            let group = u32::decode(&mut input)?;
+            for _ in 0..input.count()? {
+                entry(group, &mut input)?;
             }
-            // A key whose fields were all dropped has no state left.
-            if groups.owned.contains(&group) && !state.holds_nothing() {
-                backend.restore(at, key, state)?;
-            }
+        }
+    } else {
+        while let Some(group) = input.varint()?.checked_sub(1) {
+            let group = u32::try_from(group);
+            entry(group.map_err(|_| CodecError::Invalid { what: "key group" })?, &mut input)?;
         }
     }
     Ok(input.finish()?)
+}
+
+fn read_entry<K: Key, V: Kept>(
+    group: u32,
+    places: &[Option<usize>],
+    groups: &KeyGroups,
+    input: &mut Reader<'_>,
+) -> Result<(KeyAddress, K, V), CodecError> {
+    let key = K::decode(input)?;
+    let state = V::read(&mut RowReader::new(input, places)?)?;
+    let at = groups.address(&key);
+    if at.group != group {
+        return Err(CodecError::Invalid { what: "key group" });
+    }
+    Ok((at, key, state))
 }
 
 pub(super) fn write_fields(fields: &[StateDeclaration], out: &mut Vec<u8>) {

@@ -2,7 +2,9 @@
 //! in short steps, whereas one table of a million keys stops the task for milliseconds when it doubles.
 
 use super::{
-    Free, Kept, KeyAddress, KeyGroups, Place, StateBackend, StateError, Taken, ahead::Places,
+    Free, Kept, KeyAddress, KeyGroups, Place, Slice, StateBackend, StateError, Taken,
+    ahead::Places,
+    writing::{Marks, Writing},
 };
 use crate::types::{Key, key_hash};
 use hashbrown::{
@@ -31,6 +33,10 @@ pub struct Table<K, V> {
     part_bits: u32,
     range: KeyGroups,
     places: Places,
+    /// True while a snapshot is being written.
+    is_writing: bool,
+    /// The snapshot that is being written, or the memory for the next one; `None` before the first one of small state.
+    writing: Option<Box<Writing>>,
 }
 
 impl<K, V> Default for Table<K, V> {
@@ -42,7 +48,14 @@ impl<K, V> Default for Table<K, V> {
 impl<K, V> Table<K, V> {
     /// Returns an empty table for the keys of those groups. Allocates nothing before the first key.
     pub fn new(range: KeyGroups) -> Self {
-        Self { parts: Vec::new(), part_bits: part_bits(&range), range, places: Places::default() }
+        Self {
+            parts: Vec::new(),
+            part_bits: part_bits(&range),
+            range,
+            places: Places::default(),
+            is_writing: false,
+            writing: None,
+        }
     }
 
     /// Returns the hash tables, those of the first owned group first; none before the first key.
@@ -50,9 +63,10 @@ impl<K, V> Table<K, V> {
         &mut self.parts
     }
 
-    /// Returns the bytes that the hash tables take.
+    /// Returns the bytes that the hash tables take, and the memory for snapshots that are written while the job runs.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.parts.iter().map(|part| part.allocation_size() as u64).sum()
+        let tables: u64 = self.parts.iter().map(|part| part.allocation_size() as u64).sum();
+        tables + self.writing.as_ref().map_or(0, |writing| writing.memory_bytes())
     }
 
     #[cold]
@@ -110,7 +124,7 @@ impl<K: Key, V> Table<K, V> {
 
     /// Prepares for [`Table::fetch_ahead`]. Returns true if the tables are larger than the processor's caches.
     pub(crate) fn reads_ahead(&mut self) -> bool {
-        self.places.find(&self.parts)
+        self.places.find(&self.parts, |_, _| {})
     }
 
     /// Asks the processor to load the place of a key into its cache; valid after [`Table::reads_ahead`] returned true.
@@ -133,6 +147,58 @@ impl<K: Key, V> Table<K, V> {
     }
 }
 
+impl<K: Key, V: Kept> Table<K, V> {
+    /// Returns the place of a key while a snapshot is being written: its old value is written first. The place of a table that is
+    /// written out is as any other.
+    #[cold]
+    fn place_while_writing(
+        &mut self,
+        at: KeyAddress,
+        mut same: impl FnMut(&K) -> bool,
+    ) -> Result<Place<OccupiedEntry<'_, (K, V)>, Vacant<'_, K, V>>, StateError> {
+        let number = self.place_of_part(at);
+        if number >= self.parts.len() {
+            self.make_parts();
+        }
+        let Self { parts, writing, .. } = self;
+        let part = parts.get_mut(number);
+        let part = part.ok_or_else(|| Self::not_owned(&self.range, at.group))?;
+        let access = match writing {
+            Some(writing) => writing.access(number, at.group, part)?,
+            None => None,
+        };
+        let entry = part.entry(at.hash, |(key, _)| same(key), |(key, _)| key_hash(key));
+        Ok(match (entry, access) {
+            (Entry::Occupied(taken), Some(mut access)) => {
+                access.write_first(taken.bucket_index(), at.group, taken.get())?;
+                Place::Taken(taken)
+            }
+            (Entry::Occupied(taken), None) => Place::Taken(taken),
+            (Entry::Vacant(entry), access) => {
+                Place::Free(Vacant { entry, marks: access.map(|access| access.marks) })
+            }
+        })
+    }
+}
+
+/// The place of a key that has no state.
+#[derive(Debug)]
+pub struct Vacant<'a, K, V> {
+    entry: VacantEntry<'a, (K, V)>,
+    /// Where a new entry is marked, so that a snapshot that is being written leaves it out.
+    marks: Option<&'a mut Marks>,
+}
+
+impl<K, V> Free<K, V> for Vacant<'_, K, V> {
+    #[inline]
+    fn insert(self, key: K, state: V) {
+        let entry = self.entry.insert((key, state));
+        if let Some(marks) = self.marks {
+            marks.mark(entry.bucket_index());
+        }
+    }
+}
+
 impl<K, V> Taken<K, V> for OccupiedEntry<'_, (K, V)> {
     #[inline]
     fn entry(&mut self) -> (&K, &mut V) {
@@ -145,16 +211,9 @@ impl<K, V> Taken<K, V> for OccupiedEntry<'_, (K, V)> {
     }
 }
 
-impl<K, V> Free<K, V> for VacantEntry<'_, (K, V)> {
-    #[inline]
-    fn insert(self, key: K, state: V) {
-        VacantEntry::insert(self, (key, state));
-    }
-}
-
 impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
     type Taken<'a> = OccupiedEntry<'a, (K, V)>;
-    type Free<'a> = VacantEntry<'a, (K, V)>;
+    type Free<'a> = Vacant<'a, K, V>;
     const ALWAYS_RESIDENT: bool = true;
 
     fn open(&mut self, groups: KeyGroups) {
@@ -171,14 +230,26 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         at: KeyAddress,
         same: impl FnMut(&K) -> bool,
     ) -> Result<Place<Self::Taken<'_>, Self::Free<'_>>, StateError> {
+        if self.is_writing {
+            return self.place_while_writing(at, same);
+        }
         Ok(match self.entry(at, same)? {
             Entry::Occupied(taken) => Place::Taken(taken),
-            Entry::Vacant(free) => Place::Free(free),
+            Entry::Vacant(entry) => Place::Free(Vacant { entry, marks: None }),
         })
     }
 
     fn reads_ahead(&mut self) -> bool {
-        Table::reads_ahead(self)
+        let Self { places, parts, writing, .. } = self;
+        // The memory for snapshots is allocated and touched when the state grows, not when a barrier comes.
+        places.find(parts, |number, buckets| {
+            let writing = writing.get_or_insert_with(|| {
+                let mut writing = Box::<Writing>::default();
+                writing.prepare();
+                writing
+            });
+            writing.resize(number, buckets);
+        })
     }
 
     #[inline]
@@ -189,7 +260,9 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
     fn restore(&mut self, at: KeyAddress, key: K, state: V) -> Result<(), StateError> {
         match self.entry(at, |stored| *stored == key)? {
             Entry::Occupied(mut taken) => taken.get_mut().1 = state,
-            Entry::Vacant(free) => Free::insert(free, key, state),
+            Entry::Vacant(free) => {
+                free.insert((key, state));
+            }
         }
         Ok(())
     }
@@ -199,8 +272,34 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         Ok(())
     }
 
+    fn begin_snapshot(&mut self, head: &[u8]) -> bool {
+        self.writing.get_or_insert_default().begin(&self.parts, head);
+        self.is_writing = true;
+        true
+    }
+
+    fn write_snapshot(&mut self, slice: &mut Slice<'_>) -> Result<bool, StateError> {
+        let (first, bits) = (self.range.owned.start, self.part_bits);
+        let Some(writing) = self.writing.as_mut().filter(|_| self.is_writing) else {
+            return Ok(true);
+        };
+        let done = writing.advance(&self.parts, |part| group_of(part, first, bits), slice)?;
+        self.is_writing = !done;
+        Ok(done)
+    }
+
+    fn waits_for_storage(&self) -> bool {
+        self.is_writing && self.writing.as_ref().is_some_and(|writing| writing.waits())
+    }
+
     /// Removes the entries of the last hash table that has any.
     fn take_part(&mut self) -> Result<Option<Vec<(K, V)>>, StateError> {
+        if self.is_writing
+            && let Some(writing) = &mut self.writing
+        {
+            let (first, bits) = (self.range.owned.start, self.part_bits);
+            writing.write_all(&self.parts, |part| group_of(part, first, bits));
+        }
         while let Some(part) = self.parts.last_mut() {
             if !part.is_empty() {
                 return Ok(Some(std::mem::take(part).into_iter().collect()));
@@ -209,4 +308,10 @@ impl<K: Key, V: Kept> StateBackend<K, V> for Table<K, V> {
         }
         Ok(None)
     }
+}
+
+/// Returns the key group of a hash table.
+fn group_of(part: usize, first: u32, part_bits: u32) -> u32 {
+    // A subtask owns at most 32,768 groups.
+    first + (part >> part_bits) as u32
 }

@@ -346,3 +346,31 @@ fn a_list_is_read_from_its_runs_in_order() {
     assert_eq!(list.get().unwrap(), [1, 2, 3]);
     assert!(run(2, &[3], &mut list).is_err());
 }
+
+/// Entries in groups, with their numbers before them.
+#[test]
+fn a_snapshot_of_version_2_is_read() {
+    let groups = groups(0, 1, 128);
+    let mut table = Numbers::new(groups.clone());
+    keep(&mut table, &groups, "a".to_owned(), Single(1));
+    let now = write_snapshot(&mut table, &groups, &fields()).unwrap();
+    let mut head = Vec::new();
+    write_head::<String>(&fields(), &mut head);
+    // The group, which is a varint of two bytes or one, is left out.
+    let group = key_group(key_hash(&"a".to_owned()), 128);
+    let mut number = Vec::new();
+    crate::types::write_varint(u64::from(group) + 1, &mut number);
+    let entry = &now[head.len() + number.len()..now.len() - 1];
+    head[0] = 2;
+    let mut old = head;
+    old.push(2);
+    (group ^ 1).encode(&mut old);
+    old.push(0);
+    group.encode(&mut old);
+    old.push(1);
+    old.extend_from_slice(entry);
+    let mut table = Numbers::new(groups.clone());
+    read_snapshot(&old, &mut table, &groups, &fields()).unwrap();
+    let entries: Vec<_> = all(table).into_iter().map(|(key, value)| (key, value.0)).collect();
+    assert_eq!(entries, [("a".to_owned(), 1)]);
+}

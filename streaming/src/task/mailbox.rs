@@ -115,6 +115,11 @@ impl Mailbox {
         }
     }
 
+    /// Returns the signal that wakes the task.
+    pub(super) fn signal(&self) -> &TaskSignal {
+        &self.signal
+    }
+
     /// Takes the next mail: posted mail and replies in order, then due timers. `None` if nothing is due.
     pub fn take(&self) -> Option<Mail> {
         if self.waiting.load(Ordering::Acquire) == 0 {

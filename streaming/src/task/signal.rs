@@ -59,6 +59,11 @@ impl TaskSignal {
         &self.0.interrupt
     }
 
+    /// Returns whether the signal is raised.
+    pub fn is_raised(&self) -> bool {
+        self.0.raised.load(Ordering::Relaxed)
+    }
+
     /// Lowers the signal and returns whether it was raised.
     pub fn take(&self) -> bool {
         self.0.raised.swap(false, Ordering::AcqRel)

@@ -6,6 +6,7 @@ use crate::{
     lock,
     seam::{TaskSnapshot, TaskUpcalls},
 };
+use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 use model::{ExecutionAttemptId, OperatorId};
 use platform::Platform;
@@ -35,6 +36,19 @@ pub trait OperatorEvents: Send + Sync {
         event: Vec<u8>,
     ) -> BoxFuture<'static, Result<Vec<u8>, String>> {
         self.send(from, operator, event)
+    }
+    /// Takes a chunk of a snapshot as [`TaskUpcalls::store_chunk`] does.
+    ///
+    /// # Errors
+    /// Returns the chunk if chunks are not stored one by one.
+    fn store_chunk(
+        &self,
+        _from: ExecutionAttemptId,
+        _checkpoint: u64,
+        _operator: OperatorId,
+        chunk: Bytes,
+    ) -> Result<(), Bytes> {
+        Err(chunk)
     }
     /// Reports that the attempt has completed its part of a checkpoint.
     fn acknowledge(&self, from: ExecutionAttemptId, checkpoint: u64, snapshot: TaskSnapshot);
@@ -160,6 +174,23 @@ impl TaskUpcalls for Upcalls {
 
     fn wake_at(&self, after: Duration, ticket: u64) {
         self.mailbox.wake_at(after, ticket);
+    }
+
+    fn store_chunk(
+        &self,
+        checkpoint: u64,
+        operator: OperatorId,
+        chunk: Bytes,
+    ) -> Result<(), Bytes> {
+        self.events.store_chunk(self.attempt, checkpoint, operator, chunk)
+    }
+
+    fn is_woken(&self) -> bool {
+        self.mailbox.signal().is_raised()
+    }
+
+    fn step_again(&self, _ticket: u64) {
+        self.mailbox.signal().raise();
     }
 
     fn acknowledge(&self, checkpoint: u64, snapshot: TaskSnapshot) {

@@ -9,9 +9,10 @@ use crate::{
     batch::{Batch, NO_TIME},
     operators::{
         ChainShared, Consumer, Either, Flow, InspectBroadcast, InspectKeyed, InspectOperatorState,
-        Link, Operator, OutputTag, SideOutput, SideOutputs, Timer, side_output,
+        Link, Operator, OutputTag, SideOutput, SideOutputs, Timer, join_chunks, side_output,
     },
     seam::{Barrier, Interrupt, StreamEvent, TaskError},
+    state::Slice,
     types::Record,
 };
 use model::JobId;
@@ -267,7 +268,9 @@ impl<T: Send + 'static, Op: Operator<T>> OperatorHarness<T, Op> {
     pub fn barrier(&mut self, checkpoint: u64, last: bool) -> Result<Vec<Vec<u8>>, TaskError> {
         self.checkpoint = checkpoint;
         self.event(StreamEvent::Barrier(Barrier { checkpoint, triggered_ms: 0, last }))?;
-        Ok(self.shared.take_snapshots(checkpoint).into_iter().map(|(_, bytes)| bytes).collect())
+        self.link.write_snapshots(&mut Slice::whole())?;
+        let snapshots = self.shared.take_snapshots(checkpoint);
+        Ok(snapshots.iter().map(|(_, chunks)| join_chunks(chunks)).collect())
     }
     /// Tells the operator that a checkpoint is complete in the whole job.
     ///

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     chain::{Head, SourceHead},
-    operators::ChainShared,
+    operators::{ChainShared, join_chunks},
     seam::{
         Barrier, Coordinator, CoordinatorContext, EventReply, Interrupt, OnFailure, Progress,
         TaskError,
@@ -267,7 +267,7 @@ impl<S: Source> SourceHarness<S> {
         ended.map_err(|why| self.coordinator_error(why))?;
         self.head.notify_complete(checkpoint)?;
         self.work_off()?;
-        let reader = reader.into_iter().map(|(_, bytes)| bytes).collect();
+        let reader = reader.iter().map(|(_, chunks)| join_chunks(chunks)).collect();
         Ok(SourceSnapshot { enumerator, reader })
     }
 

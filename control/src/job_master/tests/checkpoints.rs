@@ -54,13 +54,13 @@ impl World {
         for task in tasks {
             self.acknowledge(checkpoint, *task, ended);
         }
-        let metadata = self.to_persist();
+        let metadata = self.awaiting_persistence();
         assert_eq!(metadata.checkpoint, checkpoint);
         let now = self.now();
         self.core.checkpoint_persisted(now, checkpoint, Ok(metadata));
     }
 
-    fn to_persist(&mut self) -> Arc<CheckpointMetadata> {
+    fn awaiting_persistence(&mut self) -> Arc<CheckpointMetadata> {
         let commands = self.commands();
         let found = commands.iter().find_map(|command| match command {
             Command::PersistCheckpoint(metadata) => Some(metadata.clone()),
@@ -115,7 +115,7 @@ fn a_checkpoint_is_triggered_at_sources_and_announced_once_its_pointer_is_persis
     for task in &tasks {
         w.acknowledge(1, *task, false);
     }
-    let metadata = w.to_persist();
+    let metadata = w.awaiting_persistence();
     assert_eq!(notified(&w.seen), []);
     let source = &metadata.operators[&OperatorId(1)];
     let names: Vec<_> =
@@ -169,7 +169,7 @@ fn regions_start_again_only_when_it_is_known_which_checkpoint_is_the_newest() {
     for task in &tasks {
         w.acknowledge(1, *task, false);
     }
-    let metadata = w.to_persist();
+    let metadata = w.awaiting_persistence();
     for task in &tasks {
         w.report(1, *task, ExecutionState::Failed);
     }
@@ -269,7 +269,7 @@ fn a_region_that_has_finished_is_part_of_later_checkpoints_with_its_last_state()
     assert_eq!(barriers, [(1, false, 1), (1, true, 1)]);
     w.acknowledge(1, tasks[0], true);
     w.acknowledge(1, tasks[1], false);
-    let metadata = w.to_persist();
+    let metadata = w.awaiting_persistence();
     let now = w.now();
     w.core.checkpoint_persisted(now, 1, Ok(metadata));
     w.report(1, tasks[0], ExecutionState::Finished);
@@ -277,7 +277,7 @@ fn a_region_that_has_finished_is_part_of_later_checkpoints_with_its_last_state()
     w.pass(1000);
     assert_eq!(triggered(&w.commands()), [(2, false, 1)]);
     w.acknowledge(2, tasks[1], false);
-    let metadata = w.to_persist();
+    let metadata = w.awaiting_persistence();
     let state = |n: u128| metadata.operators[&OperatorId(n)].subtasks[0].clone();
     let of = |checkpoint: u64, n: u128| {
         let name = format!("{checkpoint}-{}-0", JobVertexId(n));

@@ -7,7 +7,8 @@ use crate::{
     operators::{OperatorContext, OperatorMail, Timer},
     seam::TaskError,
     state::{
-        Kept, KeyAddress, KeyGroups, StateBackend, StateError, Table, read_snapshot, write_snapshot,
+        Kept, KeyAddress, KeyGroups, Slice, StateBackend, StateError, Table, read_snapshot,
+        write_head, write_snapshot,
     },
     types::Key,
 };
@@ -54,6 +55,8 @@ pub(in crate::operators) struct Resident<K, V, T, B> {
     /// Waiting records and timers of each key that is being fetched, in their order.
     parked: Table<K, Vec<Parked<T>>>,
     parked_count: usize,
+    /// True while the backend writes a snapshot.
+    writing: bool,
     /// Records of a batch whose keys are resident; empty between batches.
     ready: Vec<(KeyAddress, T, i64)>,
     state: PhantomData<fn() -> V>,
@@ -68,6 +71,7 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
             fields,
             parked: Table::default(),
             parked_count: 0,
+            writing: false,
             ready: Vec::new(),
             state: PhantomData,
         }
@@ -238,9 +242,35 @@ impl<K: Key, V: Kept, T, B: StateBackend<K, V>> Resident<K, V, T, B> {
         self.parked_count > 0
     }
 
-    /// Returns true while [`MOST_PARKED`] or more records and timers are parked, so that no more should come.
+    /// Returns true while [`MOST_PARKED`] or more records and timers are parked, or the storage is too slow for the snapshot that is
+    /// being written, so that no more records should come.
     pub(in crate::operators) fn full(&self) -> bool {
-        self.parked_count >= MOST_PARKED
+        self.parked_count >= MOST_PARKED || self.backend.waits_for_storage()
+    }
+
+    /// Returns true while a snapshot is being written.
+    pub(in crate::operators) fn is_writing(&self) -> bool {
+        self.writing
+    }
+
+    /// Begins a snapshot that is written while records come, if the backend can; returns false and does nothing otherwise. `before`
+    /// is what the operator writes before the state.
+    pub(in crate::operators) fn begin_snapshot(&mut self, mut before: Vec<u8>) -> bool {
+        write_head::<K>(&self.fields, &mut before);
+        self.writing = self.backend.begin_snapshot(&before);
+        self.writing
+    }
+
+    /// Writes a slice of the snapshot that was begun. Returns true if it is complete.
+    pub(in crate::operators) fn write_snapshot(
+        &mut self,
+        slice: &mut Slice<'_>,
+        context: &OperatorContext,
+    ) -> Result<bool, TaskError> {
+        let complete = self.backend.write_snapshot(slice);
+        let complete = complete.map_err(|error| failed(context, error))?;
+        self.writing = !complete;
+        Ok(complete)
     }
 
     /// Returns the state for a snapshot at a barrier.

@@ -5,7 +5,7 @@ use crate::{
     batch::Batch,
     operators::{
         BoxError, Consumer, Context, KeyedOperator, KeyedProcessFunction, Link, SideOutputs,
-        TimeDomain, Timer, context::ChainShared,
+        TimeDomain, Timer, context::ChainShared, join_chunks,
     },
     seam::{Barrier, TaskUpcalls},
     state::{ListState, MapState, State, slow::Slow},
@@ -146,7 +146,9 @@ impl<T: Send + 'static> Running<T> {
     fn barrier(&mut self, which: usize) -> Vec<Vec<u8>> {
         let barrier = Barrier { checkpoint: 1, triggered_ms: 0, last: false };
         self.event(StreamEvent::Barrier(barrier), which);
-        self.shared.take_snapshots(1).into_iter().map(|(_, bytes)| bytes).collect()
+        self.link.write_snapshots(&mut Slice::whole()).unwrap();
+        let snapshots = self.shared.take_snapshots(1);
+        snapshots.iter().map(|(_, chunks)| join_chunks(chunks)).collect()
     }
 }
 
@@ -315,6 +317,36 @@ proptest! {
         prop_assert_eq!(by_key(&moved.seen, key), by_key(&memory.seen, key));
     }
 
+    /// Records, timers and removals while a snapshot is being written are no part of it.
+    #[test]
+    fn a_snapshot_that_is_written_beside_the_work_is_the_state_at_its_barrier(
+        before in acts(), meanwhile in acts(), after in acts(), slices in prop::collection::vec(1_usize..2_000, 60),
+    ) {
+        let mut running = ledger_in_memory(Vec::new());
+        play(&mut running, &before);
+        let at_barrier = running.watermark;
+        let at_once = running.barrier(0);
+        running.event(StreamEvent::Barrier(SECOND), 0);
+        for (act, work) in meanwhile.iter().zip(slices) {
+            play(&mut running, std::slice::from_ref(act));
+            if running.link.writes().is_some() {
+                prop_assert!(running.shared.take_snapshots(2).is_empty());
+                running.link.write_snapshots(&mut Slice::new(work, work, &|| true)).unwrap();
+            }
+        }
+        running.link.write_snapshots(&mut Slice::whole()).unwrap();
+        let snapshots = running.shared.take_snapshots(2);
+        let beside = snapshots.iter().map(|(_, chunks)| join_chunks(chunks)).collect();
+        let mut restored = [at_once, beside].map(ledger_in_memory);
+        for running in &mut restored {
+            running.watermark = at_barrier;
+            play(running, &after);
+            running.end(0);
+        }
+        let key = |out: &(u16, Vec<u32>, u64)| out.0;
+        prop_assert_eq!(by_key(&restored[0].seen, key), by_key(&restored[1].seen, key));
+    }
+
     #[test]
     fn folds_are_the_same_over_a_backend_that_fetches(acts in acts(), room in 0_usize..20, at_end: bool) {
         let mode = if at_end { UpdateMode::AtEnd } else { UpdateMode::EveryUpdate };
@@ -328,6 +360,52 @@ proptest! {
         let key = |out: &(u16, u64)| out.0;
         prop_assert_eq!(by_key(&slow.seen, key), by_key(&memory.seen, key));
     }
+}
+
+const SECOND: Barrier = Barrier { checkpoint: 2, triggered_ms: 0, last: false };
+
+#[test]
+fn a_barrier_waits_until_the_snapshot_of_the_one_before_is_complete() {
+    let mut memory = ledger_in_memory(Vec::new());
+    memory.batch((0..100).map(|key| (key, 1)).collect());
+    memory.event(StreamEvent::Barrier(Barrier { checkpoint: 1, ..SECOND }), 0);
+    assert_eq!(memory.link.writes(), Some(1));
+    assert_eq!(memory.link.event(StreamEvent::Barrier(SECOND)).unwrap(), Flow::More);
+    memory.link.write_snapshots(&mut Slice::whole()).unwrap();
+    assert_eq!(memory.link.writes(), None);
+    assert_eq!(memory.shared.take_snapshots(1).len(), 1);
+    assert_eq!(memory.link.event(StreamEvent::Barrier(SECOND)).unwrap(), Flow::Done);
+    assert_eq!(memory.link.writes(), Some(2));
+}
+
+#[test]
+fn a_fold_emits_its_state_at_the_end_only_when_the_snapshot_is_complete() {
+    let fold = KeyedFold::new(by_first(), sums(), UpdateMode::AtEnd);
+    let mut memory = Running::new(fold, Vec::new());
+    memory.batch((0..100).map(|key| (key, 1)).collect());
+    memory.event(StreamEvent::Barrier(SECOND), 0);
+    assert_eq!(memory.link.event(StreamEvent::EndOfInput).unwrap(), Flow::More);
+    memory.link.write_snapshots(&mut Slice::whole()).unwrap();
+    assert_eq!(memory.link.event(StreamEvent::EndOfInput).unwrap(), Flow::Done);
+    assert_eq!(memory.seen.lock().unwrap().iter().flatten().count(), 100);
+}
+
+/// The format before timers came first.
+#[test]
+fn a_snapshot_whose_state_is_before_its_timers_is_read() {
+    let mut memory = ledger_in_memory(Vec::new());
+    memory.batch(vec![(1, 5), (2, 7)]);
+    let [bytes] = memory.barrier(0).try_into().unwrap();
+    let (state, mut timers) = crate::operators::keyed_process::parts_of(&bytes).unwrap();
+    let mut old = Vec::new();
+    crate::types::write_len(state.len(), &mut old);
+    old.extend_from_slice(state);
+    old.extend_from_slice(timers.take(timers.remaining()).unwrap());
+    let mut restored = [bytes, old].map(|bytes| ledger_in_memory(vec![bytes]));
+    restored.iter_mut().for_each(|running| running.end(0));
+    let seen = restored.map(|running| running.seen.lock().unwrap().clone());
+    assert_eq!(seen[0].iter().flatten().count(), 2);
+    assert_eq!(seen[0], seen[1]);
 }
 
 #[test]

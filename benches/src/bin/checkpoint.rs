@@ -1,0 +1,404 @@
+//! Checkpoints of one keyed task while records come: a million entries of 1 KiB, and 100,000 updates a second that come at their
+//! times whether the task keeps up or not (open loop). The task is driven as its thread drives it; a thread of its own appends the
+//! chunks of the snapshot to a file.
+//!
+//! `checkpoint [--entries N] [--bytes N] [--updates N] [--rounds N] [--directory DIR]`. Each round measures two seconds without a
+//! snapshot and one snapshot. A gap is the time between two looks of the task at its input; `_cpu` is the same on the clock of the
+//! thread's CPU time, which stands still while the machine runs something else. A latency is the time from when an update is due to
+//! when the function gets it.
+
+use anyhow::{Context as _, Result, bail};
+use benches::{Report, process::peak_mib, report::Goal, rss_mib, words::splitmix64};
+use bytes::Bytes;
+use clap::Parser;
+use flott::prelude::*;
+use futures::future::BoxFuture;
+use model::{ContentHash, ExecutionAttemptId, JobId, OperatorId};
+use nix::time::{ClockId, clock_gettime};
+use std::{
+    cell::RefCell,
+    collections::BTreeMap,
+    fs::{self, File},
+    io::Write,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    time::{Duration, Instant},
+};
+use streaming::{
+    Barrier, BuildInputs, Element, ErasedBatch, InputPort, Interrupt, Mail, Polled, Progress,
+    StreamEvent, Subtask, SubtaskContext, TaskSnapshot, TaskUpcalls, batch::Batch, build,
+    operators::BoxError,
+};
+
+/// The most updates that come at once.
+const BATCH: u64 = 1_024;
+/// The time without a snapshot that each round measures.
+const CALM: Duration = Duration::from_secs(2);
+/// The time after which a snapshot that is not complete has failed.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+#[derive(Parser, Clone)]
+struct Cli {
+    /// Number of keys.
+    #[arg(long, default_value_t = 1_000_000)]
+    entries: u64,
+    /// Bytes of each key's state.
+    #[arg(long, default_value_t = 1_024)]
+    bytes: usize,
+    /// Updates per second.
+    #[arg(long, default_value_t = 100_000)]
+    updates: u64,
+    /// Number of snapshots.
+    #[arg(long, default_value_t = 3)]
+    rounds: u64,
+    /// The directory of the file with the snapshot.
+    #[arg(long, default_value_os_t = std::env::temp_dir())]
+    directory: PathBuf,
+}
+
+/// A key, and when its update is due, in nanoseconds after the beginning.
+type Update = (u64, u64);
+
+thread_local! {
+    /// The latencies since they were last taken out, in nanoseconds.
+    static LATENCIES: RefCell<Vec<u64>> = RefCell::new(Vec::with_capacity(4 << 20));
+}
+
+#[derive(State)]
+struct Entry {
+    updates: Option<u64>,
+    body: Option<Vec<u8>>,
+}
+
+/// Changes eight bytes of the key's state with each update.
+#[derive(Clone)]
+struct Touch {
+    bytes: usize,
+    begin: Instant,
+}
+
+impl KeyedProcessFunction<u64, Update> for Touch {
+    type State = Entry;
+    type Out = u64;
+
+    fn process(
+        &mut self,
+        (_, due): Update,
+        entry: &mut Entry,
+        ctx: &mut Context<'_, u64>,
+        _: &mut Collector<u64>,
+    ) -> Result<(), BoxError> {
+        let updates = entry.updates.get_or_insert(0);
+        *updates += 1;
+        let body = entry.body.get_or_insert_with(|| vec![*ctx.key() as u8; self.bytes]);
+        body.iter_mut().zip(updates.to_le_bytes()).for_each(|(to, from)| *to = from);
+        let now = self.begin.elapsed().as_nanos() as u64;
+        LATENCIES.with_borrow_mut(|latencies| latencies.push(now.saturating_sub(due)));
+        Ok(())
+    }
+}
+
+/// The task's input and host.
+struct World {
+    begin: Instant,
+    /// When the updates begin, in nanoseconds after the beginning, and the time between two of them; 0: no updates come.
+    updates_from: AtomicU64,
+    update_every: u64,
+    /// The number of updates that have come.
+    come: AtomicU64,
+    entries: u64,
+    chunks: mpsc::Sender<Bytes>,
+    stored: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    timers: Vec<(Instant, u64)>,
+    acknowledged: Option<(Instant, TaskSnapshot)>,
+    /// Elements that come before any update.
+    elements: Vec<Element>,
+    last_look: Option<(Instant, Duration)>,
+    /// The longest gap, and the longest on the clock of CPU time.
+    gaps: (Duration, Duration),
+}
+
+fn cpu_clock() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+impl World {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of updates that are due and have not come.
+    fn due(&self) -> u64 {
+        let from = self.updates_from.load(Ordering::Relaxed);
+        let since = (self.begin.elapsed().as_nanos() as u64).saturating_sub(from);
+        if from == 0 { 0 } else { since / self.update_every - self.come.load(Ordering::Relaxed) }
+    }
+
+    fn look(&self) -> Option<Element> {
+        let mut state = self.state();
+        let (now, cpu) = (Instant::now(), cpu_clock());
+        if let Some((before, cpu_before)) = state.last_look.replace((now, cpu)) {
+            state.gaps.0 = state.gaps.0.max(now - before);
+            state.gaps.1 = state.gaps.1.max(cpu.saturating_sub(cpu_before));
+        }
+        if let Some(element) = state.elements.pop() {
+            return Some(element);
+        }
+        drop(state);
+        let due = self.due().min(BATCH);
+        if due == 0 {
+            return None;
+        }
+        let come = self.come.fetch_add(due, Ordering::Relaxed);
+        let from = self.updates_from.load(Ordering::Relaxed);
+        let update = |n: u64| (splitmix64(n) % self.entries, from + (n + 1) * self.update_every);
+        let batch: Batch<Update> = (come..come + due).map(update).collect::<Vec<_>>().into();
+        Some(Element::Batch(ErasedBatch::new(batch)))
+    }
+}
+
+struct Input(Arc<World>);
+
+impl InputPort for Input {
+    fn channels(&self) -> usize {
+        1
+    }
+    fn poll(&mut self) -> Polled {
+        match self.0.look() {
+            Some(element) => Polled::Element { channel: 0, element },
+            None => Polled::Empty,
+        }
+    }
+    fn pause(&mut self, _channel: usize, _paused: bool) {}
+}
+
+struct Host(Arc<World>);
+
+impl TaskUpcalls for Host {
+    fn operator_event(&self, _: OperatorId, _: Vec<u8>, _: u64) {}
+    fn spawn_io(&self, _: BoxFuture<'static, Result<Vec<u8>, String>>, _: u64) {}
+    fn now_unix_ms(&self) -> u64 {
+        self.0.begin.elapsed().as_millis() as u64
+    }
+    fn wake_at(&self, after: Duration, ticket: u64) {
+        self.0.state().timers.push((Instant::now() + after, ticket));
+    }
+    fn store_chunk(&self, _: u64, _: OperatorId, chunk: Bytes) -> Result<(), Bytes> {
+        self.0.chunks.send(chunk).map_err(|error| error.0)
+    }
+    fn is_woken(&self) -> bool {
+        self.0.due() > 0
+    }
+    fn step_again(&self, _ticket: u64) {
+        // The task is stepped all the time.
+    }
+    fn acknowledge(&self, _checkpoint: u64, snapshot: TaskSnapshot) {
+        self.0.state().acknowledged = Some((Instant::now(), snapshot));
+    }
+}
+
+/// Appends chunks to the file until no more come.
+fn store(world: &World, mut file: File, chunks: &mpsc::Receiver<Bytes>) -> std::io::Result<()> {
+    for chunk in chunks {
+        file.write_all(&chunk)?;
+        world.stored.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+struct Bench {
+    task: Box<dyn Subtask>,
+    world: Arc<World>,
+}
+
+/// What was measured in some time.
+struct Measured {
+    gap_ms: f64,
+    gap_cpu_ms: f64,
+    p99_ms: f64,
+    most_ms: f64,
+}
+
+impl Bench {
+    fn new(cli: &Cli, world: &Arc<World>) -> Result<Self> {
+        let touch = Touch { bytes: cli.bytes, begin: world.begin };
+        let entry = ProgramEntry::new().job("checkpoint", move |env: &Environment, _: Args| {
+            let updates = env.sequence(0..1_u64).map(|n| (n, n));
+            updates.key_by(|update: &Update| &update.0).process(touch.clone()).discard();
+            Ok(())
+        });
+        let inputs = BuildInputs {
+            args: Vec::new(),
+            env: None,
+            once: None,
+            job: None,
+            job_id: JobId(1),
+            parallelism: 1,
+            options: BTreeMap::new(),
+            embedded: false,
+            program_hash: ContentHash([1; 32]),
+            program_name: "checkpoint".into(),
+            program_size: 1,
+        };
+        let job = build(&entry, inputs)?;
+        let vertex = job.graph().vertices.iter().find(|vertex| !vertex.source);
+        let vertex = vertex.context("the job has no keyed task")?;
+        let attempt = ExecutionAttemptId { graph: 0, vertex: vertex.id, subtask: 0, attempt: 0 };
+        let mut task = job.subtask(
+            vertex.id,
+            SubtaskContext {
+                vertex: vertex.id,
+                subtask: 0,
+                parallelism: 1,
+                max_parallelism: vertex.max_parallelism,
+                attempt,
+                inputs: vec![Box::new(Input(Arc::clone(world)))],
+                outputs: Vec::new(),
+                output_key_groups: Vec::new(),
+                upcalls: Arc::new(Host(Arc::clone(world))),
+                tmp_dir: cli.directory.clone(),
+                options: Arc::default(),
+                devices: Arc::default(),
+                restore: BTreeMap::new(),
+                restored_at_end: false,
+                ends_with_checkpoint: false,
+                counters: Arc::default(),
+                interrupt: Interrupt::default(),
+            },
+        )?;
+        task.open()?;
+        let mut bench = Self { task, world: Arc::clone(world) };
+        for first in (0..cli.entries).step_by(BATCH as usize) {
+            let keys = first..(first + BATCH).min(cli.entries);
+            let batch: Batch<Update> = keys.map(|key| (key, 0)).collect::<Vec<_>>().into();
+            world.state().elements.push(Element::Batch(ErasedBatch::new(batch)));
+            bench.step()?;
+        }
+        Ok(bench)
+    }
+
+    fn step(&mut self) -> Result<()> {
+        let due = {
+            let mut state = self.world.state();
+            let now = Instant::now();
+            let due = state.timers.iter().position(|(at, _)| *at <= now);
+            due.map(|due| state.timers.swap_remove(due))
+        };
+        if let Some((_, ticket)) = due {
+            self.task.deliver(Mail::Timer { ticket })?;
+        }
+        if self.task.step(4_096)? == Progress::Finished {
+            bail!("the task has ended");
+        }
+        Ok(())
+    }
+
+    /// Steps until the condition is true, and returns what was measured meanwhile.
+    fn until(&mut self, done: impl Fn(&World) -> bool) -> Result<Measured> {
+        LATENCIES.with_borrow_mut(Vec::clear);
+        self.world.state().gaps = Default::default();
+        let begin = Instant::now();
+        while !done(&self.world) {
+            self.step()?;
+            if begin.elapsed() > PATIENCE {
+                bail!("no end after {PATIENCE:?}");
+            }
+        }
+        let gaps = self.world.state().gaps;
+        let mut latencies = LATENCIES.with_borrow(Clone::clone);
+        latencies.sort_unstable();
+        let at = |part: f64| {
+            let place = (latencies.len().saturating_sub(1) as f64 * part) as usize;
+            latencies.get(place).map_or(f64::NAN, |ns| *ns as f64 / 1e6)
+        };
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        Ok(Measured {
+            gap_ms: ms(gaps.0),
+            gap_cpu_ms: ms(gaps.1),
+            p99_ms: at(0.99),
+            most_ms: at(1.0),
+        })
+    }
+}
+
+fn main() -> Result<()> {
+    let cli = Cli::parse();
+    let (chunks, receiver) = mpsc::channel();
+    let world = Arc::new(World {
+        begin: Instant::now(),
+        updates_from: AtomicU64::new(0),
+        update_every: 1_000_000_000 / cli.updates,
+        come: AtomicU64::new(0),
+        entries: cli.entries,
+        chunks,
+        stored: AtomicU64::new(0),
+        state: Mutex::default(),
+    });
+    let path = cli.directory.join(format!("flott-checkpoint-{}", std::process::id()));
+    let file = File::create(&path)?;
+    let of_writer = Arc::clone(&world);
+    let writer = std::thread::spawn(move || store(&of_writer, file, &receiver));
+    let measured = measure(&cli, &world);
+    fs::remove_file(&path)?;
+    measured?;
+    if writer.is_finished() {
+        bail!("the chunks could not be stored in {}", path.display());
+    }
+    Ok(())
+}
+
+fn measure(cli: &Cli, world: &Arc<World>) -> Result<()> {
+    let mut bench = Bench::new(cli, world)?;
+    world.updates_from.store(world.begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    let (mut calm, mut busy) = (Vec::new(), Vec::new());
+    let (mut durations, mut memory, mut sizes) = (Vec::new(), Vec::new(), Vec::new());
+    let me = std::process::id();
+    for checkpoint in 1..=cli.rounds {
+        let begin = Instant::now();
+        calm.push(bench.until(|_| begin.elapsed() > CALM)?);
+        let before = rss_mib(me)?;
+        // The peak is that since now.
+        fs::write("/proc/self/clear_refs", "5")?;
+        let stored = world.stored.load(Ordering::Relaxed);
+        let barrier = Barrier { checkpoint, triggered_ms: 0, last: false };
+        world.state().elements.push(Element::Event(StreamEvent::Barrier(barrier)));
+        let begin = Instant::now();
+        busy.push(bench.until(|world| world.state().acknowledged.is_some())?);
+        let Some((end, snapshot)) = world.state().acknowledged.take() else { continue };
+        if snapshot.operators.iter().any(|(_, chunks)| !chunks.is_empty()) {
+            bail!("chunks came with the acknowledgement");
+        }
+        durations.push((end - begin).as_secs_f64() * 1e3);
+        memory.push(peak_mib(me)? / before);
+        // The last chunks are still on their way.
+        bench.until(|world| begin.elapsed() > CALM && world.state().acknowledged.is_none())?;
+        let stored = world.stored.load(Ordering::Relaxed) - stored;
+        sizes.push(stored as f64 / f64::from(1 << 20));
+    }
+    let report = Report::new("checkpoint");
+    let of = |measured: &[Measured], figure: fn(&Measured) -> f64| -> Vec<f64> {
+        measured.iter().map(figure).collect()
+    };
+    let five = Goal::AtMost(5.0);
+    report.runs("without_longest_gap", &of(&calm, |m| m.gap_ms), "ms")?;
+    report.runs("without_longest_gap_cpu", &of(&calm, |m| m.gap_cpu_ms), "ms")?;
+    report.runs("without_p99_latency", &of(&calm, |m| m.p99_ms), "ms")?;
+    report.runs("without_longest_latency", &of(&calm, |m| m.most_ms), "ms")?;
+    report.runs_with_goal("longest_gap", &of(&busy, |m| m.gap_ms), "ms", five)?;
+    report.runs_with_goal("longest_gap_cpu", &of(&busy, |m| m.gap_cpu_ms), "ms", five)?;
+    report.runs_with_goal("p99_latency", &of(&busy, |m| m.p99_ms), "ms", five)?;
+    report.runs("longest_latency", &of(&busy, |m| m.most_ms), "ms")?;
+    report.runs("duration", &durations, "ms")?;
+    report.runs("snapshot", &sizes, "MiB")?;
+    report.runs_with_goal("peak_over_before", &memory, "ratio", Goal::AtMost(1.2))?;
+    Ok(())
+}

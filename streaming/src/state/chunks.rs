@@ -1,0 +1,189 @@
+//! The chunks that a snapshot is written into while the job runs, and the slices of time in which it is written.
+
+use crate::lock;
+use bytes::Bytes;
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// The size in bytes from which a chunk is full. A chunk ends after the entry that fills it.
+pub(super) const CHUNK_BYTES: usize = 256 << 10;
+/// The memory that a new chunk gets, so that a last entry of 1 KiB does not move it.
+const CHUNK_CAPACITY: usize = CHUNK_BYTES + (8 << 10);
+/// The number of chunks of one operator that may wait for their storage; empty ones are kept up to this number.
+const POOLED: usize = 8;
+/// The work of looking at one entry, in bytes of encoding that take as long: an entry is often not in the cache.
+pub(super) const ENTRY_WORK: usize = 64;
+
+/// The chunks of one operator. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Pool(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Empty chunks whose memory has been touched.
+    free: Mutex<Vec<Vec<u8>>>,
+    /// The number of full chunks that are not stored yet.
+    out: AtomicUsize,
+}
+
+impl Pool {
+    /// Allocates and touches the memory of all chunks, because pages that are touched for the first time in a slice would prolong
+    /// it.
+    pub(super) fn prepare(&self) {
+        let mut free = lock(&self.0.free);
+        while free.len() < POOLED {
+            // Not zero, because zeroed memory is mapped and not touched.
+            let mut chunk = vec![1; CHUNK_CAPACITY];
+            chunk.clear();
+            free.push(chunk);
+        }
+    }
+
+    /// Returns an empty chunk; a new one if none is left.
+    pub(super) fn take(&self) -> Vec<u8> {
+        lock(&self.0.free).pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_CAPACITY))
+    }
+
+    /// Returns a full chunk as bytes. When these are dropped, its memory comes back.
+    pub(super) fn full(&self, bytes: Vec<u8>) -> Bytes {
+        self.0.out.fetch_add(1, Ordering::Relaxed);
+        Bytes::from_owner(Full { bytes, pool: self.0.clone() })
+    }
+
+    /// Returns true if as many chunks wait for their storage as may.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.0.out.load(Ordering::Relaxed) >= POOLED
+    }
+
+    /// Returns about how many bytes the chunks take.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let chunks = lock(&self.0.free).len() + self.0.out.load(Ordering::Relaxed);
+        (chunks * CHUNK_CAPACITY) as u64
+    }
+}
+
+/// A full chunk on its way to the storage.
+struct Full {
+    bytes: Vec<u8>,
+    pool: Arc<Shared>,
+}
+
+impl AsRef<[u8]> for Full {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Full {
+    fn drop(&mut self) {
+        self.pool.out.fetch_sub(1, Ordering::Relaxed);
+        let mut chunk = std::mem::take(&mut self.bytes);
+        let mut free = lock(&self.pool.free);
+        // A chunk that an entry of megabytes has enlarged is not kept.
+        if free.len() < POOLED && (CHUNK_CAPACITY..=2 * CHUNK_CAPACITY).contains(&chunk.capacity())
+        {
+            chunk.clear();
+            free.push(chunk);
+        }
+    }
+}
+
+/// A slice of the work on the snapshots of a chain's operators: how much to write, and the chunks that became full.
+///
+/// Work is counted in bytes and not in time, so that a simulated run does the same work every time: 128 KiB take about 0.1 ms.
+pub struct Slice<'a> {
+    least: usize,
+    most: usize,
+    done: usize,
+    stop: &'a dyn Fn() -> bool,
+    /// True if the host stores chunks while the snapshot is written, so that too many of them make the operator wait.
+    pub(crate) stored: bool,
+    /// The full chunks, in their order; the caller of the operator takes them out.
+    pub(crate) chunks: Vec<Bytes>,
+    waits: bool,
+}
+
+impl fmt::Debug for Slice<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Slice({} of {} to {} bytes)", self.done, self.least, self.most)
+    }
+}
+
+impl<'a> Slice<'a> {
+    /// Makes a slice that ends after `most` bytes of work, or after `least` bytes as soon as `stop` returns true. `stop` is called
+    /// about once per entry.
+    pub fn new(least: usize, most: usize, stop: &'a dyn Fn() -> bool) -> Self {
+        Self { least, most, done: 0, stop, stored: false, chunks: Vec::new(), waits: false }
+    }
+
+    /// Makes a slice that is long enough for all snapshots.
+    pub fn whole() -> Slice<'static> {
+        Slice::new(usize::MAX, usize::MAX, &|| false)
+    }
+
+    /// Counts work that was done. Returns false if the slice ends.
+    #[inline]
+    pub fn goes_on(&mut self, bytes: usize) -> bool {
+        self.done = self.done.saturating_add(bytes);
+        self.done < self.least || (self.done < self.most && !(self.stop)())
+    }
+
+    /// Records that the work cannot go on until the host has stored a chunk.
+    pub(super) fn wait(&mut self) {
+        self.waits = true;
+    }
+
+    /// Returns true if the work cannot go on until the host has stored a chunk.
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_slice_does_the_least_work_whatever_is_due_and_the_most_if_nothing_is() {
+        let due = Cell::new(true);
+        let stop = || due.get();
+        let mut slice = Slice::new(100, 1_000, &stop);
+        assert!(slice.goes_on(99));
+        assert!(!slice.goes_on(1));
+        due.set(false);
+        assert!(slice.goes_on(899));
+        assert!(!slice.goes_on(1));
+    }
+
+    #[test]
+    fn memory_of_chunks_comes_back_and_is_bounded() {
+        let pool = Pool::default();
+        pool.prepare();
+        let before = pool.memory_bytes();
+        assert_eq!(before, (POOLED * CHUNK_CAPACITY) as u64);
+        let address = |chunk: &[u8]| chunk.as_ptr().addr();
+        let mut chunk = pool.take();
+        chunk.push(7);
+        let first = address(&chunk);
+        let chunk = pool.full(chunk);
+        assert_eq!((&chunk[..], address(&chunk)), (&[7][..], first));
+        drop(chunk);
+        let again = pool.take();
+        assert_eq!((again.is_empty(), address(&again)), (true, first));
+
+        let mut others: Vec<Bytes> = (1..POOLED).map(|_| pool.full(pool.take())).collect();
+        assert!(!pool.is_used_up());
+        others.extend((0..5).map(|_| pool.full(pool.take())));
+        assert!(pool.is_used_up());
+        others.push(pool.full(Vec::with_capacity(10 * CHUNK_CAPACITY)));
+        drop(others);
+        assert!(!pool.is_used_up());
+        assert!(pool.memory_bytes() <= before);
+    }
+}

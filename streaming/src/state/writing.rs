@@ -1,0 +1,278 @@
+//! A snapshot of the in-memory backend that is written while records change the state.
+//!
+//! A bitmap for each hash table says which entries are written already; all entries before the writer's place in a table are
+//! written too. A barrier therefore only clears the bitmaps: 125 KiB for a million buckets. Three rules keep the snapshot equal
+//! to the state at the barrier:
+//!
+//! - An entry that is not written is written before a function gets it, because the function may change or remove it.
+//! - A new entry is marked as written.
+//! - A table that is about to grow is written out first, because its entries change their places. Tables that are nearest to
+//!   growing are written first of all.
+
+use super::{
+    Kept, StateError,
+    chunks::{CHUNK_BYTES, ENTRY_WORK, Pool, Slice},
+    row::RowWriter,
+    snapshot::{END, write_entry},
+};
+use crate::types::{Key, check_written};
+use bytes::Bytes;
+use hashbrown::HashTable;
+
+/// The number of empty or written buckets that are passed over between two looks at the slice.
+const LOOK: usize = 256;
+
+/// The snapshot that is being written, or the memory for the next one.
+#[derive(Debug, Default)]
+pub(super) struct Writing {
+    marks: Vec<Marks>,
+    /// The numbers of the tables, in the order in which they are written; empty if no snapshot is being written.
+    order: Vec<usize>,
+    /// The place in `order` of the table at work.
+    turn: usize,
+    output: Output,
+}
+
+/// Which entries of one hash table are written.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    /// One bit per bucket: true for an entry that is written or did not exist at the barrier.
+    written: Vec<u64>,
+    /// All entries in buckets before this one are written. `usize::MAX`: the table is written out.
+    next: usize,
+}
+
+/// The encoded part of the snapshot that was not handed over.
+#[derive(Debug, Default)]
+struct Output {
+    rows: RowWriter,
+    chunk: Vec<u8>,
+    full: Vec<Bytes>,
+    pool: Pool,
+    /// True if the host stores chunks while the snapshot is written.
+    stored: bool,
+}
+
+impl Marks {
+    /// Makes room for the marks of so many buckets, and touches it.
+    fn resize(&mut self, buckets: usize) {
+        self.written.resize(buckets.div_ceil(64), 0);
+    }
+
+    #[inline]
+    fn is_written(&self, bucket: usize) -> bool {
+        let word = self.written.get(bucket / 64).copied().unwrap_or(0);
+        bucket < self.next || word >> (bucket % 64) & 1 == 1
+    }
+
+    /// Marks an entry as written.
+    #[inline]
+    pub(super) fn mark(&mut self, bucket: usize) {
+        if let Some(word) = self.written.get_mut(bucket / 64) {
+            *word |= 1 << (bucket % 64);
+        }
+    }
+
+    fn is_written_out(&self) -> bool {
+        self.next == usize::MAX
+    }
+}
+
+impl Output {
+    /// Writes an entry, and returns how much work that was.
+    fn entry<K: Key, V: Kept>(&mut self, group: u32, (key, value): &(K, V)) -> usize {
+        let before = self.chunk.len();
+        write_entry(group, key, value, &mut self.rows, &mut self.chunk);
+        let work = self.chunk.len() - before + ENTRY_WORK;
+        if self.chunk.len() >= CHUNK_BYTES {
+            self.end_chunk(true);
+        }
+        work
+    }
+
+    /// Ends the chunk, and begins another one if more follows.
+    fn end_chunk(&mut self, more: bool) {
+        let next = if more { self.pool.take() } else { Vec::new() };
+        let chunk = std::mem::replace(&mut self.chunk, next);
+        self.full.push(self.pool.full(chunk));
+    }
+
+    fn waits(&self) -> bool {
+        self.stored && self.pool.is_used_up()
+    }
+}
+
+impl Writing {
+    /// Allocates and touches the memory for the snapshots of large state.
+    pub(super) fn prepare(&mut self) {
+        self.output.pool.prepare();
+    }
+
+    /// Makes room for the marks of a table that has so many buckets.
+    pub(super) fn resize(&mut self, table: usize, buckets: usize) {
+        if self.marks.len() <= table {
+            self.marks.resize_with(table + 1, Marks::default);
+        }
+        if let Some(marks) = self.marks.get_mut(table) {
+            marks.resize(buckets);
+        }
+    }
+
+    /// Begins the snapshot of the present contents of the tables. `head` is what precedes the entries.
+    pub(super) fn begin<T>(&mut self, tables: &[HashTable<T>], head: &[u8]) {
+        self.marks.truncate(tables.len());
+        for (number, table) in tables.iter().enumerate() {
+            self.resize(number, table.num_buckets());
+        }
+        for marks in &mut self.marks {
+            marks.written.fill(0);
+            marks.next = 0;
+        }
+        self.order.clear();
+        self.order.extend(0..tables.len());
+        let room =
+            |number: &usize| tables.get(*number).map_or(0, |table| table.capacity() - table.len());
+        self.order.sort_by_cached_key(room);
+        self.turn = 0;
+        self.output.chunk = self.output.pool.take();
+        self.output.chunk.extend_from_slice(head);
+    }
+
+    /// Returns true if more chunks wait for their storage than should. No more records should come then, because they make more.
+    pub(super) fn waits(&self) -> bool {
+        self.output.waits()
+    }
+
+    /// Returns the bytes that the marks and chunks take.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let marks = self.marks.iter().map(|marks| marks.written.capacity() * size_of::<u64>());
+        marks.sum::<usize>() as u64 + self.output.pool.memory_bytes()
+    }
+
+    /// Prepares a table for an access: writes all of its entries if a new entry would make it grow. Returns the marks of the table,
+    /// `None` if all of its entries are written.
+    pub(super) fn access<K: Key, V: Kept>(
+        &mut self,
+        number: usize,
+        group: u32,
+        table: &HashTable<(K, V)>,
+    ) -> Result<Option<Access<'_>>, StateError> {
+        let Self { marks, output, .. } = self;
+        let Some(marks) = marks.get_mut(number).filter(|marks| !marks.is_written_out()) else {
+            return Ok(None);
+        };
+        if table.len() == table.capacity() {
+            // The chunks that this takes may be more than should wait: the operator takes no more records then.
+            let stored = std::mem::replace(&mut output.stored, false);
+            write_table(marks, output, group, table, &mut Slice::whole());
+            output.stored = stored;
+            return check_written().map(|()| None).map_err(StateError::from);
+        }
+        Ok(Some(Access { marks, output }))
+    }
+
+    /// Writes entries until the slice ends. Returns true if the snapshot is complete.
+    pub(super) fn advance<K: Key, V: Kept>(
+        &mut self,
+        tables: &[HashTable<(K, V)>],
+        group: impl Fn(usize) -> u32,
+        slice: &mut Slice<'_>,
+    ) -> Result<bool, StateError> {
+        self.output.stored = slice.stored;
+        let done = self.write(tables, group, slice);
+        if done {
+            self.output.chunk.push(END);
+            self.output.end_chunk(false);
+        }
+        slice.chunks.append(&mut self.output.full);
+        check_written()?;
+        Ok(done)
+    }
+
+    fn write<K: Key, V: Kept>(
+        &mut self,
+        tables: &[HashTable<(K, V)>],
+        group: impl Fn(usize) -> u32,
+        slice: &mut Slice<'_>,
+    ) -> bool {
+        while let Some(number) = self.order.get(self.turn).copied() {
+            if let (Some(marks), Some(table)) = (self.marks.get_mut(number), tables.get(number))
+                && !write_table(marks, &mut self.output, group(number), table, slice)
+            {
+                return false;
+            }
+            self.turn += 1;
+        }
+        true
+    }
+
+    /// Writes all entries that are left; the chunks stay here until they are asked for.
+    pub(super) fn write_all<K: Key, V: Kept>(
+        &mut self,
+        tables: &[HashTable<(K, V)>],
+        group: impl Fn(usize) -> u32,
+    ) {
+        let stored = std::mem::replace(&mut self.output.stored, false);
+        self.write(tables, group, &mut Slice::whole());
+        self.output.stored = stored;
+    }
+}
+
+/// Writes entries of a table until the slice ends. Returns true if the table is written out.
+fn write_table<K: Key, V: Kept>(
+    marks: &mut Marks,
+    output: &mut Output,
+    group: u32,
+    table: &HashTable<(K, V)>,
+    slice: &mut Slice<'_>,
+) -> bool {
+    let buckets = if marks.is_written_out() { 0 } else { table.num_buckets() };
+    let mut passed_over = 0;
+    while marks.next < buckets {
+        if output.waits() {
+            slice.wait();
+            return false;
+        }
+        let bucket = marks.next;
+        let written = marks.is_written(bucket);
+        marks.next += 1;
+        let goes_on = match table.get_bucket(bucket) {
+            Some(entry) if !written => slice.goes_on(output.entry(group, entry)),
+            _ => {
+                passed_over += 1;
+                passed_over % LOOK != 0 || slice.goes_on(LOOK)
+            }
+        };
+        if !goes_on {
+            return false;
+        }
+    }
+    marks.next = usize::MAX;
+    true
+}
+
+/// The access to a table that is not written out.
+pub(super) struct Access<'a> {
+    pub(super) marks: &'a mut Marks,
+    output: &'a mut Output,
+}
+
+impl Access<'_> {
+    /// Writes an entry before it is changed, unless it is written already.
+    pub(super) fn write_first<K: Key, V: Kept>(
+        &mut self,
+        bucket: usize,
+        group: u32,
+        entry: &(K, V),
+    ) -> Result<(), StateError> {
+        if self.marks.is_written(bucket) {
+            return Ok(());
+        }
+        self.output.entry(group, entry);
+        self.marks.mark(bucket);
+        Ok(check_written()?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

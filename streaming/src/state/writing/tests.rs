@@ -1,0 +1,213 @@
+use crate::{
+    state::{
+        Free, KeyGroups, Place, RowReader, Single, Slice, StateBackend, Table, Taken,
+        snapshot::END, write_head,
+    },
+    types::{FlottType, Reader},
+};
+use bytes::Bytes;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+type Values = BTreeMap<u32, Vec<u8>>;
+
+#[derive(Debug, Clone)]
+enum Act {
+    /// Sets the values of so many keys from this one on, as far as `every` divides them.
+    Set { first: u32, count: u32, every: u32, value: Vec<u8> },
+    /// Removes so many keys from this one on.
+    Remove { first: u32, count: u32 },
+    /// Writes a slice of so much work.
+    Slice(usize),
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let value = prop::collection::vec(any::<u8>(), 0..40);
+    let set = (0_u32..8_000, 1_u32..600, 1_u32..5, value)
+        .prop_map(|(first, count, every, value)| Act::Set { first, count, every, value });
+    let remove = (0_u32..8_000, 1_u32..300).prop_map(|(first, count)| Act::Remove { first, count });
+    let slice = (1_usize..40_000).prop_map(Act::Slice);
+    prop::collection::vec(prop_oneof![4 => set, 2 => remove, 3 => slice], 1..40)
+}
+
+/// A table, the values that it should have, and the snapshot that is being written.
+struct Test {
+    groups: KeyGroups,
+    table: Table<u32, Single<Vec<u8>>>,
+    now: Values,
+    at_barrier: Values,
+    chunks: Vec<Bytes>,
+    complete: bool,
+}
+
+impl Test {
+    fn new(parallelism: u32) -> Self {
+        let groups = KeyGroups::of_subtask(0, parallelism, 128);
+        Self {
+            table: Table::new(groups.clone()),
+            groups,
+            now: Values::new(),
+            at_barrier: Values::new(),
+            chunks: Vec::new(),
+            complete: true,
+        }
+    }
+
+    fn set(&mut self, key: u32, value: &[u8]) {
+        let at = self.groups.address(&key);
+        if !self.groups.owned.contains(&at.group) {
+            return;
+        }
+        match self.table.place(at, |stored| *stored == key).unwrap() {
+            Place::Taken(mut place) => Taken::<u32, _>::entry(&mut place).1.0 = value.to_vec(),
+            Place::Free(place) => place.insert(key, Single(value.to_vec())),
+        }
+        self.now.insert(key, value.to_vec());
+    }
+
+    fn remove(&mut self, key: u32) {
+        let at = self.groups.address(&key);
+        if let Ok(Place::Taken(place)) = self.table.place(at, |stored| *stored == key) {
+            Taken::remove(place);
+            assert!(self.now.remove(&key).is_some());
+        }
+    }
+
+    fn barrier(&mut self) {
+        let mut head = Vec::new();
+        write_head::<u32>(&[], &mut head);
+        assert!(self.table.begin_snapshot(&head));
+        self.at_barrier = self.now.clone();
+        self.complete = false;
+    }
+
+    fn slice(&mut self, work: usize) {
+        if !self.complete {
+            let mut slice = Slice::new(work, work, &|| true);
+            self.complete = self.table.write_snapshot(&mut slice).unwrap();
+            self.chunks.append(&mut slice.chunks);
+        }
+    }
+
+    fn play(&mut self, acts: &[Act]) {
+        for act in acts {
+            match act {
+                Act::Set { first, count, every, value } => (*first..first + count)
+                    .filter(|key| key % every == 0)
+                    .for_each(|key| self.set(key, value)),
+                Act::Remove { first, count } => {
+                    (*first..first + count).for_each(|key| self.remove(key));
+                }
+                Act::Slice(work) => self.slice(*work),
+            }
+        }
+    }
+
+    /// Completes the snapshot and returns its entries; fails if a key is in it twice.
+    fn written(&mut self) -> Values {
+        while !self.complete {
+            self.slice(usize::MAX);
+        }
+        let bytes = std::mem::take(&mut self.chunks).concat();
+        let mut head = Vec::new();
+        write_head::<u32>(&[], &mut head);
+        let mut input = Reader::new(bytes.strip_prefix(&head[..]).unwrap());
+        let mut values = Values::new();
+        loop {
+            let group = input.varint().unwrap();
+            if group == u64::from(END) {
+                input.finish().unwrap();
+                return values;
+            }
+            let key = u32::decode(&mut input).unwrap();
+            assert_eq!(u64::from(self.groups.address(&key).group) + 1, group);
+            let mut rows = RowReader::new(&mut input, &[Some(0)]).unwrap();
+            let value = rows.next().unwrap().unwrap().1.value().unwrap();
+            assert!(rows.next().unwrap().is_none());
+            assert_eq!(values.insert(key, value), None, "{key} is written twice");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Whatever changes while a snapshot is being written: it has the state at its barrier, and the table the newest.
+    #[test]
+    fn a_snapshot_has_each_key_once_with_its_value_at_the_barrier(
+        parallelism in prop::sample::select(vec![1_u32, 50]),
+        rounds in prop::collection::vec((acts(), acts()), 1..4),
+    ) {
+        let mut test = Test::new(parallelism);
+        for (before, after) in rounds {
+            test.play(&before);
+            test.barrier();
+            test.play(&after);
+            let written = test.written();
+            prop_assert!(written == test.at_barrier);
+        }
+        let mut entries = Values::new();
+        while let Some(part) = test.table.take_part().unwrap() {
+            entries.extend(part.into_iter().map(|(key, value)| (key, value.0)));
+        }
+        prop_assert!(entries == test.now);
+    }
+}
+
+#[test]
+fn a_state_that_is_emptied_while_its_snapshot_is_written_is_in_the_snapshot() {
+    let mut test = Test::new(1);
+    (0..1_000).for_each(|key| test.set(key, &[1]));
+    test.barrier();
+    test.slice(3_000);
+    while test.table.take_part().unwrap().is_some() {}
+    assert_eq!(test.written().len(), 1_000);
+}
+
+#[test]
+fn a_snapshot_of_nothing_is_complete_at_once_and_new_tables_are_no_part_of_it() {
+    let mut test = Test::new(1);
+    test.barrier();
+    test.set(1, &[1]);
+    assert!(test.written().is_empty());
+}
+
+#[test]
+fn a_storage_that_is_too_slow_stops_the_writer_and_then_the_input() {
+    let mut test = Test::new(1);
+    let value = vec![7; 10_000];
+    (0..500).for_each(|key| test.set(key, &value));
+    test.barrier();
+    let mut chunks = Vec::new();
+    let mut slices = 0;
+    loop {
+        let mut slice = Slice::new(100_000, 100_000, &|| true);
+        slice.stored = true;
+        assert!(!test.table.write_snapshot(&mut slice).unwrap());
+        chunks.append(&mut slice.chunks);
+        slices += 1;
+        if slice.waits() {
+            break;
+        }
+        assert!(slices < 100, "nothing throttles the writer");
+    }
+    assert_eq!(chunks.len(), 8);
+    assert!(test.table.waits_for_storage());
+    // Old values are written even so.
+    (0..500).for_each(|key| test.set(key, &[1]));
+    test.chunks.append(&mut chunks);
+    assert!(test.written() == (0..500).map(|key| (key, value.clone())).collect::<Values>());
+    assert!(!test.table.waits_for_storage());
+}
+
+#[test]
+fn large_state_has_the_memory_for_snapshots_before_the_first_barrier() {
+    let mut test = Test::new(1);
+    (0..50_000).for_each(|key| test.set(key, &[]));
+    let before = StateBackend::memory_bytes(&test.table);
+    assert!(StateBackend::reads_ahead(&mut test.table));
+    let prepared = StateBackend::memory_bytes(&test.table);
+    assert!(prepared > before + (2 << 20), "{before} {prepared}");
+    test.barrier();
+    assert!(StateBackend::memory_bytes(&test.table) <= prepared);
+}
