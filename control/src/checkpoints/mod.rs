@@ -13,6 +13,7 @@ mod tests;
 pub use restore::{assemble, coordinator_state, part_of, restore_of};
 
 use crate::execution_graph::TaskIndex;
+use crate::mutation::{Mutation, Rule};
 use model::{CheckpointMetadata, OperatorId, StateHandle, SubtaskSnapshot};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -36,6 +37,8 @@ pub struct CheckpointConfig {
     pub tolerable_failures: u32,
     /// The number of complete checkpoints that are kept.
     pub retained: usize,
+    /// A rule that is broken on purpose, in simulations.
+    pub mutation: Mutation,
 }
 
 impl Default for CheckpointConfig {
@@ -47,6 +50,7 @@ impl Default for CheckpointConfig {
             min_pause: Duration::ZERO,
             tolerable_failures: 0,
             retained: 1,
+            mutation: Mutation::None,
         }
     }
 }
@@ -160,13 +164,21 @@ impl Checkpoints {
 
     /// The job continues from a checkpoint; called before the first one begins. Numbers go on after that checkpoint's.
     pub fn restore(&mut self, restored: Arc<CheckpointMetadata>) {
-        self.next = self.next.max(restored.checkpoint.saturating_add(1));
+        if self.config.mutation.keeps(Rule::NumbersGoOn) {
+            self.next = self.next.max(restored.checkpoint.saturating_add(1));
+        }
         self.complete.push_back(restored);
     }
 
     /// Returns the newest complete checkpoint.
     pub fn latest(&self) -> Option<&Arc<CheckpointMetadata>> {
         self.complete.back()
+    }
+
+    /// Returns the checkpoint that subtasks and coordinators are restored from: the newest complete one.
+    pub fn restored_from(&self) -> Option<&Arc<CheckpointMetadata>> {
+        let back = if self.config.mutation.keeps(Rule::NewestRestored) { 0 } else { 1 };
+        self.complete.iter().rev().nth(back).or_else(|| self.latest())
     }
 
     /// Returns true if the job has periodic checkpoints.
@@ -243,12 +255,16 @@ impl Checkpoints {
         pending.parts.insert(task, part);
         if pending.waiting.is_empty() {
             pending.phase = Phase::Persisting;
+            let last = pending.last.clone();
             let step = CheckpointStep::Persist {
                 checkpoint,
                 triggered_ms: pending.triggered_ms,
                 parts: pending.parts.clone(),
                 coordinators: pending.coordinators.clone(),
             };
+            if !self.config.mutation.keeps(Rule::PersistedBeforeAnnounced) {
+                self.out.push(CheckpointStep::Complete { checkpoint, last });
+            }
             self.out.push(step);
         }
     }
@@ -298,7 +314,8 @@ impl Checkpoints {
 
     /// Returns true while the pointer of a checkpoint is being written.
     pub fn is_persisting(&self) -> bool {
-        self.pending.as_ref().is_some_and(|pending| pending.phase == Phase::Persisting)
+        let waits = self.config.mutation.keeps(Rule::PersistedBeforeRestart);
+        waits && self.pending.as_ref().is_some_and(|pending| pending.phase == Phase::Persisting)
     }
 
     /// Returns when the coordinator has to be looked at next. `ready`: a checkpoint could begin if it were due; `ends` as in

@@ -4,6 +4,7 @@
 use super::{Command, Coordinators, JobCore, Now, Phase, RegionState};
 use crate::checkpoints::{self, CheckpointStep, Scope};
 use crate::execution_graph::{TaskIndex, Worker};
+use crate::mutation::Rule;
 use crate::scheduler::RegionIndex;
 use model::{
     CheckpointBarrier, CheckpointMetadata, ExecutionAttemptId, ExecutionState, FailureCause,
@@ -23,6 +24,11 @@ impl JobCore {
     /// checkpoints, or sinks that commit.
     pub fn ends_with_checkpoint(&self) -> bool {
         self.checkpoints.is_periodic() || self.commits
+    }
+
+    /// Returns true if tasks are told to wait for a final checkpoint.
+    pub fn tasks_await_checkpoint(&self) -> bool {
+        self.ends_with_checkpoint() && self.config.mutation.keeps(Rule::FinalCheckpointAwaited)
     }
 
     /// The job continues from a checkpoint; called before [`JobCore::start`].
@@ -200,7 +206,7 @@ impl JobCore {
     ) -> (Vec<(OperatorId, Vec<StateHandle>)>, bool) {
         let (place, subtask) = self.exec.split(task);
         let graph = self.exec.graph();
-        match (self.checkpoints.latest(), graph.vertices.get(place)) {
+        match (self.checkpoints.restored_from(), graph.vertices.get(place)) {
             (Some(latest), Some(vertex)) => checkpoints::restore_of(latest, graph, vertex, subtask),
             _ => (Vec::new(), false),
         }
@@ -208,7 +214,7 @@ impl JobCore {
 
     /// Returns what the coordinators are restored with.
     pub(super) fn coordinator_restore(&self) -> Vec<(OperatorId, StateHandle)> {
-        let latest = self.checkpoints.latest().into_iter();
+        let latest = self.checkpoints.restored_from().into_iter();
         latest
             .flat_map(|latest| checkpoints::coordinator_state(latest))
             .map(|(operator, state)| (operator, state.clone()))

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The broken rules that this invariant must find, and a seed in which it does.
 #[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[];
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PreviousRestored, 1)];
 
 /// The checkpoints of one job.
 #[derive(Default)]

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The broken rules that this invariant must find, and a seed in which it does.
 #[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[];
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::FinalCheckpointSkipped, 1)];
 
 /// Time from the last deployment of a task after which a job with bounded data is over: tasks run for at most 60 s.
 const OVER_WITHIN: Duration = Duration::from_secs(120);

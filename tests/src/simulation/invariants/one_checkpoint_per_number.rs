@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The broken rules that this invariant must find, and a seed in which it does.
 #[cfg(feature = "mutants")]
-pub const MUTANTS: &[(Mutation, u64)] = &[];
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::NumbersStartAgain, 1)];
 
 /// The state of this invariant; see the module.
 #[derive(Default)]
