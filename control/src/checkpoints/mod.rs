@@ -77,7 +77,9 @@ pub enum CheckpointStep {
     Complete {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// The subtasks that end with it.
+        /// The subtasks that have acknowledged it.
+        tasks: BTreeSet<TaskIndex>,
+        /// Those of them that end with it.
         last: BTreeSet<TaskIndex>,
     },
     /// The checkpoint will never be complete.
@@ -107,7 +109,9 @@ struct Pending {
     triggered_ms: u64,
     deadline: Duration,
     phase: Phase,
-    /// The subtasks that have not acknowledged.
+    /// The subtasks that have to acknowledge.
+    tasks: BTreeSet<TaskIndex>,
+    /// Those of them that have not acknowledged.
     waiting: BTreeSet<TaskIndex>,
     /// The subtasks that end with this checkpoint.
     last: BTreeSet<TaskIndex>,
@@ -122,8 +126,8 @@ pub struct Scope {
     pub tasks: BTreeSet<TaskIndex>,
     /// Those of them that end with the checkpoint, because all of their sources have no more data.
     pub last: BTreeSet<TaskIndex>,
-    /// The parts of subtasks that have finished, as the latest checkpoint has them.
-    pub finished: BTreeMap<TaskIndex, SubtaskSnapshot>,
+    /// The parts of all other subtasks, as the latest checkpoint has them: they have finished, or their region waits for slots.
+    pub others: BTreeMap<TaskIndex, SubtaskSnapshot>,
     /// Whether coordinators have to take snapshots.
     pub coordinated: bool,
 }
@@ -209,9 +213,10 @@ impl Checkpoints {
             triggered_ms: now_unix_ms,
             deadline: now.saturating_add(self.config.timeout),
             phase,
-            waiting: scope.tasks,
+            waiting: scope.tasks.clone(),
+            tasks: scope.tasks,
             last: scope.last,
-            parts: scope.finished,
+            parts: scope.others,
             coordinators: BTreeMap::new(),
         });
         self.out.push(match phase {
@@ -220,10 +225,14 @@ impl Checkpoints {
         });
     }
 
-    /// Returns when the pending checkpoint was triggered (in Unix milliseconds) and which of its subtasks end with it.
-    pub fn pending(&self, checkpoint: u64) -> Option<(u64, &BTreeSet<TaskIndex>)> {
+    /// Returns when the pending checkpoint was triggered (in Unix milliseconds), which subtasks have to acknowledge it, and which of
+    /// these end with it.
+    pub fn pending(
+        &self,
+        checkpoint: u64,
+    ) -> Option<(u64, &BTreeSet<TaskIndex>, &BTreeSet<TaskIndex>)> {
         let pending = self.pending.as_ref().filter(|pending| pending.checkpoint == checkpoint)?;
-        Some((pending.triggered_ms, &pending.last))
+        Some((pending.triggered_ms, &pending.tasks, &pending.last))
     }
 
     /// The coordinators have taken their snapshots, or failed to.
@@ -255,7 +264,7 @@ impl Checkpoints {
         pending.parts.insert(task, part);
         if pending.waiting.is_empty() {
             pending.phase = Phase::Persisting;
-            let last = pending.last.clone();
+            let (tasks, last) = (pending.tasks.clone(), pending.last.clone());
             let step = CheckpointStep::Persist {
                 checkpoint,
                 triggered_ms: pending.triggered_ms,
@@ -263,7 +272,7 @@ impl Checkpoints {
                 coordinators: pending.coordinators.clone(),
             };
             if !self.config.mutation.keeps(Rule::PersistedBeforeAnnounced) {
-                self.out.push(CheckpointStep::Complete { checkpoint, last });
+                self.out.push(CheckpointStep::Complete { checkpoint, tasks, last });
             }
             self.out.push(step);
         }
@@ -284,7 +293,7 @@ impl Checkpoints {
         outcome: Result<Arc<CheckpointMetadata>, String>,
     ) {
         let Some(pending) = self.in_phase(checkpoint, Phase::Persisting) else { return };
-        let last = pending.last.clone();
+        let (tasks, last) = (pending.tasks.clone(), pending.last.clone());
         let metadata = match outcome {
             Ok(metadata) => metadata,
             Err(why) => return self.fail(now, why),
@@ -293,7 +302,7 @@ impl Checkpoints {
         self.failures = 0;
         self.due = self.due.max(now.saturating_add(self.config.min_pause));
         self.complete.push_back(metadata);
-        self.out.push(CheckpointStep::Complete { checkpoint, last });
+        self.out.push(CheckpointStep::Complete { checkpoint, tasks, last });
         let mut subsumed = BTreeSet::new();
         while self.complete.len() > self.config.retained.max(1) {
             if let Some(old) = self.complete.pop_front() {
