@@ -54,6 +54,24 @@ pub enum Mutation {
     /// A job is recorded without a copy of its program for the next leader.
     #[cfg(feature = "mutants")]
     ProgramsNotKept,
+    /// A checkpoint is announced as complete before its pointer is in the job's log.
+    #[cfg(feature = "mutants")]
+    AnnouncedBeforePersisted,
+    /// Subtasks are restored from the checkpoint before the newest one.
+    #[cfg(feature = "mutants")]
+    PreviousRestored,
+    /// After a restore the numbers of checkpoints start at 1 again.
+    #[cfg(feature = "mutants")]
+    NumbersStartAgain,
+    /// A region restarts while the pointer of a checkpoint is being written.
+    #[cfg(feature = "mutants")]
+    RestartDuringPersist,
+    /// A TaskExecutor passes on what a JobMaster that it does not follow says of checkpoints.
+    #[cfg(feature = "mutants")]
+    StaleJobMasterAnnounces,
+    /// Tasks finish at the end of their data without a final checkpoint.
+    #[cfg(feature = "mutants")]
+    FinalCheckpointSkipped,
 }
 
 /// The rules, by name, for code that exists with and without the feature.
@@ -89,6 +107,18 @@ pub enum Rule {
     SilentWorkersGo,
     /// A job is recorded only after its program is kept.
     ProgramsKept,
+    /// A checkpoint is announced only after its pointer is in the job's log.
+    PersistedBeforeAnnounced,
+    /// Subtasks are restored from the newest complete checkpoint.
+    NewestRestored,
+    /// After a restore the numbers of checkpoints go on.
+    NumbersGoOn,
+    /// A region restarts only when it is known which checkpoint is the newest.
+    PersistedBeforeRestart,
+    /// A TaskExecutor passes on only what the JobMaster that it follows says of checkpoints.
+    OnlyFollowedAnnounce,
+    /// Tasks of a job with checkpoints finish only after a final checkpoint.
+    FinalCheckpointAwaited,
 }
 
 impl Mutation {
@@ -118,13 +148,19 @@ impl Mutation {
             Self::RecordsReplaced => Some(Rule::RecordsStay),
             Self::SilentWorkersStay => Some(Rule::SilentWorkersGo),
             Self::ProgramsNotKept => Some(Rule::ProgramsKept),
+            Self::AnnouncedBeforePersisted => Some(Rule::PersistedBeforeAnnounced),
+            Self::PreviousRestored => Some(Rule::NewestRestored),
+            Self::NumbersStartAgain => Some(Rule::NumbersGoOn),
+            Self::RestartDuringPersist => Some(Rule::PersistedBeforeRestart),
+            Self::StaleJobMasterAnnounces => Some(Rule::OnlyFollowedAnnounce),
+            Self::FinalCheckpointSkipped => Some(Rule::FinalCheckpointAwaited),
         };
         broken != Some(rule)
     }
 
     /// Every broken rule.
     #[cfg(feature = "mutants")]
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 21] = [
         Self::EpochNotRaised,
         Self::PendingSlotIsFree,
         Self::StaleJobMasterDeclares,
@@ -140,5 +176,11 @@ impl Mutation {
         Self::RecordsReplaced,
         Self::SilentWorkersStay,
         Self::ProgramsNotKept,
+        Self::AnnouncedBeforePersisted,
+        Self::PreviousRestored,
+        Self::NumbersStartAgain,
+        Self::RestartDuringPersist,
+        Self::StaleJobMasterAnnounces,
+        Self::FinalCheckpointSkipped,
     ];
 }

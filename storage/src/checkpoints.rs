@@ -11,6 +11,8 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 use thiserror::Error;
 
 const MAGIC: &[u8; 4] = b"FCK1";
+/// What names begin with in the store of job logs.
+const BESIDE_LOGS: &str = "checkpoints/";
 /// The last part of the name of the object that marks the directory.
 const SHARED: &str = "_shared";
 /// Maximum nesting depth of the metadata, so that damaged bytes cannot exhaust the stack.
@@ -62,7 +64,7 @@ impl CheckpointDirectory {
 
     /// Returns the part of the store of job logs in which metadata is kept if no directory is configured.
     pub fn beside_logs(objects: Arc<dyn ObjectStore>) -> Self {
-        Self { objects, prefix: "checkpoints/" }
+        Self { objects, prefix: BESIDE_LOGS }
     }
 
     fn full(&self, name: &str) -> String {
@@ -181,6 +183,14 @@ impl CheckpointDirectory {
         }
         Ok(())
     }
+}
+
+/// Returns the job and the number of the checkpoint whose metadata an object in the store of job logs contains; `None` if the
+/// object's name is no such name.
+pub fn parse_metadata_name(name: &str) -> Option<(JobId, u64)> {
+    let (job, rest) = name.strip_prefix(BESIDE_LOGS)?.split_once('/')?;
+    let number = rest.strip_prefix("chk-")?.strip_suffix("/_metadata")?;
+    Some((job.parse().ok()?, number.parse().ok()?))
 }
 
 /// Encodes metadata.

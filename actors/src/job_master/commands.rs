@@ -139,7 +139,7 @@ impl JobMaster {
                 })
                 .collect(),
             checkpoint_dir: self.deps.options.get(&conf::checkpointing::DIRECTORY),
-            ends_with_checkpoint: self.core.ends_with_checkpoint(),
+            ends_with_checkpoint: self.core.tasks_await_checkpoint(),
         };
         let (gateway, addr) = (link.gateway.clone(), ctx.address());
         let data_address = deployment.data_address;

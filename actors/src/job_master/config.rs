@@ -23,6 +23,7 @@ pub(super) fn job_config(deps: &JobMasterDeps, seed: u64) -> JobConfig {
             min_pause: options.get(&checkpointing::MIN_PAUSE),
             tolerable_failures: options.get(&checkpointing::TOLERABLE_FAILURES),
             retained: options.get(&checkpointing::RETAINED) as usize,
+            mutation: deps.services.mutation,
         },
     }
 }

@@ -3,6 +3,7 @@
 
 use super::{TaskExecutor, handlers::is_of_job, host_calls::HostCall};
 use actix::{Handler, ResponseFuture};
+use control::mutation::Rule;
 use gateways::leader_election::Component;
 use gateways::program_host::{NotifyOnHost, TriggerOnHost};
 use gateways::task_executor::{
@@ -16,14 +17,15 @@ impl TaskExecutor {
     /// Hands a call of a JobMaster on to the job's host, if the caller is the connected JobMaster.
     fn pass_on<C: Call>(&mut self, caller: &Caller, job: JobId, call: HostCall) {
         let Some(by) = self.of::<C>(caller, None) else { return };
+        let strict = self.services.mutation.keeps(Rule::OnlyFollowedAnnounce);
         match self.core.check_job_master(job, JobMasterId::from_session(by)) {
-            Ok(()) => {
-                self.note_obeyed::<C>(Component::JobMaster(job), by);
-                self.call_host(job, call);
-            }
-            Err(refusal) => {
+            Err(refusal) if strict => {
                 tracing::debug!(%job, call = C::NAME, %refusal, "a call about a checkpoint is ignored");
                 self.note_stale::<C>(by);
+            }
+            _ => {
+                self.note_obeyed::<C>(Component::JobMaster(job), by);
+                self.call_host(job, call);
             }
         }
     }

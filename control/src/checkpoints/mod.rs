@@ -13,6 +13,7 @@ mod tests;
 pub use restore::{assemble, coordinator_state, part_of, restore_of};
 
 use crate::execution_graph::TaskIndex;
+use crate::mutation::{Mutation, Rule};
 use crate::registration::backoff;
 use model::{CheckpointMetadata, OperatorId, StateHandle, SubtaskSnapshot};
 use std::{
@@ -37,6 +38,8 @@ pub struct CheckpointConfig {
     pub tolerable_failures: u32,
     /// The number of complete checkpoints that are kept.
     pub retained: usize,
+    /// A rule that is broken on purpose, in simulations.
+    pub mutation: Mutation,
 }
 
 impl Default for CheckpointConfig {
@@ -48,6 +51,7 @@ impl Default for CheckpointConfig {
             min_pause: Duration::ZERO,
             tolerable_failures: 0,
             retained: 1,
+            mutation: Mutation::None,
         }
     }
 }
@@ -74,7 +78,9 @@ pub enum CheckpointStep {
     Complete {
         /// The number of the checkpoint.
         checkpoint: u64,
-        /// The subtasks that end with it.
+        /// The subtasks that have acknowledged it.
+        tasks: BTreeSet<TaskIndex>,
+        /// Those of them that end with it.
         last: BTreeSet<TaskIndex>,
     },
     /// The checkpoint will never be complete.
@@ -104,7 +110,9 @@ struct Pending {
     triggered_ms: u64,
     deadline: Duration,
     phase: Phase,
-    /// The subtasks that have not acknowledged.
+    /// The subtasks that have to acknowledge.
+    tasks: BTreeSet<TaskIndex>,
+    /// Those of them that have not acknowledged.
     waiting: BTreeSet<TaskIndex>,
     /// The subtasks that end with this checkpoint.
     last: BTreeSet<TaskIndex>,
@@ -119,8 +127,8 @@ pub struct Scope {
     pub tasks: BTreeSet<TaskIndex>,
     /// Those of them that end with the checkpoint, because all of their sources have no more data.
     pub last: BTreeSet<TaskIndex>,
-    /// The parts of subtasks that have finished, as the latest checkpoint has them.
-    pub finished: BTreeMap<TaskIndex, SubtaskSnapshot>,
+    /// The parts of all other subtasks, as the latest checkpoint has them: they have finished, or their region waits for slots.
+    pub others: BTreeMap<TaskIndex, SubtaskSnapshot>,
     /// Whether coordinators have to take snapshots.
     pub coordinated: bool,
 }
@@ -161,13 +169,21 @@ impl Checkpoints {
 
     /// The job continues from a checkpoint; called before the first one begins. Numbers go on after that checkpoint's.
     pub fn restore(&mut self, restored: Arc<CheckpointMetadata>) {
-        self.next = self.next.max(restored.checkpoint.saturating_add(1));
+        if self.config.mutation.keeps(Rule::NumbersGoOn) {
+            self.next = self.next.max(restored.checkpoint.saturating_add(1));
+        }
         self.complete.push_back(restored);
     }
 
     /// Returns the newest complete checkpoint.
     pub fn latest(&self) -> Option<&Arc<CheckpointMetadata>> {
         self.complete.back()
+    }
+
+    /// Returns the checkpoint that subtasks and coordinators are restored from: the newest complete one.
+    pub fn restored_from(&self) -> Option<&Arc<CheckpointMetadata>> {
+        let back = if self.config.mutation.keeps(Rule::NewestRestored) { 0 } else { 1 };
+        self.complete.iter().rev().nth(back).or_else(|| self.latest())
     }
 
     /// Returns true if the job has periodic checkpoints.
@@ -198,9 +214,10 @@ impl Checkpoints {
             triggered_ms: now_unix_ms,
             deadline: now.saturating_add(self.config.timeout),
             phase,
-            waiting: scope.tasks,
+            waiting: scope.tasks.clone(),
+            tasks: scope.tasks,
             last: scope.last,
-            parts: scope.finished,
+            parts: scope.others,
             coordinators: BTreeMap::new(),
         });
         self.out.push(match phase {
@@ -209,10 +226,14 @@ impl Checkpoints {
         });
     }
 
-    /// Returns when the pending checkpoint was triggered (in Unix milliseconds) and which of its subtasks end with it.
-    pub fn pending(&self, checkpoint: u64) -> Option<(u64, &BTreeSet<TaskIndex>)> {
+    /// Returns when the pending checkpoint was triggered (in Unix milliseconds), which subtasks have to acknowledge it, and which of
+    /// these end with it.
+    pub fn pending(
+        &self,
+        checkpoint: u64,
+    ) -> Option<(u64, &BTreeSet<TaskIndex>, &BTreeSet<TaskIndex>)> {
         let pending = self.pending.as_ref().filter(|pending| pending.checkpoint == checkpoint)?;
-        Some((pending.triggered_ms, &pending.last))
+        Some((pending.triggered_ms, &pending.tasks, &pending.last))
     }
 
     /// The coordinators have taken their snapshots, or failed to.
@@ -244,12 +265,16 @@ impl Checkpoints {
         pending.parts.insert(task, part);
         if pending.waiting.is_empty() {
             pending.phase = Phase::Persisting;
+            let (tasks, last) = (pending.tasks.clone(), pending.last.clone());
             let step = CheckpointStep::Persist {
                 checkpoint,
                 triggered_ms: pending.triggered_ms,
                 parts: pending.parts.clone(),
                 coordinators: pending.coordinators.clone(),
             };
+            if !self.config.mutation.keeps(Rule::PersistedBeforeAnnounced) {
+                self.out.push(CheckpointStep::Complete { checkpoint, tasks, last });
+            }
             self.out.push(step);
         }
     }
@@ -269,7 +294,7 @@ impl Checkpoints {
         outcome: Result<Arc<CheckpointMetadata>, String>,
     ) {
         let Some(pending) = self.in_phase(checkpoint, Phase::Persisting) else { return };
-        let last = pending.last.clone();
+        let (tasks, last) = (pending.tasks.clone(), pending.last.clone());
         let metadata = match outcome {
             Ok(metadata) => metadata,
             Err(why) => return self.fail(now, why),
@@ -278,7 +303,7 @@ impl Checkpoints {
         self.failures = 0;
         self.due = self.due.max(now.saturating_add(self.config.min_pause));
         self.complete.push_back(metadata);
-        self.out.push(CheckpointStep::Complete { checkpoint, last });
+        self.out.push(CheckpointStep::Complete { checkpoint, tasks, last });
         let mut subsumed = BTreeSet::new();
         while self.complete.len() > self.config.retained.max(1) {
             if let Some(old) = self.complete.pop_front() {
@@ -299,7 +324,8 @@ impl Checkpoints {
 
     /// Returns true while the pointer of a checkpoint is being written.
     pub fn is_persisting(&self) -> bool {
-        self.pending.as_ref().is_some_and(|pending| pending.phase == Phase::Persisting)
+        let waits = self.config.mutation.keeps(Rule::PersistedBeforeRestart);
+        waits && self.pending.as_ref().is_some_and(|pending| pending.phase == Phase::Persisting)
     }
 
     /// Returns when the coordinator has to be looked at next. `ready`: a checkpoint could begin if it were due; `ends` as in

@@ -47,9 +47,10 @@ fn metadata(checkpoint: u64, parts: &BTreeMap<TaskIndex, SubtaskSnapshot>) -> Ch
     }
 }
 
-/// The step of a checkpoint that is complete and after which no subtask ends.
-fn finished(checkpoint: u64) -> CheckpointStep {
-    CheckpointStep::Complete { checkpoint, last: BTreeSet::new() }
+/// The step of a checkpoint of these subtasks that is complete and after which none of them ends.
+fn finished(checkpoint: u64, tasks: impl IntoIterator<Item = u32>) -> CheckpointStep {
+    let tasks = tasks.into_iter().map(TaskIndex).collect();
+    CheckpointStep::Complete { checkpoint, tasks, last: BTreeSet::new() }
 }
 
 /// Takes the step of a checkpoint that is to be persisted.
@@ -101,7 +102,7 @@ fn a_checkpoint_is_complete_when_its_pointer_is_persisted_and_not_before() {
     assert_eq!((c.latest(), c.next_deadline(true, false)), (None, None));
     let stored = Arc::new(metadata(1, &parts));
     c.persisted(at(1005), 1, Ok(stored.clone()));
-    assert_eq!(c.take_steps(), [finished(1)]);
+    assert_eq!(c.take_steps(), [finished(1, 0..2)]);
     assert_eq!(c.latest(), Some(&stored));
     assert_eq!(c.next_deadline(true, false), Some(at(2000)));
 }
@@ -113,11 +114,11 @@ fn a_newer_checkpoint_replaces_the_older_ones_and_their_objects() {
     let steps = complete(&mut c, at(2), "b");
     let old: BTreeSet<String> =
         ["a".to_owned(), metadata(1, &BTreeMap::new()).object_name()].into();
-    assert_eq!(steps, [finished(2), CheckpointStep::Discard(old)]);
+    assert_eq!(steps, [finished(2, 0..1), CheckpointStep::Discard(old)]);
     // A finished task's state is carried on, so its object stays.
     let steps = complete(&mut c, at(3), "b");
     let old: BTreeSet<String> = [metadata(2, &BTreeMap::new()).object_name()].into();
-    assert_eq!(steps, [finished(3), CheckpointStep::Discard(old)]);
+    assert_eq!(steps, [finished(3, 0..1), CheckpointStep::Discard(old)]);
 }
 
 #[test]
@@ -181,7 +182,7 @@ fn a_pointer_that_is_being_written_outlives_the_tasks() {
     assert!(c.is_persisting());
     assert_eq!(c.take_steps(), []);
     c.persisted(at(1), 1, Ok(stored));
-    assert_eq!(c.take_steps(), [finished(1)]);
+    assert_eq!(c.take_steps(), [finished(1, 0..1)]);
     c.begin(at(1), 5, scope(1));
     c.take_steps();
     c.tasks_lost("a task failed");

@@ -4,6 +4,7 @@
 use super::{Command, Coordinators, JobCore, Now, Phase, RegionState};
 use crate::checkpoints::{self, CheckpointStep, Scope};
 use crate::execution_graph::{TaskIndex, Worker};
+use crate::mutation::Rule;
 use crate::scheduler::RegionIndex;
 use model::{
     CheckpointBarrier, CheckpointMetadata, ExecutionAttemptId, ExecutionState, FailureCause,
@@ -25,17 +26,24 @@ impl JobCore {
         self.checkpoints.is_periodic() || self.commits
     }
 
+    /// Returns true if tasks are told to wait for a final checkpoint.
+    pub fn tasks_await_checkpoint(&self) -> bool {
+        self.ends_with_checkpoint() && self.config.mutation.keeps(Rule::FinalCheckpointAwaited)
+    }
+
     /// The job continues from a checkpoint; called before [`JobCore::start`].
     pub fn restore(&mut self, restored: Arc<CheckpointMetadata>) {
         self.checkpoints.restore(restored);
     }
 
-    /// Begins a checkpoint if one is due and every subtask runs or has finished, and carries out the coordinator's steps.
+    /// Begins a checkpoint if one is due and every subtask runs or has finished, and carries out the coordinator's steps. A final
+    /// checkpoint does not wait for regions that wait for slots: they may be waiting for the slots of the region that ends.
     pub(super) fn advance_checkpoints(&mut self, now: Now) {
         self.checkpoints.tick(now.mono);
         self.do_checkpoint_steps(now);
         let ends = self.some_region_ends();
-        if self.may_checkpoint() && self.checkpoints.may_begin(now.mono, ends) {
+        let may = if ends { self.may_take_final() } else { self.may_checkpoint() };
+        if may && self.checkpoints.may_begin(now.mono, ends) {
             let scope = self.checkpoint_scope();
             self.checkpoints.begin(now.mono, now.unix_ms, scope);
             self.do_checkpoint_steps(now);
@@ -44,14 +52,25 @@ impl JobCore {
 
     /// Returns true if every subtask runs or has finished, and some still run.
     fn may_checkpoint(&self) -> bool {
+        self.waiting_tasks() == 0 && self.may_take_final()
+    }
+
+    /// Returns true if every subtask runs, has finished or waits for slots with its region, and some still run.
+    fn may_take_final(&self) -> bool {
         let running = self.exec.in_state(ExecutionState::Running);
         let finished = self.exec.in_state(ExecutionState::Finished);
         self.ends_with_checkpoint()
             && self.status() == JobStatus::Running
             && matches!(self.coordinators, Coordinators::Absent | Coordinators::Up)
             && running > 0
-            && running + finished == self.exec.len()
+            && running + finished + self.waiting_tasks() == self.exec.len()
             && !self.some_region_is_finishing()
+    }
+
+    /// Returns the number of subtasks that are not deployed. Their whole regions are not: a region is deployed and renewed at once.
+    fn waiting_tasks(&self) -> u32 {
+        let states = [ExecutionState::Created, ExecutionState::Scheduled];
+        states.into_iter().map(|state| self.exec.in_state(state)).sum()
     }
 
     /// Returns true if the final checkpoint of a region is complete and not all of its tasks have finished. Those that have pass no
@@ -91,9 +110,9 @@ impl JobCore {
             Scope { coordinated: self.coordinators == Coordinators::Up, ..Scope::default() };
         for (index, region) in self.regions.iter() {
             let over = self.states.get(index.0 as usize).is_some_and(RegionState::is_over);
-            if over {
-                let parts = region.tasks.iter().map(|task| (*task, self.finished_part(*task)));
-                scope.finished.extend(parts);
+            if over || !self.region_runs(index) {
+                let parts = region.tasks.iter().map(|task| (*task, self.latest_part(*task)));
+                scope.others.extend(parts);
                 continue;
             }
             scope.tasks.extend(&region.tasks);
@@ -108,8 +127,9 @@ impl JobCore {
         self.exec.task(task).is_some_and(|task| task.state == ExecutionState::Finished)
     }
 
-    /// Returns the part of a subtask that has finished, from the latest checkpoint: it finished because that was complete.
-    fn finished_part(&self, task: TaskIndex) -> SubtaskSnapshot {
+    /// Returns the part of a subtask that does not run, from the latest checkpoint. One that has finished did so because that was
+    /// complete; one that waits for slots will be restored from it.
+    fn latest_part(&self, task: TaskIndex) -> SubtaskSnapshot {
         let latest = self.checkpoints.latest();
         latest.map_or_else(SubtaskSnapshot::default, |latest| {
             checkpoints::part_of(latest, &self.exec, task)
@@ -128,14 +148,14 @@ impl JobCore {
                     let metadata = checkpoints::assemble(&self.exec, times, &parts, coordinators);
                     self.out.push(Command::PersistCheckpoint(Arc::new(metadata)));
                 }
-                CheckpointStep::Complete { checkpoint, last } => {
+                CheckpointStep::Complete { checkpoint, tasks, last } => {
                     let over = last.iter().filter_map(|task| self.regions.of_task(*task));
                     self.finishing.extend(over);
-                    self.notify(checkpoint, true);
+                    self.notify(checkpoint, true, |task| tasks.contains(task));
                 }
                 CheckpointStep::Aborted { checkpoint, why } => {
                     self.out.push(Command::CheckpointAborted { checkpoint, why });
-                    self.notify(checkpoint, false);
+                    self.notify(checkpoint, false, |_| true);
                 }
                 CheckpointStep::Discard(objects) => {
                     self.out.push(Command::DiscardObjects(objects));
@@ -152,25 +172,27 @@ impl JobCore {
 
     /// Gives the barrier to the sources.
     fn trigger(&mut self, checkpoint: u64) {
-        let Some((triggered_ms, last)) = self.checkpoints.pending(checkpoint) else { return };
-        let last = last.clone();
+        let Some((triggered_ms, scope, last)) = self.checkpoints.pending(checkpoint) else {
+            return;
+        };
+        let (scope, last) = (scope.clone(), last.clone());
         for is_last in [false, true] {
             let barrier = CheckpointBarrier { checkpoint, triggered_ms, last: is_last };
             let sources = |task: &TaskIndex| {
                 self.is_source(*task) && last.contains(task) == is_last && !self.has_finished(*task)
             };
-            let tasks = (0..self.exec.len()).map(TaskIndex).filter(sources);
+            let tasks = scope.iter().copied().filter(sources);
             for (worker, attempts) in self.by_worker(tasks) {
                 self.out.push(Command::TriggerCheckpoint { worker, attempts, barrier });
             }
         }
     }
 
-    /// Tells every subtask that lives, and the coordinators, how a checkpoint has ended.
-    fn notify(&mut self, checkpoint: u64, complete: bool) {
+    /// Tells those of `whom` that live, and the coordinators, how a checkpoint has ended.
+    fn notify(&mut self, checkpoint: u64, complete: bool, whom: impl Fn(&TaskIndex) -> bool) {
         let live =
             |task: &TaskIndex| self.exec.task(*task).is_some_and(|task| !task.state.is_terminal());
-        let tasks = (0..self.exec.len()).map(TaskIndex).filter(live);
+        let tasks = (0..self.exec.len()).map(TaskIndex).filter(|task| live(task) && whom(task));
         for (worker, attempts) in self.by_worker(tasks) {
             self.out.push(Command::NotifyCheckpoint { worker, attempts, checkpoint, complete });
         }
@@ -200,7 +222,7 @@ impl JobCore {
     ) -> (Vec<(OperatorId, Vec<StateHandle>)>, bool) {
         let (place, subtask) = self.exec.split(task);
         let graph = self.exec.graph();
-        match (self.checkpoints.latest(), graph.vertices.get(place)) {
+        match (self.checkpoints.restored_from(), graph.vertices.get(place)) {
             (Some(latest), Some(vertex)) => checkpoints::restore_of(latest, graph, vertex, subtask),
             _ => (Vec::new(), false),
         }
@@ -208,7 +230,7 @@ impl JobCore {
 
     /// Returns what the coordinators are restored with.
     pub(super) fn coordinator_restore(&self) -> Vec<(OperatorId, StateHandle)> {
-        let latest = self.checkpoints.latest().into_iter();
+        let latest = self.checkpoints.restored_from().into_iter();
         latest
             .flat_map(|latest| checkpoints::coordinator_state(latest))
             .map(|(operator, state)| (operator, state.clone()))
@@ -284,8 +306,8 @@ impl JobCore {
         if !self.is_live() {
             return None;
         }
-        let begins = self.may_checkpoint();
-        self.checkpoints.next_deadline(begins, begins && self.some_region_ends())
+        let ends = self.may_take_final() && self.some_region_ends();
+        self.checkpoints.next_deadline(self.may_checkpoint(), ends)
     }
 }
 

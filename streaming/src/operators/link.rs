@@ -73,7 +73,7 @@ impl<In, Op: Operator<In>> Link<In, Op> {
     #[cfg(test)]
     pub(crate) fn snapshots(&self, checkpoint: u64) -> Vec<Vec<u8>> {
         let taken = self.context.shared.take_snapshots(checkpoint);
-        taken.into_iter().map(|(_, bytes)| bytes).collect()
+        taken.iter().map(|(_, chunks)| super::join_chunks(chunks)).collect()
     }
 
     /// Makes it another operator of its chain.

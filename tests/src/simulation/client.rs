@@ -6,7 +6,7 @@ use super::ghosts;
 use super::host_double;
 use super::hosts::World;
 use super::observer::Noticed;
-use super::plan::{CLIENT, PlannedJob, RUN};
+use super::plan::{CLIENT, Checkpointing, PlannedJob, RUN};
 use super::uploads;
 use actors::leader_retrieval::{LeaderNode, RemoteRetrieval, RetrievalSettings};
 use actors::services::LeaderRetrieval;
@@ -172,7 +172,9 @@ async fn until(at: Duration) {
 
 async fn live(world: World, client: Client, job: PlannedJob, job_id: JobId) {
     let subtasks = job.parallelism.iter().map(|n| *n as usize).sum();
-    world.observer.notice(&Noticed::JobWanted { job_id, subtasks });
+    let checkpoints = job.checkpointing.is_some();
+    let bounded = job.task_time.is_some();
+    world.observer.notice(&Noticed::JobWanted { job_id, subtasks, checkpoints, bounded });
     until(job.at).await;
     client.submit(&graph(job_id, &job)).await;
     world.observer.notice(&Noticed::JobTaken { job_id });
@@ -207,7 +209,8 @@ fn graph(job_id: JobId, job: &PlannedJob) -> JobGraph {
         reads: if i == 0 { Vec::new() } else { vec![NodeId(i as u32 - 1)] },
         states: Vec::new(),
         coordinated: job.coordinated && i == 0,
-        commits: false,
+        // Without periodic checkpoints only commits make a job wait for a final one.
+        commits: i + 1 == count && job.checkpointing.is_some_and(|c| c.interval.is_none()),
     });
     let vertices = job.parallelism.iter().enumerate().map(|(i, parallelism)| JobVertex {
         id: vertex_id(i),
@@ -232,6 +235,7 @@ fn graph(job_id: JobId, job: &PlannedJob) -> JobGraph {
         side: None,
     });
     let mut options = host_double::options_of(job);
+    options.extend(job.checkpointing.iter().flat_map(Checkpointing::options));
     if let Some(restarts) = job.restarts {
         options.insert("restart-strategy.type".to_owned(), "fixed-delay".to_owned());
         let attempts = "restart-strategy.fixed-delay.attempts".to_owned();

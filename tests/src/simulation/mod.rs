@@ -3,6 +3,7 @@
 //!
 //! The same seed gives the same trace. Nothing here may read the machine's clock or draw from the system.
 
+pub mod barriers;
 pub mod client;
 pub mod disorder;
 pub mod faults;
@@ -13,6 +14,7 @@ pub mod host_double;
 pub mod hosts;
 pub mod invariants;
 pub mod network;
+pub mod noticed;
 pub mod observed;
 pub mod observer;
 pub mod plan;

@@ -5,105 +5,21 @@
 #![expect(clippy::print_stderr, reason = "a printed trace is for people")]
 
 use super::invariants::{Invariant, all};
+pub use super::noticed::{Noticed, Restored};
 use super::observed::{Faults, SLOW};
 use super::plan::Fault;
 use actors::probe::{Fact, Probe};
 use control::restart::NO_RESOURCE;
 use gateways::Call;
 use gateways::job_master::NotifyNotEnoughResources;
-use gateways::leader_election::{LeaderInformation, RequestLeader};
+use gateways::leader_election::RequestLeader;
 use gateways::witness::{FabricFact, Witness};
-use model::{
-    AllocationId, ContentHash, ExecutionAttemptId, ExecutionState, JobId, JobStatus, LeaderSession,
-    ResourceId, SlotId,
-};
+use model::{AllocationId, ExecutionState, JobStatus, SlotId};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use storage::jobs::LogId;
-
-/// What one who is no part of the cluster notices of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Noticed {
-    /// A job is to be submitted.
-    JobWanted {
-        /// Which.
-        job_id: JobId,
-        /// Number of the job's subtasks.
-        subtasks: usize,
-    },
-    /// An attempt has ended by itself, and successfully, in its program host.
-    AttemptFinished {
-        /// The attempt.
-        attempt: ExecutionAttemptId,
-    },
-    /// A new record appears in a job's log.
-    Recorded {
-        /// The job.
-        job_id: JobId,
-        /// The log.
-        log: LogId,
-        /// The record's number.
-        number: u64,
-        /// The leader that wrote it.
-        session: LeaderSession,
-        /// True if the record is the job's result.
-        result: bool,
-        /// The job's program, if the record is its graph.
-        program: Option<ContentHash>,
-    },
-    /// A copy of a program is complete.
-    ProgramKept {
-        /// The program.
-        hash: ContentHash,
-        /// The copy.
-        copy: LogId,
-    },
-    /// A copy of a program is deleted.
-    ProgramDropped {
-        /// The program.
-        hash: ContentHash,
-        /// The copy.
-        copy: LogId,
-    },
-    /// A job was taken.
-    JobTaken {
-        /// Which.
-        job_id: JobId,
-    },
-    /// The workers, once everything is healed, of a run whose ResourceManager is active.
-    WorkersInTheEnd {
-        /// The workers that the external system started long ago and that have not ended.
-        started: Vec<ResourceId>,
-        /// The workers that are registered at the ResourceManager.
-        registered: Vec<ResourceId>,
-    },
-    /// What a job has come to, once everything is healed.
-    JobInTheEnd {
-        /// Which.
-        job_id: JobId,
-        /// Its state; `None`: nobody knows it.
-        status: Option<JobStatus>,
-        /// Its subtasks by state, while it is not over.
-        tasks: BTreeMap<ExecutionState, u32>,
-    },
-    /// Where a leader was said to be, an earlier one answered.
-    NotThereYet {
-        /// Who was said to be there.
-        leader: LeaderInformation,
-        /// Who was.
-        current: LeaderSession,
-    },
-    /// A call in a session that leads no more was taken.
-    StaleTaken {
-        /// Which call.
-        call: &'static str,
-        /// In which session.
-        session: LeaderSession,
-    },
-}
 
 /// Something that has happened.
 #[derive(Debug, Clone, Copy)]
@@ -387,7 +303,15 @@ fn counted(what: &What<'_>) -> Option<&'static str> {
         What::Fabric(
             FabricFact::Served { .. } | FabricFact::Withdrawn { .. } | FabricFact::Asked { .. },
         ) => None,
-        What::Client(_) => None,
+        What::Client(noticed) => match noticed {
+            Noticed::Recorded { checkpoint: Some(_), .. } => Some("checkpoints complete"),
+            Noticed::TaskAcknowledges { last: true, .. } => Some("final barriers"),
+            Noticed::TaskRestored { from: Restored::Checkpoint(_), .. } => Some("tasks restored"),
+            Noticed::CoordinatorsRestored { from: Restored::Checkpoint(_), .. } => {
+                Some("coordinators restored")
+            }
+            _ => None,
+        },
         What::Actor(fact) => match fact {
             Fact::LeadershipGranted { .. } => Some("elections"),
             Fact::StaleCallerRefused { .. } => Some("stale callers refused"),

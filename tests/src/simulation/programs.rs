@@ -2,6 +2,7 @@
 //!
 //! As in a real crash, the process only sees that the host is gone.
 
+use super::barriers::Barriers;
 use super::host_double::{self, RunningHost};
 use super::observer::Observer;
 use actors::program_hosts::{ExitCause, HostRequest, LaunchedHost, ProgramHostLauncher};
@@ -18,13 +19,19 @@ use tokio::sync::oneshot;
 /// Time that a double takes to start.
 const START: Duration = Duration::from_millis(50);
 
-/// The program hosts of a run, by the simulated host of their parents.
+/// What makes each program host of one parent crash.
+type Crashes = Vec<oneshot::Sender<u64>>;
+
+/// The program hosts of a run, by the simulated host of their parents, and the barriers between them. Clones share both.
 #[derive(Debug, Clone, Default)]
-pub struct Programs(Arc<Mutex<BTreeMap<String, Vec<oneshot::Sender<u64>>>>>);
+pub struct Programs {
+    hosts: Arc<Mutex<BTreeMap<String, Crashes>>>,
+    barriers: Barriers,
+}
 
 impl Programs {
-    fn with<T>(&self, host: &str, f: impl FnOnce(&mut Vec<oneshot::Sender<u64>>) -> T) -> T {
-        let mut hosts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn with<T>(&self, host: &str, f: impl FnOnce(&mut Crashes) -> T) -> T {
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         f(hosts.entry(host.to_owned()).or_default())
     }
 
@@ -69,7 +76,8 @@ impl ProgramHostLauncher for Doubles {
         let serial = self.serial.fetch_add(1, Ordering::Relaxed);
         async move {
             tokio::time::sleep(START).await;
-            let running = host_double::start(&rpc, request.job_id, serial, observer.clone());
+            let (job, barriers) = (request.job_id, programs.barriers.clone());
+            let running = host_double::start(&rpc, job, serial, observer.clone(), barriers);
             Ok(launched(running, programs.started(&host), observer))
         }
         .boxed()

@@ -1,5 +1,5 @@
 //! The object store that all hosts of a run share, as each host sees it: it can be slow, hang or fail for one host. The
-//! observer is notified of every record that appears in a job's log, and of copies of programs.
+//! observer is notified of every record that appears in a job's log, of the metadata of checkpoints, and of copies of programs.
 //!
 //! The store must never lose or invent an object: a call that hangs takes effect once the fault is lifted, however late
 //! that is.
@@ -9,12 +9,15 @@ use super::plan::StorageFault;
 use bytes::Bytes;
 use control::mutation::{Mutation, Rule};
 use futures::FutureExt;
+use model::ContentHash;
 use platform::Platform;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::blobs::parse_copy_name;
+use storage::checkpoints::parse_metadata_name;
 use storage::ha::{FileElection, FileElectionSettings, LeaderRecord};
 use storage::jobs::{JobFact, JobRecord, parse_record_name};
 use storage::objects::{
@@ -134,7 +137,8 @@ impl ObjectStore for HostStorage {
     }
 }
 
-/// The objects; every new record of a job and every change of a program's copies is reported to the observer.
+/// The objects; every new record of a job and every change of a checkpoint's metadata or a program's copies is reported to the
+/// observer.
 #[derive(Clone)]
 struct Recorded {
     inner: MemoryObjects,
@@ -157,8 +161,19 @@ fn recorded(name: &str, bytes: &[u8]) -> Option<Noticed> {
         JobFact::Graph(graph) => Some(graph.program.hash),
         _ => None,
     };
+    let checkpoint = match &record.fact {
+        JobFact::Checkpoint(pointer) => Some(pointer.checkpoint),
+        _ => None,
+    };
     let session = record.writer.session;
-    Some(Noticed::Recorded { job_id, log, number, session, result, program })
+    Some(Noticed::Recorded { job_id, log, number, session, result, checkpoint, program })
+}
+
+/// Returns what is noticed when an object with a checkpoint's metadata is new; `None` if the object is none.
+fn metadata(name: &str, bytes: &[u8]) -> Option<Noticed> {
+    let (job_id, checkpoint) = parse_metadata_name(name)?;
+    let content = ContentHash(Sha256::digest(bytes).into());
+    Some(Noticed::MetadataStored { job_id, checkpoint, content })
 }
 
 impl ObjectStore for Recorded {
@@ -169,8 +184,9 @@ impl ObjectStore for Recorded {
     fn put_new(&self, name: &str, bytes: Bytes) -> StoreFuture<PutNew> {
         let (store, name) = (self.clone(), name.to_owned());
         Box::pin(async move {
-            let noticed = recorded(&name, &bytes);
-            let put = if noticed.is_some() && !store.mutation.keeps(Rule::RecordsStay) {
+            let noticed = recorded(&name, &bytes).or_else(|| metadata(&name, &bytes));
+            let record = matches!(noticed, Some(Noticed::Recorded { .. }));
+            let put = if record && !store.mutation.keeps(Rule::RecordsStay) {
                 store.inner.put(&name, bytes).await.map(|()| PutNew::Created)?
             } else {
                 store.inner.put_new(&name, bytes).await?
@@ -195,12 +211,17 @@ impl ObjectStore for Recorded {
     }
 
     fn delete(&self, name: &str) -> StoreFuture<bool> {
-        let dropped = parse_copy_name(name);
+        let copy = parse_copy_name(name);
+        let copy = copy.map(|(hash, copy)| Noticed::ProgramDropped { hash, copy });
+        let metadata = parse_metadata_name(name);
+        let dropped = copy.or_else(|| {
+            metadata.map(|(job_id, checkpoint)| Noticed::MetadataDropped { job_id, checkpoint })
+        });
         let (deleted, observer) = (self.inner.delete(name), self.observer.clone());
         Box::pin(async move {
             let deleted = deleted.await?;
-            if let Some((hash, copy)) = dropped {
-                observer.notice(&Noticed::ProgramDropped { hash, copy });
+            if let Some(dropped) = dropped {
+                observer.notice(&dropped);
             }
             Ok(deleted)
         })

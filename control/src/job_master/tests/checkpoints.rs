@@ -286,3 +286,38 @@ fn a_region_that_has_finished_is_part_of_later_checkpoints_with_its_last_state()
     assert_eq!(state(1), OperatorSubtaskState { ended: true, state: of(1, 1) });
     assert_eq!(state(2), OperatorSubtaskState { ended: false, state: of(2, 2) });
 }
+
+#[test]
+fn a_region_ends_with_a_final_checkpoint_while_others_wait_for_its_slot() {
+    // Two subtasks that are not connected, and one slot.
+    let mut graph = graph(vec![vertex(1, 2)], vec![]);
+    graph.vertices[0].source = true;
+    let config = JobConfig {
+        checkpoints: CheckpointConfig {
+            interval: Some(Duration::from_secs(1)),
+            ..CheckpointConfig::default()
+        },
+        ..config(patient())
+    };
+    let core = JobCore::new(Arc::new(graph), config, at(0));
+    let mut w = World { core, now: 0, seen: Vec::new(), next_allocation: 0 };
+    w.core.start(at(0));
+    w.tm(1, 1);
+    let tasks = w.run_all();
+    assert_eq!(tasks.len(), 1);
+    w.pass(1000);
+    assert_eq!(triggered(&w.commands()), [], "no periodic checkpoint leaves a subtask out");
+    w.reach_end(tasks[0]);
+    assert_eq!(triggered(&w.commands()), [(1, true, 1)]);
+    w.acknowledge(1, tasks[0], true);
+    let metadata = w.awaiting_persistence();
+    let ended: Vec<_> =
+        metadata.operators[&OperatorId(1)].subtasks.iter().map(|s| s.ended).collect();
+    assert_eq!(ended, [true, false]);
+    let now = w.now();
+    w.core.checkpoint_persisted(now, 1, Ok(metadata));
+    assert_eq!(notified(&w.commands()), [(1, true, 1)]);
+    w.report(1, tasks[0], ExecutionState::Finished);
+    let next = deployed(&w.commands());
+    assert_eq!(next.iter().map(|(_, task)| task.subtask).collect::<Vec<_>>(), [1]);
+}

@@ -22,6 +22,7 @@ pub const MUTANTS: &[(Mutation, u64)] = &[
     (Mutation::WithdrawalIgnored, 33),
     (Mutation::StaleJobMasterDeclares, 1),
     (Mutation::StaleManagerObeyed, 1),
+    (Mutation::StaleJobMasterAnnounces, 1),
 ];
 
 /// See the module.

@@ -49,7 +49,7 @@ impl Invariant for FinishedByItself {
 
     fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
         match &seen.what {
-            What::Client(Noticed::JobWanted { job_id, subtasks }) => {
+            What::Client(Noticed::JobWanted { job_id, subtasks, .. }) => {
                 self.subtasks.insert(*job_id, *subtasks);
             }
             What::Client(Noticed::AttemptFinished { attempt }) => {
@@ -94,7 +94,8 @@ mod tests {
     /// themselves and those that the JobMaster believes FINISHED.
     fn found(by_themselves: &[ExecutionAttemptId], believed: &[ExecutionAttemptId]) -> usize {
         let observer = Observer::new(Trace::Hashed);
-        observer.notice(&Noticed::JobWanted { job_id: JOB, subtasks: 2 });
+        let (checkpoints, bounded) = (false, true);
+        observer.notice(&Noticed::JobWanted { job_id: JOB, subtasks: 2, checkpoints, bounded });
         for attempt in by_themselves {
             observer.notice(&Noticed::AttemptFinished { attempt: *attempt });
         }

@@ -2,12 +2,16 @@
 //!
 //! An invariant sees what happens in order and judges it. It must never steer the run.
 
+pub mod checkpoints_are_never_lost;
 pub mod fenced_changes_nothing;
+pub mod finished_after_final_checkpoint;
 pub mod finished_by_itself;
 pub mod jobs_settle;
 pub mod no_worker_is_forgotten;
 pub mod one_attempt_runs;
+pub mod one_checkpoint_per_number;
 pub mod one_leader_per_epoch;
+pub mod only_complete_is_announced;
 pub mod programs_outlive_leaders;
 pub mod published_after_answer;
 pub mod slot_given_once;
@@ -35,12 +39,16 @@ pub trait Invariant: Send {
 /// All of them.
 pub fn all() -> Vec<Box<dyn Invariant>> {
     vec![
+        Box::<checkpoints_are_never_lost::CheckpointsAreNeverLost>::default(),
         Box::<fenced_changes_nothing::FencedChangesNothing>::default(),
+        Box::<finished_after_final_checkpoint::FinishedAfterFinalCheckpoint>::default(),
         Box::<finished_by_itself::FinishedByItself>::default(),
         Box::<jobs_settle::JobsSettle>::default(),
         Box::<no_worker_is_forgotten::NoWorkerIsForgotten>::default(),
         Box::<one_attempt_runs::OneAttemptRuns>::default(),
+        Box::<one_checkpoint_per_number::OneCheckpointPerNumber>::default(),
         Box::<one_leader_per_epoch::OneLeaderPerEpoch>::default(),
+        Box::<only_complete_is_announced::OnlyCompleteIsAnnounced>::default(),
         Box::<programs_outlive_leaders::ProgramsOutliveLeaders>::default(),
         Box::<published_after_answer::PublishedAfterAnswer>::default(),
         Box::<slot_given_once::SlotGivenOnce>::default(),
@@ -65,12 +73,16 @@ pub struct Mutant {
 #[cfg(feature = "mutants")]
 pub fn mutants() -> Vec<Mutant> {
     [
+        ("checkpoints_are_never_lost", checkpoints_are_never_lost::MUTANTS),
         ("fenced_changes_nothing", fenced_changes_nothing::MUTANTS),
+        ("finished_after_final_checkpoint", finished_after_final_checkpoint::MUTANTS),
         ("finished_by_itself", finished_by_itself::MUTANTS),
         ("jobs_settle", jobs_settle::MUTANTS),
         ("no_worker_is_forgotten", no_worker_is_forgotten::MUTANTS),
         ("one_attempt_runs", one_attempt_runs::MUTANTS),
+        ("one_checkpoint_per_number", one_checkpoint_per_number::MUTANTS),
         ("one_leader_per_epoch", one_leader_per_epoch::MUTANTS),
+        ("only_complete_is_announced", only_complete_is_announced::MUTANTS),
         ("programs_outlive_leaders", programs_outlive_leaders::MUTANTS),
         ("published_after_answer", published_after_answer::MUTANTS),
         ("slot_given_once", slot_given_once::MUTANTS),

@@ -1,37 +1,37 @@
 //! A program host without a program: tasks initialise, run for the time that the job's options give, and finish or fail
-//! as these say; coordinators accept everything.
+//! as these say; coordinators accept everything. Tasks and coordinators take part in checkpoints with states that name the
+//! checkpoint (see `checkpoints`).
 //!
 //! The double replaces the user code; everything above it is real. It reports in order and repeats each report until
 //! its parent answers, as a host does.
 
+mod checkpoints;
+mod options;
+
+pub use options::options_of;
+
+use super::barriers::Barriers;
 use super::observer::{Noticed, Observer};
-use super::plan::{PlannedJob, Trouble};
+use super::plan::Trouble;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
+use checkpoints::Part;
 use gateways::job_master::{CoordinationError, TaskIo, TaskStateUpdate};
 use gateways::job_services::HostAddress;
 use gateways::program_host::{
     AttemptsEnded, BuildError, BuildGraph, CancelOnHost, CoordinatorsCheckpointEnded, DeployToHost,
     DescribeProgram, EndHost, HandleCoordinationRequest, HandleOperatorEvent, HostStarted,
-    JobEnded, NotifyOnHost, ParentAlive, ProgramDescription, ProgramHostGateway, ReleaseSlot,
-    SnapshotCoordinators, StartCoordinators, StartHost, TriggerOnHost,
+    JobEnded, ParentAlive, ProgramDescription, ProgramHostGateway, ReleaseSlot, StartHost,
 };
 use gateways::task_executor::{DeployError, ReportTaskStates, TaskExecutorGateway};
 use gateways::{Answer, Ask, EndpointAddress, NodeAddress, Registration, Remote, RpcService};
 use model::{
-    AllocationId, ExecutionAttemptId, ExecutionState, FailureCause, JobId, JobVertexId,
-    ProcessSession,
+    AllocationId, ExecutionAttemptId, ExecutionState, FailureCause, Fence, JobGraph, JobId,
+    LeaderSession, ProcessSession,
 };
+use options::{FIRST_VERTEX, cause_of, task_time_of, trouble_of};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
-
-/// Option of a job: milliseconds that each task runs; absent: until it is cancelled.
-const TASK_MS: &str = "program.task-ms";
-
-/// Options of a job whose first subtask fails: the number of attempts that fail, the milliseconds that each runs
-/// before, and whether the failure is fatal (`true` or `false`).
-const FAIL_ATTEMPTS: &str = "program.fail-attempts";
-const FAIL_AFTER_MS: &str = "program.fail-after-ms";
-const FAIL_FATALLY: &str = "program.fail-fatally";
 
 /// How long a task takes to rebuild and to open.
 const SET_UP: Duration = Duration::from_millis(80);
@@ -41,6 +41,9 @@ const RETRY: Duration = Duration::from_millis(500);
 struct Task {
     allocation: AllocationId,
     state: ExecutionState,
+    /// The JobMaster that deployed the task.
+    job_master: LeaderSession,
+    part: Part,
 }
 
 /// The double.
@@ -49,7 +52,9 @@ pub struct HostDouble {
     job: JobId,
     parent: Option<Remote<TaskExecutorGateway>>,
     observer: Observer,
-    knows_graph: bool,
+    barriers: Barriers,
+    /// The graph of the newest deployment, or of the coordinators.
+    graph: Option<Arc<JobGraph>>,
     task_time: Option<Duration>,
     trouble: Option<Trouble>,
     tasks: BTreeMap<ExecutionAttemptId, Task>,
@@ -77,14 +82,21 @@ impl Drop for RunningHost {
 #[rtype(result = "()")]
 struct Kill;
 
-/// Starts a double for a job, as the `serial`-th host of this process.
-pub fn start(rpc: &RpcService, job: JobId, serial: u64, observer: Observer) -> RunningHost {
+/// Starts a double for a job, as the `serial`-th host of this process. `barriers` travel between all doubles of the run.
+pub fn start(
+    rpc: &RpcService,
+    job: JobId,
+    serial: u64,
+    observer: Observer,
+    barriers: Barriers,
+) -> RunningHost {
     let actor = HostDouble {
         rpc: rpc.clone(),
         job,
         parent: None,
         observer,
-        knows_graph: false,
+        barriers,
+        graph: None,
         task_time: None,
         trouble: None,
         tasks: BTreeMap::new(),
@@ -122,13 +134,13 @@ impl HostDouble {
             return;
         }
         task.state = state;
+        let io = TaskIo { end_of_data: task.part.at_end(), ..TaskIo::default() };
         if state.is_terminal() {
             self.tasks.remove(&attempt);
         }
         if state == ExecutionState::Finished {
             self.observer.notice(&Noticed::AttemptFinished { attempt });
         }
-        let io = TaskIo::default();
         self.unreported.push_back(TaskStateUpdate {
             attempt,
             state,
@@ -172,11 +184,10 @@ impl HostDouble {
                     host.enter(attempt, ExecutionState::Failed, Some(cause), ctx);
                 });
             }
-            if let Some(time) = host.task_time {
-                ctx.run_later(time, move |host, ctx| {
-                    host.enter(attempt, ExecutionState::Finished, None, ctx);
-                });
+            if let Some(time) = host.remaining_time(attempt) {
+                ctx.run_later(time, move |host, ctx| host.end_data(attempt, ctx));
             }
+            host.await_barriers(attempt, ctx);
         });
     }
 
@@ -184,43 +195,6 @@ impl HostDouble {
         for attempt in attempts {
             self.enter(attempt, ExecutionState::Canceled, None, ctx);
         }
-    }
-}
-
-/// The vertex whose first subtask fails.
-const FIRST_VERTEX: JobVertexId = JobVertexId(1);
-
-/// Returns the options of a job in the form that the double reads.
-pub fn options_of(job: &PlannedJob) -> BTreeMap<String, String> {
-    let task_ms = job.task_time.map(|time| (TASK_MS, time.as_millis().to_string()));
-    let trouble = job.trouble.map(|trouble| {
-        [
-            (FAIL_ATTEMPTS, trouble.attempts.to_string()),
-            (FAIL_AFTER_MS, trouble.after.as_millis().to_string()),
-            (FAIL_FATALLY, trouble.fatal.to_string()),
-        ]
-    });
-    let all = task_ms.into_iter().chain(trouble.into_iter().flatten());
-    all.map(|(key, value)| (key.to_owned(), value)).collect()
-}
-
-fn number(options: &BTreeMap<String, String>, key: &str) -> Option<u64> {
-    options.get(key).and_then(|value| value.parse().ok())
-}
-
-fn trouble_of(options: &BTreeMap<String, String>) -> Option<Trouble> {
-    Some(Trouble {
-        attempts: u32::try_from(number(options, FAIL_ATTEMPTS)?).ok()?,
-        after: Duration::from_millis(number(options, FAIL_AFTER_MS)?),
-        fatal: options.get(FAIL_FATALLY).is_some_and(|fatal| fatal == "true"),
-    })
-}
-
-fn cause_of(trouble: Trouble) -> FailureCause {
-    let (kind, message) = ("UserError", "the program fails on purpose");
-    match trouble.fatal {
-        true => FailureCause::fatal(kind, message),
-        false => FailureCause::recoverable(kind, message),
     }
 }
 
@@ -246,16 +220,18 @@ impl Handler<Ask<DeployToHost>> for HostDouble {
     fn handle(&mut self, ask: Ask<DeployToHost>, ctx: &mut Context<Self>) -> Answer<DeployToHost> {
         let deployment = ask.body.deployment;
         if let Some(graph) = &deployment.graph {
-            self.task_time = number(&graph.options, TASK_MS).map(Duration::from_millis);
+            self.task_time = task_time_of(&graph.options);
             self.trouble = trouble_of(&graph.options);
-            self.knows_graph = true;
+            self.graph = Some(graph.clone());
         }
-        if !self.knows_graph {
+        if self.graph.is_none() {
             return Err(DeployError::Host("the host was never sent the graph".to_owned()));
         }
+        let job_master = deployment.job_master_id.session();
         for task in deployment.tasks {
-            let allocation = task.allocation_id;
-            self.tasks.insert(task.attempt, Task { allocation, state: ExecutionState::Deploying });
+            let part = self.restore(&task, job_master, deployment.ends_with_checkpoint);
+            let (allocation, state) = (task.allocation_id, ExecutionState::Deploying);
+            self.tasks.insert(task.attempt, Task { allocation, state, job_master, part });
             self.begin(task.attempt, ctx);
         }
         Ok(Vec::new())
@@ -302,13 +278,9 @@ macro_rules! agrees {
 }
 
 agrees! {
-    StartCoordinators => Ok(());
     AttemptsEnded => Ok(());
     JobEnded => Ok(());
     ParentAlive => Ok(());
-    TriggerOnHost => Ok(());
-    NotifyOnHost => Ok(());
-    SnapshotCoordinators => Ok(Vec::new());
     CoordinatorsCheckpointEnded => Ok(());
     DescribeProgram => Ok(ProgramDescription::default());
     HandleOperatorEvent => Err(CoordinationError::Failed("no coordinator in a simulation".into()));

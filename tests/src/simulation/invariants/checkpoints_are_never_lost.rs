@@ -1,0 +1,177 @@
+//! A complete checkpoint is never lost: once its pointer is in the job's log, or a task was told that it is complete, whatever is
+//! restored afterwards is restored from it or from a newer one, and all of it from the same one. Until the job has ended, the
+//! metadata of the newest complete checkpoint exists.
+//!
+//! A superseded JobMaster whose deployment arrives late is judged by what was complete in its own time: nothing that it deploys
+//! can complete a checkpoint any more.
+
+use super::Invariant;
+use crate::simulation::observer::{Noticed, Restored, Seen, What};
+#[cfg(feature = "mutants")]
+use control::mutation::Mutation;
+use model::{JobId, LeaderSession};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The broken rules that this invariant must find, and a seed in which it does.
+#[cfg(feature = "mutants")]
+pub const MUTANTS: &[(Mutation, u64)] = &[(Mutation::PreviousRestored, 1)];
+
+/// The checkpoints of one job.
+#[derive(Default)]
+struct OfJob {
+    /// The newest complete checkpoint of each leader, by the leader's number in the store.
+    complete: BTreeMap<u64, u64>,
+    /// The checkpoints whose metadata exists.
+    stored: BTreeSet<u64>,
+    ended: bool,
+}
+
+/// The state of this invariant; see the module.
+#[derive(Default)]
+pub struct CheckpointsAreNeverLost {
+    jobs: BTreeMap<JobId, OfJob>,
+}
+
+impl OfJob {
+    fn complete(&mut self, by: LeaderSession, checkpoint: u64) {
+        let newest = self.complete.entry(by.epoch.store).or_default();
+        *newest = checkpoint.max(*newest);
+    }
+
+    /// Judges what a JobMaster has restored.
+    fn restored(&self, by: LeaderSession, from: Restored) -> Result<(), String> {
+        let before = self.complete.range(..=by.epoch.store);
+        let newest = before.map(|(_, checkpoint)| *checkpoint).max();
+        match (from, newest) {
+            (Restored::Mixed, _) => Err("restored from several checkpoints at once".to_owned()),
+            (Restored::Nothing, Some(newest)) => {
+                Err(format!("started from the beginning, though checkpoint {newest} is complete"))
+            }
+            (Restored::Checkpoint(from), Some(newest)) if from < newest => {
+                Err(format!("restored from checkpoint {from}, though {newest} is complete"))
+            }
+            (Restored::Checkpoint(from), None) => {
+                Err(format!("restored from checkpoint {from}, which is not complete"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Invariant for CheckpointsAreNeverLost {
+    fn name(&self) -> &'static str {
+        "checkpoints_are_never_lost"
+    }
+
+    fn see(&mut self, seen: &Seen<'_>) -> Result<(), String> {
+        let What::Client(noticed) = &seen.what else { return Ok(()) };
+        match noticed {
+            Noticed::MetadataStored { job_id, checkpoint, .. } => {
+                self.jobs.entry(*job_id).or_default().stored.insert(*checkpoint);
+            }
+            Noticed::MetadataDropped { job_id, checkpoint } => {
+                let job = self.jobs.entry(*job_id).or_default();
+                job.stored.remove(checkpoint);
+                if !job.ended && job.complete.values().max() == Some(checkpoint) {
+                    return Err(format!(
+                        "job {job_id}: the metadata of checkpoint {checkpoint} is deleted, and no newer one is complete"
+                    ));
+                }
+            }
+            Noticed::Recorded { job_id, session, result, checkpoint, .. } => {
+                let job = self.jobs.entry(*job_id).or_default();
+                job.ended |= result;
+                if let Some(checkpoint) = checkpoint {
+                    job.complete(*session, *checkpoint);
+                    if !job.stored.contains(checkpoint) {
+                        return Err(format!(
+                            "job {job_id}: checkpoint {checkpoint} is recorded without its metadata"
+                        ));
+                    }
+                }
+            }
+            Noticed::CompletionHeard { job_id, job_master, checkpoint, .. } => {
+                self.jobs.entry(*job_id).or_default().complete(*job_master, *checkpoint);
+            }
+            Noticed::TaskRestored { job_id, attempt, job_master, from } => {
+                let job = self.jobs.entry(*job_id).or_default();
+                let judged = job.restored(*job_master, *from);
+                return judged.map_err(|what| format!("job {job_id}: {attempt} is {what}"));
+            }
+            Noticed::CoordinatorsRestored { job_id, job_master, from } => {
+                let job = self.jobs.entry(*job_id).or_default();
+                let judged = job.restored(*job_master, *from);
+                return judged.map_err(|what| format!("job {job_id}: its coordinators are {what}"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulation::observer::{Observer, Trace};
+    use model::{ContentHash, Epoch, ExecutionAttemptId, JobVertexId};
+    use storage::jobs::LogId;
+
+    const JOB: JobId = JobId(7);
+
+    fn session(store: u64) -> LeaderSession {
+        LeaderSession { epoch: Epoch { store, process: 1 }, nonce: store }
+    }
+
+    fn stored(checkpoint: u64) -> Noticed {
+        Noticed::MetadataStored { job_id: JOB, checkpoint, content: ContentHash([1; 32]) }
+    }
+
+    fn recorded(store: u64, number: u64, checkpoint: Option<u64>) -> Noticed {
+        Noticed::Recorded {
+            job_id: JOB,
+            log: LogId(1),
+            number,
+            session: session(store),
+            result: checkpoint.is_none(),
+            checkpoint,
+            program: None,
+        }
+    }
+
+    fn restored(store: u64, from: Restored) -> Noticed {
+        let vertex = JobVertexId(1);
+        let attempt = ExecutionAttemptId { graph: store, vertex, subtask: 0, attempt: 0 };
+        Noticed::TaskRestored { job_id: JOB, attempt, job_master: session(store), from }
+    }
+
+    fn found(all: &[Noticed]) -> usize {
+        let observer = Observer::new(Trace::Hashed);
+        all.iter().for_each(|noticed| observer.notice(noticed));
+        observer.violations().len()
+    }
+
+    #[test]
+    fn a_restore_from_the_newest_checkpoint_is_right_and_a_late_one_is_judged_by_its_time() {
+        let complete = [stored(1), recorded(1, 1, Some(1)), stored(2), recorded(2, 2, Some(2))];
+        let restores = [restored(2, Restored::Checkpoint(2)), restored(1, Restored::Checkpoint(1))];
+        assert_eq!(found(&[&complete[..], &restores[..]].concat()), 0);
+    }
+
+    #[test]
+    fn a_restore_from_an_older_checkpoint_from_several_or_from_nothing_is_found() {
+        for from in [Restored::Checkpoint(1), Restored::Mixed, Restored::Nothing] {
+            let complete = [stored(1), recorded(1, 1, Some(1)), stored(2), recorded(1, 2, Some(2))];
+            assert_eq!(found(&[&complete[..], &[restored(2, from)]].concat()), 1, "{from:?}");
+        }
+    }
+
+    #[test]
+    fn metadata_that_is_deleted_while_it_is_needed_is_found() {
+        let dropped = |checkpoint| Noticed::MetadataDropped { job_id: JOB, checkpoint };
+        let complete = [stored(1), recorded(1, 1, Some(1)), stored(2), recorded(1, 2, Some(2))];
+        assert_eq!(found(&[&complete[..], &[dropped(1)]].concat()), 0);
+        assert_eq!(found(&[&complete[..], &[dropped(2)]].concat()), 1);
+        let ended = [recorded(1, 3, None), dropped(2)];
+        assert_eq!(found(&[&complete[..], &ended[..]].concat()), 0);
+    }
+}

@@ -1,0 +1,49 @@
+//! Which jobs of a run take checkpoints, and how.
+
+use super::{PlannedJob, millis};
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The checkpoints of one job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checkpointing {
+    /// `execution.checkpointing.interval`; `None`: the job has a final checkpoint only, because its last vertex commits.
+    pub interval: Option<Duration>,
+    /// `execution.checkpointing.timeout`.
+    pub timeout: Duration,
+    /// `execution.checkpointing.num-retained`.
+    pub retained: u32,
+    /// `execution.checkpointing.tolerable-failed-checkpoints`.
+    pub tolerable_failures: u32,
+}
+
+impl Checkpointing {
+    /// Returns the job's options.
+    pub fn options(&self) -> BTreeMap<String, String> {
+        let millis = |time: Duration| format!("{} ms", time.as_millis());
+        let options = [
+            ("interval", self.interval.map(millis)),
+            ("timeout", Some(millis(self.timeout))),
+            ("num-retained", Some(self.retained.to_string())),
+            ("tolerable-failed-checkpoints", Some(self.tolerable_failures.to_string())),
+        ];
+        let set = options.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        set.map(|(key, value)| (format!("execution.checkpointing.{key}"), value)).collect()
+    }
+}
+
+/// Gives most jobs checkpoints; some bounded ones take only a final checkpoint.
+pub(super) fn draw_checkpointing(rng: &mut ChaCha8Rng, job: &mut PlannedJob) {
+    if !rng.random_bool(0.7) {
+        return;
+    }
+    let only_final = rng.random_bool(0.15) && job.task_time.is_some();
+    job.checkpointing = Some(Checkpointing {
+        interval: (!only_final).then(|| millis(rng, 500, 2_000)),
+        timeout: millis(rng, 8_000, 40_000),
+        retained: rng.random_range(1..=3),
+        tolerable_failures: rng.random_range(0..=2),
+    });
+}
