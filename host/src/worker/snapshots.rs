@@ -1,6 +1,7 @@
 //! The state of tasks on its way to and from the checkpoint directory: small state goes with the acknowledgement, the rest into
 //! objects whose handles do. A checkpoint must never be acknowledged before its objects are stored.
 
+use bytes::Bytes;
 use gateways::{
     CallError, Remote,
     job_master::CheckpointAnswer,
@@ -128,13 +129,9 @@ impl Snapshots {
     ) -> Result<SubtaskSnapshot, String> {
         let mut operators = Vec::with_capacity(snapshot.operators.len());
         let mut inline = 0;
-        for (operator, mut chunks) in snapshot.operators {
-            // An object is stored in one piece: not the task's thread joins the chunks.
-            let state = match chunks.len() {
-                1 => chunks.swap_remove(0),
-                _ => chunks.concat().into(),
-            };
-            drop(chunks);
+        for (operator, chunks) in snapshot.operators {
+            let state = tokio::task::spawn_blocking(move || joined(chunks)).await;
+            let state = state.map_err(|error| error.to_string())?;
             let bytes = state.len() as u64;
             let handle = match &self.directory {
                 Some(directory) if bytes > self.inline_max => {
@@ -157,6 +154,18 @@ impl Snapshots {
         }
         Ok(SubtaskSnapshot { ended: snapshot.ended, operators })
     }
+}
+
+/// Joins the chunks of a snapshot, because an object is stored in one piece. Each chunk is freed once it is copied.
+fn joined(mut chunks: Vec<Bytes>) -> Bytes {
+    if chunks.len() == 1 {
+        return chunks.swap_remove(0);
+    }
+    let mut state = Vec::with_capacity(chunks.iter().map(Bytes::len).sum());
+    for chunk in chunks {
+        state.extend_from_slice(&chunk);
+    }
+    state.into()
 }
 
 /// Repeats a call until it is answered, or nobody waits for the answer any more.
