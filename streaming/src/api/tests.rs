@@ -496,7 +496,7 @@ fn barriers_pass_through_everything_and_state_is_written() {
     });
     let tmp = tempfile::tempdir().unwrap();
     let outcome = Harness::new(tmp.path()).checkpoint_after(&[3, 9, 30]).run(&job).unwrap();
-    // 3 × (source, filter, count -> collect); of each, the source and the count write a snapshot.
+    // 3 × (source, filter, count -> collect); each source, count and sink writes a snapshot.
     assert_eq!(outcome.acknowledged[&1], (9, 9));
     assert!(outcome.acknowledged.len() >= 2, "{:?}", outcome.acknowledged);
     let total: u64 =
