@@ -187,7 +187,7 @@ impl CheckpointDirectory {
 ///
 /// # Errors
 /// The encoder's message.
-fn encode(metadata: &CheckpointMetadata) -> Result<Bytes, String> {
+pub(crate) fn encode(metadata: &CheckpointMetadata) -> Result<Bytes, String> {
     use serde::Serialize;
     let mut bytes = MAGIC.to_vec();
     let mut out = rmp_serde::Serializer::new(&mut bytes).with_struct_map();

@@ -8,5 +8,6 @@ pub mod files;
 pub mod ha;
 pub mod jobs;
 pub mod objects;
+pub mod savepoints;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
